@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The livecpm authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds the real components the landscape runs, each from its own pinned module under hack/tools. A component is built
+# once: the output folder is named after the checksum of the module's go.mod and go.sum, so a version bump builds anew
+# and everything else is found in the cache.
+#
+#   hack/build-tools.sh            build what is missing, one line per component
+#   hack/build-tools.sh --path X   print the folder of component X (kubernetes, etcd, gardener, ...)
+set -euo pipefail
+
+tools="$(cd "$(dirname "${BASH_SOURCE[0]}")/tools" && pwd)"
+cache="${LIVECPM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/livecpm}"
+
+# component: packages to build, and what the linker stamps into them.
+k8s_version="$(awk '$1=="k8s.io/kubernetes"{print $2; exit}' "$tools/kubernetes/go.mod")"
+gardener_version="$(awk '$1=="github.com/gardener/gardener"{print $2; exit}' "$tools/gardener/go.mod")"
+k8s_minor="$(cut -d. -f2 <<<"$k8s_version")"
+version_flags() { # version_flags VERSION MINOR: both packages carry a copy of the version
+  local pkg
+  for pkg in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+    printf -- '-X %s.gitVersion=%s -X %s.gitMajor=1 -X %s.gitMinor=%s -X %s.gitTreeState=clean ' "$pkg" "$1" "$pkg" "$pkg" "$2" "$pkg"
+  done
+}
+
+packages() {
+  case "$1" in
+  kubernetes) echo k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kube-scheduler,kubelet,kube-proxy,kubectl} ;;
+  containerd) echo github.com/containerd/containerd/v2/cmd/{containerd,ctr,containerd-shim-runc-v2} ;;
+  cni) echo github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local,meta/portmap} ;;
+  coredns) echo github.com/coredns/coredns ;;
+  local-path-provisioner) echo github.com/rancher/local-path-provisioner ;;
+  gardener) echo github.com/gardener/gardener/cmd/{gardener-apiserver,gardener-controller-manager,gardener-resource-manager,gardener-extension-provider-local} ;;
+  etcd-druid) echo etcd-druid=github.com/gardener/etcd-druid/cmd ;;
+  etcd-backup-restore) echo etcdbrctl=github.com/gardener/etcd-backup-restore ;;
+  etcd) echo etcd=go.etcd.io/etcd/server/v3 ;;
+  *) echo "build-tools: unknown component \"$1\"; known: $(components)" >&2; return 1 ;;
+  esac
+}
+
+components() { echo etcd kubernetes containerd cni coredns local-path-provisioner etcd-druid etcd-backup-restore gardener; }
+
+ldflags() {
+  case "$1" in
+  kubernetes) echo "-s -w $(version_flags "$k8s_version" "$k8s_minor")" ;;
+  gardener) echo "-s -w $(version_flags "$gardener_version" "$(cut -d. -f2 <<<"$gardener_version")")" ;;
+  *) echo "-s -w" ;;
+  esac
+}
+
+folder() { # where the component's binaries are, whether or not they are built yet
+  local key
+  key="$(cat "$tools/$1/go.mod" "$tools/$1/go.sum" | sha256sum | cut -c1-12)"
+  echo "$cache/tools/$1-$key"
+}
+
+build() {
+  local out tmp spec name pkg start=$SECONDS
+  out="$(folder "$1")"
+  if [ -e "$out/.complete" ]; then echo "$1: cached"; return; fi
+  echo "$1: building (once; cached afterwards)"
+  tmp="$out.partial"; mkdir -p "$tmp"
+  for spec in $(packages "$1"); do
+    pkg="${spec#*=}"; name="${spec%%=*}"; name="${name##*/}"
+    (cd "$tools/$1" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' \
+      go build -trimpath -buildvcs=false -ldflags "$(ldflags "$1")" -o "$tmp/$name" "$pkg")
+  done
+  touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"
+  echo "$1: built in $((SECONDS - start)) s"
+}
+
+if [ "${1:-}" = --path ]; then
+  packages "${2:?component}" >/dev/null
+  folder "$2"
+  exit
+fi
+for component in ${*:-$(components)}; do build "$component"; done

@@ -1,0 +1,3 @@
+module github.com/gardener/etcd-druid/client
+
+go 1.26.0
