@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: The livecpm authors
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export CGO_ENABLED ?= 0
+GO        ?= go
+ARTIFACTS ?= _artifacts
+# State of the landscape and cache of what is built once. Both may be set from outside.
+export LIVECPM_STATE ?= $(CURDIR)/.landscape
+export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/livecpm
+
+# Our own code without the landscape-driven suites.
+UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e)
+INTEGRATION_PACKAGES = ./test/integration/...
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-20s %s\n", $$1, $$2} /^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+##@ Build
+
+.PHONY: build
+build: ## Build livecpm's binaries into bin/
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+.PHONY: images
+images: ## Build the OCI image tarballs of livecpm into bin/images (FROM scratch, no container engine)
+	$(GO) run ./hack/images/cmd --out bin/images
+
+.PHONY: tools
+tools: ## Build the real components the landscape runs (once, cached by version)
+	hack/build-tools.sh
+
+##@ Test
+
+.PHONY: check
+check: ## Formatters, vet, linter, import restrictions, charts, module files
+	hack/check.sh
+
+.PHONY: test
+test: test-unit test-integration ## Unit and integration tests, race detector on
+
+.PHONY: test-unit
+test-unit: ## Unit tests
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(UNIT_PACKAGES)
+
+.PHONY: test-integration
+test-integration: ## Integration tests against a real kube-apiserver and gardener-apiserver
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
+
+.PHONY: test-e2e
+test-e2e: ## End-to-end suites on the landscape (needs root)
+	$(GO) test -count=1 -v -timeout 65m ./test/e2e/...
+
+##@ Landscape and demo (need root)
+
+.PHONY: landscape-up
+landscape-up: ## Bring up garden, two seeds and gardenlets; a second run is a no-op
+	$(GO) run ./test/landscape/cmd/landscape up
+
+.PHONY: landscape-status
+landscape-status: ## Show what runs and where its logs are
+	$(GO) run ./test/landscape/cmd/landscape status
+
+.PHONY: landscape-down
+landscape-down: ## Remove every process, mount, network namespace and cgroup of the landscape
+	$(GO) run ./test/landscape/cmd/landscape down
+
+.PHONY: demo
+demo: ## Migrate a shoot's control plane live from seed-a to seed-b under load and report
+	$(GO) run ./test/demo/cmd/demo --out $(ARTIFACTS)/demo
+
+.PHONY: clean
+clean: ## Remove built files (not the cache of real components)
+	rm -rf bin $(ARTIFACTS)

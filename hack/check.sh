@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The livecpm authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# What `make check` runs. Every check prints one line; the first that fails ends the run with its output.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { # step NAME COMMAND...
+  local name="$1" start=$SECONDS log
+  shift
+  log="$(mktemp)"
+  if "$@" >"$log" 2>&1; then
+    echo "ok    $name ($((SECONDS - start)) s)"
+    rm -f "$log"
+  else
+    echo "FAIL  $name"
+    cat "$log"
+    rm -f "$log"
+    exit 1
+  fi
+}
+
+headers() { # every source file says under which licence it stands
+  local file bad=0
+  while IFS= read -r file; do
+    head -n 5 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "no SPDX header: $file"; bad=1; }
+  done < <(git ls-files --cached --others --exclude-standard -- '*.go' '*.sh' Makefile .ci/run)
+  return "$bad"
+}
+
+formatted() {
+  local files
+  files="$(git ls-files --cached --others --exclude-standard -- '*.go' | xargs gofmt -l)"
+  [ -z "$files" ] || { echo "not formatted (run gofmt -w):"; echo "$files"; return 1; }
+}
+
+module_files() { # the pins of the gardener modules agree, and go.mod needs no change
+  go mod verify
+  local main apis
+  main="$(go list -m -f '{{.Version}}' github.com/gardener/gardener)"
+  apis="$(go list -m -f '{{.Version}}' github.com/gardener/gardener/pkg/apis)"
+  [ "$main" = "$apis" ] || { echo "github.com/gardener/gardener is $main, its pkg/apis $apis: pin both to one version"; return 1; }
+  go mod tidy -diff
+}
+
+words() { # documents and code name no registry host and no path of one machine
+  ! git grep -nIE 'proxy\.golang\.org|registry\.npmjs|deb\.debian\.org|(^|[^.[:alnum:]])/work/' -- . ':!hack/check.sh' ':!go.sum' ':!**/go.sum'
+}
+
+lint() {
+  hack/build-tools.sh golangci-lint >/dev/null
+  "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
+}
+
+step "licence headers" headers
+step "gofmt" formatted
+step "words" words
+step "module files" module_files
+step "import restrictions" hack/check-imports.sh
+step "go vet" go vet ./...
+step "charts" go test -count=1 ./charts/...
+step "linter" lint
+echo "check: all passed"
