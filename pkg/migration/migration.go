@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package migration holds the types that the frame of the agent and the flows of the source and the destination share. It
+// keeps them from importing each other.
+package migration
+
+import (
+	"context"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// Migration is what an action gets to know about the migration that it works for. It lives for one pass only.
+type Migration struct {
+	// Log carries shoot, seed, role and step.
+	Log logr.Logger
+	// Shoot is a fresh copy, read from the API server at the beginning of the pass. Actions may change it in memory; the
+	// frame never writes it back. Only HandOver's changes are written.
+	Shoot *gardencorev1beta1.Shoot
+	// Role is the role of this agent.
+	Role steps.Role
+	// SourceSeed is the name of the seed that the control plane comes from.
+	SourceSeed string
+	// DestinationSeed is the name of the seed that the control plane moves to.
+	DestinationSeed string
+	// Step is the current step. Its owner may be the peer, namely in assists and in the Always action.
+	Step steps.Step
+	// Clock is to be used instead of the time package.
+	Clock clock.Clock
+	// Report publishes the condition of the current step as Progressing with the given reason while the action goes on.
+	// It is a no-op when the same was published before, and always in assists and in the Always action: there the
+	// condition belongs to the peer.
+	Report func(ctx context.Context, reason steps.Reason, message string) error
+}
+
+// Action brings the world one attempt closer to the step's finish. It is idempotent, reads everything from the world and
+// may find that there is nothing to do yet. A returned error is published with the step's condition and the attempt is
+// repeated with backoff.
+type Action interface {
+	// Run makes one attempt.
+	Run(ctx context.Context, m *Migration) (steps.Outcome, error)
+}
+
+// ActionFunc makes an Action of a function.
+type ActionFunc func(ctx context.Context, m *Migration) (steps.Outcome, error)
+
+// Run calls the function.
+func (f ActionFunc) Run(ctx context.Context, m *Migration) (steps.Outcome, error) { return f(ctx, m) }
+
+// Actions is all that one role contributes to a migration.
+type Actions struct {
+	// Steps holds one action for each step that the role owns.
+	Steps map[gardencorev1beta1.ConditionType]Action
+	// Assists holds the role's part in steps of its peer. One runs while the peer's step is the current one and the peer
+	// has published the reason Step.AssistOn. The outcome's status is of no account: the condition belongs to the peer,
+	// who sees the effect in the world.
+	Assists map[gardencorev1beta1.ConditionType]Action
+	// Always runs on each pass before the step's action or assist, on both sides and whoever owns the current step, as
+	// soon as the first step has begun. It keeps up to date what may change at any time, for example pod IPs in the
+	// exposure. Only the outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
+	Always Action
+	// HandOver is called once the last step's action returned True, on the destination only. It changes the given Shoot
+	// in memory (status.seedName, status.lastOperation, annotations); the frame adds the True condition and writes
+	// everything in ONE status update with an optimistic lock. The registry of gardener-apiserver keeps changes of the
+	// metadata in status updates, so the intent annotation can leave in the same write. Thereby the two facts "the last
+	// condition is True" and "status.seedName is the destination" appear at the same moment.
+	HandOver func(m *Migration, shoot *gardencorev1beta1.Shoot) error
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steps
+
+// Reason is the machine-readable word in a condition of a live migration. Tools may rely on the values.
+type Reason string
+
+// Reasons that any step can show. Most of them are written by the frame around the actions.
+const (
+	// ReasonPending appears on a step whose turn has not come. The operator waits.
+	ReasonPending Reason = "Pending"
+	// ReasonStarted appears when the owner begins to work on the step. The operator waits.
+	ReasonStarted Reason = "Started"
+	// ReasonCompleted appears on a finished step. Nothing is to be done.
+	ReasonCompleted Reason = "Completed"
+	// ReasonPaused appears when the annotation migration.gardener.cloud/pause-before names the step. The operator
+	// removes the annotation when the migration shall go on.
+	ReasonPaused Reason = "Paused"
+	// ReasonGateNotInForce appears when the admission policies that keep the classic migration away could not be proved
+	// to be in force. Nothing is done meanwhile. The operator installs or repairs the policies at once: while they are
+	// absent, the gardenlet may start the classic migration.
+	ReasonGateNotInForce Reason = "GateNotInForce"
+	// ReasonPrerequisitesNotMet appears before the first step when the shoot or one of the seeds does not meet a
+	// prerequisite. The message lists all of them. The operator mends them; the migration then starts by itself.
+	ReasonPrerequisitesNotMet Reason = "PrerequisitesNotMet"
+	// ReasonVersionSkew appears when the gardenlets of the two seeds do not report the same version. The migration holds
+	// without undoing anything. The operator brings both seeds to the same version; it then goes on by itself.
+	ReasonVersionSkew Reason = "VersionSkew"
+	// ReasonSyncFailed appears when what has to be kept up to date on every pass (for example the exposure of the etcd
+	// members) could not be updated. The step waits and tries again. The operator reads the message if it lasts.
+	ReasonSyncFailed Reason = "SyncFailed"
+	// ReasonActionFailed appears when an attempt of the step failed. It is tried again with backoff. The operator reads
+	// the message if it lasts.
+	ReasonActionFailed Reason = "ActionFailed"
+	// ReasonDeadlineExceeded appears when the step takes longer than its deadline. It is still tried. The operator
+	// follows the runbook page that the message names.
+	ReasonDeadlineExceeded Reason = "DeadlineExceeded"
+)
+
+// Reasons about the etcd cluster that spans both seeds. They can appear in every step that looks at it.
+const (
+	// ReasonWaitingForSourceEtcd appears while an etcd of the source is not healthy with all its members. Membership is
+	// not touched. The operator looks at the Etcd resources in the source if it lasts.
+	ReasonWaitingForSourceEtcd Reason = "WaitingForSourceEtcd"
+	// ReasonWaitingForEtcdMember appears while a new member catches up or is about to be promoted. The operator waits.
+	ReasonWaitingForEtcdMember Reason = "WaitingForEtcdMember"
+	// ReasonQuorumAtRisk appears when the next membership change could cost the quorum if its member turned out to be
+	// unhealthy. The change is not made. The operator gets the unhealthy members healthy again.
+	ReasonQuorumAtRisk Reason = "QuorumAtRisk"
+	// ReasonQuorumLost appears when the cluster does not answer with a leader. Nothing is touched. The operator restores
+	// the connection or the members that are down; only they bring the quorum back.
+	ReasonQuorumLost Reason = "QuorumLost"
+	// ReasonForeignEtcdMember appears when the member list holds a member that belongs to neither seed. Membership is not
+	// touched. The operator finds out who added it and removes it.
+	ReasonForeignEtcdMember Reason = "ForeignEtcdMember"
+	// ReasonWaitingForExposure appears while the relay, its routes or its DNS records are not ready or the other side
+	// cannot be reached through them. The operator looks at the relay's pods and DNSRecords if it lasts.
+	ReasonWaitingForExposure Reason = "WaitingForExposure"
+	// ReasonTakingFullSnapshot appears while a full snapshot is taken and looked for in the bucket. The operator waits.
+	ReasonTakingFullSnapshot Reason = "TakingFullSnapshot"
+)
+
+// Reasons of single steps, in the order of the steps.
+const (
+	// ReasonPersistingShootState appears while the ShootState is written and read back. The operator waits.
+	ReasonPersistingShootState Reason = "PersistingShootState"
+	// ReasonReleasingBackupEntry appears while the backup entry is moved to the destination seed. The operator looks at
+	// the BackupEntry if it lasts.
+	ReasonReleasingBackupEntry Reason = "ReleasingBackupEntry"
+
+	// ReasonPreparingDestination appears while namespace, Cluster, secrets and backup entry are set up in the
+	// destination. The operator waits.
+	ReasonPreparingDestination Reason = "PreparingDestination"
+	// ReasonJoiningEtcdMembers appears while the members of the destination join. The operator waits.
+	ReasonJoiningEtcdMembers Reason = "JoiningEtcdMembers"
+
+	// ReasonMigratingExtensions appears while extensions in the source are migrated and their state is collected. The
+	// operator looks at the extension resources in the source if it lasts.
+	ReasonMigratingExtensions Reason = "MigratingExtensions"
+
+	// ReasonRestoringExtensions appears while extensions in the destination are restored. The operator looks at the
+	// extension resources in the destination if it lasts.
+	ReasonRestoringExtensions Reason = "RestoringExtensions"
+	// ReasonDeployingKubeAPIServer appears while the kube-apiserver and what it needs are rolled out in the destination.
+	// The operator looks at the Deployment if it lasts.
+	ReasonDeployingKubeAPIServer Reason = "DeployingKubeAPIServer"
+	// ReasonProbingKubeAPIServer appears while the kube-apiserver of the destination is probed through its gateway. The
+	// operator looks at the ingress gateway of the destination if it lasts.
+	ReasonProbingKubeAPIServer Reason = "ProbingKubeAPIServer"
+
+	// ReasonReleasingDNSRecords appears while the source's DNSRecord objects are removed without touching the records.
+	// The operator waits.
+	ReasonReleasingDNSRecords Reason = "ReleasingDNSRecords"
+
+	// ReasonSwitchingDNSRecords appears while the destination points the DNS records at its own gateway. The operator
+	// looks at the DNSRecords in the destination if it lasts.
+	ReasonSwitchingDNSRecords Reason = "SwitchingDNSRecords"
+	// ReasonWaitingForDNS appears until the name servers answer with the new address and the caches that may hold the
+	// old one have expired (TTL and margin). The operator waits; the message tells until when.
+	ReasonWaitingForDNS Reason = "WaitingForDNS"
+	// ReasonJoiningLastEtcdMember appears while the third member of the destination joins: from then until the first
+	// removal the cluster bears only two failed members of six. The operator waits.
+	ReasonJoiningLastEtcdMember Reason = "JoiningLastEtcdMember"
+	// ReasonReadyForSourceMemberRemoval appears when all members of the destination are healthy voters: it asks the
+	// source to retire its own members, one by one. From here on there is no way back. The operator waits.
+	ReasonReadyForSourceMemberRemoval Reason = "ReadyForSourceMemberRemoval"
+
+	// ReasonWaitingForClientsToLeave appears while DNS caches may still name the source or connections to its
+	// kube-apiserver are open. The operator waits; the message tells how many and until when.
+	ReasonWaitingForClientsToLeave Reason = "WaitingForClientsToLeave"
+	// ReasonStoppingSourceControlPlane appears while the control plane components of the source are stopped. The
+	// operator waits.
+	ReasonStoppingSourceControlPlane Reason = "StoppingSourceControlPlane"
+	// ReasonDeletingSourceResources appears while what is left of the shoot in the source is deleted. The operator looks
+	// for objects with finalizers in the shoot's namespace of the source if it lasts.
+	ReasonDeletingSourceResources Reason = "DeletingSourceResources"
+
+	// ReasonDeployingControlPlane appears while the other control plane components and extensions are started in the
+	// destination. The operator looks at the component that the message names if it lasts.
+	ReasonDeployingControlPlane Reason = "DeployingControlPlane"
+	// ReasonRollingEtcd appears while the etcds of the destination get their ordinary specification, with one rolling
+	// restart. The operator waits.
+	ReasonRollingEtcd Reason = "RollingEtcd"
+	// ReasonHandingOver appears while the last preconditions of the hand-over to the destination's gardenlet are checked.
+	// The operator reads the message if it lasts.
+	ReasonHandingOver Reason = "HandingOver"
+)
