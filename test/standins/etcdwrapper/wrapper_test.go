@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fakeSidecar behaves as the HTTP API of etcd-backup-restore: the status falls back to New once a final one was read.
+type fakeSidecar struct {
+	mu       sync.Mutex
+	status   string
+	failures int
+	modes    []string
+	config   string
+}
+
+func (f *fakeSidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch r.URL.Path {
+	case "/initialization/status":
+		fmt.Fprint(w, f.status)
+		if f.status != "Progress" {
+			f.status = "New"
+		}
+	case "/initialization/start":
+		f.modes = append(f.modes, r.URL.Query().Get("mode"))
+		f.status = "Successful"
+		if f.failures > 0 {
+			f.failures--
+			f.status = "Failed"
+		}
+	case "/config":
+		fmt.Fprint(w, f.config)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func TestRunsEtcdAfterTheSidecarPreparedIt(t *testing.T) {
+	folder, client, peer, wrapper := t.TempDir(), freePort(t), freePort(t), freePort(t)
+	fake := &fakeSidecar{status: "New", failures: 1, config: fmt.Sprintf(`
+name: m0
+data-dir: %s/new.etcd
+listen-client-urls: http://127.0.0.1:%[2]d
+advertise-client-urls: http://127.0.0.1:%[2]d
+listen-peer-urls: http://127.0.0.1:%[3]d
+initial-advertise-peer-urls: http://127.0.0.1:%[3]d
+initial-cluster: m0=http://127.0.0.1:%[3]d
+initial-cluster-state: new
+member-name-prefix: unknown-keys-are-ignored
+`, folder, client, peer)}
+	server := httptest.NewServer(fake)
+	defer server.Close()
+
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	opts := options{sidecarAddress: strings.TrimPrefix(server.URL, "http://"), etcdServerName: "127.0.0.1", etcdClientPort: client, wrapperPort: wrapper}
+	sidecar, err := newSidecar(log, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	exit := exitMarker{path: filepath.Join(folder, "exit_code")}
+	if err := sidecar.initialize(ctx, exit.validationMode); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(fake.modes, ","); got != "full,full" {
+		t.Errorf("initialization modes = %s, want a second attempt after the failed one", got)
+	}
+	configuration, err := sidecar.etcdConfiguration(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newMember(log, opts, folder, configuration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exit.write(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- m.run(ctx, stop, exit) }()
+
+	base := fmt.Sprintf("http://127.0.0.1:%d", wrapper)
+	for ready := false; !ready; {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			t.Fatal("etcd did not become ready")
+		}
+		if response, err := http.Get(base + "/readyz"); err == nil {
+			response.Body.Close()
+			ready = response.StatusCode == http.StatusOK
+		}
+	}
+	if _, err := os.Stat(exit.path); !os.IsNotExist(err) {
+		t.Errorf("the record of the last exit must be gone once etcd runs: %v", err)
+	}
+	response, err := http.Post(base+"/stop", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestValidationMode(t *testing.T) {
+	exit := exitMarker{path: filepath.Join(t.TempDir(), "exit_code")}
+	expect := func(want string) {
+		t.Helper()
+		if got := exit.validationMode(); got != want {
+			t.Errorf("validation mode = %s, want %s", got, want)
+		}
+	}
+	expect("full")
+	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		if err := exit.write(s); err != nil {
+			t.Fatal(err)
+		}
+		expect("sanity")
+	}
+	if err := exit.write(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	expect("full")
+	for range 2 { // removing twice is no error
+		if err := exit.remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("full")
+}
