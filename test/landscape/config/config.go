@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config says where the landscape lives: its folders, its addresses and its names. Everything else in the
+// landscape takes them from here, so that a second landscape can run beside the first one.
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+const (
+	// EnvState names the environment variable with the folder of all state and logs.
+	EnvState = "LIVECPM_STATE"
+	// EnvCache names the environment variable with the folder of what is built once.
+	EnvCache = "LIVECPM_CACHE"
+	// EnvPrefix names the environment variable with the prefix of every name the landscape gives to the machine.
+	EnvPrefix = "LIVECPM_PREFIX"
+	// EnvNetwork names the environment variable with the first three octets of the landscape's /24.
+	EnvNetwork = "LIVECPM_NETWORK"
+
+	// Domain is the parent of every zone that the landscape's DNS server serves.
+	Domain = "livecpm.example"
+	// InternalDomain is the garden's internal domain.
+	InternalDomain = "internal." + Domain
+	// ShootDomain is the garden's default domain for shoots.
+	ShootDomain = "shoots." + Domain
+)
+
+// Config describes one landscape.
+type Config struct {
+	// Prefix starts the name of every network namespace, interface and cgroup of this landscape.
+	Prefix string
+	// Repo is the root of the repository.
+	Repo string
+	// State is the folder of everything this landscape writes.
+	State string
+	// Cache is the folder of what is built once and shared by all landscapes.
+	Cache string
+	// HostIP is the machine's own address in the landscape's network.
+	HostIP string
+	// HubIP is the address of the hub, which answers traffic to nowhere with "unreachable".
+	HubIP string
+	// Garden is the garden cluster.
+	Garden Garden
+	// Seeds are the seed clusters.
+	Seeds []Seed
+}
+
+// Garden describes the garden cluster, which has a control plane but no node.
+type Garden struct {
+	// Name is the folder below the state folder.
+	Name string
+	// Netns is the name of the network namespace.
+	Netns string
+	// IP is the address of kube-apiserver, gardener-apiserver and the DNS server.
+	IP string
+	// ServiceCIDR is the range of cluster IPs; nothing routes it.
+	ServiceCIDR string
+}
+
+// Seed describes one seed: a complete cluster with a single node.
+type Seed struct {
+	// Name is the name of the seed, of its node and of its folder below the state folder.
+	Name string
+	// Netns is the name of the network namespace.
+	Netns string
+	// IP is the address of the node and of the kube-apiserver.
+	IP string
+	// LoadBalancerIP is given to the Service istio-ingress/istio-ingressgateway.
+	LoadBalancerIP string
+	// PodCIDR and ServiceCIDR are the seed's own ranges.
+	PodCIDR, ServiceCIDR string
+	// DNSIP is the cluster IP of the seed's cluster DNS.
+	DNSIP string
+	// Region and Zone label the node.
+	Region, Zone string
+	// IngressDomain is the seed's ingress domain.
+	IngressDomain string
+	// Index is the number of the seed, from 1.
+	Index int
+}
+
+var prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9]{0,9}$`)
+
+// FromEnvironment returns the configuration that the environment asks for.
+func FromEnvironment() (*Config, error) {
+	repo, err := findRepo()
+	if err != nil {
+		return nil, err
+	}
+	state := os.Getenv(EnvState)
+	if state == "" {
+		state = filepath.Join(repo, ".landscape")
+	}
+	cache := os.Getenv(EnvCache)
+	if cache == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("failed to find the cache folder, set %s: %w", EnvCache, err)
+		}
+		cache = filepath.Join(base, "livecpm")
+	}
+	prefix := os.Getenv(EnvPrefix)
+	if prefix == "" {
+		prefix = "livecpm"
+	}
+	network := os.Getenv(EnvNetwork)
+	if network == "" {
+		network = "10.250.0"
+	}
+	if state, err = filepath.Abs(state); err != nil {
+		return nil, fmt.Errorf("failed to resolve the state folder: %w", err)
+	}
+	if cache, err = filepath.Abs(cache); err != nil {
+		return nil, fmt.Errorf("failed to resolve the cache folder: %w", err)
+	}
+	return New(prefix, network, repo, state, cache)
+}
+
+// New returns the configuration of a landscape with the given prefix in the given network (first three octets of a /24).
+func New(prefix, network, repo, state, cache string) (*Config, error) {
+	if !prefixPattern.MatchString(prefix) {
+		return nil, fmt.Errorf("prefix %q is not a lower-case word of at most 10 letters and digits", prefix)
+	}
+	if _, err := netip.ParseAddr(network + ".1"); err != nil {
+		return nil, fmt.Errorf("network %q is not the first three octets of an IPv4 /24: %w", network, err)
+	}
+	c := &Config{
+		Prefix: prefix,
+		Repo:   repo,
+		State:  state,
+		Cache:  cache,
+		HostIP: network + ".1",
+		HubIP:  network + ".254",
+		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10", ServiceCIDR: "10.96.0.0/16"},
+	}
+	for i, name := range []string{"seed-a", "seed-b"} {
+		n := i + 1
+		c.Seeds = append(c.Seeds, Seed{
+			Name:           name,
+			Netns:          prefix + "-" + name,
+			IP:             fmt.Sprintf("%s.1%d", network, n),
+			LoadBalancerIP: fmt.Sprintf("%s.2%d", network, n),
+			PodCIDR:        fmt.Sprintf("10.24%d.0.0/16", n),
+			ServiceCIDR:    fmt.Sprintf("10.%d.0.0/16", 96+n),
+			DNSIP:          fmt.Sprintf("10.%d.0.10", 96+n),
+			Region:         "region-" + name[len("seed-"):],
+			Zone:           "0",
+			IngressDomain:  "ingress." + name + "." + Domain,
+			Index:          n,
+		})
+	}
+	return c, nil
+}
+
+// Seed returns the seed with the given name.
+func (c *Config) Seed(name string) (Seed, error) {
+	for _, seed := range c.Seeds {
+		if seed.Name == name {
+			return seed, nil
+		}
+	}
+	return Seed{}, fmt.Errorf("the landscape has no seed %q", name)
+}
+
+// Dir returns a path below the state folder.
+func (c *Config) Dir(elem ...string) string {
+	return filepath.Join(append([]string{c.State}, elem...)...)
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig of the garden or of a seed.
+func (c *Config) Kubeconfig(cluster string) string { return c.Dir(cluster, "kubeconfig") }
+
+// PKI returns the folder of certificates and keys of the garden or of a seed.
+func (c *Config) PKI(cluster string) string { return c.Dir(cluster, "pki") }
+
+// Bin returns the folder of the project's own binaries.
+func (c *Config) Bin() string { return c.Dir("bin") }
+
+// Images returns the folder of image tarballs.
+func (c *Config) Images() string { return c.Dir("images") }
+
+// HostInterface is the name of the machine's own interface in the landscape's network.
+func (c *Config) HostInterface() string { return c.Prefix + "0" }
+
+// HubNetns is the network namespace that holds the bridge between all parts of the landscape.
+func (c *Config) HubNetns() string { return c.Prefix + "-hub" }
+
+// Netns lists every network namespace of the landscape.
+func (c *Config) Netns() []string {
+	names := []string{c.HubNetns(), c.Garden.Netns}
+	for _, seed := range c.Seeds {
+		names = append(names, seed.Netns)
+	}
+	return names
+}
+
+// findRepo walks up from the working directory to the module's root, so that the landscape can be driven from any
+// package's tests as well as from the repository's root.
+func findRepo() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("failed to read the working directory: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "hack", "build-tools.sh")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("failed to find the repository: no hack/build-tools.sh in or above the working directory")
+		}
+		dir = parent
+	}
+}
