@@ -61,13 +61,15 @@ type Actions struct {
 	// who sees the effect in the world.
 	Assists map[gardencorev1beta1.ConditionType]Action
 	// Always runs on each pass before the step's action or assist, on both sides and whoever owns the current step, as
-	// soon as the first step has begun. It keeps up to date what may change at any time, for example pod IPs in the
-	// exposure. Only the outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
+	// soon as the first step has begun, and again and again while a step's action runs: it must bear to run beside it. It
+	// keeps up to date what may change at any time, for example pod IPs in the exposure. It runs in a hold, too. Only the
+	// outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
 	Always Action
-	// HandOver is called once the last step's action returned True, on the destination only. It changes the given Shoot
-	// in memory (status.seedName, status.lastOperation, annotations); the frame adds the True condition and writes
-	// everything in ONE status update with an optimistic lock. The registry of gardener-apiserver keeps changes of the
-	// metadata in status updates, so the intent annotation can leave in the same write. Thereby the two facts "the last
-	// condition is True" and "status.seedName is the destination" appear at the same moment.
+	// HandOver is called once the last step's action returned True, on the destination only. It changes the status of the
+	// given Shoot in memory (status.seedName, status.lastOperation); it may be called again after a conflict. The frame adds
+	// the True condition, takes the intent annotation away and writes everything in ONE status update with an optimistic
+	// lock (the registry of gardener-apiserver keeps changes of the metadata in status updates). Thereby "the last
+	// condition is True" and "status.seedName is the destination" become facts at the same moment. Afterwards the frame
+	// asks the destination's gardenlet for a reconciliation.
 	HandOver func(m *Migration, shoot *gardencorev1beta1.Shoot) error
 }

@@ -12,7 +12,8 @@ import (
 
 // Outcome is what one attempt at a step came to.
 type Outcome struct {
-	// Status is True when the step is finished, Progressing while it goes on.
+	// Status is True when the step is finished; everything else counts as Progressing. Actions do not judge about time:
+	// it is the frame that makes the condition False when the deadline has passed.
 	Status gardencorev1beta1.ConditionStatus
 	// Reason is the word for what the step waits for or has done.
 	Reason Reason

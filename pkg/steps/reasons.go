@@ -38,6 +38,16 @@ const (
 	ReasonDeadlineExceeded Reason = "DeadlineExceeded"
 )
 
+// Fault tells whether the reason means that something is wrong now, rather than that something is awaited.
+func (r Reason) Fault() bool {
+	switch r {
+	case ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonSyncFailed, ReasonActionFailed, ReasonDeadlineExceeded,
+		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember:
+		return true
+	}
+	return false
+}
+
 // Reasons about the etcd cluster that spans both seeds. They can appear in every step that looks at it.
 const (
 	// ReasonWaitingForSourceEtcd appears while an etcd of the source is not healthy with all its members. Membership is

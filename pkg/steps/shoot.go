@@ -5,6 +5,7 @@ package steps
 
 import (
 	"strconv"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
@@ -108,4 +109,25 @@ func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) b
 		return false
 	}
 	return condition.Status == gardencorev1beta1.ConditionProgressing || condition.Status == gardencorev1beta1.ConditionFalse
+}
+
+// StartedAt returns when work on the step began, read from the conditions: a condition becomes Progressing at its start
+// and keeps the time of that transition until it is False or True. For a False one the end of the step before it stands
+// in. It returns the zero time when the step has not begun.
+func StartedAt(conditions []gardencorev1beta1.Condition, step Step) time.Time {
+	condition := find(conditions, step.Condition)
+	if condition == nil {
+		return time.Time{}
+	}
+	switch condition.Status {
+	case gardencorev1beta1.ConditionProgressing:
+		return condition.LastTransitionTime.Time
+	case gardencorev1beta1.ConditionFalse, gardencorev1beta1.ConditionTrue:
+		if i := Index(step.Condition); i > 0 {
+			if previous := find(conditions, table[i-1].Condition); previous != nil {
+				return previous.LastTransitionTime.Time
+			}
+		}
+	}
+	return time.Time{}
 }
