@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// LogLevelDebug, LogLevelInfo and LogLevelError are the log levels.
+	LogLevelDebug, LogLevelInfo, LogLevelError = "debug", "info", "error"
+	// LogFormatJSON and LogFormatText are the log formats.
+	LogFormatJSON, LogFormatText = "json", "text"
+
+	// DefaultLeaseName is the name of the agent's lease in the seed.
+	DefaultLeaseName = "livecpm-agent-leader-election"
+	// DefaultLeaseNamespace is the namespace of the agent's lease in the seed.
+	DefaultLeaseNamespace = "garden"
+)
+
+// SetDefaults fills what the configuration leaves open.
+func SetDefaults(c *AgentConfiguration) {
+	setConnectionDefaults(&c.GardenClientConnection)
+	setConnectionDefaults(&c.SeedClientConnection)
+
+	if c.LeaderElection == nil {
+		c.LeaderElection = &componentbaseconfigv1alpha1.LeaderElectionConfiguration{}
+	}
+	if c.LeaderElection.LeaderElect == nil {
+		c.LeaderElection.LeaderElect = ptr.To(true)
+	}
+	setString(&c.LeaderElection.ResourceLock, "leases")
+	setString(&c.LeaderElection.ResourceName, DefaultLeaseName)
+	setString(&c.LeaderElection.ResourceNamespace, DefaultLeaseNamespace)
+	// Of the usual proportions: the other replica goes on within seconds after a crash.
+	setPlainDuration(&c.LeaderElection.LeaseDuration, 15*time.Second)
+	setPlainDuration(&c.LeaderElection.RenewDeadline, 10*time.Second)
+	setPlainDuration(&c.LeaderElection.RetryPeriod, 2*time.Second)
+
+	setEndpoint(&c.Server.HealthProbes, 8081)
+	setEndpoint(&c.Server.Metrics, 8080)
+
+	setString(&c.LogLevel, LogLevelInfo)
+	setString(&c.LogFormat, LogFormatJSON)
+
+	controller := &c.Controllers.LiveMigration
+	if controller.ConcurrentSyncs == nil {
+		controller.ConcurrentSyncs = ptr.To(5)
+	}
+	setDuration(&controller.SyncPeriod, 15*time.Second)
+	setDuration(&controller.HoldPeriod, 10*time.Second)
+	setDuration(&controller.AttemptTimeout, 20*time.Minute)
+	setDuration(&controller.RetryBackoff.Base, time.Second)
+	setDuration(&controller.RetryBackoff.Max, time.Minute)
+
+	setDuration(&c.DNS.Margin, 30*time.Second)
+
+	setDuration(&c.Etcd.PromotePollInterval, 2*time.Second)
+	setDuration(&c.Etcd.MemberTimeout, 5*time.Second)
+	setDuration(&c.Etcd.JoinTimeout, 15*time.Minute)
+
+	setDuration(&c.Flows.PollInterval, 2*time.Second)
+	setDuration(&c.Flows.RolloutTimeout, 10*time.Minute)
+	setDuration(&c.Flows.DrainTimeout, 5*time.Minute)
+	setDuration(&c.Flows.ShootStateLead, 24*time.Hour)
+}
+
+func setConnectionDefaults(c *componentbaseconfigv1alpha1.ClientConnectionConfiguration) {
+	if c.QPS == 0 {
+		c.QPS = 100
+	}
+	if c.Burst == 0 {
+		c.Burst = 130
+	}
+}
+
+func setEndpoint(endpoint **Endpoint, port int) {
+	if *endpoint == nil {
+		*endpoint = &Endpoint{}
+	}
+	if (*endpoint).Port == 0 {
+		(*endpoint).Port = port
+	}
+}
+
+func setString(value *string, to string) {
+	if *value == "" {
+		*value = to
+	}
+}
+
+func setDuration(value **metav1.Duration, to time.Duration) {
+	if *value == nil {
+		*value = &metav1.Duration{Duration: to}
+	}
+}
+
+func setPlainDuration(value *metav1.Duration, to time.Duration) {
+	if value.Duration == 0 {
+		value.Duration = to
+	}
+}

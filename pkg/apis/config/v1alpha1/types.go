@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// AgentConfiguration configures livecpm-agent.
+type AgentConfiguration struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// GardenClientConnection is how the agent reaches the garden: with the kubeconfig of the gardenlet beside it.
+	GardenClientConnection componentbaseconfigv1alpha1.ClientConnectionConfiguration `json:"gardenClientConnection"`
+	// SeedClientConnection is how the agent reaches its seed. Without a kubeconfig it uses its service account.
+	// +optional
+	SeedClientConnection componentbaseconfigv1alpha1.ClientConnectionConfiguration `json:"seedClientConnection"`
+	// Gardenlet tells what the agent has to know of the gardenlet beside it.
+	Gardenlet Gardenlet `json:"gardenlet"`
+	// LeaderElection configures the lease in the seed.
+	// +optional
+	LeaderElection *componentbaseconfigv1alpha1.LeaderElectionConfiguration `json:"leaderElection,omitempty"`
+	// Server configures the ports for probes and metrics.
+	// +optional
+	Server Server `json:"server"`
+	// LogLevel is one of debug, info, error. Default: info.
+	// +optional
+	LogLevel string `json:"logLevel,omitempty"`
+	// LogFormat is one of json, text. Default: json.
+	// +optional
+	LogFormat string `json:"logFormat,omitempty"`
+	// Relay configures the pods that carry etcd traffic between the seeds.
+	Relay Relay `json:"relay"`
+	// Controllers configures the agent's controllers.
+	// +optional
+	Controllers Controllers `json:"controllers"`
+	// DNS configures when a switched record counts as known to everybody.
+	// +optional
+	DNS DNS `json:"dns"`
+	// Etcd configures the work on the etcd cluster that spans both seeds.
+	// +optional
+	Etcd Etcd `json:"etcd"`
+	// Flows configures the other waits in the steps.
+	// +optional
+	Flows Flows `json:"flows"`
+}
+
+// Gardenlet tells what the agent has to know of the gardenlet beside it.
+type Gardenlet struct {
+	// ConfigurationFile is the path of the gardenlet's own component configuration. The agent deploys components with it,
+	// so that they do not roll when the gardenlet takes over.
+	ConfigurationFile string `json:"configurationFile"`
+}
+
+// Server configures the ports for probes and metrics.
+type Server struct {
+	// HealthProbes is where /healthz and /readyz are served. Default port: 8081.
+	// +optional
+	HealthProbes *Endpoint `json:"healthProbes,omitempty"`
+	// Metrics is where /metrics is served. Default port: 8080.
+	// +optional
+	Metrics *Endpoint `json:"metrics,omitempty"`
+}
+
+// Endpoint is an address to listen on.
+type Endpoint struct {
+	// BindAddress is the IP address to listen on; empty for all.
+	// +optional
+	BindAddress string `json:"bindAddress,omitempty"`
+	// Port is the TCP port to listen on.
+	Port int `json:"port"`
+}
+
+// Relay configures the pods that carry etcd traffic between the seeds.
+type Relay struct {
+	// Image is the reference of the relay's image.
+	Image string `json:"image"`
+}
+
+// Controllers configures the agent's controllers.
+type Controllers struct {
+	// LiveMigration configures the controller that carries out live migrations, in both roles.
+	// +optional
+	LiveMigration LiveMigrationController `json:"liveMigration"`
+}
+
+// LiveMigrationController configures the controller that carries out live migrations.
+type LiveMigrationController struct {
+	// ConcurrentSyncs is how many shoots are worked on at the same time. Default: 5.
+	// +optional
+	ConcurrentSyncs *int `json:"concurrentSyncs,omitempty"`
+	// SyncPeriod is the longest time between two looks at a migration in flight. Default: 15s.
+	// +optional
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// HoldPeriod is the time between two looks at a migration that holds. Default: 10s.
+	// +optional
+	HoldPeriod *metav1.Duration `json:"holdPeriod,omitempty"`
+	// AttemptTimeout bounds one attempt at a step. Default: 20m.
+	// +optional
+	AttemptTimeout *metav1.Duration `json:"attemptTimeout,omitempty"`
+	// RetryBackoff is how long to wait after failed attempts.
+	// +optional
+	RetryBackoff RetryBackoff `json:"retryBackoff"`
+	// StepDeadlines overwrites deadlines of the step table, by condition type.
+	// +optional
+	StepDeadlines map[string]metav1.Duration `json:"stepDeadlines,omitempty"`
+}
+
+// RetryBackoff is an exponential backoff.
+type RetryBackoff struct {
+	// Base is the wait after the first failure. Default: 1s.
+	// +optional
+	Base *metav1.Duration `json:"base,omitempty"`
+	// Max is the longest wait. Default: 1m.
+	// +optional
+	Max *metav1.Duration `json:"max,omitempty"`
+}
+
+// DNS configures when a switched record counts as known to everybody.
+type DNS struct {
+	// Margin is waited for after the record's TTL has passed. Default: 30s.
+	// +optional
+	Margin *metav1.Duration `json:"margin,omitempty"`
+	// Resolvers are DNS servers ("host:port") that must answer with the new address before the TTL starts to count. When
+	// empty, the authoritative servers of the record's zone are asked.
+	// +optional
+	Resolvers []string `json:"resolvers,omitempty"`
+}
+
+// Etcd configures the work on the etcd cluster that spans both seeds.
+type Etcd struct {
+	// PromotePollInterval is how often a learner is looked at while it catches up. Default: 2s.
+	// +optional
+	PromotePollInterval *metav1.Duration `json:"promotePollInterval,omitempty"`
+	// MemberTimeout bounds a single call to the etcd cluster. Default: 5s.
+	// +optional
+	MemberTimeout *metav1.Duration `json:"memberTimeout,omitempty"`
+	// JoinTimeout bounds one attempt to join the members of the destination. Default: 15m.
+	// +optional
+	JoinTimeout *metav1.Duration `json:"joinTimeout,omitempty"`
+}
+
+// Flows configures the other waits in the steps.
+type Flows struct {
+	// PollInterval is the pause between two looks at something that is expected to change soon. Default: 2s.
+	// +optional
+	PollInterval *metav1.Duration `json:"pollInterval,omitempty"`
+	// RolloutTimeout bounds one attempt to wait for a component to become ready. Default: 10m.
+	// +optional
+	RolloutTimeout *metav1.Duration `json:"rolloutTimeout,omitempty"`
+	// DrainTimeout is how long the source's kube-apiserver may keep connections after DNS caches have expired. It is
+	// stopped then in any case. Default: 5m.
+	// +optional
+	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
+	// ShootStateLead is how far in the future the ShootState's timestamp is set, which keeps gardenlets from overwriting
+	// it during the migration. Default: 24h.
+	// +optional
+	ShootStateLead *metav1.Duration `json:"shootStateLead,omitempty"`
+}

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// Validate returns what is wrong with the configuration. It expects that the defaults are set.
+func Validate(c *AgentConfiguration) field.ErrorList {
+	var errs field.ErrorList
+
+	path := field.NewPath("gardenClientConnection")
+	errs = append(errs, validateConnection(&c.GardenClientConnection, path)...)
+	if c.GardenClientConnection.Kubeconfig == "" {
+		errs = append(errs, field.Required(path.Child("kubeconfig"), "the agent needs the gardenlet's kubeconfig for the garden"))
+	}
+	errs = append(errs, validateConnection(&c.SeedClientConnection, field.NewPath("seedClientConnection"))...)
+
+	if c.Gardenlet.ConfigurationFile == "" {
+		errs = append(errs, field.Required(field.NewPath("gardenlet", "configurationFile"), "the agent needs the gardenlet's component configuration"))
+	}
+
+	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
+
+	errs = append(errs, validateEndpoint(c.Server.HealthProbes, field.NewPath("server", "healthProbes"))...)
+	errs = append(errs, validateEndpoint(c.Server.Metrics, field.NewPath("server", "metrics"))...)
+	if c.Server.HealthProbes != nil && c.Server.Metrics != nil && c.Server.HealthProbes.Port == c.Server.Metrics.Port {
+		errs = append(errs, field.Invalid(field.NewPath("server", "metrics", "port"), c.Server.Metrics.Port, "must differ from the port of the health probes"))
+	}
+
+	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), LogLevelDebug, LogLevelInfo, LogLevelError)...)
+	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), LogFormatJSON, LogFormatText)...)
+
+	imagePath := field.NewPath("relay", "image")
+	if c.Relay.Image == "" {
+		errs = append(errs, field.Required(imagePath, "the image of the relay pods has no default"))
+	} else if strings.ContainsAny(c.Relay.Image, " \t\n") {
+		errs = append(errs, field.Invalid(imagePath, c.Relay.Image, "must not contain blanks"))
+	}
+
+	errs = append(errs, validateController(&c.Controllers.LiveMigration, field.NewPath("controllers", "liveMigration"))...)
+	errs = append(errs, validateDNS(&c.DNS, field.NewPath("dns"))...)
+
+	path = field.NewPath("etcd")
+	errs = append(errs, validatePositive(c.Etcd.PromotePollInterval, path.Child("promotePollInterval"))...)
+	errs = append(errs, validatePositive(c.Etcd.MemberTimeout, path.Child("memberTimeout"))...)
+	errs = append(errs, validatePositive(c.Etcd.JoinTimeout, path.Child("joinTimeout"))...)
+
+	path = field.NewPath("flows")
+	errs = append(errs, validatePositive(c.Flows.PollInterval, path.Child("pollInterval"))...)
+	errs = append(errs, validatePositive(c.Flows.RolloutTimeout, path.Child("rolloutTimeout"))...)
+	errs = append(errs, validateNotNegative(c.Flows.DrainTimeout, path.Child("drainTimeout"))...)
+	errs = append(errs, validatePositive(c.Flows.ShootStateLead, path.Child("shootStateLead"))...)
+
+	return errs
+}
+
+func validateConnection(c *componentbaseconfigv1alpha1.ClientConnectionConfiguration, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.QPS < 0 {
+		errs = append(errs, field.Invalid(path.Child("qps"), c.QPS, "must not be negative"))
+	}
+	if c.Burst < 0 {
+		errs = append(errs, field.Invalid(path.Child("burst"), c.Burst, "must not be negative"))
+	}
+	return errs
+}
+
+func validateLeaderElection(c *componentbaseconfigv1alpha1.LeaderElectionConfiguration, path *field.Path) field.ErrorList {
+	if c == nil {
+		return field.ErrorList{field.Required(path, "must be set")}
+	}
+	if c.LeaderElect != nil && !*c.LeaderElect {
+		return nil
+	}
+
+	var errs field.ErrorList
+	if c.ResourceLock != "leases" {
+		errs = append(errs, field.NotSupported(path.Child("resourceLock"), c.ResourceLock, []string{"leases"}))
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(c.ResourceName) {
+		errs = append(errs, field.Invalid(path.Child("resourceName"), c.ResourceName, msg))
+	}
+	for _, msg := range validation.IsDNS1123Label(c.ResourceNamespace) {
+		errs = append(errs, field.Invalid(path.Child("resourceNamespace"), c.ResourceNamespace, msg))
+	}
+	errs = append(errs, validatePositive(&c.RetryPeriod, path.Child("retryPeriod"))...)
+	if c.RenewDeadline.Duration <= c.RetryPeriod.Duration {
+		errs = append(errs, field.Invalid(path.Child("renewDeadline"), c.RenewDeadline.Duration.String(), "must be longer than retryPeriod"))
+	}
+	if c.LeaseDuration.Duration <= c.RenewDeadline.Duration {
+		errs = append(errs, field.Invalid(path.Child("leaseDuration"), c.LeaseDuration.Duration.String(), "must be longer than renewDeadline"))
+	}
+	return errs
+}
+
+func validateEndpoint(e *Endpoint, path *field.Path) field.ErrorList {
+	if e == nil {
+		return field.ErrorList{field.Required(path, "must be set")}
+	}
+	var errs field.ErrorList
+	if e.BindAddress != "" && net.ParseIP(e.BindAddress) == nil {
+		errs = append(errs, field.Invalid(path.Child("bindAddress"), e.BindAddress, "must be an IP address"))
+	}
+	for _, msg := range validation.IsValidPortNum(e.Port) {
+		errs = append(errs, field.Invalid(path.Child("port"), e.Port, msg))
+	}
+	return errs
+}
+
+func validateController(c *LiveMigrationController, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.ConcurrentSyncs == nil {
+		errs = append(errs, field.Required(path.Child("concurrentSyncs"), "must be set"))
+	} else if *c.ConcurrentSyncs < 1 {
+		errs = append(errs, field.Invalid(path.Child("concurrentSyncs"), *c.ConcurrentSyncs, "must be at least 1"))
+	}
+	errs = append(errs, validatePositive(c.SyncPeriod, path.Child("syncPeriod"))...)
+	errs = append(errs, validatePositive(c.HoldPeriod, path.Child("holdPeriod"))...)
+	errs = append(errs, validatePositive(c.AttemptTimeout, path.Child("attemptTimeout"))...)
+
+	backoff := path.Child("retryBackoff")
+	errs = append(errs, validatePositive(c.RetryBackoff.Base, backoff.Child("base"))...)
+	errs = append(errs, validatePositive(c.RetryBackoff.Max, backoff.Child("max"))...)
+	if c.RetryBackoff.Base != nil && c.RetryBackoff.Max != nil && c.RetryBackoff.Max.Duration < c.RetryBackoff.Base.Duration {
+		errs = append(errs, field.Invalid(backoff.Child("max"), c.RetryBackoff.Max.Duration.String(), "must not be shorter than base"))
+	}
+
+	names := make([]string, 0, len(steps.Table()))
+	for _, conditionType := range steps.ConditionTypes() {
+		names = append(names, string(conditionType))
+	}
+	for name, deadline := range c.StepDeadlines {
+		key := path.Child("stepDeadlines").Key(name)
+		if steps.Index(gardencorev1beta1.ConditionType(name)) < 0 {
+			errs = append(errs, field.NotSupported(key, name, names))
+			continue
+		}
+		errs = append(errs, validatePositive(&deadline, key)...)
+	}
+	return errs
+}
+
+func validateDNS(c *DNS, path *field.Path) field.ErrorList {
+	errs := validateNotNegative(c.Margin, path.Child("margin"))
+	for i, resolver := range c.Resolvers {
+		host, port, err := net.SplitHostPort(resolver)
+		if number, convErr := strconv.Atoi(port); err != nil || host == "" || convErr != nil || len(validation.IsValidPortNum(number)) > 0 {
+			errs = append(errs, field.Invalid(path.Child("resolvers").Index(i), resolver, "must be host:port"))
+		}
+	}
+	return errs
+}
+
+func validateOneOf(value string, path *field.Path, allowed ...string) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+func validatePositive(d *metav1.Duration, path *field.Path) field.ErrorList {
+	return validateDuration(d, path, 1)
+}
+
+func validateNotNegative(d *metav1.Duration, path *field.Path) field.ErrorList {
+	return validateDuration(d, path, 0)
+}
+
+func validateDuration(d *metav1.Duration, path *field.Path, atLeast int64) field.ErrorList {
+	switch {
+	case d == nil:
+		return field.ErrorList{field.Required(path, "must be set")}
+	case int64(d.Duration) < atLeast:
+		msg := "must not be negative"
+		if atLeast > 0 {
+			msg = "must be longer than zero"
+		}
+		return field.ErrorList{field.Invalid(path, fmt.Sprint(d.Duration), msg)}
+	}
+	return nil
+}
