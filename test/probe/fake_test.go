@@ -1,0 +1,356 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probe_test
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fakeAPI is an API server with just the resources that the probe uses, and with faults that can be switched on.
+type fakeAPI struct {
+	server *httptest.Server
+
+	mu         sync.Mutex
+	revision   int64
+	namespaces map[string]bool
+	configMaps map[string]*corev1.ConfigMap
+	events     map[string]*corev1.Event
+	history    []historyEntry
+	changed    chan struct{}
+
+	requests    atomic.Int64
+	connections atomic.Int64
+
+	// onWrite may answer a write of a ConfigMap by itself. Its result tells whether it did.
+	onWrite func(w http.ResponseWriter, configMap *corev1.ConfigMap) bool
+	// forget makes an acknowledged write vanish.
+	forget func(configMap *corev1.ConfigMap) bool
+	// onRead may change what a read answers.
+	onRead func(configMap *corev1.ConfigMap)
+	// deliveries tells how often a watch delivers an entry: 0 loses it, 2 duplicates it.
+	deliveries func(watch int64, entry int64) int
+	// expired lets watches that resume fail with 410.
+	expired atomic.Bool
+	// endWatches is closed and replaced to end all watches in an orderly way.
+	endWatches chan struct{}
+	watches    atomic.Int64
+}
+
+type historyEntry struct {
+	revision int64
+	kind     string
+	object   *corev1.ConfigMap
+}
+
+func newFakeAPI() *fakeAPI {
+	f := &fakeAPI{
+		revision:   100,
+		namespaces: map[string]bool{},
+		configMaps: map[string]*corev1.ConfigMap{},
+		events:     map[string]*corev1.Event{},
+		changed:    make(chan struct{}),
+		endWatches: make(chan struct{}),
+	}
+	f.server = httptest.NewUnstartedServer(f)
+	f.server.EnableHTTP2 = true
+	f.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			f.connections.Add(1)
+		}
+	}
+	f.server.StartTLS()
+	return f
+}
+
+func (f *fakeAPI) port() string {
+	_, port, err := net.SplitHostPort(f.server.Listener.Addr().String())
+	Expect(err).NotTo(HaveOccurred())
+	return port
+}
+
+func (f *fakeAPI) endAllWatches() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.endWatches)
+	f.endWatches = make(chan struct{})
+}
+
+func (f *fakeAPI) namespaceCount() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.namespaces)
+}
+
+func answer(w http.ResponseWriter, code int, object any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(object)
+}
+
+func answerStatus(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
+	answer(w, int(code), &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure,
+		Reason:   reason,
+		Code:     code,
+		Message:  string(reason),
+	})
+}
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.requests.Add(1)
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case len(parts) >= 3 && len(parts) <= 4 && parts[2] == "namespaces":
+		f.serveNamespace(w, r, parts)
+	case len(parts) >= 5 && parts[4] == "events":
+		f.serveEvents(w, r)
+	case len(parts) >= 5 && parts[4] == "configmaps" && r.URL.Query().Get("watch") != "":
+		f.serveWatch(w, r)
+	case len(parts) >= 5 && parts[4] == "configmaps":
+		name := ""
+		if len(parts) > 5 {
+			name = parts[5]
+		}
+		f.serveConfigMaps(w, r, name)
+	default:
+		answerStatus(w, 404, metav1.StatusReasonNotFound)
+	}
+}
+
+func (f *fakeAPI) serveNamespace(w http.ResponseWriter, r *http.Request, parts []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch r.Method {
+	case http.MethodPost:
+		namespace := &corev1.Namespace{}
+		decode(r, namespace)
+		f.namespaces[namespace.Name] = true
+		answer(w, 201, namespace)
+	case http.MethodDelete:
+		if !f.namespaces[parts[3]] {
+			answerStatus(w, 404, metav1.StatusReasonNotFound)
+			return
+		}
+		delete(f.namespaces, parts[3])
+		answer(w, 200, &corev1.Namespace{})
+	}
+}
+
+func (f *fakeAPI) serveEvents(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Method == http.MethodPost {
+		event := &corev1.Event{}
+		decode(r, event)
+		f.events[event.Name] = event
+		answer(w, 201, event)
+		return
+	}
+	list := &corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}}
+	for _, event := range f.events {
+		list.Items = append(list.Items, *event)
+	}
+	answer(w, 200, list)
+}
+
+func (f *fakeAPI) serveConfigMaps(w http.ResponseWriter, r *http.Request, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch r.Method {
+	case http.MethodGet:
+		if name == "" {
+			list := &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
+			list.ResourceVersion = strconv.FormatInt(f.revision, 10)
+			for _, configMap := range f.configMaps {
+				list.Items = append(list.Items, *configMap)
+			}
+			answer(w, 200, list)
+			return
+		}
+		configMap, ok := f.configMaps[name]
+		if !ok {
+			answerStatus(w, 404, metav1.StatusReasonNotFound)
+			return
+		}
+		configMap = configMap.DeepCopy()
+		if f.onRead != nil {
+			f.onRead(configMap)
+		}
+		answer(w, 200, configMap)
+
+	case http.MethodPost, http.MethodPut:
+		configMap := &corev1.ConfigMap{}
+		decode(r, configMap)
+		if f.onWrite != nil && f.onWrite(w, configMap) {
+			return
+		}
+		kind, current := "ADDED", f.configMaps[configMap.Name]
+		if r.Method == http.MethodPut {
+			kind = "MODIFIED"
+			if current == nil || current.ResourceVersion != configMap.ResourceVersion {
+				answerStatus(w, 409, metav1.StatusReasonConflict)
+				return
+			}
+		}
+		f.store(kind, configMap)
+		answer(w, 200, configMap)
+	}
+}
+
+// store is called with the lock held.
+func (f *fakeAPI) store(kind string, configMap *corev1.ConfigMap) {
+	f.revision++
+	configMap.ResourceVersion = strconv.FormatInt(f.revision, 10)
+	if f.forget != nil && f.forget(configMap) {
+		return
+	}
+	f.configMaps[configMap.Name] = configMap.DeepCopy()
+	f.history = append(f.history, historyEntry{revision: f.revision, kind: kind, object: configMap.DeepCopy()})
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request) {
+	from, err := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
+	if err != nil {
+		answerStatus(w, 400, metav1.StatusReasonBadRequest)
+		return
+	}
+	number := f.watches.Add(1)
+	if f.expired.Load() {
+		answerStatus(w, 410, metav1.StatusReasonExpired)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	flusher := w.(http.Flusher)
+	flusher.Flush()
+
+	f.mu.Lock()
+	end, deliveries := f.endWatches, f.deliveries
+	f.mu.Unlock()
+	for next := 0; ; {
+		f.mu.Lock()
+		entries, changed := f.history[next:], f.changed
+		next = len(f.history)
+		f.mu.Unlock()
+		for _, entry := range entries {
+			times := 1
+			if deliveries != nil {
+				times = deliveries(number, entry.revision)
+			}
+			if entry.revision <= from {
+				continue
+			}
+			for range times {
+				_ = json.NewEncoder(w).Encode(map[string]any{"type": entry.kind, "object": withKind(entry.object)})
+			}
+		}
+		flusher.Flush()
+		select {
+		case <-changed:
+		case <-end:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func withKind(configMap *corev1.ConfigMap) *corev1.ConfigMap {
+	configMap = configMap.DeepCopy()
+	configMap.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	return configMap
+}
+
+func decode(r *http.Request, into any) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// fakeDNS answers A questions over UDP.
+type fakeDNS struct {
+	server    *dns.Server
+	address   string
+	questions atomic.Int64
+
+	mu      sync.Mutex
+	records map[string][]string
+	ttl     time.Duration
+	rcode   int
+}
+
+func newFakeDNS() *fakeDNS {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	f := &fakeDNS{address: conn.LocalAddr().String(), records: map[string][]string{}, ttl: time.Minute}
+	started := make(chan struct{})
+	f.server = &dns.Server{PacketConn: conn, Handler: f, NotifyStartedFunc: func() { close(started) }}
+	go func() {
+		defer GinkgoRecover()
+		Expect(f.server.ActivateAndServe()).To(Succeed())
+	}()
+	<-started
+	return f
+}
+
+func (f *fakeDNS) set(name string, values ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records[dns.Fqdn(name)] = values
+}
+
+func (f *fakeDNS) setRcode(rcode int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rcode = rcode
+}
+
+// ServeDNS answers with an alias for values that are no address.
+func (f *fakeDNS) ServeDNS(w dns.ResponseWriter, question *dns.Msg) {
+	f.questions.Add(1)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	reply := new(dns.Msg).SetReply(question)
+	name := question.Question[0].Name
+	values, ok := f.records[name]
+	switch {
+	case f.rcode != dns.RcodeSuccess:
+		reply.Rcode = f.rcode
+	case !ok:
+		reply.Rcode = dns.RcodeNameError
+	}
+	for _, value := range values {
+		header := dns.RR_Header{Name: name, Class: dns.ClassINET, Ttl: uint32(f.ttl.Seconds())}
+		if ip := net.ParseIP(value); ip != nil {
+			header.Rrtype = dns.TypeA
+			reply.Answer = append(reply.Answer, &dns.A{Hdr: header, A: ip})
+		} else {
+			header.Rrtype = dns.TypeCNAME
+			reply.Answer = append(reply.Answer, &dns.CNAME{Hdr: header, Target: dns.Fqdn(value)})
+		}
+	}
+	_ = w.WriteMsg(reply)
+}
