@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics holds the Prometheus metrics of a live migration. They are registered with controller-runtime's registry
+// and thus served at the manager's metrics endpoint.
+package metrics
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+const namespace = "livecpm"
+
+var (
+	stepDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace,
+		Name:      "step_duration_seconds",
+		Help:      "Time from the start of a step to its end, by condition type and owner.",
+		Buckets:   []float64{1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600},
+	}, []string{"step", "owner"})
+
+	currentStep = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "current_step",
+		Help:      "Number of the current step (1 to 8) of a migration that this agent takes part in.",
+	}, []string{"namespace", "shoot", "role"})
+
+	etcdVoters = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "etcd_voters",
+		Help:      "Number of voting members that the agent saw last in the etcd cluster across both seeds, by etcd role.",
+	}, []string{"namespace", "shoot", "etcd"})
+
+	sixMemberWindow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "six_member_window_seconds",
+		Help:      "How long the etcd cluster has had six voters, its weakest moment; grows while the window is open, by etcd role.",
+	}, []string{"namespace", "shoot", "etcd"})
+
+	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace,
+		Name:      "failures_total",
+		Help:      "Number of failed or held attempts, by condition type, role and reason.",
+	}, []string{"step", "role", "reason"})
+
+	gateProved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "gate_proved",
+		Help:      "1 if the gate against the classic migration was proved to be in force at the last look, 0 if not. Alert on 0.",
+	}, []string{"namespace", "shoot"})
+)
+
+func init() {
+	runtimemetrics.Registry.MustRegister(stepDuration, currentStep, etcdVoters, sixMemberWindow, failures, gateProved)
+}
+
+// StepFinished records the duration of a finished step.
+func StepFinished(step steps.Step, duration time.Duration) {
+	stepDuration.WithLabelValues(string(step.Condition), string(step.Owner)).Observe(duration.Seconds())
+}
+
+// CurrentStep records the step that a migration is in.
+func CurrentStep(shootNamespace, shoot string, role steps.Role, step steps.Step) {
+	currentStep.WithLabelValues(shootNamespace, shoot, string(role)).Set(float64(steps.Index(step.Condition) + 1))
+}
+
+// Failure counts a failed or held attempt.
+func Failure(step steps.Step, role steps.Role, reason steps.Reason) {
+	failures.WithLabelValues(string(step.Condition), string(role), string(reason)).Inc()
+}
+
+// Gate records whether the gate was proved to be in force for the shoot.
+func Gate(shootNamespace, shoot string, proved bool) {
+	value := 0.0
+	if proved {
+		value = 1
+	}
+	gateProved.WithLabelValues(shootNamespace, shoot).Set(value)
+}
+
+type etcdKey struct{ namespace, shoot, etcd string }
+
+var (
+	windowsLock sync.Mutex
+	windows     = map[etcdKey]time.Time{}
+)
+
+// Voters records the number of voting members of one etcd cluster (etcd is main or events), and the six-member window that
+// follows from it: the window opens when six voters are seen first and closes when another number is seen. What an agent
+// did not see, because it was not running, does not count.
+func Voters(shootNamespace, shoot, etcd string, voters int, now time.Time) {
+	etcdVoters.WithLabelValues(shootNamespace, shoot, etcd).Set(float64(voters))
+
+	windowsLock.Lock()
+	defer windowsLock.Unlock()
+	key := etcdKey{shootNamespace, shoot, etcd}
+	opened, open := windows[key]
+	switch {
+	case voters == 6 && !open:
+		windows[key] = now
+		sixMemberWindow.WithLabelValues(shootNamespace, shoot, etcd).Set(0)
+	case open:
+		sixMemberWindow.WithLabelValues(shootNamespace, shoot, etcd).Set(now.Sub(opened).Seconds())
+		if voters != 6 {
+			delete(windows, key)
+		}
+	}
+}
+
+// Forget removes the gauges of a shoot that this agent is done with. The length of the six-member window stays until the
+// agent restarts, so that it can still be scraped after the migration.
+func Forget(shootNamespace, shoot string) {
+	labels := prometheus.Labels{"namespace": shootNamespace, "shoot": shoot}
+	currentStep.DeletePartialMatch(labels)
+	etcdVoters.DeletePartialMatch(labels)
+	gateProved.DeletePartialMatch(labels)
+
+	windowsLock.Lock()
+	defer windowsLock.Unlock()
+	for key := range windows {
+		if key.namespace == shootNamespace && key.shoot == shoot {
+			delete(windows, key)
+		}
+	}
+}
