@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package framework starts a garden for integration tests: a real kube-apiserver with its etcd, and the gardener-apiserver
+// in this process with its default admission plugins and the feature gate for live migrations on. The environment variable
+// KUBEBUILDER_ASSETS names the folder of the binaries (see hack/envtest-assets.sh).
+package framework
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	gardenerenvtest "github.com/gardener/gardener/test/envtest"
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/charts"
+)
+
+// kubernetesVersion is what the charts are rendered for. It is the version of the kube-apiserver in hack/tools.
+const kubernetesVersion = "v1.36.3"
+
+// Garden is a running garden.
+type Garden struct {
+	// Config gives access with all permissions.
+	Config *rest.Config
+	// Client reads and writes without a cache.
+	Client client.Client
+
+	env *gardenerenvtest.GardenerTestEnvironment
+}
+
+// StartGarden starts a garden. The caller stops it.
+func StartGarden(log logr.Logger) (*Garden, error) {
+	logf.SetLogger(log)
+
+	env := &gardenerenvtest.GardenerTestEnvironment{
+		Environment: &envtest.Environment{
+			ControlPlaneStartTimeout: 2 * time.Minute,
+			ControlPlaneStopTimeout:  time.Minute,
+		},
+		GardenerAPIServer: &gardenerenvtest.GardenerAPIServer{
+			Args: []string{"--feature-gates=LiveControlPlaneMigration=true"},
+		},
+	}
+	config, err := env.Start()
+	if err != nil {
+		return nil, fmt.Errorf("failed to start the garden: %w", err)
+	}
+	c, err := client.New(config, client.Options{Scheme: kubernetes.GardenScheme})
+	if err != nil {
+		_ = env.Stop()
+		return nil, fmt.Errorf("failed to create a client for the garden: %w", err)
+	}
+	return &Garden{Config: config, Client: c, env: env}, nil
+}
+
+// Stop stops the garden.
+func (g *Garden) Stop() error { return g.env.Stop() }
+
+// InstallPolicies applies the chart livecpm-garden.
+func (g *Garden) InstallPolicies(ctx context.Context) error {
+	objects, err := policyObjects()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := g.Client.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("failed to create %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// RemovePolicies deletes what InstallPolicies created.
+func (g *Garden) RemovePolicies(ctx context.Context) error {
+	objects, err := policyObjects()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := g.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("failed to delete %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func policyObjects() ([]*unstructured.Unstructured, error) {
+	manifests, err := charts.Render(charts.Garden, "livecpm-garden", "garden", kubernetesVersion, nil)
+	if err != nil {
+		return nil, err
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(manifests))
+	for _, manifest := range manifests {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(manifest.Content), &object.Object); err != nil {
+			return nil, fmt.Errorf("failed to parse %s: %w", manifest.Name, err)
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}

@@ -1,0 +1,378 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gate_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/controllermanager/controller/shoot/migration"
+	gardenletshoot "github.com/gardener/gardener/pkg/gardenlet/controller/shoot/shoot"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/integration/framework"
+)
+
+const (
+	constraint = gardencorev1beta1.ShootReadyForMigration
+	first      = gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin
+	cleanup    = gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup
+	last       = gardencorev1beta1.ShootLiveMigrationMigrationCompleted
+	isTrue     = gardencorev1beta1.ConditionTrue
+)
+
+var _ = Describe("Gate", func() {
+	var (
+		count int
+		shoot *gardencorev1beta1.Shoot
+
+		// setIntent and the like change one thing and return the API server's answer.
+		setIntent = func(value string) error {
+			patch := client.MergeFrom(shoot.DeepCopy())
+			metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, steps.AnnotationIntent, value)
+			return garden.Client.Patch(ctx, shoot, patch)
+		}
+		removeIntent = func() error {
+			patch := client.MergeFrom(shoot.DeepCopy())
+			delete(shoot.Annotations, steps.AnnotationIntent)
+			return garden.Client.Patch(ctx, shoot, patch)
+		}
+		setStatusSeed = func(seed string) error {
+			patch := client.MergeFrom(shoot.DeepCopy())
+			shoot.Status.SeedName = new(seed)
+			return garden.Client.Status().Patch(ctx, shoot, patch)
+		}
+		remove = func() error {
+			patch := client.MergeFrom(shoot.DeepCopy())
+			metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
+			Expect(garden.Client.Patch(ctx, shoot, patch)).To(Succeed())
+			return garden.Client.Delete(ctx, shoot)
+		}
+		refresh = func() { Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed()) }
+
+		inFlight = func() {
+			Expect(garden.Intend(ctx, shoot)).To(Succeed())
+			Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+		}
+		begun = func() {
+			inFlight()
+			Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).To(Succeed())
+		}
+	)
+
+	BeforeEach(func() {
+		count++
+		shoot = framework.NewShoot(fmt.Sprintf("g%d-%d", GinkgoParallelProcess(), count), source)
+		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+	})
+
+	When("the policies are not installed", func() {
+		It("finds the gate open, and the classic migration would start", func() {
+			inFlight()
+
+			err := gate.New(garden.Client, garden.Client).Verify(ctx, shoot)
+			var open *gate.OpenError
+			Expect(errors.As(err, &open)).To(BeTrue())
+			Expect(open.Problem).To(Equal(gate.ProblemNotInForce))
+
+			refresh()
+			Expect(shoot.Status.Constraints).To(BeEmpty(), "the proof must leave nothing behind")
+
+			_, err = (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+			Expect(err).NotTo(HaveOccurred())
+			refresh()
+			Expect(shoot.Status.Constraints).To(ContainElement(And(HaveField("Type", constraint), HaveField("Status", isTrue))))
+		})
+	})
+
+	When("the policies are installed", Ordered, func() {
+		BeforeAll(func() {
+			Expect(garden.InstallPolicies(ctx)).To(Succeed())
+
+			probe := framework.NewShoot("probe", source)
+			Expect(garden.CreateShoot(ctx, probe)).To(Succeed())
+			Expect(garden.Intend(ctx, probe)).To(Succeed())
+			Expect(garden.Bind(ctx, probe, destination)).To(Succeed())
+			Eventually(func() error { return gate.New(garden.Client, garden.Client).Verify(ctx, probe) }).
+				WithTimeout(30 * time.Second).WithPolling(200 * time.Millisecond).Should(Succeed())
+
+			DeferCleanup(func() {
+				Expect(garden.RemovePolicies(ctx)).To(Succeed())
+				Eventually(func() error { return gate.New(garden.Client, garden.Client).Verify(ctx, probe) }).
+					WithTimeout(30 * time.Second).WithPolling(200 * time.Millisecond).ShouldNot(Succeed())
+			})
+		})
+
+		Context("the classic migration", func() {
+			It("never starts: the constraint cannot become True by gardener-controller-manager's own controller", func() {
+				inFlight()
+				_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+				Expect(err).To(beDenied("the constraint ReadyForMigration must not be True"))
+
+				refresh()
+				Expect(shoot.Status.Constraints).To(BeEmpty())
+			})
+
+			It("never starts: the gardenlet's own controller in the source keeps waiting and writes nothing", func() {
+				inFlight()
+				refresh()
+				before := shoot.ResourceVersion
+				reconciler := &gardenletshoot.Reconciler{
+					GardenClient: garden.Client,
+					Config: gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{
+						SeedTemplate: gardencorev1beta1.SeedTemplate{ObjectMeta: metav1.ObjectMeta{Name: source}},
+					}},
+					Clock: testclock.NewFakeClock(time.Now()),
+				}
+				_, err := reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+				Expect(err).To(MatchError(ContainSubstring("waiting for confirmation that destination Seed is available")))
+				refresh()
+				Expect(shoot.ResourceVersion).To(Equal(before))
+			})
+
+			It("cannot be started by an update of the whole status", func() {
+				begun()
+				shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: constraint, Status: isTrue}}
+				Expect(garden.Client.Status().Update(ctx, shoot)).To(beDenied("the constraint ReadyForMigration"))
+			})
+
+			It("may be said to be not ready", func() {
+				begun()
+				Expect(garden.SetConstraint(ctx, shoot, constraint, gardencorev1beta1.ConditionFalse)).To(Succeed())
+			})
+
+			It("is proved to be held up, without a trace", func() {
+				begun()
+				refresh()
+				before := shoot.ResourceVersion
+				Expect(gate.New(garden.Client, garden.Client).Verify(ctx, shoot)).To(Succeed())
+				refresh()
+				Expect(shoot.ResourceVersion).To(Equal(before))
+			})
+
+			It("keeps a live migration from being triggered while the constraint is left over", func() {
+				Expect(garden.Intend(ctx, shoot)).To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
+				Expect(garden.Bind(ctx, shoot, destination)).To(beDenied("the constraint ReadyForMigration"))
+			})
+		})
+
+		Context("the intent annotation", func() {
+			It("may be removed or changed before the migration has begun", func() {
+				inFlight()
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionUnknown, "PrerequisitesNotMet")).To(Succeed())
+				Expect(setIntent("1")).To(Succeed())
+				Expect(removeIntent()).To(Succeed())
+			})
+
+			It("keeps the migration from beginning once it is removed", func() {
+				inFlight()
+				Expect(removeIntent()).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).To(beDenied("must not change without the annotation"))
+			})
+
+			It("may be removed when the conditions are those of an earlier migration", func() {
+				for _, step := range steps.Table() {
+					Expect(garden.SetCondition(ctx, shoot, step.Condition, isTrue, "Completed")).To(Succeed())
+				}
+				inFlight()
+				Expect(removeIntent()).To(Succeed())
+			})
+
+			DescribeTable("cannot be removed or changed once the migration has begun",
+				func(write func() error) {
+					begun()
+					Expect(write()).To(beDenied("the annotation migration.gardener.cloud/live-migrate must not change once"))
+					refresh()
+					Expect(steps.Requested(shoot)).To(BeTrue())
+				},
+				Entry("removed", func() error { return removeIntent() }),
+				Entry("set to false", func() error { return setIntent("false") }),
+				Entry("set to another true value", func() error { return setIntent("1") }),
+				Entry("through shoots/status", func() error {
+					patch := client.MergeFrom(shoot.DeepCopy())
+					delete(shoot.Annotations, steps.AnnotationIntent)
+					return garden.Client.Status().Patch(ctx, shoot, patch)
+				}),
+				Entry("through shoots/binding", func() error {
+					patch := client.MergeFrom(shoot.DeepCopy())
+					delete(shoot.Annotations, steps.AnnotationIntent)
+					shoot.Spec.SeedName = new("seed-c")
+					return garden.Client.SubResource("binding").Patch(ctx, shoot, patch)
+				}),
+				Entry("together with the constraint", func() error {
+					patch := client.MergeFrom(shoot.DeepCopy())
+					delete(shoot.Annotations, steps.AnnotationIntent)
+					shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: constraint, Status: isTrue}}
+					return garden.Client.Status().Patch(ctx, shoot, patch)
+				}),
+			)
+
+			It("may be removed after a completed abort, which hands the shoot back to the classic migration", func() {
+				begun()
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(beDenied("the constraint ReadyForMigration"))
+				refresh()
+				Expect(removeIntent()).To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
+			})
+
+			It("cannot be set while a classic migration is under way", func() {
+				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+				Expect(setIntent("true")).To(beDenied("cannot be set while a classic migration is under way"))
+			})
+		})
+
+		Context("the seed names", func() {
+			DescribeTable("spec.seedName cannot change once the migration has begun",
+				func(seed string) {
+					begun()
+					Expect(garden.Bind(ctx, shoot, seed)).To(beDenied("spec.seedName must not change once"))
+				},
+				Entry("back to the source", source),
+				Entry("to a third seed", "seed-c"),
+			)
+
+			It("spec.seedName may go back before the migration has begun", func() {
+				inFlight()
+				Expect(garden.Bind(ctx, shoot, source)).To(Succeed())
+				Expect(removeIntent()).To(Succeed())
+			})
+
+			It("spec.seedName may go back after a completed abort", func() {
+				begun()
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).To(Succeed())
+				Expect(garden.Bind(ctx, shoot, source)).To(Succeed())
+			})
+
+			It("status.seedName cannot change before the source is cleaned up", func() {
+				begun()
+				Expect(setStatusSeed(destination)).To(beDenied("status.seedName may only become spec.seedName"))
+				refresh()
+				Expect(setStatusSeed("seed-c")).To(beDenied("status.seedName may only become spec.seedName"))
+			})
+
+			It("status.seedName can become nothing but spec.seedName afterwards", func() {
+				begun()
+				Expect(garden.SetCondition(ctx, shoot, cleanup, isTrue, "Completed")).To(Succeed())
+				Expect(setStatusSeed("seed-c")).To(beDenied("status.seedName may only become spec.seedName"))
+				refresh()
+				patch := client.MergeFrom(shoot.DeepCopy())
+				shoot.Status.SeedName = nil
+				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(beDenied("status.seedName may only become spec.seedName"))
+			})
+
+			It("the hand-over passes: status.seedName, the last condition, lastOperation and the annotation in one write", func() {
+				begun()
+				for _, step := range steps.Table() {
+					if step.Condition != last {
+						Expect(garden.SetCondition(ctx, shoot, step.Condition, isTrue, "Completed")).To(Succeed())
+					}
+				}
+				patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
+				delete(shoot.Annotations, steps.AnnotationIntent)
+				shoot.Status.SeedName = shoot.Spec.SeedName
+				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+					Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+				}
+				shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, gardencorev1beta1.Condition{
+					Type: last, Status: isTrue, Reason: "Completed", LastTransitionTime: metav1.Now(), LastUpdateTime: metav1.Now(),
+				})
+				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
+
+				refresh()
+				Expect(shoot.Status.SeedName).To(HaveValue(Equal(destination)))
+				Expect(shoot.Annotations).NotTo(HaveKey(steps.AnnotationIntent))
+				Expect(remove()).To(Succeed(), "after the hand-over nothing is denied any more")
+			})
+		})
+
+		Context("deletion", func() {
+			It("is denied in flight", func() {
+				inFlight()
+				Expect(remove()).To(beDenied("the Shoot must not be deleted while"))
+			})
+
+			It("is denied in flight also for a whole collection", func() {
+				begun()
+				patch := client.MergeFrom(shoot.DeepCopy())
+				metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
+				Expect(garden.Client.Patch(ctx, shoot, patch)).To(Succeed())
+				err := garden.Client.DeleteAllOf(ctx, &gardencorev1beta1.Shoot{}, client.InNamespace(shoot.Namespace), client.MatchingFields{"metadata.name": shoot.Name})
+				Expect(err).To(HaveOccurred())
+				refresh()
+				Expect(shoot.DeletionTimestamp).To(BeNil())
+			})
+		})
+
+		Context("outside of live migrations", func() {
+			It("denies nothing of a classic migration", func() {
+				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+				_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+				Expect(err).NotTo(HaveOccurred())
+				refresh()
+				Expect(shoot.Status.Constraints).To(ContainElement(And(HaveField("Type", constraint), HaveField("Status", isTrue))))
+
+				patch := client.MergeFrom(shoot.DeepCopy())
+				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+					Type: gardencorev1beta1.LastOperationTypeMigrate, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+				}
+				shoot.Status.SeedName = shoot.Spec.SeedName
+				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
+			})
+
+			It("denies nothing of a classic migration with the annotation set to false", func() {
+				Expect(setIntent("false")).To(Succeed())
+				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
+				Expect(removeIntent()).To(Succeed())
+				Expect(remove()).To(Succeed())
+			})
+
+			It("denies nothing while the seed names are equal, with or without the annotation", func() {
+				Expect(garden.Intend(ctx, shoot)).To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, gardencorev1beta1.ConditionFalse)).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, first, isTrue, "Completed")).To(Succeed())
+				Expect(removeIntent()).To(Succeed())
+				Expect(setIntent("true")).To(Succeed())
+				Expect(remove()).To(Succeed())
+			})
+
+			It("denies nothing on a shoot without seed, status and annotations", func() {
+				bare := framework.NewShoot(fmt.Sprintf("b%d-%d", GinkgoParallelProcess(), count), source)
+				bare.Spec.SeedName = nil
+				Expect(garden.Client.Create(ctx, bare)).To(Succeed())
+				Expect(garden.SetConstraint(ctx, bare, constraint, isTrue)).To(Succeed())
+				Expect(garden.Bind(ctx, bare, source)).To(Succeed())
+				shoot = bare
+				Expect(remove()).To(Succeed())
+			})
+		})
+	})
+})
+
+func beDenied(rule string) gomegatypes.GomegaMatcher {
+	return And(
+		WithTransform(apierrors.IsForbidden, BeTrue()),
+		MatchError(And(
+			ContainSubstring("ValidatingAdmissionPolicy '%s' with binding '%s' denied request", gate.PolicyName, gate.PolicyName),
+			ContainSubstring("livecpm gate:"),
+			ContainSubstring(rule),
+		)),
+	)
+}
