@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package garden puts Gardener on top of the landscape's garden cluster: the real gardener-apiserver and
+// gardener-controller-manager as processes beside the kube-apiserver, the aggregated API, and what an operator would
+// configure: project, cloud profile, domains, provider-local. The Seeds are registered by their gardenlets.
+package garden
+
+import (
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/garden/manifest"
+	"github.com/livecpm/livecpm/test/landscape/pki"
+	"github.com/livecpm/livecpm/test/landscape/process"
+)
+
+const (
+	apiServer         = "gardener-apiserver"
+	controllerManager = "gardener-controller-manager"
+	apiServerPort     = 8443
+	// healthPort is where gardener-controller-manager answers; its configuration names it, too.
+	healthPort = 2718
+	// Identity is the name the garden gives itself.
+	Identity = "livecpm-landscape"
+	// ProviderLocalImage is the reference under which the seeds find the image of provider-local, without its tag.
+	ProviderLocalImage = "europe-docker.pkg.dev/gardener-project/releases/gardener/extensions/provider-local"
+)
+
+//go:embed manifests/garden.yaml
+var gardenManifest string
+
+//go:embed manifests/controller-manager.yaml
+var controllerManagerConfig string
+
+// Garden is the garden cluster with what runs in it.
+type Garden struct {
+	Config    *config.Config
+	Processes *process.Manager
+	// Tools is the folder with the real gardener-apiserver and gardener-controller-manager.
+	Tools string
+	// CA signs for clients and servers of the garden.
+	CA *pki.CA
+	// EtcdServers are the addresses of the garden's etcd, as seen in the garden's network namespace.
+	EtcdServers string
+	// Report tells the user what is awaited.
+	Report func(format string, args ...any)
+}
+
+// Client returns a client for the garden with its administrator's rights.
+func Client(cfg *config.Config) (client.Client, error) {
+	return clientFor(cfg.Kubeconfig(cfg.Garden.Name))
+}
+
+func clientFor(kubeconfig string) (client.Client, error) {
+	restConfig, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read kubeconfig %q: %w", kubeconfig, err)
+	}
+	restConfig.QPS, restConfig.Burst = 100, 200
+	c, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
+	if err != nil {
+		return nil, fmt.Errorf("failed to create client for the garden: %w", err)
+	}
+	return c, nil
+}
+
+// BackupFolder is the folder on the machine that plays the object store of both seeds.
+func BackupFolder(cfg *config.Config) string { return cfg.Dir("backups") }
+
+// Up starts Gardener in the garden and waits until its API and its project are there. Repeating it changes nothing.
+func (g *Garden) Up(ctx context.Context) error {
+	module, err := Gardener(ctx, g.Config.Repo)
+	if err != nil {
+		return err
+	}
+	c, err := Client(g.Config)
+	if err != nil {
+		return err
+	}
+
+	g.Report("starting %s", apiServer)
+	if err := g.startAPIServer(ctx); err != nil {
+		return err
+	}
+	if err := g.registerAPI(ctx, c); err != nil {
+		return err
+	}
+
+	values, err := g.manifestValues(ctx, module)
+	if err != nil {
+		return err
+	}
+	applyCtx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if err := manifest.Apply(applyCtx, c, "garden.yaml", gardenManifest, values); err != nil {
+		return err
+	}
+
+	g.Report("starting %s", controllerManager)
+	if err := g.startControllerManager(ctx); err != nil {
+		return err
+	}
+	return g.waitForProject(ctx, c, "demo")
+}
+
+func (g *Garden) manifestValues(ctx context.Context, module Module) (map[string]any, error) {
+	kubernetesModule, err := Kubernetes(ctx, g.Config.Repo)
+	if err != nil {
+		return nil, err
+	}
+	chart, err := packChart(filepath.Join(module.Dir, "charts", "gardener", "provider-local"), "provider-local")
+	if err != nil {
+		return nil, err
+	}
+	regions := make([]string, 0, len(g.Config.Seeds))
+	for _, seed := range g.Config.Seeds {
+		regions = append(regions, seed.Region)
+	}
+	return map[string]any{
+		"InternalDomain":     config.InternalDomain,
+		"ShootDomain":        config.ShootDomain,
+		"Regions":            regions,
+		"ProviderLocalChart": base64.StdEncoding.EncodeToString(chart),
+		"ProviderLocalImage": ProviderLocalImage + ":" + module.Version,
+		"BackupFolder":       BackupFolder(g.Config),
+		"KubernetesVersion":  kubernetesModule.Version[len("v"):],
+	}, nil
+}
+
+func (g *Garden) startAPIServer(ctx context.Context) error {
+	serving, err := g.CA.Ensure(apiServer, pki.Request{
+		CommonName: apiServer,
+		DNSNames:   []string{"localhost", apiServer + ".kube-system.svc", apiServer + ".kube-system.svc.cluster.local"},
+		IPs:        []string{"127.0.0.1", g.Config.Garden.IP},
+	})
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := g.kubeconfig(apiServer)
+	if err != nil {
+		return err
+	}
+
+	if _, err := g.Processes.Ensure(ctx, process.Spec{
+		Name: apiServer,
+		Command: []string{
+			filepath.Join(g.Tools, apiServer),
+			"--bind-address=" + g.Config.Garden.IP,
+			"--secure-port=" + strconv.Itoa(apiServerPort),
+			"--etcd-servers=" + g.EtcdServers,
+			"--tls-cert-file=" + serving.CertFile,
+			"--tls-private-key-file=" + serving.KeyFile,
+			"--cluster-identity=" + Identity,
+			"--authorization-always-allow-paths=/healthz,/livez,/readyz",
+			"--kubeconfig=" + kubeconfig,
+			"--authentication-kubeconfig=" + kubeconfig,
+			"--authorization-kubeconfig=" + kubeconfig,
+			"--feature-gates=LiveControlPlaneMigration=true",
+			"--log-format=text",
+		},
+		Namespaces: g.namespaces(),
+		Files:      []string{kubeconfig, serving.CertFile},
+	}); err != nil {
+		return err
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return g.Processes.Wait(waitCtx, apiServer, g.probe("https://"+g.Config.Garden.IP+":"+strconv.Itoa(apiServerPort)+"/healthz"))
+}
+
+func (g *Garden) startControllerManager(ctx context.Context) error {
+	kubeconfig, err := g.kubeconfig(controllerManager)
+	if err != nil {
+		return err
+	}
+	content, err := manifest.Render("controller-manager.yaml", controllerManagerConfig, map[string]string{"Kubeconfig": kubeconfig})
+	if err != nil {
+		return err
+	}
+	file := g.Config.Dir(g.Config.Garden.Name, controllerManager+".yaml")
+	if err := os.WriteFile(file, content, 0o644); err != nil {
+		return fmt.Errorf("failed to write configuration of %s: %w", controllerManager, err)
+	}
+	if _, err := g.Processes.Ensure(ctx, process.Spec{
+		Name:       controllerManager,
+		Command:    []string{filepath.Join(g.Tools, controllerManager), "--config=" + file},
+		Namespaces: g.namespaces(),
+		Files:      []string{file, kubeconfig},
+	}); err != nil {
+		return err
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return g.Processes.Wait(waitCtx, controllerManager, g.probe("http://127.0.0.1:"+strconv.Itoa(healthPort)+"/healthz"))
+}
+
+// kubeconfig makes the kubeconfig of one of Gardener's own components, which upstream's charts give all rights, too.
+func (g *Garden) kubeconfig(component string) (string, error) {
+	identity, err := g.CA.Ensure(component+"-client", pki.Request{CommonName: "gardener.cloud:system:" + component, Organizations: []string{"system:masters"}})
+	if err != nil {
+		return "", err
+	}
+	file := g.Config.Dir(g.Config.Garden.Name, component+".kubeconfig")
+	return file, pki.EnsureKubeconfig(file, g.server(), g.CA, identity)
+}
+
+// GardenletKubeconfig makes the kubeconfig with which the gardenlet of a seed talks to the garden, and returns it.
+func GardenletKubeconfig(cfg *config.Config, ca *pki.CA, seedName string) ([]byte, error) {
+	identity, err := ca.Ensure("gardenlet-"+seedName, pki.Request{
+		CommonName:    "gardener.cloud:system:seed:" + seedName,
+		Organizations: []string{"gardener.cloud:system:seeds"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	file := cfg.Dir(seedName, "gardenlet.kubeconfig")
+	if err := pki.EnsureKubeconfig(file, "https://"+cfg.Garden.IP+":6443", ca, identity); err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read kubeconfig %q: %w", file, err)
+	}
+	return content, nil
+}
+
+func (g *Garden) server() string { return "https://" + g.Config.Garden.IP + ":6443" }
+
+func (g *Garden) namespaces() process.Namespaces {
+	return process.Namespaces{Net: filepath.Join("/run/netns", g.Config.Garden.Netns)}
+}
