@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package build provides the binaries the landscape runs: the real components, which hack/build-tools.sh builds once,
+// and the project's own, which are built anew on each run (Go's build cache makes that quick).
+package build
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/livecpm/livecpm/test/landscape/config"
+)
+
+// Tools builds those real components that are missing and reports each on out.
+func Tools(ctx context.Context, cfg *config.Config, out io.Writer) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(cfg.Repo, "hack", "build-tools.sh"))
+	cmd.Env = append(os.Environ(), config.EnvCache+"="+cfg.Cache)
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(out, &stderr)
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("failed to build the real components: %w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	return nil
+}
+
+// Tool returns the folder of a real component's binaries.
+func Tool(ctx context.Context, cfg *config.Config, component string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(cfg.Repo, "hack", "build-tools.sh"), "--path", component)
+	cmd.Env = append(os.Environ(), config.EnvCache+"="+cfg.Cache)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("failed to find component %q: %w: %s", component, err, strings.TrimSpace(stderr.String()))
+	}
+	dir := strings.TrimSpace(string(output))
+	if _, err := os.Stat(filepath.Join(dir, ".complete")); err != nil {
+		return "", fmt.Errorf("failed to find component %q: it has not been built yet (hack/build-tools.sh %s)", component, component)
+	}
+	return dir, nil
+}
+
+// Own builds one of the project's commands (a package path relative to the repository) as a static binary below the
+// state folder and returns its path. The result depends on the sources only.
+func Own(ctx context.Context, cfg *config.Config, name, pkg string) (string, error) {
+	file := filepath.Join(cfg.Bin(), name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file+".new", pkg)
+	cmd.Dir = cfg.Repo
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("failed to build %s: %w: %s", pkg, err, strings.TrimSpace(string(output)))
+	}
+	// Renamed into place: a running binary cannot be written to.
+	if err := os.Rename(file+".new", file); err != nil {
+		return "", fmt.Errorf("failed to put %s into place: %w", name, err)
+	}
+	return file, nil
+}
+
+// Installed returns the path of a program that the machine has to provide, or an error that names the package.
+func Installed(program, debianPackage string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("failed to find %s: install it (Debian package %q): %w", program, debianPackage, err)
+	}
+	return path, nil
+}
