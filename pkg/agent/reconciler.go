@@ -1,0 +1,403 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// Reconciler carries out live migrations in both roles. It keeps nothing in memory between two passes: what is to be done
+// follows from the Shoot and the world, so that another replica can go on at any moment.
+type Reconciler struct {
+	// GardenClient writes to the garden.
+	GardenClient client.Client
+	// GardenAPIReader reads from the garden without a cache: a decision on a stale Shoot could make both roles act.
+	GardenAPIReader client.Reader
+	// Recorder records events at the Shoot.
+	Recorder events.EventRecorder
+	// Clock is the clock.
+	Clock clock.WithTicker
+	// SeedName is the name of the agent's own seed.
+	SeedName string
+	// Version is the Gardener version that the agent is built with. As it deploys Gardener's components, it has to be the
+	// one of the gardenlet beside it.
+	Version string
+	// Config is the controller's configuration, with defaults.
+	Config configv1alpha1.LiveMigrationController
+	// Actions holds what each role does.
+	Actions map[steps.Role]migration.Actions
+	// Gate proves that the classic migration stays away.
+	Gate Gate
+	// Preflight checks the prerequisites before a role's first step.
+	Preflight Preflight
+}
+
+// pass is one run of Reconcile for one shoot whose migration this agent takes part in.
+type pass struct {
+	*Reconciler
+	log     logr.Logger
+	key     client.ObjectKey
+	shoot   *gardencorev1beta1.Shoot
+	role    steps.Role
+	step    steps.Step
+	actions migration.Actions
+	// writing serializes writes of the status: the action and what accompanies it may both want to.
+	writing *sync.Mutex
+}
+
+// Reconcile makes one pass over the migration of a shoot.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	log := logf.FromContext(ctx).WithValues("seed", r.SeedName)
+
+	shoot := &gardencorev1beta1.Shoot{}
+	if err := r.GardenAPIReader.Get(ctx, request.NamespacedName, shoot); err != nil {
+		if apierrors.IsNotFound(err) {
+			metrics.Forget(request.Namespace, request.Name)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("failed to read Shoot %s: %w", request.NamespacedName, err)
+	}
+
+	role, ok := steps.RoleOf(shoot, r.SeedName)
+	if !ok {
+		return r.reconcileUninvolved(ctx, log, shoot)
+	}
+
+	if !steps.Initialized(steps.Conditions(shoot)) {
+		if role != steps.Source {
+			log.V(1).Info("Waiting for the source to start the migration", "role", role)
+			return reconcile.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
+		}
+		if err := r.initialize(ctx, log, shoot); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+
+	step, ok := r.current(steps.Conditions(shoot))
+	if !ok {
+		return reconcile.Result{}, fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", request.NamespacedName)
+	}
+	metrics.CurrentStep(shoot.Namespace, shoot.Name, role, step)
+
+	log = log.WithValues("role", role, "step", step.Condition)
+	p := &pass{
+		Reconciler: r,
+		log:        log,
+		key:        request.NamespacedName,
+		shoot:      shoot,
+		role:       role,
+		step:       step,
+		actions:    r.Actions[role],
+		writing:    &sync.Mutex{},
+	}
+	result, err := p.run(logf.IntoContext(ctx, log))
+	if ctx.Err() != nil {
+		// The agent is shutting down; whatever failed now says nothing about the migration.
+		return reconcile.Result{}, nil
+	}
+	if errors.Is(err, errSuperseded) {
+		log.Info("The migration has moved on during the pass, looking again", "cause", err.Error())
+		return reconcile.Result{RequeueAfter: r.Config.RetryBackoff.Base.Duration}, nil
+	}
+	return result, err
+}
+
+// run does what the pass has to do, in this order: prove the gate, keep up to date what the joint etcd needs, do the part
+// in the peer's step, or work on the own one.
+func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
+	gateErr := p.Gate.Verify(ctx, p.shoot)
+	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
+
+	syncAfter, syncErr := p.always(ctx)
+
+	switch {
+	case gateErr != nil:
+		p.log.Error(gateErr, "Holding, the gate against the classic migration is not proved to be in force")
+		return p.hold(ctx, steps.ReasonGateNotInForce, gateErr.Error())
+	case syncErr != nil:
+		return p.failed(ctx, steps.ReasonSyncFailed, syncErr)
+	case p.step.Owner != p.role:
+		return p.assist(ctx, syncAfter)
+	}
+
+	if !steps.Begun(steps.Conditions(p.shoot), p.step) {
+		if reason, message := p.obstacle(ctx); reason != "" {
+			p.log.Info("Holding before the step", "reason", reason, "message", message)
+			return p.hold(ctx, reason, message)
+		}
+		if err := p.publish(ctx, steps.Outcome{Reason: steps.ReasonStarted, Message: p.step.Title}); err != nil {
+			return reconcile.Result{}, err
+		}
+		p.log.Info("Started step")
+	} else if err := p.reassert(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+
+	return p.act(ctx, syncAfter)
+}
+
+// always runs the Always action once the migration has begun.
+func (p *pass) always(ctx context.Context) (time.Duration, error) {
+	if p.actions.Always == nil || !steps.InFlight(p.shoot) {
+		return 0, nil
+	}
+	outcome, err := p.actions.Always.Run(ctx, p.migration(p.shoot, nil))
+	if err != nil {
+		return 0, fmt.Errorf("failed to keep the migration's infrastructure up to date: %w", err)
+	}
+	return outcome.RequeueAfter, nil
+}
+
+// assist does the role's part in the step of its peer, if the peer has asked for it.
+func (p *pass) assist(ctx context.Context, syncAfter time.Duration) (reconcile.Result, error) {
+	action, ok := p.actions.Assists[p.step.Condition]
+	if !ok || !steps.AssistDue(steps.Conditions(p.shoot), p.step, p.role) {
+		return p.again(0, syncAfter), nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, p.Config.AttemptTimeout.Duration)
+	defer cancel()
+	stop := p.accompany(ctx)
+	outcome, err := action.Run(ctx, p.migration(p.shoot, nil))
+	stop()
+	if err != nil {
+		return p.failed(ctx, steps.ReasonActionFailed, err)
+	}
+	p.log.Info("Assisted the peer", "reason", outcome.Reason, "message", outcome.Message)
+	return p.again(outcome.RequeueAfter, syncAfter), nil
+}
+
+// act makes one attempt at the own step and publishes what came of it.
+func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Result, error) {
+	action, ok := p.actions.Steps[p.step.Condition]
+	if !ok {
+		return p.failed(ctx, steps.ReasonActionFailed, fmt.Errorf("failed to find an action of the %s for step %s", p.role, p.step))
+	}
+
+	m := p.migration(p.shoot, func(ctx context.Context, reason steps.Reason, message string) error {
+		return p.publish(ctx, steps.Outcome{Reason: reason, Message: message})
+	})
+	attemptCtx, cancel := context.WithTimeout(ctx, p.Config.AttemptTimeout.Duration)
+	stop := p.accompany(attemptCtx)
+	outcome, err := action.Run(attemptCtx, m)
+	stop()
+	cancel()
+	if err != nil {
+		return p.failed(ctx, steps.ReasonActionFailed, err)
+	}
+
+	if !outcome.Finished() {
+		p.log.V(1).Info("Step goes on", "reason", outcome.Reason, "message", outcome.Message)
+		if err := p.publish(ctx, outcome); err != nil {
+			return reconcile.Result{}, err
+		}
+		if outcome.Reason.Fault() {
+			metrics.Failure(p.step, p.role, outcome.Reason)
+		}
+		return p.again(outcome.RequeueAfter, syncAfter), nil
+	}
+
+	duration, known := conditions.Duration(p.Clock, steps.Conditions(p.shoot), p.step)
+	if p.step.Condition == steps.Last().Condition {
+		err = p.handOver(ctx, m, outcome)
+	} else {
+		err = p.publish(ctx, outcome)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if known {
+		metrics.StepFinished(p.step, duration)
+	}
+	p.log.Info("Finished step", "duration", duration.Round(time.Millisecond).String(), "message", outcome.Message)
+
+	if p.step.Condition == steps.Last().Condition {
+		metrics.Forget(p.key.Namespace, p.key.Name)
+		return reconcile.Result{}, p.requestReconciliation(ctx, p.log, p.shoot)
+	}
+	return p.again(0, syncAfter), nil
+}
+
+// obstacle returns why the step must not begin yet, or an empty reason.
+func (p *pass) obstacle(ctx context.Context) (steps.Reason, string) {
+	if steps.PausedBefore(p.shoot, p.step) {
+		return steps.ReasonPaused, fmt.Sprintf("The annotation %s asks to hold before this step", steps.AnnotationPauseBefore)
+	}
+	if problem := p.versionSkew(ctx); problem != "" {
+		return steps.ReasonVersionSkew, problem
+	}
+	if p.Preflight != nil && p.isFirstOwn() {
+		if findings := p.Preflight.Check(ctx, p.shoot, p.role); len(findings) > 0 {
+			return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; ")
+		}
+	}
+	return "", ""
+}
+
+// isFirstOwn tells whether the current step is the first one that the role owns.
+func (p *pass) isFirstOwn() bool {
+	for _, step := range steps.Table() {
+		if step.Owner == p.role {
+			return step.Condition == p.step.Condition
+		}
+	}
+	return false
+}
+
+// versionSkew returns what is wrong with the Gardener versions of both seeds and of the agent, or an empty string. The
+// versions have to be equal to the letter: other versions may read each other's states wrongly and roll components.
+func (p *pass) versionSkew(ctx context.Context) string {
+	source, destination, _ := steps.Seeds(p.shoot)
+	versions := map[string]string{}
+	for _, name := range []string{source, destination} {
+		seed := &gardencorev1beta1.Seed{}
+		if err := p.GardenAPIReader.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
+			return fmt.Sprintf("The gardenlet version of seed %s could not be read: %s", name, err)
+		}
+		if seed.Status.Gardener == nil || seed.Status.Gardener.Version == "" {
+			return fmt.Sprintf("The gardenlet of seed %s has not reported its version", name)
+		}
+		versions[name] = seed.Status.Gardener.Version
+	}
+	if versions[source] != versions[destination] {
+		return fmt.Sprintf("The gardenlets run different versions: %s has %s, %s has %s", source, versions[source], destination, versions[destination])
+	}
+	if p.Version != "" && versions[p.SeedName] != p.Version {
+		return fmt.Sprintf("The agent of seed %s is built with Gardener %s, its gardenlet runs %s", p.SeedName, p.Version, versions[p.SeedName])
+	}
+	return ""
+}
+
+// hold publishes why nothing is done, if the step is the own one, and looks again later.
+func (p *pass) hold(ctx context.Context, reason steps.Reason, message string) (reconcile.Result, error) {
+	if reason.Fault() || reason == steps.ReasonVersionSkew {
+		metrics.Failure(p.step, p.role, reason)
+	}
+	if p.step.Owner == p.role {
+		if err := p.publish(ctx, steps.Outcome{Reason: reason, Message: message}); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{RequeueAfter: p.Config.HoldPeriod.Duration}, nil
+}
+
+// failed publishes a failed attempt, as the step's condition if it is the own one and else as an event, and returns the
+// error so that the queue backs off.
+func (p *pass) failed(ctx context.Context, reason steps.Reason, cause error) (reconcile.Result, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return reconcile.Result{}, cause
+	}
+	metrics.Failure(p.step, p.role, reason)
+	if p.step.Owner == p.role {
+		return reconcile.Result{}, errors.Join(cause, p.publish(ctx, steps.Outcome{Reason: reason, Message: cause.Error()}))
+	}
+	p.event(p.shoot, eventWarning, reason, fmt.Sprintf("The %s failed in its part of step %s: %s", p.role, p.step, cause))
+	return reconcile.Result{}, cause
+}
+
+// again returns when to look again: at the earliest of the given times, at the sync period at the latest.
+func (p *pass) again(after ...time.Duration) reconcile.Result {
+	result := reconcile.Result{RequeueAfter: p.Config.SyncPeriod.Duration}
+	for _, d := range after {
+		if d > 0 && d < result.RequeueAfter {
+			result.RequeueAfter = d
+		}
+	}
+	return result
+}
+
+// accompany repeats, while an action runs, what a pass does besides: the Always action, the proof of the gate, and the last
+// operation if a gardenlet that restarts has set it to Aborted. The returned function ends that and waits for it.
+func (p *pass) accompany(ctx context.Context) func() {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	ticker := p.Clock.NewTicker(p.Config.SyncPeriod.Duration)
+	wg.Go(func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C():
+				if err := p.accompanyOnce(ctx); err != nil && ctx.Err() == nil {
+					metrics.Failure(p.step, p.role, steps.ReasonSyncFailed)
+					p.log.Error(err, "Failed to accompany the running action")
+				}
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+func (p *pass) accompanyOnce(ctx context.Context) error {
+	shoot := &gardencorev1beta1.Shoot{}
+	if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
+		return fmt.Errorf("failed to read Shoot %s: %w", p.key, err)
+	}
+	companion := *p
+	companion.shoot = shoot
+	_, err := companion.always(ctx)
+
+	gateErr := p.Gate.Verify(ctx, shoot)
+	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
+	if gateErr != nil {
+		// The running action is not cancelled: it may be in the midst of a membership change, and the proof may have
+		// failed for a passing reason. The next pass holds.
+		return errors.Join(err, gateErr)
+	}
+	if p.step.Owner == p.role {
+		err = errors.Join(err, companion.reassert(ctx))
+	}
+	return err
+}
+
+// migration returns what an action gets to know. Without report, the condition belongs to the peer.
+func (p *pass) migration(shoot *gardencorev1beta1.Shoot, report func(context.Context, steps.Reason, string) error) *migration.Migration {
+	if report == nil {
+		report = func(context.Context, steps.Reason, string) error { return nil }
+	}
+	source, destination, _ := steps.Seeds(shoot)
+	return &migration.Migration{
+		Log:             p.log,
+		Shoot:           shoot.DeepCopy(),
+		Role:            p.role,
+		SourceSeed:      source,
+		DestinationSeed: destination,
+		Step:            p.step,
+		Clock:           p.Clock,
+		Report:          report,
+	}
+}
+
+// current returns the current step, with the deadline from the configuration.
+func (r *Reconciler) current(conditions []gardencorev1beta1.Condition) (steps.Step, bool) {
+	step, ok := steps.Current(conditions)
+	if deadline, configured := r.Config.StepDeadlines[string(step.Condition)]; configured {
+		step.Deadline = deadline.Duration
+	}
+	return step, ok
+}

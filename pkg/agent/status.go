@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+const (
+	eventNormal  = corev1.EventTypeNormal
+	eventWarning = corev1.EventTypeWarning
+	// eventAction is what events say that was done.
+	eventAction = "LiveMigrate"
+	// maxNoteLength is a little below what the API server accepts for the note of an event.
+	maxNoteLength = 1000
+)
+
+// errSuperseded means that the Shoot no longer is in the step that this pass works for.
+var errSuperseded = errors.New("the migration has moved on")
+
+// initialize writes the conditions of a new migration. Those of the previous one are replaced.
+func (r *Reconciler) initialize(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) error {
+	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{
+		Conditions: conditions.Initialize(r.Clock, steps.Conditions(shoot)),
+	}
+	if err := r.GardenClient.Status().Patch(ctx, shoot, patch); err != nil {
+		return fmt.Errorf("failed to initialize the conditions of Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	source, destination, _ := steps.Seeds(shoot)
+	log.Info("Initialized live migration", "source", source, "destination", destination)
+	r.event(shoot, eventNormal, "Requested", fmt.Sprintf("Live migration of the control plane from seed %s to seed %s", source, destination))
+	return nil
+}
+
+// publish writes what an attempt came to: the step's condition and the last operation, and an event when status or reason
+// changes. A step that has not begun stays Unknown as long as the reason only says why.
+func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
+	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
+		old := steps.Conditions(shoot)
+		status, reason, message := conditions.Judge(p.Clock, old, p.step, outcome)
+		if !steps.Begun(old, p.step) && isHold(outcome.Reason) {
+			status = gardencorev1beta1.ConditionUnknown
+		}
+		updated, err := conditions.Apply(p.Clock, old, p.step, p.role, status, reason, message)
+		if err != nil {
+			return err
+		}
+		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
+
+		// Without a gate the classic migration may be under way: its last operation must be left alone.
+		if outcome.Reason != steps.ReasonGateNotInForce {
+			shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, updated, p.step)
+		}
+		return nil
+	})
+}
+
+// reassert restores the last operation if somebody else has written it: a gardenlet that restarts sets every operation
+// that it sees processing to Aborted.
+func (p *pass) reassert(ctx context.Context) error {
+	operation := p.shoot.Status.LastOperation
+	if operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeLiveMigrate && operation.State != gardencorev1beta1.LastOperationStateAborted {
+		return nil
+	}
+	p.log.Info("Restoring the last operation")
+	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
+		shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, steps.Conditions(shoot), p.step)
+		return nil
+	})
+}
+
+// handOver ends the migration with one write: the last condition becomes True, and what the destination's HandOver sets,
+// status.seedName above all, becomes visible with it. Were there two writes, the source could take the shoot in between for
+// one whose next migration starts.
+func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome steps.Outcome) error {
+	if p.actions.HandOver == nil {
+		return fmt.Errorf("failed to hand over Shoot %s: the %s has no hand-over", p.key, p.role)
+	}
+	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
+		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), p.step, p.role, gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message)
+		if err != nil {
+			return err
+		}
+		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
+		shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, updated, p.step)
+		if err := p.actions.HandOver(m, shoot); err != nil {
+			return fmt.Errorf("failed to hand over Shoot %s: %w", p.key, err)
+		}
+		if ptr.Deref(shoot.Status.SeedName, "") != m.DestinationSeed {
+			return fmt.Errorf("failed to hand over Shoot %s: status.seedName is %q afterwards, not %q", p.key, ptr.Deref(shoot.Status.SeedName, ""), m.DestinationSeed)
+		}
+		if restored(shoot) {
+			// As after a restoration by the gardenlet itself: what was restored is the present specification.
+			shoot.Status.ObservedGeneration = shoot.Generation
+		}
+		delete(shoot.Annotations, steps.AnnotationIntent)
+		delete(shoot.Annotations, steps.AnnotationPauseBefore)
+		return nil
+	})
+}
+
+// write reads the Shoot, makes sure that this pass still works for its current step, lets mutate change it in memory and
+// writes the change to the status with an optimistic lock. After a conflict it starts again. The shoot of the pass is
+// replaced by what was written.
+func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) error) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+
+	var before, after *gardencorev1beta1.Shoot
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		shoot := &gardencorev1beta1.Shoot{}
+		if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
+			return err
+		}
+		role, involved := steps.RoleOf(shoot, p.SeedName)
+		current, running := steps.Current(steps.Conditions(shoot))
+		if !involved || role != p.role || !running || current.Condition != p.step.Condition {
+			return errSuperseded
+		}
+
+		original := shoot.DeepCopy()
+		if err := mutate(shoot); err != nil {
+			return err
+		}
+		before, after = original, shoot
+		if apiequality.Semantic.DeepEqual(original.Status, shoot.Status) && apiequality.Semantic.DeepEqual(original.Annotations, shoot.Annotations) {
+			return nil
+		}
+		return p.GardenClient.Status().Patch(ctx, shoot, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		return fmt.Errorf("failed to write the status of Shoot %s: %w", p.key, err)
+	}
+
+	p.shoot = after
+	p.recordTransition(before, after)
+	return nil
+}
+
+// recordTransition makes an event when the status or the reason of the step's condition has changed.
+func (p *pass) recordTransition(before, after *gardencorev1beta1.Shoot) {
+	from, to := p.condition(before), p.condition(after)
+	if to == nil || (from != nil && from.Status == to.Status && from.Reason == to.Reason) {
+		return
+	}
+	eventType := eventNormal
+	if to.Status == gardencorev1beta1.ConditionFalse || (to.Status != gardencorev1beta1.ConditionTrue && steps.Reason(to.Reason).Fault()) {
+		eventType = eventWarning
+	}
+	p.event(after, eventType, steps.Reason(to.Reason), fmt.Sprintf("%s is %s: %s", p.step, to.Status, to.Message))
+}
+
+func (p *pass) condition(shoot *gardencorev1beta1.Shoot) *gardencorev1beta1.Condition {
+	all := steps.Conditions(shoot)
+	if i := slices.IndexFunc(all, func(c gardencorev1beta1.Condition) bool { return c.Type == p.step.Condition }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+func (r *Reconciler) event(shoot *gardencorev1beta1.Shoot, eventType string, reason steps.Reason, note string) {
+	if len(note) > maxNoteLength {
+		note = note[:maxNoteLength]
+	}
+	r.Recorder.Eventf(shoot, nil, eventType, string(reason), eventAction, "%s", note)
+}
+
+// isHold tells whether the reason says why a step has not begun, rather than that it has.
+func isHold(reason steps.Reason) bool {
+	switch reason {
+	case steps.ReasonPaused, steps.ReasonGateNotInForce, steps.ReasonPrerequisitesNotMet, steps.ReasonVersionSkew, steps.ReasonSyncFailed:
+		return true
+	}
+	return false
+}
+
+// reconcileUninvolved handles shoots that this agent has no role for: those that were handed over to its gardenlet, and
+// those whose intent was lost on the way.
+func (r *Reconciler) reconcileUninvolved(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) (reconcile.Result, error) {
+	metrics.Forget(shoot.Namespace, shoot.Name)
+
+	source, destination, between := steps.Seeds(shoot)
+	if between && (r.SeedName == source || r.SeedName == destination) {
+		all := steps.Conditions(shoot)
+		if !steps.Intended(shoot) && steps.Initialized(all) && steps.Begun(all, steps.First()) {
+			// Nothing may be undone from here: the classic migration may already be at work.
+			log.Error(nil, "The intent annotation is missing in the midst of a live migration, nothing is done any more")
+			r.event(shoot, eventWarning, "IntentLost", fmt.Sprintf("The annotation %s is missing although a live migration has begun; the agents do nothing any more", steps.AnnotationIntent))
+		}
+		return reconcile.Result{}, nil
+	}
+
+	return reconcile.Result{}, r.requestReconciliation(ctx, log, shoot)
+}
+
+// requestReconciliation asks the gardenlet of the own seed to reconcile a shoot that was just handed over and restored. It
+// is decided by what the Shoot shows, so it also happens if the agent was restarted right after the hand-over: the last
+// operation still is the restoration, and the gardenlet has nothing else pending. (Where the gardenlet itself has to
+// restore, the last operation is a migration, and the API server's registry makes the gardenlet act.)
+func (r *Reconciler) requestReconciliation(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) error {
+	all := steps.Conditions(shoot)
+	if _, unfinished := steps.Current(all); len(all) == 0 || unfinished {
+		return nil
+	}
+	if ptr.Deref(shoot.Spec.SeedName, "") != r.SeedName || ptr.Deref(shoot.Status.SeedName, "") != r.SeedName || !restored(shoot) ||
+		shoot.Generation != shoot.Status.ObservedGeneration || shoot.Annotations[v1beta1constants.GardenerOperation] != "" ||
+		shoot.DeletionTimestamp != nil {
+		return nil
+	}
+
+	patch := client.MergeFrom(shoot.DeepCopy())
+	if shoot.Annotations == nil {
+		shoot.Annotations = map[string]string{}
+	}
+	shoot.Annotations[v1beta1constants.GardenerOperation] = v1beta1constants.GardenerOperationReconcile
+	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
+		return fmt.Errorf("failed to request a reconciliation of Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	log.Info("Handed over, requested a reconciliation by the gardenlet")
+	r.event(shoot, eventNormal, "HandedOver", fmt.Sprintf("The control plane runs in seed %s and is managed by its gardenlet", r.SeedName))
+	return nil
+}
+
+// restored tells whether the last operation is a restoration that succeeded.
+func restored(shoot *gardencorev1beta1.Shoot) bool {
+	operation := shoot.Status.LastOperation
+	return operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeRestore && operation.State == gardencorev1beta1.LastOperationStateSucceeded
+}
