@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/charts"
+	agentconfigv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/gate"
+)
+
+const (
+	release   = "livecpm"
+	namespace = "garden"
+)
+
+// strict refuses fields that the types do not have and fields that occur twice.
+var strict = serializer.NewCodecFactory(kubernetesscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+
+func render(chart string, values map[string]any) []client.Object {
+	GinkgoHelper()
+	manifests, err := charts.Render(chart, release, namespace, "v1.36.3", values)
+	Expect(err).NotTo(HaveOccurred())
+
+	objects := make([]client.Object, 0, len(manifests))
+	for _, manifest := range manifests {
+		object, _, err := strict.Decode([]byte(manifest.Content), nil, nil)
+		Expect(err).NotTo(HaveOccurred(), manifest.Name+"\n"+manifest.Content)
+		objects = append(objects, object.(client.Object))
+	}
+	return objects
+}
+
+// only returns the one object of the type.
+func only[T client.Object](objects []client.Object) T {
+	GinkgoHelper()
+	var found []T
+	for _, object := range objects {
+		if typed, ok := object.(T); ok {
+			found = append(found, typed)
+		}
+	}
+	Expect(found).To(HaveLen(1))
+	return found[0]
+}
+
+func names(objects []client.Object) []string {
+	out := make([]string, 0, len(objects))
+	for _, object := range objects {
+		out = append(out, strings.TrimPrefix(fmt.Sprintf("%T", object), "*")+" "+object.GetName())
+	}
+	return out
+}
+
+var _ = Describe("livecpm-garden", func() {
+	It("is the policy and its binding, which fail closed", func() {
+		objects := render(charts.Garden, nil)
+		Expect(names(objects)).To(ConsistOf(
+			"v1.ValidatingAdmissionPolicy "+gate.PolicyName,
+			"v1.ValidatingAdmissionPolicyBinding "+gate.PolicyName,
+		))
+
+		policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](objects)
+		Expect(policy.Spec.FailurePolicy).To(HaveValue(Equal(admissionregistrationv1.Fail)))
+		Expect(policy.Spec.MatchConstraints.NamespaceSelector).To(BeNil())
+		Expect(policy.Spec.MatchConstraints.ObjectSelector).To(BeNil())
+
+		doors := map[admissionregistrationv1.OperationType][]string{}
+		for _, rule := range policy.Spec.MatchConstraints.ResourceRules {
+			for _, operation := range rule.Operations {
+				doors[operation] = append(doors[operation], rule.Resources...)
+			}
+		}
+		Expect(doors).To(HaveKeyWithValue(admissionregistrationv1.Update, ConsistOf("shoots", "shoots/status", "shoots/binding")))
+		Expect(doors).To(HaveKeyWithValue(admissionregistrationv1.Delete, ConsistOf("shoots")))
+
+		binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects)
+		Expect(binding.Spec.PolicyName).To(Equal(gate.PolicyName))
+		Expect(binding.Spec.ValidationActions).To(ConsistOf(admissionregistrationv1.Deny))
+		Expect(binding.Spec.MatchResources).To(BeNil())
+	})
+
+	It("tells the way out with every refusal", func() {
+		for _, validation := range only[*admissionregistrationv1.ValidatingAdmissionPolicy](render(charts.Garden, nil)).Spec.Validations {
+			Expect(validation.Message).To(HavePrefix("livecpm gate: "))
+			Expect(strings.Count(validation.Message, ".  ")).To(BeZero())
+			Expect(len(strings.SplitN(validation.Message, ". ", 2))).To(Equal(2), "what is denied, then what to do: "+validation.Message)
+			Expect(validation.Reason).To(HaveValue(Equal(metav1.StatusReasonForbidden)))
+		}
+	})
+
+	It("gives agents with a gardenlet's identity nothing but reading", func() {
+		for _, object := range render(charts.Garden, map[string]any{"rbac": map[string]any{"enabled": true}}) {
+			for _, rule := range rulesOf(object) {
+				Expect(rule.Verbs).To(ConsistOf("get", "list", "watch"))
+			}
+		}
+	})
+
+	It("binds all roles to the subjects", func() {
+		objects := render(charts.Garden, map[string]any{"rbac": map[string]any{
+			"enabled": true, "ownIdentity": true,
+			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": "agent", "namespace": "livecpm"}},
+		}})
+		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", "agent")))
+		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
+		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(subject)
+		for _, object := range objects {
+			for _, rule := range rulesOf(object) {
+				Expect(rule.Verbs).NotTo(ContainElements("*", "delete", "escalate", "bind", "impersonate"))
+				Expect(rule.Resources).NotTo(ContainElement("*"))
+			}
+		}
+	})
+})
+
+var _ = Describe("livecpm-agent", func() {
+	It("has all parts", func() {
+		Expect(names(render(charts.Agent, nil))).To(ConsistOf(
+			"v1.ConfigMap livecpm-agent",
+			"v1.ServiceAccount livecpm-agent",
+			"v1.Service livecpm-agent",
+			"v1.Deployment livecpm-agent",
+			"v1.PodDisruptionBudget livecpm-agent",
+			"v1.NetworkPolicy allow-all-egress-from-livecpm-agent",
+			"v1.Role livecpm-agent",
+			"v1.RoleBinding livecpm-agent",
+			"v1.ClusterRole livecpm:agent",
+			"v1.ClusterRoleBinding livecpm:agent",
+		))
+	})
+
+	It("runs the agent with no privileges on the node", func() {
+		deployment := only[*appsv1.Deployment](render(charts.Agent, nil))
+		Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
+
+		pod := deployment.Spec.Template.Spec
+		Expect(pod.HostNetwork || pod.HostPID || pod.HostIPC).To(BeFalse())
+		Expect(pod.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
+		Expect(pod.SecurityContext.SeccompProfile.Type).To(Equal(corev1.SeccompProfileTypeRuntimeDefault))
+		Expect(pod.PriorityClassName).To(Equal("gardener-system-critical"))
+		Expect(pod.Containers).To(HaveLen(1))
+
+		container := pod.Containers[0]
+		Expect(container.SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
+		Expect(container.SecurityContext.AllowPrivilegeEscalation).To(HaveValue(BeFalse()))
+		Expect(container.SecurityContext.Capabilities.Drop).To(ConsistOf(corev1.Capability("ALL")))
+		Expect(container.LivenessProbe).NotTo(BeNil())
+		Expect(container.ReadinessProbe).NotTo(BeNil())
+		Expect(container.Resources.Requests).NotTo(BeEmpty())
+
+		mounted := map[string]bool{}
+		for _, mount := range container.VolumeMounts {
+			mounted[mount.Name] = true
+			Expect(mount.ReadOnly || mount.MountPath == "/tmp").To(BeTrue())
+		}
+		for _, volume := range pod.Volumes {
+			Expect(mounted).To(HaveKey(volume.Name))
+			Expect(volume.HostPath).To(BeNil())
+		}
+		Expect(mounted).To(HaveLen(len(pod.Volumes)))
+	})
+
+	It("selects the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike", func() {
+		objects := render(charts.Agent, nil)
+		deployment := only[*appsv1.Deployment](objects)
+		podLabels := labels.Set(deployment.Spec.Template.Labels)
+
+		Expect(labels.SelectorFromSet(only[*corev1.Service](objects).Spec.Selector).Matches(podLabels)).To(BeTrue())
+		for _, selector := range []*metav1.LabelSelector{
+			deployment.Spec.Selector,
+			only[*policyv1.PodDisruptionBudget](objects).Spec.Selector,
+			&only[*networkingv1.NetworkPolicy](objects).Spec.PodSelector,
+			deployment.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector,
+		} {
+			parsed, err := metav1.LabelSelectorAsSelector(selector)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(parsed.Matches(podLabels)).To(BeTrue())
+			Expect(parsed.Empty()).To(BeFalse())
+		}
+	})
+
+	It("writes a component configuration that the agent accepts and that fits the mounts", func() {
+		objects := render(charts.Agent, map[string]any{
+			"relay": map[string]any{"image": map[string]any{"ref": "livecpm.local/livecpm-relay:v1"}},
+			"config": map[string]any{
+				"dns":         map[string]any{"margin": "5s", "resolvers": []any{"10.0.0.1:53"}},
+				"controllers": map[string]any{"liveMigration": map[string]any{"stepDeadlines": map[string]any{"SourceSeedCleanup": "1h"}}},
+			},
+		})
+		config := decodeConfig(objects)
+		Expect(agentconfigv1alpha1.Validate(config)).To(BeEmpty())
+		Expect(config.Relay.Image).To(Equal("livecpm.local/livecpm-relay:v1"))
+		Expect(config.LeaderElection.ResourceNamespace).To(Equal(namespace))
+		Expect(config.DNS.Margin.Seconds()).To(BeEquivalentTo(5))
+
+		// Every file that the configuration names is mounted.
+		container := only[*appsv1.Deployment](objects).Spec.Template.Spec.Containers[0]
+		for _, file := range []string{config.GardenClientConnection.Kubeconfig, config.Gardenlet.ConfigurationFile, strings.TrimPrefix(container.Args[0], "--config=")} {
+			Expect(container.VolumeMounts).To(ContainElement(WithTransform(func(mount corev1.VolumeMount) bool {
+				return strings.HasPrefix(file, mount.MountPath+"/")
+			}, BeTrue())), file)
+		}
+		Expect(container.Ports).To(ConsistOf(
+			HaveField("ContainerPort", BeEquivalentTo(config.Server.Metrics.Port)),
+			HaveField("ContainerPort", BeEquivalentTo(config.Server.HealthProbes.Port)),
+		))
+		// The role for the lease names the lease.
+		Expect(only[*rbacv1.Role](objects).Rules).To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName))))
+	})
+
+	It("rolls when the configuration changes", func() {
+		checksum := func(values map[string]any) string {
+			return only[*appsv1.Deployment](render(charts.Agent, values)).Spec.Template.Annotations["checksum/config"]
+		}
+		Expect(checksum(map[string]any{"config": map[string]any{"logLevel": "debug"}})).NotTo(Equal(checksum(nil)))
+	})
+
+	It("shares the gardenlet's image vector overwrites", func() {
+		objects := render(charts.Agent, map[string]any{"gardenlet": map[string]any{
+			"imageVectorOverwrite":           map[string]any{"configMapName": "overwrite"},
+			"componentImageVectorOverwrites": map[string]any{"configMapName": "overwrite-components"},
+		}})
+		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
+		Expect(pod.Containers[0].Env).To(ContainElements(
+			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE", Value: "/etc/livecpm-agent/imagevector-overwrite/images_overwrite.yaml"},
+			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE_COMPONENTS", Value: "/etc/livecpm-agent/imagevector-overwrite-components/components.yaml"},
+		))
+		Expect(pod.Volumes).To(ContainElements(
+			HaveField("VolumeSource.ConfigMap.LocalObjectReference.Name", "overwrite"),
+			HaveField("VolumeSource.ConfigMap.LocalObjectReference.Name", "overwrite-components"),
+		))
+	})
+
+	It("spreads over zones and needs no budget for one replica", func() {
+		Expect(only[*appsv1.Deployment](render(charts.Agent, map[string]any{"zones": 3})).Spec.Template.Spec.TopologySpreadConstraints).To(HaveLen(2))
+		Expect(names(render(charts.Agent, map[string]any{"replicaCount": 1}))).NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
+	})
+
+	It("asks for no permission with a wildcard", func() {
+		for _, object := range render(charts.Agent, nil) {
+			for _, rule := range rulesOf(object) {
+				for _, list := range [][]string{rule.Verbs, rule.Resources, rule.APIGroups} {
+					Expect(list).NotTo(ContainElement("*"))
+				}
+				Expect(rule.Verbs).NotTo(ContainElement("impersonate"))
+			}
+		}
+	})
+
+	It("refuses to render without what it cannot do without", func() {
+		_, err := charts.Render(charts.Agent, release, namespace, "v1.36.3", map[string]any{
+			"gardenlet": map[string]any{"configMap": map[string]any{"name": ""}},
+		})
+		Expect(err).To(MatchError(ContainSubstring(".Values.gardenlet.configMap.name is required")))
+	})
+})
+
+func decodeConfig(objects []client.Object) *agentconfigv1alpha1.AgentConfiguration {
+	GinkgoHelper()
+	scheme := runtime.NewScheme()
+	Expect(agentconfigv1alpha1.AddToScheme(scheme)).To(Succeed())
+	config := &agentconfigv1alpha1.AgentConfiguration{}
+	_, _, err := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(agentconfigv1alpha1.SchemeGroupVersion).
+		Decode([]byte(only[*corev1.ConfigMap](objects).Data["config.yaml"]), nil, config)
+	Expect(err).NotTo(HaveOccurred())
+	return config
+}
+
+func rulesOf(object client.Object) []rbacv1.PolicyRule {
+	switch role := object.(type) {
+	case *rbacv1.ClusterRole:
+		return role.Rules
+	case *rbacv1.Role:
+		return role.Rules
+	}
+	return nil
+}
