@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config defines the configuration file of livecpm-relay, for the relay that reads it and for the agent that
+// writes it.
+package config
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Defaults of what a file leaves out.
+const (
+	DefaultHealthPort       int32 = 8081
+	DefaultMetricsPort      int32 = 8080
+	DefaultMaxConnections   int32 = 512
+	DefaultHandshakeTimeout       = 10 * time.Second
+	DefaultDialTimeout            = 3 * time.Second
+	DefaultDrainTimeout           = 2 * time.Second
+)
+
+// Config is the configuration of one relay. All relays of a shoot in one seed have the same.
+type Config struct {
+	// Near are the listeners for local dialers, one per port.
+	Near []Near `json:"near,omitempty"`
+	// Far is the listener for the relays of the other seed.
+	Far Far `json:"far,omitzero"`
+	// TLS names the certificate that the relays of both seeds show each other.
+	TLS TLS `json:"tls"`
+	// Health is where /healthz and /readyz are served.
+	Health Endpoint `json:"health,omitzero"`
+	// Metrics is where /metrics is served.
+	Metrics Endpoint `json:"metrics,omitzero"`
+	Limits  Limits   `json:"limits,omitzero"`
+}
+
+// Near is a listener for local dialers.
+type Near struct {
+	Port   int32       `json:"port"`
+	Routes []NearRoute `json:"routes"`
+}
+
+// NearRoute leads local connections to the other seed.
+type NearRoute struct {
+	// InnerSNI are the server names that the local dialer may ask for: names, or "*." and a suffix. Where several routes
+	// match, the first one wins.
+	InnerSNI []string `json:"innerSNI"`
+	Remote   Remote   `json:"remote"`
+}
+
+// Remote is a route of the other seed's relay, as its gateway exposes it.
+type Remote struct {
+	// Host is dialed.
+	Host string `json:"host"`
+	Port int32  `json:"port"`
+	// ServerName is the SNI towards the other seed's gateway and the name in its relay's certificate. Defaults to Host.
+	ServerName string `json:"serverName,omitempty"`
+}
+
+// Far is the listener for the relays of the other seed.
+type Far struct {
+	// Port is 0 in a relay that only dials.
+	Port   int32      `json:"port,omitempty"`
+	Routes []FarRoute `json:"routes,omitempty"`
+}
+
+// FarRoute leads connections of the other seed to a local target.
+type FarRoute struct {
+	// ServerName is the outer SNI that the other relay asks for.
+	ServerName string `json:"serverName"`
+	// Target is host:port; a fully qualified host with a trailing dot saves the search list.
+	Target string `json:"target"`
+}
+
+// TLS names files in PEM form. They are read anew when they change.
+type TLS struct {
+	CAFile   string `json:"caFile"`
+	CertFile string `json:"certFile"`
+	KeyFile  string `json:"keyFile"`
+}
+
+// Endpoint is a port for plain HTTP.
+type Endpoint struct {
+	Port int32 `json:"port,omitempty"`
+}
+
+// Limits protect the relay from its peers.
+type Limits struct {
+	// MaxConnections is the number of connections served at once, of both directions together. As many again may be in
+	// their handshake on each port.
+	MaxConnections int32 `json:"maxConnections,omitempty"`
+	// HandshakeTimeout is the time in which a peer must have finished the TLS handshake, or sent its ClientHello.
+	HandshakeTimeout metav1.Duration `json:"handshakeTimeout,omitzero"`
+	// DialTimeout is the time in which the next hop must have accepted.
+	DialTimeout metav1.Duration `json:"dialTimeout,omitzero"`
+	// DrainTimeout is the time that open connections are given when the relay is told to end.
+	DrainTimeout metav1.Duration `json:"drainTimeout,omitzero"`
+}
+
+// Load reads, defaults and validates a file. Unknown fields are errors: a misspelt limit must not pass as a default.
+func Load(file string) (*Config, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read configuration: %w", err)
+	}
+	cfg := &Config{}
+	if err := yaml.UnmarshalStrict(content, cfg); err != nil {
+		return nil, fmt.Errorf("failed to parse configuration %s: %w", file, err)
+	}
+	SetDefaults(cfg)
+	if err := Validate(cfg).ToAggregate(); err != nil {
+		return nil, fmt.Errorf("invalid configuration %s: %w", file, err)
+	}
+	return cfg, nil
+}
+
+// SetDefaults fills in what was left out.
+func SetDefaults(cfg *Config) {
+	for i := range cfg.Near {
+		for j := range cfg.Near[i].Routes {
+			remote := &cfg.Near[i].Routes[j].Remote
+			setDefault(&remote.ServerName, remote.Host)
+		}
+	}
+	setDefault(&cfg.Health.Port, DefaultHealthPort)
+	setDefault(&cfg.Metrics.Port, DefaultMetricsPort)
+	setDefault(&cfg.Limits.MaxConnections, DefaultMaxConnections)
+	setDefault(&cfg.Limits.HandshakeTimeout.Duration, DefaultHandshakeTimeout)
+	setDefault(&cfg.Limits.DialTimeout.Duration, DefaultDialTimeout)
+	setDefault(&cfg.Limits.DrainTimeout.Duration, DefaultDrainTimeout)
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
