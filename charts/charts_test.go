@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	gardenercharts "github.com/gardener/gardener/charts"
+	"github.com/gardener/gardener/pkg/chartrenderer"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/version"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -266,6 +269,43 @@ var _ = Describe("livecpm-agent", func() {
 		}
 	})
 
+	It("stays below the gardenlet's permissions in the seed", func() {
+		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderEmbeddedFS(
+			gardenercharts.ChartGardenlet, gardenercharts.ChartPathGardenlet, "gardenlet", namespace, map[string]any{
+				"config": map[string]any{"seedConfig": map[string]any{"metadata": map[string]any{"name": "seed"}, "spec": map[string]any{"provider": map[string]any{"zones": []any{"a"}}}}},
+			})
+		Expect(err).NotTo(HaveOccurred())
+		ceiling := map[string]bool{}
+		for _, manifest := range rendered.Manifests {
+			if !strings.Contains(manifest.Name, "/clusterrole-") || !strings.Contains(manifest.Content, "kind: ClusterRole") {
+				continue
+			}
+			object, _, err := strict.Decode([]byte(manifest.Content), nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			for _, rule := range object.(*rbacv1.ClusterRole).Rules {
+				// Names restrict the gardenlet to single objects; the shoots' objects have others.
+				for _, permission := range permissions(rule) {
+					ceiling[permission] = true
+				}
+			}
+		}
+		Expect(ceiling).NotTo(BeEmpty())
+
+		var above []string
+		for _, object := range render(charts.Agent, nil) {
+			if role, ok := object.(*rbacv1.ClusterRole); ok {
+				for _, rule := range role.Rules {
+					for _, permission := range permissions(rule) {
+						if !ceiling[permission] {
+							above = append(above, permission)
+						}
+					}
+				}
+			}
+		}
+		Expect(above).To(HaveEach(Or(HavePrefix("discovery.k8s.io/endpointslices "), Equal("/pods get"))))
+	})
+
 	It("refuses to render without what it cannot do without", func() {
 		_, err := charts.Render(charts.Agent, release, namespace, "v1.36.3", map[string]any{
 			"gardenlet": map[string]any{"configMap": map[string]any{"name": ""}},
@@ -283,6 +323,22 @@ func decodeConfig(objects []client.Object) *agentconfigv1alpha1.AgentConfigurati
 		Decode([]byte(only[*corev1.ConfigMap](objects).Data["config.yaml"]), nil, config)
 	Expect(err).NotTo(HaveOccurred())
 	return config
+}
+
+// permissions spells a rule out, one line for each combination of group, resource and verb.
+func permissions(rule rbacv1.PolicyRule) []string {
+	var out []string
+	for _, verb := range rule.Verbs {
+		for _, url := range rule.NonResourceURLs {
+			out = append(out, url+" "+verb)
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				out = append(out, group+"/"+resource+" "+verb)
+			}
+		}
+	}
+	return out
 }
 
 func rulesOf(object client.Object) []rbacv1.PolicyRule {
