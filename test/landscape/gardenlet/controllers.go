@@ -33,7 +33,7 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 )
 
-// addControllers adds every controller of upstream's gardenlet but the Seed's main one.
+// addControllers adds every controller of upstream's gardenlet but the Seed's main one, whose place seedReconciler takes.
 func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, seed kubernetes.Interface, shootClients clientmap.ClientMap) error {
 	var (
 		mgr         = g.manager
@@ -96,8 +96,8 @@ func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, 
 			leaseNamespace := gardenLeaseNamespace
 			return seedlease.AddToManager(mgr, garden, seed.RESTClient(), *controllers.Seed, g.health, seedName, nil, &leaseNamespace)
 		}},
-		{"Seed status", func() error {
-			return (&seedStatus{Identity: identity, Config: cfg, SeedVersion: seed.Version(), Seed: mgr.GetAPIReader()}).AddToManager(mgr, garden)
+		{"Seed", func() error {
+			return (&seedReconciler{Identity: identity, Config: cfg, Seed: seed}).AddToManager(mgr, garden)
 		}},
 		{"Shoot", func() error {
 			return shoot.AddToManager(ctx, mgr, garden, mgr, seed, shootClients, *cfg, identity, gardenIdentity, g.health, seedName, nil)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -180,5 +179,3 @@ func uncached() []client.Object { return []client.Object{&corev1.Event{}, &event
 func address(server *gardenletconfigv1alpha1.Server) string {
 	return net.JoinHostPort(server.BindAddress, strconv.Itoa(server.Port))
 }
-
-var _ cluster.Cluster = manager.Manager(nil)

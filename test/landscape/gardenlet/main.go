@@ -4,7 +4,7 @@
 // Command gardenlet is the landscape's gardenlet: upstream's own reconcilers, unmodified, put together the way
 // upstream's command puts them together. One is left out: the Seed's main reconciler would roll out monitoring, logging
 // and Istio, whose images exist in no form a machine without a registry could run. Package seedsetup installs the part of
-// its work that shoots need, and the reconciler in seedstatus.go reports what the left-out one would report.
+// its work that shoots need, and the reconciler in seed.go keeps what the left-out one reports and writes to the garden.
 package main
 
 import (
@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager/signals"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/gardener/gardener/cmd/utils"
 	"github.com/gardener/gardener/cmd/utils/initrun"
 	gardenletvalidation "github.com/gardener/gardener/pkg/api/config/gardenlet/v1alpha1/validation"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
@@ -25,13 +27,16 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/features"
 	gardenletfeatures "github.com/gardener/gardener/pkg/gardenlet/features"
+	"github.com/gardener/gardener/pkg/utils/flow"
 )
 
 // name is what the process calls itself in logs and flags; it is upstream's.
 const name = "gardenlet"
 
 func main() {
+	utils.DeduplicateWarnings()
 	gardenletfeatures.RegisterFeatureGates()
+	flow.RegisterMetrics(metrics.Registry)
 
 	if err := newCommand().ExecuteContext(signals.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

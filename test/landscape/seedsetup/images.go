@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package seedsetup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/gardener/gardener/imagevector"
+	imagevectorutils "github.com/gardener/gardener/pkg/utils/imagevector"
+
+	"github.com/livecpm/livecpm/hack/images/tarball"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/garden"
+)
+
+const (
+	// GardenletImage and IngressImage are images of the landscape's own.
+	GardenletImage = "livecpm.local/gardenlet:landscape"
+	IngressImage   = "livecpm.local/standin-ingress:landscape"
+
+	nonroot = "65532:65532"
+)
+
+// binary is a program of this repository that a seed runs.
+type binary struct {
+	// name is the program's file name, dir the folder of its main package below the repository.
+	name, dir string
+	// stamp puts gardener's version into the program: gardener's own code asks for it.
+	stamp bool
+}
+
+var binaries = []binary{
+	{name: "gardenlet", dir: "test/landscape/gardenlet", stamp: true},
+	{name: "standin-ingress", dir: "test/standins/ingress"},
+	{name: "standin-etcd-wrapper", dir: "test/standins/etcdwrapper"},
+	{name: "standin-chown", dir: "test/standins/chown"},
+}
+
+// Build builds the programs of this repository that a seed runs. What has not changed is not built again.
+func Build(ctx context.Context, cfg *config.Config) error {
+	gardener, err := garden.Gardener(ctx, cfg.Repo)
+	if err != nil {
+		return err
+	}
+	for _, b := range binaries {
+		flags := "-s -w"
+		if b.stamp {
+			flags += " -X k8s.io/component-base/version.gitVersion=" + gardener.Version + " -X k8s.io/component-base/version.gitTreeState=clean"
+		}
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), ".")
+		cmd.Dir = filepath.Join(cfg.Repo, b.dir)
+		// The etcd server's releases are not in the checksum database of every mirror; its go.sum pins them.
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GONOSUMDB=go.etcd.io/etcd/*")
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("failed to build %s: %w\n%s", b.name, err, output)
+		}
+	}
+	return nil
+}
+
+// Images returns every image that seed prerequisites and shoots run, by a short name: real components under exactly the
+// references that gardener's and etcd-druid's manifests use, stand-ins and own programs. tools returns the folder with
+// the real component's binaries.
+func Images(ctx context.Context, cfg *config.Config, tools func(component string) (string, error)) (map[string]tarball.Image, error) {
+	gardener, err := garden.Gardener(ctx, cfg.Repo)
+	if err != nil {
+		return nil, err
+	}
+	kubernetes, err := garden.Kubernetes(ctx, cfg.Repo)
+	if err != nil {
+		return nil, err
+	}
+	druid, err := garden.FindModule(ctx, filepath.Join(cfg.Repo, "hack", "tools", "etcd-druid"), "github.com/gardener/etcd-druid")
+	if err != nil {
+		return nil, err
+	}
+	druidRefs, err := druidImages(druid)
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]string{}
+	for _, component := range []string{"gardener", "kubernetes", "etcd-druid", "etcd-backup-restore"} {
+		if paths[component], err = tools(component); err != nil {
+			return nil, err
+		}
+	}
+	target := imagevectorutils.TargetVersion(kubernetes.Version)
+	gardenerRef := func(name string, options ...imagevectorutils.FindOptionFunc) string {
+		image, findErr := imagevector.Containers().FindImage(name, options...)
+		if findErr != nil {
+			err = fmt.Errorf("failed to find image %q in gardener's image vector: %w", name, findErr)
+			return ""
+		}
+		// Images of gardener's own components carry no tag; the version of the component is filled in at run time.
+		image.WithOptionalTag(gardener.Version)
+		return image.String()
+	}
+
+	images := map[string]tarball.Image{
+		"gardenlet":                 single(cfg.Bin(), "gardenlet", "/gardenlet", nonroot, GardenletImage),
+		"gardener-resource-manager": single(paths["gardener"], "gardener-resource-manager", "/gardener-resource-manager", nonroot, gardenerRef(imagevector.ContainerImageNameGardenerResourceManager)),
+		"provider-local":            single(paths["gardener"], "gardener-extension-provider-local", "/gardener-extension-provider-local", nonroot, garden.ProviderLocalImage+":"+gardener.Version),
+		"kube-apiserver":            single(paths["kubernetes"], "kube-apiserver", "/usr/local/bin/kube-apiserver", "", gardenerRef(imagevector.ContainerImageNameKubeApiserver, target)),
+		"kube-controller-manager":   single(paths["kubernetes"], "kube-controller-manager", "/usr/local/bin/kube-controller-manager", "", gardenerRef(imagevector.ContainerImageNameKubeControllerManager, target)),
+		"etcd-druid":                single(paths["etcd-druid"], "etcd-druid", "/etcd-druid", nonroot, gardenerRef(imagevector.ContainerImageNameEtcdDruid)),
+		"etcd-backup-restore":       single(paths["etcd-backup-restore"], "etcdbrctl", "/etcdbrctl", nonroot, druidRefs["etcd-backup-restore-next"]),
+		"standin-etcd-wrapper":      single(cfg.Bin(), "standin-etcd-wrapper", "/etcd-wrapper", nonroot, druidRefs["etcd-wrapper-next"]),
+		"standin-chown":             single(cfg.Bin(), "standin-chown", "/bin/chown", "", druidRefs["alpine"]),
+		"standin-ingress":           single(cfg.Bin(), "standin-ingress", "/standin-ingress", nonroot, IngressImage),
+	}
+	return images, err
+}
+
+// single is an image with one program in it, which it starts.
+func single(dir, name, target, user, ref string) tarball.Image {
+	return tarball.Image{
+		Refs:       []string{ref},
+		Files:      []tarball.File{{Path: target, Source: filepath.Join(dir, name)}},
+		Entrypoint: []string{target},
+		User:       user,
+	}
+}
+
+// druidImages reads the references that etcd-druid has compiled in. Those with "next" in their name are for the etcd version
+// that the feature gate UpgradeEtcdVersion switches to.
+func druidImages(druid garden.Module) (map[string]string, error) {
+	file := filepath.Join(druid.Dir, "internal", "images", "images.yaml")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read image vector of etcd-druid: %w", err)
+	}
+	vector := struct {
+		Images []struct{ Name, Repository, Tag string }
+	}{}
+	if err := yaml.Unmarshal(content, &vector); err != nil {
+		return nil, fmt.Errorf("failed to decode image vector %q: %w", file, err)
+	}
+	refs := map[string]string{}
+	for _, image := range vector.Images {
+		refs[image.Name] = image.Repository + ":" + image.Tag
+	}
+	for _, name := range []string{"etcd-wrapper-next", "etcd-backup-restore-next", "alpine"} {
+		if refs[name] == "" {
+			return nil, fmt.Errorf("failed to find image %q in %q", name, file)
+		}
+	}
+	return refs, nil
+}

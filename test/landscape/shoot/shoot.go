@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shoot creates a shoot through the garden's API, as a user would, follows its creation by the gardenlet and
+// fetches its administrator's kubeconfig.
+package shoot
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/garden"
+	"github.com/livecpm/livecpm/test/landscape/garden/manifest"
+)
+
+// Namespace is the namespace of the project that the landscape's shoots live in.
+const Namespace = "garden-demo"
+
+//go:embed manifests/shoot.yaml
+var shootManifest string
+
+// Shoot is one shoot of the landscape.
+type Shoot struct {
+	Config *config.Config
+	// Name is the shoot's name, Seed where it is created.
+	Name, Seed string
+	// Report tells the user how far the creation is.
+	Report func(format string, args ...any)
+}
+
+// Up creates the shoot unless it is there, waits until its last operation has succeeded, and writes its kubeconfig.
+func (s *Shoot) Up(ctx context.Context) error {
+	c, err := garden.Client(s.Config)
+	if err != nil {
+		return err
+	}
+	if err := WaitForSeeds(ctx, s.Config, c, s.Report); err != nil {
+		return err
+	}
+	if err := s.create(ctx, c); err != nil {
+		return err
+	}
+	if err := s.wait(ctx, c); err != nil {
+		return err
+	}
+	return s.WriteKubeconfig(ctx, c)
+}
+
+// create leaves a shoot alone that exists: by now it may live in another seed.
+func (s *Shoot) create(ctx context.Context, c client.Client) error {
+	err := c.Get(ctx, s.key(), &gardencorev1beta1.Shoot{})
+	if err == nil || !apierrors.IsNotFound(err) {
+		return err
+	}
+	seed, err := s.Config.Seed(s.Seed)
+	if err != nil {
+		return err
+	}
+	kubernetes, err := garden.Kubernetes(ctx, s.Config.Repo)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return manifest.Apply(ctx, c, "shoot.yaml", shootManifest, map[string]string{
+		"Name":              s.Name,
+		"Namespace":         Namespace,
+		"Region":            seed.Region,
+		"Seed":              seed.Name,
+		"KubernetesVersion": kubernetes.Version[len("v"):],
+	})
+}
+
+// wait follows the last operation. It reports each change of the progress and gives up after the gardenlet itself has
+// stopped to try.
+func (s *Shoot) wait(ctx context.Context, c client.Client) error {
+	var reported string
+	for {
+		shoot := &gardencorev1beta1.Shoot{}
+		if err := c.Get(ctx, s.key(), shoot); err != nil {
+			return fmt.Errorf("failed to read shoot %q: %w", s.key(), err)
+		}
+		last := shoot.Status.LastOperation
+		switch {
+		case last == nil:
+		case last.State == gardencorev1beta1.LastOperationStateSucceeded && shoot.Status.ObservedGeneration == shoot.Generation:
+			s.Report("shoot %s: %s %s", s.Name, last.Type, last.State)
+			return nil
+		case last.State == gardencorev1beta1.LastOperationStateFailed:
+			return fmt.Errorf("shoot %q: %s has failed: %s", s.key(), last.Type, last.Description)
+		default:
+			if line := fmt.Sprintf("%s %s %d%%: %s", last.Type, last.State, last.Progress, last.Description); line != reported {
+				reported = line
+				s.Report("shoot %s: %s", s.Name, line)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("shoot %q is not ready in time (last seen: %s): %w", s.key(), reported, ctx.Err())
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// KubeconfigFile is where the kubeconfig of a shoot's administrator is kept.
+func KubeconfigFile(cfg *config.Config, name string) string {
+	return cfg.Dir("shoots", name+".kubeconfig")
+}
+
+// WriteKubeconfig asks the garden for a kubeconfig of the shoot's administrator and writes it. It is good for a day.
+func (s *Shoot) WriteKubeconfig(ctx context.Context, c client.Client) error {
+	expiration := int64((24 * time.Hour).Seconds())
+	request := &authenticationv1alpha1.AdminKubeconfigRequest{Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: &expiration}}
+	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: s.Name}}
+	if err := c.SubResource("adminkubeconfig").Create(ctx, shoot, request); err != nil {
+		return fmt.Errorf("failed to request kubeconfig of shoot %q: %w", s.key(), err)
+	}
+	file := KubeconfigFile(s.Config, s.Name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("failed to make folder for kubeconfigs of shoots: %w", err)
+	}
+	if err := os.WriteFile(file, request.Status.Kubeconfig, 0o600); err != nil {
+		return fmt.Errorf("failed to write kubeconfig of shoot %q: %w", s.key(), err)
+	}
+	return nil
+}
+
+// WaitForSeeds waits until every Seed of the landscape has registered itself and is ready for shoots.
+func WaitForSeeds(ctx context.Context, cfg *config.Config, c client.Client, report func(format string, args ...any)) error {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	for _, seed := range cfg.Seeds {
+		var reported string
+		for {
+			err := seedReady(ctx, c, seed.Name)
+			if err == nil {
+				break
+			}
+			if err.Error() != reported {
+				reported = err.Error()
+				report("waiting for seed %s: %s", seed.Name, reported)
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("seed %q is not ready in time: %w", seed.Name, err)
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	return nil
+}
+
+func seedReady(ctx context.Context, c client.Client, name string) error {
+	seed := &gardencorev1beta1.Seed{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
+		return fmt.Errorf("not registered by its gardenlet yet: %w", err)
+	}
+	conditions := map[gardencorev1beta1.ConditionType]gardencorev1beta1.Condition{}
+	for _, condition := range seed.Status.Conditions {
+		conditions[condition.Type] = condition
+	}
+	for _, kind := range []gardencorev1beta1.ConditionType{
+		gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady, gardencorev1beta1.SeedBackupBucketsReady,
+	} {
+		condition, ok := conditions[kind]
+		if !ok {
+			return fmt.Errorf("condition %s is not reported yet", kind)
+		}
+		if condition.Status != gardencorev1beta1.ConditionTrue {
+			return fmt.Errorf("condition %s is %s: %s", kind, condition.Status, condition.Message)
+		}
+	}
+	if seed.Status.ClusterIdentity == nil {
+		return errors.New("no cluster identity is reported yet")
+	}
+	return nil
+}
+
+func (s *Shoot) key() client.ObjectKey { return client.ObjectKey{Namespace: Namespace, Name: s.Name} }
