@@ -99,41 +99,42 @@ func (s Sysctls) Acquire(prefix string) error {
 	return nil
 }
 
-// Release puts the original parameters back, unless another landscape still runs.
-func (s Sysctls) Release(prefix string) error {
+// Release puts the original parameters back, unless another landscape still runs. It returns whether this was the last
+// one.
+func (s Sysctls) Release(prefix string) (bool, error) {
 	if err := os.Remove(s.user(prefix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("failed to unregister for kernel parameters: %w", err)
+		return false, fmt.Errorf("failed to unregister for kernel parameters: %w", err)
 	}
 	others, err := os.ReadDir(filepath.Dir(s.user(prefix)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("failed to list users of kernel parameters: %w", err)
+		return false, fmt.Errorf("failed to list users of kernel parameters: %w", err)
 	}
 	if len(others) > 0 {
-		return nil
+		return false, nil
 	}
 	content, err := os.ReadFile(s.originals())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return fmt.Errorf("failed to read recorded kernel parameters: %w", err)
+		return false, fmt.Errorf("failed to read recorded kernel parameters: %w", err)
 	}
 	values := map[string]string{}
 	if err := json.Unmarshal(content, &values); err != nil {
-		return fmt.Errorf("failed to decode recorded kernel parameters: %w", err)
+		return false, fmt.Errorf("failed to decode recorded kernel parameters: %w", err)
 	}
 	for key, value := range values {
 		if current, err := s.read(key); err == nil && current == value {
 			continue
 		}
 		if err := os.WriteFile(s.parameter(key), []byte(value), 0o644); err != nil {
-			return fmt.Errorf("failed to put back kernel parameter %s: %w", key, err)
+			return false, fmt.Errorf("failed to put back kernel parameter %s: %w", key, err)
 		}
 	}
 	if err := os.RemoveAll(s.Dir); err != nil {
-		return fmt.Errorf("failed to remove record of kernel parameters: %w", err)
+		return false, fmt.Errorf("failed to remove record of kernel parameters: %w", err)
 	}
-	return nil
+	return true, nil
 }
 
 func (s Sysctls) read(key string) (string, error) {
