@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package images builds the container images of livecpm as OCI tarballs: static binaries FROM scratch with the
+// certificate authorities of the machine that builds them. No container engine takes part. The same sources, version and
+// authorities give the same bytes.
+package images
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/livecpm/livecpm/hack/images/tarball"
+)
+
+// GardenerModule is the module whose version the binaries report as Gardener's.
+const GardenerModule = "github.com/gardener/gardener"
+
+// DefaultCABundle is where Debian keeps the certificate authorities.
+const DefaultCABundle = "/etc/ssl/certs/ca-certificates.crt"
+
+// Command is a program that becomes an image of the same name.
+type Command struct {
+	// Name is the name of the image and of the program in it.
+	Name string
+	// Package is what to build, relative to the repository.
+	Package string
+}
+
+// Commands are the programs that livecpm ships.
+var Commands = []Command{
+	{Name: "livecpm-agent", Package: "./cmd/livecpm-agent"},
+	{Name: "livecpm-relay", Package: "./cmd/livecpm-relay"},
+}
+
+// Options tell what to build.
+type Options struct {
+	// Repository is the folder of the repository.
+	Repository string
+	// Out is the folder for the tarballs.
+	Out string
+	// Registry is what the references begin with.
+	Registry string
+	// Version is the tag. See Version.
+	Version string
+	// ExtraTags are further tags of the same image.
+	ExtraTags []string
+	// CABundle is the file with the certificate authorities.
+	CABundle string
+	// Commands are the programs.
+	Commands []Command
+}
+
+// Image is a finished image.
+type Image struct {
+	// Name is the name of the program.
+	Name string
+	// References are the names under which the image can be run.
+	References []string
+	// File is the tarball.
+	File string
+	// Digest is the digest of the manifest.
+	Digest string
+}
+
+// Build builds all images.
+func Build(ctx context.Context, options Options) ([]Image, error) {
+	authorities, err := os.ReadFile(options.CABundle)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the certificate authorities (Debian package ca-certificates): %w", err)
+	}
+	gardener, err := moduleVersion(ctx, options.Repository, GardenerModule)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := tagOf(options.Version)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(options.Out, 0o755); err != nil {
+		return nil, fmt.Errorf("failed to make the folder for images: %w", err)
+	}
+	scratch, err := os.MkdirTemp("", "livecpm-images-")
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a folder for binaries: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+
+	built := make([]Image, 0, len(options.Commands))
+	for _, command := range options.Commands {
+		binary := filepath.Join(scratch, command.Name)
+		if err := compile(ctx, options.Repository, command.Package, binary, gardener); err != nil {
+			return nil, err
+		}
+
+		image := Image{Name: command.Name, File: filepath.Join(options.Out, command.Name+".tar")}
+		for _, tag := range append([]string{tag}, options.ExtraTags...) {
+			image.References = append(image.References, options.Registry+"/"+command.Name+":"+tag)
+		}
+		content := tarball.Image{
+			Refs: image.References,
+			Files: []tarball.File{
+				{Path: "/" + command.Name, Source: binary, Mode: 0o755},
+				{Path: "/etc/ssl/certs/ca-certificates.crt", Data: authorities, Mode: 0o644},
+			},
+			Entrypoint: []string{"/" + command.Name},
+			User:       "65532:65532",
+			Labels: map[string]string{
+				"org.opencontainers.image.title":    command.Name,
+				"org.opencontainers.image.version":  options.Version,
+				"org.opencontainers.image.licenses": "Apache-2.0",
+			},
+		}
+		if image.Digest, err = content.Digest(); err != nil {
+			return nil, fmt.Errorf("failed to compute the digest of image %s: %w", command.Name, err)
+		}
+		if err := write(image.File, content); err != nil {
+			return nil, err
+		}
+		built = append(built, image)
+	}
+	return built, nil
+}
+
+// compile builds a static binary that depends on nothing but the sources and the versions.
+func compile(ctx context.Context, repository, pkg, binary, gardener string) error {
+	// The version of component-base is what Gardener's packages report as their own, and the tag that they give to
+	// Gardener's images.
+	ldflags := "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=" + gardener +
+		" -X k8s.io/component-base/version.gitTreeState=clean"
+	if parts := strings.SplitN(strings.TrimPrefix(gardener, "v"), ".", 3); len(parts) == 3 {
+		ldflags += " -X k8s.io/component-base/version.gitMajor=" + parts[0] + " -X k8s.io/component-base/version.gitMinor=" + parts[1]
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", binary, pkg)
+	cmd.Dir = repository
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=-mod=readonly")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("failed to build %s: %w: %s", pkg, err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// write writes the tarball and renames it into place, so that nobody finds half of one.
+func write(file string, content tarball.Image) error {
+	partial, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
+	if err != nil {
+		return fmt.Errorf("failed to write image %s: %w", file, err)
+	}
+	defer os.Remove(partial.Name())
+	if err := errors.Join(tarball.Write(partial, content), partial.Chmod(0o644), partial.Close()); err != nil {
+		return fmt.Errorf("failed to write image %s: %w", file, err)
+	}
+	if err := os.Rename(partial.Name(), file); err != nil {
+		return fmt.Errorf("failed to put image %s into place: %w", file, err)
+	}
+	return nil
+}
+
+// Version returns what git says about the working copy, else the content of the file VERSION.
+func Version(ctx context.Context, repository string) (string, error) {
+	var output, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty", "--match", "v*")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = repository, &output, &stderr
+	gitErr := cmd.Run()
+	if version := strings.TrimSpace(output.String()); gitErr == nil && version != "" {
+		return version, nil
+	}
+
+	content, err := os.ReadFile(filepath.Join(repository, "VERSION"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("failed to find out the version: there is no file VERSION, and git describe says: %s", strings.TrimSpace(stderr.String()))
+	case err != nil:
+		return "", fmt.Errorf("failed to read file VERSION: %w", err)
+	}
+	if version := strings.TrimSpace(string(content)); version != "" {
+		return version, nil
+	}
+	return "", errors.New("failed to find out the version: the file VERSION is empty")
+}
+
+var validTag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+
+// tagOf makes a tag of a version: a tag cannot hold the plus sign of semantic versions.
+func tagOf(version string) (string, error) {
+	tag := strings.ReplaceAll(version, "+", "-")
+	if !validTag.MatchString(tag) {
+		return "", fmt.Errorf("failed to make a tag of version %q", version)
+	}
+	return tag, nil
+}
+
+func moduleVersion(ctx context.Context, repository, module string) (string, error) {
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", module)
+	cmd.Dir, cmd.Stderr = repository, &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("failed to find out the version of module %s: %w: %s", module, err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(output)), nil
+}
+
+// Print writes one line for each image.
+func Print(w io.Writer, built []Image) {
+	for _, image := range built {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", image.References[0], image.Digest, image.File)
+	}
+}
