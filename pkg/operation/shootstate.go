@@ -10,10 +10,12 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/gardener/gardener/pkg/utils/gardener/shootstate"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -74,7 +76,6 @@ func CheckShootState(state *gardencorev1beta1.ShootState, now time.Time) error {
 	return nil
 }
 
-
 type aheadClock struct {
 	clock.Clock
 	lead time.Duration
@@ -82,3 +83,29 @@ type aheadClock struct {
 
 // Now returns a time that is ahead by the lead.
 func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.lead) }
+
+// RenewShootState brings the ShootState back to what the gardenlet of this seed makes of it: a backup of now, whose
+// next one is due after the ordinary period, or none where the gardenlet keeps none.
+func (d *Deps) RenewShootState(ctx context.Context, shoot *gardencorev1beta1.Shoot, namespace string, keep bool) error {
+	if !keep {
+		if err := shootstate.Delete(ctx, d.GardenClient, shoot); err != nil {
+			return fmt.Errorf("failed to delete ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
+		}
+		return nil
+	}
+	if err := shootstate.Deploy(ctx, d.Clock, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace, true); err != nil {
+		return fmt.Errorf("failed to write ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	return nil
+}
+
+// KeepsShootState tells whether the gardenlet of this seed backs ShootStates up periodically. One that does not deletes
+// the ShootState after a restoration.
+func (d *Deps) KeepsShootState(ctx context.Context) (bool, error) {
+	managed, err := gardenerutils.ClusterIsManagedByManagedSeed(ctx, d.GardenAPIReader, d.SeedName())
+	if err != nil {
+		return false, fmt.Errorf("failed to tell whether seed %s is a managed seed: %w", d.SeedName(), err)
+	}
+	controllers := d.GardenletConfig.Controllers
+	return !managed && controllers != nil && controllers.ShootState != nil && ptr.Deref(controllers.ShootState.ConcurrentSyncs, 0) > 0, nil
+}
