@@ -64,6 +64,10 @@ func (l *Landscape) phases() []phase {
 		{"garden", "start the garden's cluster", l.startGarden},
 		{"seeds", "start the seeds", l.startSeeds},
 		{"supervisor", "start the supervisor", l.startSupervisor},
+		{"dns", "start the DNS server", l.startDNS},
+		{"gardener", "start Gardener", l.startGardener},
+		{"prerequisites", "make seeds of the clusters", l.setUpSeeds},
+		{"shoot", "create the shoot", l.createShoot},
 	}
 }
 
@@ -95,10 +99,11 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 			continue
 		}
 		done := l.progress.begin(p.title)
-		if err := p.run(ctx); err != nil {
+		err := p.run(ctx)
+		done(err)
+		if err != nil {
 			return fmt.Errorf("failed to %s: %w", p.title, err)
 		}
-		done()
 	}
 	return nil
 }
@@ -151,6 +156,11 @@ func (l *Landscape) makeImages(ctx context.Context) error {
 		}
 		l.tarballs = append(l.tarballs, tarball)
 	}
+	gardener, err := l.gardenerImages(ctx)
+	if err != nil {
+		return err
+	}
+	l.tarballs = append(l.tarballs, gardener...)
 	return nil
 }
 
@@ -275,6 +285,15 @@ func (l *Landscape) Down(context.Context) error {
 	}
 	defer unlock()
 	done := l.progress.begin("end the landscape")
+	err = l.down()
+	done(err)
+	if err != nil {
+		return fmt.Errorf("failed to end the landscape: %w", err)
+	}
+	return nil
+}
+
+func (l *Landscape) down() error {
 	var failures []error
 	// Nodes first: ending a node frees the mounts below the state folder.
 	group := errgroup.Group{}
@@ -300,7 +319,7 @@ func (l *Landscape) Down(context.Context) error {
 		failures = append(failures, machine.DefaultFolders().Remove())
 	}
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("failed to end the landscape: %w", err)
+		return err
 	}
 	entries, err := os.ReadDir(l.Config.State)
 	if err != nil {
@@ -315,7 +334,6 @@ func (l *Landscape) Down(context.Context) error {
 			return fmt.Errorf("failed to remove state: %w", err)
 		}
 	}
-	done()
 	return nil
 }
 

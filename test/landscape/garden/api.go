@@ -14,7 +14,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,16 +26,28 @@ import (
 	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 )
 
-// registerAPI tells the kube-apiserver where Gardener's API groups are served. The Service is a name only: the kube-apiserver
-// resolves it itself and both run on the same machine's address.
+// registerAPI tells the kube-apiserver where Gardener's API groups are served. There is no pod behind the Service: the
+// kube-apiserver routes to the address in the EndpointSlice, past the cluster IP that nothing in the garden serves.
 func (g *Garden) registerAPI(ctx context.Context, c client.Client) error {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: apiServer, Namespace: metav1.NamespaceSystem}}
 	if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, c, service, func() error {
-		service.Spec.Type = corev1.ServiceTypeExternalName
-		service.Spec.ExternalName = g.Config.Garden.IP
+		service.Spec.Type = corev1.ServiceTypeClusterIP
+		service.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: apiServerPort, TargetPort: intstr.FromInt32(apiServerPort), Protocol: corev1.ProtocolTCP}}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("failed to apply Service %q: %w", client.ObjectKeyFromObject(service), err)
+	}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: apiServer, Namespace: metav1.NamespaceSystem}}
+	if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, c, slice, func() error {
+		name, protocol, number, ready := "https", corev1.ProtocolTCP, int32(apiServerPort), true
+		metav1.SetMetaDataLabel(&slice.ObjectMeta, discoveryv1.LabelServiceName, service.Name)
+		metav1.SetMetaDataLabel(&slice.ObjectMeta, discoveryv1.LabelManagedBy, "landscape")
+		slice.AddressType = discoveryv1.AddressTypeIPv4
+		slice.Ports = []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &number}}
+		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{g.Config.Garden.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("failed to apply EndpointSlice %q: %w", client.ObjectKeyFromObject(slice), err)
 	}
 
 	port := int32(apiServerPort)

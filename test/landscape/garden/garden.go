@@ -11,11 +11,13 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/miekg/dns"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +35,8 @@ const (
 	apiServerPort     = 8443
 	// healthPort is where gardener-controller-manager answers; its configuration names it, too.
 	healthPort = 2718
+	// providerLocalZone is the zone that provider-local's DNSRecord controller has compiled in.
+	providerLocalZone = "local.gardener.cloud"
 	// Identity is the name the garden gives itself.
 	Identity = "livecpm-landscape"
 	// ProviderLocalImage is the reference under which the seeds find the image of provider-local, without its tag.
@@ -242,3 +246,40 @@ func (g *Garden) server() string { return "https://" + g.Config.Garden.IP + ":64
 func (g *Garden) namespaces() process.Namespaces {
 	return process.Namespaces{Net: filepath.Join("/run/netns", g.Config.Garden.Netns)}
 }
+
+// StartDNS starts the DNS stand-in at the garden's address. It serves the landscape's domain and, because upstream's
+// provider-local sends its updates to a compiled-in zone and name server, that zone.
+func StartDNS(ctx context.Context, cfg *config.Config, processes *process.Manager, binary string) error {
+	address := net.JoinHostPort(cfg.Garden.IP, "53")
+	if _, err := processes.Ensure(ctx, process.Spec{
+		Name: "garden-dns",
+		Command: []string{
+			binary,
+			"--listen=" + address,
+			"--zone=" + config.Domain,
+			"--zone=" + providerLocalZone,
+			"--state-file=" + cfg.Dir(cfg.Garden.Name, "dns.json"),
+			"--change-log=" + DNSChangeLog(cfg),
+		},
+		Namespaces: process.Namespaces{Net: filepath.Join("/run/netns", cfg.Garden.Netns)},
+		Files:      []string{binary},
+	}); err != nil {
+		return err
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return processes.Wait(waitCtx, "garden-dns", func(ctx context.Context) error {
+		question := new(dns.Msg).SetQuestion("ns."+providerLocalZone+".", dns.TypeA)
+		answer, _, err := new(dns.Client).ExchangeContext(ctx, question, address)
+		if err != nil {
+			return err
+		}
+		if len(answer.Answer) == 0 {
+			return fmt.Errorf("no answer for %s", question.Question[0].Name)
+		}
+		return nil
+	})
+}
+
+// DNSChangeLog is the file with one line per changed record.
+func DNSChangeLog(cfg *config.Config) string { return cfg.Dir("logs", "dns-changes.jsonl") }

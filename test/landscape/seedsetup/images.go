@@ -6,9 +6,12 @@ package seedsetup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -16,8 +19,10 @@ import (
 	imagevectorutils "github.com/gardener/gardener/pkg/utils/imagevector"
 
 	"github.com/livecpm/livecpm/hack/images/tarball"
+	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
+	"github.com/livecpm/livecpm/test/landscape/image"
 )
 
 const (
@@ -43,36 +48,51 @@ var binaries = []binary{
 	{name: "standin-chown", dir: "test/standins/chown"},
 }
 
-// Build builds the programs of this repository that a seed runs. What has not changed is not built again.
-func Build(ctx context.Context, cfg *config.Config) error {
-	gardener, err := garden.Gardener(ctx, cfg.Repo)
-	if err != nil {
-		return err
-	}
-	for _, b := range binaries {
-		flags := "-s -w"
-		if b.stamp {
-			flags += " -X k8s.io/component-base/version.gitVersion=" + gardener.Version + " -X k8s.io/component-base/version.gitTreeState=clean"
-		}
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), ".")
-		cmd.Dir = filepath.Join(cfg.Repo, b.dir)
-		// The etcd server's releases are not in the checksum database of every mirror; its go.sum pins them.
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GONOSUMDB=go.etcd.io/etcd/*")
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("failed to build %s: %w\n%s", b.name, err, output)
-		}
-	}
-	return nil
-}
-
-// Images returns every image that seed prerequisites and shoots run, by a short name: real components under exactly the
-// references that gardener's and etcd-druid's manifests use, stand-ins and own programs. tools returns the folder with
-// the real component's binaries.
-func Images(ctx context.Context, cfg *config.Config, tools func(component string) (string, error)) (map[string]tarball.Image, error) {
+// Tarballs builds the programs of this repository that a seed runs and writes every image that a seed needs for shoots. What
+// has not changed is neither built nor written again.
+func Tarballs(ctx context.Context, cfg *config.Config) ([]image.Tarball, error) {
 	gardener, err := garden.Gardener(ctx, cfg.Repo)
 	if err != nil {
 		return nil, err
 	}
+	for _, b := range binaries {
+		if err := b.build(ctx, cfg, gardener.Version); err != nil {
+			return nil, err
+		}
+	}
+	byName, err := images(ctx, cfg, gardener)
+	if err != nil {
+		return nil, err
+	}
+	var tarballs []image.Tarball
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		file, digest, err := tarball.WriteFile(cfg.Images(), name, byName[name])
+		if err != nil {
+			return nil, fmt.Errorf("failed to make image %s: %w", name, err)
+		}
+		tarballs = append(tarballs, image.Tarball{Name: name, File: file, Refs: byName[name].Refs, Digest: digest})
+	}
+	return tarballs, nil
+}
+
+func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion string) error {
+	flags := "-s -w"
+	if b.stamp {
+		flags += " -X k8s.io/component-base/version.gitVersion=" + gardenerVersion + " -X k8s.io/component-base/version.gitTreeState=clean"
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), ".")
+	cmd.Dir = filepath.Join(cfg.Repo, b.dir)
+	// Not every mirror's checksum database knows the releases of the etcd server; the go.sum beside it does.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GONOSUMDB=go.etcd.io/etcd/*")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("failed to build %s: %w: %s", b.name, err, strings.TrimSpace(string(output)))
+	}
+	return nil
+}
+
+// images are those that seed prerequisites and shoots run, by a short name: real components under exactly the references
+// that gardener's and etcd-druid's manifests use, stand-ins and own programs.
+func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (map[string]tarball.Image, error) {
 	kubernetes, err := garden.Kubernetes(ctx, cfg.Repo)
 	if err != nil {
 		return nil, err
@@ -87,23 +107,23 @@ func Images(ctx context.Context, cfg *config.Config, tools func(component string
 	}
 	paths := map[string]string{}
 	for _, component := range []string{"gardener", "kubernetes", "etcd-druid", "etcd-backup-restore"} {
-		if paths[component], err = tools(component); err != nil {
+		if paths[component], err = build.Tool(ctx, cfg, component); err != nil {
 			return nil, err
 		}
 	}
 	target := imagevectorutils.TargetVersion(kubernetes.Version)
 	gardenerRef := func(name string, options ...imagevectorutils.FindOptionFunc) string {
-		image, findErr := imagevector.Containers().FindImage(name, options...)
+		found, findErr := imagevector.Containers().FindImage(name, options...)
 		if findErr != nil {
 			err = fmt.Errorf("failed to find image %q in gardener's image vector: %w", name, findErr)
 			return ""
 		}
 		// Images of gardener's own components carry no tag; the version of the component is filled in at run time.
-		image.WithOptionalTag(gardener.Version)
-		return image.String()
+		found.WithOptionalTag(gardener.Version)
+		return found.String()
 	}
 
-	images := map[string]tarball.Image{
+	result := map[string]tarball.Image{
 		"gardenlet":                 single(cfg.Bin(), "gardenlet", "/gardenlet", nonroot, GardenletImage),
 		"gardener-resource-manager": single(paths["gardener"], "gardener-resource-manager", "/gardener-resource-manager", nonroot, gardenerRef(imagevector.ContainerImageNameGardenerResourceManager)),
 		"provider-local":            single(paths["gardener"], "gardener-extension-provider-local", "/gardener-extension-provider-local", nonroot, garden.ProviderLocalImage+":"+gardener.Version),
@@ -115,7 +135,7 @@ func Images(ctx context.Context, cfg *config.Config, tools func(component string
 		"standin-chown":             single(cfg.Bin(), "standin-chown", "/bin/chown", "", druidRefs["alpine"]),
 		"standin-ingress":           single(cfg.Bin(), "standin-ingress", "/standin-ingress", nonroot, IngressImage),
 	}
-	return images, err
+	return result, err
 }
 
 // single is an image with one program in it, which it starts.
@@ -143,8 +163,8 @@ func druidImages(druid garden.Module) (map[string]string, error) {
 		return nil, fmt.Errorf("failed to decode image vector %q: %w", file, err)
 	}
 	refs := map[string]string{}
-	for _, image := range vector.Images {
-		refs[image.Name] = image.Repository + ":" + image.Tag
+	for _, i := range vector.Images {
+		refs[i.Name] = i.Repository + ":" + i.Tag
 	}
 	for _, name := range []string{"etcd-wrapper-next", "etcd-backup-restore-next", "alpine"} {
 		if refs[name] == "" {

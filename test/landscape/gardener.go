@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package landscape
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/livecpm/livecpm/test/landscape/build"
+	"github.com/livecpm/livecpm/test/landscape/garden"
+	"github.com/livecpm/livecpm/test/landscape/image"
+	"github.com/livecpm/livecpm/test/landscape/pki"
+	"github.com/livecpm/livecpm/test/landscape/seedsetup"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+)
+
+// The phases in this file put Gardener on top of the plain clusters.
+
+// gardenerImages are the images of what seeds and shoots run.
+func (l *Landscape) gardenerImages(ctx context.Context) ([]image.Tarball, error) {
+	return seedsetup.Tarballs(ctx, l.Config)
+}
+
+// startDNS starts the DNS stand-in, which serves the zones of shoots and seeds to seeds and machine.
+func (l *Landscape) startDNS(ctx context.Context) error {
+	binary, err := build.Own(ctx, l.Config, "standin-dns", "./test/standins/dns")
+	if err != nil {
+		return err
+	}
+	return garden.StartDNS(ctx, l.Config, l.Processes, binary)
+}
+
+// startGardener starts gardener-apiserver and gardener-controller-manager and configures the garden.
+func (l *Landscape) startGardener(ctx context.Context) error {
+	tools, err := build.Tool(ctx, l.Config, "gardener")
+	if err != nil {
+		return err
+	}
+	ca, err := pki.EnsureCA(l.Config.PKI(l.Config.Garden.Name), "ca")
+	if err != nil {
+		return err
+	}
+	return (&garden.Garden{
+		Config:      l.Config,
+		Processes:   l.Processes,
+		Tools:       tools,
+		CA:          ca,
+		EtcdServers: "http://127.0.0.1:2379",
+		Report:      l.progress.report,
+	}).Up(ctx)
+}
+
+// setUpSeeds makes seeds of the plain clusters.
+func (l *Landscape) setUpSeeds(ctx context.Context) error {
+	ca, err := pki.EnsureCA(l.Config.PKI(l.Config.Garden.Name), "ca")
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, seed := range l.Config.Seeds {
+		group.Go(func() error {
+			return (&seedsetup.Setup{Config: l.Config, Seed: seed, GardenCA: ca, Report: l.progress.report}).Up(ctx)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	c, err := garden.Client(l.Config)
+	if err != nil {
+		return err
+	}
+	return shoot.WaitForSeeds(ctx, l.Config, c, l.progress.report)
+}
+
+// createShoot creates the shoot of the demonstration in the first seed.
+func (l *Landscape) createShoot(ctx context.Context) error {
+	return (&shoot.Shoot{Config: l.Config, Name: "live", Seed: l.Config.Seeds[0].Name, Report: l.progress.report}).Up(ctx)
+}
