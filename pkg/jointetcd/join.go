@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/quorum"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// CheckSource returns an error unless both etcd clusters consist of exactly the source's members, all of them healthy.
+func (j *Joint) CheckSource(ctx context.Context) error {
+	var errs []error
+	for _, etcdRole := range EtcdRoles {
+		if _, err := j.sourceOnly(ctx, etcdRole); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Bootstrap returns what the destination's Etcd needs to know of the source's cluster to join it. It reads the member list
+// through the relay: the answer also proves that the relay works.
+func (j *Joint) Bootstrap(ctx context.Context, etcdRole string) (*druidcorev1alpha1.BootstrapWithExistingCluster, error) {
+	world, err := j.sourceOnly(ctx, etcdRole)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be joined: %w", exposure.EtcdName(etcdRole), err)
+	}
+	bootstrap := &druidcorev1alpha1.BootstrapWithExistingCluster{ClientEndpoints: []string{exposure.SourceClientEndpoint(j.Namespace, etcdRole)}}
+	for _, member := range world.Raw {
+		bootstrap.Members = append(bootstrap.Members, druidcorev1alpha1.BootstrapExistingMember{Name: member.Name, PeerURLs: slices.Sorted(slices.Values(member.PeerURLs))})
+	}
+	slices.SortFunc(bootstrap.Members, func(a, b druidcorev1alpha1.BootstrapExistingMember) int { return strings.Compare(a.Name, b.Name) })
+	return bootstrap, nil
+}
+
+func (j *Joint) sourceOnly(ctx context.Context, etcdRole string) (World, error) {
+	world, err := j.Observe(ctx, etcdRole)
+	if err != nil {
+		return World{}, err
+	}
+	if _, problem := world.problem(); problem != "" {
+		return World{}, errors.New(problem)
+	}
+	if len(world.Members) != exposure.Members || len(world.Members.Voters().On(quorum.Source).Healthy()) != exposure.Members {
+		return World{}, fmt.Errorf("%d healthy voters of the source are expected, there are %s", exposure.Members, world.Summary())
+	}
+	return world, nil
+}
+
+// Join waits until the given number of the destination's members are voters in both etcd clusters, and helps them: see
+// Advance.
+func (j *Joint) Join(ctx context.Context, members int, report ReportFunc) error {
+	return j.each(ctx, report, func(ctx context.Context, etcdRole string) (Progress, error) {
+		return j.Advance(ctx, etcdRole, members)
+	})
+}
+
+// Advance takes one look at a cluster that members of the destination join, and helps them along. The sidecar of a new
+// member adds it as a learner and promotes it on a timer; Advance promotes it as soon as etcd lets it, and removes a
+// learner that never starts, because it keeps others from being added.
+func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Progress, error) {
+	for {
+		world, err := j.Observe(ctx, etcdRole)
+		if err != nil {
+			return Progress{}, err
+		}
+		if reason, problem := world.problem(); problem != "" {
+			return waiting(reason, "%s", problem), nil
+		}
+		learners := world.Members.Learners()
+		if len(learners) == 0 {
+			return joined(world, members), nil
+		}
+		if len(learners.On(quorum.Source)) > 0 {
+			return waiting(steps.ReasonWaitingForSourceEtcd, "a member of the source is joining: %s", world.Summary()), nil
+		}
+		promoted, progress, err := j.help(ctx, etcdRole, world, learners[0])
+		if err != nil || !promoted {
+			return progress, err
+		}
+	}
+}
+
+// joined judges a world without learners.
+func joined(world World, members int) Progress {
+	var (
+		voters    = world.Members.Voters()
+		unhealthy = voters.Unhealthy()
+		done      = Progress{Done: true, Message: world.Summary()}
+	)
+	if have := len(voters.On(quorum.Destination)); have < members {
+		return waiting(steps.ReasonJoiningEtcdMembers, "%d of %d members of the destination have joined: %s", have, members, world.Summary())
+	}
+	if len(unhealthy) == 0 {
+		return done
+	}
+	// When the last member has joined, the first one of the source leaves without delay, even while another member of the
+	// destination restarts with its new configuration, as long as the quorum allows it.
+	if leaving := world.Members.RemovalOrder(quorum.Source); members == exposure.Members && len(leaving) > 0 && world.Members.Stop(leaving[0].ID) == nil {
+		return done
+	}
+	return waiting(steps.ReasonWaitingForEtcdMember, "not all members are healthy: %s", world.Summary())
+}
+
+// help promotes a learner, or removes it if it is stuck. It returns true if the learner was promoted.
+func (j *Joint) help(ctx context.Context, etcdRole string, world World, learner quorum.Member) (bool, Progress, error) {
+	cluster, err := j.cluster(ctx, etcdRole)
+	if err != nil {
+		return false, Progress{}, err
+	}
+	log := j.Log.WithValues("etcd", exposure.EtcdName(etcdRole), "member", learner.String(), "members", world.Members.String())
+	pod := exposure.PodName(etcdRole, learner.Ordinal)
+
+	if learner.Name == "" {
+		since := j.firstSeen(learner.ID)
+		if age := j.Clock.Since(since); age < j.StuckAfter {
+			return false, waiting(steps.ReasonJoiningEtcdMembers, "the member of pod %s was added and has not started yet", pod), nil
+		}
+		log.Info("Removing a learner that did not start", "firstSeen", since)
+		if err := cluster.Remove(ctx, learner.ID); err != nil && !errors.Is(err, etcdcluster.ErrMemberNotFound) {
+			return false, Progress{}, err
+		}
+		// A new pod makes the sidecar wipe the data directory and add the member anew.
+		if err := j.Client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: pod}}); client.IgnoreNotFound(err) != nil {
+			return false, Progress{}, fmt.Errorf("failed to delete pod %s: %w", pod, err)
+		}
+		return false, waiting(steps.ReasonJoiningEtcdMembers, "the member of pod %s did not start within %s and was removed; it joins anew", pod, j.StuckAfter), nil
+	}
+
+	if err := world.Members.Promote(learner.ID); err != nil {
+		return false, waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
+	}
+	switch err := cluster.Promote(ctx, learner.ID); {
+	case err == nil:
+		log.Info("Promoted a learner that has caught up")
+		return true, Progress{}, nil
+	case errors.Is(err, etcdcluster.ErrNotLearner):
+		return true, Progress{}, nil
+	case errors.Is(err, etcdcluster.ErrLearnerNotReady), errors.Is(err, etcdcluster.ErrMemberNotFound):
+		return false, waiting(steps.ReasonWaitingForEtcdMember, "member %s is catching up", learner.Name), nil
+	default:
+		return false, Progress{}, err
+	}
+}
+
+func (j *Joint) firstSeen(id uint64) time.Time {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	since, ok := j.unstarted[id]
+	if !ok {
+		since = j.Clock.Now()
+		j.unstarted[id] = since
+	}
+	return since
+}
+
+// OnlyDestinationLeft tells whether both clusters consist of the destination's members only, all of them healthy voters,
+// and says what is missing otherwise.
+func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
+	return j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
+		world, err := j.Observe(ctx, etcdRole)
+		if err != nil {
+			return "", err
+		}
+		return destinationOnly(world), nil
+	})
+}
+
+func destinationOnly(world World) string {
+	if _, problem := world.problem(); problem != "" {
+		return problem
+	}
+	if len(world.Members) != exposure.Members || len(world.Members.Voters().On(quorum.Destination).Healthy()) != exposure.Members {
+		return world.Summary()
+	}
+	return ""
+}
+
+// CheckPlain tells whether the destination's Etcds have their ordinary specification and have settled with it, and says
+// what is missing otherwise.
+func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
+	return j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
+		etcd, err := j.getEtcd(ctx, etcdRole)
+		if err != nil {
+			return "", err
+		}
+		if etcd.Spec.Etcd.BootstrapWithExistingCluster != nil {
+			return "it still has the bootstrap of the joint cluster", nil
+		}
+		if port := ptr.Deref(etcd.Spec.Etcd.ServerPort, exposure.PortPeerSource); port != exposure.PortPeerSource {
+			return fmt.Sprintf("its peer port is %d, not %d", port, exposure.PortPeerSource), nil
+		}
+		if err := gardeneretcd.CheckEtcdObject(etcd); err != nil {
+			return err.Error(), nil
+		}
+		world, err := j.Observe(ctx, etcdRole)
+		if err != nil {
+			return "", err
+		}
+		if missing := destinationOnly(world); missing != "" {
+			return missing, nil
+		}
+		for id, member := range world.Raw {
+			known, _ := world.Members.ByID(id)
+			if expected := exposure.PeerURL(steps.Source, j.Namespace, etcdRole, known.Ordinal); !slices.Equal(member.PeerURLs, []string{expected}) {
+				return fmt.Sprintf("member %s has the peer URLs %v, not %s", member, member.PeerURLs, expected), nil
+			}
+		}
+		return "", nil
+	})
+}
+
+func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRole string) (string, error)) (bool, string, error) {
+	var missing []string
+	for _, etcdRole := range EtcdRoles {
+		message, err := check(ctx, etcdRole)
+		if err != nil {
+			return false, "", fmt.Errorf("failed to check %s: %w", exposure.EtcdName(etcdRole), err)
+		}
+		if message != "" {
+			missing = append(missing, exposure.EtcdName(etcdRole)+": "+message)
+		}
+	}
+	return len(missing) == 0, strings.Join(missing, "; "), nil
+}
+
+// MoveLeaderTo moves the lead of both clusters to the side, unless it is there. The sidecar beside the leader is the one
+// that takes snapshots, so this decides about the bucket that they go to.
+func (j *Joint) MoveLeaderTo(ctx context.Context, side quorum.Side) error {
+	for _, etcdRole := range EtcdRoles {
+		world, err := j.Observe(ctx, etcdRole)
+		if err != nil {
+			return err
+		}
+		if _, err := j.moveLeader(ctx, etcdRole, world, side); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveLeader returns true if the lead was moved, and false if it had been there before.
+func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, side quorum.Side) (bool, error) {
+	leader, ok := world.Members.Leader()
+	if !ok {
+		return false, fmt.Errorf("failed to move the lead of %s: no leader is known", exposure.EtcdName(etcdRole))
+	}
+	if leader.Side == side {
+		return false, nil
+	}
+	target, ok := world.Members.NextLeader(side)
+	if !ok {
+		return false, fmt.Errorf("failed to move the lead of %s: the %s has no healthy voter", exposure.EtcdName(etcdRole), side)
+	}
+	cluster, err := j.cluster(ctx, etcdRole)
+	if err != nil {
+		return false, err
+	}
+	j.Log.Info("Moving the lead", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
+	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil && !errors.Is(err, etcdcluster.ErrNotLeader) {
+		return false, err
+	}
+	return true, nil
+}

@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/quorum"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// PrepareRetirement stops etcd-druid from putting back the pods of the source that Retire takes away. Nothing restarts from
+// it. Done before the destination's last member joins, it keeps the time with six members short.
+func (j *Joint) PrepareRetirement(ctx context.Context) error {
+	for _, etcdRole := range EtcdRoles {
+		if err := j.pauseDruid(ctx, etcdRole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *Joint) pauseDruid(ctx context.Context, etcdRole string) error {
+	etcd, err := j.getEtcd(ctx, etcdRole)
+	if err != nil {
+		return err
+	}
+	patch := client.MergeFrom(etcd.DeepCopy())
+	missing := false
+	for _, annotation := range []string{
+		druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation,
+		druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation,
+	} {
+		if !metav1.HasAnnotation(etcd.ObjectMeta, annotation) {
+			missing = true
+			metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, annotation, "true")
+		}
+	}
+	if !missing {
+		return nil
+	}
+	if err := j.Client.Patch(ctx, etcd, patch); err != nil {
+		return fmt.Errorf("failed to pause etcd-druid for Etcd %s: %w", client.ObjectKeyFromObject(etcd), err)
+	}
+	return nil
+}
+
+// Retire takes the source's members out of both clusters, one at a time in each. A cluster begins as soon as all of the
+// destination's members are voters in it. keepClientService is called before the first pod goes.
+func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.Context) error, report ReportFunc) error {
+	if err := j.PrepareRetirement(ctx); err != nil {
+		return err
+	}
+	var (
+		lock sync.Mutex
+		kept bool
+	)
+	keep := func(ctx context.Context) error {
+		lock.Lock()
+		defer lock.Unlock()
+		if kept {
+			return nil
+		}
+		if err := keepClientService(ctx); err != nil {
+			return fmt.Errorf("failed to keep the client services of etcd alive: %w", err)
+		}
+		kept = true
+		return nil
+	}
+	return j.each(ctx, report, func(ctx context.Context, etcdRole string) (Progress, error) {
+		return j.RetireNext(ctx, etcdRole, keep)
+	})
+}
+
+// RetireNext takes one look at a cluster and makes the next move towards one without members of the source:
+//
+//  1. the lead moves to a member of the destination;
+//  2. the StatefulSet gives up its pod with the highest ordinal;
+//  3. when the pod is gone, its member is removed. Not earlier: a removed member that restarts would wipe its data and
+//     join again.
+//
+// Every move is preceded by a fresh member list and a projection of the quorum.
+func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx context.Context) error) (Progress, error) {
+	world, err := j.Observe(ctx, etcdRole)
+	if err != nil {
+		return Progress{}, err
+	}
+	if reason, problem := world.problem(); problem != "" {
+		return waiting(reason, "%s", problem), nil
+	}
+	if learners := world.Members.Learners(); len(learners) > 0 {
+		return waiting(steps.ReasonWaitingForEtcdMember, "a member is still joining: %s", learners), nil
+	}
+	leaving := world.Members.RemovalOrder(quorum.Source)
+	if len(leaving) == 0 {
+		return Progress{Done: true, Message: "no member of the source is left: " + world.Summary()}, nil
+	}
+	if have := len(world.Members.Voters().On(quorum.Destination)); have < exposure.Members {
+		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have, exposure.Members), nil
+	}
+
+	moved, err := j.moveLeader(ctx, etcdRole, world, quorum.Destination)
+	if err != nil {
+		return Progress{}, err
+	}
+	if moved {
+		return waiting(steps.ReasonReadyForSourceMemberRemoval, "the lead moves to the destination"), nil
+	}
+
+	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
+	if err != nil {
+		return Progress{}, err
+	}
+	victim := leaving[0]
+	wanted := int32(victim.Ordinal)
+	switch replicas := ptr.Deref(statefulSet.Spec.Replicas, 1); {
+	case replicas > wanted+1:
+		// Pods above the highest member are no members: removed before an interruption and not worth waiting for.
+		return j.scale(ctx, etcdRole, statefulSet, wanted+1)
+	case replicas == wanted+1:
+		if err := j.mayStop(world, victim); err != nil {
+			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
+		}
+		if err := keep(ctx); err != nil {
+			return Progress{}, err
+		}
+		j.Log.Info("Stopping a member of the source", "etcd", exposure.EtcdName(etcdRole), "member", victim.String(), "members", world.Members.String())
+		return j.scale(ctx, etcdRole, statefulSet, wanted)
+	}
+
+	pod := exposure.PodName(etcdRole, victim.Ordinal)
+	gone, err := j.podGone(ctx, pod)
+	if err != nil {
+		return Progress{}, err
+	}
+	if !gone {
+		return waiting(steps.ReasonReadyForSourceMemberRemoval, "pod %s of the source stops", pod), nil
+	}
+	return j.remove(ctx, etcdRole, victim)
+}
+
+// mayStop projects the quorum without the member. Only while there are six voters, the weakest moment of all, does it
+// accept another member that is down: ending that moment is worth more than waiting for a restart.
+func (j *Joint) mayStop(world World, victim quorum.Member) error {
+	if err := world.Members.Remove(victim.ID); err != nil {
+		return err
+	}
+	others := world.Members.Filter(func(m quorum.Member) bool { return m.ID != victim.ID })
+	if down := others.Unhealthy(); len(down) > 0 && len(world.Members.Voters()) != 2*exposure.Members {
+		return fmt.Errorf("member %s stays until the others are healthy: %s", victim.Name, world.Summary())
+	}
+	return nil
+}
+
+// remove removes a member whose pod is gone, on a fresh view, and looks afterwards.
+func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Member) (Progress, error) {
+	world, err := j.Observe(ctx, etcdRole)
+	if err != nil {
+		return Progress{}, err
+	}
+	current, ok := world.Members.ByID(victim.ID)
+	if !ok {
+		return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", world.Summary()), nil
+	}
+	if current.Healthy {
+		return waiting(steps.ReasonReadyForSourceMemberRemoval, "member %s still answers", current.Name), nil
+	}
+	if err := world.Members.Remove(victim.ID); err != nil {
+		return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
+	}
+	cluster, err := j.cluster(ctx, etcdRole)
+	if err != nil {
+		return Progress{}, err
+	}
+	j.Log.Info("Removing a member of the source", "etcd", exposure.EtcdName(etcdRole), "member", current.String(), "members", world.Members.String())
+	if err := cluster.Remove(ctx, victim.ID); err != nil && !errors.Is(err, etcdcluster.ErrMemberNotFound) {
+		if errors.Is(err, etcdcluster.ErrUnhealthy) {
+			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
+		}
+		return Progress{}, err
+	}
+	after, err := j.Observe(ctx, etcdRole)
+	if err != nil {
+		return Progress{}, err
+	}
+	if _, still := after.Members.ByID(victim.ID); still {
+		return Progress{}, fmt.Errorf("member %s is still in the member list after its removal", victim.Name)
+	}
+	j.Log.Info("Removed a member of the source", "etcd", exposure.EtcdName(etcdRole), "member", victim.Name, "members", after.Members.String())
+	return Progress{Done: len(after.Members.On(quorum.Source)) == 0, Reason: steps.ReasonReadyForSourceMemberRemoval, Message: after.Summary()}, nil
+}
+
+func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.StatefulSet, error) {
+	statefulSet := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)}}
+	if err := j.Client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
+		return nil, fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err)
+	}
+	return statefulSet, nil
+}
+
+func (j *Joint) scale(ctx context.Context, etcdRole string, statefulSet *appsv1.StatefulSet, replicas int32) (Progress, error) {
+	// Without the pause etcd-druid would scale up again at once.
+	if err := j.pauseDruid(ctx, etcdRole); err != nil {
+		return Progress{}, err
+	}
+	patch := client.MergeFromWithOptions(statefulSet.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	statefulSet.Spec.Replicas = &replicas
+	if err := j.Client.Patch(ctx, statefulSet, patch); err != nil {
+		return Progress{}, fmt.Errorf("failed to scale StatefulSet %s to %d: %w", client.ObjectKeyFromObject(statefulSet), replicas, err)
+	}
+	return waiting(steps.ReasonReadyForSourceMemberRemoval, "StatefulSet %s of the source is scaled to %d", statefulSet.Name, replicas), nil
+}
+
+func (j *Joint) podGone(ctx context.Context, name string) (bool, error) {
+	pod := &corev1.Pod{}
+	if err := j.Client.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: name}, pod); err != nil {
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, fmt.Errorf("failed to get pod %s: %w", name, err)
+	}
+	return false, nil
+}
