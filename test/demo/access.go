@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+var scheme = runtime.NewScheme()
+
+func init() {
+	utilruntime.Must(corev1.AddToScheme(scheme))
+	utilruntime.Must(gardencorev1beta1.AddToScheme(scheme))
+	utilruntime.Must(extensionsv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(authenticationv1alpha1.AddToScheme(scheme))
+}
+
+// cluster is access to the garden or a seed.
+type cluster struct {
+	name   string
+	rest   *rest.Config
+	client client.Client
+	kube   kubernetes.Interface
+}
+
+func connect(name, kubeconfig string) (*cluster, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read kubeconfig of %s: %w", name, err)
+	}
+	config.QPS = -1
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("failed to create client for %s: %w", name, err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to create client for %s: %w", name, err)
+	}
+	return &cluster{name: name, rest: config, client: c, kube: kube}, nil
+}
+
+// shootAccess is how an end user reaches the shoot's API server: by its public name, with an administrator's credentials
+// that outlive the run.
+func shootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) (*rest.Config, error) {
+	request := &authenticationv1alpha1.AdminKubeconfigRequest{
+		Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: ptr.To(int64((12 * time.Hour).Seconds()))},
+	}
+	if err := garden.SubResource("adminkubeconfig").Create(ctx, shoot, request); err != nil {
+		return nil, fmt.Errorf("failed to request kubeconfig of shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+
+	host, err := publicHost(shoot)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := clientcmd.Load(request.Status.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read kubeconfig of shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	for name, c := range kubeconfig.Contexts {
+		endpoint := kubeconfig.Clusters[c.Cluster]
+		if endpoint == nil {
+			continue
+		}
+		if server, err := url.Parse(endpoint.Server); err == nil && server.Hostname() == host {
+			return clientcmd.NewNonInteractiveClientConfig(*kubeconfig, name, nil, nil).ClientConfig()
+		}
+	}
+	return nil, fmt.Errorf("kubeconfig of shoot %s has no context for %s", client.ObjectKeyFromObject(shoot), host)
+}
+
+func publicHost(shoot *gardencorev1beta1.Shoot) (string, error) {
+	for _, address := range shoot.Status.AdvertisedAddresses {
+		if address.Name == "external" {
+			server, err := url.Parse(address.URL)
+			if err != nil {
+				return "", fmt.Errorf("failed to parse the address of the API server: %w", err)
+			}
+			return server.Hostname(), nil
+		}
+	}
+	return "", errors.New("the shoot advertises no external address")
+}
+
+// dnsNames returns the names of all records that the shoot owns in the seed before the migration.
+func dnsNames(ctx context.Context, seed client.Client, namespace string) ([]string, error) {
+	records := &extensionsv1alpha1.DNSRecordList{}
+	if err := seed.List(ctx, records, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("failed to list DNSRecords in namespace %s: %w", namespace, err)
+	}
+	names := []string{}
+	for _, record := range records.Items {
+		if !slices.Contains(names, record.Spec.Name) {
+			names = append(names, record.Spec.Name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return nil, fmt.Errorf("namespace %s holds no DNSRecord", namespace)
+	}
+	return names, nil
+}
+
+// trigger asks for the live migration the way an operator does.
+func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, destination string) error {
+	key := client.ObjectKeyFromObject(shoot)
+
+	patch := client.MergeFrom(shoot.DeepCopy())
+	if shoot.Annotations == nil {
+		shoot.Annotations = map[string]string{}
+	}
+	shoot.Annotations[steps.AnnotationIntent] = "true"
+	if err := garden.Patch(ctx, shoot, patch); err != nil {
+		return fmt.Errorf("failed to annotate shoot %s: %w", key, err)
+	}
+
+	patch = client.MergeFrom(shoot.DeepCopy())
+	shoot.Spec.SeedName = &destination
+	if err := garden.SubResource("binding").Patch(ctx, shoot, patch); err != nil {
+		return fmt.Errorf("failed to bind shoot %s to seed %s: %w", key, destination, err)
+	}
+	return nil
+}
+
+// handedOver tells whether the destination's gardenlet has the shoot and has reconciled it by itself.
+func handedOver(shoot *gardencorev1beta1.Shoot, destination string) bool {
+	operation := shoot.Status.LastOperation
+	return shoot.Status.SeedName != nil && *shoot.Status.SeedName == destination &&
+		shoot.Status.ObservedGeneration >= shoot.Generation &&
+		operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeReconcile &&
+		operation.State == gardencorev1beta1.LastOperationStateSucceeded
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command demo brings the landscape up, migrates its shoot to the other seed under load, shows how it proceeds and
+// reports what it cost the shoot's clients. Its exit code is 0 only if nothing was lost.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/landscape"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// flags are what the user can choose.
+type flags struct {
+	shoot         string
+	back          bool
+	keep          bool
+	out           string
+	before, after time.Duration
+	timeout       time.Duration
+}
+
+func command() *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:           "demo",
+		Short:         "Migrate a shoot's control plane live and report what its clients noticed",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	cmd.Flags().StringVar(&f.shoot, "shoot", "live", "name of the shoot, which is created if it does not exist")
+	cmd.Flags().BoolVar(&f.back, "back", false, "migrate to the first seed (default: to the seed that does not have the shoot)")
+	cmd.Flags().BoolVar(&f.keep, "keep", true, "leave the landscape up afterwards")
+	cmd.Flags().StringVar(&f.out, "out", "", "folder of report.json and details.json (default: _artifacts/demo in the repository)")
+	cmd.Flags().DurationVar(&f.before, "before", time.Minute, "how long the load runs before the migration is triggered")
+	cmd.Flags().DurationVar(&f.after, "after", time.Minute, "how long the load runs after the migration is complete")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Hour, "how long the migration may take")
+	return cmd
+}
+
+func (f *flags) run(ctx context.Context) (err error) {
+	cfg, err := config.FromEnvironment()
+	if err != nil {
+		return err
+	}
+	if f.out == "" {
+		f.out = filepath.Join(cfg.Repo, "_artifacts", "demo")
+	}
+	if !f.keep {
+		defer func() {
+			err = errors.Join(err, landscape.New(cfg, os.Stdout).Down(context.WithoutCancel(ctx)))
+		}()
+	}
+
+	if err := landscape.New(cfg, os.Stdout).Up(ctx); err != nil {
+		return err
+	}
+	if err := f.createShoot(ctx, cfg); err != nil {
+		return err
+	}
+	options := demo.Options{
+		Landscape: cfg,
+		Namespace: shoot.Namespace,
+		Shoot:     f.shoot,
+		Before:    f.before,
+		After:     f.after,
+		Timeout:   f.timeout,
+		Out:       os.Stdout,
+		Terminal:  term.IsTerminal(int(os.Stdout.Fd())),
+	}
+	if f.back {
+		options.Destination = cfg.Seeds[0].Name
+	}
+	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		options.Width = width
+	}
+
+	report, err := demo.Run(ctx, options)
+	if err != nil {
+		return err
+	}
+	if err := report.Write(f.out); err != nil {
+		return err
+	}
+	fmt.Printf("\n%s\nReport: %s\n", report, filepath.Join(f.out, "report.json"))
+	return report.Err()
+}
+
+// createShoot makes sure that the shoot exists and is at rest. It is created in the first seed.
+func (f *flags) createShoot(ctx context.Context, cfg *config.Config) error {
+	return (&shoot.Shoot{
+		Config: cfg,
+		Name:   f.shoot,
+		Seed:   cfg.Seeds[0].Name,
+		Report: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
+	}).Up(ctx)
+}

@@ -1,0 +1,311 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package demo_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/probe"
+)
+
+var _ = Describe("Report", func() {
+	var report *demo.Report
+
+	BeforeEach(func() {
+		etcd := demo.EtcdReport{Voters: []int{3, 4, 5, 6, 5, 4, 3}, ClusterIDUnchanged: true, SixMemberWindowSeconds: 4.2}
+		report = &demo.Report{
+			Shoot:           "garden-demo/live",
+			Source:          "seed-a",
+			Destination:     "seed-b",
+			DurationSeconds: 300.5,
+			Probe: probe.Result{
+				Writes: 20000, Reads: 20000, WatchEvents: 200000, LongestWriteGapMs: 120, BaselineLongestWriteGapMs: 80,
+				WriteP99Ms: probe.ByPhase{Before: 20, During: 40.5, After: 21},
+				Details: &probe.Details{
+					Verified:          true,
+					RequestsPerSecond: 57.9,
+					Watches:           make([]probe.WatchDetails, 10),
+					DNS:               &probe.DNSResult{Samples: 1000},
+				},
+			},
+			Etcd:                         map[string]demo.EtcdReport{"main": etcd, "events": etcd},
+			ControllersActiveInBothSeeds: []string{},
+		}
+		for _, step := range steps.Table() {
+			report.Steps = append(report.Steps, demo.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
+		}
+	})
+
+	It("should succeed when everything that must be 0 is 0", func() {
+		report.Judge()
+		Expect(report.Details.Problems).To(BeEmpty())
+		Expect(report.Result).To(Equal("succeeded"))
+		Expect(report.Err()).NotTo(HaveOccurred())
+	})
+
+	It("should not hold hidden connection errors against the migration", func() {
+		report.Probe.RawConnectionErrors = 7
+		report.Judge()
+		Expect(report.Result).To(Equal("succeeded"))
+	})
+
+	DescribeTable("should fail", func(spoil func(*demo.Report), problem string) {
+		spoil(report)
+		report.Judge(nil)
+		Expect(report.Result).To(Equal("failed"))
+		Expect(report.Err()).To(MatchError(ContainSubstring(problem)))
+		Expect(report.String()).To(ContainSubstring(problem))
+	},
+		Entry("for a failed write", func(r *demo.Report) { r.Probe.WritesFailed = 1 }, "probe.writesFailed must be 0 and is 1"),
+		Entry("for a failed read", func(r *demo.Report) { r.Probe.ReadsFailed = 2 }, "probe.readsFailed must be 0 and is 2"),
+		Entry("for a lost watch event", func(r *demo.Report) { r.Probe.WatchEventsLost = 3 }, "probe.watchEventsLost"),
+		Entry("for a lost write", func(r *demo.Report) {
+			etcd := r.Etcd["events"]
+			etcd.AcknowledgedWritesLost = 1
+			r.Etcd["events"] = etcd
+		}, "etcd.events.acknowledgedWritesLost must be 0 and is 1"),
+		Entry("for a restarted etcd", func(r *demo.Report) { r.SourceEtcdRestarts = 1 }, "sourceEtcdRestarts"),
+		Entry("for a missing DNS record", func(r *demo.Report) { r.DNSMomentsWithoutRecord = 1 }, "dnsMomentsWithoutRecord"),
+		Entry("for a controller in both seeds", func(r *demo.Report) {
+			r.ControllersActiveInBothSeeds = []string{"gardener-resource-manager"}
+		}, "controllersActiveInBothSeeds"),
+		Entry("for leftovers", func(r *demo.Report) { r.Details.LeftInSource = []string{"secrets a/b"} }, "left in the source seed"),
+		Entry("for another cluster ID", func(r *demo.Report) {
+			etcd := r.Etcd["main"]
+			etcd.ClusterIDUnchanged = false
+			r.Etcd["main"] = etcd
+		}, "cluster ID of etcd-main changed"),
+		Entry("for an etcd without observation", func(r *demo.Report) { delete(r.Etcd, "events") }, "etcd-events was not observed"),
+		Entry("for an unfinished removal", func(r *demo.Report) {
+			r.Etcd["main"] = demo.EtcdReport{Voters: []int{3, 4, 5}, ClusterIDUnchanged: true}
+		}, "ended with 5 voters"),
+		Entry("for missing steps", func(r *demo.Report) { r.Steps = r.Steps[:3] }, "only 3 of 8 steps"),
+		Entry("for too little load", func(r *demo.Report) { r.Probe.Details.RequestsPerSecond = 49 }, "49.0 requests per second"),
+		Entry("without verification", func(r *demo.Report) { r.Probe.Details.Verified = false }, "could not be verified"),
+		Entry("without watch events", func(r *demo.Report) { r.Probe.WatchEvents = 0 }, "delivered no event"),
+		Entry("for events delivered twice", func(r *demo.Report) { r.Probe.Details.Watches[3].Duplicates = 1 }, "watch 3 delivered 1 events twice"),
+		Entry("without DNS samples", func(r *demo.Report) { r.Probe.Details.DNS = nil }, "no DNS record was sampled"),
+		Entry("for an error", func(r *demo.Report) { r.Judge(errors.New("out of time")); r.Steps = nil }, "steps"),
+	)
+
+	It("should name the errors of the run", func() {
+		report.Judge(nil, errors.New("out of time"))
+		Expect(report.Err()).To(MatchError(ContainSubstring("out of time")))
+	})
+
+	It("should be written in its documented form", func() {
+		report.Judge()
+		folder := filepath.Join(GinkgoT().TempDir(), "demo")
+		Expect(report.Write(folder)).To(Succeed())
+		data, err := os.ReadFile(filepath.Join(folder, "report.json"))
+		Expect(err).NotTo(HaveOccurred())
+
+		form := map[string]any{}
+		Expect(json.Unmarshal(data, &form)).To(Succeed())
+		Expect(keys(form)).To(ConsistOf("result", "shoot", "source", "destination", "durationSeconds", "probe", "etcd",
+			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "steps"))
+		Expect(keys(form["probe"])).To(ConsistOf("writes", "writesFailed", "reads", "readsFailed", "rawConnectionErrors",
+			"watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
+		Expect(keys(form["etcd"])).To(ConsistOf("main", "events"))
+		Expect(keys(form["etcd"].(map[string]any)["main"])).To(ConsistOf("voters", "clusterIDUnchanged",
+			"sixMemberWindowSeconds", "acknowledgedWritesLost"))
+		Expect(form["controllersActiveInBothSeeds"]).To(BeEmpty())
+		Expect(form["controllersActiveInBothSeeds"]).NotTo(BeNil())
+		Expect(form["steps"]).To(HaveLen(8))
+		Expect(keys(form["steps"].([]any)[0])).To(ConsistOf("condition", "owner", "seconds"))
+		Expect(filepath.Join(folder, "details.json")).To(BeARegularFile())
+	})
+
+	It("should read as a table", func() {
+		report.Judge()
+		Expect(report.String()).To(And(
+			HavePrefix("Live migration of garden-demo/live from seed-a to seed-b: succeeded in 300 s\n"),
+			ContainSubstring("p99 (ms)          20      40.5    21\n"),
+			ContainSubstring("main    3 4 5 6 5 4 3  unchanged   4.2 s            0\n"),
+			ContainSubstring("DestinationEtcdPeersJoined"),
+		))
+	})
+})
+
+func keys(object any) []string {
+	out := []string{}
+	for key := range object.(map[string]any) {
+		out = append(out, key)
+	}
+	return out
+}
+
+var _ = Describe("StepTimeline", func() {
+	var (
+		begin    time.Time
+		timeline *demo.StepTimeline
+	)
+
+	BeforeEach(func() {
+		begin = time.Now()
+		timeline = demo.NewStepTimeline(begin)
+	})
+
+	// conditions returns the full set of which the first n are True.
+	conditions := func(n int) []gardencorev1beta1.Condition {
+		var out []gardencorev1beta1.Condition
+		for i, step := range steps.Table() {
+			status := gardencorev1beta1.ConditionUnknown
+			if i < n {
+				status = gardencorev1beta1.ConditionTrue
+			}
+			out = append(out, gardencorev1beta1.Condition{Type: step.Condition, Status: status})
+		}
+		return out
+	}
+
+	It("should ignore what an earlier migration left", func() {
+		timeline.Observe(begin.Add(time.Second), conditions(8))
+		Expect(timeline.Report()).To(BeEmpty())
+	})
+
+	It("should measure each step from the end of the one before", func() {
+		timeline.Observe(begin.Add(time.Second), conditions(0))
+		timeline.Observe(begin.Add(10*time.Second), conditions(1))
+		timeline.Observe(begin.Add(11*time.Second), conditions(1))
+		timeline.Observe(begin.Add(30*time.Second), conditions(2))
+		Expect(timeline.Report()).To(HaveExactElements(
+			And(HaveField("Condition", steps.Table()[0].Condition), HaveField("Seconds", 10.0), HaveField("Owner", steps.Source)),
+			And(HaveField("Condition", steps.Table()[1].Condition), HaveField("Seconds", 20.0), HaveField("Owner", steps.Destination)),
+		))
+
+		states := timeline.States(begin.Add(35 * time.Second))
+		Expect(states).To(HaveLen(8))
+		Expect(states[1].Finished).To(BeTrue())
+		Expect(states[2].Current).To(BeTrue())
+		Expect(states[2].Elapsed).To(Equal(5 * time.Second))
+		Expect(states[3].Current).To(BeFalse())
+	})
+
+	It("should take the last step from a set that is all True", func() {
+		timeline.Observe(begin.Add(time.Second), conditions(7))
+		timeline.Observe(begin.Add(2*time.Second), conditions(8))
+		Expect(timeline.Report()).To(HaveLen(8))
+	})
+})
+
+var _ = Describe("MemberTimeline", func() {
+	member := func(names ...string) []demo.Member {
+		var out []demo.Member
+		for _, name := range names {
+			out = append(out, demo.Member{Name: strings.TrimSuffix(name, "?"), Learner: strings.HasSuffix(name, "?")})
+		}
+		return out
+	}
+
+	It("should tell voters from learners, the window of six and the cluster ID", func() {
+		begin := time.Now()
+		timeline := &demo.MemberTimeline{}
+		at := 0
+		observe := func(id uint64, names ...string) {
+			timeline.Observe(begin.Add(time.Duration(at)*time.Second), id, member(names...))
+			at++
+		}
+		observe(1, "seed-a-0", "seed-a-1", "seed-a-2")
+		observe(1, "seed-a-2", "seed-a-1", "seed-a-0")
+		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0?")
+		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0")
+		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0", "seed-b-1", "seed-b-2")
+		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0", "seed-b-1", "seed-b-2")
+		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "●●●", "seed-b": "●●●"}))
+		observe(1, "seed-a-1", "seed-a-2", "seed-b-0", "seed-b-1", "seed-b-2")
+
+		report := timeline.Report()
+		Expect(report.Voters).To(Equal([]int{3, 4, 6, 5}))
+		Expect(report.SixMemberWindowSeconds).To(Equal(2.0))
+		Expect(report.ClusterIDUnchanged).To(BeTrue())
+		Expect(timeline.Changes()).To(HaveLen(5))
+
+		observe(2, "seed-b-0?")
+		Expect(timeline.Report().ClusterIDUnchanged).To(BeFalse())
+		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "", "seed-b": "○"}))
+	})
+
+	It("should not call the cluster ID of a cluster that was never seen unchanged", func() {
+		Expect((&demo.MemberTimeline{}).Report().ClusterIDUnchanged).To(BeFalse())
+	})
+})
+
+var _ = Describe("DNS changes", func() {
+	It("should count updates that left a name without a record since the trigger", func() {
+		file := filepath.Join(GinkgoT().TempDir(), "changes")
+		Expect(os.WriteFile(file, []byte(`{"time":"2030-01-01T10:00:00Z","name":"api.example.","type":"A","old":["1"],"new":[],"ttl":120}
+{"time":"2030-01-01T11:00:00Z","name":"api.example.","type":"A","old":["1"],"new":["2"],"ttl":120}
+{"time":"2030-01-01T11:01:00Z","name":"other.example.","type":"A","old":["1"],"new":[],"ttl":120}
+{"time":"2030-01-01T11:02:00Z","name":"api.example.","type":"TXT","old":["1"],"new":[],"ttl":120}
+{"time":"2030-01-01T11:03:00Z","name":"api.example.","type":"A","old":["2"],"new":[],"ttl":120}
+`), 0o600)).To(Succeed())
+		changes, err := demo.ReadDNSChanges(file, time.Date(2030, 1, 1, 10, 30, 0, 0, time.UTC), []string{"api.example"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(changes).To(HaveLen(3))
+		Expect(demo.MomentsWithoutRecord(changes)).To(BeNumerically("==", 1))
+	})
+
+	It("should fail when the log is missing", func() {
+		_, err := demo.ReadDNSChanges(filepath.Join(GinkgoT().TempDir(), "none"), time.Now(), nil)
+		Expect(err).To(MatchError(os.ErrNotExist))
+	})
+})
+
+var _ = Describe("Display", func() {
+	var (
+		states  []demo.StepState
+		members *demo.MemberTimeline
+		load    = probe.Snapshot{Writes: 100, WritesFailed: 1, Reads: 90, WatchEvents: 1000, RawConnectionErrors: 2}
+	)
+
+	BeforeEach(func() {
+		table := steps.Table()[:3]
+		states = []demo.StepState{
+			{Step: table[0], Finished: true, Elapsed: 65 * time.Second},
+			{Step: table[1], Current: true, Elapsed: 5 * time.Second, Condition: &gardencorev1beta1.Condition{
+				Reason: "JoiningEtcdMembers", Message: "1 of 2 members joined",
+			}},
+			{Step: table[2]},
+		}
+		members = &demo.MemberTimeline{}
+		members.Observe(time.Now(), 1, []demo.Member{{Name: "seed-a-etcd-main-0"}, {Name: "seed-b-etcd-main-0", Learner: true}})
+	})
+
+	It("should fill a terminal and not more", func() {
+		Expect(demo.RenderScreen("Migration", 70*time.Second, states, members, load, 60)).To(Equal(strings.Join([]string{
+			"",
+			"01:10  Migration",
+			"  ✓ source       01:05  Prepare the source etcd for member…",
+			"  ▸ destination  00:05  Join two etcd members of the desti…",
+			"      JoiningEtcdMembers: 1 of 2 members joined",
+			"  · source              Migrate the extensions that act be…",
+			"  etcd-main    seed-a ●    seed-b ○  ",
+			"  writes 100 (1 failed)  reads 90 (0 failed)  watch events…",
+			"",
+		}, "\n")))
+	})
+
+	It("should print plain lines once where there is no terminal", func() {
+		Expect(demo.RenderLines(3, "Migration", 70*time.Second, states, members, load)).To(Equal(strings.Join([]string{
+			"01:10  Migration",
+			"01:10  SourceEtcdPreparedForPeerJoin finished after 01:05",
+			"01:10  DestinationEtcdPeersJoined (destination): JoiningEtcdMembers: 1 of 2 members joined",
+			"01:10  etcd-main    seed-a ●    seed-b ○  ",
+			"01:10  writes 100 (1 failed)  reads 90 (0 failed)  watch events 1000  hidden connection errors 2",
+			"",
+		}, "\n")))
+	})
+})

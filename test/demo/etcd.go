@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+)
+
+const (
+	etcdClientPort = 2379
+	// etcdInterval is how often the members are listed. It bounds the error of the six-member window.
+	etcdInterval = 300 * time.Millisecond
+	// etcdTimeout bounds one attempt to list them.
+	etcdTimeout = 2 * time.Second
+)
+
+// podReader gives the pods of a StatefulSet that run in a seed now.
+type podReader interface {
+	runningPods(seed, workload string) []string
+}
+
+// etcdObserver lists the members of one etcd cluster through whichever of its pods answers, in either seed.
+type etcdObserver struct {
+	role      string
+	namespace string
+	seeds     []*cluster
+	pods      podReader
+	timeline  *MemberTimeline
+
+	tls     *tls.Config
+	clients map[string]*clientv3.Client
+
+	mu sync.Mutex
+	// err is why the last look at the members failed, if it did.
+	err error
+}
+
+func newEtcdObserver(role, namespace string, seeds []*cluster, pods podReader) *etcdObserver {
+	return &etcdObserver{
+		role:      role,
+		namespace: namespace,
+		seeds:     seeds,
+		pods:      pods,
+		timeline:  &MemberTimeline{},
+		clients:   map[string]*clientv3.Client{},
+	}
+}
+
+// run lists the members until the context ends.
+func (o *etcdObserver) run(ctx context.Context) {
+	defer func() {
+		for key := range o.clients {
+			o.drop(key)
+		}
+	}()
+	ticker := time.NewTicker(etcdInterval)
+	defer ticker.Stop()
+	for {
+		err := o.observe(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		o.mu.Lock()
+		o.err = err
+		o.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (o *etcdObserver) observe(ctx context.Context) error {
+	errs := []error{}
+	for _, seed := range o.seeds {
+		for _, pod := range o.pods.runningPods(seed.name, "etcd-"+o.role) {
+			err := o.observeVia(ctx, seed, pod)
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == 0 {
+		return fmt.Errorf("no pod of etcd-%s runs", o.role)
+	}
+	return errors.Join(errs...)
+}
+
+func (o *etcdObserver) lastError() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+func (o *etcdObserver) observeVia(ctx context.Context, seed *cluster, pod string) error {
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
+	defer cancel()
+
+	key := seed.name + "/" + pod
+	etcd, ok := o.clients[key]
+	if !ok {
+		var err error
+		if etcd, err = o.connect(ctx, seed, pod); err != nil {
+			return err
+		}
+		o.clients[key] = etcd
+	}
+	response, err := etcd.MemberList(ctx)
+	if err != nil {
+		o.drop(key)
+		return fmt.Errorf("failed to list members of etcd-%s through pod %s: %w", o.role, key, err)
+	}
+
+	members := make([]Member, 0, len(response.Members))
+	for _, member := range response.Members {
+		name := member.Name
+		if name == "" {
+			// A member that was added and has not started yet has no name.
+			name = "unstarted-" + strconv.FormatUint(member.ID, 16)
+		}
+		members = append(members, Member{Name: name, Learner: member.IsLearner})
+	}
+	o.timeline.Observe(time.Now(), response.Header.ClusterId, members)
+	return nil
+}
+
+func (o *etcdObserver) drop(key string) {
+	_ = o.clients[key].Close()
+	delete(o.clients, key)
+}
+
+func (o *etcdObserver) connect(ctx context.Context, seed *cluster, pod string) (*clientv3.Client, error) {
+	if o.tls == nil {
+		config, err := etcdTLS(ctx, seed, o.namespace, o.role)
+		if err != nil {
+			return nil, err
+		}
+		o.tls = config
+	}
+	etcd, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{fmt.Sprintf("https://%s:%d", o.tls.ServerName, etcdClientPort)},
+		TLS:         o.tls,
+		DialTimeout: etcdTimeout,
+		Logger:      zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			return forwardPort(seed, o.namespace, pod, etcdClientPort)
+		})},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("failed to create client for etcd-%s: %w", o.role, err)
+	}
+	return etcd, nil
+}
+
+// etcdTLS reads the client certificate that the shoot's own components use. It is the same in both seeds.
+func etcdTLS(ctx context.Context, seed *cluster, namespace, role string) (*tls.Config, error) {
+	bundle, err := managedSecret(ctx, seed, namespace, "bundle-for=ca-etcd")
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := managedSecret(ctx, seed, namespace, "name=etcd-client")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate.Data["tls.crt"], certificate.Data["tls.key"])
+	if err != nil {
+		return nil, fmt.Errorf("failed to read client certificate of etcd in namespace %s: %w", namespace, err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle.Data["bundle.crt"]) {
+		return nil, fmt.Errorf("failed to read CA of etcd in namespace %s", namespace)
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		ServerName:   fmt.Sprintf("etcd-%s-client.%s.svc", role, namespace),
+		RootCAs:      roots,
+		Certificates: []tls.Certificate{pair},
+	}, nil
+}
+
+// managedSecret returns the newest secret of the secrets manager that matches the selector.
+func managedSecret(ctx context.Context, seed *cluster, namespace, selector string) (*corev1.Secret, error) {
+	list, err := seed.kube.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: "managed-by=secrets-manager," + selector})
+	if err != nil {
+		return nil, fmt.Errorf("failed to list secrets in namespace %s: %w", namespace, err)
+	}
+	var newest *corev1.Secret
+	for i := range list.Items {
+		if newest == nil || newest.CreationTimestamp.Before(&list.Items[i].CreationTimestamp) {
+			newest = &list.Items[i]
+		}
+	}
+	if newest == nil {
+		return nil, fmt.Errorf("namespace %s of seed %s holds no secret with %s", namespace, seed.name, selector)
+	}
+	return newest, nil
+}
+
+// forwardPort connects to a port of a pod through the seed's API server, as kubectl port-forward does. The machine need
+// not have a route to the pods.
+func forwardPort(seed *cluster, namespace, pod string, port int) (net.Conn, error) {
+	transport, upgrader, err := spdy.RoundTripperFor(seed.rest)
+	if err != nil {
+		return nil, fmt.Errorf("failed to prepare port-forward in %s: %w", seed.name, err)
+	}
+	address := seed.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport, Timeout: etcdTimeout}, http.MethodPost, address)
+	connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, fmt.Errorf("failed to forward port of pod %s in %s: %w", pod, seed.name, err)
+	}
+
+	headers := http.Header{}
+	headers.Set(corev1.PortHeader, strconv.Itoa(port))
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	failure, err := connection.CreateStream(headers)
+	if err != nil {
+		_ = connection.Close()
+		return nil, fmt.Errorf("failed to forward port of pod %s in %s: %w", pod, seed.name, err)
+	}
+	_ = failure.Close()
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := connection.CreateStream(headers)
+	if err != nil {
+		_ = connection.Close()
+		return nil, fmt.Errorf("failed to forward port of pod %s in %s: %w", pod, seed.name, err)
+	}
+
+	conn := &forwardedConn{connection: connection, data: data}
+	// The kubelet writes to the error stream when it cannot reach the port; nothing comes on the data stream then.
+	go func() {
+		if message, err := io.ReadAll(failure); err != nil || len(message) > 0 {
+			_ = conn.Close()
+		}
+	}()
+	return conn, nil
+}
+
+// forwardedConn makes a net.Conn of the streams of a port-forward. Deadlines are not supported; its users close it.
+type forwardedConn struct {
+	connection httpstream.Connection
+	data       httpstream.Stream
+	closed     atomic.Bool
+}
+
+func (c *forwardedConn) Read(p []byte) (int, error)  { return c.data.Read(p) }
+func (c *forwardedConn) Write(p []byte) (int, error) { return c.data.Write(p) }
+
+func (c *forwardedConn) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	_ = c.data.Reset()
+	return c.connection.Close()
+}
+
+func (c *forwardedConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *forwardedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *forwardedConn) SetDeadline(time.Time) error      { return nil }
+func (c *forwardedConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *forwardedConn) SetWriteDeadline(time.Time) error { return nil }

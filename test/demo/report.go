@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/probe"
+)
+
+// The values of Report.Result.
+const (
+	ResultSucceeded = "succeeded"
+	ResultFailed    = "failed"
+)
+
+// The etcd clusters of a shoot.
+const (
+	RoleMain   = "main"
+	RoleEvents = "events"
+)
+
+// Report is what a migration cost the clients of a shoot, in the form of _artifacts/demo/report.json.
+type Report struct {
+	Result                       string                `json:"result"`
+	Shoot                        string                `json:"shoot"`
+	Source                       string                `json:"source"`
+	Destination                  string                `json:"destination"`
+	DurationSeconds              float64               `json:"durationSeconds"`
+	Probe                        probe.Result          `json:"probe"`
+	Etcd                         map[string]EtcdReport `json:"etcd"`
+	SourceEtcdRestarts           int                   `json:"sourceEtcdRestarts"`
+	DNSMomentsWithoutRecord      int64                 `json:"dnsMomentsWithoutRecord"`
+	ControllersActiveInBothSeeds []string              `json:"controllersActiveInBothSeeds"`
+	Steps                        []StepReport          `json:"steps"`
+
+	// Details goes to a file of its own.
+	Details Details `json:"-"`
+}
+
+// EtcdReport is what happened to one etcd cluster.
+type EtcdReport struct {
+	// Voters is the number of voting members, each time it changed.
+	Voters                 []int   `json:"voters"`
+	ClusterIDUnchanged     bool    `json:"clusterIDUnchanged"`
+	SixMemberWindowSeconds float64 `json:"sixMemberWindowSeconds"`
+	AcknowledgedWritesLost int64   `json:"acknowledgedWritesLost"`
+}
+
+// StepReport is how long a step took, from the end of the step before it.
+type StepReport struct {
+	Condition gardencorev1beta1.ConditionType `json:"condition"`
+	Owner     steps.Role                      `json:"owner"`
+	Seconds   float64                         `json:"seconds"`
+}
+
+// Details is what the report has no room for: it serves to find out why a count is not zero.
+type Details struct {
+	// Problems says why the result is not "succeeded".
+	Problems []string       `json:"problems"`
+	Probe    *probe.Details `json:"probe"`
+	// Etcd holds the members of each cluster, each time they changed.
+	Etcd     map[string][]MembersAt `json:"etcd"`
+	Overlaps []Overlap              `json:"overlaps"`
+	// ObserverErrors says why an observer could not see anything at the end.
+	ObserverErrors []string         `json:"observerErrors,omitempty"`
+	SourceRestarts []string         `json:"sourceRestarts"`
+	DNSChanges     []DNSChange      `json:"dnsChanges"`
+	LeftInSource   []string         `json:"leftInSource"`
+	Machine        map[string]Usage `json:"machine"`
+}
+
+// minimumRate is the load below which a run proves nothing.
+const minimumRate = 50
+
+// Judge sets the result from everything that the report holds and from the errors that the run met.
+func (r *Report) Judge(errs ...error) {
+	var problems []string
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+
+	for _, err := range errs {
+		if err != nil {
+			add("%v", err)
+		}
+	}
+	for _, count := range []struct {
+		name  string
+		value int64
+	}{
+		{"probe.writesFailed", r.Probe.WritesFailed},
+		{"probe.readsFailed", r.Probe.ReadsFailed},
+		{"probe.watchEventsLost", r.Probe.WatchEventsLost},
+		{"sourceEtcdRestarts", int64(r.SourceEtcdRestarts)},
+		{"dnsMomentsWithoutRecord", r.DNSMomentsWithoutRecord},
+		{"controllersActiveInBothSeeds", int64(len(r.ControllersActiveInBothSeeds))},
+		{"objects left in the source seed", int64(len(r.Details.LeftInSource))},
+	} {
+		if count.value != 0 {
+			add("%s must be 0 and is %d", count.name, count.value)
+		}
+	}
+	for _, role := range []string{RoleMain, RoleEvents} {
+		etcd, ok := r.Etcd[role]
+		if !ok || len(etcd.Voters) == 0 {
+			add("etcd-%s was not observed", role)
+			continue
+		}
+		if etcd.AcknowledgedWritesLost != 0 {
+			add("etcd.%s.acknowledgedWritesLost must be 0 and is %d", role, etcd.AcknowledgedWritesLost)
+		}
+		if !etcd.ClusterIDUnchanged {
+			add("the cluster ID of etcd-%s changed", role)
+		}
+		if last := etcd.Voters[len(etcd.Voters)-1]; last != 3 {
+			add("etcd-%s ended with %d voters instead of 3", role, last)
+		}
+	}
+	if len(r.Steps) != len(steps.Table()) {
+		add("only %d of %d steps finished", len(r.Steps), len(steps.Table()))
+	}
+	problems = append(problems, r.doubts()...)
+
+	r.Details.Problems = problems
+	r.Result = ResultSucceeded
+	if len(problems) > 0 {
+		r.Result = ResultFailed
+	}
+}
+
+// doubts says why the counts themselves may not be worth much: a check that was not made is no check that passed.
+func (r *Report) doubts() []string {
+	details := r.Probe.Details
+	if details == nil {
+		return []string{"there was no load"}
+	}
+
+	var doubts []string
+	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
+	if !details.Verified {
+		add("the acknowledged writes could not be verified")
+	}
+	if details.RequestsPerSecond < minimumRate {
+		add("the load was %.1f requests per second, less than %d", details.RequestsPerSecond, minimumRate)
+	}
+	if len(details.Watches) == 0 || r.Probe.WatchEvents == 0 {
+		add("the watches delivered no event")
+	}
+	for i, w := range details.Watches {
+		if w.Duplicates+w.OutOfOrder > 0 {
+			add("watch %d delivered %d events twice and %d out of order", i, w.Duplicates, w.OutOfOrder)
+		}
+	}
+	switch dns := details.DNS; {
+	case dns == nil || dns.Samples == 0:
+		add("no DNS record was sampled")
+	case dns.Unanswered*10 > dns.Samples:
+		add("the DNS server did not answer %d of %d samples", dns.Unanswered, dns.Samples)
+	}
+	return doubts
+}
+
+// Err returns an error if the result is not "succeeded".
+func (r *Report) Err() error {
+	if r.Result == ResultSucceeded {
+		return nil
+	}
+	return errors.New("the migration failed its checks: " + strings.Join(r.Details.Problems, "; "))
+}
+
+// Write writes report.json and details.json to the folder.
+func (r *Report) Write(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("failed to create folder for the report: %w", err)
+	}
+	for name, content := range map[string]any{"report.json": r, "details.json": r.Details} {
+		data, err := json.MarshalIndent(content, "", "  ")
+		if err != nil {
+			return fmt.Errorf("failed to encode %s: %w", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), append(data, '\n'), 0o644); err != nil {
+			return fmt.Errorf("failed to write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// String returns the report as a table.
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Live migration of %s from %s to %s: %s in %.0f s\n\n", r.Shoot, r.Source, r.Destination, r.Result, r.DurationSeconds)
+
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) {
+		texts := make([]string, 0, len(cells))
+		for _, cell := range cells {
+			texts = append(texts, fmt.Sprint(cell))
+		}
+		fmt.Fprintln(w, strings.Join(texts, "\t"))
+	}
+	p := r.Probe
+	row("", "sum", "failed")
+	row("writes", p.Writes, p.WritesFailed)
+	row("reads", p.Reads, p.ReadsFailed)
+	row("watch events", p.WatchEvents, fmt.Sprintf("%d lost", p.WatchEventsLost))
+	row("connection errors hidden from clients", p.RawConnectionErrors, "")
+	row("DNS moments without a record", r.DNSMomentsWithoutRecord, "")
+	row("source etcd restarts", r.SourceEtcdRestarts, "")
+	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds), strings.Join(r.ControllersActiveInBothSeeds, ", "))
+	_ = w.Flush()
+	b.WriteByte('\n')
+
+	row("writes", "before", "during", "after")
+	if p.Details != nil {
+		d := p.Details.WriteP50Ms
+		row("p50 (ms)", d.Before, d.During, d.After)
+	}
+	row("p99 (ms)", p.WriteP99Ms.Before, p.WriteP99Ms.During, p.WriteP99Ms.After)
+	row("longest gap (ms)", p.BaselineLongestWriteGapMs, p.LongestWriteGapMs, "")
+	_ = w.Flush()
+	b.WriteByte('\n')
+
+	row("etcd", "voters", "cluster ID", "six members for", "acknowledged writes lost")
+	for _, role := range []string{RoleMain, RoleEvents} {
+		etcd := r.Etcd[role]
+		id := "unchanged"
+		if !etcd.ClusterIDUnchanged {
+			id = "CHANGED"
+		}
+		row(role, strings.Trim(fmt.Sprint(etcd.Voters), "[]"), id, fmt.Sprintf("%.1f s", etcd.SixMemberWindowSeconds), etcd.AcknowledgedWritesLost)
+	}
+	_ = w.Flush()
+	b.WriteByte('\n')
+
+	row("step", "owner", "seconds")
+	for _, step := range r.Steps {
+		row(step.Condition, step.Owner, fmt.Sprintf("%.1f", step.Seconds))
+	}
+	_ = w.Flush()
+
+	if len(r.Details.Problems) > 0 {
+		b.WriteString("\nProblems:\n")
+		for _, problem := range r.Details.Problems {
+			fmt.Fprintf(&b, "  - %s\n", problem)
+		}
+	}
+	return b.String()
+}
