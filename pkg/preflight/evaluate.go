@@ -1,0 +1,332 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+const (
+	// defaultDistanceThreshold is the threshold of gardener-apiserver's admission for ConfigMaps that set none. Upstream
+	// does not export it.
+	defaultDistanceThreshold = 180
+	// gateUpgradeEtcdVersion is the feature gate of etcd-druid in the gardenlet's configuration.
+	gateUpgradeEtcdVersion = "UpgradeEtcdVersion"
+
+	remedyRead = "see that the agent may read it in the garden (chart livecpm-garden, rbac.enabled); the check is repeated"
+)
+
+// SeedView is a seed as far as it could be read.
+type SeedView struct {
+	// Name is the name of the seed.
+	Name string
+	// Seed is nil when the seed could not be read.
+	Seed *gardencorev1beta1.Seed
+	// Error tells why it could not be read.
+	Error error
+}
+
+// World is what the checks look at.
+type World struct {
+	// Shoot is the shoot to migrate.
+	Shoot *gardencorev1beta1.Shoot
+	// Source and Destination are its seeds.
+	Source, Destination SeedView
+	// RegionConfigMaps are the ConfigMaps with region distances for the shoot's cloud profile.
+	RegionConfigMaps []*corev1.ConfigMap
+	// RegionError tells why they could not be read.
+	RegionError error
+	// OwnSeed is the seed whose gardenlet's configuration is known.
+	OwnSeed string
+	// Gardenlet is that configuration.
+	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
+}
+
+// Evaluate judges the world. It returns the findings of all checks in a fixed order.
+func Evaluate(w World) []Finding {
+	findings := []Finding{checkIntent(w)}
+	if findings[0].Status != Pass {
+		// Without two seeds there is nothing to compare.
+		return findings
+	}
+	findings = append(findings,
+		checkHighAvailability(w),
+		checkWorkerless(w),
+		checkNotHibernated(w),
+		checkLastOperation(w),
+		checkCredentialsRotation(w),
+	)
+	for _, check := range []struct {
+		name  Name
+		check func(World) Finding
+	}{
+		{ProviderType, checkProviderType},
+		{GardenletVersion, checkGardenletVersion},
+		{SeedHealth, checkSeedHealth},
+		{RegionDistance, checkRegionDistance},
+		{Backup, checkBackup},
+		{InternalDomain, checkInternalDomain},
+		{Exposure, checkExposure},
+	} {
+		if missing := unreadable(w, check.name); missing != nil {
+			findings = append(findings, *missing)
+			continue
+		}
+		findings = append(findings, check.check(w))
+	}
+	if w.Gardenlet != nil {
+		findings = append(findings, checkEtcdMemberNames(w))
+	}
+	return findings
+}
+
+func unreadable(w World, name Name) *Finding {
+	for _, view := range []SeedView{w.Source, w.Destination} {
+		if view.Seed == nil {
+			finding := unknown(name, remedyRead, "seed %s could not be read: %v", view.Name, view.Error)
+			return &finding
+		}
+	}
+	return nil
+}
+
+func checkIntent(w World) Finding {
+	source, destination, between := steps.Seeds(w.Shoot)
+	switch {
+	case !steps.Intended(w.Shoot):
+		return fail(Intent, fmt.Sprintf("set the annotation %s=true before spec.seedName changes", steps.AnnotationIntent),
+			"the annotation %s is %q", steps.AnnotationIntent, w.Shoot.Annotations[steps.AnnotationIntent])
+	case !between:
+		return fail(Intent, "change spec.seedName through shoots/binding",
+			"spec.seedName is %q and status.seedName is %q", ptr.Deref(w.Shoot.Spec.SeedName, ""), ptr.Deref(w.Shoot.Status.SeedName, ""))
+	case w.Shoot.DeletionTimestamp != nil:
+		return fail(Intent, "nothing is to be migrated any more", "the shoot is being deleted")
+	}
+	return pass(Intent, "from seed %s to seed %s", source, destination)
+}
+
+func checkHighAvailability(w World) Finding {
+	if failureTolerance := v1beta1helper.GetFailureToleranceType(w.Shoot); failureTolerance != nil {
+		return pass(HighAvailability, "failure tolerance %s", *failureTolerance)
+	}
+	return fail(HighAvailability, "set spec.controlPlane.highAvailability and wait until the shoot is reconciled, or migrate classically",
+		"the control plane is not highly available")
+}
+
+func checkWorkerless(w World) Finding {
+	if v1beta1helper.IsWorkerless(w.Shoot) {
+		return pass(Workerless, "the shoot has no workers")
+	}
+	return fail(Workerless, "remove the intent annotation to migrate classically; live migrations of shoots with workers are not supported yet",
+		"the shoot has %d worker pools", len(w.Shoot.Spec.Provider.Workers))
+}
+
+func checkNotHibernated(w World) Finding {
+	const remedy = "wake the shoot up and wait until that is done, or migrate classically"
+	switch enabled := v1beta1helper.HibernationIsEnabled(w.Shoot); {
+	case enabled && !w.Shoot.Status.IsHibernated:
+		return fail(NotHibernated, remedy, "the shoot is on its way into hibernation")
+	case enabled:
+		return fail(NotHibernated, remedy, "the shoot is hibernated")
+	case w.Shoot.Status.IsHibernated:
+		return fail(NotHibernated, remedy, "the shoot is waking up from hibernation")
+	}
+	return pass(NotHibernated, "the shoot is awake")
+}
+
+func checkLastOperation(w World) Finding {
+	operation := w.Shoot.Status.LastOperation
+	switch {
+	case operation == nil:
+		return fail(LastOperation, "wait until the shoot is created", "the shoot has no last operation")
+	case operation.Type == gardencorev1beta1.LastOperationTypeLiveMigrate:
+		// The migration's own: what went before was looked at before it began.
+		return pass(LastOperation, "%s is %s", operation.Type, operation.State)
+	case operation.Type == gardencorev1beta1.LastOperationTypeMigrate || operation.Type == gardencorev1beta1.LastOperationTypeDelete:
+		return fail(LastOperation, "let it complete", "%s is %s", operation.Type, operation.State)
+	case operation.State != gardencorev1beta1.LastOperationStateSucceeded:
+		return fail(LastOperation, "get the shoot reconciled first: mend what its last errors name, or wait", "%s is %s", operation.Type, operation.State)
+	}
+	return pass(LastOperation, "%s is %s", operation.Type, operation.State)
+}
+
+func checkCredentialsRotation(w World) Finding {
+	// Between the stable phases the control plane holds credentials that only a full run of the gardenlet completes.
+	stable := []gardencorev1beta1.CredentialsRotationPhase{"", gardencorev1beta1.RotationPrepared, gardencorev1beta1.RotationCompleted}
+	var running []string
+	for _, rotation := range []struct {
+		what  string
+		phase gardencorev1beta1.CredentialsRotationPhase
+	}{
+		{"certificate authorities", v1beta1helper.GetShootCARotationPhase(w.Shoot.Status.Credentials)},
+		{"service account key", v1beta1helper.GetShootServiceAccountKeyRotationPhase(w.Shoot.Status.Credentials)},
+		{"etcd encryption key", v1beta1helper.GetShootETCDEncryptionKeyRotationPhase(w.Shoot.Status.Credentials)},
+	} {
+		if !slices.Contains(stable, rotation.phase) {
+			running = append(running, fmt.Sprintf("%s: %s", rotation.what, rotation.phase))
+		}
+	}
+	if len(running) > 0 {
+		return fail(CredentialsRotation, "wait until the rotation is Prepared or Completed", "a rotation is running (%s)", strings.Join(running, ", "))
+	}
+	return pass(CredentialsRotation, "no rotation is running")
+}
+
+func checkProviderType(w World) Finding {
+	source, destination := w.Source.Seed.Spec.Provider.Type, w.Destination.Seed.Spec.Provider.Type
+	if source != destination {
+		return fail(ProviderType, "choose a destination of the same provider type, or migrate classically",
+			"seed %s is of type %s, seed %s of type %s", w.Source.Name, source, w.Destination.Name, destination)
+	}
+	return pass(ProviderType, "both seeds are of type %s", source)
+}
+
+func checkGardenletVersion(w World) Finding {
+	var versions [2]string
+	for i, view := range []SeedView{w.Source, w.Destination} {
+		if gardener := view.Seed.Status.Gardener; gardener != nil {
+			versions[i] = gardener.Version
+		}
+		if versions[i] == "" {
+			return unknown(GardenletVersion, "see that the gardenlet of the seed runs", "the gardenlet of seed %s has not reported its version", view.Name)
+		}
+	}
+	if versions[0] != versions[1] {
+		return fail(GardenletVersion, "bring both gardenlets to the same version",
+			"the gardenlet of seed %s is %s, that of seed %s is %s", w.Source.Name, versions[0], w.Destination.Name, versions[1])
+	}
+	return pass(GardenletVersion, "both gardenlets are %s", versions[0])
+}
+
+func checkSeedHealth(w World) Finding {
+	for _, view := range []SeedView{w.Source, w.Destination} {
+		if view.Seed.DeletionTimestamp != nil && view.Name == w.Destination.Name {
+			return fail(SeedHealth, "choose another destination", "seed %s is being deleted", view.Name)
+		}
+		// Upstream's check before a classic migration: observed generation and required conditions.
+		if err := health.CheckSeedForMigration(view.Seed, view.Seed.Status.Gardener); err != nil {
+			return fail(SeedHealth, "get the seed healthy first", "seed %s: %v", view.Name, err)
+		}
+	}
+	return pass(SeedHealth, "both seeds are healthy")
+}
+
+func checkBackup(w World) Finding {
+	for _, view := range []SeedView{w.Source, w.Destination} {
+		if view.Seed.Spec.Backup == nil {
+			return fail(Backup, "configure spec.backup of the seed", "seed %s has no backup", view.Name)
+		}
+		// The condition is absent until the bucket has been looked at for the first time.
+		if condition := v1beta1helper.GetCondition(view.Seed.Status.Conditions, gardencorev1beta1.SeedBackupBucketsReady); condition != nil && condition.Status == gardencorev1beta1.ConditionFalse {
+			return fail(Backup, "get the backup bucket of the seed ready", "seed %s: %s", view.Name, condition.Message)
+		}
+	}
+	return pass(Backup, "both seeds have a backup")
+}
+
+func checkInternalDomain(w World) Finding {
+	var domains [2]string
+	for i, view := range []SeedView{w.Source, w.Destination} {
+		if internal := view.Seed.Spec.DNS.Internal; internal != nil {
+			domains[i] = internal.Domain
+		}
+	}
+	if domains[0] != domains[1] {
+		return fail(InternalDomain, "choose a destination with the same internal domain",
+			"the internal domain of seed %s is %q, that of seed %s is %q", w.Source.Name, domains[0], w.Destination.Name, domains[1])
+	}
+	return pass(InternalDomain, "both seeds use %q", domains[0])
+}
+
+func checkExposure(w World) Finding {
+	for _, view := range []SeedView{w.Source, w.Destination} {
+		if ingress := view.Seed.Spec.Ingress; ingress == nil || ingress.Domain == "" {
+			return fail(Exposure, "configure spec.ingress.domain of the seed", "seed %s has no ingress domain", view.Name)
+		}
+	}
+	if w.Source.Seed.Spec.Ingress.Domain == w.Destination.Seed.Spec.Ingress.Domain {
+		return fail(Exposure, "give each seed its own ingress domain", "both seeds have the ingress domain %s", w.Source.Seed.Spec.Ingress.Domain)
+	}
+	return pass(Exposure, "%s and %s", w.Source.Seed.Spec.Ingress.Domain, w.Destination.Seed.Spec.Ingress.Domain)
+}
+
+func checkEtcdMemberNames(w World) Finding {
+	if config := w.Gardenlet.ETCDConfig; config != nil && config.FeatureGates[gateUpgradeEtcdVersion] {
+		return pass(EtcdMemberNames, "the gate %s is on in seed %s", gateUpgradeEtcdVersion, w.OwnSeed)
+	}
+	return fail(EtcdMemberNames, fmt.Sprintf("set etcdConfig.featureGates.%s=true in the gardenlet's configuration and let the gardenlet reconcile the shoot", gateUpgradeEtcdVersion),
+		"the gate %s is off in seed %s, so the names of etcd members would collide", gateUpgradeEtcdVersion, w.OwnSeed)
+}
+
+// checkRegionDistance judges as gardener-apiserver does when the migration is triggered. Of its code only the search for
+// the ConfigMaps is exported.
+func checkRegionDistance(w World) Finding {
+	from, to := w.Source.Seed.Spec.Provider.Region, w.Destination.Seed.Spec.Provider.Region
+	remedy := fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or accept the distance with the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions)
+
+	if sameRegion(w) {
+		return pass(RegionDistance, "both seeds are in region %s", from)
+	}
+	if allowed, err := strconv.ParseBool(w.Shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions]); err == nil && allowed {
+		return pass(RegionDistance, "distant regions are allowed (%s to %s)", from, to)
+	}
+	if w.RegionError != nil {
+		return unknown(RegionDistance, remedyRead, "the region ConfigMaps could not be read: %v", w.RegionError)
+	}
+	if len(w.RegionConfigMaps) == 0 {
+		return fail(RegionDistance, remedy, "there is no region ConfigMap for cloud profile %q", cloudProfileName(w.Shoot))
+	}
+
+	configMap := w.RegionConfigMaps[0]
+	threshold := defaultDistanceThreshold
+	if value, ok := configMap.Annotations[v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold]; ok {
+		parsed, err := strconv.Atoi(value)
+		if err != nil || parsed < 0 {
+			return unknown(RegionDistance, "mend the annotation", "the annotation %s of ConfigMap %s is %q", v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold, configMap.Name, value)
+		}
+		threshold = parsed
+	}
+	data, ok := configMap.Data[from]
+	if !ok {
+		return fail(RegionDistance, remedy, "region %s is not in ConfigMap %s", from, configMap.Name)
+	}
+	distances := map[string]int{}
+	if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
+		return unknown(RegionDistance, "mend the ConfigMap", "the distances from region %s in ConfigMap %s cannot be parsed: %v", from, configMap.Name, err)
+	}
+	distance, ok := distances[to]
+	if !ok {
+		return fail(RegionDistance, remedy, "the distance from region %s to region %s is not in ConfigMap %s", from, to, configMap.Name)
+	}
+	if distance > threshold {
+		return fail(RegionDistance, remedy, "the distance from region %s to region %s is %d, the threshold is %d", from, to, distance, threshold)
+	}
+	return pass(RegionDistance, "the distance from region %s to region %s is %d of at most %d", from, to, distance, threshold)
+}
+
+func sameRegion(w World) bool {
+	return w.Source.Seed != nil && w.Destination.Seed != nil &&
+		w.Source.Seed.Spec.Provider.Region == w.Destination.Seed.Spec.Provider.Region
+}
+
+func cloudProfileName(shoot *gardencorev1beta1.Shoot) string {
+	if shoot.Spec.CloudProfile != nil {
+		return shoot.Spec.CloudProfile.Name
+	}
+	return ptr.Deref(shoot.Spec.CloudProfileName, "")
+}
