@@ -252,8 +252,8 @@ func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn
 	handshake, cancel := context.WithTimeout(ctx, r.config.Limits.HandshakeTimeout.Duration)
 	defer cancel()
 	if err := conn.HandshakeContext(handshake); err != nil {
-		tunnel.Reset(raw)
 		r.metrics.handshakeFailures.WithLabelValues(directionNear, cause(err)).Inc()
+		tunnel.Reset(raw)
 		return nil, fmt.Errorf("failed to complete the handshake with the other relay: %w", err)
 	}
 	return conn, nil
@@ -325,9 +325,9 @@ func (r *Relay) join(ctx context.Context, direction, route string, dialer, targe
 
 // dropped ends a connection that is not to be served.
 func (r *Relay) dropped(direction string, conn net.Conn, serverName string, err error) {
-	tunnel.Reset(conn)
 	why := cause(err)
 	r.metrics.handshakeFailures.WithLabelValues(direction, why).Inc()
+	tunnel.Reset(conn)
 	log := r.log.WithValues("direction", direction, "peer", conn.RemoteAddr().String(), "serverName", serverName, "cause", why)
 	if why == causeClosed { // probes and port scans; the metric has them
 		log.V(1).Info("Dropped connection", "reason", err.Error())
@@ -339,8 +339,8 @@ func (r *Relay) dropped(direction string, conn net.Conn, serverName string, err 
 // unreachable resets a connection whose target cannot be had, so that its dialer tries another address at once. etcd
 // tries several times per second, hence one log line per outage.
 func (r *Relay) unreachable(direction, route string, conn net.Conn, err error) {
-	tunnel.Reset(conn)
 	r.metrics.dialFailures.WithLabelValues(direction, route).Inc()
+	tunnel.Reset(conn)
 	if r.failing(direction, route).CompareAndSwap(false, true) {
 		r.log.Info("Target became unreachable", "direction", direction, "route", route, "reason", err.Error())
 	}

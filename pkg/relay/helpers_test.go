@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package relay_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/relay"
+	"github.com/livecpm/livecpm/pkg/relay/config"
+)
+
+const (
+	innerName = "etcd-main-0.etcd-main-peer.shoot--demo--live.svc"
+	outerName = "etcd-main-0--shoot--demo--live.ingress.seed-b.example"
+)
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// authority is a certificate authority.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(name string) *authority {
+	a := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.certificate = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key))))
+	return a
+}
+
+func (a *authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+func (a *authority) issue(names ...string) (certificate, key []byte) {
+	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der := must(x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(private))})
+}
+
+func (a *authority) keyPair(names ...string) tls.Certificate {
+	return must(tls.X509KeyPair(a.issue(names...)))
+}
+
+// write puts credentials into folder as a Secret volume has them.
+func (a *authority) write(folder string, names ...string) config.TLS {
+	files := config.TLS{CAFile: filepath.Join(folder, "ca.crt"), CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}
+	certificate, key := a.issue(names...)
+	for file, content := range map[string][]byte{files.CAFile: a.pem(), files.CertFile: certificate, files.KeyFile: key} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			panic(err)
+		}
+	}
+	return files
+}
+
+func freePort() int32 {
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	defer l.Close()
+	return int32(l.Addr().(*net.TCPAddr).Port)
+}
+
+func address(port int32) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))) }
+
+// nearConfig is that of a relay which only dials; farConfig of one which is only dialed.
+func nearConfig(files config.TLS, remotePort int32) *config.Config {
+	return withPorts(&config.Config{TLS: files, Near: []config.Near{{Port: freePort(), Routes: []config.NearRoute{{
+		InnerSNI: []string{innerName, "*.etcd-main-peer.shoot--demo--live.svc.cluster.local"},
+		Remote:   config.Remote{Host: "127.0.0.1", Port: remotePort, ServerName: outerName},
+	}}}}})
+}
+
+func farConfig(files config.TLS, target string) *config.Config {
+	return withPorts(&config.Config{TLS: files, Far: config.Far{Port: freePort(), Routes: []config.FarRoute{{ServerName: outerName, Target: target}}}})
+}
+
+func withPorts(cfg *config.Config) *config.Config {
+	cfg.Health.Port, cfg.Metrics.Port = freePort(), freePort()
+	cfg.Limits.HandshakeTimeout = metav1.Duration{Duration: time.Second}
+	cfg.Limits.DrainTimeout = metav1.Duration{Duration: 100 * time.Millisecond}
+	config.SetDefaults(cfg)
+	if err := config.Validate(cfg).ToAggregate(); err != nil {
+		panic(err)
+	}
+	return cfg
+}
+
+// start runs a relay until stop is called; stop returns what Start returned.
+func start(cfg *config.Config, clk clock.WithTicker) (stop func() error) {
+	r := must(relay.New(cfg, logr.Discard(), clk))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Start(ctx) }()
+	for {
+		response, err := http.Get("http://" + address(cfg.Health.Port) + "/readyz")
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return sync.OnceValue(func() error { cancel(); return <-done })
+}
+
+// metric returns the value of the first sample whose text starts with prefix, or "".
+func metric(cfg *config.Config, prefix string) string {
+	response := must(http.Get("http://" + address(cfg.Metrics.Port) + "/metrics"))
+	defer response.Body.Close()
+	for line := range strings.Lines(string(must(io.ReadAll(response.Body)))) {
+		if strings.HasPrefix(line, prefix) {
+			fields := strings.Fields(line)
+			return fields[len(fields)-1]
+		}
+	}
+	return ""
+}
+
+// etcd is a TLS server that sends back what it got once the other side has closed its half; with stream it echoes at once.
+type etcd struct {
+	net.Listener
+
+	mu    sync.Mutex
+	names []string
+}
+
+func newEtcd(a *authority, stream bool) *etcd {
+	e := &etcd{}
+	e.Listener = must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{a.keyPair(innerName)}}))
+	go func() {
+		for {
+			conn, err := e.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				tlsConn := conn.(*tls.Conn)
+				if tlsConn.Handshake() != nil {
+					return
+				}
+				e.mu.Lock()
+				e.names = append(e.names, tlsConn.ConnectionState().ServerName)
+				e.mu.Unlock()
+				if stream {
+					_, _ = io.Copy(conn, conn)
+					return
+				}
+				content, err := io.ReadAll(conn)
+				if err == nil {
+					_, _ = conn.Write(content)
+				}
+			}()
+		}
+	}()
+	return e
+}
+
+func (e *etcd) serverNames() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string{}, e.names...)
+}
+
+// dial opens an inner TLS connection by way of a near port.
+func dial(a *authority, port int32, serverName string) (*tls.Conn, error) {
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{RootCAs: a.pool(), ServerName: serverName}}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	conn, err := dialer.DialContext(ctx, "tcp", address(port))
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*tls.Conn), nil
+}
+
+// closedWithin reads until the connection ends and tells how long that took.
+func closedWithin(conn net.Conn, limit time.Duration) (time.Duration, error) {
+	begin := time.Now()
+	_ = conn.SetReadDeadline(begin.Add(limit))
+	_, err := io.Copy(io.Discard, conn)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return time.Since(begin), errors.New("connection was not closed")
+	}
+	return time.Since(begin), nil
+}
