@@ -213,15 +213,22 @@ func checkGardenletVersion(w World) Finding {
 	return pass(GardenletVersion, "both gardenlets are %s", versions[0])
 }
 
+// checkSeedHealth asks more of the destination than of the source: what ails the source may be why the shoot is to leave it,
+// but its gardenlet must be there to take part.
 func checkSeedHealth(w World) Finding {
-	for _, view := range []SeedView{w.Source, w.Destination} {
-		if view.Seed.DeletionTimestamp != nil && view.Name == w.Destination.Name {
-			return fail(SeedHealth, "choose another destination", "seed %s is being deleted", view.Name)
-		}
-		// Upstream's check before a classic migration: observed generation and required conditions.
-		if err := health.CheckSeedForMigration(view.Seed, view.Seed.Status.Gardener); err != nil {
-			return fail(SeedHealth, "get the seed healthy first", "seed %s: %v", view.Name, err)
-		}
+	if w.Destination.Seed.DeletionTimestamp != nil {
+		return fail(SeedHealth, "choose another destination", "seed %s is being deleted", w.Destination.Name)
+	}
+	// Upstream's check before a classic migration: observed generation and required conditions.
+	if err := health.CheckSeedForMigration(w.Destination.Seed, w.Destination.Seed.Status.Gardener); err != nil {
+		return fail(SeedHealth, "get the seed healthy first", "seed %s: %v", w.Destination.Name, err)
+	}
+	ready := v1beta1helper.GetCondition(w.Source.Seed.Status.Conditions, gardencorev1beta1.GardenletReady)
+	switch {
+	case ready == nil:
+		return unknown(SeedHealth, "see that the gardenlet of the seed runs", "seed %s has no condition %s", w.Source.Name, gardencorev1beta1.GardenletReady)
+	case ready.Status != gardencorev1beta1.ConditionTrue:
+		return fail(SeedHealth, "see that the gardenlet of the seed runs", "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type, ready.Status, ready.Message)
 	}
 	return pass(SeedHealth, "both seeds are healthy")
 }

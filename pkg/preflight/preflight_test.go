@@ -185,7 +185,16 @@ var _ = Describe("Evaluate", func() {
 		Entry("destination not ready", preflight.SeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
 			w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
 		}),
-		Entry("source not ready", preflight.SeedHealth, preflight.Fail, "seed seed-a", func(w *preflight.World) { w.Source.Seed.Status.Conditions = nil }),
+		Entry("destination with sick components", preflight.SeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
+			w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
+		}),
+		Entry("source with sick components, which is a reason to leave it", preflight.SeedHealth, preflight.Pass, "healthy", func(w *preflight.World) {
+			w.Source.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
+		}),
+		Entry("source without its gardenlet", preflight.SeedHealth, preflight.Fail, "seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
+			w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
+		}),
+		Entry("source never ready", preflight.SeedHealth, preflight.Unknown, "seed seed-a has no condition GardenletReady", func(w *preflight.World) { w.Source.Seed.Status.Conditions = nil }),
 		Entry("destination behind its specification", preflight.SeedHealth, preflight.Fail, "observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
 		Entry("destination in deletion", preflight.SeedHealth, preflight.Fail, "being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
 		Entry("source in deletion, which is a reason to leave it", preflight.SeedHealth, preflight.Pass, "healthy", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
