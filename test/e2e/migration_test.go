@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/landscape"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+)
+
+// envKeep names the environment variable that leaves the landscape up, for a look at what went wrong. The last spec is
+// then skipped.
+const envKeep = "LIVECPM_E2E_KEEP"
+
+const shootName = "live"
+
+var _ = Describe("Live migration", Ordered, func() {
+	var (
+		cfg *config.Config
+		// fresh is true if the landscape was brought up by this suite, so that the machine is known as it was before.
+		fresh  bool
+		before map[string]string
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		Expect(os.Geteuid()).To(BeZero(), "the landscape needs root")
+		var err error
+		cfg, err = config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		fresh = len(traces(cfg)) == 0
+		before = sysctls()
+
+		By("bringing the landscape up")
+		Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
+		Expect((&shoot.Shoot{
+			Config: cfg,
+			Name:   shootName,
+			Seed:   cfg.Seeds[0].Name,
+			Report: func(format string, args ...any) { GinkgoWriter.Printf(format+"\n", args...) },
+		}).Up(ctx)).To(Succeed())
+	}, NodeTimeout(40*time.Minute))
+
+	// migrate moves the shoot to the other seed and keeps the report.
+	migrate := func(ctx context.Context, name string, change func(*demo.Options)) *demo.Report {
+		GinkgoHelper()
+		options := demo.Options{
+			Landscape: cfg,
+			Namespace: shoot.Namespace,
+			Shoot:     shootName,
+			Before:    time.Minute,
+			After:     time.Minute,
+			Timeout:   25 * time.Minute,
+			Out:       GinkgoWriter,
+		}
+		change(&options)
+		report, err := demo.Run(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		GinkgoWriter.Println(report)
+		Expect(report.Write(filepath.Join(cfg.Repo, "_artifacts", "e2e", name))).To(Succeed())
+		return report
+	}
+
+	It("should move the control plane without a failed request", func(ctx SpecContext) {
+		report := migrate(ctx, "there", func(*demo.Options) {})
+		Expect(report.Err()).NotTo(HaveOccurred())
+		expectNothingLost(report)
+		for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
+			Expect(report.Etcd[role].Voters).To(Equal([]int{3, 4, 5, 6, 5, 4, 3}), "voters of etcd-"+role)
+		}
+	}, NodeTimeout(35*time.Minute))
+
+	It("should move it back while the leader of each agent is killed in every step", func(ctx SpecContext) {
+		killer := &leaderKiller{landscape: cfg, namespace: shoot.Namespace, shoot: shootName}
+		report := migrate(ctx, "back", func(options *demo.Options) {
+			options.BeforeTrigger = func(ctx context.Context, garden client.Client, _ *gardencorev1beta1.Shoot) error {
+				return killer.pauseBefore(ctx, garden, steps.First().Condition)
+			}
+			options.OnShoot = killer.onShoot
+		})
+		Expect(report.Err()).NotTo(HaveOccurred())
+		expectNothingLost(report)
+		for _, step := range steps.Table() {
+			for _, seed := range cfg.Seeds {
+				Expect(killer.killed).To(HaveKeyWithValue(step.Condition, HaveKey(seed.Name)),
+					"the agent's leader in %s should have been killed in step %s", seed.Name, step)
+			}
+		}
+	}, NodeTimeout(35*time.Minute))
+
+	It("should leave nothing behind on the machine", func(ctx SpecContext) {
+		if os.Getenv(envKeep) != "" {
+			Skip(envKeep + " is set")
+		}
+		Expect(landscape.New(cfg, GinkgoWriter).Down(ctx)).To(Succeed())
+		Expect(traces(cfg)).To(BeEmpty())
+		if fresh {
+			Expect(sysctls()).To(Equal(before))
+		}
+	}, NodeTimeout(5*time.Minute))
+
+	AfterAll(func(ctx SpecContext) {
+		// An ordered suite skips the last spec when one before it fails; the machine is cleaned nevertheless.
+		if CurrentSpecReport().Failed() && os.Getenv(envKeep) == "" {
+			Expect(landscape.New(cfg, GinkgoWriter).Down(ctx)).To(Succeed())
+		}
+	}, NodeTimeout(5*time.Minute))
+})
+
+// expectNothingLost repeats the counts that must be 0 one by one, so that a change of the report's own judgement cannot
+// make the suite blind.
+func expectNothingLost(report *demo.Report) {
+	GinkgoHelper()
+	Expect(report.Result).To(Equal(demo.ResultSucceeded))
+	Expect(report.Probe.WritesFailed).To(BeZero())
+	Expect(report.Probe.ReadsFailed).To(BeZero())
+	Expect(report.Probe.WatchEventsLost).To(BeZero())
+	Expect(report.SourceEtcdRestarts).To(BeZero())
+	Expect(report.DNSMomentsWithoutRecord).To(BeZero())
+	Expect(report.ControllersActiveInBothSeeds).To(BeEmpty())
+	Expect(report.Steps).To(HaveLen(len(steps.Table())))
+	for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
+		etcd := report.Etcd[role]
+		Expect(etcd.AcknowledgedWritesLost).To(BeZero())
+		Expect(etcd.ClusterIDUnchanged).To(BeTrue())
+		Expect(etcd.Voters).To(And(HaveEach(BeNumerically("<=", 6)), HaveEach(BeNumerically(">=", 3)), ContainElement(6)))
+		Expect(etcd.Voters[len(etcd.Voters)-1]).To(Equal(3))
+	}
+}
