@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package importcheck checks which packages of the module import which others. Rules are the whole of it: a direction of
+// dependency that matters is a row there, with the reason that a violation prints.
+package importcheck
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// Module is the path of this module.
+const Module = "github.com/livecpm/livecpm"
+
+// Rule forbids imports.
+type Rule struct {
+	// In are the packages that the rule is for, with everything below them.
+	In []string
+	// Except are packages in them that the rule is not for, with everything below them.
+	Except []string
+	// Forbidden are the packages that they must not import, with everything below them.
+	Forbidden []string
+	// Allowed are packages among the forbidden ones that they may import, with everything below them.
+	Allowed []string
+	// Indirect also forbids imports by way of other packages.
+	Indirect bool
+	// Tests also forbids imports by test files. They are always direct.
+	Tests bool
+	// Why is the reason.
+	Why string
+}
+
+var own = func(paths ...string) []string {
+	out := make([]string, 0, len(paths))
+	for _, path := range paths {
+		out = append(out, Module+"/"+path)
+	}
+	return out
+}
+
+// clients are the packages that talk to something over the network.
+var clients = []string{
+	"sigs.k8s.io/controller-runtime/pkg/client",
+	"sigs.k8s.io/controller-runtime/pkg/cluster",
+	"sigs.k8s.io/controller-runtime/pkg/manager",
+	"k8s.io/client-go",
+	"go.etcd.io/etcd/client",
+	"github.com/gardener/gardener/pkg/client",
+}
+
+// Rules are the directions of dependency in this module.
+var Rules = []Rule{
+	{
+		In: own("pkg/source"), Forbidden: own("pkg/destination"), Indirect: true, Tests: true,
+		Why: "the roles know each other by the step table only",
+	},
+	{
+		In: own("pkg/destination"), Forbidden: own("pkg/source"), Indirect: true, Tests: true,
+		Why: "the roles know each other by the step table only",
+	},
+	{
+		In: own("pkg/steps", "pkg/quorum", "pkg/conditions"), Forbidden: clients, Indirect: true,
+		Why: "the pure core decides and does not look",
+	},
+	{
+		In: own("pkg/steps", "pkg/quorum"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/steps", "pkg/quorum"), Indirect: true,
+		Why: "the pure core is at the bottom: everything may import it, it imports nothing of ours but itself",
+	},
+	{
+		In: own("pkg/agent", "pkg/migration"), Forbidden: own("pkg/source", "pkg/destination"), Indirect: true, Tests: true,
+		Why: "the frame does not know what the actions do",
+	},
+	{
+		In: own("cmd/livecpm-relay", "pkg/relay"), Forbidden: clients, Indirect: true,
+		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
+	},
+	{
+		In: []string{Module}, Except: own("test"), Forbidden: own("test"), Indirect: true, Tests: true,
+		Why: "what is under test/ stands in for real components and must not get into the product",
+	},
+	{
+		In: own("pkg", "cmd"), Forbidden: own("hack"), Indirect: true,
+		Why: "hack/ is for building and checking",
+	},
+	{
+		In: own("pkg", "cmd"), Forbidden: []string{"github.com/onsi", "github.com/gardener/gardener/test"},
+		Why: "test libraries belong into test files",
+	},
+}
+
+// Package is what is known of one package.
+type Package struct {
+	// ImportPath is its path.
+	ImportPath string
+	// Imports are its direct imports.
+	Imports []string
+	// TestImports and XTestImports are those of its test files.
+	TestImports, XTestImports []string
+	// Deps are its direct and indirect imports.
+	Deps []string
+}
+
+// Violation is an import that a rule forbids.
+type Violation struct {
+	// Package imports what it must not.
+	Package string
+	// Import is what it imports.
+	Import string
+	// How tells in which way: directly, indirectly, or in tests.
+	How string
+	// Why is the reason of the rule.
+	Why string
+}
+
+// String returns the violation as one sentence.
+func (v Violation) String() string {
+	return fmt.Sprintf("%s must not import %s (it does so %s): %s", v.Package, v.Import, v.How, v.Why)
+}
+
+// Check returns the violations of the rules.
+func Check(packages []Package, rules []Rule) []Violation {
+	var out []Violation
+	for _, rule := range rules {
+		for _, pkg := range packages {
+			if !within(pkg.ImportPath, rule.In) || within(pkg.ImportPath, rule.Except) {
+				continue
+			}
+			seen := map[string]bool{}
+			look := func(imports []string, how string) {
+				for _, imported := range imports {
+					if seen[imported] || !within(imported, rule.Forbidden) || within(imported, rule.Allowed) {
+						continue
+					}
+					seen[imported] = true
+					out = append(out, Violation{Package: pkg.ImportPath, Import: imported, How: how, Why: rule.Why})
+				}
+			}
+			look(pkg.Imports, "directly")
+			if rule.Indirect {
+				look(pkg.Deps, "indirectly")
+			}
+			if rule.Tests {
+				look(pkg.TestImports, "in tests")
+				look(pkg.XTestImports, "in tests")
+			}
+		}
+	}
+	return out
+}
+
+func within(path string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return path == root || strings.HasPrefix(path, root+"/")
+	})
+}
+
+// Load returns all packages of the module in the given folder, those for tests included.
+func Load(ctx context.Context, repository string) ([]Package, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = repository, &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("failed to list the packages: %w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	var packages []Package
+	for decoder := json.NewDecoder(&stdout); ; {
+		var pkg Package
+		switch err := decoder.Decode(&pkg); {
+		case errors.Is(err, io.EOF):
+			return packages, nil
+		case err != nil:
+			return nil, fmt.Errorf("failed to read the list of packages: %w", err)
+		}
+		packages = append(packages, pkg)
+	}
+}

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package importcheck_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/hack/importcheck"
+)
+
+var _ = Describe("Check", func() {
+	DescribeTable("rules of this module",
+		func(pkg importcheck.Package, how string) {
+			pkg.ImportPath = importcheck.Module + "/" + pkg.ImportPath
+			violations := importcheck.Check([]importcheck.Package{pkg}, importcheck.Rules)
+			if how == "" {
+				Expect(violations).To(BeEmpty())
+				return
+			}
+			Expect(violations).NotTo(BeEmpty())
+			Expect(violations[0].How).To(Equal(how))
+			Expect(violations[0].Why).NotTo(BeEmpty())
+			Expect(violations[0].String()).To(ContainSubstring("must not import"))
+		},
+		Entry("source imports destination", importcheck.Package{ImportPath: "pkg/source", Imports: own("pkg/destination")}, "directly"),
+		Entry("source imports destination by way of another", importcheck.Package{ImportPath: "pkg/source", Deps: own("pkg/destination/x")}, "indirectly"),
+		Entry("a test of destination imports source", importcheck.Package{ImportPath: "pkg/destination", XTestImports: own("pkg/source")}, "in tests"),
+		Entry("both import what they share", importcheck.Package{ImportPath: "pkg/source", Imports: own("pkg/operation", "pkg/steps")}, ""),
+		Entry("a name that only begins alike", importcheck.Package{ImportPath: "pkg/source", Imports: own("pkg/destinations")}, ""),
+
+		Entry("the core imports a client", importcheck.Package{ImportPath: "pkg/quorum", Deps: []string{"go.etcd.io/etcd/client/v3"}}, "indirectly"),
+		Entry("a test of the core imports a client", importcheck.Package{ImportPath: "pkg/conditions", XTestImports: []string{"k8s.io/client-go/kubernetes"}}, ""),
+		Entry("the core imports what is above it", importcheck.Package{ImportPath: "pkg/steps", Imports: own("pkg/metrics")}, "directly"),
+		Entry("the core imports itself", importcheck.Package{ImportPath: "pkg/quorum", Imports: own("pkg/steps")}, ""),
+
+		Entry("the frame imports a role", importcheck.Package{ImportPath: "pkg/agent", Imports: own("pkg/source")}, "directly"),
+		Entry("the command imports both roles", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("pkg/source", "pkg/destination", "pkg/agent")}, ""),
+
+		Entry("the relay imports Kubernetes", importcheck.Package{ImportPath: "cmd/livecpm-relay", Deps: []string{"k8s.io/client-go/rest"}}, "indirectly"),
+
+		Entry("the product imports a stand-in", importcheck.Package{ImportPath: "pkg/relay", Imports: own("test/standins/dns")}, "directly"),
+		Entry("a test of the product imports a stand-in", importcheck.Package{ImportPath: "charts", TestImports: own("test/landscape")}, "in tests"),
+		Entry("a stand-in imports a stand-in", importcheck.Package{ImportPath: "test/demo", Imports: own("test/landscape")}, ""),
+
+		Entry("the product imports a test library", importcheck.Package{ImportPath: "pkg/gate", Imports: []string{"github.com/onsi/gomega"}}, "directly"),
+		Entry("a test imports a test library", importcheck.Package{ImportPath: "pkg/gate", XTestImports: []string{"github.com/onsi/gomega"}}, ""),
+		Entry("the product imports from hack", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("hack/images")}, "directly"),
+		Entry("the landscape builds images", importcheck.Package{ImportPath: "test/landscape", Imports: own("hack/images")}, ""),
+	)
+
+	It("finds every rule's packages in rules that can be violated", func() {
+		for _, rule := range importcheck.Rules {
+			Expect(rule.In).NotTo(BeEmpty())
+			Expect(rule.Forbidden).NotTo(BeEmpty())
+			Expect(rule.Why).NotTo(BeEmpty())
+		}
+	})
+})
+
+func own(paths ...string) []string {
+	out := make([]string, 0, len(paths))
+	for _, path := range paths {
+		out = append(out, importcheck.Module+"/"+path)
+	}
+	return out
+}
