@@ -26,9 +26,9 @@ func (p *progress) report(format string, args ...any) {
 	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// begin announces something and returns what to call when it is done. Until then it says every ten seconds that it is
+// begin announces something and returns what to call with its outcome. Until then it says every ten seconds that it is
 // still awaited.
-func (p *progress) begin(title string) func() {
+func (p *progress) begin(title string) func(error) {
 	began := time.Now()
 	p.report("%s", title)
 	stop := make(chan struct{})
@@ -44,9 +44,13 @@ func (p *progress) begin(title string) func() {
 			}
 		}
 	}()
-	return func() {
+	return func(err error) {
 		close(stop)
-		p.report("done: %s (%.1f s)", title, time.Since(began).Seconds())
+		outcome := "done"
+		if err != nil {
+			outcome = "FAILED"
+		}
+		p.report("%s: %s (%.1f s)", outcome, title, time.Since(began).Seconds())
 	}
 }
 

@@ -6,6 +6,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,9 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
-// hostFolders are where the kubelet keeps things at fixed paths. The node sees folders of its own there, but a mount
+// hostFolders are where the kubelet and the runtime keep things at fixed paths. The node sees folders of its own there, but a mount
 // needs a folder to be mounted at.
-var hostFolders = []string{"/var/lib/kubelet", "/var/log/containers"}
+var hostFolders = []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log/containers"}
 
 // Node is the node of a seed and with it the seed's cluster.
 type Node struct {
@@ -286,6 +287,10 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 	}
 	for name, content := range files {
 		file := n.dir("conf", name)
+		// kube-proxy exits when its file is written to, even with the same content.
+		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, content) {
+			continue
+		}
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return nil, fmt.Errorf("failed to make folder: %w", err)
 		}
