@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	gardenerfeatures "github.com/gardener/gardener/pkg/features"
+	gardenletfeatures "github.com/gardener/gardener/pkg/gardenlet/features"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/agent"
+)
+
+const gardenletConfiguration = `apiVersion: gardenlet.config.gardener.cloud/v1alpha1
+kind: GardenletConfiguration
+gardenClientConnection:
+  kubeconfig: /etc/garden/kubeconfig
+seedConfig:
+  metadata:
+    name: seed-a
+  spec:
+    provider: {type: local, region: local}
+    networks: {pods: 10.241.0.0/16, services: 10.97.0.0/16, nodes: 10.250.0.0/16}
+    ingress: {domain: ingress.seed-a.livecpm.example, controller: {kind: nginx}}
+    dns:
+      provider: {type: local, credentialsRef: {apiVersion: v1, kind: Secret, name: dns, namespace: garden}}
+      internal: {type: local, domain: internal.livecpm.example, credentialsRef: {apiVersion: v1, kind: Secret, name: dns, namespace: garden}}
+`
+
+var _ = Describe("#LoadGardenletConfiguration", func() {
+	var path string
+
+	BeforeEach(func() {
+		path = filepath.Join(GinkgoT().TempDir(), "config.yaml")
+	})
+
+	It("should read the configuration with the gardenlet's defaults and feature gates", func() {
+		gardenletfeatures.RegisterFeatureGates()
+		Expect(os.WriteFile(path, []byte(gardenletConfiguration+"featureGates: {VictoriaLogsBackend: true}\n"), 0o600)).To(Succeed())
+		Expect(gardenerfeatures.DefaultFeatureGate.Enabled(gardenerfeatures.VictoriaLogsBackend)).To(BeFalse())
+
+		config, err := agent.LoadGardenletConfiguration(path)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.SeedConfig.Name).To(Equal("seed-a"))
+		Expect(config.Controllers.Shoot.ConcurrentSyncs).NotTo(BeNil())
+		Expect(gardenerfeatures.DefaultFeatureGate.Enabled(gardenerfeatures.VictoriaLogsBackend)).To(BeTrue())
+	})
+
+	DescribeTable("should refuse what the agent cannot work with",
+		func(text, message string) {
+			Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
+			_, err := agent.LoadGardenletConfiguration(path)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+		},
+		Entry("nonsense", "{", "failed to decode"),
+		Entry("no seed", "apiVersion: gardenlet.config.gardener.cloud/v1alpha1\nkind: GardenletConfiguration\n", "seed"),
+		Entry("unknown gate", gardenletConfiguration+"featureGates: {NoSuchGate: true}\n", "failed to set the gardenlet's feature gates"),
+	)
+
+	It("should report a file that is missing", func() {
+		_, err := agent.LoadGardenletConfiguration(path)
+		Expect(err).To(MatchError(ContainSubstring("failed to read the gardenlet's configuration")))
+	})
+})
+
+var _ = Describe("credentials watcher", func() {
+	It("should end the agent when the kubeconfig has changed, not when it is merely unreadable", func() {
+		path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+		_, err := agent.NewCredentialsWatcher(path, time.Millisecond)
+		Expect(err).To(HaveOccurred())
+
+		Expect(os.WriteFile(path, []byte("one"), 0o600)).To(Succeed())
+		watcher, err := agent.NewCredentialsWatcher(path, time.Millisecond)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(watcher.NeedLeaderElection()).To(BeFalse())
+
+		ended := make(chan error, 1)
+		go func() { ended <- watcher.Start(context.Background()) }()
+		Consistently(ended, 50*time.Millisecond).ShouldNot(Receive())
+		Expect(os.Remove(path)).To(Succeed())
+		Consistently(ended, 50*time.Millisecond).ShouldNot(Receive())
+		Expect(os.WriteFile(path, []byte("two"), 0o600)).To(Succeed())
+		Eventually(ended).Should(Receive(MatchError(agent.ErrCredentialsChanged)))
+	})
+
+	It("should end with its context", func() {
+		path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+		Expect(os.WriteFile(path, []byte("one"), 0o600)).To(Succeed())
+		watcher, err := agent.NewCredentialsWatcher(path, time.Hour)
+		Expect(err).NotTo(HaveOccurred())
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		Expect(watcher.Start(ctx)).To(Succeed())
+	})
+})
