@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// complete makes the control plane in the destination an ordinary one: plain etcds, all components and extensions, a
+// full snapshot in the destination's bucket, and nothing left of the migration. Nothing of the shoot runs in the source
+// any more when it begins.
+func (d *destination) complete(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	keepsShootState, err := d.deps.KeepsShootState(ctx)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	lastOperation, err := d.lastOperationForCompletion(ctx, m.Shoot)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	b, err := d.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	hasBackup := operation.HasBackup(b)
+
+	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingControlPlane, d.completeGraph(m, b, facts{
+		hasBackup:          hasBackup,
+		hasManagedIssuer:   v1beta1helper.HasManagedIssuer(m.Shoot),
+		keepsShootState:    keepsShootState,
+		wantsObservability: b.WantsObservabilityComponents(),
+	})); err != nil {
+		return steps.Outcome{}, err
+	}
+
+	if err := m.Report(ctx, steps.ReasonHandingOver, "Checking the preconditions of the hand-over"); err != nil {
+		return steps.Outcome{}, err
+	}
+	if hasBackup {
+		if err := d.backupEntryRestored(ctx, b); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+	joint := d.deps.Joint(m, nil)
+	defer func() { _ = joint.Close() }()
+	if plain, missing, err := joint.CheckPlain(ctx); err != nil {
+		return steps.Outcome{}, err
+	} else if !plain {
+		return steps.Waiting(d.deps.Timings.PollInterval, steps.ReasonRollingEtcd, "The etcds have not settled with their ordinary specification: %s", missing), nil
+	}
+	return steps.Done("The control plane runs in seed %s and is handed over to its gardenlet", d.deps.SeedName()), nil
+}
+
+// lastOperationForCompletion returns Restore, unless a former attempt of this step has come to its end and has deleted
+// the ShootState. Everything is restored then and can only be reconciled.
+func (d *destination) lastOperationForCompletion(ctx context.Context, shoot *gardencorev1beta1.Shoot) (gardencorev1beta1.LastOperationType, error) {
+	if err := d.deps.GardenAPIReader.Get(ctx, client.ObjectKeyFromObject(shoot), &gardencorev1beta1.ShootState{}); err != nil {
+		if apierrors.IsNotFound(err) {
+			return gardencorev1beta1.LastOperationTypeReconcile, nil
+		}
+		return "", fmt.Errorf("failed to read ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	return gardencorev1beta1.LastOperationTypeRestore, nil
+}
+
+// facts are what the flow of the last step depends on.
+type facts struct {
+	hasBackup          bool
+	hasManagedIssuer   bool
+	keepsShootState    bool
+	wantsObservability bool
+}
+
+func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist, facts facts) *flow.Graph {
+	var (
+		g       = flow.NewGraph("completion of the control plane")
+		timeout = d.deps.Timings.RolloutTimeout
+		add     = func(name string, fn flow.TaskFn, skip bool, dependencies ...flow.TaskIDer) flow.TaskID {
+			return g.Add(flow.Task{Name: name, Fn: operation.Retry(fn, timeout), SkipIf: skip, Dependencies: flow.NewTaskIDs(dependencies...)})
+		}
+
+		base = d.addBase(g, b)
+
+		// The relay listens on the port that the etcds move to; it would catch connections between the members.
+		destroyExposure = add("Removing the exposure between the seeds", func(ctx context.Context) error {
+			return d.deps.DestroyExposure(ctx, m)
+		}, false)
+		// The etcds come first: their rolling restart needs all members healthy, and the controllers then find an etcd
+		// that is not going to be restarted any more.
+		deployEtcds = add("Giving the etcds their ordinary specification", func(ctx context.Context) error {
+			return d.deployPlainEtcds(ctx, m, b)
+		}, false, base.secrets, destroyExposure)
+		waitUntilEtcdsReady = g.Add(flow.Task{
+			Name: "Waiting until the etcds have been rolled",
+			Fn: func(ctx context.Context) error {
+				return b.WaitUntilEtcdsReady(ctx)
+			},
+			Dependencies: flow.NewTaskIDs(deployEtcds),
+		})
+		kubeAPIServerReady = d.addKubeAPIServer(g, b, flow.NewTaskIDs(base.secrets, base.resources, waitUntilEtcdsReady))
+		deploySNI          = add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
+			return b.DeployKubeAPIServerSNI(ctx)
+		}, false, kubeAPIServerReady)
+
+		deployResourceManager = add("Deploying the resource manager", func(ctx context.Context) error {
+			return b.DeployGardenerResourceManager(ctx)
+		}, false, kubeAPIServerReady)
+		resourceManagerReady = add("Waiting until the resource manager is ready", func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.ResourceManager.Wait(ctx)
+		}, false, deployResourceManager)
+		deployControllerManager = add("Deploying the kube-controller-manager", func(ctx context.Context) error {
+			return b.DeployKubeControllerManager(ctx)
+		}, false, kubeAPIServerReady)
+		controllerManagerReady = add("Waiting until the kube-controller-manager is ready", func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
+		}, false, deployControllerManager)
+
+		deployGardenerAccess = add("Deploying Gardener's access to the shoot", func(ctx context.Context) error {
+			return b.Shoot.Components.GardenerAccess.Deploy(ctx)
+		}, false, resourceManagerReady)
+		initializeShootClients = add("Connecting to the shoot", func(ctx context.Context) error {
+			return b.InitializeDesiredShootClients(ctx)
+		}, false, deployGardenerAccess, deploySNI)
+		syncIssuer = add("Publishing the keys of the service account issuer", func(ctx context.Context) error {
+			return b.SyncPublicServiceAccountKeys(ctx)
+		}, !facts.hasManagedIssuer, initializeShootClients)
+
+		restoreExtensions = add("Restoring extensions after kube-apiserver", func(ctx context.Context) error {
+			return b.DeployExtensionsAfterKubeAPIServer(ctx)
+		}, false, initializeShootClients)
+		extensionsReady = g.Add(flow.Task{
+			Name: "Waiting until extensions after kube-apiserver are ready",
+			Fn: func(ctx context.Context) error {
+				return b.Shoot.Components.Extensions.Extension.WaitAfterKubeAPIServer(ctx)
+			},
+			Dependencies: flow.NewTaskIDs(restoreExtensions),
+		})
+		deleteStaleExtensions = add("Deleting stale extensions", func(ctx context.Context) error {
+			return b.Shoot.Components.Extensions.Extension.DeleteStaleResources(ctx)
+		}, false, initializeShootClients)
+		staleExtensionsGone = add("Waiting until stale extensions are deleted", func(ctx context.Context) error {
+			return b.Shoot.Components.Extensions.Extension.WaitCleanupStaleResources(ctx)
+		}, false, deleteStaleExtensions)
+
+		deployShootNamespaces = add("Deploying the namespaces in the shoot", func(ctx context.Context) error {
+			return b.Shoot.Components.SystemComponents.Namespaces.Deploy(ctx)
+		}, false, resourceManagerReady)
+		shootNamespacesReady = add("Waiting until the namespaces in the shoot are ready", func(ctx context.Context) error {
+			return b.Shoot.Components.SystemComponents.Namespaces.Wait(ctx)
+		}, false, deployShootNamespaces)
+		deployShootSystem = add("Deploying system resources into the shoot", func(ctx context.Context) error {
+			return b.DeployShootSystem(ctx)
+		}, false, initializeShootClients, extensionsReady, shootNamespacesReady)
+		deployClusterIdentity = add("Deploying the cluster identity into the shoot", func(ctx context.Context) error {
+			return b.DeployClusterIdentity(ctx)
+		}, false, resourceManagerReady)
+		populateManifests = add("Populating static manifests from the seed into the shoot", func(ctx context.Context) error {
+			return b.PopulateStaticManifestsFromSeedToShoot(ctx)
+		}, false, shootNamespacesReady)
+
+		deployLogging = add("Deploying the logging stack", func(ctx context.Context) error {
+			return b.DeployLogging(ctx)
+		}, false, resourceManagerReady)
+		deployMonitoring = add("Deploying the monitoring stack", func(ctx context.Context) error {
+			return flow.Sequential(b.DeployAlertManager, b.DeployPrometheus, b.ReconcileBlackboxExporterControlPlane, b.DeployPlutono)(ctx)
+		}, false, initializeShootClients, deployLogging)
+		monitoringReady = add("Waiting until the monitoring stack is ready", func(ctx context.Context) error {
+			return flow.Parallel(b.WaitForAlertManager, b.WaitForPrometheus, b.WaitForPlutono)(ctx)
+		}, !facts.wantsObservability, deployMonitoring)
+		deployBasicAuth = add("Deploying the authentication of the monitoring stack", func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.IstioBasicAuthServer.Deploy(ctx)
+		}, false, monitoringReady)
+
+		restored = flow.NewTaskIDs(deploySNI, controllerManagerReady, syncIssuer, extensionsReady, staleExtensionsGone, deployShootSystem,
+			deployClusterIdentity, populateManifests, deployBasicAuth)
+
+		snapshot = add("Taking a full snapshot into the bucket of the destination", func(ctx context.Context) error {
+			return operation.SnapshotEtcd(ctx, b)
+		}, !facts.hasBackup, waitUntilEtcdsReady, base.secrets)
+		forgetDNS = add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
+			return d.forgetDNS(ctx, b.Shoot.ControlPlaneNamespace)
+		}, false, restored)
+		// It changes the shoot's status in the garden, whereupon the botanist takes over the status of the server: nothing
+		// that restores may come after it.
+		updateAddresses = add("Updating the advertised addresses", func(ctx context.Context) error {
+			return b.UpdateAdvertisedAddresses(ctx)
+		}, false, restored, snapshot, forgetDNS)
+		// The very last one: where no ShootState is kept, its absence says that everything else is done.
+		_ = add("Renewing the ShootState", func(ctx context.Context) error {
+			return d.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, facts.keepsShootState)
+		}, false, updateAddresses)
+	)
+	return g
+}
+
+// handOver gives the shoot to the gardenlet of this seed. The whole restoration is done, so the shoot appears as restored
+// and only waits for an ordinary reconciliation, which the annotation asks for.
+func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
+	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName != d.deps.SeedName() {
+		return fmt.Errorf("failed to hand over shoot %s/%s: its specification does not name seed %s", shoot.Namespace, shoot.Name, d.deps.SeedName())
+	}
+
+	seedName := d.deps.SeedName()
+	shoot.Status.SeedName = &seedName
+	shoot.Status.Gardener = *d.deps.Identity
+	shoot.Status.RetryCycleStartTime = nil
+	shoot.Status.LastErrors = nil
+	shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+		Type:           gardencorev1beta1.LastOperationTypeRestore,
+		State:          gardencorev1beta1.LastOperationStateSucceeded,
+		Progress:       100,
+		Description:    "Control plane of the shoot was migrated live from seed " + m.SourceSeed + ".",
+		LastUpdateTime: metav1.NewTime(m.Clock.Now().UTC()),
+	}
+
+	delete(shoot.Annotations, steps.AnnotationIntent)
+	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, v1beta1constants.GardenerOperation, v1beta1constants.GardenerOperationReconcile)
+	return nil
+}

@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/jointetcd"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/quorum"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// joiningMembers is how many members join before the kube-apiserver of the destination starts. With two, both seeds
+// together have five voters, and neither losing the other seed nor one more member stops the cluster of the source.
+const joiningMembers = 2
+
+// joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster.
+func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	b, err := d.botanist(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonPreparingDestination, d.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+		return steps.Outcome{}, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	defer cancel()
+	defer d.deps.KeepExposureInSync(ctx, m)()
+
+	joint := d.deps.Joint(m, b)
+	defer func() { _ = joint.Close() }()
+
+	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers, "Creating the etcds of the destination"); err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
+		return steps.Outcome{}, err
+	}
+	// The clusters are independent of each other: joining them at the same time halves the wait.
+	components, err := d.deployJoiningEtcds(ctx, m, b, joint)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := joint.Join(ctx, joiningMembers, m.Report); err != nil {
+		return steps.Outcome{}, fmt.Errorf("failed to join the etcd members of the destination: %w", err)
+	}
+
+	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers, "Waiting until etcd-druid reports the etcds of the destination as ready"); err != nil {
+		return steps.Outcome{}, err
+	}
+	var waits []flow.TaskFn
+	for _, component := range components {
+		waits = append(waits, component.Wait)
+	}
+	if err := flow.Parallel(waits...)(ctx); err != nil {
+		return steps.Outcome{}, fmt.Errorf("failed to wait until the etcds of the destination are ready: %w", err)
+	}
+	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
+}
+
+func (d *destination) deployJoiningEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist, joint *jointetcd.Joint) ([]gardeneretcd.Interface, error) {
+	var (
+		components []gardeneretcd.Interface
+		deploys    []flow.TaskFn
+	)
+	for etcdRole, upstream := range map[string]gardeneretcd.Interface{
+		v1beta1constants.ETCDRoleMain:   b.Shoot.Components.ControlPlane.EtcdMain,
+		v1beta1constants.ETCDRoleEvents: b.Shoot.Components.ControlPlane.EtcdEvents,
+	} {
+		// Once it exists, the Etcd keeps the bootstrap that it was created with. The source's member list is only what it
+		// was expected to be before the first member of the destination was added.
+		var bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster
+		if _, err := upstream.Get(ctx); apierrors.IsNotFound(err) {
+			if bootstrap, err = joint.Bootstrap(ctx, etcdRole); err != nil {
+				return nil, err
+			}
+		} else if err != nil {
+			return nil, fmt.Errorf("failed to read etcd %s: %w", exposure.EtcdName(etcdRole), err)
+		}
+
+		component := jointetcd.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace, b.SecretsManager, upstream, bootstrap)
+		component.SetReplicas(ptr.To[int32](joiningMembers))
+		components = append(components, component)
+		deploys = append(deploys, func(ctx context.Context) error {
+			if err := component.Deploy(ctx); err != nil {
+				return fmt.Errorf("failed to deploy etcd %s: %w", exposure.EtcdName(etcdRole), err)
+			}
+			return nil
+		})
+	}
+	return components, flow.Parallel(deploys...)(ctx)
+}
+
+// moveEtcd switches DNS, waits until nobody needs the source's addresses any more, completes the members of the
+// destination and asks the source to retire its own.
+func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	defer cancel()
+	defer d.deps.KeepExposureInSync(ctx, m)()
+
+	joint := d.deps.Joint(m, nil)
+	defer func() { _ = joint.Close() }()
+
+	// From the first removal on only the removals matter; the wait for DNS lies before them.
+	begun, err := d.retirementBegun(ctx, joint)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if !begun {
+		if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
+	}
+
+	for _, etcdRole := range jointetcd.EtcdRoles {
+		if err := d.scaleEtcd(ctx, m, etcdRole, exposure.Members); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+	return d.waitForRetirement(ctx, m, joint)
+}
+
+// retirementBegun tells whether a cluster has all members of the destination as voters. The source may have begun to
+// retire its own then.
+func (d *destination) retirementBegun(ctx context.Context, joint *jointetcd.Joint) (bool, error) {
+	for _, etcdRole := range jointetcd.EtcdRoles {
+		world, err := joint.Observe(ctx, etcdRole)
+		if err != nil {
+			return false, fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+		}
+		if len(world.Members.Voters().On(quorum.Destination)) == exposure.Members {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// scaleEtcd asks etcd-druid for the number of members and leaves the rest of the Etcd as it is.
+func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etcdRole string, members int32) error {
+	etcd := &druidcorev1alpha1.Etcd{}
+	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), Name: exposure.EtcdName(etcdRole)}
+	if err := d.deps.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
+		return fmt.Errorf("failed to read Etcd %s: %w", key, err)
+	}
+	if etcd.Spec.Replicas >= members {
+		return nil
+	}
+
+	patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	etcd.Spec.Replicas = members
+	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation, v1beta1constants.GardenerOperationReconcile)
+	if err := d.deps.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
+		return fmt.Errorf("failed to scale Etcd %s to %d: %w", key, members, err)
+	}
+	return nil
+}
+
+// waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the clusters
+// has six members the source is asked to retire: it looks at each cluster by itself.
+func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migration, joint *jointetcd.Joint) (steps.Outcome, error) {
+	ready := false
+	for {
+		var (
+			waits []string
+			errs  []error
+		)
+		for _, etcdRole := range jointetcd.EtcdRoles {
+			progress, err := joint.Advance(ctx, etcdRole, exposure.Members)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err))
+				continue
+			}
+			ready = ready || progress.Done
+			waits = append(waits, exposure.EtcdName(etcdRole)+": "+progress.Message)
+		}
+
+		left, missing, err := joint.OnlyDestinationLeft(ctx)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case left:
+			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
+		default:
+			m.Log.V(1).Info("Waiting for the source's etcd members to leave", "missing", missing)
+		}
+
+		if len(errs) > 0 {
+			// A member that restarts or an election in progress shows up as an error; it is looked at again.
+			m.Log.Info("Could not look at the etcds", "reason", errors.Join(errs...).Error())
+		} else {
+			reason := steps.ReasonJoiningLastEtcdMember
+			if ready {
+				reason = steps.ReasonReadyForSourceMemberRemoval
+			}
+			if err := m.Report(ctx, reason, strings.Join(waits, "; ")); err != nil {
+				return steps.Outcome{}, err
+			}
+		}
+
+		select {
+		case <-ctx.Done():
+			return steps.Outcome{}, fmt.Errorf("failed to complete the etcds of the destination: %s: %w", strings.Join(waits, "; "), errors.Join(append(errs, ctx.Err())...))
+		case <-m.Clock.After(pollEtcd):
+		}
+	}
+}
+
+// deployPlainEtcds gives both etcds the specification that the gardenlet gives them. It is only right when no member of
+// the source is left: their peer URLs then move from the port of the migration to the ordinary one.
+func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
+	joint := d.deps.Joint(m, b)
+	defer func() { _ = joint.Close() }()
+
+	for _, etcdRole := range jointetcd.EtcdRoles {
+		world, err := joint.Observe(ctx, etcdRole)
+		if err != nil {
+			return fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+		}
+		if others := len(world.Members) - len(world.Members.On(quorum.Destination)); others > 0 {
+			return fmt.Errorf("failed to deploy %s: %d members of the source are still in its member list", exposure.EtcdName(etcdRole), others)
+		}
+	}
+	// Not by the botanist's own task: in the restore phase it may decide to begin with one member.
+	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
+		return err
+	}
+	if err := flow.Parallel(b.Shoot.Components.ControlPlane.EtcdMain.Deploy, b.Shoot.Components.ControlPlane.EtcdEvents.Deploy)(ctx); err != nil {
+		return fmt.Errorf("failed to deploy the etcds: %w", err)
+	}
+	return nil
+}
+
+// pollEtcd is short, because the time with six members is made of it.
+const pollEtcd = 500 * time.Millisecond

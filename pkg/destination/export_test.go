@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// What the tests look at from outside.
+var (
+	CheckBackupEntry   = checkBackupEntry
+	WaitForCaches      = waitForCaches
+	ProbeKubeAPIServer = probeKubeAPIServer
+
+	AnnotationFormerTTL = annotationFormerTTL
+	AnnotationMovedAt   = annotationMovedAt
+)
+
+// SwitchDNS runs this part of the step.
+func SwitchDNS(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{deps: deps}).switchDNS(ctx, m)
+}
+
+// ScaleEtcd scales an Etcd.
+func ScaleEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration, etcdRole string, members int32) error {
+	return (&destination{deps: deps}).scaleEtcd(ctx, m, etcdRole, members)
+}
+
+// LastOperationForCompletion tells how the botanist of the last step is made.
+func LastOperationForCompletion(ctx context.Context, deps *operation.Deps, shoot *gardencorev1beta1.Shoot) (gardencorev1beta1.LastOperationType, error) {
+	return (&destination{deps: deps}).lastOperationForCompletion(ctx, shoot)
+}
+
+// Graphs returns the flows of the destination by the situation that they are for.
+func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph {
+	d := &destination{deps: deps}
+	b := &botanist.Botanist{}
+	return map[string]*flow.Graph{
+		"prepare with backup":    d.prepareGraph(m, b, true),
+		"prepare without backup": d.prepareGraph(m, b, false),
+		"kube-apiserver":         d.kubeAPIServerGraph(m, b),
+		"dns":                    d.dnsGraph(b),
+		"complete with all":      d.completeGraph(m, b, facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
+		"complete with nothing":  d.completeGraph(m, b, facts{}),
+	}
+}

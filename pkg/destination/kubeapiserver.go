@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// startKubeAPIServer runs the kube-apiserver in the destination beside the source's. Both work on the same etcd cluster.
+// No client knows of it yet, so it is probed by its gateway's address under the shoot's name.
+func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	b, err := d.botanist(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer, d.kubeAPIServerGraph(m, b)); err != nil {
+		return steps.Outcome{}, err
+	}
+
+	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer, "Probing the kube-apiserver through the gateway of the destination"); err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := d.probe(ctx, b); err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s", b.APIServerAddress), nil
+}
+
+func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Botanist) *flow.Graph {
+	var (
+		g       = flow.NewGraph("start of the kube-apiserver")
+		timeout = d.deps.Timings.RolloutTimeout
+		base    = d.addBase(g, b)
+
+		restoreExtensions = g.Add(flow.Task{
+			Name: "Restoring extensions before kube-apiserver",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeployExtensionsBeforeKubeAPIServer(ctx)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(base.secrets, base.resources),
+		})
+		waitUntilExtensionsReady = g.Add(flow.Task{
+			Name: "Waiting until extensions before kube-apiserver are ready",
+			Fn: func(ctx context.Context) error {
+				return b.Shoot.Components.Extensions.Extension.WaitBeforeKubeAPIServer(ctx)
+			},
+			Dependencies: flow.NewTaskIDs(restoreExtensions),
+		})
+		deploy = d.addKubeAPIServer(g, b, flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady))
+		_      = g.Add(flow.Task{
+			Name: "Exposing the kube-apiserver at the ingress gateway",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeployKubeAPIServerSNI(ctx)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(deploy),
+		})
+	)
+	return g
+}
+
+// addKubeAPIServer adds the kube-apiserver with its service and returns the task after which it is ready. The service
+// comes first on the same botanist: it finds the address to advertise and the gateway's address. Components that only
+// run with a kube-apiserver learn from this deployment how many replicas they get.
+func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, dependencies flow.TaskIDs) flow.TaskID {
+	service := d.addKubeAPIServerService(g, b, dependencies)
+	deploy := g.Add(flow.Task{
+		Name: "Deploying the kube-apiserver",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.DeployKubeAPIServer(ctx)
+		}, d.deps.Timings.RolloutTimeout),
+		Dependencies: flow.NewTaskIDs(service, dependencies),
+	})
+	return g.Add(flow.Task{
+		Name: "Waiting until the kube-apiserver is rolled out",
+		Fn: func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeAPIServer.Wait(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(deploy),
+	})
+}
+
+func (d *destination) addKubeAPIServerService(g *flow.Graph, b *botanist.Botanist, dependencies flow.TaskIDs) flow.TaskID {
+	deploy := g.Add(flow.Task{
+		Name: "Deploying the service of the kube-apiserver",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeAPIServerService.Deploy(ctx)
+		}, d.deps.Timings.RolloutTimeout),
+		Dependencies: dependencies,
+	})
+	return g.Add(flow.Task{
+		Name: "Waiting until the service of the kube-apiserver has an address",
+		Fn: func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeAPIServerService.Wait(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(deploy),
+	})
+}

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
+	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// canaryName is the name of the ConfigMap that is written and deleted to prove that writes arrive.
+	canaryName = "livecpm-canary"
+	// canaryKey holds what was written.
+	canaryKey = "written"
+	// probeTimeout bounds each request of the probe.
+	probeTimeout = 15 * time.Second
+	// probeCertificateValidity is the life of the client certificate that the probe makes for itself. It never leaves
+	// the process.
+	probeCertificateValidity = 10 * time.Minute
+)
+
+// probe asks for /readyz and writes a canary through the destination's gateway, the way that clients take once DNS has
+// moved: the address is the gateway's, the name in TLS is the shoot's.
+func (d *destination) probe(ctx context.Context, b *botanist.Botanist) error {
+	config, err := d.probeConfig(b)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("failed to make a client for the kube-apiserver of the destination: %w", err)
+	}
+	return probeKubeAPIServer(ctx, client, d.deps.Clock.Now().UTC().Format(time.RFC3339Nano))
+}
+
+func (d *destination) probeConfig(b *botanist.Botanist) (*rest.Config, error) {
+	clientCA, found := b.SecretsManager.Get(v1beta1constants.SecretNameCAClient, secretsmanager.Current)
+	if !found {
+		return nil, fmt.Errorf("failed to find secret %s", v1beta1constants.SecretNameCAClient)
+	}
+	clusterCA, found := b.SecretsManager.Get(v1beta1constants.SecretNameCACluster)
+	if !found {
+		return nil, fmt.Errorf("failed to find secret %s", v1beta1constants.SecretNameCACluster)
+	}
+
+	signingCA, err := secretsutils.LoadCertificate(clientCA.Name, clientCA.Data[secretsutils.DataKeyPrivateKeyCA], clientCA.Data[secretsutils.DataKeyCertificateCA])
+	if err != nil {
+		return nil, fmt.Errorf("failed to load CA %s: %w", clientCA.Name, err)
+	}
+	validity := probeCertificateValidity
+	certificate, err := (&secretsutils.CertificateSecretConfig{
+		Name:         "livecpm-probe",
+		CommonName:   "livecpm-probe",
+		Organization: []string{user.SystemPrivilegedGroup},
+		CertType:     secretsutils.ClientCert,
+		SigningCA:    signingCA,
+		Validity:     &validity,
+	}).GenerateCertificate()
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a client certificate for the probe: %w", err)
+	}
+
+	var (
+		dialer  = &net.Dialer{Timeout: probeTimeout}
+		address = net.JoinHostPort(b.APIServerAddress, strconv.Itoa(443))
+	)
+	return &rest.Config{
+		Host:    "https://" + b.Shoot.ComputeOutOfClusterAPIServerAddress(false),
+		Timeout: probeTimeout,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData:   clusterCA.Data[secretsutils.DataKeyCertificateBundle],
+			CertData: certificate.CertificatePEM,
+			KeyData:  certificate.PrivateKeyPEM,
+		},
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, address)
+		},
+	}, nil
+}
+
+func probeKubeAPIServer(ctx context.Context, client kubernetes.Interface, value string) error {
+	if discovery := client.Discovery().RESTClient(); discovery != nil {
+		if err := discovery.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+			return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w", err)
+		}
+	}
+
+	configMaps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+
+	// A former attempt may have left its canary behind.
+	if err := configMaps.Delete(ctx, canaryName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("failed to delete the former canary: %w", err)
+	}
+	if _, err := configMaps.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: canaryName},
+		Data:       map[string]string{canaryKey: value},
+	}, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("failed to write the canary through the gateway of the destination: %w", err)
+	}
+	canary, err := configMaps.Get(ctx, canaryName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("failed to read the canary: %w", err)
+	}
+	if canary.Data[canaryKey] != value {
+		return fmt.Errorf("failed to read back the canary: it holds %q instead of %q", canary.Data[canaryKey], value)
+	}
+	if err := configMaps.Delete(ctx, canaryName, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("failed to delete the canary: %w", err)
+	}
+	return nil
+}

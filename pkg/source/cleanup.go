@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/gardener/gardener/pkg/utils/retry"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// remains is what is left of the shoot in this seed.
+type remains struct {
+	// namespace tells whether the shoot's namespace exists.
+	namespace bool
+	// terminating tells whether the namespace is being deleted. Only the garbage collection works on it then.
+	terminating bool
+	// kubeAPIServer tells whether the Deployment of the kube-apiserver exists and is not being deleted.
+	kubeAPIServer bool
+	// cluster tells whether the Cluster resource exists.
+	cluster bool
+}
+
+func (s *source) readRemains(ctx context.Context, namespace string) (remains, error) {
+	var (
+		reader = s.deps.SeedClientSet.APIReader()
+		out    remains
+
+		ns         = &corev1.Namespace{}
+		deployment = &appsv1.Deployment{}
+	)
+
+	found, err := exists(ctx, reader, client.ObjectKey{Name: namespace}, ns)
+	if err != nil {
+		return out, err
+	}
+	out.namespace = found
+	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
+
+	if found, err = exists(ctx, reader, client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
+		return out, err
+	}
+	out.kubeAPIServer = found && deployment.DeletionTimestamp == nil
+
+	if out.cluster, err = exists(ctx, reader, client.ObjectKey{Name: namespace}, &extensionsv1alpha1.Cluster{}); err != nil {
+		return out, err
+	}
+	return out, nil
+}
+
+func exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object) (bool, error) {
+	if err := reader.Get(ctx, key, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("failed to read %T %s: %w", obj, key, err)
+	}
+	return true, nil
+}
+
+// drainedAt is when the source's kube-apiserver may be stopped.
+//
+// DNS needs no more waiting here: the step before was only finished after the old records had left all caches, so since
+// then new connections go to the destination. What is left are connections from before. Clients give them up on their
+// own account only rarely; the kube-apiserver makes them do it when it ends gracefully (it lets requests finish, sends
+// GOAWAY on HTTP/2 connections and closes idle ones). The period gives requests that take long the time to finish.
+func drainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (time.Time, error) {
+	condition := v1beta1helper.GetCondition(conditions, gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
+	if condition == nil || condition.Status != gardencorev1beta1.ConditionTrue {
+		return time.Time{}, fmt.Errorf("failed to tell when the clients have left: condition %s is not True", gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
+	}
+	return condition.LastTransitionTime.Add(drain), nil
+}
+
+// cleanUp stops the control plane in the source and removes everything that belongs to the shoot from the seed. What the
+// control plane manages inside of the shoot stays.
+func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+
+	left, err := s.readRemains(ctx, namespace)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if !left.namespace && !left.cluster {
+		return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
+	}
+
+	if left.kubeAPIServer {
+		due, err := drainedAt(steps.Conditions(m.Shoot), s.deps.Timings.DrainTimeout)
+		if err != nil {
+			return steps.Outcome{}, err
+		}
+		if wait := due.Sub(m.Clock.Now()); wait > 0 {
+			return steps.Waiting(min(wait, 10*time.Second), steps.ReasonWaitingForClientsToLeave,
+				"Requests on connections to the source's kube-apiserver may finish until %s", due.UTC().Format(time.RFC3339)), nil
+		}
+	}
+
+	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+
+	reason := steps.ReasonStoppingSourceControlPlane
+	if !left.kubeAPIServer {
+		reason = steps.ReasonDeletingSourceResources
+	}
+	if err := operation.RunFlow(ctx, m, reason, s.cleanupGraph(m, b, left)); err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
+}
+
+func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left remains) *flow.Graph {
+	var (
+		g         = flow.NewGraph("cleanup of the source seed")
+		timeout   = s.deps.Timings.RolloutTimeout
+		interval  = s.deps.Timings.PollInterval
+		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		// Nothing can be created or restarted in a namespace that is being deleted.
+		skip = !left.namespace || left.terminating
+
+		keepObjects = g.Add(flow.Task{
+			Name: "Keeping the objects of managed resources in the shoot",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.KeepObjectsForManagedResources(ctx)
+			}, timeout),
+			SkipIf: skip,
+		})
+		deleteManagedResources = g.Add(flow.Task{
+			Name: "Deleting managed resources",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeleteManagedResources(ctx)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(keepObjects),
+		})
+		waitUntilManagedResourcesDeleted = g.Add(flow.Task{
+			Name: "Waiting until managed resources are deleted",
+			Fn: flow.TaskFn(func(ctx context.Context) error {
+				if err := b.WaitUntilManagedResourcesDeleted(ctx); err != nil {
+					return err
+				}
+				return b.WaitUntilShootManagedResourcesDeleted(ctx)
+			}).Timeout(timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(deleteManagedResources),
+		})
+		// The resource manager takes its finalizers off the secrets of managed resources a moment after it has let go of
+		// the managed resources. Without it they would keep the namespace.
+		waitUntilSecretsReleased = g.Add(flow.Task{
+			Name: "Waiting until the resource manager has let go of its secrets",
+			Fn: flow.TaskFn(func(ctx context.Context) error {
+				return waitUntilSecretsReleased(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
+			}).Timeout(timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(waitUntilManagedResourcesDeleted),
+		})
+		// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
+		stopControllers = g.Add(flow.Task{
+			Name: "Stopping the controllers of the shoot",
+			Fn: func(ctx context.Context) error {
+				return operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout, operation.Controllers...)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(waitUntilSecretsReleased),
+		})
+		stopKubeAPIServer = g.Add(flow.Task{
+			Name: "Stopping the kube-apiserver gracefully",
+			Fn: func(ctx context.Context) error {
+				if err := operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout, v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
+					return err
+				}
+				return b.DeleteKubeAPIServer(ctx)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(stopControllers),
+		})
+		destroyKubeAPIServerSNI = g.Add(flow.Task{
+			Name: "Removing the kube-apiserver from the ingress gateway",
+			Fn: func(ctx context.Context) error {
+				return b.Shoot.Components.ControlPlane.KubeAPIServerSNI.Destroy(ctx)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
+		})
+		migrateExtensions = g.Add(flow.Task{
+			Name: "Migrating extensions after kube-apiserver",
+			Fn: func(ctx context.Context) error {
+				if err := b.Shoot.Components.Extensions.Extension.MigrateAfterKubeAPIServer(ctx); err != nil {
+					return err
+				}
+				return b.Shoot.Components.Extensions.Extension.WaitMigrateAfterKubeAPIServer(ctx)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
+		})
+		persistState = g.Add(flow.Task{
+			Name: "Persisting the state of extensions after kube-apiserver",
+			Fn: func(ctx context.Context) error {
+				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(migrateExtensions),
+		})
+		destroyExtensions = g.Add(flow.Task{
+			Name: "Deleting extensions",
+			Fn: func(ctx context.Context) error {
+				if err := b.Shoot.Components.Extensions.Extension.Destroy(ctx); err != nil {
+					return err
+				}
+				return b.Shoot.Components.Extensions.Extension.WaitCleanup(ctx)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(persistState),
+		})
+		destroyEtcd = g.Add(flow.Task{
+			Name: "Deleting the etcds of the source",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				if err := b.DestroyEtcd(ctx); err != nil {
+					return err
+				}
+				return waitUntilEtcdsGone(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
+		})
+		destroyExposure = g.Add(flow.Task{
+			Name: "Removing the exposure between the seeds",
+			Fn: func(ctx context.Context) error {
+				return s.deps.DestroyExposure(ctx, m)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(destroyEtcd),
+		})
+		deleteNamespace = g.Add(flow.Task{
+			Name: "Deleting the shoot's namespace",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeleteSeedNamespace(ctx)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyExtensions, destroyExposure),
+		})
+		waitUntilNamespaceDeleted = g.Add(flow.Task{
+			Name: "Waiting until the shoot's namespace is gone",
+			Fn: flow.TaskFn(func(ctx context.Context) error {
+				return waitUntilGone(ctx, s.deps.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}, interval)
+			}).Timeout(timeout),
+			Dependencies: flow.NewTaskIDs(deleteNamespace),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Deleting the Cluster resource",
+			Fn: func(ctx context.Context) error {
+				return b.DeleteClusterResourceFromSeed(ctx)
+			},
+			Dependencies: flow.NewTaskIDs(waitUntilNamespaceDeleted),
+		})
+	)
+	return g
+}
+
+// resourceManagerFinalizers is how the finalizers of resource managers begin; each class has its own.
+const resourceManagerFinalizers = "resources.gardener.cloud/"
+
+func waitUntilSecretsReleased(ctx context.Context, c client.Client, namespace string, interval time.Duration) error {
+	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
+		secrets := &metav1.PartialObjectMetadataList{}
+		secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+		if err := c.List(ctx, secrets, client.InNamespace(namespace)); err != nil {
+			return retry.MinorError(fmt.Errorf("failed to list secrets in namespace %s: %w", namespace, err))
+		}
+		for _, secret := range secrets.Items {
+			for _, finalizer := range secret.Finalizers {
+				if strings.HasPrefix(finalizer, resourceManagerFinalizers) {
+					return retry.MinorError(fmt.Errorf("secret %s/%s still has finalizer %s", namespace, secret.Name, finalizer))
+				}
+			}
+		}
+		return retry.Ok()
+	})
+}
+
+func waitUntilGone(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object, interval time.Duration) error {
+	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
+		found, err := exists(ctx, reader, key, obj)
+		if err != nil {
+			return retry.MinorError(err)
+		}
+		if found {
+			return retry.MinorError(fmt.Errorf("%T %s still exists", obj, key))
+		}
+		return retry.Ok()
+	})
+}
+
+func waitUntilEtcdsGone(ctx context.Context, c client.Client, namespace string, interval time.Duration) error {
+	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
+		etcds := &druidcorev1alpha1.EtcdList{}
+		if err := c.List(ctx, etcds, client.InNamespace(namespace)); err != nil {
+			return retry.MinorError(fmt.Errorf("failed to list etcds in namespace %s: %w", namespace, err))
+		}
+		if n := len(etcds.Items); n > 0 {
+			return retry.MinorError(fmt.Errorf("%d etcds in namespace %s still exist", n, namespace))
+		}
+		return retry.Ok()
+	})
+}

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// What the tests look at from outside.
+var (
+	BackupEntryReleased  = backupEntryReleased
+	WaitUntilSecretsGone = waitUntilSecretsReleased
+	WaitUntilEtcdsGone   = waitUntilEtcdsGone
+)
+
+// Remains is what is left of the shoot.
+type Remains struct{ Namespace, Terminating, KubeAPIServer, Cluster bool }
+
+// ReadRemains reads what is left of the shoot.
+func ReadRemains(ctx context.Context, deps *operation.Deps, namespace string) (Remains, error) {
+	r, err := (&source{deps: deps}).readRemains(ctx, namespace)
+	return Remains{r.namespace, r.terminating, r.kubeAPIServer, r.cluster}, err
+}
+
+// DrainedAt tells when the kube-apiserver may be stopped.
+func DrainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (time.Time, error) {
+	return drainedAt(conditions, drain)
+}
+
+// ReleaseDNSRecords runs the action.
+func ReleaseDNSRecords(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&source{deps: deps}).releaseDNSRecords(ctx, m)
+}
+
+// CleanUp runs the action.
+func CleanUp(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&source{deps: deps}).cleanUp(ctx, m)
+}
+
+// Graphs returns the flows of the source by the situation that they are for.
+func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph {
+	s := &source{deps: deps}
+	b := &botanist.Botanist{}
+	return map[string]*flow.Graph{
+		"prepare with backup":                s.prepareGraph(m, b, true),
+		"prepare without backup":             s.prepareGraph(m, b, false),
+		"extensions":                         s.extensionsGraph(m, b),
+		"cleanup":                            s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true}),
+		"cleanup while namespace terminates": s.cleanupGraph(m, b, remains{namespace: true, terminating: true, cluster: true}),
+	}
+}
