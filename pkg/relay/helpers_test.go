@@ -219,6 +219,11 @@ func dial(a *authority, port int32, serverName string) (*tls.Conn, error) {
 	return conn.(*tls.Conn), nil
 }
 
+// closeWrite ends the sending half of both layers.
+func closeWrite(conn *tls.Conn) error {
+	return errors.Join(conn.CloseWrite(), conn.NetConn().(*net.TCPConn).CloseWrite())
+}
+
 // closedWithin reads until the connection ends and tells how long that took.
 func closedWithin(conn net.Conn, limit time.Duration) (time.Duration, error) {
 	begin := time.Now()

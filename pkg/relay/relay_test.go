@@ -59,7 +59,7 @@ var _ = Describe("Relay", func() {
 		if _, err := conn.Write(content); err != nil {
 			return nil, err
 		}
-		if err := conn.CloseWrite(); err != nil {
+		if err := closeWrite(conn); err != nil {
 			return nil, err
 		}
 		return io.ReadAll(conn)
@@ -241,7 +241,7 @@ var _ = Describe("Relay", func() {
 			defer stranger.Close()
 			_, err = closedWithin(stranger, 200*time.Millisecond)
 			Expect(err).To(HaveOccurred(), "a stranger is heard although all slots are taken")
-			Expect(conn.CloseWrite()).To(Succeed())
+			Expect(closeWrite(conn)).To(Succeed())
 			_, err = io.ReadAll(conn)
 			Expect(err).NotTo(HaveOccurred())
 		})
@@ -289,12 +289,12 @@ var _ = Describe("Relay", func() {
 			Expect(roundTrip(innerName, []byte("new"))).To(Equal([]byte("new")))
 			conn, err := tls.Dial("tcp", address(far.Far.Port), &tls.Config{RootCAs: outerCA.pool(), ServerName: outerName, NextProtos: []string{"livecpm-relay/1"}})
 			Expect(err).NotTo(HaveOccurred(), "the far side shows a certificate of the new authority")
-			Expect(conn.Close()).To(Succeed())
+			_ = conn.Close() // the far side, missing a client certificate, may have been faster
 
 			By("not having touched the connection from before")
 			_, err = before.Write([]byte("old"))
 			Expect(err).NotTo(HaveOccurred())
-			Expect(before.CloseWrite()).To(Succeed())
+			Expect(closeWrite(before)).To(Succeed())
 			Expect(io.ReadAll(before)).To(Equal([]byte("old")))
 		})
 
@@ -318,7 +318,7 @@ var _ = Describe("Relay", func() {
 			done := make(chan error, 1)
 			go func() { done <- stop() }()
 			Eventually(func() error { _, err := net.Dial("tcp", address(near.Near[0].Port)); return err }).Should(MatchError(syscall.ECONNREFUSED))
-			Expect(ending.CloseWrite()).To(Succeed())
+			Expect(closeWrite(ending)).To(Succeed())
 			Expect(io.ReadAll(ending)).To(BeEmpty())
 			Expect(done).NotTo(Receive())
 			Eventually(done).Should(Receive(BeNil()))
