@@ -11,6 +11,9 @@ import (
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/exposure"
@@ -65,15 +68,44 @@ func (d *decorated) Create(ctx context.Context, object client.Object, opts ...cl
 // Patch implements client.Client.
 func (d *decorated) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	if etcd, ok := object.(*druidcorev1alpha1.Etcd); ok {
-		current := &druidcorev1alpha1.Etcd{}
-		if err := d.Client.Get(ctx, client.ObjectKeyFromObject(etcd), current); err != nil {
-			return fmt.Errorf("failed to get Etcd %s: %w", client.ObjectKeyFromObject(etcd), err)
-		}
-		if current.Spec.Etcd.BootstrapWithExistingCluster != nil {
-			etcd.Spec.Etcd.BootstrapWithExistingCluster = current.Spec.Etcd.BootstrapWithExistingCluster.DeepCopy()
-			etcd.Spec.Etcd.ServerPort = current.Spec.Etcd.ServerPort
-			etcd.Spec.Replicas = max(etcd.Spec.Replicas, current.Spec.Replicas)
+		var err error
+		if patch, err = d.keepJoining(ctx, etcd, patch); err != nil {
+			return err
 		}
 	}
 	return d.Client.Patch(ctx, object, patch, opts...)
+}
+
+// keepJoining takes out of the patch what would change the joint specification. Gardener's helpers hand over a patch that
+// they computed before, so changing the object would have no effect.
+func (d *decorated) keepJoining(ctx context.Context, etcd *druidcorev1alpha1.Etcd, patch client.Patch) (client.Patch, error) {
+	key := client.ObjectKeyFromObject(etcd)
+	current := &druidcorev1alpha1.Etcd{}
+	if err := d.Client.Get(ctx, key, current); err != nil {
+		return nil, fmt.Errorf("failed to get Etcd %s: %w", key, err)
+	}
+	if current.Spec.Etcd.BootstrapWithExistingCluster == nil {
+		return patch, nil
+	}
+	if patch.Type() != types.MergePatchType {
+		return nil, fmt.Errorf("failed to patch Etcd %s: patches of type %s are not supported while it is part of a joint cluster", key, patch.Type())
+	}
+
+	data, err := patch.Data(etcd)
+	if err != nil {
+		return nil, fmt.Errorf("failed to compute the patch of Etcd %s: %w", key, err)
+	}
+	content := map[string]any{}
+	if err := json.Unmarshal(data, &content); err != nil {
+		return nil, fmt.Errorf("failed to read the patch of Etcd %s: %w", key, err)
+	}
+	unstructured.RemoveNestedField(content, "spec", "etcd", "bootstrapWithExistingCluster")
+	unstructured.RemoveNestedField(content, "spec", "etcd", "serverPort")
+	if replicas, found, _ := unstructured.NestedInt64(content, "spec", "replicas"); found && replicas < int64(current.Spec.Replicas) {
+		unstructured.RemoveNestedField(content, "spec", "replicas")
+	}
+	if data, err = json.Marshal(content); err != nil {
+		return nil, fmt.Errorf("failed to write the patch of Etcd %s: %w", key, err)
+	}
+	return client.RawPatch(types.MergePatchType, data), nil
 }

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd_test
+
+import (
+	"context"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livecpm/livecpm/pkg/jointetcd"
+	"github.com/livecpm/livecpm/pkg/quorum"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+var _ = Describe("Join", func() {
+	var (
+		ctx = context.Background()
+		s   *seeds
+		j   *Joint
+	)
+
+	BeforeEach(func() {
+		s = newSeeds()
+		j = s.joint(steps.Destination)
+	})
+
+	Describe("#CheckSource and #Bootstrap", func() {
+		It("describes a healthy source", func() {
+			Expect(j.CheckSource(ctx)).To(Succeed())
+			bootstrap, err := j.Bootstrap(ctx, "events")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(bootstrap).To(Equal(&druidcorev1alpha1.BootstrapWithExistingCluster{
+				Members: []druidcorev1alpha1.BootstrapExistingMember{
+					{Name: "seed-a-etcd-events-0", PeerURLs: []string{"https://etcd-events-0.etcd-events-peer.shoot--demo--live.svc:2380"}},
+					{Name: "seed-a-etcd-events-1", PeerURLs: []string{"https://etcd-events-1.etcd-events-peer.shoot--demo--live.svc:2380"}},
+					{Name: "seed-a-etcd-events-2", PeerURLs: []string{"https://etcd-events-2.etcd-events-peer.shoot--demo--live.svc:2380"}},
+				},
+				ClientEndpoints: []string{"https://source-client.etcd-events-peer.shoot--demo--live.svc:22379"},
+			}))
+		})
+
+		It("refuses a source with a member that is down", func() {
+			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+			Expect(j.CheckSource(ctx)).To(MatchError(And(ContainSubstring("etcd-main"), ContainSubstring("seed-a-etcd-main-1"))))
+			_, err := j.Bootstrap(ctx, "main")
+			Expect(err).To(MatchError(ContainSubstring("cannot be joined")))
+		})
+
+		It("refuses a cluster with members of the destination", func() {
+			s.joinDestination("main", 1)
+			_, err := j.Bootstrap(ctx, "main")
+			Expect(err).To(MatchError(ContainSubstring("4 voters")))
+		})
+
+		It("fails when the quorum is lost", func() {
+			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+			s.clusters["main"].SetUp("seed-a-etcd-main-2", false)
+			Expect(j.CheckSource(ctx)).To(MatchError(ContainSubstring("timed out")))
+		})
+	})
+
+	Describe("#Advance", func() {
+		advance := func() Progress {
+			GinkgoHelper()
+			progress, err := j.Advance(ctx, "main", 2)
+			Expect(err).NotTo(HaveOccurred())
+			return progress
+		}
+
+		It("promotes each learner once it has caught up", func() {
+			Expect(advance().Reason).To(Equal(steps.ReasonJoiningEtcdMembers))
+
+			for ordinal := range 2 {
+				id := s.addLearner("main", ordinal)
+				Expect(advance()).To(Equal(Progress{Reason: steps.ReasonJoiningEtcdMembers, Message: "the member of pod etcd-main-" + string(rune('0'+ordinal)) + " was added and has not started yet"}))
+				s.clusters["main"].Start(id, memberName("seed-b", "main", ordinal))
+				Expect(advance().Message).To(ContainSubstring("is catching up"))
+				s.clusters["main"].CatchUp(id)
+				Expect(advance().Done).To(Equal(ordinal == 1))
+			}
+			Expect(s.clusters["main"].Calls()).To(Equal([]string{"promote seed-b-etcd-main-0", "promote seed-b-etcd-main-1"}))
+			Expect(s.sawVoters("main")).To(Equal([]int{3, 4, 5}))
+		})
+
+		It("does not promote when a failure of the new voter would cost the quorum", func() {
+			id := s.addLearner("main", 0)
+			s.clusters["main"].Start(id, "seed-b-etcd-main-0")
+			s.clusters["main"].CatchUp(id)
+			s.clusters["main"].SetUp("seed-a-etcd-main-2", false)
+			progress := advance()
+			Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+			Expect(progress.Message).To(ContainSubstring("seed-a-etcd-main-2"))
+			Expect(s.clusters["main"].Calls()).To(BeEmpty())
+		})
+
+		It("removes a learner that never starts, with its pod", func() {
+			fakeClock := testclock.NewFakeClock(time.Now())
+			j = s.joint(steps.Destination, func(c *Config) { c.Clock = fakeClock })
+			s.addLearner("main", 0)
+			advance()
+			fakeClock.Step(2 * time.Minute)
+			Expect(advance().Message).To(ContainSubstring("has not started yet"))
+			Expect(s.clusters["main"].Names()).To(HaveLen(4))
+
+			fakeClock.Step(2 * time.Minute)
+			Expect(advance().Message).To(ContainSubstring("was removed"))
+			Expect(s.clusters["main"].Names()).To(HaveLen(3))
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, &corev1.Pod{})).To(MatchError(ContainSubstring("not found")))
+		})
+
+		It("touches nothing when a stranger is in the member list", func() {
+			id, err := s.clusters["main"].AddLearner("https://stranger:2380")
+			Expect(err).NotTo(HaveOccurred())
+			s.clusters["main"].Start(id, "stranger")
+			s.clusters["main"].CatchUp(id)
+			Expect(advance().Reason).To(Equal(steps.ReasonForeignEtcdMember))
+			Expect(s.clusters["main"].Calls()).To(BeEmpty())
+		})
+
+		It("waits while a voter is unhealthy", func() {
+			s.joinDestination("main", 2)
+			s.clusters["main"].SetUp("seed-a-etcd-main-0", false)
+			progress := advance()
+			Expect(progress.Done).To(BeFalse())
+			Expect(progress.Reason).To(Equal(steps.ReasonWaitingForEtcdMember))
+		})
+
+		It("calls six members joined although one of the destination restarts", func() {
+			s.joinDestination("main", 3)
+			s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+			progress, err := j.Advance(ctx, "main", 3)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Done).To(BeTrue())
+
+			s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+			progress, err = j.Advance(ctx, "main", 3)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Done).To(BeFalse())
+		})
+	})
+
+	Describe("#Join", func() {
+		It("waits for both clusters and reports", func() {
+			s.joinDestination("main", 2)
+			s.joinDestination("events", 1)
+			var reported []string
+			go func() {
+				defer GinkgoRecover()
+				time.Sleep(20 * time.Millisecond)
+				id := s.addLearner("events", 1)
+				s.clusters["events"].Start(id, "seed-b-etcd-events-1")
+				s.clusters["events"].CatchUp(id)
+			}()
+			Expect(j.Join(ctx, 2, func(_ context.Context, reason steps.Reason, message string) error {
+				reported = append(reported, string(reason)+": "+message)
+				return nil
+			})).To(Succeed())
+			Expect(reported).To(ContainElement(And(ContainSubstring("JoiningEtcdMembers"), ContainSubstring("etcd-events: 1 of 2"))))
+		})
+
+		It("ends with the context and says what was missing", func() {
+			timeout, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+			defer cancel()
+			err := j.Join(timeout, 2, nil)
+			Expect(err).To(MatchError(ContainSubstring("0 of 2 members")))
+			Expect(err).To(MatchError(context.DeadlineExceeded))
+		})
+	})
+
+	It("moves the lead to a side once", func() {
+		s.joinDestination("main", 2)
+		s.joinDestination("events", 2)
+		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(Succeed())
+		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(Succeed())
+		Expect(s.clusters["main"].Calls()).To(ContainElement("move lead seed-a-etcd-main-0 -> seed-b-etcd-main-1"))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-1"))
+		Expect(s.clusters["events"].Leader()).To(Equal("seed-b-etcd-events-1"))
+	})
+
+	Describe("#CheckPlain", func() {
+		It("says what is missing", func() {
+			plain, message, err := j.CheckPlain(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(plain).To(BeFalse())
+			Expect(message).To(ContainSubstring("observed generation"))
+
+			etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd-main"}}
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(etcd), etcd)).To(Succeed())
+			etcd.Spec.Etcd.ServerPort = new(int32(2381))
+			Expect(s.client.Update(ctx, etcd)).To(Succeed())
+			_, message, err = j.CheckPlain(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(message).To(ContainSubstring("etcd-main: its peer port is 2381, not 2380"))
+
+			etcd.Spec.Etcd.BootstrapWithExistingCluster = &druidcorev1alpha1.BootstrapWithExistingCluster{}
+			Expect(s.client.Update(ctx, etcd)).To(Succeed())
+			_, message, err = j.CheckPlain(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(message).To(ContainSubstring("still has the bootstrap"))
+		})
+	})
+})

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livecpm/livecpm/pkg/jointetcd"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+var _ = Describe("Retire", func() {
+	var (
+		ctx  = context.Background()
+		s    *seeds
+		j    *Joint
+		keep func(context.Context) error
+	)
+
+	of := func(name string) []string {
+		return slices.DeleteFunc(s.happened(), func(e string) bool { return !strings.Contains(e, name) && e != "kept" })
+	}
+
+	BeforeEach(func() {
+		s = newSeeds()
+		j = s.joint(steps.Source)
+		keep = func(context.Context) error { s.event("kept"); return nil }
+	})
+
+	It("retires the members of both clusters, highest ordinal first, pod before member", func() {
+		s.joinDestination("main", 3)
+		s.joinDestination("events", 3)
+		Expect(j.Retire(ctx, keep, nil)).To(Succeed())
+
+		Expect(of("etcd-main")).To(Equal([]string{
+			"kept",
+			"scaled etcd-main to 2", "removed seed-a-etcd-main-2",
+			"scaled etcd-main to 1", "removed seed-a-etcd-main-1",
+			"scaled etcd-main to 0", "removed seed-a-etcd-main-0",
+		}))
+		Expect(s.clusters["events"].Names()).To(Equal([]string{"seed-b-etcd-events-0", "seed-b-etcd-events-1", "seed-b-etcd-events-2"}))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"))
+		Expect(s.sawVoters("main")).To(Equal([]int{6, 5, 4, 3}))
+
+		for _, name := range []string{"etcd-main", "etcd-events"} {
+			etcd := &druidcorev1alpha1.Etcd{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, etcd)).To(Succeed())
+			Expect(etcd.Annotations).To(And(
+				HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"),
+				HaveKey("druid.gardener.cloud/disable-etcd-component-protection"),
+			))
+		}
+
+		left, message, err := s.joint(steps.Destination).OnlyDestinationLeft(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(message).To(BeEmpty())
+		Expect(left).To(BeTrue())
+	})
+
+	It("finishes from wherever it was killed", func() {
+		s.joinDestination("main", 3)
+		for moves := 0; ; moves++ {
+			Expect(moves).To(BeNumerically("<", 30))
+			// Every look is made by a Joint that knows nothing of the ones before.
+			progress, err := s.joint(steps.Source).RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			if progress.Done {
+				break
+			}
+		}
+		Expect(s.clusters["main"].Calls()[3:]).To(Equal([]string{
+			"move lead seed-a-etcd-main-0 -> seed-b-etcd-main-2",
+			"remove seed-a-etcd-main-2", "remove seed-a-etcd-main-1", "remove seed-a-etcd-main-0",
+		}))
+	})
+
+	It("does nothing before all members of the destination are voters", func() {
+		s.joinDestination("main", 2)
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("the destination has 2 of 3 voters"))
+
+		s.addLearner("main", 2)
+		progress, err = j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(ContainSubstring("still joining"))
+		Expect(of("etcd-main")).To(BeEmpty())
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+	})
+
+	It("does not scale when the client services cannot be kept alive", func() {
+		s.joinDestination("main", 3)
+		s.joinDestination("events", 3)
+		timeout, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		Expect(j.Retire(timeout, func(context.Context) error { return errors.New("no relay") }, nil)).To(MatchError(ContainSubstring("no relay")))
+		statefulSet := &appsv1.StatefulSet{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).To(Succeed())
+		Expect(*statefulSet.Spec.Replicas).To(Equal(int32(3)))
+	})
+
+	It("ends the time with six members although a member of the destination restarts, but waits with five", func() {
+		s.joinDestination("main", 3)
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+		for range 4 { // lead, scale, remove, next
+			_, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(of("etcd-main")).To(Equal([]string{"kept", "scaled etcd-main to 2", "removed seed-a-etcd-main-2"}))
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+		Expect(progress.Message).To(ContainSubstring("seed-b-etcd-main-1"))
+
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", true)
+		_, err = j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(of("etcd-main")).To(ContainElement("scaled etcd-main to 1"))
+	})
+
+	It("does not stop a member when too many others are down", func() {
+		s.joinDestination("main", 3)
+		s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+		for range 3 {
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Done).To(BeFalse())
+		}
+		Expect(of("etcd-main")).To(BeEmpty())
+	})
+
+	It("touches nothing without a quorum", func() {
+		s.joinDestination("main", 3)
+		for _, name := range []string{"seed-b-etcd-main-0", "seed-b-etcd-main-1", "seed-b-etcd-main-2"} {
+			s.clusters["main"].SetUp(name, false)
+		}
+		_, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).To(MatchError(ContainSubstring("timed out")))
+		Expect(of("etcd-main")).To(BeEmpty())
+	})
+})
