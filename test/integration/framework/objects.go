@@ -20,6 +20,8 @@ import (
 const (
 	// ProviderType is the provider of the seeds.
 	ProviderType = "local"
+	// OtherProviderType is a provider that no shoot uses but a seed can have.
+	OtherProviderType = "other"
 	// CloudProfile is the name of the cloud profile of the shoots.
 	CloudProfile = "local"
 	// KubernetesVersion is the Kubernetes version of the shoots.
@@ -69,6 +71,7 @@ func (g *Garden) Bootstrap(ctx context.Context) error {
 				{Kind: "DNSRecord", Type: ProviderType},
 				{Kind: "Infrastructure", Type: ProviderType},
 				{Kind: "Worker", Type: ProviderType},
+				{Kind: "ControlPlane", Type: OtherProviderType},
 			}},
 		},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "credentials", Namespace: v1beta1constants.GardenNamespace}},
@@ -86,7 +89,7 @@ func (g *Garden) Bootstrap(ctx context.Context) error {
 	return g.Client.Status().Update(ctx, project)
 }
 
-// NewSeed returns a seed that is fit for live migrations. Its region is its name with the prefix "region-".
+// NewSeed returns a seed that is fit for live migrations. All seeds are in one region.
 func NewSeed(name string) *gardencorev1beta1.Seed {
 	credentials := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "credentials", Namespace: v1beta1constants.GardenNamespace}
 	return &gardencorev1beta1.Seed{
