@@ -68,6 +68,7 @@ func (l *Landscape) phases() []phase {
 		{"gardener", "start Gardener", l.startGardener},
 		{"prerequisites", "make seeds of the clusters", l.setUpSeeds},
 		{"shoot", "create the shoot", l.createShoot},
+		{"livecpm", "install livecpm", l.installLivecpm},
 	}
 }
 
@@ -141,15 +142,11 @@ func (l *Landscape) buildOwn(ctx context.Context) error {
 }
 
 func (l *Landscape) makeImages(ctx context.Context) error {
-	recipes, err := images()
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(l.Config.Bin(), 0o755); err != nil {
 		return fmt.Errorf("failed to make folder for binaries: %w", err)
 	}
 	l.tarballs = nil
-	for _, recipe := range recipes {
+	for _, recipe := range node.BaseImages() {
 		tarball, err := image.Make(ctx, l.Config, recipe)
 		if err != nil {
 			return err

@@ -47,19 +47,30 @@ func Tool(ctx context.Context, cfg *config.Config, component string) (string, er
 	return dir, nil
 }
 
+// ModuleVersion returns the version of a module that a real component is built from.
+func ModuleVersion(ctx context.Context, cfg *config.Config, component, module string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", module)
+	cmd.Dir = filepath.Join(cfg.Repo, "hack", "tools", component)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("failed to find version of %s: %w: %s", module, err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(output)), nil
+}
+
 // Own builds one of the project's commands (a package path relative to the repository) as a static binary below the
 // state folder and returns its path. The result depends on the sources only.
 func Own(ctx context.Context, cfg *config.Config, name, pkg string) (string, error) {
 	file := filepath.Join(cfg.Bin(), name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file+".new", pkg)
+	// The go command leaves a result alone that is up to date, and makes a new file otherwise: one that runs is not
+	// written to.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
 	cmd.Dir = cfg.Repo
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("failed to build %s: %w: %s", pkg, err, strings.TrimSpace(string(output)))
-	}
-	// Renamed into place: a running binary cannot be written to.
-	if err := os.Rename(file+".new", file); err != nil {
-		return "", fmt.Errorf("failed to put %s into place: %w", name, err)
 	}
 	return file, nil
 }

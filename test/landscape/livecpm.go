@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package landscape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/charts"
+	"github.com/livecpm/livecpm/hack/images"
+	"github.com/livecpm/livecpm/test/landscape/apply"
+	"github.com/livecpm/livecpm/test/landscape/build"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/image"
+	"github.com/livecpm/livecpm/test/landscape/node"
+)
+
+// The phase in this file installs livecpm as an operator would: its images, and its charts in the garden and the seeds.
+
+const (
+	// livecpmNamespace is where livecpm runs in a seed, beside the gardenlet.
+	livecpmNamespace = "garden"
+	agentDeployment  = "livecpm-agent"
+)
+
+// installLivecpm builds livecpm's images, imports them and applies its charts.
+func (l *Landscape) installLivecpm(ctx context.Context) error {
+	l.progress.report("building livecpm's images")
+	built, err := images.Build(ctx, images.Options{
+		Repository: l.Config.Repo,
+		Out:        l.Config.Dir("images", "livecpm"),
+		Registry:   image.Registry,
+		// Not the version: every commit would roll the pods.
+		Version:  image.Tag,
+		CABundle: images.DefaultCABundle,
+		Commands: images.Commands,
+	})
+	if err != nil {
+		return err
+	}
+	digests := map[string]string{}
+	var tarballs []image.Tarball
+	for _, b := range built {
+		digests[b.Name] = b.Digest
+		tarballs = append(tarballs, image.Tarball{Name: b.Name, File: b.File, Refs: b.References, Digest: b.Digest})
+	}
+	version, err := l.kubernetesVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, map[string]any{"rbac": map[string]any{"enabled": true}}); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, seed := range l.Config.Seeds {
+		group.Go(func() error { return l.installAgent(ctx, seed, version, digests, tarballs) })
+	}
+	return group.Wait()
+}
+
+func (l *Landscape) installAgent(ctx context.Context, seed config.Seed, version string, digests map[string]string, tarballs []image.Tarball) error {
+	n, err := node.New(l.Config, seed, l.Processes)
+	if err != nil {
+		return err
+	}
+	imported, err := n.LoadImages(ctx, tarballs...)
+	if err != nil {
+		return err
+	}
+	if len(imported) > 0 {
+		l.progress.report("%s: imported %s", seed.Name, strings.Join(imported, ", "))
+	}
+	c, err := n.Client()
+	if err != nil {
+		return err
+	}
+	configMap, secret, err := gardenletSources(ctx, c)
+	if err != nil {
+		return err
+	}
+	values := map[string]any{
+		"image": map[string]any{"ref": image.Ref("livecpm-agent")},
+		"relay": map[string]any{"image": map[string]any{"ref": image.Ref("livecpm-relay")}},
+		"gardenlet": map[string]any{
+			"configMap":        map[string]any{"name": configMap},
+			"gardenKubeconfig": map[string]any{"secretName": secret},
+		},
+		// The tag stays the same when the image changes.
+		"podAnnotations": map[string]any{"landscape/image": digests["livecpm-agent"]},
+		"config": map[string]any{
+			"dns": map[string]any{"resolvers": []any{l.Config.Garden.IP + ":53"}},
+		},
+	}
+	if err := l.applyChart(ctx, seed.Name, charts.Agent, version, values); err != nil {
+		return err
+	}
+	return awaitDeployment(ctx, c, seed.Name, client.ObjectKey{Namespace: livecpmNamespace, Name: agentDeployment})
+}
+
+// gardenletSources returns the names of the ConfigMap and the Secret from which the gardenlet of the seed takes its
+// configuration and its access to the garden. The gardenlet's chart names the ConfigMap by its content.
+func gardenletSources(ctx context.Context, c client.Client) (configMap, secret string, err error) {
+	gardenlet := &appsv1.Deployment{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: livecpmNamespace, Name: "gardenlet"}, gardenlet); err != nil {
+		return "", "", fmt.Errorf("failed to read deployment of the gardenlet: %w", err)
+	}
+	for _, volume := range gardenlet.Spec.Template.Spec.Volumes {
+		switch {
+		case volume.ConfigMap != nil && strings.HasPrefix(volume.ConfigMap.Name, "gardenlet-configmap"):
+			configMap = volume.ConfigMap.Name
+		case volume.Secret != nil && strings.HasPrefix(volume.Secret.SecretName, "gardenlet-kubeconfig"):
+			secret = volume.Secret.SecretName
+		}
+	}
+	if configMap == "" || secret == "" {
+		return "", "", errors.New("failed to find configuration and kubeconfig among the volumes of the gardenlet's deployment")
+	}
+	return configMap, secret, nil
+}
+
+// applyChart renders a chart and applies it to the garden or a seed.
+func (l *Landscape) applyChart(ctx context.Context, clusterName, chart, version string, values map[string]any) error {
+	manifests, err := charts.Render(chart, chart, livecpmNamespace, version, values)
+	if err != nil {
+		return err
+	}
+	restConfig, err := apply.RESTConfig(l.Config.Kubeconfig(clusterName))
+	if err != nil {
+		return err
+	}
+	c, err := client.New(restConfig, client.Options{})
+	if err != nil {
+		return fmt.Errorf("failed to make client of %s: %w", clusterName, err)
+	}
+	for _, manifest := range manifests {
+		if err := apply.Manifests(ctx, c, []byte(manifest.Content)); err != nil {
+			return fmt.Errorf("failed to install %s in %s: %w", manifest.Name, clusterName, err)
+		}
+	}
+	return nil
+}
+
+// kubernetesVersion is the version of all clusters of the landscape.
+func (l *Landscape) kubernetesVersion(ctx context.Context) (string, error) {
+	version, err := build.ModuleVersion(ctx, l.Config, "kubernetes", "k8s.io/kubernetes")
+	if err != nil {
+		return "", err
+	}
+	return version, nil
+}
+
+// awaitDeployment waits until all replicas of the present generation are available.
+func awaitDeployment(ctx context.Context, c client.Client, clusterName string, key client.ObjectKey) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		deployment := &appsv1.Deployment{}
+		err := c.Get(ctx, key, deployment)
+		if err == nil {
+			status, want := deployment.Status, *deployment.Spec.Replicas
+			if status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == want && status.Replicas == want && status.AvailableReplicas == want {
+				return nil
+			}
+			err = fmt.Errorf("%d of %d replicas are available and up to date", min(status.AvailableReplicas, status.UpdatedReplicas), want)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("failed to wait for deployment %s in %s (see kubectl logs): %w", key, clusterName, err)
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
