@@ -248,7 +248,7 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(first).Status).To(Equal(isUnknown))
 			Expect(w.condition(first).Reason).To(Equal("PrerequisitesNotMet"))
 			Expect(w.condition(first).Message).To(Equal("no HA; no backup"))
-			Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateError))
+			Expect(w.shoot().Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeReconcile), "it is a prerequisite itself")
 			Expect(w.ran).To(BeEmpty())
 
 			delete(w.findings, steps.Source)
@@ -256,6 +256,8 @@ var _ = Describe("Reconciler", func() {
 			w.mustPass(seedB)
 			Expect(w.condition(second).Reason).To(Equal("PrerequisitesNotMet"))
 			Expect(w.condition(second).Message).To(Equal("no UpgradeEtcdVersion"))
+			Expect(w.shoot().Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeLiveMigrate))
+			Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateError))
 
 			delete(w.findings, steps.Destination)
 			w.mustPass(seedB)
@@ -280,13 +282,13 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(first).Status).To(Equal(isUnknown))
 			Expect(w.condition(first).Reason).To(Equal("VersionSkew"))
 			Expect(w.condition(first).Message).To(Equal("The gardenlets run different versions: seed-a has v1.150.0, seed-b has v1.150.1"))
-			Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateProcessing))
 
 			setVersion(seedB, version)
 			w.goTo(third)
 			setVersion(seedB, "v1.151.0")
 			w.mustPass(seedA)
 			Expect(w.condition(third).Reason).To(Equal("VersionSkew"))
+			Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateProcessing))
 			Expect(w.ran).To(BeEmpty())
 
 			setVersion(seedB, version)

@@ -67,8 +67,9 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		}
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 
-		// Without a gate the classic migration may be under way: its last operation must be left alone.
-		if outcome.Reason != steps.ReasonGateNotInForce {
+		// Before the first step has begun the last operation is the shoot's own; the prerequisites ask for it. And without
+		// a gate the classic migration may be under way: its last operation must be left alone.
+		if steps.Begun(updated, steps.First()) && outcome.Reason != steps.ReasonGateNotInForce {
 			shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, updated, p.step)
 		}
 		return nil

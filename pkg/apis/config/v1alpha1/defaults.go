@@ -60,8 +60,6 @@ func SetDefaults(c *AgentConfiguration) {
 
 	setDuration(&c.DNS.Margin, 30*time.Second)
 
-	setDuration(&c.Etcd.PromotePollInterval, 2*time.Second)
-	setDuration(&c.Etcd.MemberTimeout, 5*time.Second)
 	setDuration(&c.Etcd.JoinTimeout, 15*time.Minute)
 
 	setDuration(&c.Flows.PollInterval, 2*time.Second)

@@ -133,12 +133,6 @@ type DNS struct {
 
 // Etcd configures the work on the etcd cluster that spans both seeds.
 type Etcd struct {
-	// PromotePollInterval is how often a learner is looked at while it catches up. Default: 2s.
-	// +optional
-	PromotePollInterval *metav1.Duration `json:"promotePollInterval,omitempty"`
-	// MemberTimeout bounds a single call to the etcd cluster. Default: 5s.
-	// +optional
-	MemberTimeout *metav1.Duration `json:"memberTimeout,omitempty"`
 	// JoinTimeout bounds one attempt to join the members of the destination. Default: 15m.
 	// +optional
 	JoinTimeout *metav1.Duration `json:"joinTimeout,omitempty"`

@@ -47,7 +47,7 @@ var _ = Describe("#Decode", func() {
 		Expect(config.Controllers.LiveMigration.ConcurrentSyncs).To(HaveValue(Equal(5)))
 		Expect(config.Controllers.LiveMigration.RetryBackoff.Max.Duration).To(Equal(time.Minute))
 		Expect(config.DNS.Margin.Duration).To(Equal(30 * time.Second))
-		Expect(config.Etcd.MemberTimeout.Duration).To(Equal(5 * time.Second))
+		Expect(config.Etcd.JoinTimeout.Duration).To(Equal(15 * time.Minute))
 		Expect(config.Flows.DrainTimeout.Duration).To(Equal(5 * time.Minute))
 	})
 
@@ -173,7 +173,7 @@ var _ = Describe("#Validate", func() {
 		Entry("negative margin", func(c *AgentConfiguration) { c.DNS.Margin.Duration = -1 }, field.ErrorTypeInvalid, "dns.margin", "negative"),
 		Entry("resolver without port", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{"a:53", "b"} }, field.ErrorTypeInvalid, "dns.resolvers[1]", "host:port"),
 		Entry("resolver without host", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{":53"} }, field.ErrorTypeInvalid, "dns.resolvers[0]", "host:port"),
-		Entry("member timeout", func(c *AgentConfiguration) { c.Etcd.MemberTimeout.Duration = 0 }, field.ErrorTypeInvalid, "etcd.memberTimeout", "longer than zero"),
+		Entry("join timeout", func(c *AgentConfiguration) { c.Etcd.JoinTimeout.Duration = 0 }, field.ErrorTypeInvalid, "etcd.joinTimeout", "longer than zero"),
 		Entry("drain timeout", func(c *AgentConfiguration) { c.Flows.DrainTimeout = nil }, field.ErrorTypeRequired, "flows.drainTimeout", ""),
 	)
 })

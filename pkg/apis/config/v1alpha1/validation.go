@@ -55,10 +55,7 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 	errs = append(errs, validateController(&c.Controllers.LiveMigration, field.NewPath("controllers", "liveMigration"))...)
 	errs = append(errs, validateDNS(&c.DNS, field.NewPath("dns"))...)
 
-	path = field.NewPath("etcd")
-	errs = append(errs, validatePositive(c.Etcd.PromotePollInterval, path.Child("promotePollInterval"))...)
-	errs = append(errs, validatePositive(c.Etcd.MemberTimeout, path.Child("memberTimeout"))...)
-	errs = append(errs, validatePositive(c.Etcd.JoinTimeout, path.Child("joinTimeout"))...)
+	errs = append(errs, validatePositive(c.Etcd.JoinTimeout, field.NewPath("etcd", "joinTimeout"))...)
 
 	path = field.NewPath("flows")
 	errs = append(errs, validatePositive(c.Flows.PollInterval, path.Child("pollInterval"))...)

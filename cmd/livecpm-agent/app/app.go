@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app puts the agent together.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gardener/gardener/cmd/utils/initrun"
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/features"
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/version"
+	"k8s.io/component-base/version/verflag"
+
+	"github.com/livecpm/livecpm/pkg/agent"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/destination"
+	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/source"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// Name is the name of the program.
+const Name = "livecpm-agent"
+
+// NewCommand returns the command that runs the agent.
+func NewCommand() *cobra.Command {
+	opts := &options{}
+	cmd := &cobra.Command{
+		Use:   Name,
+		Short: "Does a seed's part in live migrations of shoot control planes",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := initrun.InitRun(cmd, opts, Name)
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), log, opts.config, opts.gardenlet)
+		},
+	}
+	verflag.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&opts.configFile, "config", "", "Path of the configuration (kind AgentConfiguration).")
+	return cmd
+}
+
+// options are what the command line asks for.
+type options struct {
+	configFile string
+	config     *configv1alpha1.AgentConfiguration
+	gardenlet  *gardenletconfigv1alpha1.GardenletConfiguration
+}
+
+// Complete implements initrun.Options.
+func (o *options) Complete() error {
+	if o.configFile == "" {
+		return errors.New("the flag --config is required")
+	}
+	var err error
+	if o.config, err = configv1alpha1.Load(o.configFile); err != nil {
+		return err
+	}
+	o.gardenlet, err = agent.LoadGardenletConfiguration(o.config.Gardenlet.ConfigurationFile)
+	return err
+}
+
+// Validate implements initrun.Options. Complete has read both configurations only if they are valid.
+func (o *options) Validate() error { return nil }
+
+// LogConfig implements initrun.Options.
+func (o *options) LogConfig() (logLevel, logFormat string) {
+	return o.config.LogLevel, o.config.LogFormat
+}
+
+func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfiguration, gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
+	log = log.WithValues("seed", gardenlet.SeedConfig.Name)
+	log.Info("Took over the feature gates of the gardenlet", "featureGates", features.DefaultFeatureGate)
+
+	environment, err := agent.NewEnvironment(ctx, log, config, gardenlet)
+	if err != nil {
+		return err
+	}
+	deps := environment.Deps
+
+	reconciler := &agent.Reconciler{
+		GardenClient:    deps.GardenClient,
+		GardenAPIReader: deps.GardenAPIReader,
+		Recorder:        deps.Recorder,
+		SeedName:        deps.SeedName(),
+		Version:         version.Get().GitVersion,
+		Config:          config.Controllers.LiveMigration,
+		Actions: map[steps.Role]migration.Actions{
+			steps.Source:      source.NewActions(deps),
+			steps.Destination: destination.NewActions(deps),
+		},
+		Gate: gate.New(deps.GardenClient, deps.GardenAPIReader),
+		Preflight: preflightSentences{preflight.New(preflight.Options{
+			Reader:    deps.GardenAPIReader,
+			OwnSeed:   deps.SeedName(),
+			Gardenlet: gardenlet,
+		})},
+	}
+	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
+		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
+	}
+
+	log.Info("Starting the manager")
+	return environment.Manager.Start(ctx)
+}
+
+// preflightSentences gives the frame the findings as sentences. Both roles check the same: each knows the configuration of
+// its own gardenlet only.
+type preflightSentences struct{ *preflight.Checker }
+
+// Check implements agent.Preflight.
+func (p preflightSentences) Check(ctx context.Context, shoot *gardencorev1beta1.Shoot, _ steps.Role) []string {
+	return preflight.Sentences(p.Checker.Check(ctx, shoot))
+}
