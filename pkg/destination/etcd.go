@@ -45,7 +45,6 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 
 	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
 	defer cancel()
-	defer d.deps.KeepExposureInSync(ctx, m)()
 
 	joint := d.deps.Joint(m, b)
 	defer func() { _ = joint.Close() }()
@@ -116,7 +115,6 @@ func (d *destination) deployJoiningEtcds(ctx context.Context, m *migration.Migra
 func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
 	defer cancel()
-	defer d.deps.KeepExposureInSync(ctx, m)()
 
 	joint := d.deps.Joint(m, nil)
 	defer func() { _ = joint.Close() }()
@@ -137,7 +135,7 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 			return steps.Outcome{}, err
 		}
 	}
-	return d.waitForRetirement(ctx, m, joint)
+	return d.waitForRetirement(ctx, m, joint, begun)
 }
 
 // retirementBegun tells whether a cluster has all members of the destination as voters. The source may have begun to
@@ -177,8 +175,11 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 
 // waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the clusters
 // has six members the source is asked to retire: it looks at each cluster by itself.
-func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migration, joint *jointetcd.Joint) (steps.Outcome, error) {
-	ready := false
+func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migration, joint *jointetcd.Joint, begun bool) (steps.Outcome, error) {
+	reason := steps.ReasonJoiningLastEtcdMember
+	if begun {
+		reason = steps.ReasonReadyForSourceMemberRemoval
+	}
 	for {
 		var (
 			waits []string
@@ -190,7 +191,9 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 				errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err))
 				continue
 			}
-			ready = ready || progress.Done
+			if progress.Done {
+				reason = steps.ReasonReadyForSourceMemberRemoval
+			}
 			waits = append(waits, exposure.EtcdName(etcdRole)+": "+progress.Message)
 		}
 
@@ -207,22 +210,25 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		if len(errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
 			m.Log.Info("Could not look at the etcds", "reason", errors.Join(errs...).Error())
-		} else {
-			reason := steps.ReasonJoiningLastEtcdMember
-			if ready {
-				reason = steps.ReasonReadyForSourceMemberRemoval
-			}
-			if err := m.Report(ctx, reason, strings.Join(waits, "; ")); err != nil {
-				return steps.Outcome{}, err
-			}
+		} else if err := m.Report(ctx, reason, strings.Join(waits, "; ")); err != nil && ctx.Err() == nil {
+			return steps.Outcome{}, err
 		}
 
 		select {
 		case <-ctx.Done():
-			return steps.Outcome{}, fmt.Errorf("failed to complete the etcds of the destination: %s: %w", strings.Join(waits, "; "), errors.Join(append(errs, ctx.Err())...))
+			// The reason stays: the source acts on it.
+			return steps.Waiting(d.deps.Timings.PollInterval, reason, "%s", strings.Join(append(waits, errorsOf(errs)...), "; ")), nil
 		case <-m.Clock.After(pollEtcd):
 		}
 	}
+}
+
+func errorsOf(errs []error) []string {
+	var out []string
+	for _, err := range errs {
+		out = append(out, err.Error())
+	}
+	return out
 }
 
 // deployPlainEtcds gives both etcds the specification that the gardenlet gives them. It is only right when no member of

@@ -17,7 +17,6 @@ import (
 func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.deps.Timings.JoinTimeout)
 	defer cancel()
-	defer s.deps.KeepExposureInSync(ctx, m)()
 
 	deployed, err := s.deps.DeployedExposure(ctx, m)
 	if err != nil {
