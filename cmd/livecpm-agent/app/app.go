@@ -38,6 +38,9 @@ func NewCommand() *cobra.Command {
 		Use:   Name,
 		Short: "Does a seed's part in live migrations of shoot control planes",
 		Args:  cobra.NoArgs,
+		// main prints the error; the usage would bury it.
+		SilenceUsage:  true,
+		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := initrun.InitRun(cmd, opts, Name)
 			if err != nil {
