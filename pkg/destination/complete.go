@@ -39,7 +39,17 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 	}
 	hasBackup := operation.HasBackup(b)
 
+	sourceSeed, err := d.deps.Seed(ctx, m.SourceSeed)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	formerBucket := ""
+	if hasBackup && sourceSeed.Spec.Backup != nil {
+		formerBucket = string(sourceSeed.UID)
+	}
+
 	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingControlPlane, d.completeGraph(m, b, facts{
+		formerBucket:       formerBucket,
 		hasBackup:          hasBackup,
 		hasManagedIssuer:   v1beta1helper.HasManagedIssuer(m.Shoot),
 		keepsShootState:    keepsShootState,
@@ -80,6 +90,8 @@ func (d *destination) lastOperationForCompletion(ctx context.Context, shoot *gar
 
 // facts are what the flow of the last step depends on.
 type facts struct {
+	// formerBucket is the bucket of the source's backups; empty if there is none.
+	formerBucket       string
 	hasBackup          bool
 	hasManagedIssuer   bool
 	keepsShootState    bool
@@ -192,6 +204,11 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		snapshot = add("Taking a full snapshot into the bucket of the destination", func(ctx context.Context) error {
 			return operation.SnapshotEtcd(ctx, b)
 		}, !facts.hasBackup, waitUntilEtcdsReady, base.secrets)
+		// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration: through a
+		// backup entry of its own that is managed by this seed.
+		deleteFormerBackups = add("Deleting the backups in the bucket of the source", func(ctx context.Context) error {
+			return deleteBackups(ctx, b, facts.formerBucket)
+		}, facts.formerBucket == "", snapshot)
 		forgetDNS = add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
 			return d.forgetDNS(ctx, b.Shoot.ControlPlaneNamespace)
 		}, false, restored)
@@ -199,13 +216,32 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		// that restores may come after it.
 		updateAddresses = add("Updating the advertised addresses", func(ctx context.Context) error {
 			return b.UpdateAdvertisedAddresses(ctx)
-		}, false, restored, snapshot, forgetDNS)
+		}, false, restored, deleteFormerBackups, forgetDNS)
 		// The very last one: where no ShootState is kept, its absence says that everything else is done.
 		_ = add("Renewing the ShootState", func(ctx context.Context) error {
 			return d.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, facts.keepsShootState)
 		}, false, updateAddresses)
 	)
 	return g
+}
+
+// deleteBackups deletes the shoot's backups in the bucket of the source's seed.
+func deleteBackups(ctx context.Context, b *botanist.Botanist, bucketName string) error {
+	entry := b.Shoot.Components.SourceBackupEntry
+	entry.SetBucketName(bucketName)
+	if err := entry.Deploy(ctx); err != nil {
+		return fmt.Errorf("failed to deploy the backup entry of the source's backups: %w", err)
+	}
+	if err := entry.Wait(ctx); err != nil {
+		return fmt.Errorf("failed to wait for the backup entry of the source's backups: %w", err)
+	}
+	if err := b.DestroySourceBackupEntry(ctx); err != nil {
+		return fmt.Errorf("failed to delete the backup entry of the source's backups: %w", err)
+	}
+	if err := entry.WaitCleanup(ctx); err != nil {
+		return fmt.Errorf("failed to wait until the source's backups are deleted: %w", err)
+	}
+	return nil
 }
 
 // handOver gives the shoot to the gardenlet of this seed. The whole restoration is done, so the shoot appears as restored
