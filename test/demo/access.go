@@ -49,6 +49,7 @@ func connect(name, kubeconfig string) (*cluster, error) {
 		return nil, fmt.Errorf("failed to read kubeconfig of %s: %w", name, err)
 	}
 	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("failed to create client for %s: %w", name, err)
