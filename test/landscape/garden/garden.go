@@ -134,6 +134,7 @@ func (g *Garden) manifestValues(ctx context.Context, module Module) (map[string]
 		regions = append(regions, seed.Region)
 	}
 	return map[string]any{
+		"GardenerVersion":    module.Version,
 		"InternalDomain":     config.InternalDomain,
 		"ShootDomain":        config.ShootDomain,
 		"Regions":            regions,

@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -45,6 +46,7 @@ import (
 	sharedcomponent "github.com/gardener/gardener/pkg/component/shared"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	"github.com/gardener/gardener/pkg/utils/retry"
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 
@@ -109,7 +111,9 @@ func (s *Setup) prepare(ctx context.Context) error {
 		return err
 	}
 	if s.clients, err = kubernetes.NewClientFromFile("", s.Config.Kubeconfig(s.Seed.Name),
-		kubernetes.WithClientOptions(client.Options{Scheme: kubernetes.SeedScheme}), kubernetes.WithDisabledCachedClient()); err != nil {
+		kubernetes.WithClientOptions(client.Options{Scheme: kubernetes.SeedScheme}),
+		kubernetes.WithClientConnectionOptions(componentbaseconfigv1alpha1.ClientConnectionConfiguration{QPS: 200, Burst: 400}),
+		kubernetes.WithDisabledCachedClient()); err != nil {
 		return fmt.Errorf("failed to create client for %s: %w", s.Seed.Name, err)
 	}
 	s.client = s.clients.Client()
@@ -228,7 +232,13 @@ func (s *Setup) deploySystem(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := component.OpWait(resourceManager).Deploy(ctx); err != nil {
+	// The first attempt makes webhooks that are served only once the pod runs, and then trips over them.
+	if err := retry.UntilTimeout(ctx, 2*time.Second, 3*time.Minute, func(ctx context.Context) (bool, error) {
+		if err := component.OpWait(resourceManager).Deploy(ctx); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	}); err != nil {
 		return fmt.Errorf("failed to deploy gardener-resource-manager: %w", err)
 	}
 
