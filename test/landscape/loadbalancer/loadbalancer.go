@@ -54,6 +54,7 @@ func (c *Controller) watch(ctx context.Context) error {
 		return fmt.Errorf("failed to watch services: %w", err)
 	}
 	defer events.Stop()
+	defer context.AfterFunc(ctx, events.Stop)()
 	for event := range events.ResultChan() {
 		service, ok := event.Object.(*corev1.Service)
 		if !ok || event.Type == watch.Deleted {

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/test/landscape/config"
+)
+
+var _ = Describe("Config", func() {
+	It("should lay out the default landscape", func() {
+		cfg, err := config.New("livecpm", "10.250.0", "/repo", "/state", "/cache")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.HostIP).To(Equal("10.250.0.1"))
+		Expect(cfg.HostInterface()).To(Equal("livecpm0"))
+		Expect(cfg.Garden.IP).To(Equal("10.250.0.10"))
+		Expect(cfg.Kubeconfig("seed-a")).To(Equal("/state/seed-a/kubeconfig"))
+		Expect(cfg.Netns()).To(Equal([]string{"livecpm-hub", "livecpm-garden", "livecpm-seed-a", "livecpm-seed-b"}))
+
+		seed, err := cfg.Seed("seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(seed.IP).To(Equal("10.250.0.12"))
+		Expect(seed.LoadBalancerIP).To(Equal("10.250.0.22"))
+		Expect(seed.PodCIDR).To(Equal("10.242.0.0/16"))
+		Expect(seed.ServiceCIDR).To(Equal("10.98.0.0/16"))
+		Expect(seed.DNSIP).To(Equal("10.98.0.10"))
+		Expect(seed.IngressDomain).To(Equal("ingress.seed-b.livecpm.example"))
+		Expect(seed.Region).To(Equal("region-b"))
+	})
+
+	It("should keep two landscapes apart", func() {
+		one, err := config.New("one", "10.250.0", "/repo", "/one", "/cache")
+		Expect(err).NotTo(HaveOccurred())
+		two, err := config.New("two", "10.251.0", "/repo", "/two", "/cache")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(one.Netns()).NotTo(ContainElements(two.Netns()))
+		Expect(one.HostInterface()).NotTo(Equal(two.HostInterface()))
+		for i := range one.Seeds {
+			Expect(one.Seeds[i].IP).NotTo(Equal(two.Seeds[i].IP))
+			Expect(one.Seeds[i].LoadBalancerIP).NotTo(Equal(two.Seeds[i].LoadBalancerIP))
+		}
+	})
+
+	DescribeTable("should refuse what cannot work", func(prefix, network string) {
+		_, err := config.New(prefix, network, "/repo", "/state", "/cache")
+		Expect(err).To(HaveOccurred())
+	},
+		Entry("no prefix", "", "10.250.0"),
+		Entry("a prefix that makes interface names too long", "elevenchars", "10.250.0"),
+		Entry("a prefix with a separator", "a-b", "10.250.0"),
+		Entry("a network that is none", "livecpm", "10.250"),
+	)
+
+	It("should not know other seeds", func() {
+		cfg, err := config.New("livecpm", "10.250.0", "/repo", "/state", "/cache")
+		Expect(err).NotTo(HaveOccurred())
+		_, err = cfg.Seed("seed-c")
+		Expect(err).To(MatchError(ContainSubstring("seed-c")))
+	})
+})

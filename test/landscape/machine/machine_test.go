@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/test/landscape/machine"
+)
+
+func write(content string, elem ...string) {
+	file := filepath.Join(elem...)
+	ExpectWithOffset(1, os.MkdirAll(filepath.Dir(file), 0o755)).To(Succeed())
+	ExpectWithOffset(1, os.WriteFile(file, []byte(content), 0o644)).To(Succeed())
+}
+
+func read(elem ...string) string {
+	content, err := os.ReadFile(filepath.Join(elem...))
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	return strings.TrimSpace(string(content))
+}
+
+var _ = Describe("Sysctls", func() {
+	var (
+		proc, dir string
+		sysctls   machine.Sysctls
+	)
+
+	BeforeEach(func() {
+		proc, dir = GinkgoT().TempDir(), filepath.Join(GinkgoT().TempDir(), "run")
+		sysctls = machine.Sysctls{Dir: dir, Proc: proc}
+		for key, value := range map[string]string{
+			"vm/overcommit_memory": "0\n", "vm/panic_on_oom": "0\n", "kernel/panic": "1\n", "kernel/panic_on_oops": "0\n",
+			"fs/inotify/max_user_instances": "128\n", "fs/inotify/max_user_watches": "1000000\n",
+		} {
+			write(value, proc, key)
+		}
+	})
+
+	kubelet := func() {
+		write("1", proc, "vm/overcommit_memory")
+		write("10", proc, "kernel/panic")
+		write("1", proc, "kernel/panic_on_oops")
+	}
+
+	It("should raise limits, leave higher ones alone, and put everything back", func() {
+		Expect(sysctls.Acquire("one")).To(Succeed())
+		Expect(read(proc, "fs/inotify/max_user_instances")).To(Equal("8192"))
+		Expect(read(proc, "fs/inotify/max_user_watches")).To(Equal("1000000"))
+		kubelet()
+		Expect(sysctls.Acquire("one")).To(Succeed(), "a second time")
+
+		Expect(sysctls.Release("one")).To(BeTrue())
+		Expect(read(proc, "vm/overcommit_memory")).To(Equal("0"))
+		Expect(read(proc, "kernel/panic")).To(Equal("1"))
+		Expect(read(proc, "kernel/panic_on_oops")).To(Equal("0"))
+		Expect(read(proc, "fs/inotify/max_user_instances")).To(Equal("128"))
+		Expect(dir).NotTo(BeADirectory())
+	})
+
+	It("should put the first one's values back when the last one goes", func() {
+		Expect(sysctls.Acquire("one")).To(Succeed())
+		kubelet()
+		Expect(sysctls.Acquire("two")).To(Succeed())
+		Expect(sysctls.Release("one")).To(BeFalse())
+		Expect(read(proc, "kernel/panic")).To(Equal("10"))
+		Expect(sysctls.Release("two")).To(BeTrue())
+		Expect(read(proc, "kernel/panic")).To(Equal("1"))
+	})
+
+	It("should have nothing to put back when nothing was recorded", func() {
+		Expect(sysctls.Release("one")).To(BeTrue())
+		Expect(read(proc, "kernel/panic")).To(Equal("1"))
+	})
+})
+
+var _ = Describe("Folders", func() {
+	It("should remove what it made and nothing else", func() {
+		root := GinkgoT().TempDir()
+		folders := machine.Folders{Record: filepath.Join(root, "record")}
+		Expect(os.Mkdir(filepath.Join(root, "there"), 0o755)).To(Succeed())
+		Expect(folders.Make(filepath.Join(root, "there", "a", "b"))).To(Succeed())
+		Expect(folders.Make(filepath.Join(root, "used"))).To(Succeed())
+		write("x", root, "used", "file")
+
+		Expect(folders.Remove()).To(Succeed())
+		Expect(filepath.Join(root, "there")).To(BeADirectory())
+		Expect(filepath.Join(root, "there", "a")).NotTo(BeADirectory())
+		Expect(filepath.Join(root, "used")).To(BeADirectory())
+		Expect(folders.Remove()).To(Succeed(), "a second time")
+	})
+})
+
+var _ = Describe("Cgroups", func() {
+	var root string
+
+	BeforeEach(func() { root = GinkgoT().TempDir() })
+
+	It("should make and remove a cgroup in every hierarchy of version 1", func() {
+		for _, hierarchy := range []string{"cpu,cpuacct", "memory", "pids", "unified"} {
+			Expect(os.Mkdir(filepath.Join(root, hierarchy), 0o755)).To(Succeed())
+		}
+		Expect(os.Symlink("cpu,cpuacct", filepath.Join(root, "cpu"))).To(Succeed())
+		write("0-1\n", root, "cpuset", "cpuset.cpus")
+		write("0\n", root, "cpuset", "cpuset.mems")
+		cgroups := machine.Cgroups{Root: root}
+
+		Expect(cgroups.Ensure("node")).To(Succeed())
+		Expect(cgroups.Ensure("node")).To(Succeed(), "a second time")
+		Expect(filepath.Join(root, "cpu,cpuacct", "node")).To(BeADirectory())
+		Expect(read(root, "cpuset", "node", "cpuset.cpus")).To(Equal("0-1"))
+		Expect(read(root, "cpuset", "node", "cpuset.mems")).To(Equal("0"))
+		Expect(cgroups.EnsureLeaf("node", "daemons")).To(ConsistOf(
+			filepath.Join(root, "cpu", "node", "daemons"), filepath.Join(root, "memory", "node", "daemons"), filepath.Join(root, "pids", "node", "daemons")))
+
+		// Unlike here, the files of a real cgroup vanish with its folder.
+		Expect(os.Remove(filepath.Join(root, "cpuset", "node", "cpuset.cpus"))).To(Succeed())
+		Expect(os.Remove(filepath.Join(root, "cpuset", "node", "cpuset.mems"))).To(Succeed())
+		Expect(cgroups.Remove("node")).To(Succeed())
+		Expect(cgroups.Remove("node")).To(Succeed(), "a second time")
+		Expect(filepath.Join(root, "memory", "node")).NotTo(BeADirectory())
+		Expect(filepath.Join(root, "memory")).To(BeADirectory())
+	})
+
+	It("should hand the controllers down in version 2", func() {
+		write("cpuset cpu io memory pids misc\n", root, "cgroup.controllers")
+		write("cpu io memory pids\n", root, "cgroup.subtree_control")
+		write("cpuset cpu io memory pids\n", root, "node", "cgroup.controllers")
+		write("cpuset cpu io memory pids\n", root, "node", "cgroup.subtree_control")
+		cgroups := machine.Cgroups{Root: root, Unified: true}
+
+		Expect(cgroups.Ensure("node")).To(Succeed())
+		Expect(read(root, "cgroup.subtree_control")).To(Equal("+cpuset"), "only what was not enabled yet")
+		Expect(read(root, "node", "cgroup.subtree_control")).To(Equal("cpuset cpu io memory pids"))
+		Expect(cgroups.EnsureLeaf("node", "daemons")).To(ConsistOf(filepath.Join(root, "node", "daemons")))
+	})
+})

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/test/landscape/apply"
+	"github.com/livecpm/livecpm/test/landscape/node"
+)
+
+var _ = Describe("Node", func() {
+	var files map[string][]byte
+
+	BeforeEach(func() {
+		var err error
+		files, err = node.RenderForTest()
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("should configure a kubelet for either version of cgroups that never collects an image", func() {
+		kubelet := map[string]any{}
+		Expect(yaml.UnmarshalStrict(files["kubelet"], &kubelet)).To(Succeed())
+		Expect(kubelet).To(HaveKeyWithValue("failCgroupV1", false))
+		Expect(kubelet).To(HaveKeyWithValue("cgroupDriver", "cgroupfs"))
+		Expect(kubelet).To(HaveKeyWithValue("cgroupRoot", "/p-seed-x"))
+		Expect(kubelet).To(HaveKeyWithValue("imageGCHighThresholdPercent", BeEquivalentTo(100)))
+		Expect(kubelet).To(HaveKeyWithValue("maxPods", BeEquivalentTo(200)))
+		Expect(kubelet).To(HaveKeyWithValue("clusterDNS", []any{"10.97.0.10"}))
+		Expect(kubelet).To(HaveKeyWithValue("containerRuntimeEndpoint", "unix:///run/containerd/containerd.sock"))
+	})
+
+	It("should keep the service proxy off the machine's limits", func() {
+		proxy := map[string]any{}
+		Expect(yaml.UnmarshalStrict(files["proxy"], &proxy)).To(Succeed())
+		Expect(proxy).To(HaveKeyWithValue("mode", "nftables"))
+		Expect(proxy).To(HaveKeyWithValue("conntrack", HaveKeyWithValue("maxPerCore", BeEquivalentTo(0))))
+	})
+
+	It("should configure the runtime with the landscape's own paths", func() {
+		Expect(string(files["containerd"])).To(And(
+			ContainSubstring(`root = "/s/containerd"`),
+			ContainSubstring(`sandbox = "r/pause:t"`),
+			ContainSubstring(`BinaryName = "/usr/sbin/runc"`),
+			ContainSubstring(`conf_dir = "/s/conf/cni"`),
+		))
+		Expect(string(files["cni"])).To(And(ContainSubstring(`"subnet": "10.241.0.0/16"`), ContainSubstring(`"ipMasqBackend": "nftables"`)))
+	})
+
+	It("should install DNS and volumes", func() {
+		for _, name := range []string{"coredns", "provisioner", "single-node"} {
+			objects, err := apply.Decode(files[name])
+			Expect(err).NotTo(HaveOccurred())
+			Expect(objects).NotTo(BeEmpty())
+			Expect(objects).To(HaveEach(Satisfy(func(object *unstructured.Unstructured) bool {
+				return object.GetKind() != "" && object.GetName() != ""
+			})))
+		}
+		Expect(string(files["coredns"])).To(And(ContainSubstring("forward . 10.250.0.10"), ContainSubstring("denial 9984 5"), ContainSubstring("clusterIP: 10.97.0.10")))
+		Expect(string(files["provisioner"])).To(ContainSubstring(`"paths": ["/s/volumes"]`))
+	})
+
+	It("should read which images a node has", func() {
+		Expect(node.ParseImages("REF TYPE DIGEST SIZE PLATFORMS LABELS\nr/a:t application/vnd.oci.image.manifest.v1+json sha256:1 12.3 MiB linux/amd64 -\n\n")).
+			To(HaveKeyWithValue("r/a:t", "sha256:1"))
+	})
+
+	It("should find the API server's cluster IP", func() {
+		Expect(node.FirstIP("10.97.0.0/16")).To(Equal("10.97.0.1"))
+		_, err := node.FirstIP("nonsense")
+		Expect(err).To(HaveOccurred())
+	})
+})
