@@ -5,9 +5,11 @@ package destination
 
 import (
 	"context"
+	"time"
 
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/gardener/gardener/pkg/utils/retry"
 
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/operation"
@@ -28,7 +30,13 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer, "Probing the kube-apiserver through the gateway of the destination"); err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := d.probe(ctx, b); err != nil {
+	// The gateway takes a moment to learn of its new route.
+	if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval, time.Minute, func(ctx context.Context) (bool, error) {
+		if err := d.probe(ctx, b); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	}); err != nil {
 		return steps.Outcome{}, err
 	}
 	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s", b.APIServerAddress), nil

@@ -157,13 +157,48 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		waitUntilManagedResourcesDeleted = g.Add(flow.Task{
 			Name: "Waiting until managed resources are deleted",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				if err := b.WaitUntilManagedResourcesDeleted(ctx); err != nil {
-					return err
-				}
-				return b.WaitUntilShootManagedResourcesDeleted(ctx)
+				return b.WaitUntilManagedResourcesDeleted(ctx)
 			}).Timeout(timeout),
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(deleteManagedResources),
+		})
+		migrateExtensions = g.Add(flow.Task{
+			Name: "Migrating extensions while the kube-apiserver runs",
+			Fn: func(ctx context.Context) error {
+				if err := b.Shoot.Components.Extensions.Extension.MigrateBeforeKubeAPIServer(ctx); err != nil {
+					return err
+				}
+				return b.Shoot.Components.Extensions.Extension.WaitMigrateBeforeKubeAPIServer(ctx)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(waitUntilManagedResourcesDeleted),
+		})
+		persistState = g.Add(flow.Task{
+			Name: "Persisting the state of migrated extensions",
+			Fn: func(ctx context.Context) error {
+				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(migrateExtensions),
+		})
+		destroyExtensions = g.Add(flow.Task{
+			Name: "Deleting migrated extensions",
+			Fn: func(ctx context.Context) error {
+				if err := b.Shoot.Components.Extensions.Extension.DestroyBeforeKubeAPIServer(ctx); err != nil {
+					return err
+				}
+				return b.Shoot.Components.Extensions.Extension.WaitCleanupBeforeKubeAPIServer(ctx)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(persistState),
+		})
+		waitUntilExtensionsManagedResourcesDeleted = g.Add(flow.Task{
+			Name: "Waiting until the managed resources of extensions are deleted",
+			Fn: flow.TaskFn(func(ctx context.Context) error {
+				return b.WaitUntilShootManagedResourcesDeleted(ctx)
+			}).Timeout(timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(destroyExtensions),
 		})
 		// The resource manager takes its finalizers off the secrets of managed resources a moment after it has let go of
 		// the managed resources. Without it they would keep the namespace.
@@ -173,7 +208,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 				return waitUntilSecretsReleased(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
 			}).Timeout(timeout),
 			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(waitUntilManagedResourcesDeleted),
+			Dependencies: flow.NewTaskIDs(waitUntilExtensionsManagedResourcesDeleted),
 		})
 		// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
 		stopControllers = g.Add(flow.Task{
@@ -203,7 +238,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
 		})
-		migrateExtensions = g.Add(flow.Task{
+		migrateRemainingExtensions = g.Add(flow.Task{
 			Name: "Migrating extensions after kube-apiserver",
 			Fn: func(ctx context.Context) error {
 				if err := b.Shoot.Components.Extensions.Extension.MigrateAfterKubeAPIServer(ctx); err != nil {
@@ -214,16 +249,16 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
 		})
-		persistState = g.Add(flow.Task{
+		persistRemainingState = g.Add(flow.Task{
 			Name: "Persisting the state of extensions after kube-apiserver",
 			Fn: func(ctx context.Context) error {
 				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
 			},
 			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(migrateExtensions),
+			Dependencies: flow.NewTaskIDs(migrateRemainingExtensions),
 		})
-		destroyExtensions = g.Add(flow.Task{
-			Name: "Deleting extensions",
+		destroyRemainingExtensions = g.Add(flow.Task{
+			Name: "Deleting all extensions",
 			Fn: func(ctx context.Context) error {
 				if err := b.Shoot.Components.Extensions.Extension.Destroy(ctx); err != nil {
 					return err
@@ -231,7 +266,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 				return b.Shoot.Components.Extensions.Extension.WaitCleanup(ctx)
 			},
 			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(persistState),
+			Dependencies: flow.NewTaskIDs(persistRemainingState),
 		})
 		destroyEtcd = g.Add(flow.Task{
 			Name: "Deleting the etcds of the source",
@@ -258,7 +293,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 				return b.DeleteSeedNamespace(ctx)
 			}, timeout),
 			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyExtensions, destroyExposure),
+			Dependencies: flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions, destroyExposure),
 		})
 		waitUntilNamespaceDeleted = g.Add(flow.Task{
 			Name: "Waiting until the shoot's namespace is gone",

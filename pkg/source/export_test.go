@@ -18,6 +18,7 @@ import (
 
 // What the tests look at from outside.
 var (
+	NeededBefore         = neededBeforeKubeAPIServer
 	BackupEntryReleased  = backupEntryReleased
 	WaitUntilSecretsGone = waitUntilSecretsReleased
 	WaitUntilEtcdsGone   = waitUntilEtcdsGone

@@ -6,7 +6,11 @@ package source
 import (
 	"context"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/component/extensions/extension"
+	"github.com/gardener/gardener/pkg/extensions"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 
@@ -31,43 +35,58 @@ func (s *source) migrateExtensions(ctx context.Context, m *migration.Migration) 
 
 func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
 	var (
-		g       = flow.NewGraph("migration of extensions before kube-apiserver")
-		timeout = s.deps.Timings.RolloutTimeout
+		g         = flow.NewGraph("migration of extensions before kube-apiserver")
+		timeout   = s.deps.Timings.RolloutTimeout
+		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		c         = s.deps.SeedClientSet.Client()
+		needed    = func(obj extensionsv1alpha1.Object) bool {
+			return neededBeforeKubeAPIServer(b.Shoot.Components.Extensions.Extension.Extensions(), obj)
+		}
 
 		migrate = g.Add(flow.Task{
 			Name: "Migrating extensions before kube-apiserver",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.Shoot.Components.Extensions.Extension.MigrateBeforeKubeAPIServer(ctx)
+				return extensions.MigrateExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace, needed)
 			}, timeout),
 		})
 		waitUntilMigrated = g.Add(flow.Task{
 			Name: "Waiting until extensions before kube-apiserver are migrated",
 			Fn: func(ctx context.Context) error {
-				return b.Shoot.Components.Extensions.Extension.WaitMigrateBeforeKubeAPIServer(ctx)
+				return extensions.WaitUntilExtensionObjectsMigrated(ctx, c, &extensionsv1alpha1.ExtensionList{}, extensionsv1alpha1.ExtensionResource,
+					namespace, s.deps.Timings.PollInterval, timeout, needed)
 			},
 			Dependencies: flow.NewTaskIDs(migrate),
 		})
 		persistState = g.Add(flow.Task{
 			Name: "Persisting the state of extensions before kube-apiserver",
 			Fn: func(ctx context.Context) error {
-				return s.deps.PersistShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, false)
+				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
 			},
 			Dependencies: flow.NewTaskIDs(waitUntilMigrated),
 		})
 		destroy = g.Add(flow.Task{
 			Name: "Deleting extensions before kube-apiserver",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.Shoot.Components.Extensions.Extension.DestroyBeforeKubeAPIServer(ctx)
+				return extensions.DeleteExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace, needed)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(persistState),
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until extensions before kube-apiserver are deleted",
 			Fn: func(ctx context.Context) error {
-				return b.Shoot.Components.Extensions.Extension.WaitCleanupBeforeKubeAPIServer(ctx)
+				return extensions.WaitUntilExtensionObjectsDeleted(ctx, c, m.Log, &extensionsv1alpha1.ExtensionList{}, extensionsv1alpha1.ExtensionResource,
+					namespace, s.deps.Timings.PollInterval, timeout, needed)
 			},
 			Dependencies: flow.NewTaskIDs(destroy),
 		})
 	)
 	return g
+}
+
+// neededBeforeKubeAPIServer tells whether the destination restores the extension before it starts its kube-apiserver.
+// The lifecycle of a migration says something else: until when an extension has to be migrated before the source's
+// kube-apiserver is deleted, which is how almost all are. Those are migrated with the rest of the source, in step 7.
+func neededBeforeKubeAPIServer(all map[string]extension.Extension, obj extensionsv1alpha1.Object) bool {
+	wanted, ok := all[obj.GetExtensionSpec().GetExtensionType()]
+	return ok && wanted.Lifecycle != nil && wanted.Lifecycle.Reconcile != nil && *wanted.Lifecycle.Reconcile == gardencorev1beta1.BeforeKubeAPIServer
 }
