@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // Endpoint is a place where a member, or a service in front of several, can be asked.
@@ -195,11 +197,14 @@ func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {
 	if client, ok := c.clients[endpoint]; ok {
 		return client, nil
 	}
-	tlsConfig := c.tls.Clone()
-	tlsConfig.ServerName = endpoint.ServerName
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints:            []string{url(endpoint)},
-		TLS:                  tlsConfig,
+		Endpoints: []string{url(endpoint)},
+		TLS:       c.tls.Clone(),
+		// gRPC derives the server name from the endpoint, whatever the TLS configuration says. So the endpoint is made of
+		// the name, and the dialer knows where that is.
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: c.timeout}).DialContext(ctx, "tcp", endpoint.Address)
+		})},
 		DialTimeout:          c.timeout,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
@@ -213,7 +218,10 @@ func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {
 	return client, nil
 }
 
-func url(endpoint Endpoint) string { return "https://" + endpoint.Address }
+func url(endpoint Endpoint) string {
+	_, port, _ := net.SplitHostPort(endpoint.Address)
+	return "https://" + net.JoinHostPort(endpoint.ServerName, port)
+}
 
 // translate returns the sentinel error for a refusal that callers act on, and false for any other error.
 func translate(err error) (error, bool) {
