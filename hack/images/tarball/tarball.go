@@ -228,11 +228,11 @@ func (i Image) blobs() (manifest, config blob, layer descriptor, err error) {
 	return manifest, config, layer, err
 }
 
-// writeLayer writes the layer: the folders that programs expect, the users that gardener's manifests name, then the
-// files in the order of their paths.
+// writeLayer writes the layer: the folders that programs expect, the users that gardener's manifests name (with a home
+// they can write to: etcd-backup-restore does), then the files in the order of their paths.
 func (i Image) writeLayer(w io.Writer) error {
 	files := append([]File{
-		{Path: "etc/passwd", Data: []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"), Mode: 0o644},
+		{Path: "etc/passwd", Data: []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n"), Mode: 0o644},
 		{Path: "etc/group", Data: []byte("root:x:0:\nnonroot:x:65532:\n"), Mode: 0o644},
 	}, i.Files...)
 	dirs := map[string]int64{"tmp": 0o1777}

@@ -196,6 +196,17 @@ func (n *Node) ensureInit(ctx context.Context, cgroups []string) (process.Namesp
 		NewNamespaces: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Cgroups:       cgroups,
 	}
+	current, err := n.processes.Current(spec)
+	if err != nil {
+		return none, err
+	}
+	if !current {
+		// The namespaces' other processes end with their first one, but not before it looks ended: wait until they have let
+		// go of their ports.
+		if err := machine.KillIn(network.Path(n.seed.Netns)); err != nil {
+			return none, fmt.Errorf("failed to end what is left of %s: %w", n.seed.Name, err)
+		}
+	}
 	if _, err := n.processes.Ensure(ctx, spec); err != nil {
 		return none, err
 	}

@@ -99,6 +99,16 @@ func (m *Manager) Ensure(ctx context.Context, spec Spec) (bool, error) {
 	return true, m.start(spec, digest)
 }
 
+// Current returns whether the daemon runs just as specified, so that Ensure would leave it alone.
+func (m *Manager) Current(spec Spec) (bool, error) {
+	digest, err := spec.digest()
+	if err != nil {
+		return false, err
+	}
+	old, ok := m.running(spec.Name)
+	return ok && old.Digest == digest, nil
+}
+
 func (m *Manager) start(spec Spec, digest string) error {
 	for _, dir := range []string{filepath.Dir(m.LogFile(spec.Name)), filepath.Dir(m.recordFile(spec.Name))} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
