@@ -68,7 +68,7 @@ type pass struct {
 
 // Reconcile makes one pass over the migration of a shoot.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	log := logf.FromContext(ctx).WithValues("seed", r.SeedName)
+	log := logf.FromContext(ctx).WithValues("shoot", request.NamespacedName, "seed", r.SeedName)
 
 	shoot := &gardencorev1beta1.Shoot{}
 	if err := r.GardenAPIReader.Get(ctx, request.NamespacedName, shoot); err != nil {

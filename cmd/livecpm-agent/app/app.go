@@ -83,8 +83,7 @@ func (o *options) LogConfig() (logLevel, logFormat string) {
 }
 
 func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfiguration, gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
-	log = log.WithValues("seed", gardenlet.SeedConfig.Name)
-	log.Info("Took over the feature gates of the gardenlet", "featureGates", features.DefaultFeatureGate)
+	log.Info("Took over the feature gates of the gardenlet", "seed", gardenlet.SeedConfig.Name, "featureGates", fmt.Sprint(features.DefaultFeatureGate))
 
 	environment, err := agent.NewEnvironment(ctx, log, config, gardenlet)
 	if err != nil {
