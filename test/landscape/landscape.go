@@ -118,11 +118,17 @@ func (l *Landscape) lock() (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to open lock: %w", err)
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("failed to lock %s: another program changes this landscape: %w", file.Name(), err)
+	// A program that was just killed may hold the lock for a moment longer.
+	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if time.Now().After(deadline) {
+			_ = file.Close()
+			return nil, fmt.Errorf("failed to lock %s: another program changes this landscape: %w", file.Name(), err)
+		}
 	}
-	return func() { _ = file.Close() }, nil
 }
 
 func (l *Landscape) buildTools(ctx context.Context) error {
