@@ -630,6 +630,18 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.events()).To(ContainElement(ContainSubstring("Normal HandedOver")))
 		})
 
+		It("should request the reconciliation with a write of the Shoot itself, whatever the hand-over sets", func() {
+			handOver := w.handOver
+			w.handOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
+				shoot.Annotations["gardener.cloud/operation"] = "reconcile"
+				return handOver(m, shoot)
+			}
+			w.mustPass(seedB)
+			Expect(w.statusWrites[len(w.statusWrites)-1]).NotTo(ContainSubstring("gardener.cloud/operation"))
+			Expect(w.shoot().Annotations).To(HaveKeyWithValue("gardener.cloud/operation", "reconcile"))
+			Expect(w.events()).To(ContainElement(ContainSubstring("Normal HandedOver")))
+		})
+
 		It("should not happen when it fails or does not set the seed", func() {
 			w.handOver = func(*migration.Migration, *gardencorev1beta1.Shoot) error { return errBoom }
 			_, err := w.pass(seedB)
