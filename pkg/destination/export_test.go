@@ -53,3 +53,8 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 		"complete with nothing":  d.completeGraph(m, b, facts{}),
 	}
 }
+
+// MoveEtcd runs the action.
+func MoveEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{deps: deps}).moveEtcd(ctx, m)
+}

@@ -6,6 +6,7 @@
 package operation
 
 import (
+	"context"
 	"time"
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
 )
 
 // Deps is what the agent constructs once and hands to the actions of both roles.
@@ -46,6 +49,8 @@ type Deps struct {
 	// Resolvers are DNS servers ("host:port") that must show a moved record before its TTL starts to count. When empty,
 	// the authoritative servers of the record's zone are looked up and asked.
 	Resolvers []string
+	// NewCluster may be set to use other than real etcd clusters.
+	NewCluster func(ctx context.Context, etcdRole string) (etcdcluster.Cluster, error)
 }
 
 // Timings are the configurable periods of the flows.

@@ -31,6 +31,7 @@ func (d *Deps) Joint(m *migration.Migration, b *botanist.Botanist) *jointetcd.Jo
 		SourceSeed:      m.SourceSeed,
 		DestinationSeed: m.DestinationSeed,
 		Clock:           m.Clock,
+		NewCluster:      d.NewCluster,
 		OnVoters: func(etcdRole string, voters int) {
 			metrics.Voters(m.Shoot.Namespace, m.Shoot.Name, etcdRole, voters, m.Clock.Now())
 		},

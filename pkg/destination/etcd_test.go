@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/destination"
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	"github.com/livecpm/livecpm/pkg/etcdcluster/fake"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+var _ = Describe("Moving the etcds", func() {
+	var (
+		clusters map[string]*fake.Cluster
+		reported []steps.Reason
+		deps     *operation.Deps
+		m        *migration.Migration
+
+		etcd = func(name string, replicas int32) client.Object {
+			return &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: druidcorev1alpha1.EtcdSpec{Replicas: replicas}}
+		}
+		members = func(etcdRole string, source, dest int) []string {
+			var out []string
+			for ordinal := range source {
+				out = append(out, fmt.Sprintf("seed-a-etcd-%s-%d", etcdRole, ordinal))
+			}
+			for ordinal := range dest {
+				out = append(out, fmt.Sprintf("seed-b-etcd-%s-%d", etcdRole, ordinal))
+			}
+			return out
+		}
+		peerURL = func(name string) string {
+			port := 2380
+			if strings.HasPrefix(name, "seed-b-") {
+				port = 2381
+			}
+			etcdRole := strings.Split(name, "-")[3]
+			return fmt.Sprintf("https://%s.etcd-%s-peer.%s.svc:%d", name[len("seed-a-"):], etcdRole, namespace, port)
+		}
+		setUp = func(mainSource, mainDest, eventsSource, eventsDest int, annotations map[string]string) {
+			clusters = map[string]*fake.Cluster{
+				"main":   fake.New(peerURL, members("main", mainSource, mainDest)...),
+				"events": fake.New(peerURL, members("events", eventsSource, eventsDest)...),
+			}
+			deps = newDeps(etcd("etcd-main", 2), etcd("etcd-events", 2),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: annotations}})
+			deps.Timings.JoinTimeout = time.Second
+			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdcluster.Cluster, error) { return clusters[etcdRole], nil }
+			m = newMigration()
+			m.Clock = clock.RealClock{}
+			reported = nil
+			m.Report = func(_ context.Context, reason steps.Reason, _ string) error {
+				if len(reported) == 0 || reported[len(reported)-1] != reason {
+					reported = append(reported, reason)
+				}
+				return nil
+			}
+		}
+		replicas = func(name string) int32 {
+			e := &druidcorev1alpha1.Etcd{}
+			Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, e)).To(Succeed())
+			return e.Spec.Replicas
+		}
+		outlived = map[string]string{
+			destination.AnnotationFormerTTL: "1s",
+			destination.AnnotationMovedAt:   "2026-01-01T00:00:00Z",
+		}
+		remove = func(etcdRole string) {
+			list, err := clusters[etcdRole].List(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			for _, member := range slices.Backward(list.Members) {
+				if strings.HasPrefix(member.Name, "seed-a-") {
+					Expect(clusters[etcdRole].Remove(ctx, member.ID)).To(Succeed())
+					return
+				}
+			}
+		}
+	)
+
+	It("is done at once when the source's members are gone", func() {
+		setUp(0, 3, 0, 3, nil)
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+	})
+
+	It("does not join the last member while caches may name the source", func() {
+		setUp(3, 2, 3, 2, map[string]string{
+			destination.AnnotationFormerTTL: "2m0s",
+			destination.AnnotationMovedAt:   time.Now().UTC().Format(time.RFC3339),
+		})
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
+		Expect(replicas("etcd-main")).To(Equal(int32(2)))
+	})
+
+	It("asks for the last members and waits for them", func() {
+		setUp(3, 2, 3, 2, outlived)
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeFalse())
+		Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+		Expect(replicas("etcd-main")).To(Equal(int32(3)))
+		Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		Expect(reported).NotTo(ContainElement(steps.ReasonReadyForSourceMemberRemoval))
+	})
+
+	It("asks the source as soon as the first of the clusters has all members of the destination", func() {
+		setUp(3, 3, 3, 2, outlived)
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		Expect(reported).To(Equal([]steps.Reason{steps.ReasonReadyForSourceMemberRemoval}))
+	})
+
+	It("goes on asking after a restart in the midst of the retirement, whatever DNS says", func() {
+		setUp(2, 3, 1, 3, nil)
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+	})
+
+	It("sees the source retire", func() {
+		setUp(3, 3, 3, 3, outlived)
+		deps.Timings.JoinTimeout = 20 * time.Second
+		go func() {
+			defer GinkgoRecover()
+			for range 3 {
+				time.Sleep(200 * time.Millisecond)
+				remove("main")
+				remove("events")
+			}
+		}()
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+		Expect(reported).To(Equal([]steps.Reason{steps.ReasonReadyForSourceMemberRemoval}))
+	})
+})
