@@ -14,7 +14,9 @@ import (
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	gardenerenvtest "github.com/gardener/gardener/test/envtest"
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livecpm/livecpm/charts"
+	"github.com/livecpm/livecpm/pkg/gate"
 )
 
 // kubernetesVersion is what the charts are rendered for. It is the version of the kube-apiserver in hack/tools.
@@ -65,7 +68,7 @@ func StartGarden(log logr.Logger) (*Garden, error) {
 // Stop stops the garden.
 func (g *Garden) Stop() error { return g.env.Stop() }
 
-// InstallPolicies applies the chart livecpm-garden.
+// InstallPolicies applies the chart livecpm-garden and waits until gardener-apiserver enforces it.
 func (g *Garden) InstallPolicies(ctx context.Context) error {
 	objects, err := policyObjects()
 	if err != nil {
@@ -76,10 +79,10 @@ func (g *Garden) InstallPolicies(ctx context.Context) error {
 			return fmt.Errorf("failed to create %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return nil
+	return g.waitForGate(ctx, true)
 }
 
-// RemovePolicies deletes what InstallPolicies created.
+// RemovePolicies deletes what InstallPolicies created and waits until gardener-apiserver does not enforce it any more.
 func (g *Garden) RemovePolicies(ctx context.Context) error {
 	objects, err := policyObjects()
 	if err != nil {
@@ -89,6 +92,39 @@ func (g *Garden) RemovePolicies(ctx context.Context) error {
 		if err := g.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("failed to delete %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
+	}
+	return g.waitForGate(ctx, false)
+}
+
+// waitForGate waits until the gate is closed, or open, for a shoot of its own that is on its way to another seed. It
+// has seeds of its own as well.
+func (g *Garden) waitForGate(ctx context.Context, closed bool) error {
+	probe := NewShoot("probe", "probe-a")
+	if err := g.Client.Get(ctx, client.ObjectKeyFromObject(probe), probe); apierrors.IsNotFound(err) {
+		for _, seed := range []string{"probe-a", "probe-b"} {
+			if err := g.CreateSeed(ctx, NewSeed(seed)); err != nil {
+				return err
+			}
+		}
+		if err := g.CreateShoot(ctx, probe); err != nil {
+			return err
+		}
+		if err := g.Intend(ctx, probe); err != nil {
+			return err
+		}
+		if err := g.Bind(ctx, probe, "probe-b"); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+
+	var last error
+	if err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = gate.New(g.Client, g.Client).Verify(ctx, probe)
+		return (last == nil) == closed, nil
+	}); err != nil {
+		return fmt.Errorf("failed to wait for the gate to be closed=%t: %w (last proof: %v)", closed, err, last)
 	}
 	return nil
 }

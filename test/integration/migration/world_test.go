@@ -1,0 +1,362 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migration_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/livecpm/livecpm/pkg/agent"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/integration/framework"
+)
+
+// world is what the agents of a test act on instead of two seeds, and what it remembers of their deeds. It outlives the
+// agents, as the real one does.
+type world struct {
+	key client.ObjectKey
+
+	mu sync.Mutex
+	// finished are the steps whose work is done, by their order of completion.
+	finished []gardencorev1beta1.ConditionType
+	// attempts counts how often a step's action has begun.
+	attempts map[gardencorev1beta1.ConditionType]int
+	// actors are the roles whose actions have run, by step.
+	actors map[gardencorev1beta1.ConditionType]map[steps.Role]bool
+	// running is the number of actions that run at this moment, overlap the largest there has been.
+	running, overlap int
+	// sourceMembers are the source's etcd members that are left, retired by the source's part in step 6.
+	sourceMembers int
+	// synced counts the Always actions, by role.
+	synced map[steps.Role]int
+	// blocking are the steps whose next attempt hangs until its agent is stopped; entered tells when one does.
+	blocking map[gardencorev1beta1.ConditionType]bool
+	entered  chan gardencorev1beta1.ConditionType
+	// writers maps resource versions of the Shoot to the seed whose agent wrote them.
+	writers map[string]string
+	// history are all versions of the Shoot.
+	history []*gardencorev1beta1.Shoot
+}
+
+// newWorld creates a shoot in seed-a and records what becomes of it.
+func newWorld(name string) *world {
+	GinkgoHelper()
+	shoot := framework.NewShoot(name, seedA)
+	Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+
+	w := &world{
+		key:           client.ObjectKeyFromObject(shoot),
+		attempts:      map[gardencorev1beta1.ConditionType]int{},
+		actors:        map[gardencorev1beta1.ConditionType]map[steps.Role]bool{},
+		sourceMembers: 3,
+		synced:        map[steps.Role]int{},
+		blocking:      map[gardencorev1beta1.ConditionType]bool{},
+		entered:       make(chan gardencorev1beta1.ConditionType, 100),
+		writers:       map[string]string{},
+	}
+
+	watching, err := client.NewWithWatch(garden.Config, client.Options{Scheme: kubernetes.GardenScheme})
+	Expect(err).NotTo(HaveOccurred())
+	stream, err := watching.Watch(ctx, &gardencorev1beta1.ShootList{}, client.InNamespace(shoot.Namespace), client.MatchingFields{"metadata.name": name},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: shoot.ResourceVersion}})
+	Expect(err).NotTo(HaveOccurred())
+	w.history = []*gardencorev1beta1.Shoot{shoot.DeepCopy()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range stream.ResultChan() {
+			if version, ok := event.Object.(*gardencorev1beta1.Shoot); ok && event.Type == watch.Modified {
+				w.mu.Lock()
+				w.history = append(w.history, version)
+				w.mu.Unlock()
+			}
+		}
+	}()
+	DeferCleanup(func() {
+		stream.Stop()
+		<-done
+	})
+	return w
+}
+
+func (w *world) shoot() *gardencorev1beta1.Shoot {
+	GinkgoHelper()
+	shoot := &gardencorev1beta1.Shoot{}
+	Expect(garden.Client.Get(ctx, w.key, shoot)).To(Succeed())
+	return shoot
+}
+
+// trigger does what an operator does.
+func (w *world) trigger() {
+	GinkgoHelper()
+	shoot := w.shoot()
+	Expect(garden.Intend(ctx, shoot)).To(Succeed())
+	Expect(garden.Bind(ctx, shoot, seedB)).To(Succeed())
+}
+
+func (w *world) condition(conditionType gardencorev1beta1.ConditionType) gardencorev1beta1.Condition {
+	if condition := v1beta1helper.GetCondition(steps.Conditions(w.shoot()), conditionType); condition != nil {
+		return *condition
+	}
+	return gardencorev1beta1.Condition{}
+}
+
+func (w *world) done() []gardencorev1beta1.ConditionType {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]gardencorev1beta1.ConditionType(nil), w.finished...)
+}
+
+// block lets the next attempt at the step hang until its agent is stopped.
+func (w *world) block(conditionType gardencorev1beta1.ConditionType) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blocking[conditionType] = true
+}
+
+// step is the action of a step: two attempts at least, as most real ones need.
+func (w *world) step(role steps.Role, conditionType gardencorev1beta1.ConditionType) migration.Action {
+	return migration.ActionFunc(func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+		defer GinkgoRecover()
+		Expect(m.Role).To(Equal(role))
+		Expect(m.Step.Condition).To(Equal(conditionType))
+		Expect(m.SourceSeed).To(Equal(seedA))
+		Expect(m.DestinationSeed).To(Equal(seedB))
+
+		w.mu.Lock()
+		if w.actors[conditionType] == nil {
+			w.actors[conditionType] = map[steps.Role]bool{}
+		}
+		w.actors[conditionType][role] = true
+		w.attempts[conditionType]++
+		attempt := w.attempts[conditionType]
+		w.running++
+		w.overlap = max(w.overlap, w.running)
+		hang := w.blocking[conditionType]
+		delete(w.blocking, conditionType)
+		w.mu.Unlock()
+		defer func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.running--
+		}()
+
+		if hang {
+			w.entered <- conditionType
+			<-ctx.Done()
+			return steps.Outcome{}, ctx.Err()
+		}
+		if attempt == 1 {
+			if err := m.Report(ctx, steps.ReasonStarted, "the first attempt is never enough"); err != nil {
+				return steps.Outcome{}, err
+			}
+			return steps.Waiting(10*time.Millisecond, steps.ReasonStarted, "once more"), nil
+		}
+
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if m.Step.AssistOn != "" && w.sourceMembers > 0 {
+			return steps.Waiting(10*time.Millisecond, m.Step.AssistOn, "%d source members are left", w.sourceMembers), nil
+		}
+		w.finished = append(w.finished, conditionType)
+		return steps.Done("done in attempt %d", attempt), nil
+	})
+}
+
+// actions returns what a role does in this world.
+func (w *world) actions(role steps.Role) migration.Actions {
+	actions := migration.Actions{
+		Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
+		Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
+		Always: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.synced[role]++
+			return steps.Outcome{}, nil
+		}),
+	}
+	for _, step := range steps.Table() {
+		if step.Owner == role {
+			actions.Steps[step.Condition] = w.step(role, step.Condition)
+		} else if step.AssistOn != "" {
+			actions.Assists[step.Condition] = migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.sourceMembers--
+				return steps.Outcome{RequeueAfter: 10 * time.Millisecond}, nil
+			})
+		}
+	}
+	if role == steps.Destination {
+		actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
+			shoot.Status.SeedName = new(m.DestinationSeed)
+			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+			}
+			return nil
+		}
+	}
+	return actions
+}
+
+// start runs the agent of a seed in both roles, with the real gate and the real preflight. The returned function stops it
+// and waits, as abruptly as a termination is: contexts are cancelled, nothing is finished.
+func (w *world) start(seedName string) (stop func()) {
+	GinkgoHelper()
+	config := rest.CopyConfig(garden.Config)
+	config.QPS, config.Burst = 1000, 2000
+
+	mgr, err := manager.New(config, manager.Options{
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	gardenCluster, err := cluster.New(config, func(options *cluster.Options) {
+		options.Scheme = kubernetes.GardenScheme
+		options.Cache.DefaultNamespaces = map[string]cache.Config{w.key.Namespace: {}}
+	})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(mgr.Add(gardenCluster)).To(Succeed())
+
+	watching, err := client.NewWithWatch(config, client.Options{Scheme: kubernetes.GardenScheme})
+	Expect(err).NotTo(HaveOccurred())
+	recording := interceptor.NewClient(watching, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			err := c.SubResource(subResource).Patch(ctx, obj, patch, opts...)
+			if dry := len((&client.SubResourcePatchOptions{}).ApplyOptions(opts).DryRun) > 0; err == nil && !dry {
+				w.wrote(obj, seedName)
+			}
+			return err
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, obj, patch, opts...)
+			if err == nil {
+				w.wrote(obj, seedName)
+			}
+			return err
+		},
+	})
+
+	quick := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	checker := preflight.New(preflight.Options{
+		Reader:  watching,
+		OwnSeed: seedName,
+		Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{
+			ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{FeatureGates: map[string]bool{"UpgradeEtcdVersion": true}},
+		},
+	})
+	reconciler := &agent.Reconciler{
+		GardenClient:    recording,
+		GardenAPIReader: watching,
+		Recorder:        events.NewFakeRecorder(10000),
+		Clock:           clock.RealClock{},
+		SeedName:        seedName,
+		Version:         framework.GardenletVersion,
+		Config: configv1alpha1.LiveMigrationController{
+			ConcurrentSyncs: new(2),
+			SyncPeriod:      quick(250 * time.Millisecond),
+			HoldPeriod:      quick(100 * time.Millisecond),
+			AttemptTimeout:  quick(time.Minute),
+			RetryBackoff:    configv1alpha1.RetryBackoff{Base: quick(20 * time.Millisecond), Max: quick(200 * time.Millisecond)},
+		},
+		Actions: map[steps.Role]migration.Actions{
+			steps.Source:      w.actions(steps.Source),
+			steps.Destination: w.actions(steps.Destination),
+		},
+		Gate: gate.New(watching, watching),
+		Preflight: agent.PreflightFunc(func(ctx context.Context, shoot *gardencorev1beta1.Shoot, _ steps.Role) []string {
+			return preflight.Sentences(checker.Check(ctx, shoot))
+		}),
+	}
+	Expect(reconciler.AddToManager(mgr, gardenCluster)).To(Succeed())
+
+	managerCtx, cancel := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer GinkgoRecover()
+		defer close(stopped)
+		Expect(mgr.Start(managerCtx)).To(Succeed())
+	}()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			<-stopped
+		})
+	}
+	DeferCleanup(stop)
+	return stop
+}
+
+func (w *world) wrote(obj client.Object, seedName string) {
+	if client.ObjectKeyFromObject(obj) == w.key {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.writers[obj.GetResourceVersion()] = seedName
+	}
+}
+
+// checkWrites goes through the history and checks who wrote what: a condition by the owner of its step only and only while
+// that step is the current one; the first setting by the source.
+func (w *world) checkWrites() {
+	GinkgoHelper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	seedOf := map[steps.Role]string{steps.Source: seedA, steps.Destination: seedB}
+	for i := 1; i < len(w.history); i++ {
+		before, after := w.history[i-1], w.history[i]
+		writer := w.writers[after.ResourceVersion]
+		old, changed := steps.Conditions(before), steps.Conditions(after)
+
+		for _, condition := range changed {
+			former := v1beta1helper.GetCondition(old, condition.Type)
+			if former != nil && former.Status == condition.Status && former.Reason == condition.Reason && former.Message == condition.Message {
+				continue
+			}
+			what := fmt.Sprintf("version %d, condition %s -> %s/%s, written by %q", i, condition.Type, condition.Status, condition.Reason, writer)
+			if former == nil {
+				Expect(writer).To(Equal(seedA), what)
+				Expect(condition.Status).To(Equal(gardencorev1beta1.ConditionUnknown), what)
+				continue
+			}
+			step, ok := steps.Get(condition.Type)
+			Expect(ok).To(BeTrue(), what)
+			Expect(writer).To(Equal(seedOf[step.Owner]), what)
+			current, _ := steps.Current(old)
+			Expect(current.Condition).To(Equal(condition.Type), what)
+		}
+		// A write that gardener-controller-manager has computed before the hand-over can arrive after it. It does no harm:
+		// with equal seed names no migration starts, and the constraint is removed again.
+		if _, _, between := steps.Seeds(after); between {
+			constraint := v1beta1helper.GetCondition(after.Status.Constraints, gardencorev1beta1.ShootReadyForMigration)
+			Expect(constraint == nil || constraint.Status == gardencorev1beta1.ConditionFalse).To(BeTrue(), "the classic migration must never be let in")
+		}
+	}
+}
