@@ -244,7 +244,7 @@ func findNear(routes []config.NearRoute, serverName string) (config.NearRoute, b
 }
 
 func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn, error) {
-	raw, err := r.dialer.DialContext(ctx, "tcp", net.JoinHostPort(remote.Host, strconv.Itoa(int(remote.Port))))
+	raw, err := r.dialer.DialContext(ctx, "tcp", net.JoinHostPort(absolute(remote.Host), strconv.Itoa(int(remote.Port))))
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +257,14 @@ func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn
 		return nil, fmt.Errorf("failed to complete the handshake with the other relay: %w", err)
 	}
 	return conn, nil
+}
+
+// absolute saves the look-ups of the pod's search list, which public names would go through first.
+func absolute(host string) string {
+	if net.ParseIP(host) != nil || strings.HasSuffix(host, ".") {
+		return host
+	}
+	return host + "."
 }
 
 // handleFar hands a connection of the other seed's relay to its local target.

@@ -55,7 +55,7 @@ type NearRoute struct {
 
 // Remote is a route of the other seed's relay, as its gateway exposes it.
 type Remote struct {
-	// Host is dialed.
+	// Host is dialed: an address or an absolute DNS name, with or without the final dot.
 	Host string `json:"host"`
 	Port int32  `json:"port"`
 	// ServerName is the SNI towards the other seed's gateway and the name in its relay's certificate. Defaults to Host.
