@@ -19,7 +19,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
@@ -263,8 +262,11 @@ func forwardPort(seed *cluster, namespace, pod string, port int) (net.Conn, erro
 
 // forwardedConn makes a net.Conn of the streams of a port-forward. Deadlines are not supported; its users close it.
 type forwardedConn struct {
-	connection httpstream.Connection
-	data       httpstream.Stream
+	connection io.Closer
+	data       interface {
+		io.ReadWriter
+		Reset() error
+	}
 	closed     atomic.Bool
 }
 
