@@ -125,10 +125,11 @@ var _ = Describe("Tarball", func() {
 		layer := blob(manifest.Layers[0].Digest)
 		Expect(layer).To(HaveLen(manifest.Layers[0].Size))
 		names, layerFiles, headers := entries(layer)
-		Expect(names).To(Equal([]string{"etc/", "tmp/", "usr/", "usr/local/", "usr/local/bin/", "data.txt", "etc/group", "etc/passwd", "usr/local/bin/program"}))
+		Expect(names).To(Equal([]string{"etc/", "home/", "home/nonroot/", "tmp/", "usr/", "usr/local/", "usr/local/bin/", "data.txt", "etc/group", "etc/passwd", "usr/local/bin/program"}))
 		Expect(layerFiles["usr/local/bin/program"]).To(BeEquivalentTo("machine code"))
 		Expect(headers["usr/local/bin/program"].Mode).To(BeEquivalentTo(0o755))
 		Expect(headers["data.txt"].Mode).To(BeEquivalentTo(0o600))
+		Expect(headers["home/nonroot/"].Uid).To(Equal(65532))
 		Expect(headers["tmp/"].Mode).To(BeEquivalentTo(0o1777))
 	})
 

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,7 +132,8 @@ func (n *Node) Up(ctx context.Context, report func(format string, args ...any), 
 		return err
 	}
 
-	if err := n.ensureKubelet(ctx, controlPlane); err != nil {
+	fresh, err := n.ensureKubelet(ctx, controlPlane)
+	if err != nil {
 		return err
 	}
 	c, err := n.Client()
@@ -154,7 +156,7 @@ func (n *Node) Up(ctx context.Context, report func(format string, args ...any), 
 			return fmt.Errorf("failed to install %s in %s: %w", manifests.name, n.seed.Name, err)
 		}
 	}
-	if err := n.awaitReady(ctx, c); err != nil {
+	if err := n.awaitReady(ctx, c, fresh); err != nil {
 		return err
 	}
 	report("%s: node, DNS and volumes ready", n.seed.Name)
@@ -339,13 +341,14 @@ func (n *Node) awaitContainerd(ctx context.Context, spec process.Spec) error {
 	})
 }
 
-func (n *Node) ensureKubelet(ctx context.Context, controlPlane *cluster.ControlPlane) error {
+// ensureKubelet starts kubelet and service proxy and returns whether the kubelet was started just now.
+func (n *Node) ensureKubelet(ctx context.Context, controlPlane *cluster.ControlPlane) (bool, error) {
 	dir, err := build.Tool(ctx, n.cfg, "kubernetes")
 	if err != nil {
-		return err
+		return false, err
 	}
 	conf := n.dir("conf", "kubelet.yaml")
-	if _, err := n.processes.Ensure(ctx, controlPlane.Daemon("kubelet", []string{
+	fresh, err := n.processes.Ensure(ctx, controlPlane.Daemon("kubelet", []string{
 		filepath.Join(dir, "kubelet"),
 		"--config=" + conf,
 		"--kubeconfig=" + filepath.Join(n.cfg.PKI(n.seed.Name), "kubelet.kubeconfig"),
@@ -354,20 +357,32 @@ func (n *Node) ensureKubelet(ctx context.Context, controlPlane *cluster.ControlP
 		"--node-labels=topology.kubernetes.io/region=" + n.seed.Region + ",topology.kubernetes.io/zone=" + n.seed.Zone,
 		"--root-dir=" + n.dir("kubelet"),
 		"--cert-dir=" + n.dir("kubelet-certificates"),
-	}, conf, filepath.Join(n.cfg.PKI(n.seed.Name), "kubelet-server.crt"))); err != nil {
-		return err
+	}, conf, filepath.Join(n.cfg.PKI(n.seed.Name), "kubelet-server.crt")))
+	if err != nil {
+		return false, err
 	}
 	conf = n.dir("conf", "kube-proxy.yaml")
 	_, err = n.processes.Ensure(ctx, controlPlane.Daemon("kube-proxy", []string{filepath.Join(dir, "kube-proxy"), "--config=" + conf}, conf))
-	return err
+	return fresh, err
 }
 
-// awaitReady waits for the node and for the pods of the base.
-func (n *Node) awaitReady(ctx context.Context, c client.Client) error {
+// awaitReady waits for the node and for the pods of the base. What an earlier kubelet said about the node does not count
+// when this one is fresh.
+func (n *Node) awaitReady(ctx context.Context, c client.Client, fresh bool) error {
+	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	kubelet := n.seed.Name + "-kubelet"
 	if err := n.processes.Wait(ctx, kubelet, func(ctx context.Context) error {
+		if fresh {
+			lease := &coordinationv1.Lease{}
+			if err := c.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.seed.Name}, lease); err != nil {
+				return err
+			}
+			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(started) {
+				return errors.New("kubelet has not reported yet")
+			}
+		}
 		node := &corev1.Node{}
 		if err := c.Get(ctx, client.ObjectKey{Name: n.seed.Name}, node); err != nil {
 			return err
