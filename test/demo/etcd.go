@@ -267,7 +267,7 @@ type forwardedConn struct {
 		io.ReadWriter
 		Reset() error
 	}
-	closed     atomic.Bool
+	closed atomic.Bool
 }
 
 func (c *forwardedConn) Read(p []byte) (int, error)  { return c.data.Read(p) }
