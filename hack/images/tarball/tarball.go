@@ -25,12 +25,6 @@ import (
 	"time"
 )
 
-const (
-	// nonroot is the user and group that programs run as that need no privileges.
-	nonroot     = 65532
-	nonrootHome = "home/nonroot"
-)
-
 // File is one file of an image.
 type File struct {
 	// Path is where the file is in the image.
@@ -236,13 +230,13 @@ func (i Image) blobs() (manifest, config blob, layer descriptor, err error) {
 
 // writeLayer writes the layer: the folders that programs expect, the users that gardener's manifests name, then the
 // files in the order of their paths. The users are those of common distroless images, home included: etcd-backup-restore
-// writes to it, and etcd-druid mounts local backups into it.
+// writes to it, and etcd-druid mounts local backups into it. Like everything it belongs to root, so it is open to all.
 func (i Image) writeLayer(w io.Writer) error {
 	files := append([]File{
 		{Path: "etc/passwd", Data: []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"), Mode: 0o644},
 		{Path: "etc/group", Data: []byte("root:x:0:\nnonroot:x:65532:\n"), Mode: 0o644},
 	}, i.Files...)
-	dirs := map[string]int64{"tmp": 0o1777, "home": 0o755, nonrootHome: 0o700}
+	dirs := map[string]int64{"tmp": 0o1777, "home": 0o755, "home/nonroot": 0o777}
 	seen := map[string]bool{}
 	for n := range files {
 		files[n].Path = strings.TrimPrefix(path.Clean("/"+files[n].Path), "/")
@@ -268,9 +262,6 @@ func (i Image) writeLayer(w io.Writer) error {
 	for _, dir := range names {
 		h := header(dir+"/", dirs[dir], 0)
 		h.Typeflag = tar.TypeDir
-		if dir == nonrootHome {
-			h.Uid, h.Gid = nonroot, nonroot
-		}
 		if err := t.WriteHeader(h); err != nil {
 			return fmt.Errorf("failed to write folder %q: %w", dir, err)
 		}
