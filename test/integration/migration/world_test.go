@@ -208,7 +208,9 @@ func (w *world) actions(role steps.Role) migration.Actions {
 			actions.Assists[step.Condition] = migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				w.sourceMembers--
+				if w.sourceMembers > 0 {
+					w.sourceMembers--
+				}
 				return steps.Outcome{RequeueAfter: 10 * time.Millisecond}, nil
 			})
 		}
