@@ -69,7 +69,7 @@ func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
 				&gardencorev1beta1.ExposureClass{},
 				&gardencorev1beta1.InternalSecret{},
 				&gardencorev1beta1.Project{},
-				&gardencorev1beta1.SecretBinding{},
+				&gardencorev1beta1.SecretBinding{}, //nolint:staticcheck // Deprecated, but shoots may still refer to one.
 				&gardencorev1beta1.ShootState{},
 				&securityv1alpha1.CredentialsBinding{},
 				&securityv1alpha1.WorkloadIdentity{},

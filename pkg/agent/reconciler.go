@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	result, err := p.run(logf.IntoContext(ctx, log))
 	if ctx.Err() != nil {
 		// The agent is shutting down; whatever failed now says nothing about the migration.
-		return reconcile.Result{}, nil
+		result, err = reconcile.Result{}, nil
 	}
 	if errors.Is(err, errSuperseded) {
 		log.Info("The migration has moved on during the pass, looking again", "cause", err.Error())

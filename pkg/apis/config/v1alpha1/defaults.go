@@ -12,10 +12,16 @@ import (
 )
 
 const (
-	// LogLevelDebug, LogLevelInfo and LogLevelError are the log levels.
-	LogLevelDebug, LogLevelInfo, LogLevelError = "debug", "info", "error"
-	// LogFormatJSON and LogFormatText are the log formats.
-	LogFormatJSON, LogFormatText = "json", "text"
+	// LogLevelDebug shows everything.
+	LogLevelDebug = "debug"
+	// LogLevelInfo shows what a migration does.
+	LogLevelInfo = "info"
+	// LogLevelError shows failures only.
+	LogLevelError = "error"
+	// LogFormatJSON is for machines.
+	LogFormatJSON = "json"
+	// LogFormatText is for humans.
+	LogFormatText = "text"
 
 	// DefaultLeaseName is the name of the agent's lease in the seed.
 	DefaultLeaseName = "livecpm-agent-leader-election"
