@@ -331,6 +331,7 @@ func (p *pass) again(after ...time.Duration) reconcile.Result {
 // operation if a gardenlet that restarts has set it to Aborted. The returned function ends that and waits for it.
 func (p *pass) accompany(ctx context.Context) func() {
 	ctx, cancel := context.WithCancel(ctx)
+	companion := *p // The action's reports replace the shoot of the pass meanwhile.
 	var wg sync.WaitGroup
 	ticker := p.Clock.NewTicker(p.Config.SyncPeriod.Duration)
 	wg.Go(func() {
@@ -340,9 +341,9 @@ func (p *pass) accompany(ctx context.Context) func() {
 			case <-ctx.Done():
 				return
 			case <-ticker.C():
-				if err := p.accompanyOnce(ctx); err != nil && ctx.Err() == nil {
-					metrics.Failure(p.step, p.role, steps.ReasonSyncFailed)
-					p.log.Error(err, "Failed to accompany the running action")
+				if err := companion.accompanyOnce(ctx); err != nil && ctx.Err() == nil {
+					metrics.Failure(companion.step, companion.role, steps.ReasonSyncFailed)
+					companion.log.Error(err, "Failed to accompany the running action")
 				}
 			}
 		}
@@ -358,9 +359,8 @@ func (p *pass) accompanyOnce(ctx context.Context) error {
 	if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
 		return fmt.Errorf("failed to read Shoot %s: %w", p.key, err)
 	}
-	companion := *p
-	companion.shoot = shoot
-	_, err := companion.always(ctx)
+	p.shoot = shoot
+	_, err := p.always(ctx)
 
 	gateErr := p.Gate.Verify(ctx, shoot)
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
@@ -370,7 +370,7 @@ func (p *pass) accompanyOnce(ctx context.Context) error {
 		return errors.Join(err, gateErr)
 	}
 	if p.step.Owner == p.role {
-		err = errors.Join(err, companion.reassert(ctx))
+		err = errors.Join(err, p.reassert(ctx))
 	}
 	return err
 }

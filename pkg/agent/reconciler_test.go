@@ -511,10 +511,12 @@ var _ = Describe("Reconciler", func() {
 			w.goTo(second)
 			synced := make(chan struct{}, 10)
 			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+				w.lock.Lock()
 				w.actions["destination always"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
 					synced <- struct{}{}
 					return steps.Outcome{}, nil
 				}
+				w.lock.Unlock()
 				w.change(func(s *gardencorev1beta1.Shoot) {
 					s.Status.LastOperation.State = gardencorev1beta1.LastOperationStateAborted
 				})
