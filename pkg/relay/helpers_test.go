@@ -120,7 +120,7 @@ func farConfig(files config.TLS, target string) *config.Config {
 
 func withPorts(cfg *config.Config) *config.Config {
 	cfg.Health.Port, cfg.Metrics.Port = freePort(), freePort()
-	cfg.Limits.HandshakeTimeout = metav1.Duration{Duration: time.Second}
+	cfg.Limits.HandshakeTimeout = metav1.Duration{Duration: 10 * time.Second}
 	cfg.Limits.DrainTimeout = metav1.Duration{Duration: 100 * time.Millisecond}
 	config.SetDefaults(cfg)
 	if err := config.Validate(cfg).ToAggregate(); err != nil {
@@ -209,8 +209,8 @@ func (e *etcd) serverNames() []string {
 
 // dial opens an inner TLS connection by way of a near port.
 func dial(a *authority, port int32, serverName string) (*tls.Conn, error) {
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{RootCAs: a.pool(), ServerName: serverName}}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{}, Config: &tls.Config{RootCAs: a.pool(), ServerName: serverName}}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	conn, err := dialer.DialContext(ctx, "tcp", address(port))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/provider-local/controller/dnsrecord"
 	"github.com/go-logr/logr"
 	"github.com/miekg/dns"
@@ -21,7 +22,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/livecpm/livecpm/test/standins/dns/server"
 )
 
@@ -43,11 +43,18 @@ var _ = Describe("Server", func() {
 		GinkgoHelper()
 		handler, err := server.New(opts)
 		Expect(err).NotTo(HaveOccurred())
-		packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-		Expect(err).NotTo(HaveOccurred())
-		address = packets.LocalAddr().String()
-		connections, err := net.Listen("tcp", address)
-		Expect(err).NotTo(HaveOccurred())
+		var (
+			packets     net.PacketConn
+			connections net.Listener
+		)
+		for connections == nil { // a port that is free for the one may be taken for the other
+			packets, err = net.ListenPacket("udp", "127.0.0.1:0")
+			Expect(err).NotTo(HaveOccurred())
+			address = packets.LocalAddr().String()
+			if connections, err = net.Listen("tcp", address); err != nil {
+				Expect(packets.Close()).To(Succeed())
+			}
+		}
 		started := make(chan struct{}, 2)
 		notify := func() { started <- struct{}{} }
 		servers := []*dns.Server{
