@@ -187,11 +187,11 @@ var _ = Describe("Gateway", func() {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
 		address = listener.Addr().String()
-		var serveCtx context.Context
-		serveCtx, stop = context.WithCancel(context.Background())
-		served = make(chan error, 1)
-		go func() { served <- gw.Serve(serveCtx, listener, 100*time.Millisecond) }()
-		DeferCleanup(func() { stop() })
+		serveCtx, cancel := context.WithCancel(context.Background())
+		serving, result := gw, make(chan error, 1)
+		stop, served = cancel, result
+		go func() { result <- serving.Serve(serveCtx, listener, 100*time.Millisecond) }()
+		DeferCleanup(cancel)
 		Expect(gw.Sync(ctx)).To(Succeed())
 	})
 
