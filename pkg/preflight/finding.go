@@ -25,35 +25,35 @@ const (
 type Name string
 
 const (
-	// Intent: the shoot carries the intent annotation and two different seed names, and is not being deleted. (The
+	// Intent passes if the shoot carries the intent annotation and two different seed names, and is not being deleted. (The
 	// annotation also shows that the feature gate LiveControlPlaneMigration is on: gardener-apiserver admits no write of a
 	// Shoot with it otherwise.)
 	Intent Name = "Intent"
-	// HighAvailability: the control plane is highly available. With one etcd member there is no quorum to share.
+	// HighAvailability passes if the control plane is highly available. With one etcd member there is no quorum to share.
 	HighAvailability Name = "HighAvailability"
-	// Workerless: the shoot has no workers. Shoots with workers are not supported yet.
+	// Workerless passes if the shoot has no workers. Shoots with workers are not supported yet.
 	Workerless Name = "Workerless"
-	// NotHibernated: the shoot neither is hibernated nor on its way into or out of hibernation.
+	// NotHibernated passes if the shoot neither is hibernated nor on its way into or out of hibernation.
 	NotHibernated Name = "NotHibernated"
-	// LastOperation: the last operation succeeded. A control plane that does not reconcile must not move.
+	// LastOperation passes if the last operation succeeded. A control plane that does not reconcile must not move.
 	LastOperation Name = "LastOperation"
-	// CredentialsRotation: no rotation is between two stable phases.
+	// CredentialsRotation passes if no rotation is between two stable phases.
 	CredentialsRotation Name = "CredentialsRotation"
-	// ProviderType: both seeds are of the same provider type.
+	// ProviderType passes if both seeds are of the same provider type.
 	ProviderType Name = "ProviderType"
-	// GardenletVersion: both gardenlets report the same version, to the letter.
+	// GardenletVersion passes if both gardenlets report the same version, to the letter.
 	GardenletVersion Name = "GardenletVersion"
-	// SeedHealth: both seeds are healthy, up to date, and not being deleted.
+	// SeedHealth passes if both seeds are healthy, up to date, and not being deleted.
 	SeedHealth Name = "SeedHealth"
-	// RegionDistance: the regions of the seeds are the same or near enough.
+	// RegionDistance passes if the regions of the seeds are the same or near enough.
 	RegionDistance Name = "RegionDistance"
-	// Backup: both seeds have a backup configured.
+	// Backup passes if both seeds have a backup configured.
 	Backup Name = "Backup"
-	// InternalDomain: both seeds use the same internal domain.
+	// InternalDomain passes if both seeds use the same internal domain.
 	InternalDomain Name = "InternalDomain"
-	// Exposure: both seeds have an ingress domain, under which the etcd members are reached.
+	// Exposure passes if both seeds have an ingress domain, under which the etcd members are reached.
 	Exposure Name = "Exposure"
-	// EtcdMemberNames: the gardenlet puts the seed's name into the names of etcd members (gate UpgradeEtcdVersion).
+	// EtcdMemberNames passes if the gardenlet puts the seed's name into the names of etcd members (gate UpgradeEtcdVersion).
 	// Without it the members of both seeds have the same names.
 	EtcdMemberNames Name = "EtcdMemberNames"
 )

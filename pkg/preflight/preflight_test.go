@@ -284,7 +284,7 @@ var _ = Describe("Checker", func() {
 
 	It("takes the name of the cloud profile also from the old field", func() {
 		world.Shoot.Spec.CloudProfile = nil
-		world.Shoot.Spec.CloudProfileName = new("local")
+		world.Shoot.Spec.CloudProfileName = new("local") //nolint:staticcheck // Deprecated, but older shoots have nothing else.
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 	})
 
