@@ -313,20 +313,21 @@ var _ = Describe("Gateway", func() {
 			Expect(err).NotTo(HaveOccurred())
 			other, _, err := dial(apiHost)
 			Expect(err).NotTo(HaveOccurred())
-			addFault(seedToSeed + `"latency": "50ms"}`)
+			addFault(seedToSeed + `"latency": "200ms"}`)
 
-			Expect(echo(present, []byte("x"))).To(BeNumerically("~", 110*time.Millisecond, 40*time.Millisecond))
-			Expect(echo(other, []byte("x"))).To(BeNumerically("<", 40*time.Millisecond))
+			Expect(echo(present, []byte("x"))).To(BeNumerically(">=", 400*time.Millisecond))
+			Expect(echo(other, []byte("x"))).To(BeNumerically("<", 300*time.Millisecond))
 			fresh, _, err := dial(relayHost)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(echo(fresh, []byte("x"))).To(BeNumerically("~", 110*time.Millisecond, 40*time.Millisecond))
+			Expect(echo(fresh, []byte("x"))).To(BeNumerically(">=", 400*time.Millisecond))
 			By("not limiting throughput")
-			Expect(echo(fresh, bytes.Repeat([]byte("0123456789abcdef"), 1<<17))).To(BeNumerically("<", time.Second))
+			Expect(echo(fresh, bytes.Repeat([]byte("0123456789abcdef"), 1<<17))).To(BeNumerically("<", 5*time.Second), "128 chunks one after the other would take 25 s")
 
 			lift()
 			for _, conn := range []net.Conn{present, fresh} {
-				Expect(echo(conn, []byte("x"))).To(BeNumerically("<", 80*time.Millisecond)) // what was on its way
-				Expect(echo(conn, []byte("x"))).To(BeNumerically("<", 40*time.Millisecond))
+				_, err := echo(conn, []byte("x")) // may wait for what is on its way
+				Expect(err).NotTo(HaveOccurred())
+				Expect(echo(conn, []byte("x"))).To(BeNumerically("<", 300*time.Millisecond))
 			}
 		})
 
