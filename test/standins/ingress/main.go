@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -77,7 +78,7 @@ func newCommand(log logr.Logger) *cobra.Command {
 }
 
 func run(ctx context.Context, log logr.Logger, opts options) error {
-	config, err := clientcmd.BuildConfigFromFlags("", opts.kubeconfig)
+	config, err := restConfig(opts.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("failed to load kubeconfig: %w", err)
 	}
@@ -113,6 +114,13 @@ func run(ctx context.Context, log logr.Logger, opts options) error {
 	})
 	log.Info("Serving", "listen", opts.listen, "admin", opts.admin, "labels", opts.identity.Labels)
 	return group.Wait()
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		return rest.InClusterConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", kubeconfig)
 }
 
 // follow renews the routes whenever an object changes.
