@@ -5,8 +5,11 @@ package landscape
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,16 +36,7 @@ const (
 
 // installLivecpm builds livecpm's images, imports them and applies its charts.
 func (l *Landscape) installLivecpm(ctx context.Context) error {
-	l.progress.report("building livecpm's images")
-	built, err := images.Build(ctx, images.Options{
-		Repository: l.Config.Repo,
-		Out:        l.Config.Dir("images", "livecpm"),
-		Registry:   image.Registry,
-		// Not the version: every commit would roll the pods.
-		Version:  image.Tag,
-		CABundle: images.DefaultCABundle,
-		Commands: images.Commands,
-	})
+	built, err := l.livecpmImages(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,6 +58,49 @@ func (l *Landscape) installLivecpm(ctx context.Context) error {
 		group.Go(func() error { return l.installAgent(ctx, seed, version, digests, tarballs) })
 	}
 	return group.Wait()
+}
+
+// livecpmImages builds livecpm's images, or finds those of an earlier run if nothing has changed since.
+func (l *Landscape) livecpmImages(ctx context.Context) ([]images.Image, error) {
+	var packages []string
+	for _, command := range images.Commands {
+		packages = append(packages, command.Package)
+	}
+	fingerprint, err := build.Fingerprint(ctx, l.Config, packages...)
+	if err != nil {
+		return nil, err
+	}
+	folder := l.Config.Dir("images", "livecpm")
+	record := filepath.Join(folder, "built.json")
+	type result struct {
+		Fingerprint string
+		Images      []images.Image
+	}
+	var last result
+	if content, err := os.ReadFile(record); err == nil && json.Unmarshal(content, &last) == nil && last.Fingerprint == fingerprint {
+		return last.Images, nil
+	}
+	l.progress.report("building livecpm's images")
+	built, err := images.Build(ctx, images.Options{
+		Repository: l.Config.Repo,
+		Out:        folder,
+		Registry:   image.Registry,
+		// Not the version: every commit would roll the pods.
+		Version:  image.Tag,
+		CABundle: images.DefaultCABundle,
+		Commands: images.Commands,
+	})
+	if err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(result{Fingerprint: fingerprint, Images: built})
+	if err != nil {
+		return nil, fmt.Errorf("failed to encode record of livecpm's images: %w", err)
+	}
+	if err := os.WriteFile(record, content, 0o644); err != nil {
+		return nil, fmt.Errorf("failed to write record of livecpm's images: %w", err)
+	}
+	return built, nil
 }
 
 func (l *Landscape) installAgent(ctx context.Context, seed config.Seed, version string, digests map[string]string, tarballs []image.Tarball) error {

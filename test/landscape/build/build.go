@@ -8,6 +8,8 @@ package build
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -73,6 +75,22 @@ func Own(ctx context.Context, cfg *config.Config, name, pkg string) (string, err
 		return "", fmt.Errorf("failed to build %s: %w: %s", pkg, err, strings.TrimSpace(string(output)))
 	}
 	return file, nil
+}
+
+// Fingerprint returns what changes whenever a binary built from the packages would. It compiles, but does not link, which
+// is most of the work for a large program that has not changed.
+func Fingerprint(ctx context.Context, cfg *config.Config, pkgs ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-trimpath", "-buildvcs=false", "-export", "-deps", "-f", "{{.ImportPath}} {{.BuildID}}"}, pkgs...)...)
+	cmd.Dir = cfg.Repo
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("failed to compile %s: %w: %s", strings.Join(pkgs, ", "), err, strings.TrimSpace(stderr.String()))
+	}
+	sum := sha256.Sum256(output)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // Installed returns the path of a program that the machine has to provide, or an error that names the package.
