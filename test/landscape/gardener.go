@@ -58,10 +58,19 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(l.tarballs) == 0 {
+		if err := l.makeImages(ctx); err != nil {
+			return err
+		}
+	}
+	digests := map[string]string{}
+	for _, tarball := range l.tarballs {
+		digests[tarball.Name] = tarball.Digest
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, seed := range l.Config.Seeds {
 		group.Go(func() error {
-			return (&seedsetup.Setup{Config: l.Config, Seed: seed, GardenCA: ca, Report: l.progress.report}).Up(ctx)
+			return (&seedsetup.Setup{Config: l.Config, Seed: seed, GardenCA: ca, Digests: digests, Report: l.progress.report}).Up(ctx)
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -18,13 +18,12 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 
+	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/landscape/garden/manifest"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
@@ -65,15 +64,10 @@ type Garden struct {
 
 // Client returns a client for the garden with its administrator's rights.
 func Client(cfg *config.Config) (client.Client, error) {
-	return clientFor(cfg.Kubeconfig(cfg.Garden.Name))
-}
-
-func clientFor(kubeconfig string) (client.Client, error) {
-	restConfig, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	restConfig, err := apply.RESTConfig(cfg.Kubeconfig(cfg.Garden.Name))
 	if err != nil {
-		return nil, fmt.Errorf("failed to read kubeconfig %q: %w", kubeconfig, err)
+		return nil, err
 	}
-	restConfig.QPS, restConfig.Burst = 100, 200
 	c, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
 	if err != nil {
 		return nil, fmt.Errorf("failed to create client for the garden: %w", err)
@@ -107,9 +101,11 @@ func (g *Garden) Up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	applyCtx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	if err := manifest.Apply(applyCtx, c, "garden.yaml", gardenManifest, values); err != nil {
+	manifests, err := apply.Render("garden.yaml", gardenManifest, values)
+	if err != nil {
+		return err
+	}
+	if err := apply.Manifests(ctx, c, manifests); err != nil {
 		return err
 	}
 
@@ -191,7 +187,7 @@ func (g *Garden) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	content, err := manifest.Render("controller-manager.yaml", controllerManagerConfig, map[string]string{"Kubeconfig": kubeconfig})
+	content, err := apply.Render("controller-manager.yaml", controllerManagerConfig, map[string]string{"Kubeconfig": kubeconfig})
 	if err != nil {
 		return err
 	}

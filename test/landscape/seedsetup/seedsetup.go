@@ -50,9 +50,9 @@ import (
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 
+	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
-	"github.com/livecpm/livecpm/test/landscape/garden/manifest"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 )
 
@@ -68,6 +68,8 @@ type Setup struct {
 	Seed   config.Seed
 	// GardenCA signs the gardenlet's client certificate for the garden.
 	GardenCA *pki.CA
+	// Digests are those of the images, by name. Pods of the landscape's own programs are replaced when theirs changes.
+	Digests map[string]string
 	// Report tells the user what is awaited.
 	Report func(format string, args ...any)
 
@@ -130,8 +132,9 @@ func (s *Setup) readGardenletValues() error {
 	if err != nil {
 		return err
 	}
-	rendered, err := manifest.Render("gardenlet-values.yaml", gardenletValues, map[string]any{
+	rendered, err := apply.Render("gardenlet-values.yaml", gardenletValues, map[string]any{
 		"Image":            GardenletImage,
+		"Digest":           s.Digests["gardenlet"],
 		"GardenKubeconfig": indent(string(kubeconfig), 6),
 		"Name":             s.Seed.Name,
 		"Region":           s.Seed.Region,
@@ -208,9 +211,11 @@ func (s *Setup) deployGardenlet(ctx context.Context) error {
 }
 
 func (s *Setup) deployIngress(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return manifest.Apply(ctx, s.client, "ingress.yaml", ingressManifest, map[string]string{"Image": IngressImage})
+	manifests, err := apply.Render("ingress.yaml", ingressManifest, map[string]string{"Image": IngressImage, "Digest": s.Digests["standin-ingress"]})
+	if err != nil {
+		return err
+	}
+	return apply.Manifests(ctx, s.client, manifests)
 }
 
 // deploySystem deploys what upstream's Seed reconciler deploys with the same values, and waits until it is healthy.

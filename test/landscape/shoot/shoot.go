@@ -21,13 +21,16 @@ import (
 	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
+	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
-	"github.com/livecpm/livecpm/test/landscape/garden/manifest"
 )
 
 // Namespace is the namespace of the project that the landscape's shoots live in.
 const Namespace = "garden-demo"
+
+// kubeconfigValidity is the longest that the garden grants.
+const kubeconfigValidity = 24 * time.Hour
 
 //go:embed manifests/shoot.yaml
 var shootManifest string
@@ -56,6 +59,9 @@ func (s *Shoot) Up(ctx context.Context) error {
 	if err := s.wait(ctx, c); err != nil {
 		return err
 	}
+	if info, err := os.Stat(KubeconfigFile(s.Config, s.Name)); err == nil && time.Since(info.ModTime()) < kubeconfigValidity/2 {
+		return nil
+	}
 	return s.WriteKubeconfig(ctx, c)
 }
 
@@ -73,15 +79,17 @@ func (s *Shoot) create(ctx context.Context, c client.Client) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return manifest.Apply(ctx, c, "shoot.yaml", shootManifest, map[string]string{
+	manifests, err := apply.Render("shoot.yaml", shootManifest, map[string]string{
 		"Name":              s.Name,
 		"Namespace":         Namespace,
 		"Region":            seed.Region,
 		"Seed":              seed.Name,
 		"KubernetesVersion": kubernetes.Version[len("v"):],
 	})
+	if err != nil {
+		return err
+	}
+	return apply.Manifests(ctx, c, manifests)
 }
 
 // wait follows the last operation. It reports each change of the progress and gives up after the gardenlet itself has
@@ -120,9 +128,9 @@ func KubeconfigFile(cfg *config.Config, name string) string {
 	return cfg.Dir("shoots", name+".kubeconfig")
 }
 
-// WriteKubeconfig asks the garden for a kubeconfig of the shoot's administrator and writes it. It is good for a day.
+// WriteKubeconfig asks the garden for a kubeconfig of the shoot's administrator and writes it.
 func (s *Shoot) WriteKubeconfig(ctx context.Context, c client.Client) error {
-	expiration := int64((24 * time.Hour).Seconds())
+	expiration := int64(kubeconfigValidity.Seconds())
 	request := &authenticationv1alpha1.AdminKubeconfigRequest{Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: &expiration}}
 	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: s.Name}}
 	if err := c.SubResource("adminkubeconfig").Create(ctx, shoot, request); err != nil {
