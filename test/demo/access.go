@@ -15,7 +15,9 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/exposure"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -104,10 +107,15 @@ func publicHost(shoot *gardencorev1beta1.Shoot) (string, error) {
 	return "", errors.New("the shoot advertises no external address")
 }
 
-// dnsNames returns the names of all records that the shoot owns in the seed before the migration.
+// dnsNames returns the names of all records of the shoot in the seed, without those that a migration makes for etcd.
 func dnsNames(ctx context.Context, seed client.Client, namespace string) ([]string, error) {
 	records := &extensionsv1alpha1.DNSRecordList{}
-	if err := seed.List(ctx, records, client.InNamespace(namespace)); err != nil {
+	own, err := labels.NewRequirement(exposure.LabelKey, selection.NotEquals, []string{exposure.LabelValue})
+	if err != nil {
+		return nil, fmt.Errorf("failed to select DNSRecords: %w", err)
+	}
+	selector := client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*own)}
+	if err := seed.List(ctx, records, client.InNamespace(namespace), selector); err != nil {
 		return nil, fmt.Errorf("failed to list DNSRecords in namespace %s: %w", namespace, err)
 	}
 	names := []string{}

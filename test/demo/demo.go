@@ -15,6 +15,7 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"google.golang.org/grpc/grpclog"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,6 +81,8 @@ type run struct {
 // Run migrates the shoot and returns the report. The report is complete also when the migration fails; the error tells
 // only what kept it from being made.
 func Run(ctx context.Context, options Options) (*Report, error) {
+	// The etcd client's transport reports every failed attempt on stderr, across the display.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	r := &run{Options: options, begin: time.Now(), machine: newMachineMeter()}
 	r.display = newDisplay(options.Out, options.Terminal, options.Width)
 	if err := r.prepare(ctx); err != nil {

@@ -31,8 +31,8 @@ const (
 	etcdClientPort = 2379
 	// etcdInterval is how often the members are listed. It bounds the error of the six-member window.
 	etcdInterval = 300 * time.Millisecond
-	// etcdTimeout bounds one attempt to list them.
-	etcdTimeout = 2 * time.Second
+	// etcdTimeout bounds one attempt to list them through one pod.
+	etcdTimeout = 3 * time.Second
 )
 
 // podReader gives the pods of a StatefulSet that run in a seed now.

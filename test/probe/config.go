@@ -53,7 +53,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.ReadsPerSecond, 28)
 	setDefault(&c.EventsPerSecond, 2)
 	setDefault(&c.Watches, 10)
-	setDefault(&c.Keys, 16)
+	setDefault(&c.Keys, 32)
 	setDefault(&c.KeptConnections, 4)
 	setDefault(&c.RequestTimeout, 10*time.Second)
 	setDefault(&c.DrainTimeout, 30*time.Second)
