@@ -182,6 +182,7 @@ func seedReady(ctx context.Context, c client.Client, name string) error {
 	}
 	for _, kind := range []gardencorev1beta1.ConditionType{
 		gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady, gardencorev1beta1.SeedBackupBucketsReady,
+		gardencorev1beta1.SeedSystemComponentsHealthy,
 	} {
 		condition, ok := conditions[kind]
 		if !ok {

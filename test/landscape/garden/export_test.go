@@ -1,0 +1,10 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package garden
+
+// PackChart is packChart for tests.
+var PackChart = packChart
+
+// GardenManifest and ControllerManagerConfig are templates.
+var GardenManifest, ControllerManagerConfig = gardenManifest, controllerManagerConfig

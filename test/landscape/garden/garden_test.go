@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package garden_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/livecpm/livecpm/test/landscape/apply"
+	. "github.com/livecpm/livecpm/test/landscape/garden"
+)
+
+var _ = Describe("packChart", func() {
+	var dir string
+
+	BeforeEach(func() {
+		dir = GinkgoT().TempDir()
+		Expect(os.MkdirAll(filepath.Join(dir, "templates"), 0o755)).To(Succeed())
+		for _, name := range []string{"Chart.yaml", "doc.go", "templates/deployment.yaml"} {
+			Expect(os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600)).To(Succeed())
+		}
+	})
+
+	It("should pack everything but Go files below the chart's name", func() {
+		packed, err := PackChart(dir, "extension")
+		Expect(err).NotTo(HaveOccurred())
+
+		unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+		Expect(err).NotTo(HaveOccurred())
+		archive := tar.NewReader(unzipped)
+		files := map[string]string{}
+		for {
+			header, err := archive.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			Expect(err).NotTo(HaveOccurred())
+			content, err := io.ReadAll(archive)
+			Expect(err).NotTo(HaveOccurred())
+			files[header.Name] = string(content)
+		}
+		Expect(files).To(Equal(map[string]string{
+			"extension/Chart.yaml":                "Chart.yaml",
+			"extension/templates/deployment.yaml": "templates/deployment.yaml",
+		}))
+	})
+
+	It("should give the same bytes for the same content, so that nothing is installed anew", func() {
+		first, err := PackChart(dir, "extension")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.Chtimes(filepath.Join(dir, "Chart.yaml"), time.Unix(1, 0), time.Unix(1, 0))).To(Succeed())
+		second, err := PackChart(dir, "extension")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(second).To(Equal(first))
+	})
+})
+
+var _ = Describe("garden.yaml", func() {
+	It("should know the distance between any two regions in both directions", func() {
+		rendered, err := apply.Render("garden.yaml", GardenManifest, map[string]any{
+			"GardenerVersion": "v1.2.3", "InternalDomain": "internal.example", "ShootDomain": "shoots.example", "Regions": []string{"here", "there"},
+			"ProviderLocalChart": "", "ProviderLocalImage": "image", "BackupFolder": "/backups", "KubernetesVersion": "1.2.3",
+		})
+		Expect(err).NotTo(HaveOccurred())
+		objects, err := apply.Decode(rendered)
+		Expect(err).NotTo(HaveOccurred())
+
+		var distances map[string]string
+		for _, object := range objects {
+			if object.GetName() == "local-scheduling-regions" {
+				distances, _, err = unstructured.NestedStringMap(object.Object, "data")
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+		Expect(distances).To(HaveLen(2))
+		Expect(distances["here"]).To(MatchYAML("there: 50"))
+		Expect(distances["there"]).To(MatchYAML("here: 50"))
+	})
+})

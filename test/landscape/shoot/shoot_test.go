@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package shoot_test
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+
+	"github.com/livecpm/livecpm/test/landscape/config"
+	. "github.com/livecpm/livecpm/test/landscape/shoot"
+)
+
+var _ = Describe("Shoot", func() {
+	var (
+		ctx     = context.Background()
+		c       client.Client
+		object  *gardencorev1beta1.Shoot
+		shoot   *Shoot
+		reports []string
+	)
+
+	BeforeEach(func() {
+		cfg, err := config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		Expect(err).NotTo(HaveOccurred())
+		reports = nil
+		shoot = &Shoot{Config: cfg, Name: "live", Seed: "seed-a", Report: func(format string, args ...any) {
+			reports = append(reports, fmt.Sprintf(format, args...))
+		}}
+		seedName := "seed-b"
+		object = &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "live"}, Spec: gardencorev1beta1.ShootSpec{SeedName: &seedName}}
+		c = fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(object).WithStatusSubresource(object).Build()
+	})
+
+	operation := func(kind gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState) {
+		GinkgoHelper()
+		object.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: kind, State: state, Description: "because", Progress: 7}
+		Expect(c.Status().Update(ctx, object)).To(Succeed())
+	}
+
+	It("should leave a shoot alone that has moved to another seed", func() {
+		Expect(shoot.Create(ctx, c)).To(Succeed())
+		Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+		Expect(*object.Spec.SeedName).To(Equal("seed-b"))
+	})
+
+	It("should be content with a shoot whose last operation has succeeded", func() {
+		operation(gardencorev1beta1.LastOperationTypeRestore, gardencorev1beta1.LastOperationStateSucceeded)
+		Expect(shoot.Wait(ctx, c)).To(Succeed())
+		Expect(reports).To(ConsistOf("shoot live: Restore Succeeded"))
+	})
+
+	It("should say why a creation has failed", func() {
+		operation(gardencorev1beta1.LastOperationTypeCreate, gardencorev1beta1.LastOperationStateFailed)
+		Expect(shoot.Wait(ctx, c)).To(MatchError(ContainSubstring("Create has failed: because")))
+	})
+
+	It("should say how far it was when time is over", func() {
+		operation(gardencorev1beta1.LastOperationTypeCreate, gardencorev1beta1.LastOperationStateProcessing)
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		Expect(shoot.Wait(over, c)).To(MatchError(ContainSubstring("Create Processing 7%: because")))
+	})
+})
+
+var _ = Describe("SeedReady", func() {
+	ctx := context.Background()
+
+	seedWith := func(status gardencorev1beta1.ConditionStatus, identity *string) client.Client {
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}
+		seed.Status.ClusterIdentity = identity
+		for _, kind := range []gardencorev1beta1.ConditionType{
+			gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady, gardencorev1beta1.SeedBackupBucketsReady, gardencorev1beta1.SeedSystemComponentsHealthy,
+		} {
+			seed.Status.Conditions = append(seed.Status.Conditions, gardencorev1beta1.Condition{Type: kind, Status: status, Message: "so it is"})
+		}
+		return fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(seed).Build()
+	}
+
+	It("should take a seed whose conditions are all True", func() {
+		identity := "me"
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, &identity), "seed-a")).To(Succeed())
+	})
+
+	It("should name what a seed lacks", func() {
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionFalse, nil), "seed-a")).To(MatchError("condition GardenletReady is False: so it is"))
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-a")).To(MatchError(ContainSubstring("cluster identity")))
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-c")).To(MatchError(ContainSubstring("not registered")))
+	})
+})
