@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 )
 
 // Endpoint is a place where a member, or a service in front of several, can be asked.
@@ -204,7 +205,12 @@ func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {
 		// the name, and the dialer knows where that is.
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: c.timeout}).DialContext(ctx, "tcp", endpoint.Address)
+		}), grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: c.timeout,
 		})},
+		// A member that is down shows up at once. Callers look again soon anyway.
+		MaxUnaryRetries:      1,
 		DialTimeout:          c.timeout,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,

@@ -74,8 +74,14 @@ func (j *Joint) Join(ctx context.Context, members int, report ReportFunc) error 
 
 // Advance takes one look at a cluster that members of the destination join, and helps them along. The sidecar of a new
 // member adds it as a learner and promotes it on a timer; Advance promotes it as soon as etcd lets it, and removes a
-// learner that never starts, because it keeps others from being added.
+// learner that never starts, because it keeps others from being added. While the last member joins it holds the restart of
+// the others until OnlyDestinationLeft is true.
 func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Progress, error) {
+	if members == exposure.Members && j.Role == steps.Destination {
+		if err := j.holdRollout(ctx, etcdRole); err != nil {
+			return Progress{}, err
+		}
+	}
 	for {
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
@@ -172,15 +178,22 @@ func (j *Joint) firstSeen(id uint64) time.Time {
 }
 
 // OnlyDestinationLeft tells whether both clusters consist of the destination's members only, all of them healthy voters,
-// and says what is missing otherwise.
+// and says what is missing otherwise. When it is so, the destination's Etcds belong to etcd-druid again; see ReleaseRollout.
 func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
-	return j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
+	left, missing, err := j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return "", err
 		}
 		return destinationOnly(world), nil
 	})
+	if err != nil || !left || j.Role != steps.Destination {
+		return left, missing, err
+	}
+	if err := j.ReleaseRollout(ctx); err != nil {
+		return false, "", err
+	}
+	return true, "", nil
 }
 
 func destinationOnly(world World) string {

@@ -10,6 +10,7 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
@@ -172,6 +173,79 @@ var _ = Describe("Join", func() {
 			err := j.Join(timeout, 2, nil)
 			Expect(err).To(MatchError(ContainSubstring("0 of 2 members")))
 			Expect(err).To(MatchError(context.DeadlineExceeded))
+		})
+	})
+
+	Describe("holding the restart of the destination's first members", func() {
+		var statefulSet *appsv1.StatefulSet
+		etcd := func() *druidcorev1alpha1.Etcd {
+			GinkgoHelper()
+			etcd := &druidcorev1alpha1.Etcd{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, etcd)).To(Succeed())
+			return etcd
+		}
+		advance := func(members int) *appsv1.StatefulSet {
+			GinkgoHelper()
+			_, err := j.Advance(ctx, "main", members)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet)).To(Succeed())
+			return statefulSet
+		}
+
+		BeforeEach(func() {
+			statefulSet = &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd-main"}}
+			joining := etcd()
+			joining.Spec.Etcd.BootstrapWithExistingCluster = &druidcorev1alpha1.BootstrapWithExistingCluster{}
+			joining.Spec.Replicas = 3
+			joining.Annotations = map[string]string{"gardener.cloud/operation": "reconcile"}
+			Expect(s.client.Update(ctx, joining)).To(Succeed())
+		})
+
+		It("leaves the StatefulSet alone while two members join and before etcd-druid has scaled it", func() {
+			Expect(advance(2).Spec.UpdateStrategy.RollingUpdate).To(BeNil())
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet)).To(Succeed())
+			statefulSet.Spec.Replicas = new(int32(2))
+			Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
+			Expect(advance(3).Spec.UpdateStrategy.RollingUpdate).To(BeNil())
+			Expect(etcd().Annotations).To(HaveLen(1))
+		})
+
+		It("holds, pauses etcd-druid when it is done, and releases when only the destination is left", func() {
+			Expect(*advance(3).Spec.UpdateStrategy.RollingUpdate.Partition).To(Equal(int32(2)))
+			Expect(etcd().Annotations).To(And(HaveKey("druid.gardener.cloud/disable-etcd-component-protection"), Not(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))))
+
+			done := etcd()
+			delete(done.Annotations, "gardener.cloud/operation")
+			Expect(s.client.Update(ctx, done)).To(Succeed())
+			advance(3)
+			Expect(etcd().Annotations).To(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))
+
+			for _, etcdRole := range EtcdRoles {
+				s.joinDestination(etcdRole, 3)
+			}
+			left, _, err := j.OnlyDestinationLeft(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(left).To(BeFalse())
+			Expect(etcd().Annotations).To(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))
+
+			for _, etcdRole := range EtcdRoles {
+				list, err := s.clusters[etcdRole].List(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				for _, member := range list.Members[:3] {
+					Expect(s.clusters[etcdRole].Remove(ctx, member.ID)).To(Succeed())
+				}
+			}
+			left, _, err = j.OnlyDestinationLeft(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(left).To(BeTrue())
+			Expect(etcd().Annotations).To(BeEmpty())
+		})
+
+		It("does not hold an Etcd with its ordinary specification", func() {
+			plain := etcd()
+			plain.Spec.Etcd.BootstrapWithExistingCluster = nil
+			Expect(s.client.Update(ctx, plain)).To(Succeed())
+			Expect(advance(3).Spec.UpdateStrategy.RollingUpdate).To(BeNil())
 		})
 	})
 

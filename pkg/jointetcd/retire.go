@@ -39,24 +39,7 @@ func (j *Joint) pauseDruid(ctx context.Context, etcdRole string) error {
 	if err != nil {
 		return err
 	}
-	patch := client.MergeFrom(etcd.DeepCopy())
-	missing := false
-	for _, annotation := range []string{
-		druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation,
-		druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation,
-	} {
-		if !metav1.HasAnnotation(etcd.ObjectMeta, annotation) {
-			missing = true
-			metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, annotation, "true")
-		}
-	}
-	if !missing {
-		return nil
-	}
-	if err := j.Client.Patch(ctx, etcd, patch); err != nil {
-		return fmt.Errorf("failed to pause etcd-druid for Etcd %s: %w", client.ObjectKeyFromObject(etcd), err)
-	}
-	return nil
+	return j.annotate(ctx, etcd, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation)
 }
 
 // Retire takes the source's members out of both clusters, one at a time in each. A cluster begins as soon as all of the
