@@ -28,6 +28,9 @@ func (v Values) relayConfig() *config.Config {
 		},
 		Health:  config.Endpoint{Port: portRelayHealth},
 		Metrics: config.Endpoint{Port: portRelayMetrics},
+		// A kube-apiserver holds a connection for every resource, also for each custom one, and all of them come here when
+		// the members of the source are gone.
+		Limits: config.Limits{MaxConnections: 4096},
 	}
 
 	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer goes on to
