@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	gardenercharts "github.com/gardener/gardener/charts"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/chartrenderer"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,6 +18,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -303,6 +305,21 @@ var _ = Describe("livecpm-agent", func() {
 			}
 		}
 		Expect(above).To(HaveEach(Or(HavePrefix("discovery.k8s.io/endpointslices "), Equal("/pods get"))))
+	})
+
+	It("covers all kinds of extensions, which upstream's code lists when it saves the state of a shoot", func() {
+		granted := map[string]bool{}
+		for _, object := range render(charts.Agent, nil) {
+			for _, rule := range rulesOf(object) {
+				for _, permission := range permissions(rule) {
+					granted[permission] = true
+				}
+			}
+		}
+		for kind := range extensionsv1alpha1.AllExtensionKinds {
+			plural, _ := meta.UnsafeGuessKindToResource(extensionsv1alpha1.SchemeGroupVersion.WithKind(kind))
+			Expect(granted).To(HaveKey("extensions.gardener.cloud/" + plural.Resource + " list"))
+		}
 	})
 
 	It("refuses to render without what it cannot do without", func() {
