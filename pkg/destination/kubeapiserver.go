@@ -5,8 +5,10 @@ package destination
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
@@ -82,6 +84,11 @@ func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, depe
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the kube-apiserver",
 		Fn: operation.Retry(func(ctx context.Context) error {
+			// The certificate with which the kube-apiserver comes to etcd is made with the etcds, in another flow: the secrets
+			// manager finds it in the namespace and knows it from here on.
+			if _, err := gardeneretcd.GenerateClientCertificate(ctx, b.SecretsManager); err != nil {
+				return fmt.Errorf("failed to look up the client certificate of etcd: %w", err)
+			}
 			return b.DeployKubeAPIServer(ctx)
 		}, d.deps.Timings.RolloutTimeout),
 		Dependencies: flow.NewTaskIDs(service, dependencies),
