@@ -57,6 +57,7 @@ type phase struct {
 // phases is what Up does, in this order. Each entry leaves alone what is in place already.
 func (l *Landscape) phases() []phase {
 	return []phase{
+		{"requirements", "check the machine", l.checkRequirements},
 		{"tools", "build the real components", l.buildTools},
 		{"binaries", "build the landscape's own programs", l.buildOwn},
 		{"images", "make the images", l.makeImages},
@@ -131,6 +132,23 @@ func (l *Landscape) lock() (func(), error) {
 	}
 }
 
+// checkRequirements finds out in the first second what would otherwise fail after the builds.
+func (l *Landscape) checkRequirements(context.Context) error {
+	var missing []error
+	if os.Geteuid() != 0 {
+		missing = append(missing, errors.New("namespaces, mounts and cgroups need root"))
+	}
+	for program, debianPackage := range map[string]string{"go": "golang-go, or from go.dev", "runc": "runc", "nft": "nftables"} {
+		if _, err := build.Installed(program, debianPackage); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	if _, err := machine.DetectCgroups(); err != nil {
+		missing = append(missing, err)
+	}
+	return errors.Join(missing...)
+}
+
 func (l *Landscape) buildTools(ctx context.Context) error {
 	return build.Tools(ctx, l.Config, l.progress.lines())
 }
@@ -168,9 +186,6 @@ func (l *Landscape) makeImages(ctx context.Context) error {
 }
 
 func (l *Landscape) prepareMachine(context.Context) error {
-	if os.Geteuid() != 0 {
-		return errors.New("namespaces, mounts and cgroups need root")
-	}
 	if err := machine.DefaultSysctls().Acquire(l.Config.Prefix); err != nil {
 		return err
 	}

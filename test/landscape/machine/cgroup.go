@@ -24,8 +24,9 @@ type Cgroups struct {
 	Unified bool
 }
 
-// controllers are those of version 2 that a kubelet demands.
-var controllers = []string{"cpu", "cpuset", "memory", "pids", "io"}
+// controllers are those of version 2 that a kubelet demands where the machine has them (getSupportedUnifiedControllers
+// in its container manager), and io to see what is used.
+var controllers = []string{"cpu", "cpuset", "memory", "hugetlb", "pids", "io"}
 
 // measured are the hierarchies of version 1 that daemons are put into: enough to see what they use.
 var measured = []string{"cpu", "cpuacct", "memory", "pids"}
