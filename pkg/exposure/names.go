@@ -16,8 +16,9 @@ import (
 const (
 	// Name is the name of the relay's objects in the shoot's namespace.
 	Name = "livecpm-relay"
-	// LabelKey and LabelValue mark every object of the exposure, DNSRecords included.
-	LabelKey   = "app.kubernetes.io/part-of"
+	// LabelKey is the key of the label that marks every object of the exposure, DNSRecords included.
+	LabelKey = "app.kubernetes.io/part-of"
+	// LabelValue is the value of that label.
 	LabelValue = "livecpm"
 
 	// Members is the number of etcd members on each side, and of the relay's pods: every member needs an address of its

@@ -220,8 +220,8 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		if port := ptr.Deref(etcd.Spec.Etcd.ServerPort, exposure.PortPeerSource); port != exposure.PortPeerSource {
 			return fmt.Sprintf("its peer port is %d, not %d", port, exposure.PortPeerSource), nil
 		}
-		if err := gardeneretcd.CheckEtcdObject(etcd); err != nil {
-			return err.Error(), nil
+		if notReady := gardeneretcd.CheckEtcdObject(etcd); notReady != nil {
+			return notReady.Error(), nil
 		}
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
