@@ -220,8 +220,8 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		if port := ptr.Deref(etcd.Spec.Etcd.ServerPort, exposure.PortPeerSource); port != exposure.PortPeerSource {
 			return fmt.Sprintf("its peer port is %d, not %d", port, exposure.PortPeerSource), nil
 		}
-		if notReady := gardeneretcd.CheckEtcdObject(etcd); notReady != nil {
-			return notReady.Error(), nil
+		if missing := unsettled(etcd); missing != "" {
+			return missing, nil
 		}
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
@@ -238,6 +238,14 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		}
 		return "", nil
 	})
+}
+
+// unsettled says why the Etcd does not count as reconciled and ready; empty if it does.
+func unsettled(etcd *druidcorev1alpha1.Etcd) string {
+	if err := gardeneretcd.CheckEtcdObject(etcd); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRole string) (string, error)) (bool, string, error) {
