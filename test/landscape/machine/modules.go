@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,8 +16,11 @@ import (
 // everything built in; what is missing nevertheless shows in an error of whoever needs it.
 func LoadModules(names ...string) error {
 	modprobe, err := exec.LookPath("modprobe")
-	if err != nil {
+	if errors.Is(err, exec.ErrNotFound) {
 		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("failed to find modprobe: %w", err)
 	}
 	for _, name := range names {
 		if _, err := os.Stat(filepath.Join("/sys/module", name)); err == nil {
