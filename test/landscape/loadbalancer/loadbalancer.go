@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// Namespace and Name are the Service that gets the address.
+	// Namespace is where the Service is that gets the address.
 	Namespace = "istio-ingress"
-	Name      = "istio-ingressgateway"
+	// Name is the name of that Service.
+	Name = "istio-ingressgateway"
 )
 
 // Controller serves one seed.
