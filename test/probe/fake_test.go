@@ -4,6 +4,7 @@
 package probe_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -50,7 +51,12 @@ type fakeAPI struct {
 	// endWatches is closed and replaced to end all watches in an orderly way.
 	endWatches chan struct{}
 	watches    atomic.Int64
+	// hangUps is how many reads on connections that served a request before end without an answer.
+	hangUps atomic.Int64
 }
+
+// connectionKey is the key of the number of requests that the connection of a request has served.
+type connectionKey struct{}
 
 type historyEntry struct {
 	revision int64
@@ -58,7 +64,7 @@ type historyEntry struct {
 	object   *corev1.ConfigMap
 }
 
-func newFakeAPI() *fakeAPI {
+func newFakeAPI(http2 bool) *fakeAPI {
 	f := &fakeAPI{
 		revision:   100,
 		namespaces: map[string]bool{},
@@ -68,7 +74,10 @@ func newFakeAPI() *fakeAPI {
 		endWatches: make(chan struct{}),
 	}
 	f.server = httptest.NewUnstartedServer(f)
-	f.server.EnableHTTP2 = true
+	f.server.EnableHTTP2 = http2
+	f.server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, &atomic.Int64{})
+	}
 	f.server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			f.connections.Add(1)
@@ -115,6 +124,14 @@ func answerStatus(w http.ResponseWriter, code int32, reason metav1.StatusReason)
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.requests.Add(1)
+	again := r.Context().Value(connectionKey{}).(*atomic.Int64).Add(1) > 1
+	if again && r.Method == http.MethodGet && f.hangUps.Add(-1) >= 0 {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+		return
+	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case len(parts) >= 3 && len(parts) <= 4 && parts[2] == "namespaces":
