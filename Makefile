@@ -12,6 +12,10 @@ ARTIFACTS ?= _artifacts
 export LIVECPM_STATE ?= $(CURDIR)/.landscape
 export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/livecpm
 
+# Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
+GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
+LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
+
 # Our own code without the landscape-driven suites.
 UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e)
 INTEGRATION_PACKAGES = ./test/integration/...
@@ -24,7 +28,7 @@ help: ## Show this help
 
 .PHONY: build
 build: ## Build livecpm's binaries into bin/
-	$(GO) build -trimpath -o bin/ ./cmd/...
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: images
 images: ## Build the OCI image tarballs of livecpm into bin/images (FROM scratch, no container engine)
@@ -45,7 +49,8 @@ test: test-unit test-integration ## Unit and integration tests, race detector on
 
 .PHONY: test-unit
 test-unit: ## Unit tests
-	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(UNIT_PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(UNIT_PACKAGES)
+	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-integration
 test-integration: ## Integration tests against a real kube-apiserver and gardener-apiserver
