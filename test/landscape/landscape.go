@@ -390,15 +390,47 @@ func (l *Landscape) Status(ctx context.Context, out io.Writer) error {
 			fmt.Fprintf(out, "%-36s not ready\n", "  "+name)
 		}
 	}
-	for _, name := range append([]string{l.Config.Garden.Name}, seedNames(l.Config)...) {
+	if err := l.printUsage(ctx, out); err != nil {
+		failures = append(failures, err)
+	}
+	for _, name := range l.clusters() {
 		fmt.Fprintf(out, "%-36s KUBECONFIG=%s\n", name, l.Config.Kubeconfig(name))
 	}
 	return errors.Join(failures...)
 }
 
-func seedNames(cfg *config.Config) []string {
-	var names []string
-	for _, seed := range cfg.Seeds {
+// printUsage prints what each cluster uses at the moment, measured over a second.
+func (l *Landscape) printUsage(ctx context.Context, out io.Writer) error {
+	cgroups, err := machine.DetectCgroups()
+	if err != nil {
+		return err
+	}
+	const interval = time.Second
+	before := map[string]machine.Usage{}
+	for _, name := range l.clusters() {
+		if before[name], err = cgroups.Usage(l.Config.Prefix + "-" + name); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(interval):
+	}
+	for _, name := range l.clusters() {
+		after, err := cgroups.Usage(l.Config.Prefix + "-" + name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%-36s %.2f CPUs, %d MiB memory\n", name, float64(after.CPU-before[name].CPU)/float64(interval), after.Memory>>20)
+	}
+	return nil
+}
+
+// clusters are the names of all clusters.
+func (l *Landscape) clusters() []string {
+	names := []string{l.Config.Garden.Name}
+	for _, seed := range l.Config.Seeds {
 		names = append(names, seed.Name)
 	}
 	return names

@@ -134,6 +134,9 @@ func (l *Landscape) installAgent(ctx context.Context, seed config.Seed, version 
 		"podAnnotations": map[string]any{"landscape/image": digests["livecpm-agent"]},
 		"config": map[string]any{
 			"dns": map[string]any{"resolvers": []any{l.Config.Garden.IP + ":53"}},
+			// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the graceful end
+			// of the kube-apiserver. Waiting longer for them would only make the demo longer.
+			"flows": map[string]any{"drainTimeout": "20s"},
 		},
 	}
 	if err := l.applyChart(ctx, seed.Name, charts.Agent, version, values); err != nil {

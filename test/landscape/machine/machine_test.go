@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -139,5 +140,28 @@ var _ = Describe("Cgroups", func() {
 		Expect(read(root, "cgroup.subtree_control")).To(Equal("+cpuset"), "only what was not enabled yet")
 		Expect(read(root, "node", "cgroup.subtree_control")).To(Equal("cpuset cpu io memory pids"))
 		Expect(cgroups.EnsureLeaf("node", "daemons")).To(ConsistOf(filepath.Join(root, "node", "daemons")))
+	})
+})
+
+var _ = Describe("Usage", func() {
+	var root string
+
+	BeforeEach(func() { root = GinkgoT().TempDir() })
+
+	It("should be read from version 1", func() {
+		write("cache 5\nrss 7\ntotal_cache 9\ntotal_rss 4096\n", root, "memory", "node", "memory.stat")
+		write("2000000000\n", root, "cpuacct", "node", "cpuacct.usage")
+		Expect(machine.Cgroups{Root: root}.Usage("node")).To(Equal(machine.Usage{Memory: 4096, CPU: 2 * time.Second}))
+	})
+
+	It("should be read from version 2", func() {
+		write("anon 4096\nfile 9\n", root, "node", "memory.stat")
+		write("usage_usec 2000000\nuser_usec 1\n", root, "node", "cpu.stat")
+		Expect(machine.Cgroups{Root: root, Unified: true}.Usage("node")).To(Equal(machine.Usage{Memory: 4096, CPU: 2 * time.Second}))
+	})
+
+	It("should be unknown without a cgroup", func() {
+		_, err := machine.Cgroups{Root: root}.Usage("node")
+		Expect(err).To(MatchError(os.ErrNotExist))
 	})
 })
