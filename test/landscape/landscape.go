@@ -68,8 +68,8 @@ func (l *Landscape) phases() []phase {
 		{"dns", "start the DNS server", l.startDNS},
 		{"gardener", "start Gardener", l.startGardener},
 		{"prerequisites", "make seeds of the clusters", l.setUpSeeds},
-		{"shoot", "create the shoot", l.createShoot},
 		{"livecpm", "install livecpm", l.installLivecpm},
+		{"shoot", "create the shoot", l.createShoot},
 	}
 }
 
