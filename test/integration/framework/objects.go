@@ -189,7 +189,7 @@ func (g *Garden) Bind(ctx context.Context, shoot *gardencorev1beta1.Shoot, seed 
 // createOnceAdmitted creates the object as soon as the informers of the admission plugins have seen what it refers to.
 func (g *Garden) createOnceAdmitted(ctx context.Context, object client.Object) error {
 	var last error
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
 		last = g.Client.Create(ctx, object)
 		return last == nil, nil
 	}); err != nil {
