@@ -46,7 +46,7 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 
 func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Botanist) *flow.Graph {
 	var (
-		g       = flow.NewGraph("start of the kube-apiserver")
+		g       = flow.NewGraph("rollout of the kube-apiserver")
 		timeout = d.deps.Timings.RolloutTimeout
 		base    = d.addBase(g, b)
 
