@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/livecpm/livecpm/pkg/conditions"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -62,6 +63,62 @@ var _ = Describe("steps.md", func() {
 		Expect(documented).To(HaveLen(len(reasons)))
 		for _, reason := range reasons {
 			Expect(documented).To(HaveKey(reason))
+		}
+	})
+})
+
+var _ = Describe("runbooks", func() {
+	const folder = "runbooks"
+
+	index := filepath.Join(folder, "README.md")
+	pages := []string{index}
+	for _, step := range steps.Table() {
+		pages = append(pages, filepath.Join(folder, step.String()+".md"))
+	}
+
+	It("should have a page for every step, where the conditions say it is, and no other", func() {
+		files, err := filepath.Glob(filepath.Join(folder, "*.md"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(files).To(ConsistOf(pages))
+
+		overview := [][]string{}
+		for i, step := range steps.Table() {
+			page := filepath.Join("..", conditions.Runbook(step))
+			Expect(page).To(BeAnExistingFile())
+			content := read(page)
+			Expect(content).To(HavePrefix("# %s\n", step))
+			Expect(content).To(ContainSubstring("Step %d of %d, owner %s, deadline %s.", i+1, len(steps.Table()), step.Owner, minutes(step.Deadline)))
+			for _, heading := range []string{"What it does", "Reasons", "Look at", "Safe", "Never"} {
+				Expect(content).To(ContainSubstring("\n## %s\n", heading), page)
+			}
+			overview = append(overview, []string{strconv.Itoa(i + 1), fmt.Sprintf("[%[1]s](%[1]s.md)", step), string(step.Owner)})
+		}
+		Expect(rows(read(index), "step | page |")).To(Equal(overview))
+	})
+
+	It("should name only reasons that exist, and all of them", func() {
+		// In the runbooks a word in capitals and backquotes is a reason or a status, and nothing else.
+		word := regexp.MustCompile("`([A-Z][A-Za-z]*)`")
+		statuses := []string{"True", "False", "Unknown", "Progressing"}
+		reasons := reasonsOfCode()
+
+		explained := map[string]bool{}
+		for _, page := range pages {
+			content := read(page)
+			for _, match := range word.FindAllStringSubmatch(content, -1) {
+				Expect(append(statuses, reasons...)).To(ContainElement(match[1]), page)
+			}
+			table := rows(content, "reason | what it means |")
+			Expect(table).NotTo(BeEmpty(), page)
+			for _, row := range table {
+				name := strings.Trim(row[0], "`")
+				Expect(reasons).To(ContainElement(name), page)
+				Expect(row[1]).NotTo(BeEmpty(), page)
+				explained[name] = true
+			}
+		}
+		for _, reason := range reasons {
+			Expect(explained).To(HaveKey(reason))
 		}
 	})
 })
