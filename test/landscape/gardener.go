@@ -67,10 +67,10 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 	for _, tarball := range l.tarballs {
 		digests[tarball.Name] = tarball.Digest
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	for _, seed := range l.Config.Seeds {
 		group.Go(func() error {
-			return (&seedsetup.Setup{Config: l.Config, Seed: seed, GardenCA: ca, Digests: digests, Report: l.progress.report}).Up(ctx)
+			return (&seedsetup.Setup{Config: l.Config, Seed: seed, GardenCA: ca, Digests: digests, Report: l.progress.report}).Up(groupCtx)
 		})
 	}
 	if err := group.Wait(); err != nil {
