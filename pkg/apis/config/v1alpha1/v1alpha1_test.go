@@ -48,7 +48,7 @@ var _ = Describe("#Decode", func() {
 		Expect(config.Controllers.LiveMigration.RetryBackoff.Max.Duration).To(Equal(time.Minute))
 		Expect(config.DNS.Margin.Duration).To(Equal(30 * time.Second))
 		Expect(config.Etcd.JoinTimeout.Duration).To(Equal(15 * time.Minute))
-		Expect(config.Flows.DrainTimeout.Duration).To(Equal(5 * time.Minute))
+		Expect(config.Flows.DrainTimeout.Duration).To(Equal(time.Minute))
 	})
 
 	It("should keep what is configured", func() {
