@@ -90,7 +90,9 @@ var _ = Describe("Cleaning up", func() {
 			}},
 			Clock: testclock.NewFakeClock(now),
 		}
-		outcome, err := source.CleanUp(ctx, newDeps(ns, deployment, cluster), m)
+		deps := newDeps(ns, deployment, cluster)
+		deps.Timings.DrainTimeout = 5 * time.Minute
+		outcome, err := source.CleanUp(ctx, deps, m)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForClientsToLeave))
 		Expect(outcome.RequeueAfter).To(Equal(10 * time.Second))

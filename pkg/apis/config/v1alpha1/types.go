@@ -147,7 +147,7 @@ type Flows struct {
 	// +optional
 	RolloutTimeout *metav1.Duration `json:"rolloutTimeout,omitempty"`
 	// DrainTimeout is how long the source's kube-apiserver may keep connections after DNS caches have expired. It is
-	// stopped then in any case. Default: 5m.
+	// stopped then in any case. Default: 1m.
 	// +optional
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// ShootStateLead is how far in the future the ShootState's timestamp is set, which keeps gardenlets from overwriting
