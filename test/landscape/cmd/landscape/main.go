@@ -9,13 +9,17 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 )
 
 func main() {
+	// Upstream's components log what they do; the landscape reports what matters and returns what fails.
+	log.SetLogger(logr.Discard())
 	if err := command().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "landscape:", err)
 		os.Exit(1)
