@@ -123,6 +123,27 @@ var _ = Describe("runbooks", func() {
 	})
 })
 
+var _ = Describe("runbooks", func() {
+	It("should have a page for every step", func() {
+		for _, step := range steps.Table() {
+			Expect(filepath.Join("runbooks", step.String()+".md")).To(BeAnExistingFile())
+		}
+	})
+})
+
+var _ = Describe("index", func() {
+	It("should lead to every page", func() {
+		index := read("README.md")
+		for _, folder := range []string{"concepts", "development"} {
+			pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
+			Expect(err).NotTo(HaveOccurred())
+			for _, page := range pages {
+				Expect(index).To(ContainSubstring("](" + page + ")"))
+			}
+		}
+	})
+})
+
 var _ = Describe("links", func() {
 	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
 

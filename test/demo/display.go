@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/probe"
 )
 
@@ -162,7 +163,7 @@ func (l *lines) show(v view) {
 		switch {
 		case state.Finished:
 			text = fmt.Sprintf("%s finished after %s", state.Step.Condition, clockText(state.Elapsed))
-		case state.Current && state.Condition != nil:
+		case state.Current && state.Condition != nil && state.Condition.Reason != string(steps.ReasonPending):
 			text = fmt.Sprintf("%s (%s): %s: %s", state.Step.Condition, state.Step.Owner, state.Condition.Reason, state.Condition.Message)
 		case state.Current:
 			text = fmt.Sprintf("%s (%s)", state.Step.Condition, state.Step.Owner)
