@@ -185,6 +185,7 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 			waits []string
 			errs  []error
 		)
+		var fault steps.Reason
 		for _, etcdRole := range jointetcd.EtcdRoles {
 			progress, err := joint.Advance(ctx, etcdRole, exposure.Members)
 			if err != nil {
@@ -193,6 +194,8 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 			}
 			if progress.Done {
 				reason = steps.ReasonReadyForSourceMemberRemoval
+			} else if progress.Reason.Fault() {
+				fault = progress.Reason
 			}
 			waits = append(waits, exposure.EtcdName(etcdRole)+": "+progress.Message)
 		}
@@ -210,7 +213,7 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		if len(errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
 			m.Log.Info("Could not look at the etcds", "reason", errors.Join(errs...).Error())
-		} else if err := m.Report(ctx, reason, strings.Join(waits, "; ")); err != nil && ctx.Err() == nil {
+		} else if err := m.Report(ctx, shown(reason, fault), strings.Join(waits, "; ")); err != nil && ctx.Err() == nil {
 			return steps.Outcome{}, err
 		}
 
@@ -221,6 +224,15 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		case <-m.Clock.After(pollEtcd):
 		}
 	}
+}
+
+// shown is the reason in the condition: a fault, if there is one. Once the source has been asked to retire its members it
+// reads the reason as its order, and a fault shows in the message only.
+func shown(reason, fault steps.Reason) steps.Reason {
+	if fault != "" && reason != steps.ReasonReadyForSourceMemberRemoval {
+		return fault
+	}
+	return reason
 }
 
 func errorsOf(errs []error) []string {

@@ -50,7 +50,7 @@ var _ = Describe("Retire", func() {
 			"scaled etcd-main to 0", "removed seed-a-etcd-main-0",
 		}))
 		Expect(s.clusters["events"].Names()).To(Equal([]string{"seed-b-etcd-events-0", "seed-b-etcd-events-1", "seed-b-etcd-events-2"}))
-		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 		Expect(s.sawVoters("main")).To(Equal([]int{6, 5, 4, 3}))
 
 		for _, name := range []string{"etcd-main", "etcd-events"} {
@@ -80,7 +80,7 @@ var _ = Describe("Retire", func() {
 			}
 		}
 		Expect(s.clusters["main"].Calls()[3:]).To(Equal([]string{
-			"move lead seed-a-etcd-main-0 -> seed-b-etcd-main-2",
+			"move lead seed-a-etcd-main-0 -> seed-b-etcd-main-0",
 			"remove seed-a-etcd-main-2", "remove seed-a-etcd-main-1", "remove seed-a-etcd-main-0",
 		}))
 	})

@@ -245,11 +245,11 @@ func (s Set) RemovalOrder(side Side) Set {
 	return out
 }
 
-// NextLeader returns the member of the side that the lead should move to: a healthy voter, the one with the highest
-// ordinal. A rolling restart reaches the highest ordinal first, so by the time the lead moves it has its restart behind
-// it.
+// NextLeader returns the member of the side that the lead should move to: a healthy voter, the one with the lowest
+// ordinal. A rolling restart reaches the lowest ordinal last, so the lead moves once during it instead of with every
+// member. Each move counts: etcd drops proposals while it hands over the lead.
 func (s Set) NextLeader(side Side) (Member, bool) {
-	for _, m := range s.RemovalOrder(side) {
+	for _, m := range slices.Backward(s.RemovalOrder(side)) {
 		if !m.Learner && m.Healthy {
 			return m, true
 		}

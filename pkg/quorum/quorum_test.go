@@ -112,9 +112,9 @@ var _ = Describe("Quorum", func() {
 		Expect(ok).To(Equal(expected != ""))
 		Expect(m.Name).To(Equal(expected))
 	},
-		Entry("highest ordinal", "s0* s1 s2 d0 d1 d2", "seed-b-etcd-main-2"),
-		Entry("not an unhealthy one", "s0* s1 s2 d0 d1 d2!", "seed-b-etcd-main-1"),
-		Entry("not a learner", "s0* s1 s2 d0 d1 d2?", "seed-b-etcd-main-1"),
+		Entry("lowest ordinal", "s0* s1 s2 d0 d1 d2", "seed-b-etcd-main-0"),
+		Entry("not an unhealthy one", "s0* s1 s2 d0! d1 d2", "seed-b-etcd-main-1"),
+		Entry("not a learner", "s0* s1 s2 d0? d1 d2", "seed-b-etcd-main-1"),
 		Entry("none", "s0* s1 s2 d0!", ""),
 	)
 

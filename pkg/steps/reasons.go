@@ -21,8 +21,8 @@ const (
 	// to be in force. Nothing is done meanwhile. The operator installs or repairs the policies at once: while they are
 	// absent, the gardenlet may start the classic migration.
 	ReasonGateNotInForce Reason = "GateNotInForce"
-	// ReasonPrerequisitesNotMet appears before the first step when the shoot or one of the seeds does not meet a
-	// prerequisite. The message lists all of them. The operator mends them; the migration then starts by itself.
+	// ReasonPrerequisitesNotMet appears before the first step of either role when the shoot or one of the seeds does not
+	// meet a prerequisite. The message lists all of them. The operator mends them; the migration then goes on by itself.
 	ReasonPrerequisitesNotMet Reason = "PrerequisitesNotMet"
 	// ReasonVersionSkew appears when the gardenlets of the two seeds do not report the same version. The migration holds
 	// without undoing anything. The operator brings both seeds to the same version; it then goes on by itself.
@@ -64,20 +64,12 @@ const (
 	// ReasonForeignEtcdMember appears when the member list holds a member that belongs to neither seed. Membership is not
 	// touched. The operator finds out who added it and removes it.
 	ReasonForeignEtcdMember Reason = "ForeignEtcdMember"
-	// ReasonWaitingForExposure appears while the relay, its routes or its DNS records are not ready or the other side
-	// cannot be reached through them. The operator looks at the relay's pods and DNSRecords if it lasts.
-	ReasonWaitingForExposure Reason = "WaitingForExposure"
-	// ReasonTakingFullSnapshot appears while a full snapshot is taken and looked for in the bucket. The operator waits.
-	ReasonTakingFullSnapshot Reason = "TakingFullSnapshot"
 )
 
 // Reasons of single steps, in the order of the steps.
 const (
 	// ReasonPersistingShootState appears while the ShootState is written and read back. The operator waits.
 	ReasonPersistingShootState Reason = "PersistingShootState"
-	// ReasonReleasingBackupEntry appears while the backup entry is moved to the destination seed. The operator looks at
-	// the BackupEntry if it lasts.
-	ReasonReleasingBackupEntry Reason = "ReleasingBackupEntry"
 
 	// ReasonPreparingDestination appears while namespace, Cluster, secrets and backup entry are set up in the
 	// destination. The operator waits.
@@ -89,9 +81,6 @@ const (
 	// operator looks at the extension resources in the source if it lasts.
 	ReasonMigratingExtensions Reason = "MigratingExtensions"
 
-	// ReasonRestoringExtensions appears while extensions in the destination are restored. The operator looks at the
-	// extension resources in the destination if it lasts.
-	ReasonRestoringExtensions Reason = "RestoringExtensions"
 	// ReasonDeployingKubeAPIServer appears while the kube-apiserver and what it needs are rolled out in the destination.
 	// The operator looks at the Deployment if it lasts.
 	ReasonDeployingKubeAPIServer Reason = "DeployingKubeAPIServer"
@@ -117,7 +106,7 @@ const (
 	ReasonReadyForSourceMemberRemoval Reason = "ReadyForSourceMemberRemoval"
 
 	// ReasonWaitingForClientsToLeave appears while DNS caches may still name the source or connections to its
-	// kube-apiserver are open. The operator waits; the message tells how many and until when.
+	// kube-apiserver may be open. The operator waits; the message tells until when.
 	ReasonWaitingForClientsToLeave Reason = "WaitingForClientsToLeave"
 	// ReasonStoppingSourceControlPlane appears while the control plane components of the source are stopped. The
 	// operator waits.

@@ -49,8 +49,8 @@ type Config struct {
 
 func (c *Config) setDefaults() {
 	setDefault(&c.DNSInterval, 100*time.Millisecond)
-	setDefault(&c.WritesPerSecond, 28)
-	setDefault(&c.ReadsPerSecond, 28)
+	setDefault(&c.WritesPerSecond, 16)
+	setDefault(&c.ReadsPerSecond, 40)
 	setDefault(&c.EventsPerSecond, 2)
 	setDefault(&c.Watches, 10)
 	setDefault(&c.Keys, 32)

@@ -142,14 +142,31 @@ var _ = Describe("Probe", func() {
 				if refused.Add(1) > 5 {
 					return false
 				}
-				w.Header().Set("Retry-After", "1")
-				answerStatus(w, 429, metav1.StatusReasonTooManyRequests)
+				answerStatus(w, 500, metav1.StatusReasonInternalError)
 				return true
 			}
 		}))
 		Expect(result.WritesFailed).To(BeNumerically("==", 5))
 		Expect(result.ReadsFailed).To(BeZero())
 		Expect(result.WatchEventsLost).To(BeZero())
+		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
+	})
+
+	It("should leave Retry-After to client-go and count what its caller does not see", func() {
+		var refused atomic.Int64
+		result := run(locked(func() {
+			api.onWrite = func(w http.ResponseWriter, _ *corev1.ConfigMap) bool {
+				if refused.Add(1) > 5 {
+					return false
+				}
+				w.Header().Set("Retry-After", "1")
+				answerStatus(w, 503, metav1.StatusReasonServiceUnavailable)
+				return true
+			}
+		}))
+		Expect(result.WritesFailed).To(BeZero())
+		Expect(result.Details.RequestsDeferred).To(BeNumerically("==", 5))
+		Expect(result.RawConnectionErrors).To(BeNumerically(">=", 5))
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
 	})
 

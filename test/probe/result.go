@@ -50,6 +50,8 @@ type Details struct {
 	HandshakeErrors int64 `json:"handshakeErrors"`
 	ConnectionsLost int64 `json:"connectionsLost"`
 	RequestsResent  int64 `json:"requestsResent"`
+	// RequestsDeferred counts answers with Retry-After, upon which client-go sent the request again.
+	RequestsDeferred int64 `json:"requestsDeferred"`
 
 	Watches []WatchDetails `json:"watches"`
 	DNS     *DNSResult     `json:"dns,omitempty"`
@@ -121,6 +123,7 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 		HandshakeErrors:        p.clients.handshakeErrors.Load(),
 		ConnectionsLost:        p.clients.lost.Load(),
 		RequestsResent:         p.clients.resent.Load(),
+		RequestsDeferred:       p.clients.deferred.Load(),
 	}
 	r.Details = d
 	for _, w := range p.watchers {

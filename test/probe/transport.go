@@ -34,6 +34,9 @@ type connectionStats struct {
 	lost atomic.Int64
 	// resent counts requests that net/http silently sent again on another connection.
 	resent atomic.Int64
+	// deferred counts answers that asked to send the request again later (Retry-After), as a kube-apiserver that shuts
+	// down gives them. client-go obeys by itself, and its caller never hears of it.
+	deferred atomic.Int64
 	// closing is set once the probe itself tears its connections down. Nothing is counted from then on.
 	closing atomic.Bool
 
@@ -42,7 +45,7 @@ type connectionStats struct {
 }
 
 func (s *connectionStats) errors() int64 {
-	return s.dialErrors.Load() + s.handshakeErrors.Load() + s.lost.Load() + s.resent.Load()
+	return s.dialErrors.Load() + s.handshakeErrors.Load() + s.lost.Load() + s.resent.Load() + s.deferred.Load()
 }
 
 func (s *connectionStats) count(counter *atomic.Int64, kind string, err error) {
@@ -156,6 +159,9 @@ func (t *tracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.end(err)
 		return nil, err
 	}
+	if resp.Header.Get("Retry-After") != "" && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError) {
+		t.stats.count(&t.stats.deferred, "asked to send again", fmt.Errorf("%s answered %s", req.Method, resp.Status))
+	}
 	resp.Body = &tracedBody{ReadCloser: resp.Body, exchange: e}
 	return resp, nil
 }
@@ -211,7 +217,8 @@ func (b *tracedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newRESTClient returns client-go's client for the core API on a transport of its own. Requests must set MaxRetries(0).
+// newRESTClient returns client-go's client for the core API on a transport of its own, with all that client-go
+// does by itself: it sends again what the server answered with Retry-After, and nothing else.
 func newRESTClient(base *rest.Config, d *dialer, single bool) (rest.Interface, error) {
 	config := rest.CopyConfig(base)
 	config.Dial = d.dialContext

@@ -5,6 +5,9 @@
 // etcd container of the pods that etcd-druid creates: it asks the etcd-backup-restore sidecar to prepare the data
 // directory, fetches the etcd configuration from it and runs an embedded etcd of the version that Gardener ships.
 // Beside etcd it serves the readiness probe and the stop request that druid and the sidecar rely on.
+//
+// In one thing it is known to be kinder than etcd as Gardener configures it: it serves gRPC on a listener of its own, so
+// that a member that stops lets the requests in flight finish (see serveGRPCAlone).
 package main
 
 import (

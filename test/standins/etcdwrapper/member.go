@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +22,8 @@ import (
 )
 
 const (
+	// httpPort is where etcd's HTTP endpoints are, on the loopback interface.
+	httpPort          = 2382
 	readinessInterval = 2 * time.Second
 	readinessTimeout  = 5 * time.Second
 )
@@ -50,8 +53,20 @@ func newMember(log *slog.Logger, opts options, folder, configuration string) (*m
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse the etcd configuration: %w", err)
 	}
+	serveGRPCAlone(config)
 	log.Info("etcd configuration", "name", config.Name, "initialCluster", config.InitialCluster, "initialClusterState", config.ClusterState)
 	return &member{log: log, opts: opts, config: config}, nil
+}
+
+// serveGRPCAlone moves etcd's HTTP endpoints (/health, /metrics) off the client port, to the loopback interface. With both
+// on one port and TLS, etcd 3.5.27 runs gRPC inside net/http, and serveCtx.serve (server/embed/serve.go) stops the gRPC
+// server as soon as the listener is closed: a member that is asked to stop cuts off the requests in flight on it, whatever
+// the grace period. gRPC on a port of its own is stopped gracefully. The configuration of etcd-druid does not do this.
+func serveGRPCAlone(config *embed.Config) {
+	if len(config.ListenClientUrls) == 0 || len(config.ListenClientHttpUrls) > 0 {
+		return
+	}
+	config.ListenClientHttpUrls = []url.URL{{Scheme: config.ListenClientUrls[0].Scheme, Host: fmt.Sprintf("127.0.0.1:%d", httpPort)}}
 }
 
 // run serves etcd until the context ends or etcd stops by itself.
