@@ -69,7 +69,8 @@ func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
 		&corev1.ConfigMap{}, &corev1.Namespace{}, &coordinationv1.Lease{}, &certificatesv1.CertificateSigningRequest{},
 		&gardencorev1.ControllerDeployment{}, &gardencorev1beta1.CloudProfile{}, &gardencorev1beta1.NamespacedCloudProfile{},
 		&gardencorev1beta1.ExposureClass{}, &gardencorev1beta1.InternalSecret{}, &gardencorev1beta1.Project{},
-		&gardencorev1beta1.SecretBinding{}, &gardencorev1beta1.ShootState{},
+		&gardencorev1beta1.SecretBinding{}, //nolint:staticcheck // upstream's gardenlet still reads them
+		&gardencorev1beta1.ShootState{},
 		&securityv1alpha1.CredentialsBinding{}, &securityv1alpha1.WorkloadIdentity{},
 	} {
 		singles[obj] = kubernetes.SingleObjectCacheFunc(g.log, kubernetes.GardenScheme, obj)

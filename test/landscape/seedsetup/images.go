@@ -26,9 +26,10 @@ import (
 )
 
 const (
-	// GardenletImage and IngressImage are images of the landscape's own.
+	// GardenletImage is the image of the composed gardenlet.
 	GardenletImage = "livecpm.local/gardenlet:landscape"
-	IngressImage   = "livecpm.local/standin-ingress:landscape"
+	// IngressImage is the image of the ingress gateway's stand-in.
+	IngressImage = "livecpm.local/standin-ingress:landscape"
 
 	nonroot = "65532:65532"
 )

@@ -318,7 +318,7 @@ func (s *Setup) awaitDeployments(ctx context.Context) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("Deployment %q does not become available (%d of %d replicas): %v", key, deployment.Status.AvailableReplicas, deployment.Status.Replicas, err)
+				return fmt.Errorf("failed to wait for Deployment %q to become available (%d of %d replicas): %v", key, deployment.Status.AvailableReplicas, deployment.Status.Replicas, err)
 			case <-time.After(500 * time.Millisecond):
 			}
 		}
