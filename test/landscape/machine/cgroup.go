@@ -79,6 +79,9 @@ func (c Cgroups) Ensure(name string) error {
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return fmt.Errorf("failed to make cgroup: %w", err)
 		}
+		if err := favour(group); err != nil {
+			return err
+		}
 		if c.Unified {
 			if err := enableControllers(group); err != nil {
 				return err
@@ -97,6 +100,21 @@ func (c Cgroups) Ensure(name string) error {
 			if err := os.WriteFile(filepath.Join(group, file), value, 0o644); err != nil {
 				return fmt.Errorf("failed to fill cpuset of %s: %w", group, err)
 			}
+		}
+	}
+	return nil
+}
+
+// favour gives the group the weight of a machine of its own. By default all processes of a node together weigh as much
+// as a single thread outside of it.
+func favour(group string) error {
+	for file, weight := range map[string]string{"cpu.shares": "65536", "cpu.weight": "6400"} {
+		path := filepath.Join(group, file)
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(weight), 0o644); err != nil {
+			return fmt.Errorf("failed to set the weight of cgroup %s: %w", group, err)
 		}
 	}
 	return nil
