@@ -6,6 +6,7 @@ package operation_test
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -16,16 +17,19 @@ import (
 )
 
 var _ = Describe("NameServers", func() {
-	var (
-		ctx     = context.Background()
+	// zone is what the server answers; the server reads it on a goroutine of its own.
+	type zone struct {
 		rcode   int
 		records []string
+	}
+	var (
+		ctx     = context.Background()
+		content atomic.Pointer[zone]
 		server  string
 	)
 
 	BeforeEach(func() {
-		rcode = dns.RcodeSuccess
-		records = []string{"api.example.org. 120 IN A 10.0.0.2", "api.example.org. 60 IN A 10.0.0.1"}
+		content.Store(&zone{rcode: dns.RcodeSuccess, records: []string{"api.example.org. 120 IN A 10.0.0.2", "api.example.org. 60 IN A 10.0.0.1"}})
 
 		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
@@ -33,8 +37,9 @@ var _ = Describe("NameServers", func() {
 
 		started := make(chan struct{})
 		s := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) }, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
-			response := (&dns.Msg{}).SetRcode(query, rcode)
-			for _, record := range records {
+			now := content.Load()
+			response := (&dns.Msg{}).SetRcode(query, now.rcode)
+			for _, record := range now.records {
 				rr, err := dns.NewRR(record)
 				if err == nil && rr.Header().Rrtype == query.Question[0].Qtype && rr.Header().Name == query.Question[0].Name {
 					response.Answer = append(response.Answer, rr)
@@ -55,14 +60,14 @@ var _ = Describe("NameServers", func() {
 	})
 
 	It("returns an empty answer for a name that does not exist", func() {
-		rcode, records = dns.RcodeNameError, nil
+		content.Store(&zone{rcode: dns.RcodeNameError})
 		answers, err := operation.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(answers).To(ConsistOf(operation.Answer{Server: server}))
 	})
 
 	It("fails when a server does not know, because others may be told anything", func() {
-		rcode = dns.RcodeServerFailure
+		content.Store(&zone{rcode: dns.RcodeServerFailure})
 		_, err := operation.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
 		Expect(err).To(MatchError(ContainSubstring("SERVFAIL")))
 	})
