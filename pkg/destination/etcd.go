@@ -128,6 +128,11 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 		if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
 			return outcome, err
 		}
+		// Raft drops the writes that reach it while the lead moves. The lead moves now, between long-standing voters and
+		// while nothing else is going on, instead of in the burst of work that the last member's joining is.
+		if err := joint.MoveLeaderTo(ctx, quorum.Destination); err != nil {
+			return steps.Outcome{}, err
+		}
 	}
 
 	for _, etcdRole := range jointetcd.EtcdRoles {

@@ -110,6 +110,7 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
 		Expect(replicas("etcd-main")).To(Equal(int32(2)))
+		Expect(clusters["main"].Leader()).To(HavePrefix("seed-a-"))
 	})
 
 	It("asks for the last members and waits for them", func() {
@@ -121,6 +122,9 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(replicas("etcd-main")).To(Equal(int32(3)))
 		Expect(replicas("etcd-events")).To(Equal(int32(3)))
 		Expect(reported).NotTo(ContainElement(steps.ReasonReadyForSourceMemberRemoval))
+		for etcdRole, cluster := range clusters {
+			Expect(cluster.Leader()).To(Equal("seed-b-etcd-"+etcdRole+"-0"), "the lead moves before the last member joins")
+		}
 	})
 
 	It("asks the source as soon as the first of the clusters has all members of the destination", func() {
