@@ -45,14 +45,8 @@ var _ = Describe("Live migration", Ordered, func() {
 		fresh = len(traces(cfg)) == 0
 		before = sysctls()
 
-		By("bringing the landscape up")
+		By("bringing the landscape up, its shoot included")
 		Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
-		Expect((&shoot.Shoot{
-			Config: cfg,
-			Name:   shootName,
-			Seed:   cfg.Seeds[0].Name,
-			Report: func(format string, args ...any) { GinkgoWriter.Printf(format+"\n", args...) },
-		}).Up(ctx)).To(Succeed())
 	}, NodeTimeout(40*time.Minute))
 
 	// migrate moves the shoot to the other seed and keeps the report.
