@@ -106,16 +106,55 @@ func (g *Gate) Verify(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 			Remedy:  "the Shoot is left to the classic migration; nothing is to be done",
 		}
 	}
-	if readyForMigration(current) {
+	if ReadyForMigration(current) {
 		return &OpenError{
 			Problem: ProblemConstraintTrue,
 			Message: fmt.Sprintf("the constraint %s is True, the classic migration may start at any moment", gardencorev1beta1.ShootReadyForMigration),
-			Remedy: fmt.Sprintf("remove the constraint from the Shoot's status; if the last operation is already %s, remove the annotation %s and let the classic migration complete",
-				gardencorev1beta1.LastOperationTypeMigrate, steps.AnnotationIntent),
+			Remedy:  constraintRemedy(current),
 		}
 	}
 
 	return g.probe(ctx, current)
+}
+
+// Released tells whether the policy lets the intent annotation of the shoot go: nothing of a live migration stands in
+// either seed, because it has not begun or because its abort is completed. It is the variable of that name in the policy.
+func Released(shoot *gardencorev1beta1.Shoot) bool {
+	begun, completed := false, false
+	for _, condition := range steps.Conditions(shoot) {
+		switch {
+		case condition.Reason == ReasonAborted:
+			return true
+		case condition.Type == steps.First().Condition:
+			begun = condition.Status != gardencorev1beta1.ConditionUnknown
+		case condition.Type == steps.Last().Condition:
+			completed = condition.Status == gardencorev1beta1.ConditionTrue
+		}
+	}
+	return !begun || completed
+}
+
+// constraintRemedy tells what to do about a constraint that is True. What is right depends on two things: whether the
+// annotation may still go, and whether the gardenlet of the source has taken the constraint for its start signal already.
+func constraintRemedy(shoot *gardencorev1beta1.Shoot) string {
+	var (
+		source, _, _ = steps.Seeds(shoot)
+		operation    = shoot.Status.LastOperation
+		classic      = operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeMigrate
+	)
+	switch {
+	case Released(shoot) && classic:
+		return fmt.Sprintf("the last operation is %s, so the classic migration is under way already: remove the annotation %s and let it complete",
+			operation.Type, steps.AnnotationIntent)
+	case Released(shoot):
+		return fmt.Sprintf("remove the constraint from the Shoot's status to migrate live, or the annotation %s to migrate classically", steps.AnnotationIntent)
+	case classic:
+		return fmt.Sprintf("the last operation is %s, so the gardenlet of seed %s has taken it for its start signal: stop that gardenlet at once, remove the constraint from the Shoot's status, "+
+			"and start the gardenlet again; leave the annotation %s alone, the live migration has begun", operation.Type, source, steps.AnnotationIntent)
+	default:
+		return fmt.Sprintf("remove the constraint from the Shoot's status at once and leave the annotation %s alone: the live migration has begun, so the policy refuses to let it go, "+
+			"and without it the classic migration would start", steps.AnnotationIntent)
+	}
 }
 
 // probe asks for the write that must be refused.
@@ -163,7 +202,8 @@ func refusedByPolicy(err error) bool {
 		strings.Contains(err.Error(), constraintRule)
 }
 
-func readyForMigration(shoot *gardencorev1beta1.Shoot) bool {
+// ReadyForMigration tells whether the shoot has the constraint that starts the classic migration.
+func ReadyForMigration(shoot *gardencorev1beta1.Shoot) bool {
 	for _, constraint := range shoot.Status.Constraints {
 		if constraint.Type == gardencorev1beta1.ShootReadyForMigration {
 			return constraint.Status == gardencorev1beta1.ConditionTrue

@@ -21,6 +21,11 @@ import (
 	"github.com/livecpm/livecpm/pkg/gate"
 )
 
+const (
+	first = gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin
+	last  = gardencorev1beta1.ShootLiveMigrationMigrationCompleted
+)
+
 var _ = Describe("Gate", func() {
 	var (
 		ctx   = context.Background()
@@ -109,9 +114,40 @@ var _ = Describe("Gate", func() {
 
 	It("is open when the constraint is left over", func() {
 		shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionTrue}}
-		Expect(verify()).To(beOpen(gate.ProblemConstraintTrue, "remove the constraint"))
+		Expect(verify()).To(beOpen(gate.ProblemConstraintTrue, "the classic migration may start at any moment; remove the constraint"))
 		Expect(asked).To(BeEmpty(), "nothing is to be asked when the answer does not matter")
 	})
+
+	DescribeTable("tells what to do about a left-over constraint",
+		func(conditions []gardencorev1beta1.Condition, operation gardencorev1beta1.LastOperationType, released bool, remedy string, not string) {
+			shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionTrue}}
+			shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: conditions}
+			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: operation}
+			Expect(gate.Released(shoot)).To(Equal(released))
+			Expect(verify()).To(And(
+				beOpen(gate.ProblemConstraintTrue, remedy),
+				Not(MatchError(ContainSubstring(not))),
+			))
+		},
+		Entry("before the migration: either way is open", nil, gardencorev1beta1.LastOperationTypeReconcile, true,
+			"remove the constraint from the Shoot's status to migrate live, or the annotation migration.gardener.cloud/live-migrate", "gardenlet"),
+		Entry("before the first step has begun", []gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionUnknown}}, gardencorev1beta1.LastOperationTypeReconcile, true,
+			"remove the constraint from the Shoot's status to migrate live, or", "gardenlet"),
+		Entry("before the first step, the conditions being those of an earlier migration",
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionTrue}, {Type: last, Status: gardencorev1beta1.ConditionTrue}}, gardencorev1beta1.LastOperationTypeReconcile, true,
+			"remove the constraint from the Shoot's status to migrate live, or", "gardenlet"),
+		Entry("before the migration, but the classic one is under way", nil, gardencorev1beta1.LastOperationTypeMigrate, true,
+			"remove the annotation migration.gardener.cloud/live-migrate and let it complete", "remove the constraint"),
+		Entry("after a completed abort",
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionFalse, Reason: gate.ReasonAborted}}, gardencorev1beta1.LastOperationTypeLiveMigrate, true,
+			"or the annotation migration.gardener.cloud/live-migrate to migrate classically", "gardenlet"),
+		Entry("after the first step has begun: the annotation cannot go",
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionProgressing}}, gardencorev1beta1.LastOperationTypeLiveMigrate, false,
+			"remove the constraint from the Shoot's status at once and leave the annotation", "remove the annotation"),
+		Entry("after the first step has begun, and the gardenlet has begun as well",
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionTrue}, {Type: last, Status: gardencorev1beta1.ConditionUnknown}}, gardencorev1beta1.LastOperationTypeMigrate, false,
+			"the gardenlet of seed seed-a has taken it for its start signal: stop that gardenlet at once, remove the constraint", "remove the annotation"),
+	)
 
 	It("is open without the intent annotation", func() {
 		delete(shoot.Annotations, "migration.gardener.cloud/live-migrate")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 var decoder runtime.Decoder
@@ -20,23 +21,43 @@ func init() {
 	decoder = serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(SchemeGroupVersion)
 }
 
-// Decode reads a configuration strictly (unknown and duplicate fields are errors), sets the defaults and validates it.
+// Decode reads the agent's configuration strictly (unknown and duplicate fields are errors), sets the defaults and validates
+// it.
 func Decode(data []byte) (*AgentConfiguration, error) {
-	config := &AgentConfiguration{}
+	return decode(data, &AgentConfiguration{}, Validate)
+}
+
+// Load reads the agent's configuration from a file; see Decode.
+func Load(path string) (*AgentConfiguration, error) {
+	return load(path, Decode)
+}
+
+// DecodeControllerManager does for livecpm-controller-manager what Decode does for the agent.
+func DecodeControllerManager(data []byte) (*ControllerManagerConfiguration, error) {
+	return decode(data, &ControllerManagerConfiguration{}, ValidateControllerManager)
+}
+
+// LoadControllerManager reads the configuration of livecpm-controller-manager from a file.
+func LoadControllerManager(path string) (*ControllerManagerConfiguration, error) {
+	return load(path, DecodeControllerManager)
+}
+
+func decode[T runtime.Object](data []byte, config T, validate func(T) field.ErrorList) (T, error) {
+	var none T
 	if err := runtime.DecodeInto(decoder, data, config); err != nil {
-		return nil, fmt.Errorf("failed to decode the configuration: %w", err)
+		return none, fmt.Errorf("failed to decode the configuration: %w", err)
 	}
-	if errs := Validate(config); len(errs) > 0 {
-		return nil, fmt.Errorf("the configuration is invalid: %w", errs.ToAggregate())
+	if errs := validate(config); len(errs) > 0 {
+		return none, fmt.Errorf("the configuration is invalid: %w", errs.ToAggregate())
 	}
 	return config, nil
 }
 
-// Load reads a configuration from a file; see Decode.
-func Load(path string) (*AgentConfiguration, error) {
+func load[T runtime.Object](path string, decode func([]byte) (T, error)) (T, error) {
 	data, err := os.ReadFile(path) // #nosec G304 -- the path is the operator's own flag.
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the configuration: %w", err)
+		var none T
+		return none, fmt.Errorf("failed to read the configuration: %w", err)
 	}
-	return Decode(data)
+	return decode(data)
 }

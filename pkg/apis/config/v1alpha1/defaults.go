@@ -25,7 +25,7 @@ const (
 
 	// DefaultLeaseName is the name of the agent's lease in the seed.
 	DefaultLeaseName = "livecpm-agent-leader-election"
-	// DefaultLeaseNamespace is the namespace of the agent's lease in the seed.
+	// DefaultLeaseNamespace is the namespace of the agent's lease in the seed, and of the controller manager's in the garden.
 	DefaultLeaseNamespace = "garden"
 )
 
@@ -33,20 +33,7 @@ const (
 func SetDefaults(c *AgentConfiguration) {
 	setConnectionDefaults(&c.GardenClientConnection)
 	setConnectionDefaults(&c.SeedClientConnection)
-
-	if c.LeaderElection == nil {
-		c.LeaderElection = &componentbaseconfigv1alpha1.LeaderElectionConfiguration{}
-	}
-	if c.LeaderElection.LeaderElect == nil {
-		c.LeaderElection.LeaderElect = ptr.To(true)
-	}
-	setString(&c.LeaderElection.ResourceLock, "leases")
-	setString(&c.LeaderElection.ResourceName, DefaultLeaseName)
-	setString(&c.LeaderElection.ResourceNamespace, DefaultLeaseNamespace)
-	// Of the usual proportions: the other replica goes on within seconds after a crash.
-	setPlainDuration(&c.LeaderElection.LeaseDuration, 15*time.Second)
-	setPlainDuration(&c.LeaderElection.RenewDeadline, 10*time.Second)
-	setPlainDuration(&c.LeaderElection.RetryPeriod, 2*time.Second)
+	setLeaderElectionDefaults(&c.LeaderElection, DefaultLeaseName)
 
 	setEndpoint(&c.Server.HealthProbes, 8081)
 	setEndpoint(&c.Server.Metrics, 8080)
@@ -81,6 +68,22 @@ func setConnectionDefaults(c *componentbaseconfigv1alpha1.ClientConnectionConfig
 	if c.Burst == 0 {
 		c.Burst = 130
 	}
+}
+
+func setLeaderElectionDefaults(c **componentbaseconfigv1alpha1.LeaderElectionConfiguration, name string) {
+	if *c == nil {
+		*c = &componentbaseconfigv1alpha1.LeaderElectionConfiguration{}
+	}
+	if (*c).LeaderElect == nil {
+		(*c).LeaderElect = ptr.To(true)
+	}
+	setString(&(*c).ResourceLock, "leases")
+	setString(&(*c).ResourceName, name)
+	setString(&(*c).ResourceNamespace, DefaultLeaseNamespace)
+	// Of the usual proportions: the other replica goes on within seconds after a crash.
+	setPlainDuration(&(*c).LeaseDuration, 15*time.Second)
+	setPlainDuration(&(*c).RenewDeadline, 10*time.Second)
+	setPlainDuration(&(*c).RetryPeriod, 2*time.Second)
 }
 
 func setEndpoint(endpoint **Endpoint, port int) {

@@ -23,7 +23,7 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &AgentConfiguration{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &AgentConfiguration{}, &ControllerManagerConfiguration{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }
@@ -31,6 +31,9 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 func addDefaulting(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&AgentConfiguration{}, func(obj any) {
 		SetDefaults(obj.(*AgentConfiguration))
+	})
+	scheme.AddTypeDefaultingFunc(&ControllerManagerConfiguration{}, func(obj any) {
+		SetControllerManagerDefaults(obj.(*ControllerManagerConfiguration))
 	})
 	return nil
 }

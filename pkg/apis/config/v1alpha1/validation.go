@@ -36,11 +36,7 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 
 	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
 
-	errs = append(errs, validateEndpoint(c.Server.HealthProbes, field.NewPath("server", "healthProbes"))...)
-	errs = append(errs, validateEndpoint(c.Server.Metrics, field.NewPath("server", "metrics"))...)
-	if c.Server.HealthProbes != nil && c.Server.Metrics != nil && c.Server.HealthProbes.Port == c.Server.Metrics.Port {
-		errs = append(errs, field.Invalid(field.NewPath("server", "metrics", "port"), c.Server.Metrics.Port, "must differ from the port of the health probes"))
-	}
+	errs = append(errs, validateServer(&c.Server, field.NewPath("server"))...)
 
 	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), LogLevelDebug, LogLevelInfo, LogLevelError)...)
 	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), LogFormatJSON, LogFormatText)...)
@@ -105,6 +101,16 @@ func validateLeaderElection(c *componentbaseconfigv1alpha1.LeaderElectionConfigu
 	return errs
 }
 
+func validateServer(s *Server, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	errs = append(errs, validateEndpoint(s.HealthProbes, path.Child("healthProbes"))...)
+	errs = append(errs, validateEndpoint(s.Metrics, path.Child("metrics"))...)
+	if s.HealthProbes != nil && s.Metrics != nil && s.HealthProbes.Port == s.Metrics.Port {
+		errs = append(errs, field.Invalid(path.Child("metrics", "port"), s.Metrics.Port, "must differ from the port of the health probes"))
+	}
+	return errs
+}
+
 func validateEndpoint(e *Endpoint, path *field.Path) field.ErrorList {
 	if e == nil {
 		return field.ErrorList{field.Required(path, "must be set")}
@@ -121,11 +127,7 @@ func validateEndpoint(e *Endpoint, path *field.Path) field.ErrorList {
 
 func validateController(c *LiveMigrationController, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if c.ConcurrentSyncs == nil {
-		errs = append(errs, field.Required(path.Child("concurrentSyncs"), "must be set"))
-	} else if *c.ConcurrentSyncs < 1 {
-		errs = append(errs, field.Invalid(path.Child("concurrentSyncs"), *c.ConcurrentSyncs, "must be at least 1"))
-	}
+	errs = append(errs, validateConcurrency(c.ConcurrentSyncs, path.Child("concurrentSyncs"))...)
 	errs = append(errs, validatePositive(c.SyncPeriod, path.Child("syncPeriod"))...)
 	errs = append(errs, validatePositive(c.HoldPeriod, path.Child("holdPeriod"))...)
 	errs = append(errs, validatePositive(c.AttemptTimeout, path.Child("attemptTimeout"))...)
@@ -150,6 +152,16 @@ func validateController(c *LiveMigrationController, path *field.Path) field.Erro
 		errs = append(errs, validatePositive(&deadline, key)...)
 	}
 	return errs
+}
+
+func validateConcurrency(n *int, path *field.Path) field.ErrorList {
+	switch {
+	case n == nil:
+		return field.ErrorList{field.Required(path, "must be set")}
+	case *n < 1:
+		return field.ErrorList{field.Invalid(path, *n, "must be at least 1")}
+	}
+	return nil
 }
 
 func validateDNS(c *DNS, path *field.Path) field.ErrorList {

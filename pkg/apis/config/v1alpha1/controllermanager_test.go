@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1_test
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	. "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+)
+
+const minimalControllerManager = `apiVersion: config.livecpm.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+`
+
+var _ = Describe("ControllerManagerConfiguration", func() {
+	Describe("#DecodeControllerManager", func() {
+		It("should fill a minimal configuration with defaults", func() {
+			config, err := DecodeControllerManager([]byte(minimalControllerManager))
+			Expect(err).NotTo(HaveOccurred())
+
+			Expect(config.GardenClientConnection.Kubeconfig).To(BeEmpty(), "the controllers then run in the garden itself")
+			Expect(config.GardenClientConnection.QPS).To(Equal(float32(100)))
+			Expect(config.LeaderElection.LeaderElect).To(HaveValue(BeTrue()))
+			Expect(config.LeaderElection.ResourceName).To(Equal("livecpm-controller-manager-leader-election"))
+			Expect(config.LeaderElection.ResourceNamespace).To(Equal("garden"))
+			Expect(config.Server.HealthProbes).To(HaveValue(Equal(Endpoint{Port: 8081})))
+			Expect(config.Server.Metrics).To(HaveValue(Equal(Endpoint{Port: 8080})))
+			Expect(config.LogLevel).To(Equal("info"))
+			Expect(config.LogFormat).To(Equal("json"))
+			Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
+			Expect(config.Controllers.GateWatchdog.ProofPeriod.Duration).To(Equal(5 * time.Second))
+			Expect(config.Controllers.GateWatchdog.ConcurrentProofs).To(HaveValue(Equal(5)))
+		})
+
+		It("should keep what is configured", func() {
+			config, err := DecodeControllerManager([]byte(minimalControllerManager + `
+gardenClientConnection: {kubeconfig: /etc/garden/kubeconfig, qps: 7}
+leaderElection: {resourceName: mine}
+controllers:
+  gateWatchdog: {restore: false, proofPeriod: 1s, concurrentProofs: 2}
+`))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(config.GardenClientConnection.Kubeconfig).To(Equal("/etc/garden/kubeconfig"))
+			Expect(config.GardenClientConnection.QPS).To(Equal(float32(7)))
+			Expect(config.LeaderElection.ResourceName).To(Equal("mine"))
+			Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeFalse()))
+			Expect(config.Controllers.GateWatchdog.ProofPeriod.Duration).To(Equal(time.Second))
+			Expect(config.Controllers.GateWatchdog.ConcurrentProofs).To(HaveValue(Equal(2)))
+		})
+
+		DescribeTable("should refuse what it does not understand",
+			func(text, message string) {
+				config, err := DecodeControllerManager([]byte(text))
+				Expect(err).To(MatchError(ContainSubstring(message)))
+				Expect(config).To(BeNil())
+			},
+			Entry("unknown field", minimalControllerManager+"gardenlet: {}\n", `unknown field "gardenlet"`),
+			Entry("unknown nested field", minimalControllerManager+"controllers: {gateWatchdog: {repair: true}}\n", `unknown field "controllers.gateWatchdog.repair"`),
+			Entry("the agent's configuration", minimal, "ControllerManagerConfiguration"),
+			Entry("invalid content", minimalControllerManager+"logFormat: xml\n", `logFormat: Unsupported value: "xml"`),
+		)
+
+		It("should be told from the agent's", func() {
+			_, err := Decode([]byte(minimalControllerManager))
+			Expect(err).To(MatchError(ContainSubstring("AgentConfiguration")))
+		})
+	})
+
+	Describe("#LoadControllerManager", func() {
+		It("should read a file and tell when there is none", func() {
+			path := filepath.Join(GinkgoT().TempDir(), "config.yaml")
+			_, err := LoadControllerManager(path)
+			Expect(err).To(MatchError(ContainSubstring("failed to read the configuration")))
+			Expect(os.WriteFile(path, []byte(minimalControllerManager+"logLevel: debug\n"), 0o600)).To(Succeed())
+			config, err := LoadControllerManager(path)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(config.LogLevel).To(Equal("debug"))
+		})
+	})
+
+	It("should be registered with its defaults", func() {
+		scheme := runtime.NewScheme()
+		Expect(AddToScheme(scheme)).To(Succeed())
+		obj, err := scheme.New(SchemeGroupVersion.WithKind("ControllerManagerConfiguration"))
+		Expect(err).NotTo(HaveOccurred())
+		scheme.Default(obj)
+		Expect(obj.(*ControllerManagerConfiguration).Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
+	})
+
+	It("should be copied deeply", func() {
+		config, err := DecodeControllerManager([]byte(minimalControllerManager))
+		Expect(err).NotTo(HaveOccurred())
+		copied := config.DeepCopyObject().(*ControllerManagerConfiguration)
+		Expect(copied).To(Equal(config))
+		*copied.Controllers.GateWatchdog.Restore = false
+		copied.Controllers.GateWatchdog.ProofPeriod.Duration = time.Hour
+		*copied.Controllers.GateWatchdog.ConcurrentProofs = 1
+		copied.LeaderElection.ResourceName = "x"
+		copied.Server.Metrics.Port = 1
+		again, err := DecodeControllerManager([]byte(minimalControllerManager))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config).To(Equal(again))
+	})
+
+	Describe("#ValidateControllerManager", func() {
+		var config *ControllerManagerConfiguration
+
+		BeforeEach(func() {
+			config = &ControllerManagerConfiguration{}
+			SetControllerManagerDefaults(config)
+		})
+
+		It("should accept the defaults, and a configuration without leader election", func() {
+			Expect(ValidateControllerManager(config)).To(BeEmpty())
+			config.LeaderElection.LeaderElect = ptr.To(false)
+			config.LeaderElection.ResourceName = ""
+			Expect(ValidateControllerManager(config)).To(BeEmpty())
+		})
+
+		DescribeTable("should name the field that is wrong",
+			func(change func(*ControllerManagerConfiguration), errorType field.ErrorType, path, detail string) {
+				change(config)
+				errs := ValidateControllerManager(config)
+				Expect(errs).To(HaveLen(1))
+				Expect(errs[0].Type).To(Equal(errorType))
+				Expect(errs[0].Field).To(Equal(path))
+				Expect(errs[0].Error()).To(ContainSubstring(detail))
+			},
+			Entry("negative QPS", func(c *ControllerManagerConfiguration) { c.GardenClientConnection.QPS = -1 }, field.ErrorTypeInvalid, "gardenClientConnection.qps", "negative"),
+			Entry("no leader election", func(c *ControllerManagerConfiguration) { c.LeaderElection = nil }, field.ErrorTypeRequired, "leaderElection", ""),
+			Entry("same ports", func(c *ControllerManagerConfiguration) { c.Server.Metrics.Port = 8081 }, field.ErrorTypeInvalid, "server.metrics.port", "differ"),
+			Entry("no endpoint", func(c *ControllerManagerConfiguration) { c.Server.HealthProbes = nil }, field.ErrorTypeRequired, "server.healthProbes", ""),
+			Entry("log level", func(c *ControllerManagerConfiguration) { c.LogLevel = "loud" }, field.ErrorTypeNotSupported, "logLevel", "debug"),
+			Entry("log format", func(c *ControllerManagerConfiguration) { c.LogFormat = "xml" }, field.ErrorTypeNotSupported, "logFormat", "json"),
+			Entry("restore unset", func(c *ControllerManagerConfiguration) { c.Controllers.GateWatchdog.Restore = nil }, field.ErrorTypeRequired, "controllers.gateWatchdog.restore", ""),
+			Entry("no period", func(c *ControllerManagerConfiguration) { c.Controllers.GateWatchdog.ProofPeriod = nil }, field.ErrorTypeRequired, "controllers.gateWatchdog.proofPeriod", ""),
+			Entry("period of zero", func(c *ControllerManagerConfiguration) {
+				c.Controllers.GateWatchdog.ProofPeriod = &metav1.Duration{}
+			}, field.ErrorTypeInvalid, "controllers.gateWatchdog.proofPeriod", "longer than zero"),
+			Entry("period too long", func(c *ControllerManagerConfiguration) {
+				c.Controllers.GateWatchdog.ProofPeriod.Duration = 2 * time.Minute
+			}, field.ErrorTypeInvalid, "controllers.gateWatchdog.proofPeriod", "not be longer than 1m"),
+			Entry("no concurrency", func(c *ControllerManagerConfiguration) {
+				c.Controllers.GateWatchdog.ConcurrentProofs = ptr.To(0)
+			}, field.ErrorTypeInvalid, "controllers.gateWatchdog.concurrentProofs", "at least 1"),
+		)
+	})
+})

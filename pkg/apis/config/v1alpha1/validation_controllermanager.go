@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// maxProofPeriod is the longest time that a gate which is down may go unnoticed. The classic migration starts within seconds.
+const maxProofPeriod = time.Minute
+
+// ValidateControllerManager returns what is wrong with the configuration. It expects that the defaults are set.
+func ValidateControllerManager(c *ControllerManagerConfiguration) field.ErrorList {
+	var errs field.ErrorList
+
+	errs = append(errs, validateConnection(&c.GardenClientConnection, field.NewPath("gardenClientConnection"))...)
+	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
+	errs = append(errs, validateServer(&c.Server, field.NewPath("server"))...)
+	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), LogLevelDebug, LogLevelInfo, LogLevelError)...)
+	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), LogFormatJSON, LogFormatText)...)
+
+	var (
+		watchdog = &c.Controllers.GateWatchdog
+		path     = field.NewPath("controllers", "gateWatchdog")
+	)
+	if watchdog.Restore == nil {
+		errs = append(errs, field.Required(path.Child("restore"), "must be set"))
+	}
+	errs = append(errs, validatePositive(watchdog.ProofPeriod, path.Child("proofPeriod"))...)
+	if watchdog.ProofPeriod != nil && watchdog.ProofPeriod.Duration > maxProofPeriod {
+		errs = append(errs, field.Invalid(path.Child("proofPeriod"), watchdog.ProofPeriod.Duration.String(), "must not be longer than "+maxProofPeriod.String()))
+	}
+	errs = append(errs, validateConcurrency(watchdog.ConcurrentProofs, path.Child("concurrentProofs"))...)
+
+	return errs
+}
