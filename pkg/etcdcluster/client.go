@@ -102,6 +102,7 @@ func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
 		RaftIndex:        response.RaftIndex,
 		RaftAppliedIndex: response.RaftAppliedIndex,
 		DBSize:           response.DbSize,
+		DBSizeInUse:      response.DbSizeInUse,
 		Errors:           response.Errors,
 	}, nil
 }

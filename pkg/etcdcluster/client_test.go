@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"time"
 
@@ -65,7 +67,17 @@ func (m *member) MemberRemove(context.Context, *etcdserverpb.MemberRemoveRequest
 }
 
 func (m *member) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
-	return &etcdserverpb.StatusResponse{Header: m.header(), Leader: m.leader, Version: "3.5.27", Errors: []string{"NOSPACE"}}, nil
+	return &etcdserverpb.StatusResponse{Header: m.header(), Leader: m.leader, Version: "3.5.27", DbSize: 300, DbSizeInUse: 200, Errors: []string{"NOSPACE"}}, nil
+}
+
+func (m *member) Alarm(_ context.Context, request *etcdserverpb.AlarmRequest) (*etcdserverpb.AlarmResponse, error) {
+	if request.Action != etcdserverpb.AlarmRequest_GET {
+		return nil, errors.New("alarms are only to be read")
+	}
+	return &etcdserverpb.AlarmResponse{Header: m.header(), Alarms: []*etcdserverpb.AlarmMember{
+		{MemberID: 5, Alarm: etcdserverpb.AlarmType_NOSPACE},
+		{MemberID: 9, Alarm: etcdserverpb.AlarmType_CORRUPT},
+	}}, m.refuse
 }
 
 func (m *member) MoveLeader(context.Context, *etcdserverpb.MoveLeaderRequest) (*etcdserverpb.MoveLeaderResponse, error) {
@@ -96,6 +108,9 @@ var _ = Describe("Client", Ordered, func() {
 		ctx                  = context.Background()
 		server               *member
 		address, deadAddress string
+		metricsAddress       string
+		metrics              string
+		metricsStatus        int
 		ca, clientSecret     *corev1.Secret
 		tlsConfig            *tls.Config
 	)
@@ -135,13 +150,27 @@ var _ = Describe("Client", Ordered, func() {
 		DeferCleanup(grpcServer.Stop)
 		address = listener.Addr().String()
 
+		// etcd serves metrics and gRPC on one port; here they are on two.
+		web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+			if request.URL.Path != "/metrics" || request.TLS.ServerName != memberHost || len(request.TLS.PeerCertificates) == 0 {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			w.WriteHeader(metricsStatus)
+			_, _ = w.Write([]byte(metrics))
+		}))
+		web.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		web.StartTLS()
+		DeferCleanup(web.Close)
+		metricsAddress = web.Listener.Addr().String()
+
 		dead, err := net.Listen("tcp", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
 		deadAddress = dead.Addr().String()
 		Expect(dead.Close()).To(Succeed())
 	})
 
-	BeforeEach(func() { server.refuse = nil })
+	BeforeEach(func() { server.refuse, metricsStatus = nil, http.StatusOK })
 
 	cluster := func(p places) Cluster {
 		c := New(tlsConfig, p, 2*time.Second)
@@ -161,7 +190,7 @@ var _ = Describe("Client", Ordered, func() {
 
 		status, err := c.Status(ctx, list.Members[0])
 		Expect(err).NotTo(HaveOccurred())
-		Expect(status).To(Equal(Status{ClusterID: 7, MemberID: 5, LeaderID: 5, Version: "3.5.27", Revision: 42, Errors: []string{"NOSPACE"}}))
+		Expect(status).To(Equal(Status{ClusterID: 7, MemberID: 5, LeaderID: 5, Version: "3.5.27", Revision: 42, DBSize: 300, DBSizeInUse: 200, Errors: []string{"NOSPACE"}}))
 		Expect(server.names()).To(ContainElement(memberHost))
 		Expect(c.Health(ctx)).To(Succeed())
 	})
@@ -198,6 +227,46 @@ var _ = Describe("Client", Ordered, func() {
 		Entry("not the leader", rpctypes.ErrGRPCNotLeader, ErrNotLeader, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
 		Entry("bad transferee", rpctypes.ErrGRPCBadLeaderTransferee, ErrBadTransferee, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
 	)
+
+	It("lists alarms with who raised them", func() {
+		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}})
+		Expect(c.Alarms(ctx)).To(Equal([]Alarm{{MemberID: 5, Type: AlarmNoSpace}, {MemberID: 9, Type: AlarmCorrupt}}))
+		server.refuse = errors.New("no")
+		_, err := c.Alarms(ctx)
+		Expect(err).To(MatchError(ContainSubstring("failed to list the etcd alarms")))
+	})
+
+	DescribeTable("reads from a member's metrics whether it is being defragmented", func(content string, expected bool) {
+		metrics = content
+		c := cluster(places{member: Endpoint{Address: metricsAddress, ServerName: memberHost}})
+		Expect(c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})).To(Equal(expected))
+	},
+		Entry("it is", "# TYPE etcd_disk_defrag_inflight gauge\netcd_disk_defrag_inflight 1\nother 5\n", true),
+		Entry("it is not", "other 5\netcd_disk_defrag_inflight 0\n", false),
+		Entry("the number is written with an exponent", "etcd_disk_defrag_inflight 1e+00\n", true),
+	)
+
+	DescribeTable("says so when the metrics do not tell", func(status int, content, address string, expected any) {
+		metrics, metricsStatus = content, status
+		if address == "" {
+			address = metricsAddress
+		}
+		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
+		_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
+		Expect(err).To(MatchError(expected))
+		Expect(err).To(MatchError(ContainSubstring("failed to read etcd_disk_defrag_inflight of etcd member seed-a-etcd-main-0")))
+	},
+		Entry("another etcd", http.StatusOK, "etcd_disk_defrag_inflight_total 1\n", "", ErrNoMetric),
+		Entry("not a number", http.StatusOK, "etcd_disk_defrag_inflight yes\n", "", ContainSubstring("invalid syntax")),
+		Entry("refused", http.StatusForbidden, "", "", ContainSubstring("403")),
+		Entry("nobody there", http.StatusOK, "", "127.0.0.1:1", ContainSubstring("127.0.0.1:1")),
+	)
+
+	It("asks for no metrics of a member that it cannot find", func() {
+		c := cluster(places{err: errors.New("no idea")})
+		_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
+		Expect(err).To(MatchError("failed to locate etcd member seed-a-etcd-main-0: no idea"))
+	})
 
 	It("takes the secrets that an Etcd refers to", func() {
 		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd-main"}}

@@ -74,9 +74,11 @@ type Status struct {
 	Revision int64
 	// RaftTerm, RaftIndex and RaftAppliedIndex tell how far its log goes.
 	RaftTerm, RaftIndex, RaftAppliedIndex uint64
-	// DBSize is the size of its database in bytes.
+	// DBSize is the size of its database file in bytes. It is what counts against the quota.
 	DBSize int64
-	// Errors are its alarms.
+	// DBSizeInUse is what of it holds data; a defragmentation shrinks the file to that.
+	DBSizeInUse int64
+	// Errors are the alarms of all members, and whether it knows no leader.
 	Errors []string
 }
 
@@ -94,6 +96,10 @@ type Cluster interface {
 	Remove(ctx context.Context, id uint64) error
 	// MoveLeader moves the lead from one member to another. The request goes to the leader itself.
 	MoveLeader(ctx context.Context, leader Member, to uint64) error
+	// Alarms returns the alarms that are raised in the cluster.
+	Alarms(ctx context.Context) ([]Alarm, error)
+	// Defragmenting tells whether one member is being defragmented now. It fails where the member's metrics cannot be read.
+	Defragmenting(ctx context.Context, member Member) (bool, error)
 	// Close closes all connections.
 	Close() error
 }

@@ -28,8 +28,10 @@ var (
 
 type member struct {
 	etcdcluster.Member
-	up     bool
-	synced bool
+	up            bool
+	synced        bool
+	dbSize, inUse int64
+	defragmenting bool
 }
 
 // Cluster is an etcd cluster in memory.
@@ -40,6 +42,7 @@ type Cluster struct {
 	leader  uint64
 	members []*member
 	removed []uint64
+	alarms  []etcdcluster.Alarm
 	calls   []string
 
 	// OnRemove, if set, is called after a member was removed.
@@ -118,6 +121,39 @@ func (c *Cluster) SetUp(name string, up bool) {
 	c.elect()
 }
 
+// RaiseAlarm lets the member with the name raise an alarm.
+func (c *Cluster) RaiseAlarm(name, alarm string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			c.alarms = append(c.alarms, etcdcluster.Alarm{MemberID: m.ID, Type: alarm})
+		}
+	}
+}
+
+// SetDatabase sets the size of the database file of the member with the name, and what of it is in use.
+func (c *Cluster) SetDatabase(name string, size, inUse int64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.dbSize, m.inUse = size, inUse
+		}
+	}
+}
+
+// SetDefragmenting lets the defragmentation of the member with the name begin or end.
+func (c *Cluster) SetDefragmenting(name string, defragmenting bool) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.defragmenting = defragmenting
+		}
+	}
+}
+
 // Names returns the names of the members.
 func (c *Cluster) Names() []string {
 	c.lock.Lock()
@@ -170,7 +206,15 @@ func (c *Cluster) Status(_ context.Context, member etcdcluster.Member) (etcdclus
 	if m == nil || !m.up {
 		return etcdcluster.Status{}, ErrDown
 	}
-	return etcdcluster.Status{ClusterID: c.id, MemberID: m.ID, LeaderID: c.leader, Learner: m.Learner, Version: "3.5.27"}, nil
+	status := etcdcluster.Status{
+		ClusterID: c.id, MemberID: m.ID, LeaderID: c.leader, Learner: m.Learner, Version: "3.5.27",
+		DBSize: m.dbSize, DBSizeInUse: m.inUse,
+	}
+	// Every member reports the alarms of all.
+	for _, alarm := range c.alarms {
+		status.Errors = append(status.Errors, fmt.Sprintf("memberID:%d alarm:%s ", alarm.MemberID, alarm.Type))
+	}
+	return status, nil
 }
 
 // Health implements etcdcluster.Cluster.
@@ -266,6 +310,27 @@ func (c *Cluster) MoveLeader(_ context.Context, leader etcdcluster.Member, to ui
 	c.leader = to
 	c.calls = append(c.calls, fmt.Sprintf("move lead %s -> %s", asked.Name, target.Name))
 	return nil
+}
+
+// Alarms implements etcdcluster.Cluster.
+func (c *Cluster) Alarms(context.Context) ([]etcdcluster.Alarm, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if !c.hasQuorum() {
+		return nil, ErrTimeout
+	}
+	return slices.Clone(c.alarms), nil
+}
+
+// Defragmenting implements etcdcluster.Cluster.
+func (c *Cluster) Defragmenting(_ context.Context, member etcdcluster.Member) (bool, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(member.ID)
+	if m == nil || !m.up {
+		return false, ErrDown
+	}
+	return m.defragmenting, nil
 }
 
 // Close implements etcdcluster.Cluster.

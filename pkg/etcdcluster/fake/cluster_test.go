@@ -47,6 +47,34 @@ var _ = Describe("Cluster", func() {
 		Expect(err).To(MatchError(ErrPeerURLExists))
 	})
 
+	It("tells every member of an alarm that one of them raised", func() {
+		c.RaiseAlarm("b", etcdcluster.AlarmNoSpace)
+		Expect(c.Alarms(ctx)).To(ConsistOf(etcdcluster.Alarm{MemberID: byName("b").ID, Type: "NOSPACE"}))
+		for _, name := range []string{"a", "b", "c"} {
+			status, err := c.Status(ctx, byName(name))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(status.Errors).To(ConsistOf(ContainSubstring("alarm:NOSPACE")))
+		}
+		c.SetUp("a", false)
+		c.SetUp("b", false)
+		_, err := c.Alarms(ctx)
+		Expect(err).To(MatchError(ErrTimeout))
+	})
+
+	It("knows sizes and defragmentations of single members", func() {
+		c.SetDatabase("b", 30, 20)
+		c.SetDefragmenting("c", true)
+		status, err := c.Status(ctx, byName("b"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(status).To(And(HaveField("DBSize", int64(30)), HaveField("DBSizeInUse", int64(20))))
+		Expect(c.Defragmenting(ctx, byName("b"))).To(BeFalse())
+		down := byName("c")
+		Expect(c.Defragmenting(ctx, down)).To(BeTrue())
+		c.SetUp("c", false)
+		_, err = c.Defragmenting(ctx, down)
+		Expect(err).To(MatchError(ErrDown))
+	})
+
 	It("refuses a second learner", func() {
 		learner("d")
 		_, err := c.AddLearner(url("e"))
