@@ -90,7 +90,8 @@ func Predicate() predicate.Predicate {
 	}
 }
 
-// turns maps each step to what makes the roles act: the status of its condition, and whether the peer is asked for its part.
+// turns maps each step to what makes the roles act: the status of its condition, and whether the peer is asked for its part
+// in the step or in an abort.
 func turns(shoot *gardencorev1beta1.Shoot) map[gardencorev1beta1.ConditionType]string {
 	out := map[gardencorev1beta1.ConditionType]string{}
 	for _, condition := range steps.Conditions(shoot) {
@@ -99,7 +100,7 @@ func turns(shoot *gardencorev1beta1.Shoot) map[gardencorev1beta1.ConditionType]s
 			continue
 		}
 		out[condition.Type] = string(condition.Status)
-		if step.AssistOn != "" && condition.Reason == string(step.AssistOn) {
+		if step.AssistOn != "" && condition.Reason == string(step.AssistOn) || condition.Reason == string(steps.ReasonWithdrawn) {
 			out[condition.Type] += "/" + condition.Reason
 		}
 	}

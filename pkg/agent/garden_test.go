@@ -149,6 +149,7 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 			Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
 			Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
 			Always:  w.action("always"),
+			Abort:   w.action("abort"),
 		}
 		for _, step := range steps.Table() {
 			if step.Owner == role {

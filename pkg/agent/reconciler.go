@@ -62,6 +62,8 @@ type pass struct {
 	role    steps.Role
 	step    steps.Step
 	actions migration.Actions
+	// aborting tells that the migration is being aborted. The step then is the first one of the role.
+	aborting bool
 	// writing serializes writes of the status: the action and what accompanies it may both want to.
 	writing *sync.Mutex
 }
@@ -84,6 +86,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return r.reconcileUninvolved(ctx, log, shoot)
 	}
 
+	if steps.AbortRequested(shoot) && steps.Aborted(steps.Conditions(shoot)) {
+		// The operator decides how it goes on; see abortedMessage.
+		return reconcile.Result{}, nil
+	}
 	if !steps.Initialized(steps.Conditions(shoot)) {
 		if role != steps.Source {
 			log.V(1).Info("Waiting for the source to start the migration", "role", role)
@@ -98,6 +104,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !ok {
 		return reconcile.Result{}, fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", request.NamespacedName)
 	}
+	aborting := steps.AbortDue(shoot)
+	if aborting {
+		step = steps.FirstOf(role)
+	}
 	metrics.CurrentStep(shoot.Namespace, shoot.Name, role, step)
 
 	log = log.WithValues("role", role, "step", step.Condition)
@@ -109,6 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		role:       role,
 		step:       step,
 		actions:    r.Actions[role],
+		aborting:   aborting,
 		writing:    &sync.Mutex{},
 	}
 	result, err := p.run(logf.IntoContext(ctx, log))
@@ -126,6 +137,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // run does what the pass has to do, in this order: prove the gate, keep up to date what the joint etcd needs, do the part
 // in the peer's step, or work on the own one.
 func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
+	if p.aborting {
+		return p.abort(ctx)
+	}
+
 	gateErr := p.Gate.Verify(ctx, p.shoot)
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
 
@@ -150,6 +165,11 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, err
 		}
 		p.log.Info("Started step")
+	} else if retryRequested(p.shoot) {
+		if err := p.retry(ctx); err != nil {
+			return reconcile.Result{}, err
+		}
+		p.log.Info("The step starts anew, as requested")
 	} else if err := p.reassert(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -178,7 +198,7 @@ func (p *pass) assist(ctx context.Context, syncAfter time.Duration) (reconcile.R
 
 	ctx, cancel := context.WithTimeout(ctx, p.Config.AttemptTimeout.Duration)
 	defer cancel()
-	stop := p.accompany(ctx)
+	stop := p.accompany(ctx, cancel)
 	outcome, err := action.Run(ctx, p.migration(p.shoot, nil))
 	stop()
 	if err != nil {
@@ -199,10 +219,13 @@ func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Resu
 		return p.publish(ctx, steps.Outcome{Reason: reason, Message: message})
 	})
 	attemptCtx, cancel := context.WithTimeout(ctx, p.Config.AttemptTimeout.Duration)
-	stop := p.accompany(attemptCtx)
+	stop := p.accompany(attemptCtx, cancel)
 	outcome, err := action.Run(attemptCtx, m)
-	stop()
+	interrupted := stop()
 	cancel()
+	if interrupted != "" {
+		return reconcile.Result{}, fmt.Errorf("%w: %s", errSuperseded, interrupted)
+	}
 	if err != nil {
 		return p.failed(ctx, steps.ReasonActionFailed, err)
 	}
@@ -328,11 +351,16 @@ func (p *pass) again(after ...time.Duration) reconcile.Result {
 }
 
 // accompany repeats, while an action runs, what a pass does besides: the Always action, the proof of the gate, and the last
-// operation if a gardenlet that restarts has set it to Aborted. The returned function ends that and waits for it.
-func (p *pass) accompany(ctx context.Context) func() {
+// operation if a gardenlet that restarts has set it to Aborted. When the Shoot asks for something that must not wait for the
+// action's end, it calls interrupt. The returned function ends all that, waits for it, and returns why the action was
+// interrupted.
+func (p *pass) accompany(ctx context.Context, interrupt context.CancelFunc) func() string {
 	ctx, cancel := context.WithCancel(ctx)
 	companion := *p // The action's reports replace the shoot of the pass meanwhile.
-	var wg sync.WaitGroup
+	var (
+		wg          sync.WaitGroup
+		interrupted string
+	)
 	ticker := p.Clock.NewTicker(p.Config.SyncPeriod.Duration)
 	wg.Go(func() {
 		defer ticker.Stop()
@@ -341,23 +369,35 @@ func (p *pass) accompany(ctx context.Context) func() {
 			case <-ctx.Done():
 				return
 			case <-ticker.C():
-				if err := companion.accompanyOnce(ctx); err != nil && ctx.Err() == nil {
+				why, err := companion.accompanyOnce(ctx)
+				if err != nil && ctx.Err() == nil {
 					metrics.Failure(companion.step, companion.role, steps.ReasonSyncFailed)
 					companion.log.Error(err, "Failed to accompany the running action")
+				}
+				if why != "" {
+					companion.log.Info("Interrupting the running action", "cause", why)
+					interrupted = why
+					interrupt()
+					return
 				}
 			}
 		}
 	})
-	return func() {
+	return func() string {
 		cancel()
 		wg.Wait()
+		return interrupted
 	}
 }
 
-func (p *pass) accompanyOnce(ctx context.Context) error {
+// accompanyOnce returns why the action has to end, or an empty string.
+func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 	shoot := &gardencorev1beta1.Shoot{}
 	if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
-		return fmt.Errorf("failed to read Shoot %s: %w", p.key, err)
+		return "", fmt.Errorf("failed to read Shoot %s: %w", p.key, err)
+	}
+	if why := p.interruption(p.shoot, shoot); why != "" {
+		return why, nil
 	}
 	p.shoot = shoot
 	_, err := p.always(ctx)
@@ -367,12 +407,12 @@ func (p *pass) accompanyOnce(ctx context.Context) error {
 	if gateErr != nil {
 		// The running action is not cancelled: it may be in the midst of a membership change, and the proof may have
 		// failed for a passing reason. The next pass holds.
-		return errors.Join(err, gateErr)
+		return "", errors.Join(err, gateErr)
 	}
-	if p.step.Owner == p.role {
+	if p.step.Owner == p.role && !p.aborting {
 		err = errors.Join(err, p.reassert(ctx))
 	}
-	return err
+	return "", err
 }
 
 // migration returns what an action gets to know. Without report, the condition belongs to the peer.

@@ -404,7 +404,7 @@ var _ = Describe("Reconciler", func() {
 			Expect(err).To(MatchError(errBoom))
 			Expect(w.condition(second).Status).To(Equal(isFalse))
 			Expect(w.condition(second).Reason).To(Equal("DeadlineExceeded"))
-			Expect(w.condition(second).Message).To(And(ContainSubstring("failed to move the world"), ContainSubstring("1m0s"), ContainSubstring("docs/runbooks/DestinationEtcdPeersJoined.md")))
+			Expect(w.condition(second).Message).To(And(ContainSubstring("failed to move the world"), ContainSubstring("1m0s"), ContainSubstring("docs/operations/DestinationEtcdPeersJoined.md")))
 			Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateError))
 
 			delete(w.actions, "destination step DestinationEtcdPeersJoined")

@@ -116,6 +116,8 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 		}
 		delete(shoot.Annotations, steps.AnnotationIntent)
 		delete(shoot.Annotations, steps.AnnotationPauseBefore)
+		delete(shoot.Annotations, steps.AnnotationForceShrink)
+		delete(shoot.Annotations, steps.AnnotationAbort)
 		// A request for a reconciliation takes effect only when it comes with a write of the Shoot itself. Here it would
 		// merely be stored, and stand in the way of the one that follows (see requestReconciliation).
 		if shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.GardenerOperationReconcile {
@@ -138,9 +140,7 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 		if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
 			return err
 		}
-		role, involved := steps.RoleOf(shoot, p.SeedName)
-		current, running := steps.Current(steps.Conditions(shoot))
-		if !involved || role != p.role || !running || current.Condition != p.step.Condition {
+		if !p.concerns(shoot) {
 			return errSuperseded
 		}
 
@@ -161,6 +161,19 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 	p.shoot = after
 	p.recordTransition(before, after)
 	return nil
+}
+
+// concerns tells whether the Shoot still is where this pass took it to be.
+func (p *pass) concerns(shoot *gardencorev1beta1.Shoot) bool {
+	role, involved := steps.RoleOf(shoot, p.SeedName)
+	if !involved || role != p.role || steps.AbortDue(shoot) != p.aborting {
+		return false
+	}
+	if p.aborting {
+		return role == steps.Destination || steps.Withdrawn(steps.Conditions(shoot))
+	}
+	current, running := steps.Current(steps.Conditions(shoot))
+	return running && current.Condition == p.step.Condition
 }
 
 // recordTransition makes an event when the status or the reason of the step's condition has changed.
@@ -216,6 +229,9 @@ func (r *Reconciler) reconcileUninvolved(ctx context.Context, log logr.Logger, s
 		return reconcile.Result{}, nil
 	}
 
+	if err := r.forgetAbort(ctx, log, shoot); err != nil {
+		return reconcile.Result{}, err
+	}
 	return reconcile.Result{}, r.requestReconciliation(ctx, log, shoot)
 }
 

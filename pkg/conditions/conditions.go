@@ -60,6 +60,17 @@ func Apply(
 		return nil, err
 	}
 
+	return set(clk, old, step, status, reason, message), nil
+}
+
+func set(
+	clk clock.PassiveClock,
+	old []gardencorev1beta1.Condition,
+	step steps.Step,
+	status gardencorev1beta1.ConditionStatus,
+	reason steps.Reason,
+	message string,
+) []gardencorev1beta1.Condition {
 	now := metav1.NewTime(clk.Now())
 	out := slices.Clone(old)
 	i := slices.IndexFunc(out, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
@@ -78,7 +89,60 @@ func Apply(
 	}
 	condition.Status, condition.Reason, condition.Message = status, string(reason), message
 	condition.Codes = nil
+	return out
+}
+
+// Restart returns the conditions with the clock of the current step, which has begun, set to now: an operator has asked for
+// a retry, and the step has its whole deadline again.
+func Restart(clk clock.PassiveClock, old []gardencorev1beta1.Condition, step steps.Step, role steps.Role) ([]gardencorev1beta1.Condition, error) {
+	// What may be written as it is may be restarted; this leaves out the steps of the peer and those that are not current.
+	if err := steps.CheckTransition(old, step, role, gardencorev1beta1.ConditionTrue); err != nil {
+		return nil, err
+	}
+	if !steps.Begun(old, step) {
+		return nil, fmt.Errorf("condition %s cannot be restarted: the step has not begun", step.Condition)
+	}
+	out := set(clk, old, step, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, step.Title+": retried on request")
+	i := slices.IndexFunc(out, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
+	out[i].LastTransitionTime = metav1.NewTime(clk.Now())
 	return out, nil
+}
+
+// Abort returns the conditions with what the role has to say about its part in an abort, in the condition of its first
+// step. It refuses what steps.CheckAbort does not allow.
+func Abort(clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role, reason steps.Reason, message string) ([]gardencorev1beta1.Condition, error) {
+	if err := steps.CheckAbort(old, role); err != nil {
+		return nil, err
+	}
+	return set(clk, old, steps.FirstOf(role), gardencorev1beta1.ConditionFalse, reason, message), nil
+}
+
+// AbortOperation returns the last operation while an abort goes on, and Aborted when it is completed. It returns the old
+// one, update time included, when nothing in it changes.
+func AbortOperation(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, conditions []gardencorev1beta1.Condition, role steps.Role, message string, failed bool) *gardencorev1beta1.LastOperation {
+	operation := gardencorev1beta1.LastOperation{
+		Type:        gardencorev1beta1.LastOperationTypeLiveMigrate,
+		State:       gardencorev1beta1.LastOperationStateProcessing,
+		Progress:    steps.Progress(conditions),
+		Description: fmt.Sprintf("Aborting the live migration (%s): %s", role, shorten(message)),
+	}
+	switch {
+	case steps.Aborted(conditions):
+		operation.State = gardencorev1beta1.LastOperationStateAborted
+		operation.Progress = 0
+		operation.Description = "Live migration was aborted: " + message
+	case failed:
+		operation.State = gardencorev1beta1.LastOperationStateError
+	}
+	return unlessSame(clk, old, operation)
+}
+
+func unlessSame(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, operation gardencorev1beta1.LastOperation) *gardencorev1beta1.LastOperation {
+	if old != nil && old.Type == operation.Type && old.State == operation.State && old.Progress == operation.Progress && old.Description == operation.Description {
+		return old
+	}
+	operation.LastUpdateTime = metav1.NewTime(clk.Now())
+	return &operation
 }
 
 // Judge turns what an attempt came to into what the condition shows, in the light of the time: once the step has taken
@@ -106,7 +170,7 @@ func Judge(
 }
 
 // Runbook returns the page that tells an operator what to do when the step does not come to its end.
-func Runbook(step steps.Step) string { return "docs/runbooks/" + string(step.Condition) + ".md" }
+func Runbook(step steps.Step) string { return "docs/operations/" + string(step.Condition) + ".md" }
 
 // Overdue tells whether the step has taken longer than its deadline. A condition that is False stays overdue.
 func Overdue(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, step steps.Step) bool {
@@ -151,11 +215,7 @@ func LastOperation(
 		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s: %s", steps.Index(step.Condition)+1, len(steps.Table()), step.Owner, step.Title, conditions[i].Message)
 	}
 
-	if old != nil && old.Type == operation.Type && old.State == operation.State && old.Progress == operation.Progress && old.Description == operation.Description {
-		return old
-	}
-	operation.LastUpdateTime = metav1.NewTime(clk.Now())
-	return &operation
+	return unlessSame(clk, old, operation)
 }
 
 // Duration returns how long the step has taken, or false when it has not begun.

@@ -32,6 +32,7 @@ func NewActions(deps *operation.Deps) migration.Actions {
 			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:            migration.ActionFunc(d.complete),
 		},
 		Always:   migration.ActionFunc(deps.SyncExposure),
+		Abort:    migration.ActionFunc(d.abort),
 		HandOver: d.handOver,
 	}
 }

@@ -207,7 +207,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration: through a
 		// backup entry of its own that is managed by this seed.
 		deleteFormerBackups = add("Deleting the backups in the bucket of the source", func(ctx context.Context) error {
-			return deleteBackups(ctx, b, facts.formerBucket)
+			return operation.DeleteBackups(ctx, b, facts.formerBucket)
 		}, facts.formerBucket == "", snapshot)
 		forgetDNS = add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
 			return d.forgetDNS(ctx, b.Shoot.ControlPlaneNamespace)
@@ -223,25 +223,6 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		}, false, updateAddresses)
 	)
 	return g
-}
-
-// deleteBackups deletes the shoot's backups in the bucket of the source's seed.
-func deleteBackups(ctx context.Context, b *botanist.Botanist, bucketName string) error {
-	entry := b.Shoot.Components.SourceBackupEntry
-	entry.SetBucketName(bucketName)
-	if err := entry.Deploy(ctx); err != nil {
-		return fmt.Errorf("failed to deploy the backup entry of the source's backups: %w", err)
-	}
-	if err := entry.Wait(ctx); err != nil {
-		return fmt.Errorf("failed to wait for the backup entry of the source's backups: %w", err)
-	}
-	if err := b.DestroySourceBackupEntry(ctx); err != nil {
-		return fmt.Errorf("failed to delete the backup entry of the source's backups: %w", err)
-	}
-	if err := entry.WaitCleanup(ctx); err != nil {
-		return fmt.Errorf("failed to wait until the source's backups are deleted: %w", err)
-	}
-	return nil
 }
 
 // handOver gives the shoot to the gardenlet of this seed. The whole restoration is done, so the shoot appears as restored

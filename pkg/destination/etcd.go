@@ -116,18 +116,40 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
 	defer cancel()
 
+	// It remembers in the seed that it is done, and costs nothing from then on.
+	if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
+		return outcome, err
+	}
+	return d.moveMembers(ctx, m)
+}
+
+// shrinkEtcd moves the etcd members before the kube-apiserver starts, because an operator has found the seeds to be too far
+// apart for it to start otherwise (GEP-0039, "Kube API Server is unhealthy"). The source's kube-apiserver goes on through the
+// relay, as far as the distance lets it: some downtime is accepted.
+func (d *destination) shrinkEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	defer cancel()
+	return d.moveMembers(ctx, m)
+}
+
+// moveMembers completes the members of the destination and waits until those of the source are gone.
+func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	joint := d.deps.Joint(m, nil)
 	defer func() { _ = joint.Close() }()
 
-	// From the first removal on only the removals matter; the wait for DNS lies before them.
 	begun, err := d.retirementBegun(ctx, joint)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if !begun {
-		if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
-			return outcome, err
+	if begun {
+		moved, _, err := joint.OnlyDestinationLeft(ctx)
+		if err != nil {
+			return steps.Outcome{}, err
 		}
+		if moved {
+			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
+		}
+	} else {
 		// Raft drops the writes that reach it while the lead moves. The lead moves now, between long-standing voters and
 		// while nothing else is going on, instead of in the burst of work that the last member's joining is.
 		if err := joint.MoveLeaderTo(ctx, quorum.Destination); err != nil {

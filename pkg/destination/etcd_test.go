@@ -95,7 +95,7 @@ var _ = Describe("Moving the etcds", func() {
 	)
 
 	It("is done at once when the source's members are gone", func() {
-		setUp(0, 3, 0, 3, nil)
+		setUp(0, 3, 0, 3, outlived)
 		outcome, err := destination.MoveEtcd(ctx, deps, m)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Finished()).To(BeTrue())
@@ -135,8 +135,36 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(reported).To(Equal([]steps.Reason{steps.ReasonReadyForSourceMemberRemoval}))
 	})
 
-	It("goes on asking after a restart in the midst of the retirement, whatever DNS says", func() {
-		setUp(2, 3, 1, 3, nil)
+	It("switches DNS although the source's members were made to leave before", func() {
+		setUp(0, 3, 0, 3, map[string]string{
+			destination.AnnotationFormerTTL: "2m0s",
+			destination.AnnotationMovedAt:   time.Now().UTC().Format(time.RFC3339),
+		})
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
+	})
+
+	It("makes the source's members leave before DNS is switched, if that is asked for", func() {
+		setUp(3, 2, 3, 2, nil)
+		outcome, err := destination.ShrinkEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+		Expect(replicas("etcd-main")).To(Equal(int32(3)))
+
+		setUp(3, 3, 2, 3, nil)
+		outcome, err = destination.ShrinkEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+
+		setUp(0, 3, 0, 3, nil)
+		outcome, err = destination.ShrinkEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+	})
+
+	It("goes on asking after a restart in the midst of the retirement", func() {
+		setUp(2, 3, 1, 3, outlived)
 		outcome, err := destination.MoveEtcd(ctx, deps, m)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))

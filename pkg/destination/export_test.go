@@ -17,7 +17,6 @@ import (
 
 // What the tests look at from outside.
 var (
-	CheckBackupEntry   = checkBackupEntry
 	WaitForCaches      = waitForCaches
 	ProbeKubeAPIServer = probeKubeAPIServer
 
@@ -50,6 +49,8 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 		"kube-apiserver":         d.kubeAPIServerGraph(m, b),
 		"dns":                    d.dnsGraph(b),
 		"complete with all":      d.completeGraph(m, b, facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
+		"abort":                  d.abortGraph(m, b, abortFacts{hasBackup: true}),
+		"abort at its end":       d.abortGraph(m, b, abortFacts{terminating: true}),
 		"complete with nothing":  d.completeGraph(m, b, facts{}),
 	}
 }
@@ -57,4 +58,9 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 // MoveEtcd runs the action.
 func MoveEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&destination{deps: deps}).moveEtcd(ctx, m)
+}
+
+// ShrinkEtcd runs this part of the step.
+func ShrinkEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{deps: deps}).shrinkEtcd(ctx, m)
 }

@@ -21,6 +21,12 @@ import (
 // startKubeAPIServer runs the kube-apiserver in the destination beside the source's. Both work on the same etcd cluster.
 // No client knows of it yet, so it is probed by its gateway's address under the shoot's name.
 func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	if steps.ForceShrinkRequested(m.Shoot) {
+		if outcome, err := d.shrinkEtcd(ctx, m); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
+	}
+
 	b, err := d.botanist(ctx, m)
 	if err != nil {
 		return steps.Outcome{}, err

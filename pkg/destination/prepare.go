@@ -5,16 +5,10 @@ package destination
 
 import (
 	"context"
-	"fmt"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/operation"
@@ -90,45 +84,5 @@ func (d *destination) restoreBackupEntry(ctx context.Context, b *botanist.Botani
 }
 
 func (d *destination) backupEntryRestored(ctx context.Context, b *botanist.Botanist) error {
-	entry := &gardencorev1beta1.BackupEntry{}
-	key := client.ObjectKey{Namespace: b.Shoot.GetInfo().Namespace, Name: b.Shoot.BackupEntryName}
-	if err := d.deps.GardenAPIReader.Get(ctx, key, entry); err != nil {
-		return fmt.Errorf("failed to read backup entry %s: %w", key, err)
-	}
-	if err := checkBackupEntry(entry, d.deps.SeedName(), string(b.Seed.GetInfo().UID)); err != nil {
-		return err
-	}
-
-	secretKey := client.ObjectKey{Namespace: b.Shoot.ControlPlaneNamespace, Name: v1beta1constants.BackupSecretName}
-	if err := d.deps.SeedClientSet.APIReader().Get(ctx, secretKey, &corev1.Secret{}); err != nil {
-		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("backup secret %s does not exist yet", secretKey)
-		}
-		return fmt.Errorf("failed to read backup secret %s: %w", secretKey, err)
-	}
-	return nil
-}
-
-// checkBackupEntry tells whether the backup entry is managed by the seed, stored in the seed's bucket and in order.
-func checkBackupEntry(entry *gardencorev1beta1.BackupEntry, seedName, bucketName string) error {
-	if name := ptr.Deref(entry.Spec.SeedName, ""); name != seedName {
-		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)
-	}
-	if name := ptr.Deref(entry.Status.SeedName, ""); name != seedName {
-		return fmt.Errorf("backup entry %s is managed by seed %q", entry.Name, name)
-	}
-	if entry.Spec.BucketName != bucketName {
-		return fmt.Errorf("backup entry %s is stored in bucket %s", entry.Name, entry.Spec.BucketName)
-	}
-	if operation, ok := entry.Annotations[v1beta1constants.GardenerOperation]; ok {
-		return fmt.Errorf("operation %q of backup entry %s has not been picked up yet", operation, entry.Name)
-	}
-	if entry.Status.ObservedGeneration != entry.Generation {
-		return fmt.Errorf("backup entry %s has not been observed in its latest generation", entry.Name)
-	}
-	lastOperation := entry.Status.LastOperation
-	if lastOperation == nil || lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate || lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded {
-		return fmt.Errorf("backup entry %s has not been restored yet", entry.Name)
-	}
-	return nil
+	return d.deps.CheckBackupEntryHere(ctx, b)
 }

@@ -222,7 +222,10 @@ func (e *exposure) WaitCleanup(ctx context.Context) error {
 	}
 
 	// The credentials are needed until the last record is gone.
-	return kubernetesutils.DeleteObject(ctx, e.client, &corev1.Secret{ObjectMeta: e.objectMeta(dnsSecretName)})
+	if err := kubernetesutils.DeleteObject(ctx, e.client, &corev1.Secret{ObjectMeta: e.objectMeta(dnsSecretName)}); err != nil {
+		return err
+	}
+	return e.deleteTLS(ctx)
 }
 
 func (v Values) validate() error {

@@ -48,6 +48,24 @@ func GenerateTLS(ctx context.Context, secretsManager secretsmanager.Interface, n
 	return secret, nil
 }
 
+// deleteTLS deletes the certificates of the relay. The gardenlet would do it with its next reconciliation, but until then a
+// ShootState would carry an authority that nothing needs, and a migration that was aborted would leave a trace.
+func (e *exposure) deleteTLS(ctx context.Context) error {
+	secrets := &corev1.SecretList{}
+	if err := e.client.List(ctx, secrets, client.InNamespace(e.values.Namespace), client.MatchingLabels{secretsmanager.LabelKeyManagedBy: secretsmanager.LabelValueSecretsManager}); err != nil {
+		return fmt.Errorf("failed to list the certificates of the relay: %w", err)
+	}
+	for _, secret := range secrets.Items {
+		switch secret.Labels[secretsmanager.LabelKeyName] {
+		case SecretNameCA, SecretNameCA + "-bundle", Name:
+			if err := client.IgnoreNotFound(e.client.Delete(ctx, &secret)); err != nil {
+				return fmt.Errorf("failed to delete secret %s: %w", client.ObjectKeyFromObject(&secret), err)
+			}
+		}
+	}
+	return nil
+}
+
 // DNS is how DNS records below a seed's ingress domain are made.
 type DNS struct {
 	// Type is the type of the DNS provider.

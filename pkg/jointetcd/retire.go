@@ -103,26 +103,43 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 	if moved {
 		return waiting(steps.ReasonReadyForSourceMemberRemoval, "the lead moves to the destination"), nil
 	}
+	return j.takeAway(ctx, etcdRole, world, departure{
+		side: quorum.Source, reason: steps.ReasonReadyForSourceMemberRemoval, mayStop: mayRetire, before: keep,
+	})
+}
 
+// departure is how the members of one side leave.
+type departure struct {
+	side quorum.Side
+	// reason is shown while it goes on.
+	reason steps.Reason
+	// mayStop tells whether a member's pod may be stopped now.
+	mayStop func(world World, victim quorum.Member) error
+	// before is called before a pod is stopped.
+	before func(ctx context.Context) error
+}
+
+// takeAway makes one move: a pod is stopped, or the member of a stopped pod is removed.
+func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d departure) (Progress, error) {
 	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
 	}
-	victim := leaving[0]
+	victim := world.Members.RemovalOrder(d.side)[0]
 	wanted := int32(victim.Ordinal)
 	switch replicas := ptr.Deref(statefulSet.Spec.Replicas, 1); {
 	case replicas > wanted+1:
 		// Pods above the highest member are no members: removed before an interruption and not worth waiting for.
-		return j.scale(ctx, etcdRole, statefulSet, wanted+1)
+		return j.scale(ctx, etcdRole, statefulSet, wanted+1, d)
 	case replicas == wanted+1:
-		if err := j.mayStop(world, victim); err != nil {
+		if err := d.mayStop(world, victim); err != nil {
 			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
 		}
-		if err := keep(ctx); err != nil {
+		if err := d.before(ctx); err != nil {
 			return Progress{}, err
 		}
-		j.Log.Info("Stopping a member of the source", "etcd", exposure.EtcdName(etcdRole), "member", victim.String(), "members", world.Members.String())
-		return j.scale(ctx, etcdRole, statefulSet, wanted)
+		j.Log.Info("Stopping a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", victim.String(), "members", world.Members.String())
+		return j.scale(ctx, etcdRole, statefulSet, wanted, d)
 	}
 
 	pod := exposure.PodName(etcdRole, victim.Ordinal)
@@ -131,14 +148,14 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 		return Progress{}, err
 	}
 	if !gone {
-		return waiting(steps.ReasonReadyForSourceMemberRemoval, "pod %s of the source stops", pod), nil
+		return waiting(d.reason, "pod %s of the %s stops", pod, d.side), nil
 	}
-	return j.remove(ctx, etcdRole, victim)
+	return j.remove(ctx, etcdRole, victim, d)
 }
 
-// mayStop projects the quorum without the member. Only while there are six voters, the weakest moment of all, does it
+// mayRetire projects the quorum without the member. Only while there are six voters, the weakest moment of all, does it
 // accept another member that is down: ending that moment is worth more than waiting for a restart.
-func (j *Joint) mayStop(world World, victim quorum.Member) error {
+func mayRetire(world World, victim quorum.Member) error {
 	if err := world.Members.Remove(victim.ID); err != nil {
 		return err
 	}
@@ -150,17 +167,17 @@ func (j *Joint) mayStop(world World, victim quorum.Member) error {
 }
 
 // remove removes a member whose pod is gone, on a fresh view, and looks afterwards.
-func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Member) (Progress, error) {
+func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Member, d departure) (Progress, error) {
 	world, err := j.Observe(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
 	}
 	current, ok := world.Members.ByID(victim.ID)
 	if !ok {
-		return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", world.Summary()), nil
+		return waiting(d.reason, "%s", world.Summary()), nil
 	}
 	if current.Healthy {
-		return waiting(steps.ReasonReadyForSourceMemberRemoval, "member %s still answers", current.Name), nil
+		return waiting(d.reason, "member %s still answers", current.Name), nil
 	}
 	if err := world.Members.Remove(victim.ID); err != nil {
 		return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
@@ -169,7 +186,7 @@ func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Membe
 	if err != nil {
 		return Progress{}, err
 	}
-	j.Log.Info("Removing a member of the source", "etcd", exposure.EtcdName(etcdRole), "member", current.String(), "members", world.Members.String())
+	j.Log.Info("Removing a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(), "members", world.Members.String())
 	if err := cluster.Remove(ctx, victim.ID); err != nil && !errors.Is(err, etcdcluster.ErrMemberNotFound) {
 		if errors.Is(err, etcdcluster.ErrUnhealthy) {
 			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
@@ -181,10 +198,10 @@ func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Membe
 		return Progress{}, err
 	}
 	if _, still := after.Members.ByID(victim.ID); still {
-		return Progress{}, fmt.Errorf("member %s is still in the member list after its removal", victim.Name)
+		return Progress{}, fmt.Errorf("member %s is still in the member list after its removal", current)
 	}
-	j.Log.Info("Removed a member of the source", "etcd", exposure.EtcdName(etcdRole), "member", victim.Name, "members", after.Members.String())
-	return Progress{Done: len(after.Members.On(quorum.Source)) == 0, Reason: steps.ReasonReadyForSourceMemberRemoval, Message: after.Summary()}, nil
+	j.Log.Info("Removed a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(), "members", after.Members.String())
+	return Progress{Done: d.side == quorum.Source && len(after.Members.On(d.side)) == 0, Reason: d.reason, Message: after.Summary()}, nil
 }
 
 func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.StatefulSet, error) {
@@ -195,7 +212,7 @@ func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.St
 	return statefulSet, nil
 }
 
-func (j *Joint) scale(ctx context.Context, etcdRole string, statefulSet *appsv1.StatefulSet, replicas int32) (Progress, error) {
+func (j *Joint) scale(ctx context.Context, etcdRole string, statefulSet *appsv1.StatefulSet, replicas int32, d departure) (Progress, error) {
 	// Without the pause etcd-druid would scale up again at once.
 	if err := j.pauseDruid(ctx, etcdRole); err != nil {
 		return Progress{}, err
@@ -205,7 +222,7 @@ func (j *Joint) scale(ctx context.Context, etcdRole string, statefulSet *appsv1.
 	if err := j.Client.Patch(ctx, statefulSet, patch); err != nil {
 		return Progress{}, fmt.Errorf("failed to scale StatefulSet %s to %d: %w", client.ObjectKeyFromObject(statefulSet), replicas, err)
 	}
-	return waiting(steps.ReasonReadyForSourceMemberRemoval, "StatefulSet %s of the source is scaled to %d", statefulSet.Name, replicas), nil
+	return waiting(d.reason, "StatefulSet %s of the %s is scaled to %d", statefulSet.Name, d.side, replicas), nil
 }
 
 func (j *Joint) podGone(ctx context.Context, name string) (bool, error) {

@@ -60,7 +60,10 @@ func pod(name string) *corev1.Pod {
 }
 
 // newSeeds returns a world in which the source's three members run, seen from the source.
-func newSeeds() *seeds {
+func newSeeds() *seeds { return newSeedsOf("seed-a") }
+
+// newSeedsOf returns the same world with the objects of the seed: its pods are those that scaling deletes.
+func newSeedsOf(seed string) *seeds {
 	s := &seeds{clusters: map[string]*fakecluster.Cluster{}, voters: map[string][]int{}}
 	builder := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme)
 	for _, etcdRole := range EtcdRoles {
@@ -88,7 +91,7 @@ func newSeeds() *seeds {
 					if err := client.IgnoreNotFound(c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err != nil {
 						return err
 					}
-					s.clusters[etcdRole].SetUp(memberName("seed-a", etcdRole, ordinal), false)
+					s.clusters[etcdRole].SetUp(memberName(seed, etcdRole, ordinal), false)
 				}
 			}
 			return nil

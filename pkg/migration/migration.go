@@ -65,6 +65,10 @@ type Actions struct {
 	// keeps up to date what may change at any time, for example pod IPs in the exposure. It runs in a hold, too. Only the
 	// outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
 	Always Action
+	// Abort undoes the role's part of a migration that is aborted, until the seed is as it was before. The destination's
+	// runs first; the source's runs when nothing is left in the destination. It runs alone: a running step is ended before.
+	// It works from any point that a step may have been ended at, and is repeated until its outcome is True.
+	Abort Action
 	// HandOver is called once the last step's action returned True, on the destination only. It changes the status of the
 	// given Shoot in memory (status.seedName, status.lastOperation); it may be called again after a conflict. The frame adds
 	// the True condition, takes the intent annotation away and writes everything in ONE status update with an optimistic

@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration"
 )
 
 // NewBotanist returns Gardener's botanist for the shoot's control plane in the agent's own seed, whichever seed the
@@ -83,6 +85,14 @@ func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardenco
 		return nil, fmt.Errorf("failed to construct botanist for shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	return b, nil
+}
+
+// Staying returns the shoot of a migration that is aborted as one that is to stay where it is: its components then name the
+// source as its seed.
+func Staying(m *migration.Migration) *gardencorev1beta1.Shoot {
+	shoot := m.Shoot.DeepCopy()
+	shoot.Spec.SeedName = &m.SourceSeed
+	return shoot
 }
 
 // KeepLastOperation sets the last operation of the botanist's in-memory shoot again. Botanist functions that update the

@@ -32,8 +32,11 @@ func NewActions(deps *operation.Deps) migration.Actions {
 		},
 		Assists: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(s.retireMembers),
+			// Only if the operator has asked for it; see steps.AnnotationForceShrink.
+			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(s.retireMembers),
 		},
 		Always: migration.ActionFunc(deps.SyncExposure),
+		Abort:  migration.ActionFunc(s.abort),
 	}
 }
 

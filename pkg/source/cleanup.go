@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
@@ -19,7 +18,6 @@ import (
 	"github.com/gardener/gardener/pkg/utils/retry"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,32 +47,22 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 		deployment = &appsv1.Deployment{}
 	)
 
-	found, err := exists(ctx, reader, client.ObjectKey{Name: namespace}, ns)
+	found, err := operation.Exists(ctx, reader, client.ObjectKey{Name: namespace}, ns)
 	if err != nil {
 		return out, err
 	}
 	out.namespace = found
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
-	if found, err = exists(ctx, reader, client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
+	if found, err = operation.Exists(ctx, reader, client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
 		return out, err
 	}
 	out.kubeAPIServer = found && deployment.DeletionTimestamp == nil
 
-	if out.cluster, err = exists(ctx, reader, client.ObjectKey{Name: namespace}, &extensionsv1alpha1.Cluster{}); err != nil {
+	if out.cluster, err = operation.Exists(ctx, reader, client.ObjectKey{Name: namespace}, &extensionsv1alpha1.Cluster{}); err != nil {
 		return out, err
 	}
 	return out, nil
-}
-
-func exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object) (bool, error) {
-	if err := reader.Get(ctx, key, obj); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("failed to read %T %s: %w", obj, key, err)
-	}
-	return true, nil
 }
 
 // drainedAt is when the source's kube-apiserver may be stopped.
@@ -274,7 +262,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 				if err := b.DestroyEtcd(ctx); err != nil {
 					return err
 				}
-				return waitUntilEtcdsGone(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
+				return operation.WaitUntilEtcdsGone(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
 			}, timeout),
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
@@ -298,7 +286,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		waitUntilNamespaceDeleted = g.Add(flow.Task{
 			Name: "Waiting until the shoot's namespace is gone",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return waitUntilGone(ctx, s.deps.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}, interval)
+				return operation.WaitUntilGone(ctx, s.deps.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}, interval)
 			}).Timeout(timeout),
 			Dependencies: flow.NewTaskIDs(deleteNamespace),
 		})
@@ -329,32 +317,6 @@ func waitUntilSecretsReleased(ctx context.Context, c client.Client, namespace st
 					return retry.MinorError(fmt.Errorf("secret %s/%s still has finalizer %s", namespace, secret.Name, finalizer))
 				}
 			}
-		}
-		return retry.Ok()
-	})
-}
-
-func waitUntilGone(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object, interval time.Duration) error {
-	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
-		found, err := exists(ctx, reader, key, obj)
-		if err != nil {
-			return retry.MinorError(err)
-		}
-		if found {
-			return retry.MinorError(fmt.Errorf("%T %s still exists", obj, key))
-		}
-		return retry.Ok()
-	})
-}
-
-func waitUntilEtcdsGone(ctx context.Context, c client.Client, namespace string, interval time.Duration) error {
-	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
-		etcds := &druidcorev1alpha1.EtcdList{}
-		if err := c.List(ctx, etcds, client.InNamespace(namespace)); err != nil {
-			return retry.MinorError(fmt.Errorf("failed to list etcds in namespace %s: %w", namespace, err))
-		}
-		if n := len(etcds.Items); n > 0 {
-			return retry.MinorError(fmt.Errorf("%d etcds in namespace %s still exist", n, namespace))
 		}
 		return retry.Ok()
 	})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
@@ -19,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -117,41 +115,4 @@ var _ = Describe("Cleaning up", func() {
 		secret.Finalizers = []string{"other"}
 		Expect(source.WaitUntilSecretsGone(ctx, newDeps(secret).SeedClientSet.Client(), namespace, time.Millisecond)).To(Succeed())
 	})
-
-	It("waits for etcds that still exist", func() {
-		timeoutCtx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace}}
-		Expect(source.WaitUntilEtcdsGone(timeoutCtx, newDeps(etcd).SeedClientSet.Client(), namespace, time.Millisecond)).
-			To(MatchError(ContainSubstring("1 etcds in namespace")))
-		Expect(source.WaitUntilEtcdsGone(ctx, newDeps().SeedClientSet.Client(), namespace, time.Millisecond)).To(Succeed())
-	})
 })
-
-var _ = DescribeTable("A backup entry is released", func(mutate func(*gardencorev1beta1.BackupEntry), message string) {
-	entry := &gardencorev1beta1.BackupEntry{
-		ObjectMeta: metav1.ObjectMeta{Name: "entry"},
-		Spec:       gardencorev1beta1.BackupEntrySpec{SeedName: ptr.To("seed-b")},
-		Status: gardencorev1beta1.BackupEntryStatus{LastOperation: &gardencorev1beta1.LastOperation{
-			Type: gardencorev1beta1.LastOperationTypeMigrate, State: gardencorev1beta1.LastOperationStateSucceeded,
-		}},
-	}
-	mutate(entry)
-	err := source.BackupEntryReleased(entry, "seed-b")
-	if message == "" {
-		Expect(err).NotTo(HaveOccurred())
-	} else {
-		Expect(err).To(MatchError(ContainSubstring(message)))
-	}
-},
-	Entry("when the source's gardenlet has migrated it", func(*gardencorev1beta1.BackupEntry) {}, ""),
-	Entry("when the destination has taken it", func(e *gardencorev1beta1.BackupEntry) {
-		e.Status.SeedName = ptr.To("seed-b")
-		e.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeRestore
-	}, ""),
-	Entry("not while the source is its seed", func(e *gardencorev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("seed-a") }, "assigned to seed"),
-	Entry("not while the source manages it", func(e *gardencorev1beta1.BackupEntry) { e.Status.SeedName = ptr.To("seed-a") }, "still managed by seed seed-a"),
-	Entry("not while the migration runs", func(e *gardencorev1beta1.BackupEntry) {
-		e.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
-	}, "has not been migrated yet"),
-)

@@ -19,9 +19,7 @@ import (
 // What the tests look at from outside.
 var (
 	NeededBefore         = neededBeforeKubeAPIServer
-	BackupEntryReleased  = backupEntryReleased
 	WaitUntilSecretsGone = waitUntilSecretsReleased
-	WaitUntilEtcdsGone   = waitUntilEtcdsGone
 )
 
 // Remains is what is left of the shoot.
@@ -57,6 +55,8 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 		"prepare without backup":             s.prepareGraph(m, b, false),
 		"extensions":                         s.extensionsGraph(m, b),
 		"cleanup":                            s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true}),
+		"abort":                              s.abortGraph(m, b, abortFacts{hasBackup: true, keepsShootState: true, formerBucket: "bucket-b"}),
+		"abort without backup":               s.abortGraph(m, b, abortFacts{}),
 		"cleanup while namespace terminates": s.cleanupGraph(m, b, remains{namespace: true, terminating: true, cluster: true}),
 	}
 }

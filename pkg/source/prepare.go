@@ -11,7 +11,6 @@ import (
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
-	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/operation"
@@ -105,7 +104,7 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasB
 					if err != nil {
 						return retry.MinorError(fmt.Errorf("failed to read backup entry: %w", err))
 					}
-					if err := backupEntryReleased(entry, m.DestinationSeed); err != nil {
+					if err := operation.CheckBackupEntryReleased(entry, m.DestinationSeed); err != nil {
 						return retry.MinorError(err)
 					}
 					return retry.Ok()
@@ -116,20 +115,4 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasB
 		})
 	)
 	return g
-}
-
-// backupEntryReleased tells whether the gardenlet of the source has let go of the backup entry. The destination may
-// already have taken it, if this step is repeated.
-func backupEntryReleased(entry *gardencorev1beta1.BackupEntry, destination string) error {
-	if name := ptr.Deref(entry.Spec.SeedName, ""); name != destination {
-		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)
-	}
-	if name := ptr.Deref(entry.Status.SeedName, destination); name != destination {
-		return fmt.Errorf("backup entry %s is still managed by seed %s", entry.Name, name)
-	}
-	lastOperation := entry.Status.LastOperation
-	if entry.Status.SeedName == nil && (lastOperation == nil || lastOperation.Type != gardencorev1beta1.LastOperationTypeMigrate || lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded) {
-		return fmt.Errorf("backup entry %s has not been migrated yet", entry.Name)
-	}
-	return nil
 }

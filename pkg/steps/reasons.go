@@ -45,8 +45,22 @@ func (r Reason) Fault() bool {
 		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember:
 		return true
 	}
-	return false
+	return guardReasons[r]
 }
+
+// Reasons of an abort.
+const (
+	// ReasonAborting appears while a role undoes its part of an aborted migration. The operator waits; the message tells
+	// what is being undone and what keeps it.
+	ReasonAborting Reason = "Aborting"
+	// ReasonWithdrawn appears when nothing of an aborted migration is left in the destination. The operator waits for the
+	// source.
+	ReasonWithdrawn Reason = "Withdrawn"
+	// ReasonAborted appears when both seeds are as before the migration. The gate lets the seed name and the intent
+	// annotation be changed from then on. The operator sets spec.seedName back, removes the intent annotation to migrate
+	// classically, or removes the abort annotation to migrate live once more.
+	ReasonAborted Reason = "Aborted"
+)
 
 // Reasons about the etcd cluster that spans both seeds. They can appear in every step that looks at it.
 const (

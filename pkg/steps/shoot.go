@@ -4,7 +4,6 @@
 package steps
 
 import (
-	"strconv"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -21,8 +20,7 @@ const (
 
 // Intended tells whether the shoot carries the intent annotation with a true value.
 func Intended(shoot *gardencorev1beta1.Shoot) bool {
-	intended, err := strconv.ParseBool(shoot.Annotations[AnnotationIntent])
-	return err == nil && intended
+	return isTrue(shoot, AnnotationIntent)
 }
 
 // Seeds returns the seeds of the migration that the shoot asks for: status.seedName and spec.seedName. It returns false
@@ -55,7 +53,7 @@ func Conditions(shoot *gardencorev1beta1.Shoot) []gardencorev1beta1.Condition {
 
 // Initialized tells whether the conditions belong to a migration that is not over. The hand-over sets the last condition
 // to True in the same write that changes status.seedName; thus a set that is complete and True always belongs to the
-// previous migration, and the source replaces it when the next one starts.
+// previous migration, and the source replaces it when the next one starts. So does a set whose migration was aborted.
 func Initialized(conditions []gardencorev1beta1.Condition) bool {
 	for _, step := range table {
 		if find(conditions, step.Condition) == nil {
@@ -63,7 +61,7 @@ func Initialized(conditions []gardencorev1beta1.Condition) bool {
 		}
 	}
 	_, unfinished := Current(conditions)
-	return unfinished
+	return unfinished && !Aborted(conditions)
 }
 
 // InFlight tells whether a live migration of the shoot is requested and its first step has begun.

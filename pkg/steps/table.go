@@ -83,6 +83,8 @@ var table = []Step{
 		Title:     "Start the kube-apiserver in the destination",
 		Deadline:  20 * time.Minute,
 		Progress:  50,
+		// With AnnotationForceShrink the members of the source leave in this step already.
+		AssistOn: ReasonReadyForSourceMemberRemoval,
 	},
 	{
 		Condition: gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords,

@@ -11,8 +11,8 @@ import (
 )
 
 // transitions lists which status may follow which within one migration. True is final: a finished step is never taken
-// back; only the start of another migration replaces it. False means that the deadline has passed; the step may still
-// finish, but it does not count as on time again.
+// back; only the start of another migration or an abort replaces it. False means that the deadline has passed; the step may
+// still finish, but it does not count as on time again, unless an operator asks for a retry.
 var transitions = map[gardencorev1beta1.ConditionStatus][]gardencorev1beta1.ConditionStatus{
 	gardencorev1beta1.ConditionUnknown:     {gardencorev1beta1.ConditionUnknown, gardencorev1beta1.ConditionProgressing, gardencorev1beta1.ConditionTrue},
 	gardencorev1beta1.ConditionProgressing: {gardencorev1beta1.ConditionProgressing, gardencorev1beta1.ConditionFalse, gardencorev1beta1.ConditionTrue},

@@ -192,8 +192,10 @@ func (n *Node) ensureInit(ctx context.Context, cgroups []string) (process.Namesp
 		binds = append(binds, own+"="+folder)
 	}
 	spec := process.Spec{
-		Name:          n.seed.Name + "-nodeinit",
-		Command:       []string{binary, "-hostname=" + n.seed.Name, "-binds=" + strings.Join(binds, ",")},
+		Name: n.seed.Name + "-nodeinit",
+		// Volumes are in memory: the members of the shoots' etcds do sync what they write, and a dozen of them on one disk wait
+		// up to a second for it whenever containers start. A volume of a real seed waits for nobody else's writes.
+		Command:       []string{binary, "-hostname=" + n.seed.Name, "-binds=" + strings.Join(binds, ","), "-memory=" + n.dir("volumes")},
 		Namespaces:    process.Namespaces{Net: network.Path(n.seed.Netns)},
 		NewNamespaces: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Cgroups:       cgroups,

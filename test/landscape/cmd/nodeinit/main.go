@@ -24,15 +24,16 @@ const readyFile = "/run/nodeinit-ready"
 func main() {
 	hostname := flag.String("hostname", "", "host name of the node")
 	binds := flag.String("binds", "", "comma-separated source=target pairs of folders to mount")
+	memory := flag.String("memory", "", "comma-separated folders to keep in memory")
 	flag.Parse()
-	if err := arrange(*hostname, *binds); err != nil {
+	if err := arrange(*hostname, *binds, *memory); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	reap()
 }
 
-func arrange(hostname, binds string) error {
+func arrange(hostname, binds, memory string) error {
 	// First a slave, so that nothing of the node reaches the machine; then shared, so that containers can receive mounts
 	// of the kubelet.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
@@ -61,6 +62,20 @@ func arrange(hostname, binds string) error {
 		}
 		if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("failed to mount %s at %s: %w", source, target, err)
+		}
+		if err := unix.Mount("", target, "", unix.MS_SHARED, ""); err != nil {
+			return fmt.Errorf("failed to share mount %s: %w", target, err)
+		}
+	}
+	for _, target := range strings.Split(memory, ",") {
+		if target == "" {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Clean(target), 0o755); err != nil {
+			return fmt.Errorf("failed to make folder: %w", err)
+		}
+		if err := unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+			return fmt.Errorf("failed to mount memory at %s: %w", target, err)
 		}
 		if err := unix.Mount("", target, "", unix.MS_SHARED, ""); err != nil {
 			return fmt.Errorf("failed to share mount %s: %w", target, err)

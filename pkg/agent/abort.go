@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/go-logr/logr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// abortedMessage tells what can be done after an abort.
+const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding to stay, remove the annotation " +
+	steps.AnnotationIntent + " to migrate classically, or remove the annotation " + steps.AnnotationAbort + " to migrate live once more"
+
+// abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself. Unlike a
+// step it does not ask for the gate: whatever else goes on, members in another seed make it no better.
+func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
+	all := steps.Conditions(p.shoot)
+
+	switch {
+	case p.role == steps.Destination && steps.Withdrawn(all):
+		p.log.V(1).Info("Nothing of the aborted migration is left here")
+		return p.again(), nil
+	case p.role == steps.Source && !steps.Withdrawn(all):
+		// The members of the destination leave through this seed's relay.
+		syncAfter, err := p.always(ctx)
+		return p.again(syncAfter), err
+	case p.role == steps.Source && !steps.Begun(all, p.step):
+		return p.endAbort(ctx, steps.ReasonAborted, "It had not begun. "+abortedMessage)
+	case p.actions.Abort == nil:
+		return reconcile.Result{}, fmt.Errorf("failed to abort the migration of Shoot %s: the %s has no way back", p.key, p.role)
+	}
+
+	m := p.migration(p.shoot, func(ctx context.Context, _ steps.Reason, message string) error {
+		return p.publishAbort(ctx, steps.ReasonAborting, message, false)
+	})
+	if err := m.Report(ctx, steps.ReasonAborting, "An abort was requested"); err != nil {
+		return reconcile.Result{}, err
+	}
+	attemptCtx, cancel := context.WithTimeout(ctx, p.Config.AttemptTimeout.Duration)
+	defer cancel()
+	stop := p.accompany(attemptCtx, cancel)
+	outcome, err := p.actions.Abort.Run(attemptCtx, m)
+	stop()
+	if err != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return reconcile.Result{}, err
+		}
+		metrics.Failure(p.step, p.role, steps.ReasonActionFailed)
+		return reconcile.Result{}, errors.Join(err, p.publishAbort(ctx, steps.ReasonAborting, err.Error(), true))
+	}
+	if !outcome.Finished() {
+		return p.again(outcome.RequeueAfter), p.publishAbort(ctx, steps.ReasonAborting, outcome.Message, outcome.Reason.Fault())
+	}
+	if p.role == steps.Destination {
+		return p.endAbort(ctx, steps.ReasonWithdrawn, outcome.Message)
+	}
+	return p.endAbort(ctx, steps.ReasonAborted, outcome.Message+". "+abortedMessage)
+}
+
+func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string) (reconcile.Result, error) {
+	if err := p.publishAbort(ctx, reason, message, false); err != nil {
+		return reconcile.Result{}, err
+	}
+	p.log.Info("Aborted", "reason", reason, "message", message)
+	if reason == steps.ReasonAborted {
+		metrics.Forget(p.key.Namespace, p.key.Name)
+	}
+	return reconcile.Result{}, nil
+}
+
+func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message string, failed bool) error {
+	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
+		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), p.role, reason, message)
+		if err != nil {
+			return err
+		}
+		begun := steps.Begun(steps.Conditions(shoot), steps.First())
+		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
+		// The last operation of a migration that never began is still the shoot's own.
+		if begun {
+			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated, p.role, message, failed)
+		}
+		return nil
+	})
+}
+
+// forgetAbort removes the annotations of a completed abort from a Shoot that stays in its seed, or that has been migrated
+// classically since: left behind, they would make its next migration a live one, or abort it.
+func (r *Reconciler) forgetAbort(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) error {
+	seedName := ptr.Deref(shoot.Spec.SeedName, "")
+	if seedName != r.SeedName || seedName != ptr.Deref(shoot.Status.SeedName, "") || !steps.Aborted(steps.Conditions(shoot)) ||
+		!steps.AbortRequested(shoot) || shoot.DeletionTimestamp != nil {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	for _, annotation := range []string{steps.AnnotationAbort, steps.AnnotationIntent, steps.AnnotationPauseBefore, steps.AnnotationForceShrink} {
+		delete(shoot.Annotations, annotation)
+	}
+	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
+		return fmt.Errorf("failed to remove the annotations of the aborted migration from Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	log.Info("Removed the annotations of the aborted migration")
+	return nil
+}
+
+// retry gives the current step its whole deadline again and takes the operator's request away.
+func (p *pass) retry(ctx context.Context) error {
+	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
+		if !retryRequested(shoot) {
+			return nil
+		}
+		updated, err := conditions.Restart(p.Clock, steps.Conditions(shoot), p.step, p.role)
+		if err != nil {
+			return err
+		}
+		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
+		shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, updated, p.step)
+		delete(shoot.Annotations, v1beta1constants.GardenerOperation)
+		return nil
+	})
+}
+
+// retryRequested tells whether an operator asks for a retry, with the annotation that does the same for a reconciliation.
+// gardener-apiserver takes it away by itself only from Shoots whose last operation is Failed, which a live one never is.
+func retryRequested(shoot *gardencorev1beta1.Shoot) bool {
+	return shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.ShootOperationRetry
+}
+
+// interruption returns why a running action has to end early, in view of how the Shoot was when it began, or an empty string.
+func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
+	switch {
+	case !p.aborting && steps.AbortDue(now):
+		return "an abort is requested"
+	case p.aborting || p.step.Owner != p.role:
+		return ""
+	case retryRequested(now):
+		return "a retry is requested"
+	case p.step.Condition == gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady && steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
+		return "the source's etcd members are to leave first"
+	}
+	return ""
+}

@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent_test
+
+import (
+	"context"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+var _ = Describe("Abort", func() {
+	var (
+		w *world
+
+		request = func() {
+			w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations[steps.AnnotationAbort] = "true" })
+		}
+		both = func(times int) {
+			GinkgoHelper()
+			for range times {
+				w.clock.Step(time.Second)
+				w.mustPass(seedA)
+				w.mustPass(seedB)
+			}
+		}
+	)
+
+	BeforeEach(func() { w = newWorld() })
+
+	It("should undo the destination's part first and then the source's", func() {
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "4 of 5"), nil
+		}
+		w.goTo(second)
+		w.mustPass(seedB)
+		w.ran = nil
+		request()
+
+		w.mustPass(seedA)
+		Expect(w.ran).To(BeEmpty(), "the source waits for the destination")
+		w.mustPass(seedB)
+		Expect(w.ran).To(Equal([]string{"destination abort DestinationEtcdPeersJoined"}))
+		Expect(w.condition(second).Reason).To(Equal("Withdrawn"))
+		Expect(w.condition(second).Status).To(Equal(isFalse))
+		Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateProcessing))
+
+		w.mustPass(seedA)
+		Expect(w.ran[1:]).To(Equal([]string{"source abort SourceEtcdPreparedForPeerJoin"}))
+		Expect(w.condition(first).Reason).To(Equal("Aborted"))
+		Expect(w.condition(first).Message).To(ContainSubstring("Set spec.seedName back"))
+		Expect(w.shoot().Status.LastOperation).To(HaveValue(And(
+			HaveField("Type", gardencorev1beta1.LastOperationTypeLiveMigrate),
+			HaveField("State", gardencorev1beta1.LastOperationStateAborted),
+		)))
+		Expect(w.shoot().Status.SeedName).To(HaveValue(Equal(seedA)))
+
+		both(3)
+		Expect(w.ran).To(HaveLen(2), "nothing is done after it")
+	})
+
+	It("should need no more than the source while the destination has not begun", func() {
+		w.actions["source step SourceEtcdPreparedForPeerJoin"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Waiting(0, steps.ReasonWaitingForSourceEtcd, "2 of 3"), nil
+		}
+		w.mustPass(seedA)
+		request()
+		both(3)
+		Expect(w.ran).To(Equal([]string{"source step SourceEtcdPreparedForPeerJoin", "source abort SourceEtcdPreparedForPeerJoin"}))
+		Expect(w.statuses()).To(Equal("FUUUUUUU"))
+		Expect(w.condition(first).Reason).To(Equal("Aborted"))
+	})
+
+	It("should do nothing at all before the migration began", func() {
+		request()
+		before := w.shoot().Status.LastOperation
+		both(2)
+		Expect(w.ran).To(BeEmpty())
+		Expect(w.condition(first).Reason).To(Equal("Aborted"))
+		Expect(w.shoot().Status.LastOperation).To(Equal(before))
+	})
+
+	It("should be carried out although the gate is open", func() {
+		w.goTo(second)
+		request()
+		w.gateErr = errBoom
+		both(2)
+		Expect(w.condition(first).Reason).To(Equal("Aborted"))
+	})
+
+	It("should be too late once the members have joined", func() {
+		w.goTo(third)
+		request()
+		both(8)
+		Expect(w.statuses()).To(Equal("TTTTTTTT"))
+		Expect(w.shoot().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
+	})
+
+	It("should go on after failures, and say what failed", func() {
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "4 of 5"), nil
+		}
+		w.goTo(second)
+		w.mustPass(seedB)
+		request()
+		w.actions["destination abort"] = func(context.Context, *migration.Migration) (steps.Outcome, error) { return steps.Outcome{}, errBoom }
+		_, err := w.pass(seedB)
+		Expect(err).To(MatchError(errBoom))
+		Expect(w.condition(second).Reason).To(Equal("Aborting"))
+		Expect(w.condition(second).Message).To(Equal("failed to move the world"))
+		Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateError))
+
+		w.actions["destination abort"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Waiting(2*time.Second, steps.ReasonQuorumAtRisk, "3 of 5"), nil
+		}
+		Expect(w.mustPass(seedB).RequeueAfter).To(Equal(2 * time.Second))
+		Expect(w.condition(second).Message).To(Equal("3 of 5"))
+
+		delete(w.actions, "destination abort")
+		both(2)
+		Expect(w.condition(first).Reason).To(Equal("Aborted"))
+	})
+
+	It("should end a running step", func() {
+		w.goTo(second)
+		r := w.agent(seedB)
+		r.Clock = clock.RealClock{}
+		r.Config.SyncPeriod = &metav1.Duration{Duration: 5 * time.Millisecond}
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+			request()
+			<-ctx.Done()
+			return steps.Outcome{}, ctx.Err()
+		}
+		_, err := w.passOf(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(w.condition(second).Reason).To(Equal("Started"), "what ends early says nothing of the step")
+		both(2)
+		Expect(w.condition(first).Reason).To(Equal("Aborted"))
+	})
+
+	It("should not let a step finish that was aborted meanwhile", func() {
+		w.goTo(second)
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			request()
+			return steps.Done("5 of 5"), nil
+		}
+		w.mustPass(seedB)
+		Expect(w.condition(second).Status).To(Equal(isProgressing))
+	})
+
+	Describe("afterwards", func() {
+		BeforeEach(func() {
+			w.goTo(second)
+			request()
+			both(2)
+			Expect(w.condition(first).Reason).To(Equal("Aborted"))
+			w.ran = nil
+		})
+
+		It("should tidy the annotations up when the seed name is set back", func() {
+			w.change(func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName = ptr.To(seedA) })
+			both(1)
+			Expect(annotationsOf(w.shoot())).To(Equal(map[string]string{"other": "kept"}))
+			Expect(w.ran).To(BeEmpty())
+		})
+
+		It("should leave the shoot to the classic migration, and tidy up after it", func() {
+			w.change(func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, steps.AnnotationIntent) })
+			before := w.shoot()
+			both(2)
+			Expect(w.shoot()).To(Equal(before))
+			w.change(func(s *gardencorev1beta1.Shoot) { s.Status.SeedName = ptr.To(seedB) })
+			both(1)
+			Expect(w.shoot().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
+		})
+
+		It("should migrate live once more when the annotation is removed", func() {
+			w.change(func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, steps.AnnotationAbort) })
+			both(10)
+			Expect(w.statuses()).To(Equal("TTTTTTTT"))
+		})
+	})
+})
+
+var _ = Describe("Retry", func() {
+	It("should start the clock of the step anew, once", func() {
+		w := newWorld()
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Outcome{}, errBoom
+		}
+		w.goTo(second)
+		r := w.agent(seedB)
+		r.Config.StepDeadlines = map[string]metav1.Duration{string(second): {Duration: time.Minute}}
+		_, _ = w.passOf(r)
+		w.clock.Step(2 * time.Minute)
+		_, _ = w.passOf(r)
+		Expect(w.condition(second).Status).To(Equal(isFalse))
+
+		w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations["gardener.cloud/operation"] = "retry" })
+		_, _ = w.pass(seedA)
+		Expect(w.shoot().Annotations).To(HaveKey("gardener.cloud/operation"), "it is the owner's")
+		_, _ = w.passOf(r)
+		Expect(w.condition(second).Status).To(Equal(isProgressing))
+		Expect(w.condition(second).Reason).To(Equal("ActionFailed"), "it was tried at once")
+		Expect(w.shoot().Annotations).NotTo(HaveKey("gardener.cloud/operation"))
+
+		w.clock.Step(2 * time.Minute)
+		_, _ = w.passOf(r)
+		Expect(w.condition(second).Status).To(Equal(isFalse))
+	})
+})

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CheckBackupEntryReleased tells whether the gardenlet of the seed that had the backup entry has let go of it. The seed that
+// it goes to may already have taken it, if this is repeated.
+func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) error {
+	if name := ptr.Deref(entry.Spec.SeedName, ""); name != to {
+		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)
+	}
+	if name := ptr.Deref(entry.Status.SeedName, to); name != to {
+		return fmt.Errorf("backup entry %s is still managed by seed %s", entry.Name, name)
+	}
+	if entry.Status.SeedName == nil && !BackupEntryUnmanaged(entry) {
+		return fmt.Errorf("backup entry %s has not been migrated yet", entry.Name)
+	}
+	return nil
+}
+
+// BackupEntryUnmanaged tells whether no gardenlet has the backup entry: the last one has let go of it, and nobody has taken
+// it since.
+func BackupEntryUnmanaged(entry *gardencorev1beta1.BackupEntry) bool {
+	lastOperation := entry.Status.LastOperation
+	return entry.Status.SeedName == nil && lastOperation != nil &&
+		lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate && lastOperation.State == gardencorev1beta1.LastOperationStateSucceeded
+}
+
+// CheckBackupEntryHere tells whether the backup entry of the botanist's shoot is managed by the agent's own seed, stored in
+// its bucket and in order, and whether the secret with the bucket's credentials is in the shoot's namespace.
+func (d *Deps) CheckBackupEntryHere(ctx context.Context, b *botanist.Botanist) error {
+	entry := &gardencorev1beta1.BackupEntry{}
+	key := client.ObjectKey{Namespace: b.Shoot.GetInfo().Namespace, Name: b.Shoot.BackupEntryName}
+	if err := d.GardenAPIReader.Get(ctx, key, entry); err != nil {
+		return fmt.Errorf("failed to read backup entry %s: %w", key, err)
+	}
+	if err := CheckBackupEntry(entry, d.SeedName(), string(b.Seed.GetInfo().UID)); err != nil {
+		return err
+	}
+
+	secretKey := client.ObjectKey{Namespace: b.Shoot.ControlPlaneNamespace, Name: v1beta1constants.BackupSecretName}
+	if err := d.SeedClientSet.APIReader().Get(ctx, secretKey, &corev1.Secret{}); err != nil {
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("backup secret %s does not exist yet", secretKey)
+		}
+		return fmt.Errorf("failed to read backup secret %s: %w", secretKey, err)
+	}
+	return nil
+}
+
+// CheckBackupEntry tells whether the backup entry is managed by the seed, stored in the seed's bucket and in order.
+func CheckBackupEntry(entry *gardencorev1beta1.BackupEntry, seedName, bucketName string) error {
+	if name := ptr.Deref(entry.Spec.SeedName, ""); name != seedName {
+		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)
+	}
+	if name := ptr.Deref(entry.Status.SeedName, ""); name != seedName {
+		return fmt.Errorf("backup entry %s is managed by seed %q", entry.Name, name)
+	}
+	if entry.Spec.BucketName != bucketName {
+		return fmt.Errorf("backup entry %s is stored in bucket %s", entry.Name, entry.Spec.BucketName)
+	}
+	if operation, ok := entry.Annotations[v1beta1constants.GardenerOperation]; ok {
+		return fmt.Errorf("operation %q of backup entry %s has not been picked up yet", operation, entry.Name)
+	}
+	if entry.Status.ObservedGeneration != entry.Generation {
+		return fmt.Errorf("backup entry %s has not been observed in its latest generation", entry.Name)
+	}
+	lastOperation := entry.Status.LastOperation
+	if lastOperation == nil || lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate || lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded {
+		return fmt.Errorf("backup entry %s has not been restored yet", entry.Name)
+	}
+	return nil
+}
+
+// DeleteBackups deletes the shoot's backups in the bucket of a seed that it has left. They go the way that they go in a
+// classic migration: through a backup entry of its own that is managed by the agent's seed.
+func DeleteBackups(ctx context.Context, b *botanist.Botanist, bucketName string) error {
+	entry := b.Shoot.Components.SourceBackupEntry
+	entry.SetBucketName(bucketName)
+	if err := entry.Deploy(ctx); err != nil {
+		return fmt.Errorf("failed to deploy the backup entry of the former seed's backups: %w", err)
+	}
+	if err := entry.Wait(ctx); err != nil {
+		return fmt.Errorf("failed to wait for the backup entry of the former seed's backups: %w", err)
+	}
+	if err := b.DestroySourceBackupEntry(ctx); err != nil {
+		return fmt.Errorf("failed to delete the backup entry of the former seed's backups: %w", err)
+	}
+	if err := entry.WaitCleanup(ctx); err != nil {
+		return fmt.Errorf("failed to wait until the former seed's backups are deleted: %w", err)
+	}
+	return nil
+}
