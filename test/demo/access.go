@@ -64,9 +64,9 @@ func connect(name, kubeconfig string) (*cluster, error) {
 	return &cluster{name: name, rest: config, client: c, kube: kube}, nil
 }
 
-// shootAccess is how an end user reaches the shoot's API server: by its public name, with an administrator's credentials
+// ShootAccess is how an end user reaches the shoot's API server: by its public name, with an administrator's credentials
 // that outlive the run.
-func shootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) (*rest.Config, error) {
+func ShootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) (*rest.Config, error) {
 	request := &authenticationv1alpha1.AdminKubeconfigRequest{
 		Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: ptr.To(int64((12 * time.Hour).Seconds()))},
 	}

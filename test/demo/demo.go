@@ -152,7 +152,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 
-	access, err := shootAccess(ctx, r.garden.client, r.shoot)
+	access, err := ShootAccess(ctx, r.garden.client, r.shoot)
 	if err != nil {
 		return err
 	}

@@ -160,17 +160,34 @@ func (o *etcdObserver) connect(ctx context.Context, seed *cluster, pod string) (
 		}
 		o.tls = config
 	}
+	return newEtcdClient(seed, o.namespace, o.role, pod, o.tls)
+}
+
+// EtcdClient returns a client of the member of a shoot's etcd that runs in the pod, through the API server of the seed.
+func EtcdClient(ctx context.Context, seed, kubeconfig, namespace, role, pod string) (*clientv3.Client, error) {
+	c, err := connect(seed, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config, err := etcdTLS(ctx, c, namespace, role)
+	if err != nil {
+		return nil, err
+	}
+	return newEtcdClient(c, namespace, role, pod, config)
+}
+
+func newEtcdClient(seed *cluster, namespace, role, pod string, config *tls.Config) (*clientv3.Client, error) {
 	etcd, err := clientv3.New(clientv3.Config{
-		Endpoints:   []string{fmt.Sprintf("https://%s:%d", o.tls.ServerName, etcdClientPort)},
-		TLS:         o.tls,
+		Endpoints:   []string{fmt.Sprintf("https://%s:%d", config.ServerName, etcdClientPort)},
+		TLS:         config,
 		DialTimeout: etcdTimeout,
 		Logger:      zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			return forwardPort(seed, o.namespace, pod, etcdClientPort)
+			return forwardPort(seed, namespace, pod, etcdClientPort)
 		})},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("failed to create client for etcd-%s: %w", o.role, err)
+		return nil, fmt.Errorf("failed to create client for etcd-%s: %w", role, err)
 	}
 	return etcd, nil
 }

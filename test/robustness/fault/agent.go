@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+const (
+	agentLease     = "livecpm-agent-leader-election"
+	agentContainer = "agent"
+)
+
+// agentKill kills the replica of livecpm-agent that leads.
+type agentKill struct {
+	fault
+
+	roles []steps.Role
+}
+
+func agentKills() []Fault {
+	const family = "agent-kill"
+	faults := []Fault{}
+	for _, role := range sides {
+		faults = append(faults, &agentKill{fault{name: family + "-" + string(role), family: family, span: whole}, []steps.Role{role}})
+	}
+	return append(faults, &agentKill{fault{name: family + "-both", family: family, span: whole}, sides})
+}
+
+// Inject implements Fault.
+func (f *agentKill) Inject(ctx context.Context, world *World) error {
+	return world.on(f.roles, func(seed Seed) error {
+		lease, err := seed.Kube.CoordinationV1().Leases(gardenNamespace).Get(ctx, agentLease, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("failed to get the lease of the agent: %w", err)
+		}
+		pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+		if pod == "" {
+			return fmt.Errorf("no agent leads")
+		}
+		return world.killContainer(ctx, seed, gardenNamespace, pod, agentContainer)
+	})
+}

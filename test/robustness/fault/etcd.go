@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"fmt"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/demo"
+)
+
+const etcdContainer = "etcd"
+
+// etcdSpans say from when to when each side has members.
+var etcdSpans = map[steps.Role]span{
+	steps.Source:      {begin, point{gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Inside}},
+	steps.Destination: {point{gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer, Boundary}, end},
+}
+
+// etcdKill kills a member of etcd-main: the leader if it is in the seed, because that is the worst case.
+type etcdKill struct {
+	fault
+
+	role steps.Role
+}
+
+func etcdKills() []Fault {
+	const family = "etcd-kill"
+	faults := []Fault{}
+	for _, role := range sides {
+		faults = append(faults, &etcdKill{fault{name: family + "-" + string(role), family: family, span: etcdSpans[role]}, role})
+	}
+	return faults
+}
+
+// Inject implements Fault.
+func (f *etcdKill) Inject(ctx context.Context, world *World) error {
+	return world.on([]steps.Role{f.role}, func(seed Seed) error {
+		pods, err := etcdPods(ctx, seed, world.Namespace)
+		if err != nil {
+			return err
+		}
+		return world.killContainer(ctx, seed, world.Namespace, world.leaderAmong(ctx, seed, pods), etcdContainer)
+	})
+}
+
+// etcdPods returns the running pods of etcd-main.
+func etcdPods(ctx context.Context, seed Seed, namespace string) ([]corev1.Pod, error) {
+	s, err := seed.Kube.AppsV1().StatefulSets(namespace).Get(ctx, v1beta1constants.ETCDMain, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to get StatefulSet %s/%s: %w", namespace, v1beta1constants.ETCDMain, err)
+	}
+	return runningPods(ctx, seed, namespace, metav1.FormatLabelSelector(s.Spec.Selector))
+}
+
+// leaderAmong returns the pod of the leader, or the first one if the leader is not among them or does not show.
+func (w *World) leaderAmong(ctx context.Context, seed Seed, pods []corev1.Pod) string {
+	for _, pod := range pods {
+		member, err := w.Etcd(ctx, seed, pod.Name)
+		if err != nil {
+			w.Log("%v", err)
+			continue
+		}
+		id, leader, err := member.Status(ctx)
+		_ = member.Close()
+		if err != nil {
+			w.Log("%v", err)
+			continue
+		}
+		if id == leader {
+			return pod.Name
+		}
+	}
+	return pods[0].Name
+}
+
+// anyMember calls do with a member that answers, whichever seed it is in.
+func (w *World) anyMember(ctx context.Context, do func(member Member, id uint64) error) error {
+	err := fmt.Errorf("no pod of %s runs in either seed", v1beta1constants.ETCDMain)
+	for _, role := range sides {
+		seed, ok := w.Seeds[role]
+		if !ok {
+			continue
+		}
+		pods, listErr := etcdPods(ctx, seed, w.Namespace)
+		if listErr != nil {
+			continue
+		}
+		for _, pod := range pods {
+			if err = w.onMember(ctx, seed, pod.Name, do); err == nil {
+				return nil
+			}
+		}
+	}
+	return err
+}
+
+func (w *World) onMember(ctx context.Context, seed Seed, pod string, do func(member Member, id uint64) error) error {
+	member, err := w.Etcd(ctx, seed, pod)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = member.Close() }()
+	id, _, err := member.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return do(member, id)
+}
+
+// ConnectEtcd is how a World connects to etcd in the landscape.
+func ConnectEtcd(namespace string) func(ctx context.Context, seed Seed, pod string) (Member, error) {
+	return func(ctx context.Context, seed Seed, pod string) (Member, error) {
+		client, err := demo.EtcdClient(ctx, seed.Name, seed.Kubeconfig, namespace, demo.RoleMain, pod)
+		if err != nil {
+			return nil, err
+		}
+		return &member{client: client, pod: pod}, nil
+	}
+}

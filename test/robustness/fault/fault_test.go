@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+var _ = Describe("All", func() {
+	It("should hold every kind of fault", func() {
+		families := []string{}
+		for _, f := range fault.All() {
+			families = append(families, f.Family())
+		}
+		Expect(slices.Compact(families)).To(Equal([]string{
+			"agent-kill", "etcd-kill", "apiserver-delete", "relay-kill", "cut", "rtt", "garden-stop",
+			"gardenlet-restart", "druid-restart", "quota-full", "version-skew",
+		}))
+	})
+
+	It("should give every fault a name of its own by which it is found", func() {
+		names := map[string]bool{}
+		for _, f := range fault.All() {
+			Expect(names).NotTo(HaveKey(f.Name()))
+			names[f.Name()] = true
+			Expect(f.Name()).To(HavePrefix(f.Family() + "-"))
+			found, ok := fault.Get(f.Name())
+			Expect(ok).To(BeTrue())
+			Expect(found.Name()).To(Equal(f.Name()))
+		}
+		_, ok := fault.Get("no-such-fault")
+		Expect(ok).To(BeFalse())
+	})
+
+	It("should hit every step at both moments, and every fault at least one", func() {
+		for _, step := range steps.Table() {
+			for _, moment := range fault.Moments() {
+				Expect(fault.All()).To(ContainElement(Satisfy(func(f fault.Fault) bool { return f.Applies(step, moment) })), "%s %s", step, moment)
+			}
+		}
+		for _, f := range fault.All() {
+			Expect(steps.Table()).To(ContainElement(Satisfy(func(step steps.Step) bool { return f.Applies(step, fault.Boundary) })), f.Name())
+		}
+	})
+
+	DescribeTable("should apply where there is something to hit", func(name, expected string) {
+		f, ok := fault.Get(name)
+		Expect(ok).To(BeTrue())
+		// One pair of letters for each step: b for its boundary, i for its inside.
+		actual := ""
+		for _, step := range steps.Table() {
+			for _, moment := range fault.Moments() {
+				letter := "."
+				if f.Applies(step, moment) {
+					letter = string(moment[0])
+				}
+				actual += letter
+			}
+		}
+		Expect(actual).To(Equal(expected))
+	},
+		Entry(nil, "agent-kill-source", "bibibibibibibibi"),
+		Entry(nil, "agent-kill-both", "bibibibibibibibi"),
+		Entry(nil, "etcd-kill-source", "bibibibibibi...."),
+		Entry(nil, "etcd-kill-destination", "....bibibibibibi"),
+		Entry(nil, "apiserver-delete-source", "bibibibibibib..."),
+		Entry(nil, "apiserver-delete-destination", "........bibibibi"),
+		Entry(nil, "relay-kill-source", "..bibibibibib..."),
+		Entry(nil, "relay-kill-destination", "...ibibibibibi.."),
+		Entry(nil, "cut-10m", "..bibibibibibi.."),
+		Entry(nil, "rtt-180ms", "..bibibibibibi.."),
+		Entry(nil, "garden-stop-60s", "bibibibibibibibi"),
+		Entry(nil, "version-skew-destination", "bibibibibibibibi"),
+	)
+
+	DescribeTable("should last", func(name string, expected fault.Course) {
+		f, ok := fault.Get(name)
+		Expect(ok).To(BeTrue())
+		Expect(f.Course()).To(Equal(expected))
+	},
+		Entry(nil, "agent-kill-both", fault.Course{}),
+		Entry(nil, "cut-5s", fault.Course{Lasts: 5 * time.Second}),
+		Entry(nil, "cut-60s", fault.Course{Lasts: time.Minute}),
+		Entry(nil, "cut-10m", fault.Course{Lasts: 10 * time.Minute}),
+		Entry(nil, "rtt-50ms", fault.Course{Lasts: 20 * time.Minute, ThroughStep: true}),
+		Entry(nil, "garden-stop-60s", fault.Course{Lasts: time.Minute}),
+		Entry(nil, "version-skew-source", fault.Course{Lasts: 45 * time.Second, Early: true}),
+	)
+})
+
+var _ = Describe("Faults", func() {
+	var w *world
+
+	BeforeEach(func() { w = newWorld() })
+
+	inject := func(ctx context.Context, name string) error {
+		f, ok := fault.Get(name)
+		Expect(ok).To(BeTrue())
+		return f.Inject(ctx, &w.World)
+	}
+	heal := func(ctx context.Context, name string) error {
+		f, _ := fault.Get(name)
+		return f.Heal(ctx, &w.World)
+	}
+
+	DescribeTable("should kill containers", func(ctx SpecContext, name string, killed ...string) {
+		Expect(inject(ctx, name)).To(Succeed())
+		Expect(w.killed()).To(ConsistOf(killed))
+		Expect(w.signals).To(HaveLen(len(killed)))
+		Expect(heal(ctx, name)).To(Succeed())
+		Expect(w.signals).To(HaveLen(len(killed)))
+	},
+		Entry(nil, "agent-kill-source", "source livecpm-agent-1 agent"),
+		Entry(nil, "agent-kill-destination", "destination livecpm-agent-1 agent"),
+		Entry(nil, "agent-kill-both", "source livecpm-agent-1 agent", "destination livecpm-agent-1 agent"),
+		Entry(nil, "etcd-kill-source", "source etcd-main-1 etcd"),
+		Entry(nil, "etcd-kill-destination", "destination etcd-main-1 etcd"),
+	)
+
+	It("should kill any member of etcd if the leader does not show", func(ctx SpecContext) {
+		w.etcd.broken = []string{"etcd-main-1"}
+		Expect(inject(ctx, "etcd-kill-source")).To(Succeed())
+		Expect(w.killed()).To(ConsistOf("source etcd-main-0 etcd"))
+		Expect(w.etcd.closed).To(Equal(2))
+	})
+
+	DescribeTable("should delete pods", func(ctx SpecContext, name string, role steps.Role, deleted ...string) {
+		Expect(inject(ctx, name)).To(Succeed())
+		Expect(w.deleted(role)).To(Equal(deleted))
+		Expect(w.deleted(role.Peer())).To(BeEmpty())
+		Expect(heal(ctx, name)).To(Succeed())
+	},
+		Entry(nil, "apiserver-delete-source", steps.Source, shootNamespace+"/kube-apiserver-0"),
+		Entry(nil, "apiserver-delete-destination", steps.Destination, shootNamespace+"/kube-apiserver-0"),
+		Entry(nil, "relay-kill-source", steps.Source, shootNamespace+"/livecpm-relay-0 grace 0"),
+		Entry(nil, "relay-kill-destination", steps.Destination, shootNamespace+"/livecpm-relay-0 grace 0"),
+		Entry(nil, "gardenlet-restart-source", steps.Source, "garden/gardenlet-0", "garden/gardenlet-1"),
+		Entry(nil, "druid-restart-destination", steps.Destination, "garden/etcd-druid-0", "garden/etcd-druid-1"),
+	)
+
+	DescribeTable("should disturb the traffic into both seeds", func(ctx SpecContext, name, expected string) {
+		Expect(inject(ctx, name)).To(Succeed())
+		Expect(w.gateway).To(Equal(map[string][]string{"seed-a": {expected}, "seed-b": {expected}}))
+		Expect(heal(ctx, name)).To(Succeed())
+		Expect(w.gateway).To(BeEmpty())
+	},
+		Entry(nil, "cut-60s", "*--shoot--demo--live.* latency= cut=freeze"),
+		Entry(nil, "rtt-180ms", "*--shoot--demo--live.* latency=90ms cut="),
+	)
+
+	It("should stop the servers of the garden's API and let them go on", func(ctx SpecContext) {
+		Expect(inject(ctx, "garden-stop-60s")).To(Succeed())
+		Expect(w.signals).To(Equal([]string{"71 SIGSTOP", "72 SIGSTOP"}))
+		Expect(heal(ctx, "garden-stop-60s")).To(Succeed())
+		Expect(w.signals[2:]).To(Equal([]string{"71 SIGCONT", "72 SIGCONT"}))
+	})
+
+	It("should raise and disarm the alarm of a full quota through whichever member answers", func(ctx SpecContext) {
+		w.etcd.broken = []string{"etcd-main-0"}
+		Expect(inject(ctx, "quota-full-30s")).To(Succeed())
+		Expect(w.etcd.alarms).To(HaveLen(1))
+		Expect(heal(ctx, "quota-full-30s")).To(Succeed())
+		Expect(w.etcd.alarms).To(BeEmpty())
+	})
+
+	It("should fail to raise the alarm if no member answers", func(ctx SpecContext) {
+		w.etcd.broken = []string{"etcd-main-0", "etcd-main-1"}
+		Expect(inject(ctx, "quota-full-30s")).To(MatchError("no answer"))
+	})
+
+	It("should skew the version of one seed and put it right again, more than once", func(ctx SpecContext) {
+		for range 2 {
+			Expect(inject(ctx, "version-skew-destination")).To(Succeed())
+			Expect(w.version(steps.Destination)).To(Equal("v1.150.0-skew"))
+			Expect(w.version(steps.Source)).To(Equal("v1.150.0"))
+		}
+		for range 2 {
+			Expect(heal(ctx, "version-skew-destination")).To(Succeed())
+			Expect(w.version(steps.Destination)).To(Equal("v1.150.0"))
+		}
+	})
+
+	DescribeTable("should tell that there is nothing to hit", func(ctx SpecContext, name string, spoil func(ctx context.Context, w *world), problem string) {
+		spoil(ctx, w)
+		Expect(inject(ctx, name)).To(MatchError(ContainSubstring(problem)))
+	},
+		Entry("no agent leads", "agent-kill-source", func(ctx context.Context, w *world) {
+			leases := w.seeds[steps.Source].CoordinationV1().Leases("garden")
+			lease, err := leases.Get(ctx, "livecpm-agent-leader-election", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			lease.Spec.HolderIdentity = nil
+			_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}, "seed-a (source): no agent leads"),
+		Entry("the process is elsewhere", "agent-kill-destination", func(_ context.Context, w *world) { w.Proc = GinkgoT().TempDir() }, "failed to find a process of container agent"),
+		Entry("the container does not run", "etcd-kill-source", func(ctx context.Context, w *world) {
+			pods := w.seeds[steps.Source].CoreV1().Pods(shootNamespace)
+			pod, err := pods.Get(ctx, "etcd-main-1", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			pod.Status.ContainerStatuses[0].State.Running = nil
+			_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+		}, "container etcd of pod shoot--demo--live/etcd-main-1 does not run"),
+		Entry("there is no relay", "relay-kill-source", func(ctx context.Context, w *world) {
+			Expect(w.seeds[steps.Source].CoreV1().Pods(shootNamespace).Delete(ctx, "livecpm-relay-0", metav1.DeleteOptions{})).To(Succeed())
+		}, `pods "livecpm-relay-0" not found`),
+		Entry("the garden does not run", "garden-stop-60s", func(_ context.Context, w *world) { delete(w.pids, "gardener-apiserver") }, "daemon gardener-apiserver of the landscape does not run"),
+		Entry("there is no destination", "cut-5s", func(_ context.Context, w *world) { delete(w.Seeds, steps.Destination) }, "there is no destination seed"),
+	)
+})
+
+var _ = Describe("InsideOf", func() {
+	now := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
+
+	It("should know the midst of every step", func() {
+		for _, step := range steps.Table() {
+			Expect(fault.InsideOf(step).Reasons).NotTo(BeEmpty(), step.String())
+			Expect(fault.InsideOf(step).Reached(now, time.Time{}, fault.InsideOf(step).Reasons[0])).To(BeTrue())
+		}
+	})
+
+	DescribeTable("should be reached", func(mark fault.InsideMark, began time.Time, reason steps.Reason, expected bool) {
+		Expect(mark.Reached(now, began, reason)).To(Equal(expected))
+	},
+		Entry("by its reason", fault.InsideMark{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonRollingEtcd, true),
+		Entry("not by another reason", fault.InsideMark{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonStarted, false),
+		Entry("by its time", fault.InsideMark{After: time.Second}, now.Add(-time.Second), steps.ReasonStarted, true),
+		Entry("not before its time", fault.InsideMark{After: time.Second}, now, steps.ReasonStarted, false),
+		Entry("not by time before it has begun", fault.InsideMark{After: time.Second}, time.Time{}, steps.ReasonPending, false),
+		Entry("not by time if it has none", fault.InsideMark{}, now.Add(-time.Hour), steps.ReasonStarted, false),
+	)
+})

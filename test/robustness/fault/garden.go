@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// gardenServers are the landscape's daemons that serve the garden's API: gardener's own, and the kube-apiserver in front
+// of it.
+var gardenServers = []string{"gardener-apiserver", "garden-kube-apiserver"}
+
+// gardenStop stops the garden's API servers where they stand: requests get no answer, and connections stay open.
+type gardenStop struct{ fault }
+
+func gardenStops() []Fault {
+	return []Fault{&gardenStop{fault{name: "garden-stop-60s", family: "garden-stop", span: whole, course: Course{Lasts: time.Minute}}}}
+}
+
+// Inject implements Fault.
+func (f *gardenStop) Inject(_ context.Context, world *World) error {
+	for _, name := range gardenServers {
+		pid := world.Processes.PID(name)
+		if pid == 0 {
+			return fmt.Errorf("daemon %s of the landscape does not run", name)
+		}
+		world.Log("stopping %s (process %d)", name, pid)
+		if err := world.Signal(pid, unix.SIGSTOP); err != nil {
+			return fmt.Errorf("failed to stop %s (process %d): %w", name, pid, err)
+		}
+	}
+	return nil
+}
+
+// Heal implements Fault.
+func (f *gardenStop) Heal(_ context.Context, world *World) error {
+	var errs []error
+	for _, name := range gardenServers {
+		pid := world.Processes.PID(name)
+		if pid == 0 {
+			errs = append(errs, fmt.Errorf("daemon %s of the landscape does not run", name))
+			continue
+		}
+		if err := world.Signal(pid, unix.SIGCONT); err != nil {
+			errs = append(errs, fmt.Errorf("failed to let %s (process %d) go on: %w", name, pid, err))
+		}
+	}
+	return errors.Join(errs...)
+}

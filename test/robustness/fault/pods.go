@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// gardenNamespace is where Gardener's components and the agent run in a seed.
+const gardenNamespace = "garden"
+
+// podsOf returns the running pods of a Deployment by name, those that are about to end left out.
+func podsOf(ctx context.Context, seed Seed, namespace, deployment string) ([]corev1.Pod, error) {
+	d, err := seed.Kube.AppsV1().Deployments(namespace).Get(ctx, deployment, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to get deployment %s/%s: %w", namespace, deployment, err)
+	}
+	return runningPods(ctx, seed, namespace, metav1.FormatLabelSelector(d.Spec.Selector))
+}
+
+func runningPods(ctx context.Context, seed Seed, namespace, selector string) ([]corev1.Pod, error) {
+	list, err := seed.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("failed to list pods in namespace %s: %w", namespace, err)
+	}
+	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil
+	})
+	if len(pods) == 0 {
+		return nil, fmt.Errorf("no pod with %s runs in namespace %s", selector, namespace)
+	}
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods, nil
+}
+
+// deletePod deletes a pod. Without a grace period it is left the time that the pod asks for itself.
+func (w *World) deletePod(ctx context.Context, seed Seed, namespace, name string, grace *int64) error {
+	w.Log("deleting pod %s/%s in %s", namespace, name, seed.Name)
+	if err := seed.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
+		return fmt.Errorf("failed to delete pod %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}
+
+// killContainer ends the processes of a container by SIGKILL, so that nothing of it gets a chance to say goodbye. A deletion
+// would not do: the kubelet asks politely first, whatever the grace period.
+func (w *World) killContainer(ctx context.Context, seed Seed, namespace, podName, container string) error {
+	pod, err := seed.Kube.CoreV1().Pods(namespace).Get(ctx, podName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("failed to get pod %s/%s: %w", namespace, podName, err)
+	}
+	id := containerID(pod, container)
+	if id == "" {
+		return fmt.Errorf("container %s of pod %s/%s does not run", container, namespace, podName)
+	}
+	pids, err := processesOf(w.Proc, id)
+	if err != nil {
+		return err
+	}
+	if len(pids) == 0 {
+		return fmt.Errorf("failed to find a process of container %s of pod %s/%s on this machine", container, namespace, podName)
+	}
+	w.Log("killing container %s of pod %s/%s in %s (processes %v)", container, namespace, podName, seed.Name, pids)
+	for _, pid := range pids {
+		if err := w.Signal(pid, unix.SIGKILL); err != nil {
+			return fmt.Errorf("failed to kill process %d of pod %s/%s: %w", pid, namespace, podName, err)
+		}
+	}
+	return nil
+}
+
+func containerID(pod *corev1.Pod, container string) string {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == container && status.State.Running != nil {
+			_, id, _ := strings.Cut(status.ContainerID, "://")
+			return id
+		}
+	}
+	return ""
+}
+
+// processesOf returns the processes in the cgroup of a container. The nodes of the landscape are namespaces of this
+// machine, so their processes are to be seen from here.
+func processesOf(proc, containerID string) ([]int, error) {
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, fmt.Errorf("failed to list processes: %w", err)
+	}
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		content, err := fs.ReadFile(os.DirFS(proc), filepath.Join(entry.Name(), "cgroup"))
+		if err != nil {
+			continue // ended since
+		}
+		for line := range strings.Lines(string(content)) {
+			if strings.HasSuffix(strings.TrimSpace(line), "/"+containerID) {
+				pids = append(pids, pid)
+				break
+			}
+		}
+	}
+	slices.Sort(pids)
+	return pids, nil
+}

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"time"
+)
+
+// fullQuota makes etcd-main believe that the quota of one of its members is used up. The quota of Gardener's etcds is far
+// too large to be filled in a test, so what etcd does when it is reached is brought about directly: the member's alarm
+// NOSPACE. It goes through raft like one that a member raises by itself, and from then on every member refuses writes that
+// take space, until the alarm is disarmed. What is not covered is the growth up to the quota.
+type fullQuota struct{ fault }
+
+func fullQuotas() []Fault {
+	return []Fault{&fullQuota{fault{name: "quota-full-30s", family: "quota-full", span: whole, course: Course{Lasts: 30 * time.Second}}}}
+}
+
+// Inject implements Fault.
+func (f *fullQuota) Inject(ctx context.Context, world *World) error {
+	return world.anyMember(ctx, func(member Member, id uint64) error {
+		world.Log("raising alarm NOSPACE for etcd member %x", id)
+		return member.RaiseNoSpace(ctx, id)
+	})
+}
+
+// Heal implements Fault.
+func (f *fullQuota) Heal(ctx context.Context, world *World) error {
+	return world.anyMember(ctx, func(member Member, _ uint64) error { return member.Disarm(ctx) })
+}

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// relayKill deletes the relay pod of the first member, without leaving it any time. The pod that follows it has another
+// address, which everybody who was connected has to learn.
+type relayKill struct {
+	fault
+
+	role steps.Role
+}
+
+func relayKills() []Fault {
+	const family = "relay-kill"
+	spans := map[steps.Role]span{
+		// It stands after the first step, and goes with what is left of the shoot.
+		steps.Source: {
+			point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Boundary},
+			point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary},
+		},
+		// It stands when members join, and goes before the etcds roll.
+		steps.Destination: {
+			point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Inside},
+			point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Inside},
+		},
+	}
+	faults := []Fault{}
+	for _, role := range sides {
+		faults = append(faults, &relayKill{fault{name: family + "-" + string(role), family: family, span: spans[role]}, role})
+	}
+	return faults
+}
+
+// Inject implements Fault.
+func (f *relayKill) Inject(ctx context.Context, world *World) error {
+	return world.on([]steps.Role{f.role}, func(seed Seed) error {
+		return world.deletePod(ctx, seed, world.Namespace, exposure.Name+"-0", ptr.To[int64](0))
+	})
+}

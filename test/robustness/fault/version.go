@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// skewSuffix turns a version into another one that tells what it was.
+const skewSuffix = "-skew"
+
+// versionSkew lets a Seed report another version of its gardenlet. The gardenlet writes the true one when the Seed's
+// specification changes, when it starts, and once per sync period (an hour), so the false one stays for as long as the fault
+// lasts.
+type versionSkew struct {
+	fault
+
+	role steps.Role
+}
+
+func versionSkews() []Fault {
+	const family = "version-skew"
+	faults := []Fault{}
+	for _, role := range sides {
+		faults = append(faults, &versionSkew{
+			fault{name: family + "-" + string(role), family: family, span: whole, course: Course{Lasts: 45 * time.Second, Early: true}}, role,
+		})
+	}
+	return faults
+}
+
+// Inject implements Fault.
+func (f *versionSkew) Inject(ctx context.Context, world *World) error {
+	return world.on([]steps.Role{f.role}, func(seed Seed) error {
+		return world.changeVersion(ctx, seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) + skewSuffix })
+	})
+}
+
+// Heal implements Fault.
+func (f *versionSkew) Heal(ctx context.Context, world *World) error {
+	var errs []error
+	for _, seed := range world.Seeds {
+		errs = append(errs, world.changeVersion(ctx, seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) }))
+	}
+	return errors.Join(errs...)
+}
+
+func (w *World) changeVersion(ctx context.Context, name string, change func(string) string) error {
+	seed := &gardencorev1beta1.Seed{}
+	if err := w.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
+		return fmt.Errorf("failed to get Seed %s: %w", name, err)
+	}
+	if seed.Status.Gardener == nil || seed.Status.Gardener.Version == "" {
+		return fmt.Errorf("the version of the gardenlet is missing in the status of Seed %s", name)
+	}
+	version := change(seed.Status.Gardener.Version)
+	if version == seed.Status.Gardener.Version {
+		return nil
+	}
+	w.Log("Seed %s reports gardenlet version %s instead of %s", name, version, seed.Status.Gardener.Version)
+	patch := client.MergeFrom(seed.DeepCopy())
+	seed.Status.Gardener.Version = version
+	if err := w.Garden.Status().Patch(ctx, seed, patch); err != nil {
+		return fmt.Errorf("failed to patch status of Seed %s: %w", name, err)
+	}
+	return nil
+}
