@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package charts_test
+
+import (
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/charts"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/gate"
+)
+
+var _ = Describe("livecpm-garden's controller manager", func() {
+	type values = map[string]any
+
+	// with renders the chart with the controller manager and the given values of it.
+	with := func(controllerManager values, others ...values) []client.Object {
+		GinkgoHelper()
+		all := values{"controllerManager": values{"enabled": true}}
+		for key, value := range controllerManager {
+			all["controllerManager"].(values)[key] = value
+		}
+		for _, other := range others {
+			for key, value := range other {
+				all[key] = value
+			}
+		}
+		return render(charts.Garden, all)
+	}
+	configOf := func(objects []client.Object) *configv1alpha1.ControllerManagerConfiguration {
+		GinkgoHelper()
+		config, err := configv1alpha1.DecodeControllerManager([]byte(only[*corev1.ConfigMap](objects).Data["config.yaml"]))
+		Expect(err).NotTo(HaveOccurred())
+		return config
+	}
+	off, virtual := values{"enabled": false}, []any{
+		"v1.ValidatingAdmissionPolicy " + gate.PolicyName,
+		"v1.ValidatingAdmissionPolicyBinding " + gate.PolicyName,
+		"v1.ClusterRole livecpm:controller-manager",
+		"v1.ClusterRoleBinding livecpm:controller-manager",
+		"v1.Role livecpm:controller-manager",
+		"v1.RoleBinding livecpm:controller-manager",
+	}
+	runtime := []any{
+		"v1.ConfigMap livecpm-controller-manager",
+		"v1.ServiceAccount livecpm-controller-manager",
+		"v1.Service livecpm-controller-manager",
+		"v1.Deployment livecpm-controller-manager",
+		"v1.PodDisruptionBudget livecpm-controller-manager",
+		"v1.NetworkPolicy allow-egress-from-livecpm-controller-manager",
+	}
+
+	It("has all parts where virtual garden and runtime are one cluster", func() {
+		Expect(names(with(nil))).To(ConsistOf(append(append([]any{}, virtual...), runtime...)...))
+	})
+
+	It("can be split into what is for the virtual garden and what is for the runtime cluster", func() {
+		Expect(names(with(nil, values{"runtime": off}))).To(ConsistOf(virtual...))
+		Expect(names(with(nil, values{"virtualGarden": off}))).To(ConsistOf(runtime...))
+		Expect(names(with(nil, values{"virtualGarden": off, "rbac": values{"enabled": true}}))).To(ConsistOf(runtime...), "the agents' access is to the virtual garden")
+		Expect(names(render(charts.Garden, values{"virtualGarden": off}))).To(BeEmpty())
+	})
+
+	It("runs with no privileges on the node", func() {
+		deployment := only[*appsv1.Deployment](with(nil))
+		Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
+
+		pod := deployment.Spec.Template.Spec
+		Expect(pod.HostNetwork || pod.HostPID || pod.HostIPC).To(BeFalse())
+		Expect(pod.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
+		Expect(pod.SecurityContext.SeccompProfile.Type).To(Equal(corev1.SeccompProfileTypeRuntimeDefault))
+		Expect(pod.Containers).To(HaveLen(1))
+		container := pod.Containers[0]
+		Expect(container.SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
+		Expect(container.SecurityContext.AllowPrivilegeEscalation).To(HaveValue(BeFalse()))
+		Expect(container.SecurityContext.Capabilities.Drop).To(ConsistOf(corev1.Capability("ALL")))
+		Expect(container.LivenessProbe.HTTPGet.Path).To(Equal("/healthz"))
+		Expect(container.ReadinessProbe.HTTPGet.Path).To(Equal("/readyz"))
+		Expect(container.Resources.Requests).NotTo(BeEmpty())
+		Expect(container.VolumeMounts).To(HaveEach(HaveField("ReadOnly", BeTrue())))
+		Expect(container.VolumeMounts).To(HaveLen(len(pod.Volumes)))
+	})
+
+	It("writes a configuration that the controller manager accepts and that fits Deployment and permissions", func() {
+		objects := with(nil)
+		config := configOf(objects)
+		Expect(config.GardenClientConnection.Kubeconfig).To(BeEmpty())
+		Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
+
+		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
+		Expect(pod.AutomountServiceAccountToken).To(HaveValue(BeTrue()))
+		Expect(pod.ServiceAccountName).To(Equal(only[*corev1.ServiceAccount](objects).Name))
+		Expect(pod.Containers[0].Args).To(ConsistOf("--config=/etc/livecpm-controller-manager/config/config.yaml"))
+		Expect(pod.Containers[0].Ports).To(ConsistOf(
+			HaveField("ContainerPort", BeEquivalentTo(config.Server.Metrics.Port)),
+			HaveField("ContainerPort", BeEquivalentTo(config.Server.HealthProbes.Port)),
+		))
+		role := only[*rbacv1.Role](objects)
+		Expect(role.Namespace).To(Equal(config.LeaderElection.ResourceNamespace))
+		Expect(role.Rules).To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName))))
+		// The defaults of the API and of the chart name the same lease.
+		defaults := &configv1alpha1.ControllerManagerConfiguration{}
+		configv1alpha1.SetControllerManagerDefaults(defaults)
+		Expect(config.LeaderElection).To(Equal(defaults.LeaderElection))
+
+		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", "livecpm-controller-manager"), HaveField("Namespace", namespace)))
+		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
+		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(subject)
+	})
+
+	It("reaches a virtual garden with a kubeconfig and somebody's identity", func() {
+		objects := with(values{
+			"gardenKubeconfig": values{"secretName": "virtual-garden", "key": "config"},
+			"subjects":         []any{values{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "watchdog"}},
+		})
+		file := configOf(objects).GardenClientConnection.Kubeconfig
+		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
+		Expect(pod.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
+		Expect(pod.Containers[0].VolumeMounts).To(ContainElement(WithTransform(func(mount corev1.VolumeMount) bool {
+			return strings.HasPrefix(file, mount.MountPath+"/")
+		}, BeTrue())))
+		Expect(pod.Volumes).To(ContainElement(HaveField("VolumeSource.Secret", And(
+			HaveField("SecretName", "virtual-garden"), HaveField("Items", ConsistOf(corev1.KeyToPath{Key: "config", Path: "kubeconfig"})),
+		))))
+		subject := ConsistOf(And(HaveField("Kind", "User"), HaveField("Name", "watchdog")))
+		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
+		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(subject)
+	})
+
+	It("may write nothing but the two objects of the gate, the status of Shoots, events and its lease", func() {
+		Expect(granted(with(nil))).To(ConsistOf(
+			"admissionregistration.k8s.io/validatingadmissionpolicies create",
+			"admissionregistration.k8s.io/validatingadmissionpolicybindings create",
+			"admissionregistration.k8s.io/validatingadmissionpolicies update livecpm-gate",
+			"admissionregistration.k8s.io/validatingadmissionpolicybindings update livecpm-gate",
+			"admissionregistration.k8s.io/validatingadmissionpolicies patch livecpm-gate",
+			"admissionregistration.k8s.io/validatingadmissionpolicybindings patch livecpm-gate",
+			"core.gardener.cloud/shoots/status patch",
+			"/events create", "/events patch", "events.k8s.io/events create", "events.k8s.io/events patch",
+			"coordination.k8s.io/leases create",
+			"coordination.k8s.io/leases update livecpm-controller-manager-leader-election",
+			"coordination.k8s.io/leases patch livecpm-controller-manager-leader-election",
+		))
+	})
+
+	It("may not write the objects of the gate where it only reports", func() {
+		objects := with(values{"config": values{"controllers": values{"gateWatchdog": values{"restore": false}}}})
+		Expect(configOf(objects).Controllers.GateWatchdog.Restore).To(HaveValue(BeFalse()))
+		Expect(granted(objects)).NotTo(ContainElement(HavePrefix("admissionregistration.k8s.io/")))
+		Expect(only[*rbacv1.ClusterRole](objects).Rules).To(ContainElement(And(
+			HaveField("Resources", ContainElement("validatingadmissionpolicies")), HaveField("Verbs", ConsistOf("get", "list", "watch")),
+		)))
+	})
+
+	It("selects the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike, and not those of the agent", func() {
+		objects := with(nil)
+		deployment := only[*appsv1.Deployment](objects)
+		podLabels := labels.Set(deployment.Spec.Template.Labels)
+		agentLabels := labels.Set(only[*appsv1.Deployment](render(charts.Agent, nil)).Spec.Template.Labels)
+
+		selectors := []labels.Selector{labels.SelectorFromSet(only[*corev1.Service](objects).Spec.Selector)}
+		for _, selector := range []*metav1.LabelSelector{
+			deployment.Spec.Selector,
+			only[*policyv1.PodDisruptionBudget](objects).Spec.Selector,
+			&only[*networkingv1.NetworkPolicy](objects).Spec.PodSelector,
+			deployment.Spec.Template.Spec.TopologySpreadConstraints[0].LabelSelector,
+		} {
+			parsed, err := metav1.LabelSelectorAsSelector(selector)
+			Expect(err).NotTo(HaveOccurred())
+			selectors = append(selectors, parsed)
+		}
+		for _, selector := range selectors {
+			Expect(selector.Empty()).To(BeFalse())
+			Expect(selector.Matches(podLabels)).To(BeTrue())
+			Expect(selector.Matches(agentLabels)).To(BeFalse())
+		}
+	})
+
+	It("rolls when the configuration changes, spreads over zones and needs no budget for one replica", func() {
+		checksum := func(objects []client.Object) string {
+			return only[*appsv1.Deployment](objects).Spec.Template.Annotations["checksum/config"]
+		}
+		Expect(checksum(with(values{"config": values{"logLevel": "debug"}}))).NotTo(Equal(checksum(with(nil))))
+		Expect(only[*appsv1.Deployment](with(values{"zones": 3})).Spec.Template.Spec.TopologySpreadConstraints).To(HaveLen(2))
+		Expect(names(with(values{"replicaCount": 1}))).NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
+	})
+
+	It("lets the pods reach the API server and DNS only", func() {
+		egress := only[*networkingv1.NetworkPolicy](with(values{"networkPolicy": values{"apiServerPorts": []any{8443}}})).Spec.Egress
+		var ports []string
+		for _, rule := range egress {
+			Expect(rule.Ports).NotTo(BeEmpty())
+			for _, port := range rule.Ports {
+				ports = append(ports, string(*port.Protocol)+" "+port.Port.String())
+			}
+		}
+		Expect(ports).To(ConsistOf("UDP 53", "TCP 53", "UDP 8053", "TCP 8053", "TCP 8443"))
+	})
+})
+
+// granted spells out what the roles permit beyond reading, with the name if a rule is bound to one.
+func granted(objects []client.Object) []string {
+	out := []string{}
+	for _, object := range objects {
+		for _, rule := range rulesOf(object) {
+			for _, permission := range permissions(rule) {
+				switch verb := permission[strings.LastIndex(permission, " ")+1:]; {
+				case verb == "get" || verb == "list" || verb == "watch":
+				case len(rule.ResourceNames) > 0:
+					out = append(out, permission+" "+strings.Join(rule.ResourceNames, ","))
+				default:
+					out = append(out, permission)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllermanager puts livecpm-controller-manager together: the controllers that work in the garden and see all
+// seeds. What concerns one seed is the agents' business.
+package controllermanager
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	gardenerhealthz "github.com/gardener/gardener/pkg/healthz"
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/controllermanager/gatewatchdog"
+	"github.com/livecpm/livecpm/pkg/credentials"
+	"github.com/livecpm/livecpm/pkg/gate"
+)
+
+// NewManager connects to the garden and returns a manager with all controllers. It starts nothing.
+func NewManager(log logr.Logger, config *configv1alpha1.ControllerManagerConfiguration) (manager.Manager, error) {
+	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("failed to set up access to the garden: %w", err)
+	}
+	mgr, err := NewManagerFor(log, restConfig, config)
+	if err != nil {
+		return nil, err
+	}
+
+	// Within the garden, client-go follows the token of the service account by itself.
+	if file := config.GardenClientConnection.Kubeconfig; file != "" {
+		watcher, err := credentials.NewWatcher(file, clock.RealClock{})
+		if err != nil {
+			return nil, err
+		}
+		if err := mgr.Add(watcher); err != nil {
+			return nil, fmt.Errorf("failed to add the watcher of the kubeconfig to the manager: %w", err)
+		}
+	}
+	return mgr, nil
+}
+
+// NewManagerFor returns a manager with all controllers for the garden that the REST configuration leads to. The changes are
+// applied to the manager's options last.
+func NewManagerFor(
+	log logr.Logger,
+	restConfig *rest.Config,
+	config *configv1alpha1.ControllerManagerConfiguration,
+	changes ...func(*manager.Options),
+) (manager.Manager, error) {
+	options := manager.Options{
+		Logger:                  log,
+		Scheme:                  kubernetes.GardenScheme,
+		Cache:                   cacheOptions(),
+		GracefulShutdownTimeout: ptr.To(5 * time.Second),
+		HealthProbeBindAddress:  address(config.Server.HealthProbes),
+		Metrics:                 metricsserver.Options{BindAddress: address(config.Server.Metrics)},
+
+		LeaderElection:                ptr.Deref(config.LeaderElection.LeaderElect, true),
+		LeaderElectionResourceLock:    config.LeaderElection.ResourceLock,
+		LeaderElectionID:              config.LeaderElection.ResourceName,
+		LeaderElectionNamespace:       config.LeaderElection.ResourceNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &config.LeaderElection.LeaseDuration.Duration,
+		RenewDeadline:                 &config.LeaderElection.RenewDeadline.Duration,
+		RetryPeriod:                   &config.LeaderElection.RetryPeriod.Duration,
+	}
+	for _, change := range changes {
+		change(&options)
+	}
+	mgr, err := manager.New(restConfig, options)
+	if err != nil {
+		return nil, fmt.Errorf("failed to set up the manager: %w", err)
+	}
+
+	// Whether the garden can be reached is not part of the liveness; a restart would not help.
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("failed to add the liveness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("garden-cache", gardenerhealthz.NewCacheSyncHealthz(mgr.GetCache())); err != nil {
+		return nil, fmt.Errorf("failed to add the readiness check: %w", err)
+	}
+
+	if err := gatewatchdog.AddToManager(mgr, config.Controllers.GateWatchdog); err != nil {
+		return nil, err
+	}
+	return mgr, nil
+}
+
+// cacheOptions keeps the cache small, and within the permissions: of the admission objects only two may be watched.
+func cacheOptions() cache.Options {
+	gateOnly := cache.ByObject{Field: fields.SelectorFromSet(fields.Set{"metadata.name": gate.PolicyName})}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&admissionregistrationv1.ValidatingAdmissionPolicy{}:        gateOnly,
+			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}: gateOnly,
+		},
+	}
+}
+
+func address(endpoint *configv1alpha1.Endpoint) string {
+	return net.JoinHostPort(endpoint.BindAddress, strconv.Itoa(endpoint.Port))
+}
