@@ -9,7 +9,11 @@ import (
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/apis/operations"
+	operationsv1alpha1 "github.com/gardener/gardener/pkg/apis/operations/v1alpha1"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/steps"
@@ -23,6 +27,12 @@ type Options struct {
 	OwnSeed string
 	// Gardenlet is the configuration of the gardenlet in that seed. When nil, the check that needs it is left out.
 	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
+	// Version is the Gardener version that the agent is built with. When empty, it is not compared.
+	Version string
+	// Etcds looks at the etcds of the shoot in that seed. When nil, the checks of them are left out.
+	Etcds func(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]EtcdView, error)
+	// Clock is the clock. It defaults to the real one.
+	Clock clock.PassiveClock
 }
 
 // Checker reads what the checks need and judges it.
@@ -32,16 +42,51 @@ type Checker struct {
 
 // New returns a Checker.
 func New(options Options) *Checker {
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
+	}
 	return &Checker{options: options}
 }
 
 // Check returns the findings of all checks for the shoot in a fixed order.
 func (c *Checker) Check(ctx context.Context, shoot *gardencorev1beta1.Shoot) []Finding {
-	return Evaluate(c.read(ctx, shoot))
+	return Evaluate(c.readAll(ctx, shoot))
 }
 
+// CheckStep returns the findings of the guards before the step in a fixed order.
+func (c *Checker) CheckStep(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) []Finding {
+	return EvaluateStep(c.read(ctx, shoot), step)
+}
+
+// Before tells with which reason and message the step must not begin; both are empty if it may. It makes all checks before
+// the first step of the role that the seed has, and those of the guards before every other. The warnings are what is wrong
+// without holding the step.
+func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (reason steps.Reason, message string, warnings []string) {
+	var findings []Finding
+	if role, ok := steps.RoleOf(shoot, c.options.OwnSeed); ok && isFirstOf(role, step) {
+		findings = c.Check(ctx, shoot)
+	} else {
+		findings = c.CheckStep(ctx, shoot, step)
+	}
+	for _, warning := range Warnings(findings) {
+		warnings = append(warnings, warning.String())
+	}
+	reason, message = Verdict(findings)
+	return reason, message, warnings
+}
+
+func isFirstOf(role steps.Role, step steps.Step) bool {
+	for _, candidate := range steps.Table() {
+		if candidate.Owner == role {
+			return candidate.Condition == step.Condition
+		}
+	}
+	return false
+}
+
+// read reads what the guards look at.
 func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) World {
-	world := World{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet}
+	world := World{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version}
 
 	source, destination, between := steps.Seeds(shoot)
 	if !between {
@@ -49,10 +94,25 @@ func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) Worl
 	}
 	world.Source = c.seed(ctx, source)
 	world.Destination = c.seed(ctx, destination)
+	if c.options.Etcds != nil {
+		world.EtcdsRead = true
+		world.Etcds, world.EtcdsError = c.options.Etcds(ctx, shoot)
+	}
+	world.Now = c.options.Clock.Now()
+	return world
+}
 
+// readAll reads what all checks look at.
+func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) World {
+	world := c.read(ctx, shoot)
+	if _, _, between := steps.Seeds(shoot); !between {
+		return world
+	}
 	if cloudProfile := cloudProfileName(shoot); cloudProfile != "" && !sameRegion(world) {
 		world.RegionConfigMaps, world.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader, v1beta1constants.GardenNamespace, cloudProfile)
 	}
+	world.Bastions, world.BastionsError = c.bastions(ctx, shoot)
+	world.ManagedSeeds, world.ManagedSeedsError = c.managedSeeds(ctx, shoot)
 	return world
 }
 
@@ -62,4 +122,39 @@ func (c *Checker) seed(ctx context.Context, name string) SeedView {
 		return SeedView{Name: name, Error: err}
 	}
 	return SeedView{Name: name, Seed: seed}
+}
+
+// bastions lists the shoot's Bastions in the own seed. The seed authorizer lets a gardenlet list no others, and both agents
+// look.
+func (c *Checker) bastions(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]string, error) {
+	list := &operationsv1alpha1.BastionList{}
+	if err := c.options.Reader.List(ctx, list, client.InNamespace(shoot.Namespace), client.MatchingFields{operations.BastionSeedName: c.options.OwnSeed}); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, bastion := range list.Items {
+		if bastion.Spec.ShootRef.Name == shoot.Name {
+			names = append(names, bastion.Name)
+		}
+	}
+	return names, nil
+}
+
+// managedSeeds lists the ManagedSeeds that refer to the shoot. There are none outside of the garden namespace, and the seed
+// authorizer lets a gardenlet list those only whose shoot is in its seed: it is the source that finds one.
+func (c *Checker) managedSeeds(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]string, error) {
+	if shoot.Namespace != v1beta1constants.GardenNamespace {
+		return nil, nil
+	}
+	list := &seedmanagementv1alpha1.ManagedSeedList{}
+	if err := c.options.Reader.List(ctx, list, client.InNamespace(shoot.Namespace), client.MatchingLabels{v1beta1constants.LabelPrefixSeedName + c.options.OwnSeed: "true"}); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, managedSeed := range list.Items {
+		if managedSeed.Spec.Shoot != nil && managedSeed.Spec.Shoot.Name == shoot.Name {
+			names = append(names, managedSeed.Name)
+		}
+	}
+	return names, nil
 }

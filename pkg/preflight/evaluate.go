@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
@@ -55,6 +56,21 @@ type World struct {
 	OwnSeed string
 	// Gardenlet is that configuration.
 	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
+	// Version is the Gardener version that the agent in OwnSeed is built with; empty if that is of no account.
+	Version string
+	// Bastions and ManagedSeeds are the names of those that refer to the shoot.
+	Bastions, ManagedSeeds []string
+	// BastionsError and ManagedSeedsError tell why they could not be read.
+	BastionsError, ManagedSeedsError error
+	// EtcdsRead tells that the etcds were to be looked at. Otherwise the checks of them are left out.
+	EtcdsRead bool
+	// Etcds are the shoot's etcds as the agent in OwnSeed sees them. In the destination there is none before they are
+	// created; the members of the source are looked at by the step that does it.
+	Etcds []EtcdView
+	// EtcdsError tells why they could not be looked at.
+	EtcdsError error
+	// Now is the time of the look.
+	Now time.Time
 }
 
 // Evaluate judges the world. It returns the findings of all checks in a fixed order.
@@ -70,6 +86,8 @@ func Evaluate(w World) []Finding {
 		checkNotHibernated(w),
 		checkLastOperation(w),
 		checkCredentialsRotation(w),
+		checkBastions(w),
+		checkNotASeed(w),
 	)
 	for _, check := range []struct {
 		name  Name
@@ -77,7 +95,8 @@ func Evaluate(w World) []Finding {
 	}{
 		{ProviderType, checkProviderType},
 		{GardenletVersion, checkGardenletVersion},
-		{SeedHealth, checkSeedHealth},
+		{SourceSeedHealth, checkSourceSeedHealth},
+		{DestinationSeedHealth, checkDestinationSeedHealth},
 		{RegionDistance, checkRegionDistance},
 		{Backup, checkBackup},
 		{InternalDomain, checkInternalDomain},
@@ -92,11 +111,23 @@ func Evaluate(w World) []Finding {
 	if w.Gardenlet != nil {
 		findings = append(findings, checkEtcdMemberNames(w))
 	}
-	return findings
+	if role, ok := steps.RoleOf(w.Shoot, w.OwnSeed); w.EtcdsRead && w.EtcdsError == nil && ok && role == steps.Source {
+		findings = append(findings, checkEtcdMemberPrefix(w))
+	}
+	return append(findings, checkEtcds(w)...)
 }
 
+// unreadable returns a finding if a seed that the check needs could not be read. The checks of one seed's health need that
+// seed only.
 func unreadable(w World, name Name) *Finding {
-	for _, view := range []SeedView{w.Source, w.Destination} {
+	views := []SeedView{w.Source, w.Destination}
+	switch name {
+	case SourceSeedHealth:
+		views = views[:1]
+	case DestinationSeedHealth:
+		views = views[1:]
+	}
+	for _, view := range views {
 		if view.Seed == nil {
 			finding := unknown(name, remedyRead, "seed %s could not be read: %v", view.Name, view.Error)
 			return &finding
@@ -165,26 +196,65 @@ func checkLastOperation(w World) Finding {
 	return pass(LastOperation, "%s is %s", operation.Type, operation.State)
 }
 
+// checkCredentialsRotation asks for stable phases: between them the control plane holds credentials that only a full run of
+// the gardenlet completes, and during a migration there is none. A requested rotation would begin with the first run after.
 func checkCredentialsRotation(w World) Finding {
-	// Between the stable phases the control plane holds credentials that only a full run of the gardenlet completes.
-	stable := []gardencorev1beta1.CredentialsRotationPhase{"", gardencorev1beta1.RotationPrepared, gardencorev1beta1.RotationCompleted}
-	var running []string
+	var (
+		credentials = w.Shoot.Status.Credentials
+		stable      = []gardencorev1beta1.CredentialsRotationPhase{"", gardencorev1beta1.RotationPrepared, gardencorev1beta1.RotationCompleted}
+		running     []string
+	)
 	for _, rotation := range []struct {
 		what  string
 		phase gardencorev1beta1.CredentialsRotationPhase
 	}{
-		{"certificate authorities", v1beta1helper.GetShootCARotationPhase(w.Shoot.Status.Credentials)},
-		{"service account key", v1beta1helper.GetShootServiceAccountKeyRotationPhase(w.Shoot.Status.Credentials)},
-		{"etcd encryption key", v1beta1helper.GetShootETCDEncryptionKeyRotationPhase(w.Shoot.Status.Credentials)},
+		{"certificate authorities", v1beta1helper.GetShootCARotationPhase(credentials)},
+		{"service account key", v1beta1helper.GetShootServiceAccountKeyRotationPhase(credentials)},
+		{"etcd encryption key", v1beta1helper.GetShootETCDEncryptionKeyRotationPhase(credentials)},
 	} {
 		if !slices.Contains(stable, rotation.phase) {
 			running = append(running, fmt.Sprintf("%s: %s", rotation.what, rotation.phase))
 		}
 	}
+	if v1beta1helper.GetShootETCDEncryptionKeyRotationPhase(credentials) == gardencorev1beta1.RotationPrepared &&
+		v1beta1helper.ShouldETCDEncryptionKeyRotationBeAutoCompleteAfterPrepared(credentials) { //nolint:staticcheck // Deprecated, but in use as long as there are rotations in two operations.
+		running = append(running, "etcd encryption key: Prepared, and completed by the next reconciliation")
+	}
+	// Those without phases are done in one reconciliation.
+	if v1beta1helper.IsShootSSHKeypairRotationInitiationTimeAfterLastCompletionTime(credentials) {
+		running = append(running, "SSH key pair: initiated")
+	}
+	if v1beta1helper.IsShootObservabilityRotationInitiationTimeAfterLastCompletionTime(credentials) {
+		running = append(running, "observability credentials: initiated")
+	}
+	if operation := w.Shoot.Annotations[v1beta1constants.GardenerOperation]; strings.Contains(operation, "rotate-") {
+		running = append(running, fmt.Sprintf("requested by the annotation %s=%s", v1beta1constants.GardenerOperation, operation))
+	}
 	if len(running) > 0 {
 		return fail(CredentialsRotation, "wait until the rotation is Prepared or Completed", "a rotation is running (%s)", strings.Join(running, ", "))
 	}
 	return pass(CredentialsRotation, "no rotation is running")
+}
+
+func checkBastions(w World) Finding {
+	switch {
+	case w.BastionsError != nil:
+		return unknown(Bastions, remedyRead, "the Bastions in namespace %s could not be read: %v", w.Shoot.Namespace, w.BastionsError)
+	case len(w.Bastions) > 0:
+		return fail(Bastions, "delete them, or wait until they have expired and are gone", "the shoot has Bastions (%s)", strings.Join(w.Bastions, ", "))
+	}
+	return pass(Bastions, "the shoot has no Bastion")
+}
+
+func checkNotASeed(w World) Finding {
+	switch {
+	case w.ManagedSeedsError != nil:
+		return unknown(NotASeed, remedyRead, "the ManagedSeeds could not be read: %v", w.ManagedSeedsError)
+	case len(w.ManagedSeeds) > 0:
+		return fail(NotASeed, "remove the intent annotation to migrate classically; live migrations of seeds are not supported",
+			"the shoot is a seed (ManagedSeed %s)", strings.Join(w.ManagedSeeds, ", "))
+	}
+	return pass(NotASeed, "the shoot is no seed")
 }
 
 func checkProviderType(w World) Finding {
@@ -210,27 +280,35 @@ func checkGardenletVersion(w World) Finding {
 		return fail(GardenletVersion, "bring both gardenlets to the same version",
 			"the gardenlet of seed %s is %s, that of seed %s is %s", w.Source.Name, versions[0], w.Destination.Name, versions[1])
 	}
+	if w.Version != "" && w.Version != versions[0] {
+		return fail(GardenletVersion, "install the agent of that version", "the agent of seed %s is built with Gardener %s, both gardenlets are %s", w.OwnSeed, w.Version, versions[0])
+	}
 	return pass(GardenletVersion, "both gardenlets are %s", versions[0])
 }
 
-// checkSeedHealth asks more of the destination than of the source: what ails the source may be why the shoot is to leave it,
-// but its gardenlet must be there to take part.
-func checkSeedHealth(w World) Finding {
-	if w.Destination.Seed.DeletionTimestamp != nil {
-		return fail(SeedHealth, "choose another destination", "seed %s is being deleted", w.Destination.Name)
-	}
-	// Upstream's check before a classic migration: observed generation and required conditions.
-	if err := health.CheckSeedForMigration(w.Destination.Seed, w.Destination.Seed.Status.Gardener); err != nil {
-		return fail(SeedHealth, "get the seed healthy first", "seed %s: %v", w.Destination.Name, err)
-	}
+// checkSourceSeedHealth asks less than the check of the destination: what ails the source may be why the shoot is to leave
+// it, but its gardenlet must be there to take part.
+func checkSourceSeedHealth(w World) Finding {
+	const remedy = "see that the gardenlet of the seed runs"
 	ready := v1beta1helper.GetCondition(w.Source.Seed.Status.Conditions, gardencorev1beta1.GardenletReady)
 	switch {
 	case ready == nil:
-		return unknown(SeedHealth, "see that the gardenlet of the seed runs", "seed %s has no condition %s", w.Source.Name, gardencorev1beta1.GardenletReady)
+		return unknown(SourceSeedHealth, remedy, "seed %s has no condition %s", w.Source.Name, gardencorev1beta1.GardenletReady)
 	case ready.Status != gardencorev1beta1.ConditionTrue:
-		return fail(SeedHealth, "see that the gardenlet of the seed runs", "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type, ready.Status, ready.Message)
+		return fail(SourceSeedHealth, remedy, "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type, ready.Status, ready.Message)
 	}
-	return pass(SeedHealth, "both seeds are healthy")
+	return pass(SourceSeedHealth, "the gardenlet of seed %s is ready", w.Source.Name)
+}
+
+func checkDestinationSeedHealth(w World) Finding {
+	if w.Destination.Seed.DeletionTimestamp != nil {
+		return fail(DestinationSeedHealth, "choose another destination", "seed %s is being deleted", w.Destination.Name)
+	}
+	// Upstream's check before a classic migration: observed generation and required conditions.
+	if err := health.CheckSeedForMigration(w.Destination.Seed, w.Destination.Seed.Status.Gardener); err != nil {
+		return fail(DestinationSeedHealth, "get the seed healthy first", "seed %s: %v", w.Destination.Name, err)
+	}
+	return pass(DestinationSeedHealth, "seed %s is healthy", w.Destination.Name)
 }
 
 func checkBackup(w World) Finding {

@@ -4,10 +4,14 @@
 // Package preflight checks whether a shoot and two seeds are fit for a live migration. gardener-apiserver checks part of it
 // when the migration is triggered; what it found may have changed since, and some prerequisites it does not know.
 //
-// Evaluate is pure: it judges a World. Checker reads the World from the garden.
+// Evaluate and EvaluateStep are pure: they judge a World. Checker reads the World from the garden and from the shoot's etcds.
 package preflight
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
 
 // Status is the result of one check.
 type Status string
@@ -19,6 +23,8 @@ const (
 	Fail Status = "Fail"
 	// Unknown means that it could not be looked at. It holds a migration like Fail.
 	Unknown Status = "Unknown"
+	// Warn means that it is not met or could not be looked at, but does not hold the step in question.
+	Warn Status = "Warn"
 )
 
 // Name identifies a check. Tools may rely on the values.
@@ -37,14 +43,21 @@ const (
 	NotHibernated Name = "NotHibernated"
 	// LastOperation passes if the last operation succeeded. A control plane that does not reconcile must not move.
 	LastOperation Name = "LastOperation"
-	// CredentialsRotation passes if no rotation is between two stable phases.
+	// CredentialsRotation passes if no rotation is requested or between two stable phases.
 	CredentialsRotation Name = "CredentialsRotation"
+	// Bastions passes if the shoot has no Bastion. Gardener does not move them: what they open would stay in the source.
+	Bastions Name = "Bastions"
+	// NotASeed passes if no ManagedSeed makes a seed of the shoot. The control planes in it would take part in the move.
+	NotASeed Name = "NotASeed"
 	// ProviderType passes if both seeds are of the same provider type.
 	ProviderType Name = "ProviderType"
-	// GardenletVersion passes if both gardenlets report the same version, to the letter.
+	// GardenletVersion passes if both gardenlets report the same version, to the letter, and the agent is built with that
+	// of the gardenlet beside it.
 	GardenletVersion Name = "GardenletVersion"
-	// SeedHealth passes if both seeds are healthy, up to date, and not being deleted.
-	SeedHealth Name = "SeedHealth"
+	// SourceSeedHealth passes if the gardenlet of the source is there to take part.
+	SourceSeedHealth Name = "SourceSeedHealth"
+	// DestinationSeedHealth passes if the destination is healthy, up to date, and not being deleted.
+	DestinationSeedHealth Name = "DestinationSeedHealth"
 	// RegionDistance passes if the regions of the seeds are the same or near enough.
 	RegionDistance Name = "RegionDistance"
 	// Backup passes if both seeds have a backup configured.
@@ -56,6 +69,21 @@ const (
 	// EtcdMemberNames passes if the gardenlet puts the seed's name into the names of etcd members (gate UpgradeEtcdVersion).
 	// Without it the members of both seeds have the same names.
 	EtcdMemberNames Name = "EtcdMemberNames"
+	// EtcdMemberPrefix passes if the source's Etcds have that prefix. It is given at creation only, so one that is older
+	// than the gate has none.
+	EtcdMemberPrefix Name = "EtcdMemberPrefix"
+	// EtcdQuorum passes if both etcds have a leader and enough healthy voters.
+	EtcdQuorum Name = "EtcdQuorum"
+	// EtcdHealth passes if all members of both etcds are healthy.
+	EtcdHealth Name = "EtcdHealth"
+	// EtcdSpace passes if the alarm NOSPACE is not raised.
+	EtcdSpace Name = "EtcdSpace"
+	// EtcdIntegrity passes if neither the alarm CORRUPT nor an unknown one is raised.
+	EtcdIntegrity Name = "EtcdIntegrity"
+	// EtcdDefragmentation passes if no member is being defragmented or is about to be.
+	EtcdDefragmentation Name = "EtcdDefragmentation"
+	// EtcdSize passes if the databases are well below their quota.
+	EtcdSize Name = "EtcdSize"
 )
 
 // Finding is the result of one check with what was seen.
@@ -68,6 +96,9 @@ type Finding struct {
 	Evidence string
 	// Remedy tells what to do. It is empty when the check passed.
 	Remedy string
+	// Reason is the reason of the condition when this kind of finding alone holds the step. It is empty when the check
+	// passed.
+	Reason steps.Reason
 }
 
 // String returns the finding as one sentence.
@@ -82,7 +113,18 @@ func (f Finding) String() string {
 func Obstacles(findings []Finding) []Finding {
 	var out []Finding
 	for _, finding := range findings {
-		if finding.Status != Pass {
+		if finding.Status == Fail || finding.Status == Unknown {
+			out = append(out, finding)
+		}
+	}
+	return out
+}
+
+// Warnings returns the findings that do not hold the step, but should be known.
+func Warnings(findings []Finding) []Finding {
+	var out []Finding
+	for _, finding := range findings {
+		if finding.Status == Warn {
 			out = append(out, finding)
 		}
 	}
@@ -103,9 +145,9 @@ func pass(name Name, format string, args ...any) Finding {
 }
 
 func fail(name Name, remedy, format string, args ...any) Finding {
-	return Finding{Name: name, Status: Fail, Evidence: fmt.Sprintf(format, args...), Remedy: remedy}
+	return Finding{Name: name, Status: Fail, Evidence: fmt.Sprintf(format, args...), Remedy: remedy, Reason: reasons[name]}
 }
 
 func unknown(name Name, remedy, format string, args ...any) Finding {
-	return Finding{Name: name, Status: Unknown, Evidence: fmt.Sprintf(format, args...), Remedy: remedy}
+	return Finding{Name: name, Status: Unknown, Evidence: fmt.Sprintf(format, args...), Remedy: remedy, Reason: steps.ReasonPrerequisitesUnknown}
 }

@@ -6,19 +6,24 @@ package preflight_test
 import (
 	"context"
 	"errors"
+	"time"
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	operationsv1alpha1 "github.com/gardener/gardener/pkg/apis/operations/v1alpha1"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 // fit returns a world in which every check passes.
@@ -48,7 +53,19 @@ func fit() preflight.World {
 		Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{
 			ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{FeatureGates: map[string]bool{"UpgradeEtcdVersion": true}},
 		},
+		Version:   "v1.150.0",
+		EtcdsRead: true,
+		Etcds:     []preflight.EtcdView{etcd("etcd-main"), etcd("etcd-events")},
+		Now:       time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC),
 	}
+}
+
+func etcd(name string) preflight.EtcdView {
+	view := preflight.EtcdView{Name: name, MemberNamePrefix: "seed-a", Quota: 8 << 30, DefragmentationSchedule: "30 22 * * *"}
+	for _, ordinal := range []string{"0", "1", "2"} {
+		view.Members = append(view.Members, preflight.EtcdMemberView{Name: "seed-a-" + name + "-" + ordinal, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
+	}
+	return view
 }
 
 func seed(name, region string) *gardencorev1beta1.Seed {
@@ -106,7 +123,7 @@ var _ = Describe("Evaluate", func() {
 			Expect(finding.Evidence).NotTo(BeEmpty())
 			Expect(finding.Remedy).To(BeEmpty())
 		}
-		Expect(names).To(HaveLen(14))
+		Expect(names).To(HaveLen(24))
 		Expect(names).To(HaveEach(1))
 	})
 
@@ -182,22 +199,22 @@ var _ = Describe("Evaluate", func() {
 		Entry("patch versions differ", preflight.GardenletVersion, preflight.Fail, "seed-b is v1.150.1", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
 		Entry("version not reported", preflight.GardenletVersion, preflight.Unknown, "seed seed-a has not reported", func(w *preflight.World) { w.Source.Seed.Status.Gardener.Version = "" }),
 
-		Entry("destination not ready", preflight.SeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
+		Entry("destination not ready", preflight.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
 			w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
 		}),
-		Entry("destination with sick components", preflight.SeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
+		Entry("destination with sick components", preflight.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
 			w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 		}),
-		Entry("source with sick components, which is a reason to leave it", preflight.SeedHealth, preflight.Pass, "healthy", func(w *preflight.World) {
+		Entry("source with sick components, which is a reason to leave it", preflight.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) {
 			w.Source.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 		}),
-		Entry("source without its gardenlet", preflight.SeedHealth, preflight.Fail, "seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
+		Entry("source without its gardenlet", preflight.SourceSeedHealth, preflight.Fail, "seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
 			w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
 		}),
-		Entry("source never ready", preflight.SeedHealth, preflight.Unknown, "seed seed-a has no condition GardenletReady", func(w *preflight.World) { w.Source.Seed.Status.Conditions = nil }),
-		Entry("destination behind its specification", preflight.SeedHealth, preflight.Fail, "observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
-		Entry("destination in deletion", preflight.SeedHealth, preflight.Fail, "being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
-		Entry("source in deletion, which is a reason to leave it", preflight.SeedHealth, preflight.Pass, "healthy", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
+		Entry("source never ready", preflight.SourceSeedHealth, preflight.Unknown, "seed seed-a has no condition GardenletReady", func(w *preflight.World) { w.Source.Seed.Status.Conditions = nil }),
+		Entry("destination behind its specification", preflight.DestinationSeedHealth, preflight.Fail, "observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
+		Entry("destination in deletion", preflight.DestinationSeedHealth, preflight.Fail, "being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
+		Entry("source in deletion, which is a reason to leave it", preflight.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
 
 		Entry("too far", preflight.RegionDistance, preflight.Fail, "is 181, the threshold is 180", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-c" }),
 		Entry("too far but allowed", preflight.RegionDistance, preflight.Pass, "allowed", func(w *preflight.World) {
@@ -236,6 +253,70 @@ var _ = Describe("Evaluate", func() {
 		Entry("no ingress", preflight.Exposure, preflight.Fail, "seed seed-b has no ingress domain", func(w *preflight.World) { w.Destination.Seed.Spec.Ingress = nil }),
 		Entry("same ingress domain", preflight.Exposure, preflight.Fail, "both seeds have", func(w *preflight.World) { w.Destination.Seed.Spec.Ingress.Domain = w.Source.Seed.Spec.Ingress.Domain }),
 
+		Entry("CA rotation without rollout of workers", preflight.CredentialsRotation, preflight.Fail, "PreparingWithoutWorkersRollout", func(w *preflight.World) {
+			rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationPreparingWithoutWorkersRollout}
+		}),
+		Entry("etcd encryption key that completes by itself", preflight.CredentialsRotation, preflight.Fail, "completed by the next reconciliation", func(w *preflight.World) {
+			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{Phase: gardencorev1beta1.RotationPrepared, AutoCompleteAfterPrepared: new(true)}
+		}),
+		Entry("SSH key pair initiated", preflight.CredentialsRotation, preflight.Fail, "SSH key pair: initiated", func(w *preflight.World) {
+			rotate(w).SSHKeypair = &gardencorev1beta1.ShootSSHKeypairRotation{LastInitiationTime: new(metav1.Now())}
+		}),
+		Entry("observability credentials initiated again", preflight.CredentialsRotation, preflight.Fail, "observability credentials: initiated", func(w *preflight.World) {
+			rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{LastInitiationTime: new(metav1.NewTime(w.Now)), LastCompletionTime: new(metav1.NewTime(w.Now.Add(-time.Hour)))}
+		}),
+		Entry("observability credentials completed", preflight.CredentialsRotation, preflight.Pass, "no rotation", func(w *preflight.World) {
+			rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{LastInitiationTime: new(metav1.NewTime(w.Now.Add(-time.Hour))), LastCompletionTime: new(metav1.NewTime(w.Now))}
+		}),
+		Entry("rotation requested", preflight.CredentialsRotation, preflight.Fail, "gardener.cloud/operation=rotate-credentials-start", func(w *preflight.World) {
+			w.Shoot.Annotations["gardener.cloud/operation"] = "rotate-credentials-start"
+		}),
+		Entry("something else requested", preflight.CredentialsRotation, preflight.Pass, "no rotation", func(w *preflight.World) { w.Shoot.Annotations["gardener.cloud/operation"] = "reconcile" }),
+
+		Entry("bastions", preflight.Bastions, preflight.Fail, "(cli-1, cli-2)", func(w *preflight.World) { w.Bastions = []string{"cli-1", "cli-2"} }),
+		Entry("bastions not readable", preflight.Bastions, preflight.Unknown, "in namespace garden-demo could not be read: boom", func(w *preflight.World) { w.BastionsError = errors.New("boom") }),
+		Entry("a seed", preflight.NotASeed, preflight.Fail, "ManagedSeed live", func(w *preflight.World) { w.ManagedSeeds = []string{"live"} }),
+		Entry("ManagedSeeds not readable", preflight.NotASeed, preflight.Unknown, "boom", func(w *preflight.World) { w.ManagedSeedsError = errors.New("boom") }),
+
+		Entry("agent of another version", preflight.GardenletVersion, preflight.Fail, "the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.World) { w.Version = "v1.149.9" }),
+		Entry("agent of no version", preflight.GardenletVersion, preflight.Pass, "both gardenlets are v1.150.0", func(w *preflight.World) { w.Version = "" }),
+
+		Entry("Etcd older than the gate", preflight.EtcdMemberPrefix, preflight.Fail, `the members of etcd-events have the prefix "", not "seed-a"`, func(w *preflight.World) { w.Etcds[1].MemberNamePrefix = "" }),
+		Entry("Etcd with the prefix", preflight.EtcdMemberPrefix, preflight.Pass, "begin with seed-a", func(*preflight.World) {}),
+
+		Entry("no member list", preflight.EtcdQuorum, preflight.Fail, "etcd-main: there is no member list: timeout", func(w *preflight.World) {
+			w.Etcds[0] = preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a", Error: errors.New("timeout")}
+		}),
+		Entry("two of three down", preflight.EtcdQuorum, preflight.Fail, "etcd-main: 1 of 3 voters are healthy (member seed-a-etcd-main-0: down; member seed-a-etcd-main-1: down)", func(w *preflight.World) { fell(w, 0, 1) }),
+		Entry("learners do not vote", preflight.EtcdQuorum, preflight.Fail, "1 of 2 voters", func(w *preflight.World) { fell(w, 0); w.Etcds[0].Members[1].Learner = true }),
+		Entry("etcds cannot be looked at", preflight.EtcdQuorum, preflight.Unknown, "boom", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+
+		Entry("one member down", preflight.EtcdHealth, preflight.Fail, "etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.World) { fell(w, 0) }),
+		Entry("all up", preflight.EtcdHealth, preflight.Pass, "all members are healthy", func(*preflight.World) {}),
+
+		Entry("NOSPACE", preflight.EtcdSpace, preflight.Fail, "NOSPACE of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("CORRUPT", preflight.EtcdIntegrity, preflight.Fail, "CORRUPT of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+		Entry("an alarm of a later etcd", preflight.EtcdIntegrity, preflight.Fail, "HOT of member", func(w *preflight.World) { alarm(w, "HOT") }),
+
+		Entry("a member defragments", preflight.EtcdDefragmentation, preflight.Fail, "member seed-a-etcd-events-2 of etcd-events is being", func(w *preflight.World) { w.Etcds[1].Members[2].Defragmenting = true }),
+		Entry("two minutes before the schedule", preflight.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
+		Entry("less than two minutes before the schedule", preflight.EtcdDefragmentation, preflight.Fail, "etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC) }),
+		Entry("less than three minutes after the schedule", preflight.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC) }),
+		Entry("three minutes after the schedule", preflight.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
+		Entry("on schedule, in the sidecar's time zone", preflight.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+			w.Now = time.Date(2026, 3, 5, 1, 30, 0, 0, time.FixedZone("east", 3*60*60))
+		}),
+		Entry("no schedule", preflight.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) {
+			w.Etcds[0].DefragmentationSchedule, w.Etcds[1].DefragmentationSchedule = "", ""
+		}),
+		Entry("broken schedule", preflight.EtcdDefragmentation, preflight.Unknown, `the schedule "at noon" of etcd-main`, func(w *preflight.World) { w.Etcds[0].DefragmentationSchedule = "at noon" }),
+
+		Entry("just below the limit for data", preflight.EtcdSize, preflight.Pass, "etcd-main: 79 % of the quota, etcd-events: 12 % of the quota", func(w *preflight.World) { fill(w, 80*(8<<30)/100-1, 0) }),
+		Entry("at the limit for data", preflight.EtcdSize, preflight.Fail, "member seed-a-etcd-main-2 of etcd-main has 6554Mi of data, 80 % of the quota of 8Gi", func(w *preflight.World) { fill(w, 80*(8<<30)/100+1<<20, 0) }),
+		Entry("file just below its limit", preflight.EtcdSize, preflight.Pass, "of the quota", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100-1) }),
+		Entry("file at its limit", preflight.EtcdSize, preflight.Fail, "the database file of member seed-a-etcd-main-2 of etcd-main has", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100+1) }),
+		Entry("no quota", preflight.EtcdSize, preflight.Unknown, "etcd-main has the quota 0", func(w *preflight.World) { w.Etcds[0].Quota = 0 }),
+
 		Entry("gate off", preflight.EtcdMemberNames, preflight.Fail, "off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig.FeatureGates["UpgradeEtcdVersion"] = false }),
 		Entry("gate not set", preflight.EtcdMemberNames, preflight.Fail, "off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig = nil }),
 	)
@@ -245,8 +326,10 @@ var _ = Describe("Evaluate", func() {
 		world.Destination = preflight.SeedView{Name: "seed-b", Error: errors.New("forbidden")}
 		obstacles := preflight.Obstacles(preflight.Evaluate(world))
 		Expect(obstacles).To(HaveLen(7))
+		Expect(obstacles).NotTo(ContainElement(HaveField("Name", preflight.SourceSeedHealth)))
 		Expect(obstacles).To(HaveEach(And(
 			HaveField("Status", preflight.Unknown),
+			HaveField("Reason", steps.ReasonPrerequisitesUnknown),
 			HaveField("Evidence", "seed seed-b could not be read: forbidden"),
 		)))
 	})
@@ -257,7 +340,181 @@ var _ = Describe("Evaluate", func() {
 		world.Destination.Seed.Status.Gardener.Version = "v1.150.1"
 		Expect(preflight.Sentences(preflight.Evaluate(world))).To(ConsistOf(HavePrefix("HighAvailability is Fail: "), HavePrefix("GardenletVersion is Fail: ")))
 	})
+
+	It("knows a member that is down from a quorum that is lost", func() {
+		world := fit()
+		fell(&world, 0)
+		findings := preflight.Evaluate(world)
+		Expect(find(findings, preflight.EtcdQuorum).Evidence).To(Equal("etcd-main: 2 of 3 voters, etcd-events: 3 of 3 voters are healthy"))
+		Expect(preflight.Obstacles(findings)).To(ConsistOf(HaveField("Name", preflight.EtcdHealth)))
+	})
+
+	It("says Unknown of both kinds of alarms when they cannot be listed", func() {
+		world := fit()
+		world.Etcds[1].AlarmsError = errors.New("boom")
+		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(
+			And(HaveField("Name", preflight.EtcdSpace), HaveField("Status", preflight.Unknown), HaveField("Evidence", "the alarms of etcd-events are not known: boom")),
+			And(HaveField("Name", preflight.EtcdIntegrity), HaveField("Status", preflight.Unknown)),
+		))
+	})
+
+	It("shows an etcd without a quorum as that and as nothing else", func() {
+		world := fit()
+		fell(&world, 0, 1)
+		alarm(&world, "NOSPACE")
+		world.Etcds[0].Members[0].Defragmenting = true
+		world.Etcds[0].AlarmsError = errors.New("timeout")
+		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(HaveField("Name", preflight.EtcdQuorum)))
+	})
+
+	It("asks for the prefix in the source only", func() {
+		world := fit()
+		world.OwnSeed = "seed-b"
+		Expect(preflight.Evaluate(world)).NotTo(ContainElement(HaveField("Name", preflight.EtcdMemberPrefix)))
+	})
+
+	DescribeTable("leaves the etcds out", func(change func(*preflight.World)) {
+		world := fit()
+		change(&world)
+		findings := preflight.Evaluate(world)
+		Expect(preflight.Sentences(findings)).To(BeEmpty())
+		Expect(findings).NotTo(ContainElement(HaveField("Name", preflight.EtcdQuorum)))
+	},
+		Entry("where nobody looks at them", func(w *preflight.World) { w.EtcdsRead, w.Etcds = false, nil }),
+		Entry("where there is none yet", func(w *preflight.World) { w.OwnSeed, w.Etcds = "seed-b", nil }),
+	)
 })
+
+var _ = Describe("Verdict", func() {
+	DescribeTable("takes the reason that the obstacles have in common", func(expected steps.Reason, sentences int, changes ...func(*preflight.World)) {
+		world := fit()
+		for _, change := range changes {
+			change(&world)
+		}
+		findings := preflight.Evaluate(world)
+		reason, message := preflight.Verdict(findings)
+		Expect(reason).To(Equal(expected))
+		Expect(preflight.Obstacles(findings)).To(HaveLen(sentences))
+		for _, obstacle := range preflight.Obstacles(findings) {
+			Expect(message).To(ContainSubstring(obstacle.String()))
+		}
+	},
+		Entry("none", steps.Reason(""), 0),
+		Entry("one", steps.ReasonBastionExists, 1, func(w *preflight.World) { w.Bastions = []string{"cli"} }),
+		Entry("two of a kind", steps.ReasonSeedNotHealthy, 2,
+			func(w *preflight.World) { w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse },
+			func(w *preflight.World) {
+				w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
+			}),
+		Entry("two kinds", steps.ReasonPrerequisitesNotMet, 2,
+			func(w *preflight.World) { w.Bastions = []string{"cli"} },
+			func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("three kinds", steps.ReasonPrerequisitesNotMet, 3,
+			func(w *preflight.World) { w.Bastions = []string{"cli"} },
+			func(w *preflight.World) { alarm(w, "NOSPACE") },
+			func(w *preflight.World) { alarm(w, "CORRUPT") }),
+		Entry("what could not be looked at", steps.ReasonPrerequisitesUnknown, 2,
+			func(w *preflight.World) { w.BastionsError = errors.New("boom") },
+			func(w *preflight.World) { w.ManagedSeedsError = errors.New("boom") }),
+	)
+
+	It("has a reason of its own for every check, which holds a step that has not begun", func() {
+		seen := map[steps.Reason][]preflight.Name{}
+		for _, finding := range preflight.Evaluate(fit()) {
+			reason := preflight.ReasonOf(finding.Name)
+			Expect(reason.Hold()).To(BeTrue(), "%s: %s", finding.Name, reason)
+			Expect(reason).NotTo(Equal(steps.ReasonPrerequisitesNotMet))
+			seen[reason] = append(seen[reason], finding.Name)
+		}
+		Expect(len(seen)).To(BeNumerically(">=", 23))
+		Expect(seen[steps.ReasonSeedNotHealthy]).To(ConsistOf(preflight.SourceSeedHealth, preflight.DestinationSeedHealth))
+		delete(seen, steps.ReasonSeedNotHealthy)
+		Expect(seen).To(HaveEach(HaveLen(1)))
+	})
+})
+
+var _ = Describe("EvaluateStep", func() {
+	// What each kind of trouble does to each step: h holds it, w warns, - is not looked at.
+	DescribeTable("holds, warns or leaves alone", func(name preflight.Name, reason steps.Reason, effects string, change func(*preflight.World)) {
+		Expect(effects).To(HaveLen(len(steps.Table())))
+		for i, step := range steps.Table() {
+			world := fit()
+			change(&world)
+			findings := preflight.EvaluateStep(world, step)
+			by := beforeStep(step)
+			switch effects[i] {
+			case 'h':
+				got, message := preflight.Verdict(findings)
+				Expect(got).To(Equal(reason), by)
+				Expect(message).To(HavePrefix(string(name)+" is "), by)
+				Expect(preflight.Warnings(findings)).To(BeEmpty(), by)
+			case 'w':
+				got, message := preflight.Verdict(findings)
+				Expect(got).To(BeEmpty(), by)
+				Expect(message).To(BeEmpty(), by)
+				Expect(preflight.Warnings(findings)).To(ConsistOf(HaveField("Name", name)), by)
+			case '-':
+				Expect(findings).NotTo(ContainElement(HaveField("Name", name)), by)
+				Expect(findings).To(HaveEach(HaveField("Status", preflight.Pass)), by)
+			default:
+				Fail("no such effect")
+			}
+		}
+	},
+		Entry("version skew", preflight.GardenletVersion, steps.ReasonVersionSkew, "hhhhhhhh", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+		Entry("no gardenlet in the source", preflight.SourceSeedHealth, steps.ReasonSeedNotHealthy, "hhwwwww-", func(w *preflight.World) {
+			w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
+		}),
+		Entry("destination not healthy", preflight.DestinationSeedHealth, steps.ReasonSeedNotHealthy, "hhhhhhww", func(w *preflight.World) {
+			w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
+		}),
+		Entry("quorum lost", preflight.EtcdQuorum, steps.ReasonQuorumLost, "hhhhhhhh", func(w *preflight.World) { fell(w, 0, 2) }),
+		Entry("etcds not readable", preflight.EtcdQuorum, steps.ReasonPrerequisitesUnknown, "hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+		Entry("a member down", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
+		Entry("NOSPACE", preflight.EtcdSpace, steps.ReasonEtcdNoSpace, "hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("CORRUPT", preflight.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+		Entry("defragmentation", preflight.EtcdDefragmentation, steps.ReasonEtcdDefragmenting, "hh---h-h", func(w *preflight.World) { w.Etcds[0].Members[0].Defragmenting = true }),
+		Entry("near the quota", preflight.EtcdSize, steps.ReasonEtcdNearQuota, "hhwwwwww", func(w *preflight.World) { fill(w, 7<<30, 7<<30) }),
+	)
+
+	It("is made of the guards in their order", func() {
+		for i, step := range steps.Table() {
+			var expected []preflight.Name
+			for _, guard := range preflight.Guards() {
+				Expect(guard.Effects).To(HaveLen(len(steps.Table())))
+				if guard.Effects[i] != preflight.Ignores {
+					expected = append(expected, guard.Name)
+				}
+			}
+			var names []preflight.Name
+			for _, finding := range preflight.EvaluateStep(fit(), step) {
+				Expect(finding.Status).To(Equal(preflight.Pass))
+				names = append(names, finding.Name)
+			}
+			Expect(names).To(Equal(expected), beforeStep(step))
+		}
+	})
+
+	It("leaves out everything else", func() {
+		world := fit()
+		world.Bastions = []string{"cli"}
+		world.Shoot.Status.LastOperation = nil
+		Expect(preflight.Sentences(preflight.EvaluateStep(world, steps.Table()[2]))).To(BeEmpty())
+	})
+
+	It("has nothing to say about what is no step", func() {
+		Expect(preflight.EvaluateStep(fit(), steps.Step{Condition: "Other"})).To(BeEmpty())
+	})
+
+	It("holds when a seed cannot be read", func() {
+		world := fit()
+		world.Source = preflight.SeedView{Name: "seed-a", Error: errors.New("forbidden")}
+		reason, _ := preflight.Verdict(preflight.EvaluateStep(world, steps.Table()[3]))
+		Expect(reason).To(Equal(steps.ReasonPrerequisitesUnknown))
+	})
+})
+
+func beforeStep(step steps.Step) string { return "before " + step.String() }
 
 var _ = Describe("Checker", func() {
 	var (
@@ -265,16 +522,39 @@ var _ = Describe("Checker", func() {
 		world   preflight.World
 		objects []client.Object
 		funcs   interceptor.Funcs
+		etcds   func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error)
 	)
 
 	BeforeEach(func() {
 		world, funcs = fit(), interceptor.Funcs{}
+		etcds = func(_ context.Context, shoot *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+			Expect(shoot).To(BeIdenticalTo(world.Shoot))
+			return world.Etcds, world.EtcdsError
+		}
 		objects = []client.Object{world.Source.Seed, world.Destination.Seed, regions()}
 	})
 
-	check := func() []preflight.Finding {
-		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
-		return preflight.New(preflight.Options{Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet}).Check(ctx, world.Shoot)
+	newChecker := func() *preflight.Checker {
+		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).WithInterceptorFuncs(funcs).
+			WithIndex(&operationsv1alpha1.Bastion{}, "spec.seedName", func(obj client.Object) []string {
+				return []string{*obj.(*operationsv1alpha1.Bastion).Spec.SeedName}
+			}).Build()
+		return preflight.New(preflight.Options{
+			Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet, Version: world.Version, Etcds: etcds, Clock: testclock.NewFakePassiveClock(world.Now),
+		})
+	}
+	check := func() []preflight.Finding { return newChecker().Check(ctx, world.Shoot) }
+	bastion := func(name, shoot, seed string) *operationsv1alpha1.Bastion {
+		return &operationsv1alpha1.Bastion{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "garden-demo"},
+			Spec:       operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: shoot}, SeedName: &seed},
+		}
+	}
+	managedSeed := func(name, shoot, seed string) *seedmanagementv1alpha1.ManagedSeed {
+		return &seedmanagementv1alpha1.ManagedSeed{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "garden", Labels: map[string]string{"name.seed.gardener.cloud/" + seed: "true"}},
+			Spec:       seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: shoot}},
+		}
 	}
 
 	It("reads the seeds and the distances", func() {
@@ -293,7 +573,72 @@ var _ = Describe("Checker", func() {
 		Expect(check()).NotTo(ContainElement(HaveField("Name", preflight.EtcdMemberNames)))
 	})
 
+	It("finds the Bastions of the shoot in the own seed", func() {
+		objects = append(objects, bastion("b", "live", "seed-a"), bastion("a", "live", "seed-a"), bastion("other-shoot", "other", "seed-a"), bastion("other-seed", "live", "seed-b"))
+		Expect(find(check(), preflight.Bastions)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot has Bastions (a, b)")))
+	})
+
+	It("finds the ManagedSeeds of the shoot", func() {
+		world.Shoot.Namespace = "garden"
+		objects = append(objects, managedSeed("mine", "live", "seed-a"), managedSeed("other-shoot", "other", "seed-a"))
+		Expect(find(check(), preflight.NotASeed)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot is a seed (ManagedSeed mine)")))
+	})
+
+	It("does not take a shoot in another namespace for the one of a ManagedSeed", func() {
+		objects = append(objects, managedSeed("garden's", "live", "seed-a"))
+		Expect(find(check(), preflight.NotASeed).Status).To(Equal(preflight.Pass))
+	})
+
+	It("looks at the etcds at the time of the clock", func() {
+		world.Etcds[0].DefragmentationSchedule = "6 5 * * *"
+		Expect(find(check(), preflight.EtcdDefragmentation)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", ContainSubstring("2026-03-04T05:06:00Z"))))
+	})
+
+	It("leaves the etcds out when nobody looks at them", func() {
+		etcds = nil
+		Expect(check()).NotTo(ContainElement(HaveField("Name", preflight.EtcdQuorum)))
+	})
+
+	It("makes all checks before the first step of each role, and those of the guards before the others", func() {
+		objects = append(objects, bastion("a", "live", "seed-a"))
+		table := steps.Table()
+
+		reason, message, warnings := newChecker().Before(ctx, world.Shoot, table[0])
+		Expect(reason).To(Equal(steps.ReasonBastionExists))
+		Expect(message).To(HavePrefix("Bastions is Fail: "))
+		Expect(warnings).To(BeEmpty())
+		reason, _, _ = newChecker().Before(ctx, world.Shoot, table[2])
+		Expect(reason).To(BeEmpty())
+
+		objects = append(objects, bastion("b", "live", "seed-b"))
+		world.OwnSeed = "seed-b"
+		reason, _, _ = newChecker().Before(ctx, world.Shoot, table[1])
+		Expect(reason).To(Equal(steps.ReasonBastionExists))
+		reason, _, _ = newChecker().Before(ctx, world.Shoot, table[3])
+		Expect(reason).To(BeEmpty())
+	})
+
+	It("tells warnings apart from what holds", func() {
+		fill(&world, 7<<30, 7<<30)
+		reason, message, warnings := newChecker().Before(ctx, world.Shoot, steps.Table()[2])
+		Expect(reason).To(BeEmpty())
+		Expect(message).To(BeEmpty())
+		Expect(warnings).To(ConsistOf(HavePrefix("EtcdSize is Warn: ")))
+	})
+
+	It("reads for the guards no more than they look at", func() {
+		funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			Fail("nothing is to be listed")
+			return nil
+		}
+		Expect(newChecker().CheckStep(ctx, world.Shoot, steps.Table()[5])).To(HaveEach(HaveField("Status", preflight.Pass)))
+	})
+
 	It("reads nothing for a shoot that does not migrate", func() {
+		etcds = func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+			Fail("nothing is to be read")
+			return nil, nil
+		}
 		funcs.Get = func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			Fail("nothing is to be read")
 			return nil
@@ -307,11 +652,32 @@ var _ = Describe("Checker", func() {
 			return errors.New("no lists today")
 		}
 		Expect(find(check(), preflight.RegionDistance)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
+		Expect(find(check(), preflight.Bastions)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
+		world.Shoot.Namespace = "garden"
+		Expect(find(check(), preflight.NotASeed)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
+		world.EtcdsError = errors.New("no etcds today")
+		Expect(find(check(), preflight.EtcdQuorum)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no etcds today"))))
 
 		objects = objects[1:]
-		Expect(find(check(), preflight.SeedHealth)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring(`"seed-a" not found`))))
+		Expect(find(check(), preflight.SourceSeedHealth)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring(`"seed-a" not found`))))
 	})
 })
+
+// fell lets the members of the main etcd with the given ordinals be down.
+func fell(w *preflight.World, ordinals ...int) {
+	for _, ordinal := range ordinals {
+		w.Etcds[0].Members[ordinal].Problem = "down"
+	}
+}
+
+func alarm(w *preflight.World, kind string) {
+	w.Etcds[0].Alarms = append(w.Etcds[0].Alarms, preflight.EtcdAlarm{Member: "seed-a-etcd-main-1", Type: kind})
+}
+
+// fill sets the sizes of the last member of the main etcd.
+func fill(w *preflight.World, inUse, file int64) {
+	w.Etcds[0].Members[2].DBSizeInUse, w.Etcds[0].Members[2].DBSize = inUse, file
+}
 
 func hibernate(w *preflight.World, enabled, hibernated bool) {
 	w.Shoot.Spec.Hibernation = &gardencorev1beta1.Hibernation{Enabled: new(enabled)}

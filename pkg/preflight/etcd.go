@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/livecpm/livecpm/pkg/quorum"
+)
+
+const (
+	// AlarmNoSpace is etcd's name of the alarm that a database has reached its quota. Any other one is about the data.
+	AlarmNoSpace = "NOSPACE"
+
+	// maxInUsePercent is how much of the quota data may take. A migration takes a while, and every member of the
+	// destination copies the whole database.
+	maxInUsePercent = 80
+	// maxFilePercent is how much of the quota the database file may take. What raises the alarm is the file, with the pages
+	// in it that hold nothing.
+	maxFilePercent = 95
+
+	// A defragmentation is visible only while a member copies its database. The sidecar that has been told to defragment by
+	// its schedule waits for a minute first (DefragRetryPeriod of etcd-backup-restore) and then goes from member to member.
+	beforeDefragmentation = 2 * time.Minute
+	afterDefragmentation  = 3 * time.Minute
+)
+
+// EtcdView is an etcd of the shoot as far as it could be looked at.
+type EtcdView struct {
+	// Name is the name of the Etcd resource.
+	Name string
+	// MemberNamePrefix is what it puts before the names of its members.
+	MemberNamePrefix string
+	// Quota is the size in bytes that a database must not reach.
+	Quota int64
+	// DefragmentationSchedule is the cron expression of its defragmentation; empty if there is none.
+	DefragmentationSchedule string
+	// Error tells why there is no member list: the etcd has no quorum or cannot be reached.
+	Error error
+	// Members are the members.
+	Members []EtcdMemberView
+	// Alarms are the alarms that are raised.
+	Alarms []EtcdAlarm
+	// AlarmsError tells why they are not known.
+	AlarmsError error
+}
+
+// EtcdMemberView is a member of an etcd.
+type EtcdMemberView struct {
+	// Name is the member's name, or its identifier if it has not started.
+	Name string
+	// Learner tells that it has no vote.
+	Learner bool
+	// Problem tells why it is not healthy; empty if it is. Alarms do not count.
+	Problem string
+	// DBSize is the size of its database file, DBSizeInUse what of it holds data.
+	DBSize, DBSizeInUse int64
+	// Defragmenting tells that it is being defragmented. Where a member does not tell, it counts as not being.
+	Defragmenting bool
+}
+
+// EtcdAlarm is an alarm.
+type EtcdAlarm struct {
+	// Member is the name of the member that raised it.
+	Member string
+	// Type is the alarm as etcd names it, for example AlarmNoSpace.
+	Type string
+}
+
+// checkEtcds returns the findings about the etcds, of which there are none if nobody looked at them. An etcd without a
+// quorum shows in EtcdQuorum only: all else is a consequence, or cannot be known.
+func checkEtcds(w World) []Finding {
+	switch {
+	case !w.EtcdsRead:
+		return nil
+	case w.EtcdsError != nil:
+		return []Finding{unknown(EtcdQuorum, "see that the agent may read the Etcds and their secrets in its seed; the check is repeated", "the etcds could not be looked at: %v", w.EtcdsError)}
+	case len(w.Etcds) == 0:
+		return nil
+	}
+	return []Finding{
+		checkEtcdQuorum(w),
+		checkEtcdHealth(w),
+		checkEtcdSpace(w),
+		checkEtcdIntegrity(w),
+		checkEtcdDefragmentation(w),
+		checkEtcdSize(w),
+	}
+}
+
+func checkEtcdMemberPrefix(w World) Finding {
+	for _, etcd := range w.Etcds {
+		if etcd.MemberNamePrefix != w.OwnSeed {
+			return fail(EtcdMemberPrefix, "migrate classically once with the gate on: that creates the Etcds anew, and the prefix cannot be changed later",
+				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, w.OwnSeed)
+		}
+	}
+	return pass(EtcdMemberPrefix, "the members' names begin with %s", w.OwnSeed)
+}
+
+func checkEtcdQuorum(w World) Finding {
+	const remedy = "bring back the members that are down, or the way to them; see docs/operations/recovery.md if they are lost"
+	var lost, fine []string
+	for _, etcd := range w.Etcds {
+		if etcd.Error != nil {
+			lost = append(lost, fmt.Sprintf("%s: there is no member list: %v", etcd.Name, etcd.Error))
+			continue
+		}
+		voters, healthy := etcd.voters()
+		if !etcd.hasQuorum() {
+			lost = append(lost, fmt.Sprintf("%s: %d of %d voters are healthy (%s)", etcd.Name, healthy, voters, strings.Join(etcd.problems(), "; ")))
+			continue
+		}
+		fine = append(fine, fmt.Sprintf("%s: %d of %d voters", etcd.Name, healthy, voters))
+	}
+	if len(lost) > 0 {
+		return fail(EtcdQuorum, remedy, "%s", strings.Join(lost, "; "))
+	}
+	return pass(EtcdQuorum, "%s are healthy", strings.Join(fine, ", "))
+}
+
+func checkEtcdHealth(w World) Finding {
+	var problems []string
+	for _, etcd := range w.working() {
+		for _, problem := range etcd.problems() {
+			problems = append(problems, etcd.Name+": "+problem)
+		}
+	}
+	if len(problems) > 0 {
+		return fail(EtcdHealth, "get the members healthy first", "%s", strings.Join(problems, "; "))
+	}
+	return pass(EtcdHealth, "all members are healthy")
+}
+
+func checkEtcdSpace(w World) Finding {
+	return checkAlarms(w, EtcdSpace, "make room (compact and defragment), then disarm the alarm", func(alarm string) bool { return alarm == AlarmNoSpace })
+}
+
+func checkEtcdIntegrity(w World) Finding {
+	return checkAlarms(w, EtcdIntegrity, "find out which member's data differs and let it join anew, then disarm the alarm", func(alarm string) bool { return alarm != AlarmNoSpace })
+}
+
+func checkAlarms(w World, name Name, remedy string, concerned func(alarm string) bool) Finding {
+	var raised []string
+	for _, etcd := range w.working() {
+		if etcd.AlarmsError != nil {
+			return unknown(name, "see that the etcd answers; the check is repeated", "the alarms of %s are not known: %v", etcd.Name, etcd.AlarmsError)
+		}
+		for _, alarm := range etcd.Alarms {
+			if concerned(alarm.Type) {
+				raised = append(raised, fmt.Sprintf("%s of member %s of %s", alarm.Type, alarm.Member, etcd.Name))
+			}
+		}
+	}
+	if len(raised) > 0 {
+		return fail(name, remedy, "alarms are raised: %s", strings.Join(raised, ", "))
+	}
+	return pass(name, "no such alarm is raised")
+}
+
+func checkEtcdDefragmentation(w World) Finding {
+	const remedy = "wait, it passes by itself"
+	for _, etcd := range w.working() {
+		for _, member := range etcd.Members {
+			if member.Defragmenting {
+				return fail(EtcdDefragmentation, remedy, "member %s of %s is being defragmented", member.Name, etcd.Name)
+			}
+		}
+		if etcd.DefragmentationSchedule == "" {
+			continue
+		}
+		schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
+		if err != nil {
+			return unknown(EtcdDefragmentation, "mend spec.etcd.defragmentationSchedule of the Etcd", "the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
+		}
+		// The sidecar runs in UTC.
+		if due := schedule.Next(w.Now.UTC().Add(-afterDefragmentation)); due.Before(w.Now.Add(beforeDefragmentation)) {
+			return fail(EtcdDefragmentation, remedy, "the defragmentation of %s is scheduled for %s", etcd.Name, due.Format(time.RFC3339))
+		}
+	}
+	return pass(EtcdDefragmentation, "no member is being defragmented or is about to be")
+}
+
+func checkEtcdSize(w World) Finding {
+	var largest []string
+	for _, etcd := range w.working() {
+		if etcd.Quota <= 0 {
+			return unknown(EtcdSize, "mend spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name, etcd.Quota)
+		}
+		var percent int64
+		for _, member := range etcd.Members {
+			inUse, file := member.DBSizeInUse*100/etcd.Quota, member.DBSize*100/etcd.Quota
+			percent = max(percent, inUse)
+			switch {
+			case inUse >= maxInUsePercent:
+				return fail(EtcdSize, "delete what is not needed and wait for the compaction, or raise spec.etcd.quota",
+					"member %s of %s has %s of data, %d %% of the quota of %s; less than %d %% are asked for",
+					member.Name, etcd.Name, size(member.DBSizeInUse), inUse, size(etcd.Quota), maxInUsePercent)
+			case file >= maxFilePercent:
+				return fail(EtcdSize, "defragment the etcd",
+					"the database file of member %s of %s has %s, %d %% of the quota of %s; less than %d %% are asked for",
+					member.Name, etcd.Name, size(member.DBSize), file, size(etcd.Quota), maxFilePercent)
+			}
+		}
+		largest = append(largest, fmt.Sprintf("%s: %d %% of the quota", etcd.Name, percent))
+	}
+	return pass(EtcdSize, "%s", strings.Join(largest, ", "))
+}
+
+// working returns the etcds that have a quorum.
+func (w World) working() []EtcdView {
+	var out []EtcdView
+	for _, etcd := range w.Etcds {
+		if etcd.hasQuorum() {
+			out = append(out, etcd)
+		}
+	}
+	return out
+}
+
+func (e EtcdView) hasQuorum() bool {
+	voters, healthy := e.voters()
+	return e.Error == nil && voters > 0 && healthy >= quorum.Size(voters)
+}
+
+func (e EtcdView) voters() (voters, healthy int) {
+	for _, member := range e.Members {
+		if member.Learner {
+			continue
+		}
+		voters++
+		if member.Problem == "" {
+			healthy++
+		}
+	}
+	return voters, healthy
+}
+
+func (e EtcdView) problems() []string {
+	var out []string
+	for _, member := range e.Members {
+		if member.Problem != "" {
+			out = append(out, fmt.Sprintf("member %s: %s", member.Name, member.Problem))
+		}
+	}
+	return out
+}
+
+func size(bytes int64) string {
+	return resource.NewQuantity(bytes>>20<<20, resource.BinarySI).String()
+}

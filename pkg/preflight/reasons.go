@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"strings"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// reasons are what the condition shows when a check alone holds the step.
+var reasons = map[Name]steps.Reason{
+	Intent:                steps.ReasonNotRequested,
+	HighAvailability:      steps.ReasonNotHighlyAvailable,
+	Workerless:            steps.ReasonWorkersNotSupported,
+	NotHibernated:         steps.ReasonShootHibernated,
+	LastOperation:         steps.ReasonShootNotReconciled,
+	CredentialsRotation:   steps.ReasonCredentialsRotationRunning,
+	Bastions:              steps.ReasonBastionExists,
+	NotASeed:              steps.ReasonManagedSeedNotSupported,
+	ProviderType:          steps.ReasonProviderTypesDiffer,
+	GardenletVersion:      steps.ReasonVersionSkew,
+	SourceSeedHealth:      steps.ReasonSeedNotHealthy,
+	DestinationSeedHealth: steps.ReasonSeedNotHealthy,
+	RegionDistance:        steps.ReasonRegionsTooDistant,
+	Backup:                steps.ReasonBackupNotReady,
+	InternalDomain:        steps.ReasonInternalDomainsDiffer,
+	Exposure:              steps.ReasonIngressDomainMissing,
+	EtcdMemberNames:       steps.ReasonUpgradeEtcdVersionOff,
+	EtcdMemberPrefix:      steps.ReasonEtcdMemberPrefixMissing,
+	EtcdQuorum:            steps.ReasonQuorumLost,
+	EtcdHealth:            steps.ReasonEtcdNotHealthy,
+	EtcdSpace:             steps.ReasonEtcdNoSpace,
+	EtcdIntegrity:         steps.ReasonEtcdCorrupt,
+	EtcdDefragmentation:   steps.ReasonEtcdDefragmenting,
+	EtcdSize:              steps.ReasonEtcdNearQuota,
+}
+
+// ReasonOf returns what the condition shows when the check alone does not pass.
+func ReasonOf(name Name) steps.Reason { return reasons[name] }
+
+// Verdict returns the reason and the message with which the findings hold a step; both are empty if they do not. The reason
+// is that of the findings if they have one in common, and PrerequisitesNotMet otherwise. The message tells all of them.
+func Verdict(findings []Finding) (steps.Reason, string) {
+	var reason steps.Reason
+	for _, finding := range Obstacles(findings) {
+		switch reason {
+		case "", finding.Reason:
+			reason = finding.Reason
+		default:
+			reason = steps.ReasonPrerequisitesNotMet
+		}
+	}
+	return reason, strings.Join(Sentences(findings), "; ")
+}
