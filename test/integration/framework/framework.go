@@ -70,7 +70,15 @@ func (g *Garden) Stop() error { return g.env.Stop() }
 
 // InstallPolicies applies the chart livecpm-garden and waits until gardener-apiserver enforces it.
 func (g *Garden) InstallPolicies(ctx context.Context) error {
-	objects, err := policyObjects()
+	if err := g.InstallChart(ctx, nil); err != nil {
+		return err
+	}
+	return g.waitForGate(ctx, true)
+}
+
+// InstallChart creates what the chart livecpm-garden consists of with the given values.
+func (g *Garden) InstallChart(ctx context.Context, values map[string]any) error {
+	objects, err := chartObjects(values)
 	if err != nil {
 		return err
 	}
@@ -79,12 +87,12 @@ func (g *Garden) InstallPolicies(ctx context.Context) error {
 			return fmt.Errorf("failed to create %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return g.waitForGate(ctx, true)
+	return nil
 }
 
 // RemovePolicies deletes what InstallPolicies created and waits until gardener-apiserver does not enforce it any more.
 func (g *Garden) RemovePolicies(ctx context.Context) error {
-	objects, err := policyObjects()
+	objects, err := chartObjects(nil)
 	if err != nil {
 		return err
 	}
@@ -129,8 +137,8 @@ func (g *Garden) waitForGate(ctx context.Context, closed bool) error {
 	return nil
 }
 
-func policyObjects() ([]*unstructured.Unstructured, error) {
-	manifests, err := charts.Render(charts.Garden, "livecpm-garden", "garden", kubernetesVersion, nil)
+func chartObjects(values map[string]any) ([]*unstructured.Unstructured, error) {
+	manifests, err := charts.Render(charts.Garden, "livecpm-garden", "garden", kubernetesVersion, values)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gatewatchdog_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/controllermanager"
+	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/test/integration/framework"
+)
+
+const constraint = gardencorev1beta1.ShootReadyForMigration
+
+var _ = Describe("Gate watchdog", Ordered, func() {
+	var (
+		count int
+		key   = client.ObjectKey{Name: gate.PolicyName}
+		// intact are the specifications as the API server has stored them for the chart.
+		intactPolicy  admissionregistrationv1.ValidatingAdmissionPolicySpec
+		intactBinding admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec
+	)
+
+	BeforeAll(func() {
+		SetDefaultEventuallyTimeout(30 * time.Second)
+		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+		Expect(garden.Client.Get(ctx, key, policy)).To(Succeed())
+		Expect(garden.Client.Get(ctx, key, binding)).To(Succeed())
+		intactPolicy, intactBinding = policy.Spec, binding.Spec
+	})
+
+	restored := func(g Gomega) {
+		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+		g.Expect(garden.Client.Get(ctx, key, policy)).To(Succeed())
+		g.Expect(policy.Spec).To(Equal(intactPolicy))
+		g.Expect(garden.Client.Get(ctx, key, binding)).To(Succeed())
+		g.Expect(binding.Spec).To(Equal(intactBinding))
+	}
+	// inFlight creates a Shoot whose live migration has begun.
+	inFlight := func() *gardencorev1beta1.Shoot {
+		GinkgoHelper()
+		count++
+		shoot := framework.NewShoot(fmt.Sprintf("w%d-%d", GinkgoParallelProcess(), count), source)
+		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+		Expect(garden.Intend(ctx, shoot)).To(Succeed())
+		Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+		Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin, gardencorev1beta1.ConditionProgressing, "Started")).To(Succeed())
+		return shoot
+	}
+	// events returns "type reason" of the events of the watchdog at the Shoot.
+	events := func(shoot *gardencorev1beta1.Shoot) func(Gomega) []string {
+		return func(g Gomega) []string {
+			list := &eventsv1.EventList{}
+			g.Expect(garden.Client.List(ctx, list, client.InNamespace(shoot.Namespace))).To(Succeed())
+			var out []string
+			for _, event := range list.Items {
+				if event.Regarding.UID == shoot.UID && event.ReportingController == "livecpm-controller-manager" {
+					out = append(out, event.Type+" "+event.Reason)
+				}
+			}
+			return out
+		}
+	}
+	closed := func(shoot *gardencorev1beta1.Shoot) func() error {
+		return func() error { return gate.New(garden.Client, garden.Client).Verify(ctx, shoot) }
+	}
+	leads := func(g Gomega) {
+		lease := &coordinationv1.Lease{}
+		g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: "garden", Name: "livecpm-controller-manager-leader-election"}, lease)).To(Succeed())
+		g.Expect(ptr.Deref(lease.Spec.HolderIdentity, "")).NotTo(BeEmpty())
+	}
+	// start runs the controller manager as its own identity and returns a function that ends it.
+	start := func(restore bool) (stop func()) {
+		GinkgoHelper()
+		restConfig := rest.CopyConfig(garden.Config)
+		restConfig.Impersonate = rest.ImpersonationConfig{UserName: identity}
+		config := &configv1alpha1.ControllerManagerConfiguration{}
+		configv1alpha1.SetControllerManagerDefaults(config)
+		config.Controllers.GateWatchdog.Restore = new(restore)
+		config.Controllers.GateWatchdog.ProofPeriod.Duration = 500 * time.Millisecond
+		mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
+			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+			options.Controller.SkipNameValidation = new(true)
+		})
+		Expect(err).NotTo(HaveOccurred())
+
+		running, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- mgr.Start(running) }()
+		Eventually(leads).Should(Succeed())
+		return func() {
+			GinkgoHelper()
+			cancel()
+			Eventually(ended).Should(Receive(BeNil()))
+		}
+	}
+	changePolicy := func(change func(*admissionregistrationv1.ValidatingAdmissionPolicySpec)) {
+		GinkgoHelper()
+		Eventually(func() error {
+			policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+			if err := garden.Client.Get(ctx, key, policy); err != nil {
+				return err
+			}
+			change(&policy.Spec)
+			return garden.Client.Update(ctx, policy)
+		}).Should(Succeed())
+	}
+	remove := func(object client.Object) {
+		GinkgoHelper()
+		object.SetName(gate.PolicyName)
+		Expect(garden.Client.Delete(ctx, object)).To(Succeed())
+	}
+	removePolicy := func() { remove(&admissionregistrationv1.ValidatingAdmissionPolicy{}) }
+	removeBinding := func() { remove(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}) }
+
+	When("it may restore", Ordered, func() {
+		BeforeAll(func() { DeferCleanup(start(true)) })
+
+		DescribeTable("restores what is removed or changed, and tells it at the Shoot in flight",
+			func(damage func()) {
+				shoot := inFlight()
+				Eventually(closed(shoot)).Should(Succeed())
+				Consistently(events(shoot)).WithTimeout(time.Second).Should(BeEmpty(), "nothing is wrong yet")
+
+				damage()
+				Eventually(restored).Should(Succeed())
+				Eventually(closed(shoot)).Should(Succeed())
+				Eventually(events(shoot)).Should(ContainElements("Warning GateNotInForce", "Normal GateInForce"))
+			},
+			Entry("the policy is deleted", removePolicy),
+			Entry("the binding is deleted", removeBinding),
+			Entry("both are deleted", func() {
+				removeBinding()
+				removePolicy()
+			}),
+			Entry("the policy fails open", func() {
+				changePolicy(func(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) {
+					spec.FailurePolicy = new(admissionregistrationv1.Ignore)
+				})
+			}),
+			Entry("a rule permits everything", func() {
+				changePolicy(func(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) {
+					spec.Validations[0].Expression = "true"
+				})
+			}),
+			Entry("a condition lets everything pass", func() {
+				changePolicy(func(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) {
+					spec.MatchConditions = append(spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
+				})
+			}),
+			Entry("the policy does not see the status", func() {
+				changePolicy(func(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) {
+					spec.MatchConstraints.ResourceRules[0].Resources = []string{"shoots"}
+				})
+			}),
+			Entry("the binding only warns", func() {
+				Eventually(func() error {
+					binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+					if err := garden.Client.Get(ctx, key, binding); err != nil {
+						return err
+					}
+					binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn}
+					return garden.Client.Update(ctx, binding)
+				}).Should(Succeed())
+			}),
+		)
+	})
+
+	It("restores what was missing before it started, and removes the constraint that was set meanwhile", func() {
+		shoot := inFlight()
+		Expect(garden.RemovePolicies(ctx)).To(Succeed())
+		Expect(garden.SetConstraint(ctx, shoot, constraint, gardencorev1beta1.ConditionTrue)).To(Succeed())
+
+		DeferCleanup(start(true))
+		Eventually(restored).Should(Succeed())
+		Eventually(closed(shoot)).Should(Succeed())
+		Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
+		Expect(shoot.Status.Constraints).NotTo(ContainElement(HaveField("Type", constraint)))
+	})
+
+	It("only reports where it may not restore", func() {
+		shoot := inFlight()
+		DeferCleanup(start(false))
+		Eventually(closed(shoot)).Should(Succeed())
+
+		removePolicy()
+		Eventually(events(shoot)).Should(ConsistOf("Warning GateNotInForce"))
+		Eventually(closed(shoot)).Should(MatchError(ContainSubstring("is not in force")))
+		Expect(apierrors.IsNotFound(garden.Client.Get(ctx, key, &admissionregistrationv1.ValidatingAdmissionPolicy{}))).To(BeTrue())
+
+		Expect(garden.InstallPolicies(ctx)).To(Succeed())
+		Eventually(events(shoot)).Should(ConsistOf("Warning GateNotInForce", "Normal GateInForce"))
+	})
+
+	It("has no permission to remove the gate, or to write another policy", func() {
+		restConfig := rest.CopyConfig(garden.Config)
+		restConfig.Impersonate = rest.ImpersonationConfig{UserName: identity}
+		c, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
+		Expect(err).NotTo(HaveOccurred())
+
+		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+		Expect(c.Get(ctx, key, policy)).To(Succeed())
+		Expect(apierrors.IsForbidden(c.Delete(ctx, policy))).To(BeTrue())
+		other := policy.DeepCopy()
+		other.ObjectMeta.Name, other.ObjectMeta.ResourceVersion = "other", "1"
+		Expect(apierrors.IsForbidden(c.Update(ctx, other))).To(BeTrue())
+	})
+})
