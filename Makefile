@@ -60,6 +60,10 @@ test-integration: ## Integration tests against a real kube-apiserver and gardene
 test-e2e: ## End-to-end suites on the landscape (needs root)
 	$(GO) test -count=1 -v -timeout 65m ./test/e2e/...
 
+.PHONY: test-abort
+test-abort: ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,...)
+	$(GO) run ./test/abort/cmd/abort --moments "$(MOMENTS)"
+
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/abort"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
@@ -68,6 +69,17 @@ var _ = Describe("Live migration", Ordered, func() {
 		Expect(report.Write(filepath.Join(cfg.Repo, "_artifacts", "e2e", name))).To(Succeed())
 		return report
 	}
+
+	It("should leave no trace of a migration that is aborted while etcd members join", func(ctx SpecContext) {
+		moments := abort.Moments()
+		i := slices.IndexFunc(moments, func(m abort.Moment) bool { return m.Name == "with members joined" })
+		Expect(i).To(BeNumerically(">=", 0))
+		result, err := abort.Run(ctx, abort.Options{
+			Landscape: cfg, Namespace: shoot.Namespace, Shoot: shootName, Moment: moments[i], Out: GinkgoWriter,
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.Diff).To(BeEmpty(), "what is not as it was before")
+	}, NodeTimeout(20*time.Minute))
 
 	It("should move the control plane while clients keep reading and writing", func(ctx SpecContext) {
 		report := migrate(ctx, "there", func(*demo.Options) {})

@@ -30,6 +30,7 @@ import (
 const (
 	constraint = gardencorev1beta1.ShootReadyForMigration
 	first      = gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin
+	second     = gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined
 	cleanup    = gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup
 	last       = gardencorev1beta1.ShootLiveMigrationMigrationCompleted
 	isTrue     = gardencorev1beta1.ConditionTrue
@@ -50,6 +51,20 @@ var _ = Describe("Gate", func() {
 			patch := client.MergeFrom(shoot.DeepCopy())
 			delete(shoot.Annotations, steps.AnnotationIntent)
 			return garden.Client.Patch(ctx, shoot, patch)
+		}
+		setAbort = func(value string) error {
+			refreshed := &gardencorev1beta1.Shoot{}
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), refreshed)).To(Succeed())
+			patch := client.MergeFrom(refreshed.DeepCopy())
+			metav1.SetMetaDataAnnotation(&refreshed.ObjectMeta, steps.AnnotationAbort, value)
+			return garden.Client.Patch(ctx, refreshed, patch)
+		}
+		removeAbort = func() error {
+			refreshed := &gardencorev1beta1.Shoot{}
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), refreshed)).To(Succeed())
+			patch := client.MergeFrom(refreshed.DeepCopy())
+			delete(refreshed.Annotations, steps.AnnotationAbort)
+			return garden.Client.Patch(ctx, refreshed, patch)
 		}
 		setStatusSeed = func(seed string) error {
 			patch := client.MergeFrom(shoot.DeepCopy())
@@ -245,6 +260,47 @@ var _ = Describe("Gate", func() {
 				begun()
 				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).To(Succeed())
 				Expect(garden.Bind(ctx, shoot, source)).To(Succeed())
+			})
+
+			It("an abort may be asked for until the members have joined", func() {
+				begun()
+				Expect(setAbort("true")).To(Succeed())
+			})
+
+			It("an abort may be asked for and taken back before the migration has begun", func() {
+				inFlight()
+				Expect(setAbort("true")).To(Succeed())
+				Expect(removeAbort()).To(Succeed())
+			})
+
+			It("an abort cannot be asked for once the members have joined, and the answer says what to do", func() {
+				begun()
+				Expect(garden.SetCondition(ctx, shoot, first, isTrue, "Completed")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, second, isTrue, "Completed")).To(Succeed())
+				Expect(setAbort("true")).To(And(beDenied("cannot be aborted any more"), MatchError(ContainSubstring("force-shrink-etcd=true"))))
+				Expect(setAbort("false")).To(Succeed(), "it asks for nothing")
+			})
+
+			It("an abort cannot be taken back while it is under way", func() {
+				begun()
+				Expect(setAbort("true")).To(Succeed())
+				Expect(removeAbort()).To(beDenied("must not be removed while the abort is under way"))
+				Expect(setAbort("false")).To(beDenied("must not be removed while the abort is under way"))
+			})
+
+			It("may be asked for once more after a completed abort", func() {
+				begun()
+				Expect(setAbort("true")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).To(Succeed())
+				Expect(removeAbort()).To(Succeed())
+			})
+
+			It("a left-over request for an abort that is too late may be removed", func() {
+				Expect(setAbort("true")).To(Succeed())
+				begun()
+				Expect(garden.SetCondition(ctx, shoot, first, isTrue, "Completed")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, second, isTrue, "Completed")).To(Succeed())
+				Expect(removeAbort()).To(Succeed())
 			})
 
 			It("status.seedName cannot change before the source is cleaned up", func() {

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package abort_test
+
+import (
+	"testing"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/abort"
+	"github.com/livecpm/livecpm/test/inventory"
+)
+
+func TestAbort(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Test Abort Suite")
+}
+
+var _ = Describe("State", func() {
+	state := func() *abort.State {
+		return &abort.State{
+			Objects: map[string][]inventory.Object{
+				"seed-a": {{Resource: "pods", Namespace: "ns", Name: "etcd-main-0", UID: "1"}, {Resource: "clusters", Name: "ns", UID: "2", Generation: 1}},
+				"seed-b": nil,
+			},
+			Members: map[string][]string{"main": {"1 seed-a-etcd-main-0"}},
+			DNS:     []string{"api.live 10.0.0.1"},
+			Backup:  "entry in seed-a",
+			Seeds:   "status seed-a",
+		}
+	}
+
+	It("should be equal to itself, the copy of the Shoot aside", func() {
+		after := state()
+		after.Objects["seed-a"][1].Generation = 5
+		Expect(state().Diff(after)).To(BeEmpty())
+	})
+
+	DescribeTable("should tell what has changed", func(change func(*abort.State), line string) {
+		after := state()
+		change(after)
+		Expect(state().Diff(after)).To(Equal([]string{line}))
+	},
+		Entry("something left in the destination", func(s *abort.State) {
+			s.Objects["seed-b"] = []inventory.Object{{Resource: "namespaces", Name: "ns"}}
+		}, "seed-b: new: namespaces ns"),
+		Entry("a restarted etcd", func(s *abort.State) { s.Objects["seed-a"][0].UID = "9" }, "seed-a: replaced: pods ns/etcd-main-0"),
+		Entry("a member left", func(s *abort.State) { s.Members["main"] = append(s.Members["main"], "2 seed-b-etcd-main-0") },
+			"members of main: [1 seed-a-etcd-main-0 2 seed-b-etcd-main-0], were [1 seed-a-etcd-main-0]"),
+		Entry("another address", func(s *abort.State) { s.DNS = nil }, "DNS: [], was [api.live 10.0.0.1]"),
+		Entry("the backup entry elsewhere", func(s *abort.State) { s.Backup = "entry in seed-b" }, "backup entry: entry in seed-b, was entry in seed-a"),
+		Entry("another seed", func(s *abort.State) { s.Seeds = "status seed-b" }, "seeds: status seed-b, were status seed-a"),
+	)
+})
+
+var _ = Describe("Moments", func() {
+	It("should be permitted ones", func() {
+		for _, moment := range abort.Moments() {
+			step, ok := steps.Get(moment.Step)
+			Expect(ok).To(BeTrue(), moment.Name)
+			Expect(step.Abortable).To(BeTrue(), moment.Name)
+		}
+	})
+
+	It("should be recognized by what the condition says", func() {
+		moments := abort.Moments()
+		conditions := []gardencorev1beta1.Condition{{Type: moments[5].Step, Reason: string(steps.ReasonJoiningEtcdMembers), Message: "4 voters (3 in the source, 1 in the destination)"}}
+		var reached []string
+		for _, moment := range moments {
+			if moment.Reached(conditions) {
+				reached = append(reached, moment.Name)
+			}
+		}
+		Expect(reached).To(Equal([]string{"while the first members join", "with members joined"}))
+		Expect(moments[0].Reached(nil)).To(BeFalse())
+	})
+})

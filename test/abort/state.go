@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package abort
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/inventory"
+	"github.com/livecpm/livecpm/test/probe"
+)
+
+// State is what an abort has to leave as it was.
+type State struct {
+	// Objects are the objects of the shoot by seed.
+	Objects map[string][]inventory.Object
+	// Members are the members of each etcd: identifier, name, peer URLs, learner or voter.
+	Members map[string][]string
+	// DNS are the addresses of the shoot's API server.
+	DNS []string
+	// Backup is the seed and the bucket of the backup entry.
+	Backup string
+	// Seeds are the seed names in the Shoot's specification and status.
+	Seeds string
+}
+
+// exempt is what an abort need not leave as it was: the backup entry was released and taken back, by upstream's own
+// controllers, which make it anew; and the Cluster holds a copy of the Shoot, status included.
+var exempt = inventory.Exempt{
+	Replaced: []string{"backupentries"},
+	Changed:  []string{"backupentries", "clusters"},
+}
+
+// Diff returns a line for each thing that is not as it was.
+func (s *State) Diff(after *State) []string {
+	var out []string
+	for _, seed := range slices.Sorted(maps.Keys(s.Objects)) {
+		for _, line := range inventory.Diff(s.Objects[seed], after.Objects[seed], exempt) {
+			out = append(out, seed+": "+line)
+		}
+	}
+	for _, etcd := range slices.Sorted(maps.Keys(s.Members)) {
+		if !slices.Equal(s.Members[etcd], after.Members[etcd]) {
+			out = append(out, fmt.Sprintf("members of %s: %v, were %v", etcd, after.Members[etcd], s.Members[etcd]))
+		}
+	}
+	if !slices.Equal(s.DNS, after.DNS) {
+		out = append(out, fmt.Sprintf("DNS: %v, was %v", after.DNS, s.DNS))
+	}
+	if s.Backup != after.Backup {
+		out = append(out, fmt.Sprintf("backup entry: %s, was %s", after.Backup, s.Backup))
+	}
+	if s.Seeds != after.Seeds {
+		out = append(out, fmt.Sprintf("seeds: %s, were %s", after.Seeds, s.Seeds))
+	}
+	return out
+}
+
+// take looks at everything once.
+func (r *run) take(ctx context.Context) (*State, error) {
+	state := &State{Objects: map[string][]inventory.Object{}, Members: map[string][]string{}}
+	shoot, err := r.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, seed := range r.Landscape.Seeds {
+		config, err := restConfig(r.Landscape.Kubeconfig(seed.Name))
+		if err != nil {
+			return nil, err
+		}
+		if state.Objects[seed.Name], err = inventory.List(ctx, config, seed.Name, shoot.Status.TechnicalID); err != nil {
+			return nil, err
+		}
+	}
+	for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
+		if state.Members[role], err = r.members(ctx, shoot, role); err != nil {
+			return nil, err
+		}
+	}
+
+	name := strings.TrimPrefix(strings.Split(advertised(shoot), ":")[0], "https://")
+	addresses, _, err := probe.NewResolver(r.Landscape.Garden.IP+":53", clock.RealClock{}).Lookup(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("failed to look up %s: %w", name, err)
+	}
+	for _, address := range addresses {
+		state.DNS = append(state.DNS, name+" "+address.String())
+	}
+	slices.Sort(state.DNS)
+
+	entries := &gardencorev1beta1.BackupEntryList{}
+	if err := r.garden.List(ctx, entries, client.InNamespace(shoot.Namespace)); err != nil {
+		return nil, fmt.Errorf("failed to list backup entries: %w", err)
+	}
+	for _, entry := range entries.Items {
+		state.Backup += fmt.Sprintf("%s in %s, managed by %s, bucket %s; ", entry.Name, ptr.Deref(entry.Spec.SeedName, ""), ptr.Deref(entry.Status.SeedName, ""), entry.Spec.BucketName)
+	}
+	state.Seeds = fmt.Sprintf("status %s", ptr.Deref(shoot.Status.SeedName, ""))
+	return state, nil
+}
+
+func (r *run) members(ctx context.Context, shoot *gardencorev1beta1.Shoot, role string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	seed := ptr.Deref(shoot.Status.SeedName, "")
+	etcd, err := demo.EtcdClient(ctx, seed, r.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, role, "etcd-"+role+"-0")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = etcd.Close() }()
+	list, err := etcd.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("failed to list the members of etcd-%s: %w", role, err)
+	}
+	var members []string
+	for _, member := range list.Members {
+		members = append(members, fmt.Sprintf("%x %s %v learner=%t", member.ID, member.Name, member.PeerURLs, member.IsLearner))
+	}
+	slices.Sort(members)
+	return members, nil
+}
+
+// advertised returns host and port of the shoot's public address.
+func advertised(shoot *gardencorev1beta1.Shoot) string {
+	for _, address := range shoot.Status.AdvertisedAddresses {
+		if address.Name == "external" {
+			return strings.TrimPrefix(address.URL, "https://")
+		}
+	}
+	return ""
+}
