@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -67,19 +69,38 @@ var _ = Describe("steps.md", func() {
 	})
 })
 
-var _ = Describe("runbooks", func() {
-	const folder = "runbooks"
+var _ = Describe("guards.md", func() {
+	It("should have the table of the code", func() {
+		expected := [][]string{}
+		for _, guard := range preflight.Guards() {
+			row := []string{string(guard.Name), "`" + string(preflight.ReasonOf(guard.Name)) + "`"}
+			for _, effect := range guard.Effects {
+				row = append(row, string(effect))
+			}
+			expected = append(expected, row)
+		}
+		Expect(expected).NotTo(BeEmpty())
+		Expect(rows(read(filepath.Join("concepts", "guards.md")), "check | reason |")).To(Equal(expected))
+	})
+})
+
+var _ = Describe("operations", func() {
+	const folder = "operations"
 
 	index := filepath.Join(folder, "README.md")
-	pages := []string{index}
+	stepPages := []string{index}
 	for _, step := range steps.Table() {
-		pages = append(pages, filepath.Join(folder, step.String()+".md"))
+		stepPages = append(stepPages, filepath.Join(folder, step.String()+".md"))
+	}
+	var otherPages []string
+	for _, topic := range []string{"abort", "force-shrink", "pause", "recovery", "retry"} {
+		otherPages = append(otherPages, filepath.Join(folder, topic+".md"))
 	}
 
-	It("should have a page for every step, where the conditions say it is, and no other", func() {
+	It("should have a page for every step, where the conditions say it is, and for what operators do, and no other", func() {
 		files, err := filepath.Glob(filepath.Join(folder, "*.md"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(files).To(ConsistOf(pages))
+		Expect(files).To(ConsistOf(append(slices.Clone(stepPages), otherPages...)))
 
 		overview := [][]string{}
 		for i, step := range steps.Table() {
@@ -94,21 +115,66 @@ var _ = Describe("runbooks", func() {
 			overview = append(overview, []string{strconv.Itoa(i + 1), fmt.Sprintf("[%[1]s](%[1]s.md)", step), string(step.Owner)})
 		}
 		Expect(rows(read(index), "step | page |")).To(Equal(overview))
+		for _, page := range otherPages {
+			Expect(read(index)).To(ContainSubstring("](%s)", filepath.Base(page)))
+		}
+	})
+
+	It("should have a page for every reason that holds a step or is a fault, and no other", func() {
+		var expected, listed []string
+		for _, reason := range reasonsOfCode() {
+			if steps.Reason(reason).Hold() || steps.Reason(reason).Fault() {
+				expected = append(expected, reason)
+			}
+		}
+		Expect(len(expected)).To(BeNumerically(">", 30))
+		slices.Sort(expected)
+
+		files, err := filepath.Glob(filepath.Join(folder, "reasons", "*.md"))
+		Expect(err).NotTo(HaveOccurred())
+		var names []string
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".md")
+			names = append(names, name)
+			content := read(file)
+			Expect(content).To(HavePrefix("# %s\n", name))
+			for _, heading := range []string{"What it means", "Look at", "Do"} {
+				Expect(content).To(ContainSubstring("\n## %s\n", heading), file)
+			}
+			Expect(content).To(MatchRegexp("```sh\n.*(kubectl|etcdctl_of) "), file)
+		}
+		Expect(names).To(Equal(expected))
+
+		for _, row := range rows(read(index), "page | in short |") {
+			listed = append(listed, row[0])
+			Expect(row[1]).NotTo(BeEmpty())
+		}
+		var links []string
+		for _, reason := range expected {
+			links = append(links, fmt.Sprintf("[%[1]s](reasons/%[1]s.md)", reason))
+		}
+		Expect(listed).To(Equal(links))
 	})
 
 	It("should name only reasons that exist, and all of them", func() {
-		// In the runbooks a word in capitals and backquotes is a reason or a status, and nothing else.
+		// In these pages a word in capitals and backquotes is a reason or a status, and nothing else.
 		word := regexp.MustCompile("`([A-Z][A-Za-z]*)`")
 		statuses := []string{"True", "False", "Unknown", "Progressing"}
 		reasons := reasonsOfCode()
 
+		reasonPages, err := filepath.Glob(filepath.Join(folder, "reasons", "*.md"))
+		Expect(err).NotTo(HaveOccurred())
 		explained := map[string]bool{}
-		for _, page := range pages {
-			content := read(page)
-			for _, match := range word.FindAllStringSubmatch(content, -1) {
+		for _, page := range slices.Concat(stepPages, otherPages, reasonPages) {
+			for _, match := range word.FindAllStringSubmatch(read(page), -1) {
 				Expect(append(statuses, reasons...)).To(ContainElement(match[1]), page)
 			}
-			table := rows(content, "reason | what it means |")
+		}
+		for _, page := range reasonPages {
+			explained[strings.TrimSuffix(filepath.Base(page), ".md")] = true
+		}
+		for _, page := range stepPages {
+			table := rows(read(page), "reason | what it means |")
 			Expect(table).NotTo(BeEmpty(), page)
 			for _, row := range table {
 				name := strings.Trim(row[0], "`")
@@ -119,14 +185,6 @@ var _ = Describe("runbooks", func() {
 		}
 		for _, reason := range reasons {
 			Expect(explained).To(HaveKey(reason))
-		}
-	})
-})
-
-var _ = Describe("runbooks", func() {
-	It("should have a page for every step", func() {
-		for _, step := range steps.Table() {
-			Expect(filepath.Join("runbooks", step.String()+".md")).To(BeAnExistingFile())
 		}
 	})
 })
