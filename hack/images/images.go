@@ -39,6 +39,7 @@ type Command struct {
 // Commands are the programs that livecpm ships.
 var Commands = []Command{
 	{Name: "livecpm-agent", Package: "./cmd/livecpm-agent"},
+	{Name: "livecpm-controller-manager", Package: "./cmd/livecpm-controller-manager"},
 	{Name: "livecpm-relay", Package: "./cmd/livecpm-relay"},
 }
 

@@ -79,6 +79,11 @@ var Rules = []Rule{
 		Why: "the frame does not know what the actions do",
 	},
 	{
+		In: own("cmd/livecpm-controller-manager", "pkg/controllermanager"), Indirect: true, Tests: true,
+		Forbidden: own("pkg/agent", "pkg/source", "pkg/destination", "pkg/operation", "pkg/jointetcd", "pkg/exposure"),
+		Why:       "the garden's controllers know migrations by their Shoots only",
+	},
+	{
 		In: own("cmd/livecpm-relay", "pkg/relay"), Forbidden: clients, Indirect: true,
 		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
 	},

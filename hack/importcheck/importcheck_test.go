@@ -38,6 +38,9 @@ var _ = Describe("Check", func() {
 		Entry("the frame imports a role", importcheck.Package{ImportPath: "pkg/agent", Imports: own("pkg/source")}, "directly"),
 		Entry("the command imports both roles", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("pkg/source", "pkg/destination", "pkg/agent")}, ""),
 
+		Entry("the garden's controllers import the agents' actions", importcheck.Package{ImportPath: "pkg/controllermanager/gatewatchdog", Deps: own("pkg/source")}, "indirectly"),
+		Entry("the garden's controllers import the step table", importcheck.Package{ImportPath: "pkg/controllermanager", Imports: own("pkg/steps", "pkg/gate")}, ""),
+
 		Entry("the relay imports Kubernetes", importcheck.Package{ImportPath: "cmd/livecpm-relay", Deps: []string{"k8s.io/client-go/rest"}}, "indirectly"),
 
 		Entry("the product imports a stand-in", importcheck.Package{ImportPath: "pkg/relay", Imports: own("test/standins/dns")}, "directly"),

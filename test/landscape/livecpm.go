@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/charts"
@@ -22,16 +24,21 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/image"
 	"github.com/livecpm/livecpm/test/landscape/node"
+	"github.com/livecpm/livecpm/test/landscape/pki"
 )
 
-// The phase in this file installs livecpm as an operator would: its images, and its charts in the garden and the seeds.
+// The phase in this file installs livecpm as an operator would: its images, its charts in the garden and the seeds, and
+// its controller manager.
 
 const (
 	// livecpmNamespace is where livecpm runs in a seed, beside the gardenlet.
 	livecpmNamespace = "garden"
 	agentDeployment  = "livecpm-agent"
+	// controllerManager runs in the garden, which has no node: as a process, without an image.
+	controllerManager = "livecpm-controller-manager"
 )
 
 // installLivecpm builds livecpm's images, imports them and applies its charts.
@@ -50,20 +57,46 @@ func (l *Landscape) installLivecpm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, map[string]any{"rbac": map[string]any{"enabled": true}}); err != nil {
+	if err := l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, map[string]any{
+		"rbac":    map[string]any{"enabled": true},
+		"runtime": map[string]any{"enabled": false},
+		"controllerManager": map[string]any{
+			"enabled":  true,
+			"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": garden.LivecpmIdentity}},
+		},
+	}); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.startControllerManager(ctx) })
 	for _, seed := range l.Config.Seeds {
 		group.Go(func() error { return l.installAgent(ctx, seed, version, digests, tarballs) })
 	}
 	return group.Wait()
 }
 
-// livecpmImages builds livecpm's images, or finds those of an earlier run if nothing has changed since.
+// startControllerManager builds and starts livecpm-controller-manager.
+func (l *Landscape) startControllerManager(ctx context.Context) error {
+	binary, err := build.Own(ctx, l.Config, controllerManager, "./cmd/"+controllerManager)
+	if err != nil {
+		return err
+	}
+	ca, err := pki.EnsureCA(l.Config.PKI(l.Config.Garden.Name), "ca")
+	if err != nil {
+		return err
+	}
+	return garden.StartLivecpm(ctx, l.Config, l.Processes, ca, binary)
+}
+
+// seedCommands are the programs that run in the seeds.
+func seedCommands() []images.Command {
+	return slices.DeleteFunc(slices.Clone(images.Commands), func(command images.Command) bool { return command.Name == controllerManager })
+}
+
+// livecpmImages builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed since.
 func (l *Landscape) livecpmImages(ctx context.Context) ([]images.Image, error) {
 	var packages []string
-	for _, command := range images.Commands {
+	for _, command := range seedCommands() {
 		packages = append(packages, command.Package)
 	}
 	fingerprint, err := build.Fingerprint(ctx, l.Config, packages...)
@@ -88,7 +121,7 @@ func (l *Landscape) livecpmImages(ctx context.Context) ([]images.Image, error) {
 		// Not the version: every commit would roll the pods.
 		Version:  image.Tag,
 		CABundle: images.DefaultCABundle,
-		Commands: images.Commands,
+		Commands: seedCommands(),
 	})
 	if err != nil {
 		return nil, err

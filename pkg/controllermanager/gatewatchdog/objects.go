@@ -112,7 +112,7 @@ func (o *Objects) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 
 // keep looks at one object and restores it. It returns what was wrong, and an error if it could not look or not restore.
 func (o *Objects) keep(ctx context.Context, object guarded) (fault string, err error) {
-	log := logf.FromContext(ctx).WithValues("kind", object.kind, "name", gate.PolicyName)
+	log := logf.FromContext(ctx).WithValues("kind", object.kind)
 
 	current, cause := object.empty(), ""
 	err = o.APIReader.Get(ctx, client.ObjectKeyFromObject(object.shipped), current)

@@ -65,6 +65,15 @@ func StartGarden(log logr.Logger) (*Garden, error) {
 	return &Garden{Config: config, Client: c, env: env}, nil
 }
 
+// Kubeconfig returns a kubeconfig of the user, who has the permissions that the roles in the garden give.
+func (g *Garden) Kubeconfig(user string) ([]byte, error) {
+	authenticated, err := g.env.AddUser(envtest.User{Name: user}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("failed to add user %s: %w", user, err)
+	}
+	return authenticated.KubeConfig()
+}
+
 // Stop stops the garden.
 func (g *Garden) Stop() error { return g.env.Stop() }
 

@@ -6,6 +6,11 @@ package gatewatchdog_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -211,6 +216,44 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		Eventually(events(shoot)).Should(ConsistOf("Warning GateNotInForce", "Normal GateInForce"))
 	})
 
+	It("runs with a configuration file and a kubeconfig, and serves probes and metrics", func() {
+		folder := GinkgoT().TempDir()
+		kubeconfig, config := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
+		content, err := garden.Kubeconfig(identity)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(kubeconfig, content, 0o600)).To(Succeed())
+		probes, metrics := freeAddress(), freeAddress()
+		Expect(os.WriteFile(config, fmt.Appendf(nil, `apiVersion: config.livecpm.gardener.cloud/v1alpha1
+kind: ControllerManagerConfiguration
+gardenClientConnection: {kubeconfig: %s}
+server:
+  healthProbes: {bindAddress: %s, port: %d}
+  metrics: {bindAddress: %s, port: %d}
+`, kubeconfig, probes.IP, probes.Port, metrics.IP, metrics.Port), 0o600)).To(Succeed())
+
+		loaded, err := configv1alpha1.LoadControllerManager(config)
+		Expect(err).NotTo(HaveOccurred())
+		mgr, err := controllermanager.NewManager(zap.New(zap.WriteTo(GinkgoWriter)), loaded)
+		Expect(err).NotTo(HaveOccurred())
+		running, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- mgr.Start(running) }()
+		DeferCleanup(func() {
+			cancel()
+			Eventually(ended).Should(Receive(BeNil()))
+		})
+		Eventually(get).WithArguments(probes, "/healthz").Should(Equal("ok"))
+		Eventually(get).WithArguments(probes, "/readyz").Should(Equal("ok"))
+
+		remove(&admissionregistrationv1.ValidatingAdmissionPolicy{})
+		Eventually(restored).Should(Succeed())
+		Eventually(get).WithArguments(metrics, "/metrics").Should(And(
+			ContainSubstring(`livecpm_gate_object_intact{kind="ValidatingAdmissionPolicy"} 1`),
+			ContainSubstring(`livecpm_gate_restorations_total{cause="Missing",kind="ValidatingAdmissionPolicy"}`),
+			ContainSubstring(`livecpm_gate_in_force{namespace="garden-demo",shoot="probe"} 1`),
+		))
+	})
+
 	It("has no permission to remove the gate, or to write another policy", func() {
 		restConfig := rest.CopyConfig(garden.Config)
 		restConfig.Impersonate = rest.ImpersonationConfig{UserName: identity}
@@ -225,3 +268,22 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		Expect(apierrors.IsForbidden(c.Update(ctx, other))).To(BeTrue())
 	})
 })
+
+// freeAddress returns an address on which nobody listens.
+func freeAddress() *net.TCPAddr {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(listener.Close()).To(Succeed())
+	return listener.Addr().(*net.TCPAddr)
+}
+
+func get(address *net.TCPAddr, path string) (string, error) {
+	response, err := http.Get("http://" + address.String() + path)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}

@@ -8,3 +8,6 @@ var PackChart = packChart
 
 // GardenManifest and ControllerManagerConfig are templates.
 var GardenManifest, ControllerManagerConfig = gardenManifest, controllerManagerConfig
+
+// LivecpmConfig is the template of the configuration of livecpm-controller-manager.
+var LivecpmConfig = livecpmConfig

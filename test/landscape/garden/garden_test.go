@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	. "github.com/livecpm/livecpm/test/landscape/garden"
 )
@@ -86,5 +87,17 @@ var _ = Describe("garden.yaml", func() {
 		Expect(distances).To(HaveLen(2))
 		Expect(distances["here"]).To(MatchYAML("there: 50"))
 		Expect(distances["there"]).To(MatchYAML("here: 50"))
+	})
+})
+
+var _ = Describe("livecpm-controller-manager.yaml", func() {
+	It("should be a configuration that livecpm-controller-manager accepts", func() {
+		rendered, err := apply.Render("livecpm-controller-manager.yaml", LivecpmConfig, map[string]any{"Kubeconfig": "/some/kubeconfig", "HealthPort": 1, "MetricsPort": 2})
+		Expect(err).NotTo(HaveOccurred())
+		config, err := configv1alpha1.DecodeControllerManager(rendered)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.GardenClientConnection.Kubeconfig).To(Equal("/some/kubeconfig"))
+		Expect(config.LeaderElection.LeaderElect).To(HaveValue(BeFalse()), "nobody would start it again after it has lost its lease")
+		Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
 	})
 })
