@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package robustness migrates a shoot of the landscape while faults strike at chosen moments, and judges what that cost
+// the shoot's clients. A fault at a moment of a step is a cell; the results of all cells make up the fault matrix.
+package robustness
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+// Names of the variables that choose cells. Each takes a list with commas; an empty one stands for all.
+const (
+	// EnvFault takes names and families of faults.
+	EnvFault = "FAULT"
+	// EnvStep takes condition types, or numbers of steps from 1.
+	EnvStep = "STEP"
+	// EnvMoment takes moments.
+	EnvMoment = "MOMENT"
+)
+
+// Cell is a fault at a moment of a step.
+type Cell struct {
+	Fault  string                          `json:"fault"`
+	Step   gardencorev1beta1.ConditionType `json:"step"`
+	Moment fault.Moment                    `json:"moment"`
+}
+
+// String returns the cell in words.
+func (c Cell) String() string {
+	if c.Moment == fault.Boundary {
+		return fmt.Sprintf("%s at the start of %s", c.Fault, c.Step)
+	}
+	return fmt.Sprintf("%s inside %s", c.Fault, c.Step)
+}
+
+// Repro returns the command that runs just this cell.
+func (c Cell) Repro() string {
+	return fmt.Sprintf("make test-robustness %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment, c.Moment)
+}
+
+// Folder is where what is kept of the cell goes, below the folder of the suite.
+func (c Cell) Folder() string {
+	return filepath.Join(c.Fault+"-"+string(c.Step), string(c.Moment))
+}
+
+// compare orders cells by step and moment, and by fault as the matrix does.
+func (c Cell) compare(other Cell) int {
+	return cmp.Or(
+		cmp.Compare(steps.Index(c.Step), steps.Index(other.Step)),
+		cmp.Compare(slices.Index(fault.Moments(), c.Moment), slices.Index(fault.Moments(), other.Moment)),
+		cmp.Compare(faultIndex(c.Fault), faultIndex(other.Fault)),
+	)
+}
+
+func faultIndex(name string) int {
+	return slices.IndexFunc(fault.All(), func(f fault.Fault) bool { return f.Name() == name })
+}
+
+// AllCells returns every cell in which the fault has something to hit.
+func AllCells() []Cell {
+	var cells []Cell
+	for _, f := range fault.All() {
+		for _, step := range steps.Table() {
+			for _, moment := range fault.Moments() {
+				if f.Applies(step, moment) {
+					cells = append(cells, Cell{Fault: f.Name(), Step: step.Condition, Moment: moment})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(cells, Cell.compare)
+	return cells
+}
+
+// Select returns the cells that the variables ask for.
+func Select(getenv func(string) string) ([]Cell, error) {
+	wantFault, err := chooser(getenv(EnvFault), faultNames(), func(want, name string) bool {
+		f, _ := fault.Get(name)
+		return want == name || want == f.Family()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", EnvFault, err)
+	}
+	wantStep, err := chooser(getenv(EnvStep), stepNames(), func(want, name string) bool {
+		return want == name || want == strconv.Itoa(steps.Index(gardencorev1beta1.ConditionType(name))+1)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", EnvStep, err)
+	}
+	wantMoment, err := chooser(getenv(EnvMoment), []string{string(fault.Boundary), string(fault.Inside)}, func(want, name string) bool { return want == name })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", EnvMoment, err)
+	}
+
+	cells := slices.DeleteFunc(AllCells(), func(c Cell) bool {
+		return !wantFault(c.Fault) || !wantStep(string(c.Step)) || !wantMoment(string(c.Moment))
+	})
+	if len(cells) == 0 {
+		return nil, fmt.Errorf("no cell is left: with %s=%s %s=%s %s=%s there is nothing for the fault to hit",
+			EnvFault, getenv(EnvFault), EnvStep, getenv(EnvStep), EnvMoment, getenv(EnvMoment))
+	}
+	return cells, nil
+}
+
+// chooser returns which of the names a list asks for. Every entry of the list must match one of them.
+func chooser(list string, names []string, matches func(want, name string) bool) (func(string) bool, error) {
+	chosen := map[string]bool{}
+	for want := range strings.SplitSeq(list, ",") {
+		if want = strings.TrimSpace(want); want == "" {
+			continue
+		}
+		known := false
+		for _, name := range names {
+			if matches(want, name) {
+				chosen[name], known = true, true
+			}
+		}
+		if !known {
+			return nil, fmt.Errorf("%q is unknown; there are %s", want, strings.Join(names, ", "))
+		}
+	}
+	return func(name string) bool { return len(chosen) == 0 || chosen[name] }, nil
+}
+
+func faultNames() []string {
+	var names []string
+	for _, f := range fault.All() {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+func stepNames() []string {
+	var names []string
+	for _, step := range steps.Table() {
+		names = append(names, step.String())
+	}
+	return names
+}
+
+// Plan distributes cells over as few migrations as possible. A migration has at most one cell per step: it can be held
+// before a step until the fault before is over, but not within one.
+func Plan(cells []Cell) [][]Cell {
+	var migrations [][]Cell
+	taken := map[gardencorev1beta1.ConditionType]int{}
+	for _, cell := range cells {
+		round := taken[cell.Step]
+		taken[cell.Step]++
+		if round == len(migrations) {
+			migrations = append(migrations, nil)
+		}
+		migrations[round] = append(migrations[round], cell)
+	}
+	for _, migration := range migrations {
+		slices.SortStableFunc(migration, Cell.compare)
+	}
+	return migrations
+}
+
+// Short returns the cells of a single migration that has a bit of everything: the leaders of both agents are killed in
+// every step, and on the way a relay, a member of etcd and the connection between the seeds fail.
+func Short() []Cell {
+	var cells []Cell
+	for _, step := range steps.Table() {
+		cells = append(cells, Cell{Fault: "agent-kill-both", Step: step.Condition, Moment: fault.Boundary})
+	}
+	cells = append(cells,
+		Cell{Fault: "cut-5s", Step: gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Moment: fault.Inside},
+		Cell{Fault: "etcd-kill-destination", Step: gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady, Moment: fault.Inside},
+		Cell{Fault: "relay-kill-source", Step: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Moment: fault.Inside},
+	)
+	slices.SortStableFunc(cells, Cell.compare)
+	return cells
+}

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/robustness"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+const (
+	prepared = gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin
+	joined   = gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined
+	cleanup  = gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup
+)
+
+func environment(values ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i+1 < len(values); i += 2 {
+			if values[i] == name {
+				return values[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+var _ = Describe("Select", func() {
+	DescribeTable("should choose cells", func(getenv func(string) string, expected ...robustness.Cell) {
+		Expect(robustness.Select(getenv)).To(Equal(expected))
+	},
+		Entry("one", environment("FAULT", "relay-kill-source", "STEP", "DestinationEtcdPeersJoined", "MOMENT", "inside"),
+			robustness.Cell{Fault: "relay-kill-source", Step: joined, Moment: fault.Inside}),
+		Entry("a family of faults", environment("FAULT", "relay-kill", "STEP", "DestinationEtcdPeersJoined", "MOMENT", "inside"),
+			robustness.Cell{Fault: "relay-kill-source", Step: joined, Moment: fault.Inside},
+			robustness.Cell{Fault: "relay-kill-destination", Step: joined, Moment: fault.Inside}),
+		Entry("steps by number, both moments", environment("FAULT", "cut-5s", "STEP", "2, 7"),
+			robustness.Cell{Fault: "cut-5s", Step: joined, Moment: fault.Boundary},
+			robustness.Cell{Fault: "cut-5s", Step: joined, Moment: fault.Inside},
+			robustness.Cell{Fault: "cut-5s", Step: cleanup, Moment: fault.Boundary},
+			robustness.Cell{Fault: "cut-5s", Step: cleanup, Moment: fault.Inside}),
+		Entry("only where there is something to hit", environment("FAULT", "cut-60s,garden-stop", "STEP", "SourceEtcdPreparedForPeerJoin", "MOMENT", "boundary"),
+			robustness.Cell{Fault: "garden-stop-60s", Step: prepared, Moment: fault.Boundary}),
+	)
+
+	It("should choose all cells by default", func() {
+		cells, err := robustness.Select(environment())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cells).To(Equal(robustness.AllCells()))
+		Expect(len(cells)).To(BeNumerically(">", 200))
+	})
+
+	DescribeTable("should refuse", func(getenv func(string) string, problem string) {
+		_, err := robustness.Select(getenv)
+		Expect(err).To(MatchError(ContainSubstring(problem)))
+	},
+		Entry("an unknown fault", environment("FAULT", "relay-kil"), `FAULT: "relay-kil" is unknown; there are agent-kill-source,`),
+		Entry("an unknown step", environment("STEP", "9"), `STEP: "9" is unknown; there are SourceEtcdPreparedForPeerJoin,`),
+		Entry("an unknown moment", environment("MOMENT", "boundary,later"), `MOMENT: "later" is unknown; there are boundary, inside`),
+		Entry("a choice in which nothing is left", environment("FAULT", "cut-5s", "STEP", "1"), "no cell is left: with FAULT=cut-5s STEP=1 MOMENT="),
+	)
+})
+
+var _ = Describe("Cell", func() {
+	It("should be chosen again by its command", func() {
+		for _, cell := range robustness.AllCells() {
+			Expect(cell.Repro()).To(Equal("make test-robustness FAULT=" + cell.Fault + " STEP=" + string(cell.Step) + " MOMENT=" + string(cell.Moment)))
+			Expect(robustness.Select(environment("FAULT", cell.Fault, "STEP", string(cell.Step), "MOMENT", string(cell.Moment)))).To(Equal([]robustness.Cell{cell}))
+		}
+	})
+
+	It("should have a folder of its own", func() {
+		folders := map[string]bool{}
+		for _, cell := range robustness.AllCells() {
+			Expect(folders).NotTo(HaveKey(cell.Folder()))
+			folders[cell.Folder()] = true
+		}
+		Expect(folders).To(HaveKey("cut-5s-SourceSeedCleanup/inside"))
+	})
+})
+
+var _ = Describe("Plan", func() {
+	It("should run every cell once, and at most one per step in a migration", func() {
+		var planned []robustness.Cell
+		for _, migration := range robustness.Plan(robustness.AllCells()) {
+			last := -1
+			for _, cell := range migration {
+				Expect(steps.Index(cell.Step)).To(BeNumerically(">", last))
+				last = steps.Index(cell.Step)
+			}
+			planned = append(planned, migration...)
+		}
+		Expect(planned).To(ConsistOf(robustness.AllCells()))
+	})
+
+	It("should need as many migrations as the step with the most cells has", func() {
+		most := map[gardencorev1beta1.ConditionType]int{}
+		longest := 0
+		for _, cell := range robustness.AllCells() {
+			most[cell.Step]++
+			longest = max(longest, most[cell.Step])
+		}
+		Expect(robustness.Plan(robustness.AllCells())).To(HaveLen(longest))
+	})
+
+	It("should plan nothing for nothing", func() {
+		Expect(robustness.Plan(nil)).To(BeEmpty())
+	})
+})
+
+var _ = Describe("Short", func() {
+	It("should kill the agents' leaders in every step, and more, in one migration", func() {
+		kills := map[gardencorev1beta1.ConditionType]bool{}
+		families := map[string]bool{}
+		for _, cell := range robustness.Short() {
+			f, ok := fault.Get(cell.Fault)
+			Expect(ok).To(BeTrue())
+			families[f.Family()] = true
+			if cell.Fault == "agent-kill-both" {
+				kills[cell.Step] = true
+			}
+		}
+		Expect(kills).To(HaveLen(len(steps.Table())))
+		Expect(families).To(And(HaveKey("relay-kill"), HaveKey("etcd-kill"), HaveKey("cut")))
+		_, err := robustness.NewDirector(robustness.Short(), fault.All(), nil, nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+	})
+})
+
+var _ = Describe("Duration", func() {
+	It("should leave faults their time", func() {
+		short := []robustness.Cell{{Fault: "cut-5s", Step: joined, Moment: fault.Boundary}}
+		long := []robustness.Cell{{Fault: "cut-10m", Step: joined, Moment: fault.Boundary}}
+		Expect((robustness.Duration(long) - robustness.Duration(short)).Seconds()).To(BeEquivalentTo(595))
+	})
+})

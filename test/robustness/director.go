@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+// faultTimeout bounds an attempt to inject or to heal a fault.
+const faultTimeout = 30 * time.Second
+
+// strike is what came of the injection of one cell.
+type strike struct {
+	cell  Cell
+	fault fault.Fault
+
+	// injected is when the fault had struck, healed when it was over. Both are zero if that never happened.
+	injected, healed time.Time
+	// missed is true if the step was over before the moment of the cell came.
+	missed bool
+	// err is why the fault could not be injected.
+	err error
+	// at is what the step's condition said when the fault struck.
+	at string
+}
+
+// over tells whether the next cell may follow.
+func (s *strike) over() bool {
+	return s.missed || !s.healed.IsZero() || (s.err != nil && s.injected.IsZero())
+}
+
+// director lets the faults of a migration strike at their moments. Steps can be over within a second, so the migration is
+// held before every step that has a cell (the annotation pause-before). It is let go on when the fault before is over
+// and clients can write again.
+type director struct {
+	clock clock.PassiveClock
+	world *fault.World
+	// pause makes the migration hold before a step, and lets it go on if it holds before another one. An empty condition
+	// type lets it go on for good.
+	pause func(ctx context.Context, condition gardencorev1beta1.ConditionType) error
+	// lastAcknowledged is when the last write of a client was acknowledged.
+	lastAcknowledged func() time.Time
+	log              func(format string, args ...any)
+
+	mu      sync.Mutex
+	strikes []*strike
+	// next is the index of the cell that is due, armed whether its step was let go on, began when that step was seen to
+	// have begun.
+	next    int
+	armed   bool
+	began   time.Time
+	started bool
+}
+
+func newDirector(cells []Cell, lookup func(name string) (fault.Fault, bool)) (*director, error) {
+	d := &director{clock: clock.RealClock{}, log: func(string, ...any) {}}
+	for i, cell := range cells {
+		f, ok := lookup(cell.Fault)
+		if !ok {
+			return nil, fmt.Errorf("there is no fault %q", cell.Fault)
+		}
+		step, ok := steps.Get(cell.Step)
+		if !ok {
+			return nil, fmt.Errorf("there is no step %q", cell.Step)
+		}
+		if !f.Applies(step, cell.Moment) {
+			return nil, fmt.Errorf("%s has nothing to hit", cell)
+		}
+		if i > 0 {
+			before := cells[i-1]
+			if before.Step == cell.Step && before.Moment == cell.Moment {
+				return nil, fmt.Errorf("%s and %s strike at the same moment", before, cell)
+			}
+			if before.compare(cell) > 0 {
+				return nil, fmt.Errorf("%s cannot follow %s in one migration", cell, before)
+			}
+		}
+		d.strikes = append(d.strikes, &strike{cell: cell, fault: f})
+	}
+	return d, nil
+}
+
+// begin holds the migration before the first step that has a cell. It has not been triggered yet.
+func (d *director) begin(ctx context.Context) error {
+	if len(d.strikes) == 0 {
+		return nil
+	}
+	return d.pause(ctx, d.strikes[0].cell.Step)
+}
+
+// heal puts right the faults whose time is over. A failure is tried again with the next call.
+func (d *director) heal(ctx context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.strikes {
+		if !s.injected.IsZero() && s.healed.IsZero() && d.clock.Since(s.injected) >= s.fault.Course().Lasts {
+			d.healOne(ctx, s)
+		}
+	}
+}
+
+func (d *director) healOne(ctx context.Context, s *strike) {
+	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
+	defer cancel()
+	if err := s.fault.Heal(ctx, d.world); err != nil {
+		d.log("failed to heal %s: %v", s.cell, err)
+		return
+	}
+	s.healed = d.clock.Now()
+	if s.fault.Course().Lasts > 0 {
+		d.log("healed %s after %s", s.cell, s.healed.Sub(s.injected).Round(time.Second))
+	}
+}
+
+// finish heals everything that is still in force and takes the hold away, whatever has become of the migration. It may be
+// called again.
+func (d *director) finish(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, s := range d.strikes {
+		if s.injected.IsZero() || !s.healed.IsZero() {
+			continue
+		}
+		if d.healOne(ctx, s); s.healed.IsZero() {
+			errs = append(errs, fmt.Errorf("%s is not healed", s.cell))
+		}
+	}
+	if d.next < len(d.strikes) {
+		errs = append(errs, d.pause(ctx, ""))
+	}
+	return errors.Join(errs...)
+}
+
+// observe acts on the shoot as it is now.
+func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	conditions := steps.Conditions(shoot)
+	if !steps.Initialized(conditions) {
+		if d.started {
+			// The migration is over: all its conditions are True.
+			d.pass(ctx, len(steps.Table()))
+		}
+		return
+	}
+	d.started = true
+	current, _ := steps.Current(conditions)
+	d.pass(ctx, steps.Index(current.Condition))
+	if d.next == len(d.strikes) {
+		return
+	}
+
+	s := d.strikes[d.next]
+	step, _ := steps.Get(s.cell.Step)
+	condition := conditionOf(conditions, step)
+	if !d.armed {
+		if condition.Reason != string(steps.ReasonPaused) || !d.settled() {
+			return
+		}
+		early := s.cell.Moment == fault.Boundary && s.fault.Course().Early
+		if early {
+			d.inject(ctx, s, condition)
+		}
+		if err := d.release(ctx); err != nil {
+			// The step does not begin, and the next observation tries again.
+			d.log("failed to let the migration go on: %v", err)
+			return
+		}
+		d.armed = true
+		switch {
+		case early:
+			d.advance()
+		case s.cell.Moment == fault.Boundary:
+			d.inject(ctx, s, condition)
+			d.advance()
+		}
+		return
+	}
+
+	if d.began.IsZero() && steps.Begun(conditions, step) {
+		d.began = d.clock.Now()
+	}
+	if fault.InsideOf(step).Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason)) {
+		d.inject(ctx, s, condition)
+		d.advance()
+	}
+}
+
+// pass notes which step the migration has got to: faults that last as long as a step end with it, and cells whose step is
+// over were missed.
+func (d *director) pass(ctx context.Context, reached int) {
+	for _, s := range d.strikes {
+		if !s.injected.IsZero() && s.healed.IsZero() && s.fault.Course().ThroughStep && steps.Index(s.cell.Step) < reached {
+			d.healOne(ctx, s)
+		}
+	}
+	missed := false
+	for d.next < len(d.strikes) && steps.Index(d.strikes[d.next].cell.Step) < reached {
+		s := d.strikes[d.next]
+		s.missed, missed = true, true
+		d.log("missed %s: the step is over", s.cell)
+		d.advance()
+	}
+	if missed && d.next < len(d.strikes) {
+		if err := d.pause(ctx, d.strikes[d.next].cell.Step); err != nil {
+			d.log("failed to hold the migration: %v", err)
+		}
+	}
+}
+
+// settled tells whether the fault before is over and clients have been able to write since.
+func (d *director) settled() bool {
+	if d.next == 0 {
+		return true
+	}
+	last := d.strikes[d.next-1]
+	return last.over() && d.lastAcknowledged().After(last.healed)
+}
+
+// release lets the step go on and holds before the next step that has a cell.
+func (d *director) release(ctx context.Context) error {
+	for _, s := range d.strikes[d.next:] {
+		if s.cell.Step != d.strikes[d.next].cell.Step {
+			return d.pause(ctx, s.cell.Step)
+		}
+	}
+	return d.pause(ctx, "")
+}
+
+func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1beta1.Condition) {
+	if !s.injected.IsZero() || s.err != nil {
+		return
+	}
+	d.log("injecting %s (%s: %s)", s.cell, condition.Type, condition.Reason)
+	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
+	defer cancel()
+	s.at = condition.Reason
+	if s.err = s.fault.Inject(ctx, d.world); s.err != nil {
+		d.log("failed to inject %s: %v", s.cell, s.err)
+		// It may have struck in part.
+		if err := s.fault.Heal(ctx, d.world); err != nil {
+			d.log("failed to heal %s: %v", s.cell, err)
+			s.injected = d.clock.Now()
+		}
+		return
+	}
+	s.injected = d.clock.Now()
+	if s.fault.Course().Lasts == 0 {
+		s.healed = s.injected
+	}
+}
+
+// advance goes on to the next cell. One of the same step is armed already.
+func (d *director) advance() {
+	step := d.strikes[d.next].cell.Step
+	d.next++
+	if d.next == len(d.strikes) || d.strikes[d.next].cell.Step != step {
+		d.armed, d.began = false, time.Time{}
+	}
+}
+
+func conditionOf(conditions []gardencorev1beta1.Condition, step steps.Step) gardencorev1beta1.Condition {
+	for _, condition := range conditions {
+		if condition.Type == step.Condition {
+			return condition
+		}
+	}
+	return gardencorev1beta1.Condition{Type: step.Condition}
+}

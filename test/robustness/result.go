@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/probe"
+	"github.com/livecpm/livecpm/test/robustness/history"
+)
+
+// Outcome is what came of a cell.
+type Outcome string
+
+// The outcomes of cells.
+const (
+	// Passed means that the migration came to its end and nothing was lost.
+	Passed Outcome = "ok"
+	// Missed means that the fault did not strike: the step was over too soon, or there was nothing to hit.
+	Missed Outcome = "missed"
+	// Broken means that the migration did not come to its end, or that something was lost.
+	Broken Outcome = "FAILED"
+)
+
+// CellResult is what came of a cell, and what its fault cost clients. Figures are from the moment when the fault struck to
+// the next fault, or to the end of the run.
+type CellResult struct {
+	Cell
+
+	Outcome  Outcome  `json:"outcome"`
+	Problems []string `json:"problems,omitempty"`
+	Repro    string   `json:"repro"`
+
+	Requests          int    `json:"requests"`
+	FailedRequests    int    `json:"failedRequests"`
+	LongestWriteGapMs int64  `json:"longestWriteGapMs"`
+	LostWrites        int64  `json:"lostWrites"`
+	Linearizable      string `json:"linearizable"`
+
+	// Source and Destination are the seeds between which the shoot moved.
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	// Struck is when the fault struck, StruckAt the reason that the step's condition had then, Seconds how long the fault was
+	// in force.
+	Struck   time.Time `json:"struck,omitzero"`
+	StruckAt string    `json:"struckAt,omitempty"`
+	Seconds  float64   `json:"seconds,omitempty"`
+	// MigrationSeconds is how long the whole migration took, Together how many cells it had.
+	MigrationSeconds float64 `json:"migrationSeconds"`
+	Together         int     `json:"together"`
+}
+
+// Result is what came of a migration with faults.
+type Result struct {
+	Report  *demo.Report
+	History *history.History
+	Verdict *history.Verdict
+	// Problems are those of the migration as a whole. They fail all its cells.
+	Problems []string
+	Cells    []CellResult
+}
+
+// Err returns an error if a cell has not passed.
+func (r *Result) Err() error {
+	var problems []string
+	for _, cell := range r.Cells {
+		if cell.Outcome != Passed {
+			problems = append(problems, fmt.Sprintf("%s: %s (%s); repeat with: %s", cell.Cell, cell.Outcome, strings.Join(cell.Problems, "; "), cell.Repro))
+		}
+	}
+	if len(r.Cells) == 0 {
+		problems = append(problems, "no fault was injected")
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(problems, "\n"))
+}
+
+// judge fills in problems and cells. end is when the load ended.
+func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
+	r.Problems = r.problems(errs...)
+	lost := int64(0)
+	for _, etcd := range r.Report.Etcd {
+		lost += etcd.AcknowledgedWritesLost
+	}
+	for i, s := range strikes {
+		result := CellResult{
+			Cell: s.cell, Outcome: Passed, Problems: append([]string{}, r.Problems...), Repro: s.cell.Repro(),
+			LostWrites: lost, Linearizable: r.Verdict.Linearizable,
+			Source: r.Report.Source, Destination: r.Report.Destination, MigrationSeconds: r.Report.DurationSeconds, Together: len(strikes),
+		}
+		if len(r.Problems) > 0 {
+			result.Outcome = Broken
+		}
+		switch {
+		case s.missed:
+			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "the step was over before the fault could strike")
+		case s.err != nil:
+			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, fmt.Sprintf("the fault could not be injected: %v", s.err))
+		case s.injected.IsZero():
+			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "the moment of the fault did not come")
+		default:
+			r.measure(&result, s, until(strikes[i+1:], end))
+		}
+		r.Cells = append(r.Cells, result)
+	}
+}
+
+func worse(a, b Outcome) Outcome {
+	if a == Broken {
+		return a
+	}
+	return b
+}
+
+// until is when the next of the strikes happened.
+func until(later []*strike, end time.Time) time.Time {
+	for _, s := range later {
+		if !s.injected.IsZero() {
+			return s.injected
+		}
+	}
+	return end
+}
+
+// measure fills in what happened while the fault was the last one to have struck.
+func (r *Result) measure(result *CellResult, s *strike, end time.Time) {
+	window := r.History.Window(s.injected, end)
+	result.Requests, result.FailedRequests = window.Requests, window.Failed
+	result.LongestWriteGapMs = window.LongestWriteGap.Milliseconds()
+	for _, o := range r.Verdict.Lost {
+		if at := r.History.Begin.Add(o.Return); !at.Before(s.injected) && at.Before(end) {
+			result.LostWrites++
+		}
+	}
+	if details := r.Report.Probe.Details; details != nil {
+		for _, incident := range details.Incidents {
+			if failedRequest(incident) && !incident.Time.Before(s.injected) && incident.Time.Before(end) {
+				result.FailedRequests++
+			}
+		}
+	}
+	result.Struck, result.StruckAt = s.injected, s.at
+	if s.healed.IsZero() {
+		result.Outcome, result.Problems = Broken, append(result.Problems, "the fault could not be healed")
+		return
+	}
+	result.Seconds = s.healed.Sub(s.injected).Seconds()
+}
+
+// failedRequest tells whether an incident of the probe is a request that failed, rather than one that was repaired behind
+// the client's back.
+func failedRequest(incident probe.Incident) bool {
+	switch incident.Kind {
+	case "read", "write", "watch":
+		return true
+	}
+	return false
+}
+
+// problems says what must not happen in any migration, whatever strikes it. Failed requests are none: they are measured.
+func (r *Result) problems(errs ...error) []string {
+	var problems []string
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	for _, err := range errs {
+		if err != nil {
+			add("%v", err)
+		}
+	}
+	problems = append(problems, r.Verdict.Problems...)
+
+	for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
+		etcd, ok := r.Report.Etcd[role]
+		switch {
+		case !ok || len(etcd.Voters) == 0:
+			add("etcd-%s was not observed", role)
+			continue
+		case !etcd.ClusterIDUnchanged:
+			add("the cluster ID of etcd-%s changed", role)
+		}
+		if etcd.AcknowledgedWritesLost != 0 {
+			add("%d acknowledged writes of etcd-%s are lost", etcd.AcknowledgedWritesLost, role)
+		}
+	}
+	if details := r.Report.Probe.Details; details == nil || !details.Verified {
+		add("the acknowledged writes of the load could not be verified")
+	} else if details.StaleReads > 0 {
+		add("%d reads of the load were older than what had been acknowledged", details.StaleReads)
+	}
+	if r.Report.DNSMomentsWithoutRecord > 0 {
+		add("there were %d moments without a DNS record", r.Report.DNSMomentsWithoutRecord)
+	}
+	if len(r.Report.ControllersActiveInBothSeeds) > 0 {
+		add("controllers were active in both seeds: %s", strings.Join(r.Report.ControllersActiveInBothSeeds, ", "))
+	}
+	if len(r.Report.Details.LeftInSource) > 0 {
+		add("%d objects are left in the source seed", len(r.Report.Details.LeftInSource))
+	}
+	return problems
+}

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/probe"
+	"github.com/livecpm/livecpm/test/robustness"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+	"github.com/livecpm/livecpm/test/robustness/history"
+)
+
+var _ = Describe("Result", func() {
+	var (
+		begin  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		notes  []string
+		result *robustness.Result
+		kill   *testFault
+		cells  []robustness.Cell
+	)
+
+	at := func(second int) time.Time { return begin.Add(time.Duration(second) * time.Second) }
+
+	BeforeEach(func() {
+		kill = &testFault{name: "kill", notes: &notes}
+		cells = []robustness.Cell{cell("kill", 1, fault.Boundary), cell("kill", 2, fault.Boundary), cell("kill", 3, fault.Boundary)}
+		etcd := demo.EtcdReport{Voters: []int{3, 6, 3}, ClusterIDUnchanged: true}
+		h := &history.History{Begin: begin}
+		for second := range 60 {
+			outcome := history.Done
+			if second > 25 && second < 29 {
+				outcome = history.Unknown
+			}
+			h.Operations = append(h.Operations, history.Operation{Kind: history.Create, Outcome: outcome, Return: time.Duration(second) * time.Second})
+		}
+		result = &robustness.Result{
+			History: h,
+			Verdict: &history.Verdict{Linearizable: "Ok"},
+			Report: &demo.Report{
+				Source: "seed-a", Destination: "seed-b", DurationSeconds: 40,
+				Etcd: map[string]demo.EtcdReport{"main": etcd, "events": etcd},
+				Probe: probe.Result{Details: &probe.Details{Verified: true, Incidents: []probe.Incident{
+					{Time: at(24), Kind: "write"}, {Time: at(31), Kind: "connection lost"}, {Time: at(36), Kind: "read"},
+				}}},
+			},
+		}
+	})
+
+	// judge lets the faults strike at seconds 10, 20 and 30 and judges what the result holds.
+	judge := func(ctx context.Context, errs ...error) {
+		GinkgoHelper()
+		clock := clocktesting.NewFakeClock(begin)
+		d, err := robustness.NewDirector(cells, []fault.Fault{kill}, clock, func() time.Time { return clock.Now().Add(time.Second) },
+			func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
+		Expect(err).NotTo(HaveOccurred())
+		for step := range 3 {
+			clock.SetTime(at(10 * (step + 1)))
+			d.Observe(ctx, migrating(step+1, steps.ReasonPaused))
+		}
+		d.Judge(result, at(60), errs...)
+	}
+
+	It("should measure each fault until the next one, and the last one to the end", func(ctx SpecContext) {
+		judge(ctx)
+		Expect(result.Err()).NotTo(HaveOccurred())
+		Expect(result.Cells).To(HaveLen(3))
+		for _, c := range result.Cells {
+			Expect(c.Outcome).To(Equal(robustness.Passed))
+			Expect(c.Linearizable).To(Equal("Ok"))
+			Expect(c.StruckAt).To(Equal("Paused"))
+			Expect(c.LostWrites).To(BeZero())
+			Expect(c.Together).To(Equal(3))
+			Expect([]string{c.Source, c.Destination}).To(Equal([]string{"seed-a", "seed-b"}))
+		}
+		Expect(result.Cells[0]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 0), HaveField("LongestWriteGapMs", BeEquivalentTo(1000))))
+		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("LongestWriteGapMs", BeEquivalentTo(4000))))
+		Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("FailedRequests", 1)))
+	})
+
+	It("should find the cell in which a write was lost", func(ctx SpecContext) {
+		result.Verdict = &history.Verdict{Linearizable: "Illegal", Problems: []string{"gone"}, Lost: []history.Operation{{Return: 21 * time.Second}}}
+		judge(ctx)
+		Expect(result.Cells[1].LostWrites).To(BeEquivalentTo(1))
+		Expect(result.Cells[2].LostWrites).To(BeZero())
+		Expect(result.Cells).To(HaveEach(And(HaveField("Outcome", robustness.Broken), HaveField("Problems", ContainElement("gone")), HaveField("Linearizable", "Illegal"))))
+	})
+
+	DescribeTable("should fail all cells of a migration", func(ctx SpecContext, spoil func(*robustness.Result), problem string) {
+		spoil(result)
+		judge(ctx)
+		Expect(result.Cells).To(HaveEach(HaveField("Outcome", robustness.Broken)))
+		Expect(result.Err()).To(MatchError(And(ContainSubstring(problem), ContainSubstring("repeat with: make test-robustness FAULT=kill STEP=SourceEtcdPreparedForPeerJoin"))))
+	},
+		Entry("that lost a write of the load", func(r *robustness.Result) {
+			r.Report.Etcd["main"] = demo.EtcdReport{Voters: []int{3}, ClusterIDUnchanged: true, AcknowledgedWritesLost: 2}
+		}, "2 acknowledged writes of etcd-main are lost"),
+		Entry("with another cluster", func(r *robustness.Result) { r.Report.Etcd["events"] = demo.EtcdReport{Voters: []int{3}} }, "the cluster ID of etcd-events changed"),
+		Entry("whose etcd was not seen", func(r *robustness.Result) { delete(r.Report.Etcd, "events") }, "etcd-events was not observed"),
+		Entry("whose writes were not verified", func(r *robustness.Result) { r.Report.Probe.Details.Verified = false }, "could not be verified"),
+		Entry("with stale reads", func(r *robustness.Result) { r.Report.Probe.Details.StaleReads = 1 }, "1 reads of the load were older"),
+		Entry("without a DNS record", func(r *robustness.Result) { r.Report.DNSMomentsWithoutRecord = 1 }, "1 moments without a DNS record"),
+		Entry("with controllers in both seeds", func(r *robustness.Result) { r.Report.ControllersActiveInBothSeeds = []string{"kcm"} }, "active in both seeds: kcm"),
+		Entry("that left something behind", func(r *robustness.Result) { r.Report.Details.LeftInSource = []string{"pod x"} }, "1 objects are left in the source seed"),
+	)
+
+	It("should fail all cells of a migration that met an error", func(ctx SpecContext) {
+		judge(ctx, nil, errors.New("the migration is not complete"))
+		Expect(result.Err()).To(MatchError(ContainSubstring("the migration is not complete")))
+	})
+
+	It("should not accept a cell whose fault could not be injected", func(ctx SpecContext) {
+		kill.fails = errors.New("no such pod")
+		judge(ctx)
+		Expect(result.Cells).To(HaveEach(HaveField("Outcome", robustness.Missed)))
+		Expect(result.Err()).To(MatchError(ContainSubstring("the fault could not be injected: no such pod")))
+	})
+
+	It("should not accept a cell whose moment did not come", func(ctx SpecContext) {
+		cells = append(cells, cell("kill", 7, fault.Inside))
+		judge(ctx)
+		Expect(result.Cells[3].Outcome).To(Equal(robustness.Missed))
+		Expect(result.Err()).To(MatchError(ContainSubstring("the moment of the fault did not come")))
+	})
+
+	It("should not accept a run without faults", func(ctx SpecContext) {
+		cells = nil
+		judge(ctx)
+		Expect(result.Err()).To(MatchError("no fault was injected"))
+	})
+})
+
+var _ = Describe("Completed", func() {
+	complete := func() *gardencorev1beta1.Shoot {
+		shoot := migrating(9, "")
+		shoot.Status.SeedName = ptr.To("seed-b")
+		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded}
+		return shoot
+	}
+
+	It("should accept a shoot that the destination has reconciled", func() {
+		Expect(robustness.Completed(complete(), "seed-b")).To(Succeed())
+	})
+
+	DescribeTable("should tell where a migration stands", func(change func(*gardencorev1beta1.Shoot), problem string) {
+		shoot := complete()
+		change(shoot)
+		Expect(robustness.Completed(shoot, "seed-b")).To(MatchError(ContainSubstring(problem)))
+	},
+		Entry("in a step", func(s *gardencorev1beta1.Shoot) {
+			s.Status.LiveMigration = migrating(4, steps.ReasonQuorumLost).Status.LiveMigration
+		},
+			"DestinationKubeAPIServerReady is Progressing (QuorumLost"),
+		Entry("elsewhere", func(s *gardencorev1beta1.Shoot) { s.Status.SeedName = ptr.To("seed-a") }, `on seed "seed-a", not on "seed-b"`),
+		Entry("not reconciled", func(s *gardencorev1beta1.Shoot) {
+			s.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
+		}, "has not reconciled the shoot"),
+	)
+})
+
+var _ = Describe("Matrix", func() {
+	var folder string
+
+	BeforeEach(func() { folder = filepath.Join(GinkgoT().TempDir(), "robustness") })
+
+	one := func(c robustness.Cell, outcome robustness.Outcome, failed int) robustness.CellResult {
+		return robustness.CellResult{
+			Cell: c, Outcome: outcome, Repro: c.Repro(), FailedRequests: failed, LongestWriteGapMs: 1250, Linearizable: "Ok",
+			Struck: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		}
+	}
+	read := func() *robustness.Matrix {
+		GinkgoHelper()
+		m, err := robustness.ReadMatrix(folder)
+		Expect(err).NotTo(HaveOccurred())
+		return m
+	}
+
+	It("should grow from run to run, and take the newest result of a cell", func() {
+		a, b := cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
+		Expect(read().Cells).To(BeEmpty())
+		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{one(a, robustness.Broken, 9)})).To(Succeed())
+		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)})).To(Succeed())
+		Expect(read().Cells).To(Equal([]robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)}))
+	})
+
+	It("should show every cell in a table", func() {
+		broken := one(cell("cut-5s", 2, fault.Inside), robustness.Broken, 9)
+		broken.Problems = []string{"it is\nstuck"}
+		missed := robustness.CellResult{Cell: cell("cut-5s", 5, fault.Inside), Outcome: robustness.Missed, Repro: "again"}
+		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{one(cell("cut-5s", 2, fault.Boundary), robustness.Passed, 3), broken, missed})).To(Succeed())
+		data, err := os.ReadFile(filepath.Join(folder, robustness.FileMatrixMarkdown))
+		Expect(err).NotTo(HaveOccurred())
+		text := string(data)
+		Expect(text).To(Equal(read().Markdown()))
+		Expect(text).To(And(
+			ContainSubstring("| fault | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"),
+			ContainSubstring("3 of %d cells were run, 1 of them passed.", len(robustness.AllCells())),
+			ContainSubstring("| cut-5s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 lost, Ok | b –<br>i – | b –<br>i – | b –<br>i **missed** |"),
+			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-robustness FAULT=cut-5s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
+			ContainSubstring("2. DestinationEtcdPeersJoined\n"),
+		))
+		rows := 0
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "| ") {
+				Expect(strings.Count(line, "|")).To(Equal(len(steps.Table()) + 2))
+				rows++
+			}
+		}
+		Expect(rows).To(Equal(len(fault.All()) + 2))
+	})
+
+	It("should not overwrite a matrix that it cannot read", func() {
+		Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
+		file := filepath.Join(folder, robustness.FileMatrixJSON)
+		Expect(os.WriteFile(file, []byte("{"), 0o644)).To(Succeed())
+		Expect(robustness.UpdateMatrix(folder, nil)).To(MatchError(ContainSubstring("failed to decode the fault matrix")))
+		Expect(os.ReadFile(file)).To(BeEquivalentTo("{"))
+	})
+})

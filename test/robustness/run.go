@@ -1,0 +1,387 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/landscape/apply"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/process"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+	"github.com/livecpm/livecpm/test/robustness/history"
+)
+
+// Options say what to migrate and which faults strike on the way.
+type Options struct {
+	// Landscape is where the garden and the seeds are. It must be up.
+	Landscape *config.Config
+	// Namespace and Shoot name the shoot. It moves to the seed that it is not on.
+	Namespace, Shoot string
+	// Cells are what happens, in the order of the steps. At most one cell is at each moment of a step.
+	Cells []Cell
+	// Artifacts is the folder of the suite. What is kept of a failure and the matrix go there.
+	Artifacts string
+	// Out takes the progress.
+	Out io.Writer
+	// Cleanup, when set, is given what must be done in any case, be it after a panic.
+	Cleanup func(func(context.Context) error)
+	// Requirements say what the history must hold; the default is that of the history package.
+	Requirements *history.Requirements
+}
+
+const (
+	// around is how long the load runs before the trigger and after completion.
+	around = 30 * time.Second
+	// migrationTimeout bounds a migration, besides the time that its faults take.
+	migrationTimeout = 30 * time.Minute
+	// observeInterval is how often the director looks at the shoot: it bounds how late a fault strikes.
+	observeInterval = 100 * time.Millisecond
+	observeTimeout  = 2 * time.Second
+	gardenTimeout   = 5 * time.Second
+	seedTimeout     = 20 * time.Second
+	// completeTimeout bounds a reconciliation by the gardenlet that goes on after the migration.
+	completeTimeout = 3 * time.Minute
+	// healTimeout bounds the healing at the end of a migration.
+	healTimeout = 3 * time.Minute
+	// stopTimeout bounds the end of the load and its verification.
+	stopTimeout = 5 * time.Minute
+)
+
+// Duration is the longest time that a migration with the cells may take, everything around it included.
+func Duration(cells []Cell) time.Duration {
+	return timeout(cells) + 2*around + 2*healTimeout + completeTimeout + 3*stopTimeout
+}
+
+// timeout is what a migration may take from its trigger to its completion.
+func timeout(cells []Cell) time.Duration {
+	sum := migrationTimeout
+	for _, cell := range cells {
+		if f, ok := fault.Get(cell.Fault); ok && !f.Course().ThroughStep {
+			sum += f.Course().Lasts
+		}
+	}
+	return sum
+}
+
+// run is one migration with faults.
+type run struct {
+	Options
+
+	garden              client.Client
+	shoot               *gardencorev1beta1.Shoot
+	source, destination string
+	world               *fault.World
+	director            *director
+	load                *history.Load
+	stores              []*history.ConfigMaps
+}
+
+// Run migrates the shoot while the faults of the cells strike, judges what clients were told, and adds the results to the
+// matrix. The error tells only what kept the result from being made; Result.Err tells whether it is good.
+func Run(ctx context.Context, options Options) (*Result, error) {
+	r := &run{Options: options}
+	if r.Cleanup == nil {
+		r.Cleanup = func(func(context.Context) error) {}
+	}
+	var err error
+	if r.director, err = newDirector(r.Cells, fault.Get); err != nil {
+		return nil, err
+	}
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	r.Cleanup(r.finish)
+	if err := r.startLoad(ctx); err != nil {
+		return nil, err
+	}
+
+	report, migrateErr := r.migrate(ctx)
+
+	// From here on nothing depends on the context: what has happened must be judged and healed.
+	ctx = context.WithoutCancel(ctx)
+	finishErr := r.finish(ctx)
+	recorded, stopErr := r.stopLoad(ctx)
+	end := time.Now()
+	if migrateErr != nil {
+		return nil, errors.Join(migrateErr, finishErr, stopErr)
+	}
+
+	requirements := history.DefaultRequirements()
+	if r.Requirements != nil {
+		requirements = *r.Requirements
+	}
+	result := &Result{Report: report, History: recorded, Verdict: history.Check(recorded, requirements)}
+	result.judge(r.director.strikes, end, r.complete(ctx), finishErr, stopErr)
+	return result, errors.Join(r.keep(result), UpdateMatrix(r.Artifacts, result.Cells))
+}
+
+func (r *run) logf(format string, args ...any) {
+	fmt.Fprintf(r.Out, "%s  fault suite: %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// prepare connects to everything, finds out from where to where the shoot moves, and heals what an earlier run that was
+// killed may have left.
+func (r *run) prepare(ctx context.Context) error {
+	gardenConfig, err := apply.RESTConfig(r.Landscape.Kubeconfig(r.Landscape.Garden.Name))
+	if err != nil {
+		return err
+	}
+	gardenConfig.Timeout = gardenTimeout
+	// The client asks the garden's API at once, which an earlier run may have left stopped.
+	r.world = &fault.World{
+		Processes: process.NewManager(r.Landscape.State),
+		Proc:      "/proc",
+		Signal:    unix.Kill,
+		Gateway:   fault.GatewayOf,
+		Log:       r.logf,
+	}
+	if err := r.healFamily(ctx, "garden-stop"); err != nil {
+		return err
+	}
+	if r.garden, err = client.New(gardenConfig, client.Options{Scheme: kubernetes.GardenScheme}); err != nil {
+		return fmt.Errorf("failed to create client for the garden: %w", err)
+	}
+	r.world.Garden = r.garden
+
+	r.shoot = &gardencorev1beta1.Shoot{}
+	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot}
+	if err := r.garden.Get(ctx, key, r.shoot); err != nil {
+		return fmt.Errorf("failed to get shoot %s: %w", key, err)
+	}
+	if r.source = ptr.Deref(r.shoot.Status.SeedName, ""); r.source == "" || ptr.Deref(r.shoot.Spec.SeedName, "") != r.source {
+		return fmt.Errorf("shoot %s is not at rest on one seed: finish or repair its migration first", key)
+	}
+	r.world.Namespace = r.shoot.Status.TechnicalID
+	r.world.Etcd = fault.ConnectEtcd(r.world.Namespace)
+	r.world.Seeds = map[steps.Role]fault.Seed{}
+	for _, seed := range r.Landscape.Seeds {
+		role := steps.Source
+		if seed.Name != r.source {
+			role, r.destination = steps.Destination, seed.Name
+		}
+		if r.world.Seeds[role], err = connectSeed(r.Landscape, seed.Name); err != nil {
+			return err
+		}
+	}
+	for _, f := range fault.All() {
+		if f.Course().Lasts > 0 {
+			if err := f.Heal(ctx, r.world); err != nil {
+				return fmt.Errorf("failed to heal what an earlier %s may have left: %w", f.Name(), err)
+			}
+		}
+	}
+
+	r.director.world, r.director.log = r.world, r.logf
+	r.director.pause = r.pauseBefore
+	r.director.lastAcknowledged = func() time.Time { return r.load.LastAcknowledged() }
+	return r.pauseBefore(ctx, "")
+}
+
+func (r *run) healFamily(ctx context.Context, family string) error {
+	for _, f := range fault.All() {
+		if f.Family() == family {
+			if err := f.Heal(ctx, r.world); err != nil {
+				return fmt.Errorf("failed to heal what an earlier %s may have left: %w", f.Name(), err)
+			}
+		}
+	}
+	return nil
+}
+
+func connectSeed(landscape *config.Config, name string) (fault.Seed, error) {
+	kubeconfig := landscape.Kubeconfig(name)
+	restConfig, err := apply.RESTConfig(kubeconfig)
+	if err != nil {
+		return fault.Seed{}, err
+	}
+	restConfig.Timeout = seedTimeout
+	restConfig.WarningHandler = rest.NoWarnings{}
+	kube, err := clientset.NewForConfig(restConfig)
+	if err != nil {
+		return fault.Seed{}, fmt.Errorf("failed to create client for %s: %w", name, err)
+	}
+	return fault.Seed{Name: name, Kubeconfig: kubeconfig, Kube: kube}, nil
+}
+
+// pauseBefore makes the migration hold before the step, and lets it go on if it holds before another one.
+func (r *run) pauseBefore(ctx context.Context, condition gardencorev1beta1.ConditionType) error {
+	value := fmt.Sprintf("%q", condition)
+	if condition == "" {
+		value = "null"
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, steps.AnnotationPauseBefore, value)
+	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Shoot}}
+	if err := r.garden.Patch(ctx, shoot, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		return fmt.Errorf("failed to set the annotation %s of shoot %s/%s to %s: %w", steps.AnnotationPauseBefore, r.Namespace, r.Shoot, value, err)
+	}
+	return nil
+}
+
+// startLoad lets clients work on the shoot through its public name.
+func (r *run) startLoad(ctx context.Context) error {
+	access, err := demo.ShootAccess(ctx, r.garden, r.shoot.DeepCopy())
+	if err != nil {
+		return err
+	}
+	namespace := "livecpm-robustness-" + rand.String(5)
+	options := history.Options{Seed: uint64(time.Now().UnixNano())} // #nosec G115 -- any number will do.
+	for i := range history.DefaultClients + history.DefaultStreams {
+		store, err := history.NewConfigMaps(access, r.Landscape.Garden.IP+":53", namespace)
+		if err != nil {
+			return err
+		}
+		r.stores = append(r.stores, store)
+		if i < history.DefaultClients {
+			options.Clients = append(options.Clients, store)
+		} else {
+			options.Watchers = append(options.Watchers, store)
+		}
+	}
+	if err := r.stores[0].EnsureNamespace(ctx); err != nil {
+		return err
+	}
+	r.load, err = history.Start(ctx, options)
+	return err
+}
+
+func (r *run) stopLoad(ctx context.Context) (*history.History, error) {
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	recorded, err := r.load.Stop(ctx)
+	// What is left of the namespace harms nobody: each run has its own.
+	if cleanupErr := r.stores[0].DeleteNamespace(ctx); cleanupErr != nil {
+		r.logf("%v", cleanupErr)
+	}
+	return recorded, err
+}
+
+// migrate runs the demo's migration with the director beside it.
+func (r *run) migrate(ctx context.Context) (*demo.Report, error) {
+	observeCtx, stop := context.WithCancel(ctx)
+	observed := make(chan struct{})
+	go func() {
+		defer close(observed)
+		r.observe(observeCtx)
+	}()
+	defer func() { stop(); <-observed }()
+	return demo.Run(ctx, demo.Options{
+		Landscape:   r.Landscape,
+		Namespace:   r.Namespace,
+		Shoot:       r.Shoot,
+		Destination: r.destination,
+		Before:      around,
+		After:       around,
+		Timeout:     timeout(r.Cells),
+		Out:         r.Out,
+		BeforeTrigger: func(ctx context.Context, _ client.Client, _ *gardencorev1beta1.Shoot) error {
+			return r.director.begin(ctx)
+		},
+	})
+}
+
+func (r *run) observe(ctx context.Context) {
+	ticker := time.NewTicker(observeInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		r.director.heal(ctx)
+		shoot := &gardencorev1beta1.Shoot{}
+		getCtx, cancel := context.WithTimeout(ctx, observeTimeout)
+		err := r.garden.Get(getCtx, client.ObjectKeyFromObject(r.shoot), shoot)
+		cancel()
+		if err == nil {
+			r.director.observe(ctx, shoot)
+		}
+	}
+}
+
+// finish ends all faults. It tries again for a while: what it needs may just be recovering.
+func (r *run) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healTimeout)
+	defer cancel()
+	for {
+		err := r.director.finish(ctx)
+		if err == nil {
+			return nil
+		}
+		r.logf("%v", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// complete tells whether the destination's gardenlet has the shoot. It may just be reconciling it once more.
+func (r *run) complete(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	for {
+		shoot := &gardencorev1beta1.Shoot{}
+		err := r.garden.Get(ctx, client.ObjectKeyFromObject(r.shoot), shoot)
+		if err == nil {
+			if err = completed(shoot, r.destination); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// completed returns an error that says where the migration stands, unless it is complete.
+func completed(shoot *gardencorev1beta1.Shoot, destination string) error {
+	conditions := steps.Conditions(shoot)
+	if step, unfinished := steps.Current(conditions); unfinished {
+		condition := conditionOf(conditions, step)
+		return fmt.Errorf("the migration is not complete: %s is %s (%s: %s)", step, condition.Status, condition.Reason, condition.Message)
+	}
+	if seed := ptr.Deref(shoot.Status.SeedName, ""); seed != destination {
+		return fmt.Errorf("the migration is not complete: the shoot is on seed %q, not on %q", seed, destination)
+	}
+	if operation := shoot.Status.LastOperation; operation == nil || operation.State != gardencorev1beta1.LastOperationStateSucceeded {
+		return fmt.Errorf("the gardenlet of seed %s has not reconciled the shoot: its last operation is %v", destination, operation)
+	}
+	return nil
+}
+
+// keep writes history, picture and report of cells that have not passed.
+func (r *run) keep(result *Result) error {
+	var errs []error
+	for _, cell := range result.Cells {
+		if cell.Outcome == Passed {
+			continue
+		}
+		folder := filepath.Join(r.Artifacts, cell.Folder())
+		r.logf("%s has not passed, see %s", cell.Cell, folder)
+		errs = append(errs, history.Keep(folder, result.History, result.Verdict), result.Report.Write(folder))
+	}
+	return errors.Join(errs...)
+}
