@@ -28,9 +28,10 @@ import (
 )
 
 const (
-	// ObjectsControllerName and ProofsControllerName are the names of the controllers.
+	// ObjectsControllerName is the name of the controller for policy and binding.
 	ObjectsControllerName = "gate-objects"
-	ProofsControllerName  = "gate-proofs"
+	// ProofsControllerName is the name of the controller for the proofs.
+	ProofsControllerName = "gate-proofs"
 
 	// buffered is how many requests of one controller to the other may wait. More are dropped: both look again by themselves.
 	buffered = 1024

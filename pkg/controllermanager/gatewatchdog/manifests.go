@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// KindPolicy and KindBinding are the kinds of the two objects.
-	KindPolicy  = "ValidatingAdmissionPolicy"
+	// KindPolicy is the kind of the policy.
+	KindPolicy = "ValidatingAdmissionPolicy"
+	// KindBinding is the kind of its binding.
 	KindBinding = "ValidatingAdmissionPolicyBinding"
 
 	// The policy has no values and does not depend on the version of Kubernetes, so it is rendered for the oldest one that

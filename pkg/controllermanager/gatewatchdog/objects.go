@@ -23,8 +23,10 @@ import (
 )
 
 const (
-	// CauseMissing and CauseChanged are the causes of a restoration of an object, in the metrics.
-	CauseMissing, CauseChanged = "Missing", "Changed"
+	// CauseMissing is the cause of the restoration of an object that was not there, in the metrics.
+	CauseMissing = "Missing"
+	// CauseChanged is the cause of the restoration of an object that was not as shipped, in the metrics.
+	CauseChanged = "Changed"
 
 	// resyncPeriod is the time between two looks at the objects when nothing has happened to them.
 	resyncPeriod = time.Minute
@@ -90,7 +92,7 @@ func (o *Objects) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 			metrics.GateObject(object.kind, true)
 		}
 	}
-	if ctx.Err() != nil {
+	if ended(ctx) {
 		return reconcile.Result{}, nil
 	}
 
@@ -190,3 +192,6 @@ func (o *Objects) concerned(ctx context.Context) ([]*gardencorev1beta1.Shoot, er
 	}
 	return shoots, nil
 }
+
+// ended tells whether the program is about to end: whatever fails then says nothing about the gate.
+func ended(ctx context.Context) bool { return ctx.Err() != nil }

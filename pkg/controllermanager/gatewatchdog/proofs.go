@@ -71,7 +71,7 @@ func (p *Proofs) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 
 	err := p.verify(ctx, shoot)
-	if ctx.Err() != nil {
+	if ended(ctx) {
 		return reconcile.Result{}, nil
 	}
 	if err == nil {
