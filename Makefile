@@ -17,7 +17,7 @@ GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/g
 LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
 
 # Our own code without the landscape-driven suites.
-UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e)
+UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite)
 INTEGRATION_PACKAGES = ./test/integration/...
 
 .PHONY: help
@@ -63,6 +63,10 @@ test-e2e: ## End-to-end suites on the landscape (needs root)
 .PHONY: test-abort
 test-abort: ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,...)
 	$(GO) run ./test/abort/cmd/abort --moments "$(MOMENTS)"
+
+.PHONY: test-robustness
+test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default
+	FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
 
 ##@ Landscape and demo (need root)
 

@@ -11,12 +11,13 @@ import (
 	"path/filepath"
 	"time"
 
+	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
-	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -157,7 +158,13 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.healFamily(ctx, "garden-stop"); err != nil {
 		return err
 	}
-	if r.garden, err = client.New(gardenConfig, client.Options{Scheme: kubernetes.GardenScheme}); err != nil {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{gardencorev1beta1.AddToScheme, authenticationv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("failed to build scheme: %w", err)
+		}
+	}
+	if r.garden, err = client.New(gardenConfig, client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("failed to create client for the garden: %w", err)
 	}
 	r.world.Garden = r.garden
@@ -215,7 +222,7 @@ func connectSeed(landscape *config.Config, name string) (fault.Seed, error) {
 	}
 	restConfig.Timeout = seedTimeout
 	restConfig.WarningHandler = rest.NoWarnings{}
-	kube, err := clientset.NewForConfig(restConfig)
+	kube, err := kubernetes.NewForConfig(restConfig)
 	if err != nil {
 		return fault.Seed{}, fmt.Errorf("failed to create client for %s: %w", name, err)
 	}

@@ -5,6 +5,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,7 +20,8 @@ const (
 	agentContainer = "agent"
 )
 
-// agentKill kills the replica of livecpm-agent that leads.
+// agentKill kills the replica of livecpm-agent that leads. Its pod is replaced afterwards: otherwise the kubelet would wait
+// longer and longer before it starts the container again when it is killed in every step.
 type agentKill struct {
 	fault
 
@@ -44,8 +46,11 @@ func (f *agentKill) Inject(ctx context.Context, world *World) error {
 		}
 		pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 		if pod == "" {
-			return fmt.Errorf("no agent leads")
+			return errors.New("no agent leads")
 		}
-		return world.killContainer(ctx, seed, gardenNamespace, pod, agentContainer)
+		if err := world.killContainer(ctx, seed, gardenNamespace, pod, agentContainer); err != nil {
+			return err
+		}
+		return world.deletePod(ctx, seed, gardenNamespace, pod, ptr.To[int64](0))
 	})
 }

@@ -127,6 +127,13 @@ var _ = Describe("Faults", func() {
 		Entry(nil, "etcd-kill-destination", "destination etcd-main-1 etcd"),
 	)
 
+	It("should replace the pods of killed agents", func(ctx SpecContext) {
+		Expect(inject(ctx, "agent-kill-both")).To(Succeed())
+		for _, role := range []steps.Role{steps.Source, steps.Destination} {
+			Expect(w.deleted(role)).To(Equal([]string{"garden/livecpm-agent-1 grace 0"}))
+		}
+	})
+
 	It("should kill any member of etcd if the leader does not show", func(ctx SpecContext) {
 		w.etcd.broken = []string{"etcd-main-1"}
 		Expect(inject(ctx, "etcd-kill-source")).To(Succeed())

@@ -37,12 +37,14 @@ const shootNamespace = "shoot--demo--live"
 type world struct {
 	fault.World
 
-	seeds   map[steps.Role]*fake.Clientset
-	garden  client.Client
-	pids    map[string]int
-	signals []string
-	etcd    *etcd
-	gateway map[string][]string
+	seeds  map[steps.Role]*fake.Clientset
+	garden client.Client
+	pids   map[string]int
+	// containers names the container of each process.
+	containers map[string]string
+	signals    []string
+	etcd       *etcd
+	gateway    map[string][]string
 }
 
 // etcd is a cluster whose members are its pods.
@@ -108,10 +110,11 @@ func newWorld() *world {
 	scheme := runtime.NewScheme()
 	Expect(gardencorev1beta1.AddToScheme(scheme)).To(Succeed())
 	w := &world{
-		seeds:   map[steps.Role]*fake.Clientset{},
-		pids:    map[string]int{"gardener-apiserver": 71, "garden-kube-apiserver": 72},
-		etcd:    &etcd{leader: "etcd-main-1"},
-		gateway: map[string][]string{},
+		seeds:      map[steps.Role]*fake.Clientset{},
+		pids:       map[string]int{"gardener-apiserver": 71, "garden-kube-apiserver": 72},
+		containers: map[string]string{},
+		etcd:       &etcd{leader: "etcd-main-1"},
+		gateway:    map[string][]string{},
 	}
 	proc := GinkgoT().TempDir()
 	var seeds []client.Object
@@ -156,6 +159,7 @@ func newWorld() *world {
 						Name: container, ContainerID: "containerd://" + cgroup,
 						State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 					})
+					w.containers[fmt.Sprintf("%d SIGKILL", pid)] = fmt.Sprintf("%s %s %s", role, pod.Name, container)
 					folder := filepath.Join(proc, strconv.Itoa(pid))
 					Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 					Expect(os.WriteFile(filepath.Join(folder, "cgroup"), []byte("5:memory:/livecpm-"+name+"/kubepods/pod1/"+cgroup+"\n4:cpu:/x/"+cgroup+"\n"), 0o644)).To(Succeed())
@@ -204,23 +208,8 @@ func (w *world) deleted(role steps.Role) []string {
 func (w *world) killed() []string {
 	names := []string{}
 	for _, signal := range w.signals {
-		var pid int
-		var name string
-		_, err := fmt.Sscanf(signal, "%d %s", &pid, &name)
-		Expect(err).NotTo(HaveOccurred())
-		if name != "SIGKILL" {
-			continue
-		}
-		for role, seed := range w.seeds {
-			pods, err := seed.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-			Expect(err).NotTo(HaveOccurred())
-			for _, pod := range pods.Items {
-				for _, status := range pod.Status.ContainerStatuses {
-					if status.ContainerID == fmt.Sprintf("containerd://%sfeedbeef%d", status.Name, pid) {
-						names = append(names, fmt.Sprintf("%s %s %s", role, pod.Name, status.Name))
-					}
-				}
-			}
+		if name, ok := w.containers[signal]; ok {
+			names = append(names, name)
 		}
 	}
 	return names

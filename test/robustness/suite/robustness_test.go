@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/test/landscape"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/robustness"
+)
+
+const (
+	shootName = "live"
+	healTimeout = 5 * time.Minute
+)
+
+// One spec is one migration with at most one fault per step. Which there are follows from the cells that the environment
+// asks for. After each migration the shoot is on the other seed, and the next one moves it back.
+var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
+	cells, err := robustness.Select(os.Getenv)
+	if err != nil {
+		It("should know the cells that it is asked for", func() { Expect(err).NotTo(HaveOccurred()) })
+		return
+	}
+
+	var (
+		cfg       *config.Config
+		artifacts string
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		Expect(os.Geteuid()).To(BeZero(), "the landscape needs root")
+		var err error
+		cfg, err = config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		artifacts = filepath.Join(cfg.Repo, "_artifacts", "robustness")
+
+		By("bringing the landscape up, its shoot included")
+		Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
+	}, NodeTimeout(40*time.Minute))
+
+	plan := robustness.Plan(cells)
+	for i, migration := range plan {
+		names := make([]string, 0, len(migration))
+		for _, cell := range migration {
+			names = append(names, cell.String())
+		}
+		It(fmt.Sprintf("should bear migration %d of %d: %s", i+1, len(plan), strings.Join(names, ", ")), func(ctx SpecContext) {
+			result, err := robustness.Run(ctx, robustness.Options{
+				Landscape: cfg,
+				Namespace: shoot.Namespace,
+				Shoot:     shootName,
+				Cells:     migration,
+				Artifacts: artifacts,
+				Out:       GinkgoWriter,
+				Cleanup:   func(heal func(context.Context) error) { DeferCleanup(heal, NodeTimeout(healTimeout)) },
+			})
+			Expect(err).NotTo(HaveOccurred())
+			GinkgoWriter.Println(result.Report)
+			Expect(result.Err()).NotTo(HaveOccurred())
+		}, NodeTimeout(robustness.Duration(migration)))
+	}
+
+	AfterAll(func() {
+		matrix, err := robustness.ReadMatrix(artifacts)
+		Expect(err).NotTo(HaveOccurred())
+		// Also printed where only failures are.
+		fmt.Println(matrix.Markdown())
+	})
+})
