@@ -246,20 +246,20 @@ var _ = Describe("Client", Ordered, func() {
 		Entry("the number is written with an exponent", "etcd_disk_defrag_inflight 1e+00\n", true),
 	)
 
-	DescribeTable("says so when the metrics do not tell", func(status int, content, address string, expected any) {
+	DescribeTable("says so when the metrics do not tell", func(status int, content, address string, expected OmegaMatcher) {
 		metrics, metricsStatus = content, status
 		if address == "" {
 			address = metricsAddress
 		}
 		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
 		_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
-		Expect(err).To(MatchError(expected))
+		Expect(err).To(expected)
 		Expect(err).To(MatchError(ContainSubstring("failed to read etcd_disk_defrag_inflight of etcd member seed-a-etcd-main-0")))
 	},
-		Entry("another etcd", http.StatusOK, "etcd_disk_defrag_inflight_total 1\n", "", ErrNoMetric),
-		Entry("not a number", http.StatusOK, "etcd_disk_defrag_inflight yes\n", "", ContainSubstring("invalid syntax")),
-		Entry("refused", http.StatusForbidden, "", "", ContainSubstring("403")),
-		Entry("nobody there", http.StatusOK, "", "127.0.0.1:1", ContainSubstring("127.0.0.1:1")),
+		Entry("another etcd", http.StatusOK, "etcd_disk_defrag_inflight_total 1\n", "", MatchError(ErrNoMetric)),
+		Entry("not a number", http.StatusOK, "etcd_disk_defrag_inflight yes\n", "", MatchError(ContainSubstring("invalid syntax"))),
+		Entry("refused", http.StatusForbidden, "", "", MatchError(ContainSubstring("403"))),
+		Entry("nobody there", http.StatusOK, "", "127.0.0.1:1", MatchError(ContainSubstring("127.0.0.1:1"))),
 	)
 
 	It("asks for no metrics of a member that it cannot find", func() {

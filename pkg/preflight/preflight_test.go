@@ -257,7 +257,7 @@ var _ = Describe("Evaluate", func() {
 			rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationPreparingWithoutWorkersRollout}
 		}),
 		Entry("etcd encryption key that completes by itself", preflight.CredentialsRotation, preflight.Fail, "completed by the next reconciliation", func(w *preflight.World) {
-			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{Phase: gardencorev1beta1.RotationPrepared, AutoCompleteAfterPrepared: new(true)}
+			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{Phase: gardencorev1beta1.RotationPrepared, AutoCompleteAfterPrepared: new(true)} //nolint:staticcheck // Deprecated, but in use.
 		}),
 		Entry("SSH key pair initiated", preflight.CredentialsRotation, preflight.Fail, "SSH key pair: initiated", func(w *preflight.World) {
 			rotate(w).SSHKeypair = &gardencorev1beta1.ShootSSHKeypairRotation{LastInitiationTime: new(metav1.Now())}
