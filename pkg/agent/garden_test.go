@@ -33,6 +33,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -56,7 +57,9 @@ type world struct {
 	ran           []string                        // "<role> <what> <condition type>"
 	actions       map[string]migration.ActionFunc // by the same words; without one, a step is done at once
 	handOver      func(*migration.Migration, *gardencorev1beta1.Shoot) error
-	statusWrites  []string                                         // the bodies of patches of shoots/status
+	statusWrites  []string // the bodies of patches of shoots/status
+	version       string   // that the agents are built with
+	warnings      []string
 	onStatusWrite func(ctx context.Context, c client.Client) error // runs before a patch of shoots/status
 }
 
@@ -65,6 +68,7 @@ func newWorld() *world {
 		clock:    testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 		recorder: events.NewFakeRecorder(1000),
 		findings: map[steps.Role][]string{},
+		version:  version,
 		actions:  map[string]migration.ActionFunc{},
 		handOver: func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 			shoot.Status.SeedName = ptr.To(m.DestinationSeed)
@@ -172,12 +176,21 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 		Recorder:        w.recorder,
 		Clock:           w.clock,
 		SeedName:        seedName,
-		Version:         version,
 		Config:          config.Controllers.LiveMigration,
 		Actions:         all,
 		Gate:            w,
-		Preflight: agent.PreflightFunc(func(_ context.Context, _ *gardencorev1beta1.Shoot, role steps.Role) []string {
-			return w.findings[role]
+		Preflight: agent.PreflightFunc(func(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (steps.Reason, string, []string) {
+			if findings := w.findings[step.Owner]; len(findings) > 0 && step.Condition == steps.FirstOf(step.Owner).Condition {
+				return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
+			}
+			var versions []preflight.Finding
+			for _, finding := range preflight.New(preflight.Options{Reader: w.client, OwnSeed: seedName, Version: w.version}).CheckStep(ctx, shoot, step) {
+				if finding.Name == preflight.GardenletVersion {
+					versions = append(versions, finding)
+				}
+			}
+			reason, message := preflight.Verdict(versions)
+			return reason, message, w.warnings
 		}),
 	}
 }

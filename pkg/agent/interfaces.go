@@ -20,16 +20,17 @@ type Gate interface {
 	Verify(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 }
 
-// Preflight checks the prerequisites of a migration.
+// Preflight tells whether a step may begin.
 type Preflight interface {
-	// Check returns one sentence for each prerequisite that is not met, or could not be looked at, as seen by the role.
-	Check(ctx context.Context, shoot *gardencorev1beta1.Shoot, role steps.Role) []string
+	// Before returns the reason and the message with which the step of the shoot's migration must not begin; both are empty
+	// if it may. The warnings are what is wrong without holding the step.
+	Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (reason steps.Reason, message string, warnings []string)
 }
 
 // PreflightFunc makes a Preflight of a function.
-type PreflightFunc func(ctx context.Context, shoot *gardencorev1beta1.Shoot, role steps.Role) []string
+type PreflightFunc func(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (steps.Reason, string, []string)
 
-// Check calls the function.
-func (f PreflightFunc) Check(ctx context.Context, shoot *gardencorev1beta1.Shoot, role steps.Role) []string {
-	return f(ctx, shoot, role)
+// Before calls the function.
+func (f PreflightFunc) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (steps.Reason, string, []string) {
+	return f(ctx, shoot, step)
 }

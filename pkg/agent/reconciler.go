@@ -40,16 +40,13 @@ type Reconciler struct {
 	Clock clock.WithTicker
 	// SeedName is the name of the agent's own seed.
 	SeedName string
-	// Version is the Gardener version that the agent is built with. As it deploys Gardener's components, it has to be the
-	// one of the gardenlet beside it.
-	Version string
 	// Config is the controller's configuration, with defaults.
 	Config configv1alpha1.LiveMigrationController
 	// Actions holds what each role does.
 	Actions map[steps.Role]migration.Actions
 	// Gate proves that the classic migration stays away.
 	Gate Gate
-	// Preflight checks the prerequisites before a role's first step.
+	// Preflight checks the prerequisites before every step.
 	Preflight Preflight
 }
 
@@ -64,6 +61,10 @@ type pass struct {
 	actions migration.Actions
 	// aborting tells that the migration is being aborted. The step then is the first one of the role.
 	aborting bool
+	// synced is when the Always action ran last, gateClosed whether the gate was proved then. Only for what accompanies an
+	// action.
+	synced     time.Time
+	gateClosed bool
 	// writing serializes writes of the status: the action and what accompanies it may both want to.
 	writing *sync.Mutex
 }
@@ -267,54 +268,21 @@ func (p *pass) obstacle(ctx context.Context) (steps.Reason, string) {
 	if steps.PausedBefore(p.shoot, p.step) {
 		return steps.ReasonPaused, fmt.Sprintf("The annotation %s asks to hold before this step", steps.AnnotationPauseBefore)
 	}
-	if problem := p.versionSkew(ctx); problem != "" {
-		return steps.ReasonVersionSkew, problem
+	if p.Preflight == nil {
+		return "", ""
 	}
-	if p.Preflight != nil && p.isFirstOwn() {
-		if findings := p.Preflight.Check(ctx, p.shoot, p.role); len(findings) > 0 {
-			return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; ")
-		}
+	reason, message, warnings := p.Preflight.Before(ctx, p.shoot, p.step)
+	if reason == "" && len(warnings) > 0 {
+		text := strings.Join(warnings, "; ")
+		p.log.Info("The step begins although not everything is in order", "warnings", text)
+		p.event(p.shoot, eventWarning, "BegunWithWarnings", fmt.Sprintf("Step %s begins although: %s", p.step, text))
 	}
-	return "", ""
-}
-
-// isFirstOwn tells whether the current step is the first one that the role owns.
-func (p *pass) isFirstOwn() bool {
-	for _, step := range steps.Table() {
-		if step.Owner == p.role {
-			return step.Condition == p.step.Condition
-		}
-	}
-	return false
-}
-
-// versionSkew returns what is wrong with the Gardener versions of both seeds and of the agent, or an empty string. The
-// versions have to be equal to the letter: other versions may read each other's states wrongly and roll components.
-func (p *pass) versionSkew(ctx context.Context) string {
-	source, destination, _ := steps.Seeds(p.shoot)
-	versions := map[string]string{}
-	for _, name := range []string{source, destination} {
-		seed := &gardencorev1beta1.Seed{}
-		if err := p.GardenAPIReader.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
-			return fmt.Sprintf("The gardenlet version of seed %s could not be read: %s", name, err)
-		}
-		if seed.Status.Gardener == nil || seed.Status.Gardener.Version == "" {
-			return fmt.Sprintf("The gardenlet of seed %s has not reported its version", name)
-		}
-		versions[name] = seed.Status.Gardener.Version
-	}
-	if versions[source] != versions[destination] {
-		return fmt.Sprintf("The gardenlets run different versions: %s has %s, %s has %s", source, versions[source], destination, versions[destination])
-	}
-	if p.Version != "" && versions[p.SeedName] != p.Version {
-		return fmt.Sprintf("The agent of seed %s is built with Gardener %s, its gardenlet runs %s", p.SeedName, p.Version, versions[p.SeedName])
-	}
-	return ""
+	return reason, message
 }
 
 // hold publishes why nothing is done, if the step is the own one, and looks again later.
 func (p *pass) hold(ctx context.Context, reason steps.Reason, message string) (reconcile.Result, error) {
-	if reason.Fault() || reason == steps.ReasonVersionSkew {
+	if reason != steps.ReasonPaused {
 		metrics.Failure(p.step, p.role, reason)
 	}
 	if p.step.Owner == p.role {
@@ -361,7 +329,8 @@ func (p *pass) accompany(ctx context.Context, interrupt context.CancelFunc) func
 		wg          sync.WaitGroup
 		interrupted string
 	)
-	ticker := p.Clock.NewTicker(p.Config.SyncPeriod.Duration)
+	companion.synced, companion.gateClosed = p.Clock.Now(), true
+	ticker := p.Clock.NewTicker(min(p.Config.SyncPeriod.Duration, p.Config.GatePeriod.Duration))
 	wg.Go(func() {
 		defer ticker.Stop()
 		for {
@@ -400,15 +369,25 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 		return why, nil
 	}
 	p.shoot = shoot
-	_, err := p.always(ctx)
+	var err error
+	if p.Clock.Since(p.synced) >= p.Config.SyncPeriod.Duration {
+		p.synced = p.Clock.Now()
+		_, err = p.always(ctx)
+	}
 
 	gateErr := p.Gate.Verify(ctx, shoot)
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
 	if gateErr != nil {
 		// The running action is not cancelled: it may be in the midst of a membership change, and the proof may have
-		// failed for a passing reason. The next pass holds.
+		// failed for a passing reason. Nor is the condition written: its reason may be what the peer acts on. The next pass
+		// holds.
+		if p.gateClosed {
+			p.event(shoot, eventWarning, steps.ReasonGateNotInForce, gateErr.Error())
+		}
+		p.gateClosed = false
 		return "", errors.Join(err, gateErr)
 	}
+	p.gateClosed = true
 	if p.step.Owner == p.role && !p.aborting {
 		err = errors.Join(err, p.reassert(ctx))
 	}

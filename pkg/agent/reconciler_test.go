@@ -206,7 +206,7 @@ var _ = Describe("Reconciler", func() {
 
 		It("should start nothing, say why, and leave the last operation alone", func() {
 			result := w.mustPass(seedA)
-			Expect(result.RequeueAfter).To(Equal(10 * time.Second))
+			Expect(result.RequeueAfter).To(Equal(5 * time.Second))
 			Expect(w.ran).To(BeEmpty())
 			Expect(w.condition(first).Status).To(Equal(isUnknown))
 			Expect(w.condition(first).Reason).To(Equal("GateNotInForce"))
@@ -281,7 +281,7 @@ var _ = Describe("Reconciler", func() {
 			w.mustPass(seedA)
 			Expect(w.condition(first).Status).To(Equal(isUnknown))
 			Expect(w.condition(first).Reason).To(Equal("VersionSkew"))
-			Expect(w.condition(first).Message).To(Equal("The gardenlets run different versions: seed-a has v1.150.0, seed-b has v1.150.1"))
+			Expect(w.condition(first).Message).To(ContainSubstring("the gardenlet of seed seed-a is v1.150.0, that of seed seed-b is v1.150.1"))
 
 			setVersion(seedB, version)
 			w.goTo(third)
@@ -309,20 +309,28 @@ var _ = Describe("Reconciler", func() {
 		It("should hold when a version is not known or not the agent's own", func() {
 			setVersion(seedB, "")
 			w.mustPass(seedA)
-			Expect(w.condition(first).Message).To(Equal("The gardenlet of seed seed-b has not reported its version"))
+			Expect(w.condition(first).Message).To(ContainSubstring("the gardenlet of seed seed-b has not reported its version"))
 
 			Expect(w.client.Delete(ctx, seed(seedB, ""))).To(Succeed())
 			w.mustPass(seedA)
-			Expect(w.condition(first).Message).To(ContainSubstring("The gardenlet version of seed seed-b could not be read"))
+			Expect(w.condition(first).Message).To(ContainSubstring("seed seed-b could not be read"))
 
 			Expect(w.client.Create(ctx, seed(seedB, version))).To(Succeed())
 			setVersion(seedB, version)
-			r := w.agent(seedA)
-			r.Version = "v1.149.0"
-			_, err := w.passOf(r)
-			Expect(err).NotTo(HaveOccurred())
+			w.version = "v1.149.0"
+			w.mustPass(seedA)
 			Expect(w.condition(first).Reason).To(Equal("VersionSkew"))
-			Expect(w.condition(first).Message).To(Equal("The agent of seed seed-a is built with Gardener v1.149.0, its gardenlet runs v1.150.0"))
+			Expect(w.condition(first).Message).To(ContainSubstring("the agent of seed seed-a is built with Gardener v1.149.0, both gardenlets are v1.150.0"))
+		})
+	})
+
+	Describe("warnings", func() {
+		It("should be made known without holding the step", func() {
+			w.warnings = []string{"etcd-main is large"}
+			w.goTo(second)
+			w.mustPass(seedB)
+			Expect(w.condition(second).Status).To(Equal(isTrue))
+			Expect(w.events()).To(ContainElement(ContainSubstring("Warning BegunWithWarnings Step DestinationEtcdPeersJoined begins although: etcd-main is large")))
 		})
 	})
 

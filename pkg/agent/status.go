@@ -58,7 +58,7 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		old := steps.Conditions(shoot)
 		status, reason, message := conditions.Judge(p.Clock, old, p.step, outcome)
-		if !steps.Begun(old, p.step) && isHold(outcome.Reason) {
+		if !steps.Begun(old, p.step) && outcome.Reason.Hold() {
 			status = gardencorev1beta1.ConditionUnknown
 		}
 		updated, err := conditions.Apply(p.Clock, old, p.step, p.role, status, reason, message)
@@ -202,15 +202,6 @@ func (r *Reconciler) event(shoot *gardencorev1beta1.Shoot, eventType string, rea
 		note = note[:maxNoteLength]
 	}
 	r.Recorder.Eventf(shoot, nil, eventType, string(reason), eventAction, "%s", note)
-}
-
-// isHold tells whether the reason says why a step has not begun, rather than that it has.
-func isHold(reason steps.Reason) bool {
-	switch reason {
-	case steps.ReasonPaused, steps.ReasonGateNotInForce, steps.ReasonPrerequisitesNotMet, steps.ReasonVersionSkew, steps.ReasonSyncFailed:
-		return true
-	}
-	return false
 }
 
 // reconcileUninvolved handles shoots that this agent has no role for: those that were handed over to its gardenlet, and

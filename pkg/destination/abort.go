@@ -143,5 +143,8 @@ func (d *destination) returnBackupEntry(ctx context.Context, m *migration.Migrat
 			return fmt.Errorf("failed to release backup entry %s: %w", entry.Name, err)
 		}
 	}
-	return operation.CheckBackupEntryReleased(entry, m.SourceSeed)
+	if err := operation.CheckBackupEntryReleased(entry, m.SourceSeed); err != nil {
+		return err
+	}
+	return d.deps.RemoveMigratedBackupEntry(ctx, entry.Name)
 }

@@ -9,7 +9,6 @@ import (
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -226,7 +225,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 }
 
 // handOver gives the shoot to the gardenlet of this seed. The whole restoration is done, so the shoot appears as restored
-// and only waits for an ordinary reconciliation, which the annotation asks for.
+// and only waits for an ordinary reconciliation, which the frame asks for afterwards.
 func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName != d.deps.SeedName() {
 		return fmt.Errorf("failed to hand over shoot %s/%s: its specification does not name seed %s", shoot.Namespace, shoot.Name, d.deps.SeedName())
@@ -244,8 +243,5 @@ func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.
 		Description:    "Control plane of the shoot was migrated live from seed " + m.SourceSeed + ".",
 		LastUpdateTime: metav1.NewTime(m.Clock.Now().UTC()),
 	}
-
-	delete(shoot.Annotations, steps.AnnotationIntent)
-	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, v1beta1constants.GardenerOperation, v1beta1constants.GardenerOperationReconcile)
 	return nil
 }

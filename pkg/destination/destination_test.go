@@ -170,7 +170,7 @@ var _ = Describe("Handing over", func() {
 		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
 		Expect(shoot.Status.LastErrors).To(BeEmpty())
 		Expect(shoot.Status.Gardener.Version).To(Equal("v1.150.0"))
-		Expect(shoot.Annotations).To(Equal(map[string]string{"gardener.cloud/operation": "reconcile"}))
+		Expect(shoot.Annotations).To(Equal(map[string]string{steps.AnnotationIntent: "true"}), "the frame takes care of annotations")
 	})
 
 	It("refuses a shoot that is not meant for this seed", func() {

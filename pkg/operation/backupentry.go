@@ -9,7 +9,9 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
@@ -37,6 +39,36 @@ func BackupEntryUnmanaged(entry *gardencorev1beta1.BackupEntry) bool {
 	lastOperation := entry.Status.LastOperation
 	return entry.Status.SeedName == nil && lastOperation != nil &&
 		lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate && lastOperation.State == gardencorev1beta1.LastOperationStateSucceeded
+}
+
+// RemoveMigratedBackupEntry makes sure that nothing of the backup entry is left in the agent's own seed after its gardenlet
+// has let go of it, and returns an error as long as something is.
+//
+// The gardenlet (v1.150.0, migrateBackupEntry) takes an extension resource that it happens to see while its migration is
+// still being processed for one that is gone: it declares the migration complete and forgets the resource. Its extension
+// controller has taken the finalizers off by then, so the deletion leaves the backups alone, as the gardenlet's own does.
+func (d *Deps) RemoveMigratedBackupEntry(ctx context.Context, name string) error {
+	entry := &extensionsv1alpha1.BackupEntry{}
+	found, err := Exists(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: name}, entry)
+	if err != nil || !found {
+		return err
+	}
+	lastOperation := entry.Status.LastOperation
+	if lastOperation == nil || lastOperation.Type != gardencorev1beta1.LastOperationTypeMigrate || lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded || len(entry.Finalizers) > 0 {
+		return fmt.Errorf("extension resource BackupEntry %s in seed %s has not been migrated yet", name, d.SeedName())
+	}
+	if entry.DeletionTimestamp == nil {
+		if err := gardenerutils.ConfirmDeletion(ctx, d.SeedClientSet.Client(), entry); err != nil {
+			return fmt.Errorf("failed to confirm the deletion of extension resource BackupEntry %s: %w", name, err)
+		}
+		if err := client.IgnoreNotFound(d.SeedClientSet.Client().Delete(ctx, entry)); err != nil {
+			return fmt.Errorf("failed to delete extension resource BackupEntry %s: %w", name, err)
+		}
+	}
+	if found, err = Exists(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: name}, entry); err != nil || !found {
+		return err
+	}
+	return fmt.Errorf("extension resource BackupEntry %s in seed %s is being deleted", name, d.SeedName())
 }
 
 // CheckBackupEntryHere tells whether the backup entry of the botanist's shoot is managed by the agent's own seed, stored in

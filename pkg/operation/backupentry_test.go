@@ -4,11 +4,20 @@
 package operation_test
 
 import (
+	"context"
+
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/operation"
 )
@@ -75,3 +84,51 @@ var _ = DescribeTable("A backup entry is restored", func(mutate func(*gardencore
 		e.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
 	}, "has not been restored yet"),
 )
+
+var _ = Describe("RemoveMigratedBackupEntry", func() {
+	const name = "shoot--demo--live--1"
+	var (
+		ctx   = context.Background()
+		entry *extensionsv1alpha1.BackupEntry
+
+		remove = func(objects ...client.Object) (err error, gone bool) { //nolint:staticcheck // The error is what is asked about.
+			GinkgoHelper()
+			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
+			deps := &operation.Deps{
+				SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
+				GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
+			}
+			err = deps.RemoveMigratedBackupEntry(ctx, name)
+			return err, apierrors.IsNotFound(c.Get(ctx, client.ObjectKey{Name: name}, &extensionsv1alpha1.BackupEntry{}))
+		}
+	)
+
+	BeforeEach(func() {
+		entry = &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		entry.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeMigrate, State: gardencorev1beta1.LastOperationStateSucceeded}
+	})
+
+	It("has nothing to do when the gardenlet has removed it", func() {
+		err, gone := remove()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(gone).To(BeTrue())
+	})
+
+	It("removes what the gardenlet has forgotten", func() {
+		err, gone := remove(entry)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(gone).To(BeTrue())
+	})
+
+	DescribeTable("waits for the extension controller, whose finalizer keeps the backups", func(mutate func()) {
+		mutate()
+		err, gone := remove(entry)
+		Expect(err).To(MatchError(ContainSubstring("has not been migrated yet")))
+		Expect(gone).To(BeFalse())
+	},
+		Entry("that has done nothing yet", func() { entry.Status.LastOperation = nil }),
+		Entry("that has not been asked yet", func() { entry.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeReconcile }),
+		Entry("that is at it", func() { entry.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing }),
+		Entry("that has not let go", func() { entry.Finalizers = []string{"extensions.gardener.cloud/backupentry"} }),
+	)
+})

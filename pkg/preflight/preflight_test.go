@@ -472,6 +472,14 @@ var _ = Describe("EvaluateStep", func() {
 		Entry("etcds not readable", preflight.EtcdQuorum, steps.ReasonPrerequisitesUnknown, "hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
 		Entry("a member down", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
 		Entry("NOSPACE", preflight.EtcdSpace, steps.ReasonEtcdNoSpace, "hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("a member down, and the source's forced out", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhwwwww", func(w *preflight.World) {
+			fell(w, 1)
+			w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
+		}),
+		Entry("CORRUPT, and the source's members forced out", preflight.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) {
+			alarm(w, "CORRUPT")
+			w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
+		}),
 		Entry("CORRUPT", preflight.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) { alarm(w, "CORRUPT") }),
 		Entry("defragmentation", preflight.EtcdDefragmentation, steps.ReasonEtcdDefragmenting, "hh---h-h", func(w *preflight.World) { w.Etcds[0].Members[0].Defragmenting = true }),
 		Entry("near the quota", preflight.EtcdSize, steps.ReasonEtcdNearQuota, "hhwwwwww", func(w *preflight.World) { fill(w, 7<<30, 7<<30) }),

@@ -3,7 +3,11 @@
 
 package preflight
 
-import "github.com/livecpm/livecpm/pkg/steps"
+import (
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
 
 // Effect is what a guard has on a step that is about to begin.
 type Effect string
@@ -73,7 +77,7 @@ func EvaluateStep(w World, step steps.Step) []Finding {
 		if !ok {
 			continue
 		}
-		switch guard.Effects[index] {
+		switch effectOn(w, guard, index) {
 		case Ignores:
 			continue
 		case Warns:
@@ -84,4 +88,19 @@ func EvaluateStep(w World, step steps.Step) []Finding {
 		out = append(out, finding)
 	}
 	return out
+}
+
+// effectOn returns the guard's effect on the step. From the start of the destination's kube-apiserver on, an operator may have
+// forced the source's members out because the seeds are too far apart: what the etcds look like from afar then holds nothing
+// any more, other than that their data may be damaged (GEP-0039, "Kube API Server is unhealthy").
+func effectOn(w World, guard Guard, index int) Effect {
+	effect := guard.Effects[index]
+	if effect != Holds || !steps.ForceShrinkRequested(w.Shoot) || index < steps.Index(gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady) {
+		return effect
+	}
+	switch guard.Name {
+	case EtcdQuorum, EtcdHealth, EtcdSpace, EtcdDefragmentation, EtcdSize:
+		return Warns
+	}
+	return effect
 }

@@ -107,6 +107,9 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasB
 					if err := operation.CheckBackupEntryReleased(entry, m.DestinationSeed); err != nil {
 						return retry.MinorError(err)
 					}
+					if err := s.deps.RemoveMigratedBackupEntry(ctx, entry.Name); err != nil {
+						return retry.MinorError(err)
+					}
 					return retry.Ok()
 				})
 			}).Timeout(timeout),

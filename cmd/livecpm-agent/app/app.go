@@ -11,7 +11,6 @@ import (
 
 	"github.com/gardener/gardener/cmd/utils/initrun"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/features"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -96,18 +95,21 @@ func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfi
 		GardenAPIReader: deps.GardenAPIReader,
 		Recorder:        deps.Recorder,
 		SeedName:        deps.SeedName(),
-		Version:         version.Get().GitVersion,
 		Config:          config.Controllers.LiveMigration,
 		Actions: map[steps.Role]migration.Actions{
 			steps.Source:      source.NewActions(deps),
 			steps.Destination: destination.NewActions(deps),
 		},
 		Gate: gate.New(deps.GardenClient, deps.GardenAPIReader),
-		Preflight: preflightSentences{preflight.New(preflight.Options{
+		Preflight: preflight.New(preflight.Options{
 			Reader:    deps.GardenAPIReader,
 			OwnSeed:   deps.SeedName(),
 			Gardenlet: gardenlet,
-		})},
+			// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside it.
+			Version: version.Get().GitVersion,
+			Etcds:   deps.EtcdViews,
+			Clock:   deps.Clock,
+		}),
 	}
 	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
 		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
@@ -115,13 +117,4 @@ func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfi
 
 	log.Info("Starting the manager")
 	return environment.Manager.Start(ctx)
-}
-
-// preflightSentences gives the frame the findings as sentences. Both roles check the same: each knows the configuration of
-// its own gardenlet only.
-type preflightSentences struct{ *preflight.Checker }
-
-// Check implements agent.Preflight.
-func (p preflightSentences) Check(ctx context.Context, shoot *gardencorev1beta1.Shoot, _ steps.Role) []string {
-	return preflight.Sentences(p.Checker.Check(ctx, shoot))
 }

@@ -279,10 +279,10 @@ func (w *world) start(seedName string) (stop func()) {
 		Recorder:        events.NewFakeRecorder(10000),
 		Clock:           clock.RealClock{},
 		SeedName:        seedName,
-		Version:         framework.GardenletVersion,
 		Config: configv1alpha1.LiveMigrationController{
 			ConcurrentSyncs: new(2),
 			SyncPeriod:      quick(250 * time.Millisecond),
+			GatePeriod:      quick(250 * time.Millisecond),
 			HoldPeriod:      quick(100 * time.Millisecond),
 			AttemptTimeout:  quick(time.Minute),
 			RetryBackoff:    configv1alpha1.RetryBackoff{Base: quick(20 * time.Millisecond), Max: quick(200 * time.Millisecond)},
@@ -291,10 +291,8 @@ func (w *world) start(seedName string) (stop func()) {
 			steps.Source:      w.actions(steps.Source),
 			steps.Destination: w.actions(steps.Destination),
 		},
-		Gate: gate.New(watching, watching),
-		Preflight: agent.PreflightFunc(func(ctx context.Context, shoot *gardencorev1beta1.Shoot, _ steps.Role) []string {
-			return preflight.Sentences(checker.Check(ctx, shoot))
-		}),
+		Gate:      gate.New(watching, watching),
+		Preflight: checker,
 	}
 	Expect(reconciler.AddToManager(mgr, gardenCluster)).To(Succeed())
 

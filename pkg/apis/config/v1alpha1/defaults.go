@@ -46,7 +46,8 @@ func SetDefaults(c *AgentConfiguration) {
 		controller.ConcurrentSyncs = ptr.To(5)
 	}
 	setDuration(&controller.SyncPeriod, 15*time.Second)
-	setDuration(&controller.HoldPeriod, 10*time.Second)
+	setDuration(&controller.GatePeriod, 5*time.Second)
+	setDuration(&controller.HoldPeriod, 5*time.Second)
 	setDuration(&controller.AttemptTimeout, 20*time.Minute)
 	setDuration(&controller.RetryBackoff.Base, time.Second)
 	setDuration(&controller.RetryBackoff.Max, time.Minute)

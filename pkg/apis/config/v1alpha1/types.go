@@ -96,7 +96,11 @@ type LiveMigrationController struct {
 	// SyncPeriod is the longest time between two looks at a migration in flight. Default: 15s.
 	// +optional
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
-	// HoldPeriod is the time between two looks at a migration that holds. Default: 10s.
+	// GatePeriod is the longest time between two proofs, while an action runs, that the gate against the classic migration is
+	// in force. Default: 5s.
+	// +optional
+	GatePeriod *metav1.Duration `json:"gatePeriod,omitempty"`
+	// HoldPeriod is the time between two looks at a migration that holds. Default: 5s.
 	// +optional
 	HoldPeriod *metav1.Duration `json:"holdPeriod,omitempty"`
 	// AttemptTimeout bounds one attempt at a step. Default: 20m.

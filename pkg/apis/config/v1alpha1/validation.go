@@ -129,6 +129,7 @@ func validateController(c *LiveMigrationController, path *field.Path) field.Erro
 	var errs field.ErrorList
 	errs = append(errs, validateConcurrency(c.ConcurrentSyncs, path.Child("concurrentSyncs"))...)
 	errs = append(errs, validatePositive(c.SyncPeriod, path.Child("syncPeriod"))...)
+	errs = append(errs, validatePositive(c.GatePeriod, path.Child("gatePeriod"))...)
 	errs = append(errs, validatePositive(c.HoldPeriod, path.Child("holdPeriod"))...)
 	errs = append(errs, validatePositive(c.AttemptTimeout, path.Child("attemptTimeout"))...)
 

@@ -278,6 +278,11 @@ func (in *LiveMigrationController) DeepCopyInto(out *LiveMigrationController) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.GatePeriod != nil {
+		in, out := &in.GatePeriod, &out.GatePeriod
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.HoldPeriod != nil {
 		in, out := &in.HoldPeriod, &out.HoldPeriod
 		*out = new(v1.Duration)
