@@ -66,7 +66,7 @@ test-abort: ## Abort a migration at each moment at which that is permitted, and 
 
 .PHONY: test-robustness
 test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default
-	FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
+	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
 
 ##@ Landscape and demo (need root)
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
@@ -63,9 +64,10 @@ func (c Cell) compare(other Cell) int {
 	)
 }
 
-func faultIndex(name string) int {
-	return slices.IndexFunc(fault.All(), func(f fault.Fault) bool { return f.Name() == name })
-}
+func faultIndex(name string) int { return slices.Index(faultOrder(), name) }
+
+// faultOrder are the names of all faults.
+var faultOrder = sync.OnceValue(faultNames)
 
 // AllCells returns every cell in which the fault has something to hit.
 func AllCells() []Cell {

@@ -86,17 +86,17 @@ func (m member) Close() error {
 	return nil
 }
 
-type gateway struct {
+type gatewayOf struct {
 	world *world
 	seed  string
 }
 
-func (g gateway) Add(_ context.Context, change fault.GatewayFault) error {
+func (g gatewayOf) Add(_ context.Context, change fault.GatewayFault) error {
 	g.world.gateway[g.seed] = append(g.world.gateway[g.seed], fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency, change.Cut))
 	return nil
 }
 
-func (g gateway) Reset(context.Context) error {
+func (g gatewayOf) Reset(context.Context) error {
 	delete(g.world.gateway, g.seed)
 	return nil
 }
@@ -130,7 +130,7 @@ func newWorld() *world {
 		Etcd: func(_ context.Context, _ fault.Seed, pod string) (fault.Member, error) {
 			return member{w.etcd, pod}, nil
 		},
-		Gateway: func(seed fault.Seed) fault.Gateway { return gateway{w, seed.Name} },
+		Gateway: func(seed fault.Seed) fault.Gateway { return gatewayOf{w, seed.Name} },
 		Log:     func(string, ...any) {},
 	}
 
