@@ -90,6 +90,10 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 	}
 	leaving := world.Members.RemovalOrder(quorum.Source)
 	if len(leaving) == 0 {
+		// They may have gone by hand, after a loss of the quorum: the source's kube-apiserver needs the relay all the same.
+		if err := keep(ctx); err != nil {
+			return Progress{}, err
+		}
 		return Progress{Done: true, Message: "no member of the source is left: " + world.Summary()}, nil
 	}
 	if have := len(world.Members.Voters().On(quorum.Destination)); have < exposure.Members {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livecpm/livecpm/pkg/jointetcd"
+	"github.com/livecpm/livecpm/pkg/quorum"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -83,6 +84,31 @@ var _ = Describe("Retire", func() {
 			"move lead seed-a-etcd-main-0 -> seed-b-etcd-main-0",
 			"remove seed-a-etcd-main-2", "remove seed-a-etcd-main-1", "remove seed-a-etcd-main-0",
 		}))
+	})
+
+	It("keeps the client services alive also when the members have gone by hand", func() {
+		s.joinDestination("main", 3)
+		for ordinal := range 3 {
+			s.clusters["main"].SetUp(memberName("seed-a", "main", ordinal), false)
+		}
+		_, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).To(HaveOccurred(), "there is no quorum")
+		Expect(of("kept")).To(BeEmpty())
+
+		s = newSeeds()
+		j = s.joint(steps.Source)
+		s.joinDestination("main", 3)
+		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(MatchError(ContainSubstring("etcd-events")))
+		list, err := s.clusters["main"].List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, member := range list.Members[:3] {
+			s.clusters["main"].SetUp(member.Name, false)
+			Expect(s.clusters["main"].Remove(ctx, member.ID)).To(Succeed())
+		}
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Done).To(BeTrue())
+		Expect(of("kept")).To(Equal([]string{"kept"}))
 	})
 
 	It("does nothing before all members of the destination are voters", func() {

@@ -101,6 +101,22 @@ var _ = Describe("Withdraw", func() {
 		Expect(s.clusters["main"].Names()).To(HaveLen(3))
 	})
 
+	It("goes on although an alarm refuses the writes of clients", func() {
+		s.joinDestination("main", 2)
+		s.clusters["main"].RaiseAlarm("seed-a-etcd-main-0", "NOSPACE")
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+		Expect(s.clusters["main"].Names()).To(HaveLen(3))
+	})
+
+	It("stops while members may hold different data", func() {
+		s.joinDestination("main", 2)
+		s.clusters["main"].RaiseAlarm("seed-a-etcd-main-0", "CORRUPT")
+		progress, err := j.WithdrawNext(ctx, "main")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Done).To(BeFalse())
+		Expect(s.clusters["main"].Names()).To(HaveLen(5))
+	})
+
 	It("stops no member that the quorum needs", func() {
 		s.joinDestination("main", 2)
 		s.clusters["main"].SetUp("seed-a-etcd-main-1", false)

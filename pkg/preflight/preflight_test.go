@@ -472,7 +472,7 @@ var _ = Describe("EvaluateStep", func() {
 		Entry("etcds not readable", preflight.EtcdQuorum, steps.ReasonPrerequisitesUnknown, "hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
 		Entry("a member down", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
 		Entry("NOSPACE", preflight.EtcdSpace, steps.ReasonEtcdNoSpace, "hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
-		Entry("a member down, and the source's forced out", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhwwwww", func(w *preflight.World) {
+		Entry("a member down, and the source's forced out", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhwwwwh", func(w *preflight.World) {
 			fell(w, 1)
 			w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
 		}),

@@ -90,12 +90,15 @@ func EvaluateStep(w World, step steps.Step) []Finding {
 	return out
 }
 
-// effectOn returns the guard's effect on the step. From the start of the destination's kube-apiserver on, an operator may have
-// forced the source's members out because the seeds are too far apart: what the etcds look like from afar then holds nothing
-// any more, other than that their data may be damaged (GEP-0039, "Kube API Server is unhealthy").
+// effectOn returns the guard's effect on the step. From the start of the destination's kube-apiserver until the etcds have
+// moved, an operator may have forced the source's members out because the seeds are too far apart: what the etcds look like
+// from afar then holds nothing, other than that their data may be damaged (GEP-0039, "Kube API Server is unhealthy"). The
+// steps after that stop and restart members again, and everything of the etcds is near by then.
 func effectOn(w World, guard Guard, index int) Effect {
 	effect := guard.Effects[index]
-	if effect != Holds || !steps.ForceShrinkRequested(w.Shoot) || index < steps.Index(gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady) {
+	if effect != Holds || !steps.ForceShrinkRequested(w.Shoot) ||
+		index < steps.Index(gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady) ||
+		index > steps.Index(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete) {
 		return effect
 	}
 	switch guard.Name {
