@@ -294,6 +294,7 @@ func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, si
 	if err != nil {
 		return false, err
 	}
+	j.awaitQuiet(ctx, cluster, world.Raw[leader.ID])
 	j.Log.Info("Moving the lead", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
 	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil && !errors.Is(err, etcdcluster.ErrNotLeader) {
 		return false, err

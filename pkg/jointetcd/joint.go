@@ -62,6 +62,8 @@ type Config struct {
 	PollInterval time.Duration
 	// StuckAfter is how long a learner may exist without having started before it is removed. Defaults to three minutes.
 	StuckAfter time.Duration
+	// QuietTimeout is how long to wait for a good moment to move the lead. Defaults to ten seconds.
+	QuietTimeout time.Duration
 	// TLS returns the configuration of a client of the etcd with the role. By default the secrets are those that the Etcd
 	// resource refers to.
 	TLS func(ctx context.Context, etcdRole string) (*tls.Config, error)
@@ -91,6 +93,9 @@ func New(config Config) *Joint {
 	}
 	if config.StuckAfter == 0 {
 		config.StuckAfter = defaultStuckAfter
+	}
+	if config.QuietTimeout == 0 {
+		config.QuietTimeout = defaultQuietTimeout
 	}
 	j := &Joint{Config: config, clusters: map[string]etcdcluster.Cluster{}, unstarted: map[uint64]time.Time{}}
 	if j.TLS == nil {

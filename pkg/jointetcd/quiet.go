@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd
+
+import (
+	"context"
+	"time"
+
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+)
+
+// Raft drops the proposals that reach the former leader while the lead moves, and the clients that made them get an error:
+// at once where the leader itself was asked, after etcd's own time-out where another member has passed them on. Nothing can
+// bring them back, so what is left is to make the moment short and to choose it well. Its length is that of messages between
+// the seeds, which varies with how busy relays, gateways and nodes are right then; and writes come in bursts.
+
+const (
+	// quietSamples is how many answers of the leader it takes to know how fast it can be.
+	quietSamples = 40
+	// quietPause is the pause between two questions.
+	quietPause = 3 * time.Millisecond
+	// quietFactor is how much slower than its fastest answer the leader's last one may be.
+	quietFactor = 1.5
+	// defaultQuietTimeout is how long to wait for a good moment. After that any moment is good enough.
+	defaultQuietTimeout = 10 * time.Second
+)
+
+// calm judges from the leader's answers whether this is a good moment to move the lead.
+type calm struct {
+	samples int
+	fastest time.Duration
+	index   uint64
+}
+
+// sample takes one answer into account. It returns true if the way to the leader is as fast as it gets and nothing has been
+// committed since the answer before.
+func (c *calm) sample(took time.Duration, status etcdcluster.Status) bool {
+	settled := c.samples > 0 && status.RaftIndex == c.index && status.RaftAppliedIndex == status.RaftIndex
+	if c.samples == 0 || took < c.fastest {
+		c.fastest = took
+	}
+	c.samples++
+	c.index = status.RaftIndex
+	return c.samples >= quietSamples && settled && float64(took) <= quietFactor*float64(c.fastest)
+}
+
+// awaitQuiet waits for a good moment to move the lead, for a limited time. An error of the leader ends the wait: the move
+// will meet it again.
+func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdcluster.Cluster, leader etcdcluster.Member) {
+	var (
+		c     calm
+		begin = j.Clock.Now()
+	)
+	for {
+		asked := j.Clock.Now()
+		status, err := cluster.Status(ctx, leader)
+		if err != nil {
+			return
+		}
+		took := j.Clock.Since(asked)
+		if c.sample(took, status) || j.Clock.Since(begin) > j.QuietTimeout {
+			j.Log.Info("Chose the moment to move the lead", "waited", j.Clock.Since(begin).String(), "answer", took.String(), "fastestAnswer", c.fastest.String(), "answers", c.samples)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.Clock.After(quietPause):
+		}
+	}
+}

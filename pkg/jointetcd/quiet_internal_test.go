@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd
+
+import (
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+)
+
+var _ = Describe("calm", func() {
+	var (
+		c      *calm
+		status = func(index, applied uint64) etcdcluster.Status {
+			return etcdcluster.Status{RaftIndex: index, RaftAppliedIndex: applied}
+		}
+	)
+
+	BeforeEach(func() {
+		c = &calm{}
+		for range quietSamples {
+			c.sample(2*time.Millisecond, status(7, 7))
+		}
+	})
+
+	It("should know the leader first", func() {
+		fresh := &calm{}
+		for i := range quietSamples {
+			Expect(fresh.sample(time.Millisecond, status(7, 7))).To(Equal(i == quietSamples-1))
+		}
+	})
+
+	DescribeTable("should choose a moment", func(took time.Duration, index, applied uint64, good bool) {
+		Expect(c.sample(took, status(index, applied))).To(Equal(good))
+	},
+		Entry("as fast as ever, with nothing committed", 2*time.Millisecond, uint64(7), uint64(7), true),
+		Entry("faster than ever", time.Millisecond, uint64(7), uint64(7), true),
+		Entry("a little slower", 3*time.Millisecond, uint64(7), uint64(7), true),
+		Entry("not while the way is slow", 4*time.Millisecond, uint64(7), uint64(7), false),
+		Entry("not right after a write", 2*time.Millisecond, uint64(8), uint64(8), false),
+		Entry("not while a write is being applied", 2*time.Millisecond, uint64(7), uint64(6), false),
+	)
+
+	It("should measure against the fastest answer", func() {
+		Expect(c.sample(time.Millisecond, status(7, 7))).To(BeTrue())
+		Expect(c.sample(2*time.Millisecond, status(7, 7))).To(BeFalse())
+	})
+})
