@@ -95,16 +95,20 @@ func Names(objects []Object) []string {
 	return slices.Compact(names)
 }
 
-// Exempt tells what need not be the same at two moments.
+// Exempt tells what need not be the same at two moments, by how the words for an object (see Object.String) begin.
 type Exempt struct {
-	// Replaced are resources whose objects may be others of the same names.
+	// Replaced may be others of the same names.
 	Replaced []string
-	// Changed are resources whose objects' specifications may have changed.
+	// Changed may have other specifications.
 	Changed []string
 }
 
+func exempt(prefixes []string, object Object) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(object.String(), prefix) })
+}
+
 // Diff returns a line for each object that is gone, new, another one of the same name, or changed.
-func Diff(before, after []Object, exempt Exempt) []string {
+func Diff(before, after []Object, exempted Exempt) []string {
 	var out []string
 	index := map[string]Object{}
 	for _, object := range before {
@@ -116,9 +120,9 @@ func Diff(before, after []Object, exempt Exempt) []string {
 		switch {
 		case !known:
 			out = append(out, "new: "+object.String())
-		case former.UID != object.UID && !slices.Contains(exempt.Replaced, object.Resource):
+		case former.UID != object.UID && !exempt(exempted.Replaced, object):
 			out = append(out, "replaced: "+object.String())
-		case former.UID == object.UID && former.Generation != object.Generation && !slices.Contains(exempt.Changed, object.Resource):
+		case former.UID == object.UID && former.Generation != object.Generation && !exempt(exempted.Changed, object):
 			out = append(out, fmt.Sprintf("changed: %s (generation %d, was %d)", object, object.Generation, former.Generation))
 		}
 	}
