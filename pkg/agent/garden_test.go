@@ -60,6 +60,7 @@ type world struct {
 	statusWrites  []string // the bodies of patches of shoots/status
 	version       string   // that the agents are built with
 	warnings      []string
+	gets          int
 	onStatusWrite func(ctx context.Context, c client.Client) error // runs before a patch of shoots/status
 }
 

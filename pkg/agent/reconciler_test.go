@@ -185,6 +185,22 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(second).Reason).To(Equal("Started"))
 		})
 
+		It("should survive being shut down while it reads the Shoot for a write", func() {
+			w.goTo(second)
+			cancelled, cancel := context.WithCancel(ctx)
+			r := w.agent(seedB)
+			r.GardenAPIReader = readerFunc{Reader: w.client, before: func() error {
+				if w.gets++; w.gets == 1 {
+					return nil
+				}
+				cancel()
+				return cancelled.Err()
+			}}
+			_, err := r.Reconcile(cancelled, reconcile.Request{NamespacedName: key})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(w.condition(second).Reason).To(Equal("Pending"), "nothing was written")
+		})
+
 		It("should bound one attempt", func() {
 			w.goTo(second)
 			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
@@ -725,3 +741,18 @@ var _ = Describe("Reconciler", func() {
 		}
 	})
 })
+
+// readerFunc is a reader that calls a function before it reads a Shoot.
+type readerFunc struct {
+	client.Reader
+	before func() error
+}
+
+func (r readerFunc) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, ok := obj.(*gardencorev1beta1.Shoot); ok {
+		if err := r.before(); err != nil {
+			return err
+		}
+	}
+	return r.Reader.Get(ctx, key, obj, opts...)
+}

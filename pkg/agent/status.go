@@ -154,6 +154,10 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 		}
 		return p.GardenClient.Status().Patch(ctx, shoot, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{}))
 	})
+	if err == nil && after == nil {
+		// The retry takes the end of the context for the end of its own patience and swallows it.
+		err = context.Canceled
+	}
 	if err != nil {
 		return fmt.Errorf("failed to write the status of Shoot %s: %w", p.key, err)
 	}

@@ -160,7 +160,7 @@ var _ = Describe("Migration", func() {
 		w.start(seedA)
 		w.start(seedB)
 		w.trigger()
-		Eventually(reason(first)).Should(Equal(string(steps.ReasonPrerequisitesNotMet)))
+		Eventually(reason(first)).Should(Equal(string(steps.ReasonShootNotReconciled)))
 		Expect(w.condition(first).Message).To(ContainSubstring("Reconcile is Failed"))
 		Expect(w.condition(first).Status).To(Equal(gardencorev1beta1.ConditionUnknown))
 		Consistently(w.done).WithTimeout(time.Second).Should(BeEmpty())
