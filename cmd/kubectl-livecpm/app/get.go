@@ -76,13 +76,13 @@ func (o *options) watch(ctx context.Context, name string) error {
 	loop := o.loop(read)
 	changes := watch.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
-		return interrupted(ctx, loop.Run(ctx, func(w world.World) bool { return changes(w).State.Final() }))
+		return interrupted(loop.Run(ctx, func(w world.World) bool { return changes(w).State.Final() }))
 	}
 	screen := watch.Screen{Out: o.Out, Height: func() int {
 		_, height, _ := o.terminal()
 		return height
 	}}
-	return interrupted(ctx, loop.Run(ctx, func(w world.World) bool {
+	return interrupted(loop.Run(ctx, func(w world.World) bool {
 		// The size of the terminal may have changed.
 		screen.Draw(view.Tree(w, o.view()))
 		return world.Summarize(w.Shoot, w.Now.Time).State.Final()
@@ -90,8 +90,8 @@ func (o *options) watch(ctx context.Context, name string) error {
 }
 
 // interrupted makes nothing of an interrupt: it is how one stops to watch.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
