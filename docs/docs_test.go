@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,6 +21,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
+	"github.com/livecpm/livecpm/pkg/cli/world"
 	"github.com/livecpm/livecpm/pkg/conditions"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/steps"
@@ -189,10 +192,42 @@ var _ = Describe("operations", func() {
 	})
 })
 
+var _ = Describe("usage", func() {
+	page := read(filepath.Join("usage", "README.md"))
+
+	It("should show what the plugin draws", func() {
+		quoted := regexp.MustCompile("(?s)<!-- (\\S+) -->\n\n```\n(.*?)```\n").FindAllStringSubmatch(page, -1)
+		Expect(len(quoted)).To(BeNumerically(">=", 5))
+		for _, quote := range quoted {
+			Expect(quote[2]).To(Equal(read(filepath.Join("usage", quote[1]))), quote[1])
+		}
+	})
+
+	It("should have a line for every command of the plugin, and no other", func() {
+		var expected, listed []string
+		for _, command := range app.NewCommand(app.Streams{Out: io.Discard, Err: io.Discard}).Commands() {
+			expected = append(expected, command.Name())
+		}
+		for _, row := range rows(page, "command | does |") {
+			listed = append(listed, strings.Fields(strings.Trim(row[0], "`"))[0])
+			Expect(row[1]).NotTo(BeEmpty())
+		}
+		Expect(listed).To(ConsistOf(expected))
+	})
+
+	It("should explain every state", func() {
+		for _, state := range []world.State{
+			world.None, world.Classic, world.Requested, world.Processing, world.Paused, world.Held, world.Overdue, world.Aborting, world.Aborted, world.Succeeded,
+		} {
+			Expect(page).To(ContainSubstring("`%s`", state))
+		}
+	})
+})
+
 var _ = Describe("index", func() {
 	It("should lead to every page", func() {
 		index := read("README.md")
-		for _, folder := range []string{"concepts", "development"} {
+		for _, folder := range []string{"concepts", "development", "usage"} {
 			pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
 			Expect(err).NotTo(HaveOccurred())
 			for _, page := range pages {

@@ -67,7 +67,7 @@ var Rules = []Rule{
 		Why: "the roles know each other by the step table only",
 	},
 	{
-		In: own("pkg/steps", "pkg/quorum", "pkg/conditions"), Forbidden: clients, Indirect: true,
+		In: own("pkg/steps", "pkg/quorum", "pkg/conditions", "pkg/cli/world"), Forbidden: clients, Indirect: true,
 		Why: "the pure core decides and does not look",
 	},
 	{
@@ -82,6 +82,11 @@ var Rules = []Rule{
 		In: own("cmd/livecpm-controller-manager", "pkg/controllermanager"), Indirect: true, Tests: true,
 		Forbidden: own("pkg/agent", "pkg/source", "pkg/destination", "pkg/operation", "pkg/jointetcd", "pkg/exposure"),
 		Why:       "the garden's controllers know migrations by their Shoots only",
+	},
+	{
+		In: own("cmd/kubectl-livecpm", "pkg/cli"), Indirect: true, Tests: true,
+		Forbidden: own("pkg/agent", "pkg/source", "pkg/destination", "pkg/operation", "pkg/jointetcd", "pkg/controllermanager"),
+		Why:       "the plugin says what is asked for and shows what is seen; it does no part of the work",
 	},
 	{
 		In: own("cmd/livecpm-relay", "pkg/relay"), Forbidden: clients, Indirect: true,

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app holds the commands of kubectl-livecpm. They read flags and call the packages below pkg/cli.
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
+	"github.com/livecpm/livecpm/pkg/cli/view"
+)
+
+// Name is how users call it.
+const Name = "kubectl livecpm"
+
+// Streams are where the commands write.
+type Streams struct {
+	// Out is for what was asked for, Err for everything else.
+	Out, Err io.Writer
+}
+
+// Run runs the command that the arguments name and returns its exit code.
+func Run(ctx context.Context, streams Streams, args []string) int {
+	command := NewCommand(streams)
+	command.SetArgs(args)
+	err := command.ExecuteContext(ctx)
+	if err != nil && err.Error() != "" {
+		fmt.Fprintf(streams.Err, "error: %v\n", err)
+	}
+	return exit.Code(err)
+}
+
+// options are what all commands share.
+type options struct {
+	Streams
+	garden   *garden.Flags
+	clock    clock.Clock
+	interval time.Duration
+
+	noColor bool
+	seeds   []string
+	output  string
+}
+
+// NewCommand returns the command with all commands below it.
+func NewCommand(streams Streams) *cobra.Command {
+	o := &options{Streams: streams, garden: garden.NewFlags(), clock: clock.RealClock{}}
+
+	command := &cobra.Command{
+		Use:   "kubectl-livecpm",
+		Short: "Plan, start, watch and steer live migrations of control planes",
+		Long: "Plan, start, watch and steer live migrations of the control planes of Gardener shoots.\n\n" +
+			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS records, agents) is\n" +
+			"shown if --seed-kubeconfig gives access to them, and unknown otherwise.",
+		Example: example(
+			"%[1]s plan live                          # where could it go, and what speaks against it",
+			"%[1]s start live --to seed-b --watch",
+			"%[1]s status live --timeout 1h           # wait for the end",
+		),
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: Name},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	command.SetOut(streams.Out)
+	command.SetErr(streams.Err)
+	o.garden.AddTo(command)
+	flags := command.PersistentFlags()
+	flags.BoolVar(&o.noColor, "no-color", false, "do not use colors; they are not used either if the output is no terminal or NO_COLOR is set")
+	flags.StringArrayVar(&o.seeds, "seed-kubeconfig", nil, "kubeconfig of a seed, as in seed-a=/path; may be given for several seeds")
+
+	command.AddCommand(
+		newPlan(o), newStart(o),
+		newGet(o), newStatus(o), newList(o),
+		newPause(o), newResume(o), newRetry(o), newAbort(o),
+		newDrain(o),
+	)
+	complete(command, "namespace", o.namespaces)
+	return command
+}
+
+func (o *options) openSeeds() (seed.Seeds, error) { return seed.Open(o.seeds) }
+
+// connect returns the garden and what writes to it.
+func (o *options) connect(dryRun bool) (*garden.Garden, steer.Steerer, error) {
+	g, err := o.garden.Connect()
+	if err != nil {
+		return nil, steer.Steerer{}, err
+	}
+	return g, steer.Steerer{Client: g.Client, Clock: o.clock, DryRun: dryRun}, nil
+}
+
+// terminal returns the width and height of the terminal that the output goes to, or false.
+func (o *options) terminal() (width, height int, ok bool) {
+	file, isFile := o.Out.(*os.File)
+	if !isFile {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(file.Fd()))
+	return width, height, err == nil && width > 0
+}
+
+func (o *options) view() view.Options {
+	width, _, ok := o.terminal()
+	return view.Options{Width: width, Color: ok && !o.noColor && os.Getenv("NO_COLOR") == "", Wide: o.output == outputWide}
+}
+
+// report writes what a command has done.
+func (o *options) report(result steer.Result, dryRun bool) {
+	if dryRun {
+		fmt.Fprintln(o.Out, "Dry run: nothing was kept.")
+	}
+	fmt.Fprintf(o.Out, "Before: %s\n", result.Before)
+	for _, done := range result.Done {
+		fmt.Fprintf(o.Out, "Done:   %s\n", done)
+	}
+	if result.After != "" {
+		fmt.Fprintf(o.Out, "After:  %s\n", result.After)
+	}
+	for _, not := range result.Not {
+		fmt.Fprintf(o.Out, "Not:    %s\n", not)
+	}
+	for _, next := range result.Next {
+		fmt.Fprintf(o.Out, "Next:   %s\n", next)
+	}
+}
+
+// example indents lines, in which %[1]s stands for the name of the plugin.
+func example(lines ...string) string {
+	out := ""
+	for i, line := range lines {
+		if i > 0 {
+			out += "\n"
+		}
+		out += "  " + fmt.Sprintf(line, Name)
+	}
+	return out
+}

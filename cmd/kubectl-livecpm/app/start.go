@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
+	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+func newStart(o *options) *cobra.Command {
+	var (
+		to, pauseBefore string
+		dryRun, watch   bool
+	)
+	command := &cobra.Command{
+		Use:   "start SHOOT --to SEED",
+		Short: "Start the live migration of a shoot",
+		Long: "Start the live migration of a shoot: set the intent annotation, and then spec.seedName through shoots/binding.\n" +
+			"Nothing else is written; the agents in the seeds do the rest. It is refused if the plan says that it cannot go.\n" +
+			"An aborted migration to the same seed begins anew.",
+		Example: example(
+			"%[1]s start live --to seed-b -n garden-demo",
+			"%[1]s start live --to seed-b --dry-run",
+			"%[1]s start live --to seed-b --pause-before EtcdMigrationComplete --watch",
+		),
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if to == "" {
+				return errNoSeed
+			}
+			start := steer.Start{Destination: to}
+			if pauseBefore != "" {
+				step, err := world.FindStep(pauseBefore)
+				if err != nil {
+					return err
+				}
+				start.PauseBefore = &step
+			}
+
+			p, err := o.plan(command, args[0], to)
+			if err != nil {
+				return err
+			}
+			if !p.CanGo {
+				_, _ = io.WriteString(o.Out, view.Plan(p, o.view()))
+				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace, p.Shoot)} //nolint:staticcheck // It begins with a kind.
+			}
+
+			g, steerer, err := o.connect(dryRun)
+			if err != nil {
+				return err
+			}
+			shoot, err := g.Shoot(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			result, err := steerer.Start(command.Context(), shoot, start)
+			if err != nil {
+				return err
+			}
+			o.report(result, dryRun)
+			if watch && !dryRun {
+				return o.watch(command.Context(), args[0])
+			}
+			return nil
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&to, "to", "", "seed to move to")
+	flags.StringVar(&pauseBefore, "pause-before", "", "condition or number of the step to hold before")
+	flags.BoolVar(&dryRun, "dry-run", false, "let the API server judge what can be judged, and keep nothing")
+	flags.BoolVarP(&watch, "watch", "w", false, "show the migration until it ends")
+	complete(command, "to", o.seedNames)
+	complete(command, "pause-before", stepNames)
+	completeArgument(command, o.shoots)
+	return command
+}
+
+func newPause(o *options) *cobra.Command {
+	var before string
+	command := o.steering(&cobra.Command{
+		Use:   "pause SHOOT",
+		Short: "Hold a live migration before a step",
+		Long: "Hold a live migration before a step, the first that has not begun unless --before names another. A step that has begun\n" +
+			"goes on. How long one may wait before which step is in docs/operations/pause.md.",
+		Example: example(
+			"%[1]s pause live",
+			"%[1]s pause live --before EtcdMigrationComplete   # a last look before the point of no return",
+			"%[1]s pause live --before 6",
+		),
+	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
+		if before == "" {
+			return s.Pause(command.Context(), s.shoot, nil)
+		}
+		step, err := world.FindStep(before)
+		if err != nil {
+			return steer.Result{}, err
+		}
+		return s.Pause(command.Context(), s.shoot, &step)
+	})
+	command.Flags().StringVar(&before, "before", "", "condition or number of the step to hold before")
+	complete(command, "before", stepNames)
+	return command
+}
+
+func newResume(o *options) *cobra.Command {
+	return o.steering(&cobra.Command{
+		Use:     "resume SHOOT",
+		Short:   "Let a paused live migration go on",
+		Long:    "Let a paused live migration go on: remove the annotation for the pause.",
+		Example: example("%[1]s resume live"),
+	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
+		return s.Resume(command.Context(), s.shoot)
+	})
+}
+
+func newRetry(o *options) *cobra.Command {
+	return o.steering(&cobra.Command{
+		Use:   "retry SHOOT",
+		Short: "Try the current step again at once",
+		Long: "Try the current step again at once, with its whole deadline. A step is tried again by itself anyway: this is for when you\n" +
+			"have mended something and do not want to wait.",
+		Example: example("%[1]s retry live"),
+	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
+		return s.Retry(command.Context(), s.shoot)
+	})
+}
+
+func newAbort(o *options) *cobra.Command {
+	var stay bool
+	command := o.steering(&cobra.Command{
+		Use:   "abort SHOOT",
+		Short: "Take a live migration back, as long as that is possible",
+		Long: fmt.Sprintf("Take a live migration back: both seeds become as before. That is possible until %s is True;\n", steps.FirstOf(steps.Destination)) +
+			"later it is refused, with what to do instead. When the abort is completed, --stay closes it: the shoot stays where it is.",
+		Example: example(
+			"%[1]s abort live",
+			"%[1]s status live           # wait until it is Aborted",
+			"%[1]s abort live --stay     # set spec.seedName back",
+		),
+	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
+		if stay {
+			return s.Stay(command.Context(), s.shoot)
+		}
+		return s.Abort(command.Context(), s.shoot)
+	})
+	command.Flags().BoolVar(&stay, "stay", false, "set spec.seedName back after the abort is completed")
+	return command
+}

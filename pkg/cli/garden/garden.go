@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package garden gives the commands of kubectl-livecpm access to the garden with the usual flags of kubectl.
+package garden
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// Flags say how the garden is reached.
+type Flags struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+}
+
+// NewFlags returns flags with the defaults of kubectl.
+func NewFlags() *Flags {
+	return &Flags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+}
+
+// AddTo adds the flags to the command and all commands below it.
+func (f *Flags) AddTo(command *cobra.Command) {
+	flags := command.PersistentFlags()
+	flags.StringVar(&f.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "", "path to the kubeconfig of the garden")
+	clientcmd.BindOverrideFlags(&f.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
+}
+
+// Connect returns access to the garden.
+func (f *Flags) Connect() (*Garden, error) {
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the kubeconfig of the garden: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the namespace from the kubeconfig of the garden: %w", err)
+	}
+	config.WarningHandler = rest.NoWarnings{}
+	c, err := client.New(config, client.Options{Scheme: kubernetes.GardenScheme})
+	if err != nil {
+		return nil, fmt.Errorf("failed to create a client for the garden: %w", err)
+	}
+	return &Garden{Client: c, Namespace: namespace}, nil
+}
+
+// Garden is access to the garden.
+type Garden struct {
+	// Client reads and writes without a cache.
+	Client client.Client
+	// Namespace is the namespace that the user works in.
+	Namespace string
+}
+
+// Shoot returns the shoot with the given name.
+func (g *Garden) Shoot(ctx context.Context, name string) (*gardencorev1beta1.Shoot, error) {
+	shoot := &gardencorev1beta1.Shoot{}
+	key := client.ObjectKey{Namespace: g.Namespace, Name: name}
+	if err := g.Client.Get(ctx, key, shoot); err != nil {
+		return nil, fmt.Errorf("failed to get Shoot %s: %w", key, err)
+	}
+	return shoot, nil
+}
+
+// Migrated returns the shoots that ask for a live migration or tell of one.
+func (g *Garden) Migrated(ctx context.Context, allNamespaces bool) ([]gardencorev1beta1.Shoot, error) {
+	shoots, err := g.shoots(ctx, allNamespaces)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(shoots, func(shoot gardencorev1beta1.Shoot) bool {
+		return !steps.Requested(&shoot) && len(steps.Conditions(&shoot)) == 0
+	}), nil
+}
+
+func (g *Garden) shoots(ctx context.Context, allNamespaces bool) ([]gardencorev1beta1.Shoot, error) {
+	var options []client.ListOption
+	if !allNamespaces {
+		options = append(options, client.InNamespace(g.Namespace))
+	}
+	list := &gardencorev1beta1.ShootList{}
+	if err := g.Client.List(ctx, list, options...); err != nil {
+		if allNamespaces {
+			return nil, fmt.Errorf("failed to list the Shoots of all namespaces: %w", err)
+		}
+		return nil, fmt.Errorf("failed to list the Shoots in namespace %s: %w", g.Namespace, err)
+	}
+	return list.Items, nil
+}
+
+// ShootNames returns the names of the shoots in the user's namespace.
+func (g *Garden) ShootNames(ctx context.Context) ([]string, error) {
+	shoots, err := g.shoots(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, shoot := range shoots {
+		names = append(names, shoot.Name)
+	}
+	return names, nil
+}
+
+// Seeds returns all seeds.
+func (g *Garden) Seeds(ctx context.Context) ([]gardencorev1beta1.Seed, error) {
+	list := &gardencorev1beta1.SeedList{}
+	if err := g.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("failed to list the Seeds: %w", err)
+	}
+	return list.Items, nil
+}

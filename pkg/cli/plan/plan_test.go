@@ -1,0 +1,354 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	operationsv1alpha1 "github.com/gardener/gardener/pkg/apis/operations/v1alpha1"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/plan"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+func newSeed(name string) gardencorev1beta1.Seed {
+	out := gardencorev1beta1.Seed{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1},
+		Spec: gardencorev1beta1.SeedSpec{
+			Provider: gardencorev1beta1.SeedProvider{Type: "local", Region: "region"},
+			Backup:   &gardencorev1beta1.Backup{Provider: "local"},
+			DNS:      gardencorev1beta1.SeedDNS{Internal: &gardencorev1beta1.SeedDNSProviderConfig{Domain: "internal.example.org"}},
+			Ingress:  &gardencorev1beta1.Ingress{Domain: "ingress." + name + ".example.org"},
+		},
+		Status: gardencorev1beta1.SeedStatus{
+			ObservedGeneration: 1,
+			Gardener:           &gardencorev1beta1.Gardener{Version: "v1.150.0"},
+			Allocatable:        corev1.ResourceList{gardencorev1beta1.ResourceShoots: resource.MustParse("10")},
+		},
+	}
+	for _, condition := range []gardencorev1beta1.ConditionType{gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedSystemComponentsHealthy, gardencorev1beta1.SeedBackupBucketsReady} {
+		out.Status.Conditions = append(out.Status.Conditions, gardencorev1beta1.Condition{Type: condition, Status: gardencorev1beta1.ConditionTrue})
+	}
+	return out
+}
+
+func newShoot() *gardencorev1beta1.Shoot {
+	return &gardencorev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live"},
+		Spec: gardencorev1beta1.ShootSpec{
+			CloudProfile: &gardencorev1beta1.CloudProfileReference{Name: "local"},
+			ControlPlane: &gardencorev1beta1.ControlPlane{HighAvailability: &gardencorev1beta1.HighAvailability{
+				FailureTolerance: gardencorev1beta1.FailureTolerance{Type: gardencorev1beta1.FailureToleranceTypeNode},
+			}},
+			SeedName: new("seed-a"),
+		},
+		Status: gardencorev1beta1.ShootStatus{
+			SeedName:      new("seed-a"),
+			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded},
+		},
+	}
+}
+
+func view(name string, ready int32) world.Seed {
+	out := world.Seed{Name: name, Agent: &world.Agent{Desired: 2, Ready: ready}}
+	if name == "seed-a" {
+		out.Etcds = []world.Etcd{{Name: "etcd-main", MemberNamePrefix: "seed-a", Members: []world.Member{
+			{Name: "seed-a-etcd-main-0", Role: "Leader", Status: "Ready"},
+			{Name: "seed-a-etcd-main-1", Role: "Member", Status: "Ready"},
+			{Name: "seed-a-etcd-main-2", Role: "Member", Status: "Ready"},
+		}}}
+	}
+	return out
+}
+
+// fit returns an input with which the shoot can go from seed-a to seed-b.
+func fit() plan.Input {
+	return plan.Input{
+		Now:           metav1.NewTime(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)),
+		Shoot:         newShoot(),
+		Seeds:         []gardencorev1beta1.Seed{newSeed("seed-a"), newSeed("seed-b")},
+		ShootsPerSeed: map[string]int{"seed-a": 5, "seed-b": 9},
+		Views:         []world.Seed{view("seed-a", 2), view("seed-b", 1)},
+	}
+}
+
+func find(p plan.Plan, name preflight.Name) plan.Check {
+	GinkgoHelper()
+	for _, check := range p.Checks {
+		if check.Name == name {
+			return check
+		}
+	}
+	Fail("there is no check " + string(name))
+	return plan.Check{}
+}
+
+var _ = Describe("Evaluate", func() {
+	It("should let a fit shoot go, and say what the agents have to look at", func() {
+		p, err := plan.Evaluate(fit(), "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue())
+		Expect(p.Next).To(Equal("kubectl livecpm start live -n garden-demo --to seed-b"))
+		var names, left []preflight.Name
+		for _, check := range p.Checks {
+			names = append(names, check.Name)
+			if check.Status != preflight.Pass {
+				Expect(check.Deferred).To(BeTrue(), string(check.Name))
+				left = append(left, check.Name)
+			}
+		}
+		Expect(left).To(ConsistOf(preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdDefragmentation, preflight.EtcdSize, preflight.EtcdMemberNames))
+		Expect(names).To(ContainElements(preflight.HighAvailability, preflight.GardenletVersion, preflight.RegionDistance, preflight.EtcdQuorum, preflight.EtcdHealth, preflight.EtcdMemberPrefix,
+			plan.FreeCapacity, plan.GatePolicies, plan.AgentsReady))
+	})
+
+	It("should make every check of the agents, or say that it does not", func() {
+		in := fit()
+		in.Views = nil
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue())
+		planned := map[preflight.Name]bool{}
+		for _, check := range p.Checks {
+			Expect(planned).NotTo(HaveKey(check.Name), "twice")
+			planned[check.Name] = true
+		}
+		for _, guard := range preflight.Guards() {
+			Expect(planned).To(HaveKey(guard.Name))
+		}
+		for _, name := range []preflight.Name{preflight.EtcdMemberNames, preflight.EtcdMemberPrefix} {
+			Expect(find(p, name).Deferred).To(BeTrue())
+		}
+	})
+
+	It("should name all steps, each with how long it is expected to take", func() {
+		p, err := plan.Evaluate(fit(), "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Steps).To(HaveLen(len(steps.Table())))
+		for i, step := range steps.Table() {
+			Expect(p.Steps[i].Condition).To(Equal(step.String()))
+			Expect(p.Steps[i].ExpectedSeconds).To(And(BeNumerically(">", 0), BeNumerically("<", step.Deadline.Seconds())), step.String())
+			Expect(p.Steps[i].DeadlineSeconds).To(Equal(step.Deadline.Seconds()))
+		}
+	})
+
+	DescribeTable("obstacles", func(name preflight.Name, status preflight.Status, change func(*plan.Input)) {
+		in := fit()
+		change(&in)
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeFalse())
+		check := find(p, name)
+		Expect(check.Status).To(Equal(status))
+		Expect(check.Deferred).To(BeFalse())
+		Expect(check.Evidence).NotTo(BeEmpty())
+		Expect(check.Remedy).NotTo(BeEmpty())
+	},
+		Entry("not highly available", preflight.HighAvailability, preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.ControlPlane = nil }),
+		Entry("last operation", preflight.LastOperation, preflight.Fail, func(in *plan.Input) { in.Shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed }),
+		Entry("a bastion", preflight.Bastions, preflight.Fail, func(in *plan.Input) { in.Bastions = []string{"cli"} }),
+		Entry("a seed", preflight.NotASeed, preflight.Fail, func(in *plan.Input) { in.ManagedSeeds = []string{"live"} }),
+		Entry("versions", preflight.GardenletVersion, preflight.Fail, func(in *plan.Input) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
+		Entry("no version", preflight.GardenletVersion, preflight.Unknown, func(in *plan.Input) { in.Seeds[1].Status.Gardener = nil }),
+		Entry("distance", preflight.RegionDistance, preflight.Fail, func(in *plan.Input) { in.Seeds[1].Spec.Provider.Region = "far" }),
+		Entry("full", plan.FreeCapacity, preflight.Fail, func(in *plan.Input) { in.ShootsPerSeed["seed-b"] = 10 }),
+		Entry("no gate", plan.GatePolicies, preflight.Fail, func(in *plan.Input) { in.MissingPolicies = []string{"ValidatingAdmissionPolicy livecpm-gate"} }),
+		Entry("no agent", plan.AgentsReady, preflight.Fail, func(in *plan.Input) { in.Views[1].Agent.Ready = 0 }),
+		Entry("a member is down", preflight.EtcdHealth, preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
+		Entry("no quorum", preflight.EtcdQuorum, preflight.Fail, func(in *plan.Input) {
+			in.Views[0].Etcds[0].Members[1].Status, in.Views[0].Etcds[0].Members[2].Status = "NotReady", "Unknown"
+		}),
+		Entry("no etcd", preflight.EtcdQuorum, preflight.Unknown, func(in *plan.Input) { in.Views[0].Etcds = nil }),
+		Entry("no prefix", preflight.EtcdMemberPrefix, preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
+		Entry("under way", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) {
+			in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true"}
+			in.Shoot.Spec.SeedName = new("seed-b")
+		}),
+		Entry("classic", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.SeedName = new("seed-b") }),
+		Entry("aborted on the way to another seed", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) { abort(in, "seed-c") }),
+	)
+
+	It("should let an aborted migration begin anew", func() {
+		in := fit()
+		abort(&in, "seed-b")
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue())
+		Expect(find(p, plan.NotUnderWay).Evidence).To(ContainSubstring("can begin anew"))
+	})
+
+	DescribeTable("should leave to the agents what the user may not read", func(name preflight.Name) {
+		in := fit()
+		in.Seeds[1].Spec.Provider.Region = "region"
+		if name == preflight.RegionDistance {
+			in.Seeds[1].Spec.Provider.Region = "far"
+		}
+		in.Unreadable = map[preflight.Name]string{name: "forbidden"}
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		check := find(p, name)
+		Expect(check.Status).To(Equal(preflight.Unknown))
+		Expect(check.Deferred).To(BeTrue())
+		Expect(check.Evidence).To(Equal("forbidden"))
+		Expect(p.CanGo).To(BeTrue())
+	},
+		Entry("bastions", preflight.Bastions),
+		Entry("managed seeds", preflight.NotASeed),
+		Entry("distance", preflight.RegionDistance),
+		Entry("capacity", plan.FreeCapacity),
+		Entry("gate", plan.GatePolicies),
+	)
+
+	DescribeTable("should fail when there is nothing to judge", func(change func(*plan.Input), destination, message string) {
+		in := fit()
+		change(&in)
+		_, err := plan.Evaluate(in, destination)
+		Expect(err).To(MatchError(ContainSubstring(message)))
+	},
+		Entry("not created", func(in *plan.Input) { in.Shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
+		Entry("there already", func(*plan.Input) {}, "seed-a", "is in seed seed-a already"),
+		Entry("no such seed", func(*plan.Input) {}, "seed-x", "there is no seed seed-x"),
+		Entry("no other seed", func(in *plan.Input) { in.Seeds = in.Seeds[:1] }, "", "no seed other than seed-a"),
+	)
+
+	It("should choose the nearest fit seed with the fewest shoots", func() {
+		in := fit()
+		far, full, hidden, empty := newSeed("seed-far"), newSeed("seed-full"), newSeed("seed-hidden"), newSeed("seed-empty")
+		far.Spec.Provider.Region = "far"
+		in.ShootsPerSeed["seed-full"] = 10
+		hidden.Spec.Settings = &gardencorev1beta1.SeedSettings{Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: false}}
+		in.Seeds = append(in.Seeds, far, full, hidden, empty)
+		p, err := plan.Evaluate(in, "")
+		Expect(err).NotTo(HaveOccurred())
+		var order []string
+		for _, candidate := range p.Candidates {
+			order = append(order, candidate.Seed)
+		}
+		Expect(order).To(Equal([]string{"seed-empty", "seed-b", "seed-full", "seed-far"}))
+		Expect(p.Candidates[2].Obstacles).To(ConsistOf(plan.FreeCapacity))
+		Expect(p.Candidates[3].Obstacles).To(ConsistOf(preflight.RegionDistance))
+		Expect(p.Destination).To(Equal("seed-empty"))
+		Expect(p.CanGo).To(BeTrue())
+	})
+
+	It("should choose none when none is fit", func() {
+		in := fit()
+		in.ShootsPerSeed["seed-b"] = 10
+		p, err := plan.Evaluate(in, "")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Destination).To(BeEmpty())
+		Expect(p.CanGo).To(BeFalse())
+		Expect(p.Next).To(Equal("kubectl livecpm plan live -n garden-demo"))
+	})
+})
+
+func abort(in *plan.Input, destination string) {
+	in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true", steps.AnnotationAbort: "true"}
+	in.Shoot.Spec.SeedName = &destination
+	in.Shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: []gardencorev1beta1.Condition{{
+		Type: steps.First().Condition, Status: gardencorev1beta1.ConditionFalse, Reason: string(steps.ReasonAborted),
+	}}}
+}
+
+var _ = Describe("Reader", func() {
+	var (
+		ctx     = context.Background()
+		objects []client.Object
+		denied  func(client.ObjectList) error
+		reader  = func() plan.Reader {
+			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if denied != nil {
+						if err := denied(list); err != nil {
+							return err
+						}
+					}
+					return c.List(ctx, list, options...)
+				},
+			}).Build()
+			return plan.Reader{Garden: &garden.Garden{Client: c, Namespace: "garden-demo"}, Clock: testclock.NewFakePassiveClock(fit().Now.Time)}
+		}
+	)
+
+	BeforeEach(func() {
+		denied = nil
+		seedA, seedB := newSeed("seed-a"), newSeed("seed-b")
+		objects = []client.Object{
+			&seedA, &seedB,
+			newShoot(),
+			&operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "own"}, Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "live"}}},
+			&operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "other"}, Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "other"}}},
+			&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-gate"}},
+			&seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "live"}, Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "live"}}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "garden", Name: "regions", Labels: map[string]string{"scheduling.gardener.cloud/purpose": "region-config"},
+				Annotations: map[string]string{"scheduling.gardener.cloud/cloudprofiles": "local"},
+			}},
+		}
+	})
+
+	It("should read what a plan is made from", func() {
+		in, err := reader().Read(ctx, newShoot(), "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(in.Unreadable).To(BeEmpty())
+		Expect(in.Seeds).To(HaveLen(2))
+		Expect(in.ShootsPerSeed).To(Equal(map[string]int{"seed-a": 1}))
+		Expect(in.Bastions).To(ConsistOf("own"))
+		Expect(in.ManagedSeeds).To(BeEmpty(), "the shoot is in another namespace")
+		Expect(in.MissingPolicies).To(ConsistOf("ValidatingAdmissionPolicyBinding livecpm-gate"))
+		Expect(in.Regions).To(HaveLen(1))
+		Expect(in.Views).To(HaveExactElements(HaveField("Name", "seed-a"), HaveField("Name", "seed-b")))
+		Expect(in.Views[0].Unknown).To(ContainSubstring("--seed-kubeconfig seed-a=PATH"))
+	})
+
+	It("should find the ManagedSeed of a shoot in the garden namespace", func() {
+		shoot := newShoot()
+		shoot.Namespace = "garden"
+		in, err := reader().Read(ctx, shoot, "")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(in.ManagedSeeds).To(ConsistOf("live"))
+	})
+
+	It("should say what the user may not read", func() {
+		denied = func(list client.ObjectList) error {
+			switch list.(type) {
+			case *operationsv1alpha1.BastionList, *gardencorev1beta1.ShootList:
+				return errors.New("forbidden")
+			}
+			return nil
+		}
+		in, err := reader().Read(ctx, newShoot(), "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(in.Unreadable).To(Equal(map[preflight.Name]string{preflight.Bastions: "forbidden", plan.FreeCapacity: "forbidden"}))
+	})
+
+	It("should fail without the seeds", func() {
+		denied = func(list client.ObjectList) error {
+			if _, ok := list.(*gardencorev1beta1.SeedList); ok {
+				return errors.New("forbidden")
+			}
+			return nil
+		}
+		_, err := reader().Read(ctx, newShoot(), "seed-b")
+		Expect(err).To(MatchError("failed to list the Seeds: forbidden"))
+	})
+})

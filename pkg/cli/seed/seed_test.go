@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package seed_test
+
+import (
+	"context"
+	"errors"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+)
+
+var _ = Describe("Look", func() {
+	const namespace = "shoot--demo--live"
+
+	var (
+		ctx   = context.Background()
+		shoot = &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}}
+
+		pod = func(name string, labels map[string]string, owner *metav1.OwnerReference, ready corev1.ConditionStatus) *corev1.Pod {
+			out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}}
+			if owner != nil {
+				out.OwnerReferences = []metav1.OwnerReference{*owner}
+			}
+			out.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+			return out
+		}
+		etcdOwner = &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "etcd-main", Controller: new(true)}
+		builder   = func() *fakeclient.ClientBuilder {
+			return fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(
+				&appsv1.Deployment{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent", Labels: map[string]string{"app": "livecpm", "role": "agent"}},
+					Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
+					Status:     appsv1.DeploymentStatus{ReadyReplicas: 1},
+				},
+				&druidcorev1alpha1.Etcd{
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd-main"},
+					Spec:       druidcorev1alpha1.EtcdSpec{MemberNamePrefix: new("seed-a"), Etcd: druidcorev1alpha1.EtcdConfig{DefragmentationSchedule: new("0 1 * * *")}},
+					Status: druidcorev1alpha1.EtcdStatus{Members: []druidcorev1alpha1.EtcdMemberStatus{
+						{Name: "seed-a-etcd-main-0", Role: new(druidcorev1alpha1.EtcdRoleLeader), Status: druidcorev1alpha1.EtcdMemberStatusReady},
+						{Name: "seed-a-etcd-main-1", Status: druidcorev1alpha1.EtcdMemberStatusUnknown},
+					}},
+				},
+				pod("etcd-main-1", nil, etcdOwner, corev1.ConditionFalse),
+				pod("etcd-main-0", nil, etcdOwner, corev1.ConditionTrue),
+				pod("kube-apiserver-x", map[string]string{"app": "kubernetes", "role": "apiserver"}, nil, corev1.ConditionTrue),
+				pod("kube-scheduler-x", map[string]string{"app": "kubernetes", "role": "scheduler"}, nil, corev1.ConditionTrue),
+				&extensionsv1alpha1.DNSRecord{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "live-external"}, Spec: extensionsv1alpha1.DNSRecordSpec{Name: "api.live.example.org", Values: []string{"10.0.0.1"}}},
+				&extensionsv1alpha1.DNSRecord{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd", Labels: map[string]string{"app.kubernetes.io/part-of": "livecpm"}}, Spec: extensionsv1alpha1.DNSRecordSpec{Name: "etcd.example.org"}},
+				&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--demo--other", Name: "kube-apiserver-x", Labels: map[string]string{"app": "kubernetes", "role": "apiserver"}}},
+			)
+		}
+	)
+
+	It("should see what is of the shoot, and nothing else", func() {
+		Expect(seed.Seeds{"seed-a": builder().Build()}.Look(ctx, shoot, "seed-a")).To(Equal([]world.Seed{{
+			Name:  "seed-a",
+			Agent: &world.Agent{Desired: 2, Ready: 1},
+			Etcds: []world.Etcd{{
+				Name: "etcd-main", MemberNamePrefix: "seed-a", DefragmentationSchedule: "0 1 * * *",
+				Members: []world.Member{{Name: "seed-a-etcd-main-0", Role: "Leader", Status: "Ready"}, {Name: "seed-a-etcd-main-1", Status: "Unknown"}},
+				Pods:    []world.Pod{{Name: "etcd-main-0", Ready: true}, {Name: "etcd-main-1"}},
+			}},
+			APIServers: []world.Pod{{Name: "kube-apiserver-x", Ready: true}},
+			Records:    []world.Record{{Name: "api.live.example.org", Values: []string{"10.0.0.1"}}},
+		}}))
+	})
+
+	It("should say why it does not see anything", func() {
+		broken := builder().WithInterceptorFuncs(interceptor.Funcs{
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				return errors.New("away")
+			},
+		}).Build()
+		Expect(seed.Seeds{"seed-b": broken}.Look(ctx, shoot, "seed-a", "", "seed-b")).To(Equal([]world.Seed{
+			{Name: "seed-a", Unknown: "give --seed-kubeconfig seed-a=PATH"},
+			{Name: "seed-b", Unknown: "failed to list the Deployments of the agent: away"},
+		}))
+	})
+})
+
+var _ = Describe("Open", func() {
+	DescribeTable("should refuse what is no name and path", func(flag string) {
+		_, err := seed.Open([]string{flag})
+		Expect(err).To(MatchError(ContainSubstring("as in seed-a=/path")))
+	},
+		Entry("no path", "seed-a"),
+		Entry("empty path", "seed-a="),
+		Entry("no name", "=/path"),
+	)
+
+	It("should say whose kubeconfig it could not read", func() {
+		_, err := seed.Open([]string{"seed-a=/does/not/exist"})
+		Expect(err).To(MatchError(ContainSubstring("failed to read the kubeconfig of seed seed-a")))
+	})
+})

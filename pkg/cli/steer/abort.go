@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steer
+
+import (
+	"context"
+	"fmt"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// Abort asks both seeds to undo what they have done, if that is still possible.
+func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
+	summary := s.Summary(shoot)
+	out := Result{Before: summary.String()}
+	conditions := steps.Conditions(shoot)
+	switch {
+	case summary.State == world.Aborting:
+		return out, fmt.Errorf("%s is being aborted already: %s", nameOf(shoot), summary.Message)
+	case summary.State == world.Aborted:
+		return out, fmt.Errorf("the live migration of %s is aborted already; choose how it goes on:\n%s", nameOf(shoot), choices(shoot))
+	case !steps.Requested(shoot):
+		return out, fmt.Errorf("%s has no live migration to abort; its state is: %s", nameOf(shoot), summary)
+	case !steps.Abortable(conditions):
+		current, _ := steps.Current(conditions)
+		return out, fmt.Errorf("the live migration of %s cannot be aborted any more: %s is True, the current step is %s. %s",
+			nameOf(shoot), gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, current, alternative(shoot, conditions, current))
+	}
+
+	if err := s.annotate(ctx, shoot, map[string]string{steps.AnnotationAbort: "true"}); err != nil {
+		return out, err
+	}
+	out.After = s.Summary(shoot).String()
+	out.Done = []string{set(steps.AnnotationAbort, "true")}
+	out.Not = []string{
+		"spec.seedName is not set back: you choose when the state is Aborted",
+		"the annotation cannot be taken away while the abort is carried out",
+	}
+	out.Next = []string{"kubectl livecpm status " + target(shoot) + " (it ends with code 1 when the abort is completed)", choices(shoot)}
+	return out, nil
+}
+
+// alternative tells what to do instead of an abort that comes too late.
+func alternative(shoot *gardencorev1beta1.Shoot, conditions []gardencorev1beta1.Condition, current steps.Step) string {
+	noReturn, joined := false, steps.Index(current.Condition)
+	for _, step := range steps.Table()[:joined] {
+		noReturn = noReturn || step.PointOfNoReturn
+	}
+	way := "Extensions may have left the source already, so the way leads forward only"
+	if noReturn {
+		way = "The etcd is in the destination, so there is nothing to go back to"
+	}
+	if steps.Begun(conditions, current) {
+		return fmt.Sprintf("%s: to gain time, pause before the next step (kubectl livecpm pause %s); if the step stands still, see docs/operations/%s.md and retry it (kubectl livecpm retry %s).",
+			way, target(shoot), current, target(shoot))
+	}
+	return fmt.Sprintf("%s: to gain time, pause before this step (kubectl livecpm pause %s); what holds it is in docs/operations/%s.md.", way, target(shoot), current)
+}
+
+func choices(shoot *gardencorev1beta1.Shoot) string {
+	_, destination, _ := steps.Seeds(shoot)
+	return fmt.Sprintf("when it is Aborted, keep the shoot where it is (kubectl livecpm abort %s --stay), or try again (kubectl livecpm start %s --to %s)",
+		target(shoot), target(shoot), destination)
+}
+
+// Stay closes an aborted migration: spec.seedName becomes the source again.
+func (s Steerer) Stay(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
+	summary := s.Summary(shoot)
+	out := Result{Before: summary.String()}
+	source, destination, between := steps.Seeds(shoot)
+	switch {
+	case !between:
+		return out, fmt.Errorf("%s is not on its way to another seed", nameOf(shoot))
+	case summary.State != world.Aborted:
+		return out, fmt.Errorf("spec.seedName of %s can be set back only when its live migration is Aborted; its state is: %s", nameOf(shoot), summary)
+	}
+	if err := s.bind(ctx, shoot, source); err != nil {
+		return out, err
+	}
+	out.After = s.Summary(shoot).String()
+	out.Done = []string{fmt.Sprintf("set spec.seedName from %s back to %s", destination, source)}
+	out.Not = []string{"the annotations for intent and abort are not removed: the agent does that"}
+	return out, nil
+}

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steer
+
+import (
+	"context"
+	"fmt"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// Pause asks the migration to hold before the step. Without one it is the first that has not begun.
+func (s Steerer) Pause(ctx context.Context, shoot *gardencorev1beta1.Shoot, before *steps.Step) (Result, error) {
+	out := Result{Before: s.Summary(shoot).String()}
+	conditions := steps.Conditions(shoot)
+	running := steps.Requested(shoot) && steps.Initialized(conditions)
+	if before == nil {
+		step, err := firstNotBegun(conditions, running)
+		if err != nil {
+			return out, fmt.Errorf("%s cannot be paused: %w", nameOf(shoot), err)
+		}
+		before = &step
+	}
+	if running && steps.Begun(conditions, *before) {
+		alternative := "no step is left to pause before"
+		if next, err := firstNotBegun(conditions, running); err == nil {
+			alternative = fmt.Sprintf("pause before %s instead", next)
+		}
+		return out, fmt.Errorf("%s cannot be paused before %s: the step has begun, and a step that has begun goes on; %s", nameOf(shoot), before, alternative)
+	}
+
+	if err := s.annotate(ctx, shoot, map[string]string{steps.AnnotationPauseBefore: before.String()}); err != nil {
+		return out, err
+	}
+	out.After = s.Summary(shoot).String()
+	out.Done = []string{set(steps.AnnotationPauseBefore, before.String())}
+	if running {
+		out.Not = []string{"a step that has begun is not stopped; the migration holds when the turn comes to " + before.String()}
+	}
+	if before.Condition == steps.Last().Condition {
+		out.Not = append(out.Not, "no controller of the shoot runs in either seed while this step is held: do not leave it like that")
+	}
+	out.Next = []string{"kubectl livecpm resume " + target(shoot)}
+	return out, nil
+}
+
+func firstNotBegun(conditions []gardencorev1beta1.Condition, running bool) (steps.Step, error) {
+	for _, step := range steps.Table() {
+		if !running || !steps.Begun(conditions, step) {
+			return step, nil
+		}
+	}
+	return steps.Step{}, fmt.Errorf("the last step, %s, has begun; it can only go on", steps.Last())
+}
+
+// Resume takes the request for a pause back.
+func (s Steerer) Resume(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
+	summary := s.Summary(shoot)
+	out := Result{Before: summary.String()}
+	was, ok := shoot.Annotations[steps.AnnotationPauseBefore]
+	if !ok {
+		return out, fmt.Errorf("%s is not asked to pause; its state is: %s", nameOf(shoot), summary)
+	}
+	if err := s.annotate(ctx, shoot, map[string]string{steps.AnnotationPauseBefore: ""}); err != nil {
+		return out, err
+	}
+	out.After = s.Summary(shoot).String()
+	out.Done = []string{removed(steps.AnnotationPauseBefore, was)}
+	out.Not = []string{"the agent of the step's owner goes on within seconds; this command does not wait for it"}
+	out.Next = []string{"kubectl livecpm get " + target(shoot) + " -w"}
+	return out, nil
+}
+
+// Retry asks the owner of the current step for another attempt at once, with the whole deadline.
+func (s Steerer) Retry(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
+	summary := s.Summary(shoot)
+	out := Result{Before: summary.String()}
+	conditions := steps.Conditions(shoot)
+	current, unfinished := steps.Current(conditions)
+	switch {
+	case !steps.Requested(shoot) || !steps.Initialized(conditions) || !unfinished:
+		return out, fmt.Errorf("%s has no live migration to retry; its state is: %s", nameOf(shoot), summary)
+	case steps.AbortDue(shoot):
+		return out, fmt.Errorf("%s is being aborted; an abort is repeated by itself", nameOf(shoot))
+	case !steps.Begun(conditions, current):
+		return out, fmt.Errorf("step %s of %s has not begun, so there is nothing to retry; what holds it is looked at every few seconds: %s", current, nameOf(shoot), summary.Message)
+	}
+	if was, ok := shoot.Annotations[v1beta1constants.GardenerOperation]; ok {
+		return out, fmt.Errorf("%s carries the annotation %s=%s already; wait until it is taken away", nameOf(shoot), v1beta1constants.GardenerOperation, was)
+	}
+	if err := s.annotate(ctx, shoot, map[string]string{v1beta1constants.GardenerOperation: v1beta1constants.ShootOperationRetry}); err != nil {
+		return out, err
+	}
+	out.After = s.Summary(shoot).String()
+	out.Done = []string{set(v1beta1constants.GardenerOperation, v1beta1constants.ShootOperationRetry)}
+	out.Not = []string{"finished steps are not repeated, and nothing is undone"}
+	out.Next = []string{"kubectl livecpm get " + target(shoot) + " -w"}
+	return out, nil
+}
+
+func target(shoot *gardencorev1beta1.Shoot) string { return shoot.Name + " -n " + shoot.Namespace }

@@ -1,0 +1,343 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steer_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/livecpm/livecpm/pkg/cli/steer"
+	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+var _ = Describe("Steerer", func() {
+	var (
+		ctx     = context.Background()
+		clk     *testclock.FakeClock
+		shoot   *gardencorev1beta1.Shoot
+		c       client.Client
+		steerer steer.Steerer
+		// refusal is what the API server answers to the binding.
+		refusal error
+		// writes are the kinds of the writes in their order.
+		writes []string
+
+		finish = func(until int) {
+			GinkgoHelper()
+			for _, step := range steps.Table()[:until-1] {
+				updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "done")
+				Expect(err).NotTo(HaveOccurred())
+				shoot.Status.LiveMigration.Conditions = updated
+			}
+		}
+		begin = func(number int) {
+			GinkgoHelper()
+			finish(number)
+			step := steps.Table()[number-1]
+			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, "at work")
+			Expect(err).NotTo(HaveOccurred())
+			shoot.Status.LiveMigration.Conditions = updated
+		}
+		aborted = func() {
+			GinkgoHelper()
+			shoot.Annotations[steps.AnnotationAbort] = "true"
+			updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted, "as before")
+			Expect(err).NotTo(HaveOccurred())
+			shoot.Status.LiveMigration.Conditions = updated
+		}
+		step = func(number int) *steps.Step {
+			s := steps.Table()[number-1]
+			return &s
+		}
+		create = func() {
+			GinkgoHelper()
+			c = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).WithInterceptorFuncs(interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+					data, err := patch.Data(object)
+					Expect(err).NotTo(HaveOccurred())
+					writes = append(writes, string(data))
+					return c.Patch(ctx, object, patch, options...)
+				},
+				SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+					Expect(subResource).To(Equal("binding"))
+					if refusal != nil {
+						return refusal
+					}
+					data, err := patch.Data(object)
+					Expect(err).NotTo(HaveOccurred())
+					writes = append(writes, "binding "+string(data))
+					return c.Patch(ctx, object, client.RawPatch(patch.Type(), data))
+				},
+			}).Build()
+			steerer = steer.Steerer{Client: c, Clock: clk}
+			Expect(c.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
+			writes = nil
+		}
+		stored = func() *gardencorev1beta1.Shoot {
+			GinkgoHelper()
+			out := &gardencorev1beta1.Shoot{}
+			Expect(c.Get(ctx, client.ObjectKeyFromObject(shoot), out)).To(Succeed())
+			return out
+		}
+	)
+
+	BeforeEach(func() {
+		clk = testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))
+		refusal = nil
+		shoot = &gardencorev1beta1.Shoot{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", Annotations: map[string]string{steps.AnnotationIntent: "true", "own": "kept"}},
+			Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
+			Status: gardencorev1beta1.ShootStatus{
+				SeedName:      new("seed-a"),
+				LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: conditions.Initialize(clk, nil)},
+			},
+		}
+	})
+
+	Describe("Start", func() {
+		BeforeEach(func() {
+			shoot.Annotations = map[string]string{"own": "kept"}
+			shoot.Spec.SeedName = new("seed-a")
+			shoot.Status.LiveMigration = nil
+		})
+
+		It("should set the annotation, then the binding, and nothing else", func() {
+			create()
+			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{
+				`{"metadata":{"annotations":{"migration.gardener.cloud/live-migrate":"true"}}}`,
+				`binding {"spec":{"seedName":"seed-b"}}`,
+			}))
+			Expect(result.Before).To(Equal("None"))
+			Expect(result.After).To(Equal("Requested"))
+			Expect(result.Done).To(HaveLen(2))
+		})
+
+		It("should pause, and take away a request for an abort that is left over", func() {
+			shoot.Annotations[steps.AnnotationAbort] = "true"
+			create()
+			_, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b", PauseBefore: step(6)})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(stored().Annotations).To(Equal(map[string]string{
+				"own": "kept", steps.AnnotationIntent: "true", steps.AnnotationPauseBefore: "EtcdMigrationComplete",
+			}))
+		})
+
+		It("should leave everything as before when the API server refuses the binding", func() {
+			shoot.Annotations[steps.AnnotationAbort] = "true"
+			create()
+			refusal = errors.New("must use the same provider type")
+			_, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b", PauseBefore: step(6)})
+			Expect(err).To(MatchError(SatisfyAll(ContainSubstring("must use the same provider type"), ContainSubstring("Nothing was started"))))
+			Expect(stored().Annotations).To(Equal(map[string]string{"own": "kept", steps.AnnotationAbort: "true"}))
+			Expect(stored().Spec.SeedName).To(HaveValue(Equal("seed-a")))
+		})
+
+		It("should keep nothing of a dry run", func() {
+			create()
+			steerer.DryRun = true
+			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result.Done).To(ContainElement(ContainSubstring("would set spec.seedName from seed-a to seed-b")))
+			Expect(stored().Annotations).To(Equal(map[string]string{"own": "kept"}))
+			Expect(stored().Spec.SeedName).To(HaveValue(Equal("seed-a")))
+		})
+
+		It("should begin an aborted migration anew by taking the request for the abort away", func() {
+			shoot.Annotations[steps.AnnotationIntent] = "true"
+			shoot.Spec.SeedName = new("seed-b")
+			shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: conditions.Initialize(clk, nil)}
+			aborted()
+			create()
+			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.shoot.gardener.cloud/abort-live-migration":null}}}`}))
+			Expect(result.After).To(Equal("Requested"))
+
+			aborted()
+			_, err = steerer.Start(ctx, shoot, steer.Start{Destination: "seed-c"})
+			Expect(err).To(MatchError(ContainSubstring("has an aborted migration to seed seed-b")))
+		})
+
+		DescribeTable("refusals", func(prepare func(), destination, message string) {
+			prepare()
+			create()
+			_, err := steerer.Start(ctx, shoot, steer.Start{Destination: destination})
+			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(writes).To(BeEmpty())
+		},
+			Entry("there already", func() {}, "seed-a", "is in seed seed-a already"),
+			Entry("under way", func() { shoot.Spec.SeedName = new("seed-b") }, "seed-b", "on its way from seed seed-a to seed seed-b already"),
+			Entry("not created", func() { shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
+		)
+	})
+
+	Describe("Pause and Resume", func() {
+		It("should pause before the next step, say what goes on, and resume", func() {
+			begin(3)
+			create()
+			result, err := steerer.Pause(ctx, shoot, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.gardener.cloud/pause-before":"DestinationKubeAPIServerReady"}}}`}))
+			Expect(result.Not).To(ConsistOf(ContainSubstring("a step that has begun is not stopped")))
+
+			result, err = steerer.Resume(ctx, shoot)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result.Done).To(ConsistOf("removed the annotation migration.gardener.cloud/pause-before (it was DestinationKubeAPIServerReady)"))
+			Expect(stored().Annotations).NotTo(HaveKey(steps.AnnotationPauseBefore))
+			_, err = steerer.Resume(ctx, shoot)
+			Expect(err).To(MatchError(ContainSubstring("is not asked to pause")))
+		})
+
+		It("should pause before the migration is started, and warn of the last step", func() {
+			shoot.Annotations, shoot.Spec.SeedName, shoot.Status.LiveMigration = nil, new("seed-a"), nil
+			create()
+			result, err := steerer.Pause(ctx, shoot, step(8))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result.Not).To(ConsistOf(ContainSubstring("do not leave it like that")))
+			Expect(stored().Annotations).To(HaveKeyWithValue(steps.AnnotationPauseBefore, "MigrationCompleted"))
+		})
+
+		It("should refuse a step that has begun, with the next one", func() {
+			begin(3)
+			create()
+			_, err := steerer.Pause(ctx, shoot, step(3))
+			Expect(err).To(MatchError(SatisfyAll(ContainSubstring("the step has begun"), ContainSubstring("pause before DestinationKubeAPIServerReady instead"))))
+			_, err = steerer.Pause(ctx, shoot, step(1))
+			Expect(err).To(HaveOccurred())
+			Expect(writes).To(BeEmpty())
+		})
+
+		It("should refuse when the last step has begun", func() {
+			begin(8)
+			create()
+			_, err := steerer.Pause(ctx, shoot, nil)
+			Expect(err).To(MatchError(ContainSubstring("the last step, MigrationCompleted, has begun")))
+		})
+	})
+
+	Describe("Retry", func() {
+		It("should ask for a retry of a step that has begun", func() {
+			begin(4)
+			create()
+			_, err := steerer.Retry(ctx, shoot)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"gardener.cloud/operation":"retry"}}}`}))
+			_, err = steerer.Retry(ctx, shoot)
+			Expect(err).To(MatchError(ContainSubstring("already")))
+		})
+
+		DescribeTable("refusals", func(prepare func(), message string) {
+			prepare()
+			create()
+			_, err := steerer.Retry(ctx, shoot)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+			Expect(writes).To(BeEmpty())
+		},
+			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") }, "no live migration to retry"),
+			Entry("not begun", func() { finish(4) }, "has not begun, so there is nothing to retry"),
+			Entry("abort", func() {
+				begin(2)
+				shoot.Annotations[steps.AnnotationAbort] = "true"
+			}, "an abort is repeated by itself"),
+		)
+	})
+
+	Describe("Abort", func() {
+		DescribeTable("should be possible until the members of the destination have joined", func(prepare func()) {
+			prepare()
+			create()
+			result, err := steerer.Abort(ctx, shoot)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.shoot.gardener.cloud/abort-live-migration":"true"}}}`}))
+			Expect(result.After).To(HavePrefix("Aborting"))
+			Expect(result.Not).To(ContainElement(ContainSubstring("spec.seedName is not set back")))
+		},
+			Entry("without conditions", func() { shoot.Status.LiveMigration = nil }),
+			Entry("before the first step", func() {}),
+			Entry("in the first step", func() { begin(1) }),
+			Entry("in the second step", func() { begin(2) }),
+		)
+
+		DescribeTable("should be refused later, with the reason and the alternative", func(prepare func(), messages ...string) {
+			prepare()
+			create()
+			_, err := steerer.Abort(ctx, shoot)
+			for _, message := range messages {
+				Expect(err).To(MatchError(ContainSubstring(message)))
+			}
+			Expect(writes).To(BeEmpty())
+		},
+			Entry("before the third step", func() { finish(3) }, "DestinationEtcdPeersJoined is True", "the way leads forward only", "kubectl livecpm pause live -n garden-demo"),
+			Entry("in the fourth step", func() { begin(4) }, "the current step is DestinationKubeAPIServerReady", "docs/operations/DestinationKubeAPIServerReady.md", "kubectl livecpm retry"),
+			Entry("after the point of no return", func() { begin(7) }, "there is nothing to go back to"),
+			Entry("under way", func() {
+				begin(2)
+				shoot.Annotations[steps.AnnotationAbort] = "true"
+			}, "is being aborted already"),
+			Entry("done", func() { aborted() }, "is aborted already", "abort live -n garden-demo --stay", "start live -n garden-demo --to seed-b"),
+			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") }, "no live migration to abort"),
+		)
+	})
+
+	Describe("Stay", func() {
+		It("should set the seed back when the abort is completed", func() {
+			aborted()
+			create()
+			_, err := steerer.Stay(ctx, shoot)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{`binding {"spec":{"seedName":"seed-a"}}`}))
+		})
+
+		It("should be refused before, and when there is nothing to set back", func() {
+			begin(2)
+			shoot.Annotations[steps.AnnotationAbort] = "true"
+			create()
+			_, err := steerer.Stay(ctx, shoot)
+			Expect(err).To(MatchError(ContainSubstring("only when its live migration is Aborted")))
+			shoot.Spec.SeedName = new("seed-a")
+			_, err = steerer.Stay(ctx, shoot)
+			Expect(err).To(MatchError(ContainSubstring("not on its way")))
+			Expect(writes).To(BeEmpty())
+		})
+	})
+
+	Describe("Drain", func() {
+		It("should set and remove the annotation, and print the condition", func() {
+			seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}
+			create()
+			Expect(c.Create(ctx, seed)).To(Succeed())
+
+			result, err := steerer.Drain(ctx, seed)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.gardener.cloud/drain":"true"}}}`}))
+			Expect(result.Before).To(Equal("not asked to drain, no condition Drained"))
+			Expect(result.After).To(Equal("asked to drain, no condition Drained"))
+			_, err = steerer.Drain(ctx, seed)
+			Expect(err).To(MatchError(ContainSubstring("asked to drain already")))
+
+			seed.Status.Conditions = []gardencorev1beta1.Condition{{Type: "Drained", Status: gardencorev1beta1.ConditionProgressing, Reason: "Draining", Message: "3 of 5 shoots have left"}}
+			Expect(steer.Drained(seed)).To(Equal("asked to drain, Drained is Progressing (Draining): 3 of 5 shoots have left"))
+
+			_, err = steerer.CancelDrain(ctx, seed)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(seed.Annotations).NotTo(HaveKey(steer.AnnotationDrain))
+			_, err = steerer.CancelDrain(ctx, seed)
+			Expect(err).To(MatchError("Seed seed-a is not asked to drain"))
+		})
+	})
+})

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livecpm/livecpm/pkg/cli/world"
+)
+
+// List draws one line for each migration. Those that are under way come first.
+func List(summaries []world.Summary, now time.Time, o Options) string {
+	sorted := slices.Clone(summaries)
+	slices.SortStableFunc(sorted, func(a, b world.Summary) int {
+		if a.State.Final() != b.State.Final() {
+			if a.State.Final() {
+				return 1
+			}
+			return -1
+		}
+		return strings.Compare(a.Key(), b.Key())
+	})
+
+	header := []string{"NAMESPACE", "NAME", "SEEDS", "STATE", "PROGRESS", "STEP", "REASON", "AGE"}
+	if o.Wide {
+		header = append(header, "MESSAGE")
+	}
+	var rows [][]string
+	for _, s := range sorted {
+		row := []string{s.Namespace, s.Name, orDash(Seeds(s)), string(s.State), fmt.Sprintf("%d%%", s.Progress), orDash(s.Step), orDash(s.Reason), age(s, now)}
+		if o.Wide {
+			row = append(row, orDash(o.cut(s.Message, 0)))
+		}
+		rows = append(rows, row)
+	}
+	return Table(header, rows)
+}
+
+// age tells for how long a migration has been under way, or how long ago it ended.
+func age(s world.Summary, now time.Time) string {
+	switch {
+	case s.Ended != nil:
+		return Duration(max(0, now.Sub(*s.Ended))) + " ago"
+	case s.Started != nil:
+		return Duration(max(0, now.Sub(*s.Started)))
+	}
+	return "-"
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// Line draws a migration as one line, for output that is no terminal. It changes only if something happens.
+func Line(s world.Summary, o Options) string {
+	text := fmt.Sprintf("%s %s", s.Key(), o.paint(stateColor(s.State), string(s.State)))
+	if len(s.Steps) > 0 && s.State != world.Aborted {
+		text += fmt.Sprintf(" %d%%", s.Progress)
+	}
+	if s.Step != "" {
+		text += fmt.Sprintf(" %s (%s)", s.Step, s.Owner)
+	}
+	if s.Reason != "" {
+		text += " " + s.Reason
+	}
+	if s.Message != "" {
+		text += ": " + o.cut(s.Message, 10*defaultWidth)
+	}
+	return text
+}

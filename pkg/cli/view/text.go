@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package view draws what kubectl-livecpm shows: worlds in, text out. It is pure, so that whole screens can be compared
+// with golden files.
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	defaultWidth = 120
+	// narrow is the width below which columns are left out.
+	narrow = 100
+	// smallest is the narrowest terminal that is drawn for.
+	smallest = 40
+)
+
+// Options are how to draw.
+type Options struct {
+	// Width is the number of columns of the terminal; zero if there is none.
+	Width int
+	// Color tells to use colors.
+	Color bool
+	// Wide tells to leave nothing out.
+	Wide bool
+}
+
+func (o Options) width() int {
+	if o.Width == 0 {
+		return defaultWidth
+	}
+	return max(o.Width, smallest)
+}
+
+func (o Options) narrow() bool { return o.width() < narrow && !o.Wide }
+
+type color string
+
+const (
+	plain  color = ""
+	bold   color = "1"
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
+	cyan   color = "36"
+	faint  color = "2"
+)
+
+func (o Options) paint(c color, text string) string {
+	if !o.Color || c == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}
+
+// cut shortens the text to the number of columns. With Wide it is left as it is.
+func (o Options) cut(text string, columns int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if o.Wide || utf8.RuneCountInString(text) <= columns {
+		return text
+	}
+	if columns < 2 {
+		return ""
+	}
+	return strings.TrimRight(string([]rune(text)[:columns-1]), " ") + "…"
+}
+
+// wrap breaks the text into lines of at most so many columns, between words where that is possible.
+func wrap(text string, columns int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		for utf8.RuneCountInString(word) > columns {
+			if line != "" {
+				lines, line = append(lines, line), ""
+			}
+			runes := []rune(word)
+			lines, word = append(lines, string(runes[:columns])), string(runes[columns:])
+		}
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= columns:
+			line += " " + word
+		default:
+			lines, line = append(lines, line), word
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// clip shortens a line so that it fits a terminal behind what stands to its left: a line that wraps would spoil the next
+// screen. Without a terminal nothing is clipped.
+func (o Options) clip(text string, left int) string {
+	columns := o.width() - left
+	if o.Width == 0 || utf8.RuneCountInString(text) <= columns {
+		return text
+	}
+	return string([]rune(text)[:columns-1]) + "…"
+}
+
+func pad(text string, columns int) string {
+	if missing := columns - utf8.RuneCountInString(text); missing > 0 {
+		return text + strings.Repeat(" ", missing)
+	}
+	return text
+}
+
+func padLeft(text string, columns int) string {
+	if missing := columns - utf8.RuneCountInString(text); missing > 0 {
+		return strings.Repeat(" ", missing) + text
+	}
+	return text
+}
+
+// Duration writes a duration as people read it.
+func Duration(d time.Duration) string {
+	d = d.Round(time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		if d%time.Minute == 0 {
+			return fmt.Sprintf("%dm", int(d.Minutes()))
+		}
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// Table aligns rows below their header.
+func Table(header []string, rows [][]string) string {
+	widths := make([]int, len(header))
+	all := append([][]string{header}, rows...)
+	for _, row := range all {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var out strings.Builder
+	for _, row := range all {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(pad(cell, widths[i]+3))
+		}
+		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return out.String()
+}

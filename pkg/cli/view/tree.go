@@ -1,0 +1,291 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/cli/world"
+)
+
+const (
+	between = "├─ "
+	last    = "└─ "
+	below   = "│  "
+	nothing = "   "
+	// headColumns is the width of the names above the tree.
+	headColumns = 10
+	// stepColumns is a little more than the longest name of a step.
+	stepColumns = 43
+)
+
+// node is a line of a tree with lines that belong to it.
+type node struct {
+	text    string
+	color   color
+	details []string
+}
+
+// Tree draws a migration with all that is known of it.
+func Tree(w world.World, o Options) string {
+	summary := world.Summarize(w.Shoot, w.Now.Time)
+
+	var out strings.Builder
+	out.WriteString(head(summary, o))
+	if len(summary.Steps) > 0 {
+		section(&out, o, "STEPS", stepNodes(summary, o))
+	}
+	if unknown := unknownNodes(w.Seeds); len(unknown) == len(w.Seeds) && len(unknown) > 0 {
+		section(&out, o, "IN THE SEEDS", unknown)
+	} else if len(w.Seeds) > 0 {
+		section(&out, o, "ETCD", etcdNodes(w.Seeds))
+		section(&out, o, "KUBE-APISERVER", apiServerNodes(w.Seeds))
+		section(&out, o, "DNS", dnsNodes(w.Seeds))
+	}
+	return out.String()
+}
+
+func head(s world.Summary, o Options) string {
+	var out strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			out.WriteString(pad(name, headColumns) + o.clip(value, headColumns) + "\n")
+		}
+	}
+	line("Shoot", s.Key())
+	line("Seeds", Seeds(s))
+
+	out.WriteString(pad("State", headColumns) + o.paint(stateColor(s.State), string(s.State)))
+	if len(s.Steps) > 0 && s.State != world.Aborted {
+		if !o.narrow() {
+			fmt.Fprintf(&out, "  %s", bar(s.Progress))
+		}
+		fmt.Fprintf(&out, "  %d %%", s.Progress)
+	}
+	if s.Seconds > 0 {
+		out.WriteString("  " + Duration(time.Duration(s.Seconds*float64(time.Second))))
+	}
+	out.WriteString("\n")
+
+	if s.PauseBefore != "" && !s.State.Final() {
+		line("Pause", "before "+s.PauseBefore)
+	}
+	// Below the tree of the steps the current step tells its own reason.
+	if len(s.Steps) == 0 || s.State == world.Aborted || s.State == world.Aborting {
+		line("Reason", s.Reason)
+		out.WriteString(indented("Message", s.Message, o))
+	}
+	line("See", s.Runbook())
+	if explanation := explain(s.State); explanation != "" {
+		line("", explanation)
+	}
+	return out.String()
+}
+
+func indented(name, text string, o Options) string {
+	lines := wrap(text, o.width()-headColumns)
+	if len(lines) == 0 {
+		return ""
+	}
+	return pad(name, headColumns) + strings.Join(lines, "\n"+strings.Repeat(" ", headColumns)) + "\n"
+}
+
+func explain(state world.State) string {
+	switch state {
+	case world.None:
+		return "No live migration is or was asked for."
+	case world.Classic:
+		return "The shoot is migrated classically: the intent annotation is not set."
+	case world.Requested:
+		return "Waiting for the agent in the source."
+	}
+	return ""
+}
+
+// Seeds writes from where to where.
+func Seeds(s world.Summary) string {
+	switch {
+	case s.Source != "" && s.Destination != "":
+		return s.Source + " -> " + s.Destination
+	case s.Source != "":
+		return s.Source
+	}
+	return s.Destination
+}
+
+func stateColor(state world.State) color {
+	switch state {
+	case world.Succeeded:
+		return green
+	case world.Overdue, world.Held:
+		return red
+	case world.Paused, world.Aborting, world.Aborted:
+		return yellow
+	case world.Processing, world.Requested:
+		return cyan
+	}
+	return plain
+}
+
+func bar(percent int32) string {
+	const length = 20
+	done := int(percent) * length / 100
+	return "[" + strings.Repeat("#", done) + strings.Repeat(".", length-done) + "]"
+}
+
+func stepNodes(s world.Summary, o Options) []node {
+	var out []node
+	for _, step := range s.Steps {
+		symbol, c := symbolOf(step)
+		text := fmt.Sprintf("%s %d %s", symbol, step.Number, pad(step.Condition, stepColumns))
+		if !o.narrow() {
+			text += pad(step.Owner, 14)
+		}
+		elapsed, deadline := "", ""
+		if d, ok := step.Elapsed(); ok {
+			elapsed = Duration(d)
+			if step.Current {
+				deadline = " of " + Duration(time.Duration(step.DeadlineSeconds)*time.Second)
+			}
+		}
+		tells := ""
+		if step.Current || o.Wide {
+			tells = step.Message
+		}
+		switch {
+		case o.narrow():
+			text += padLeft(elapsed, 7)
+			if step.Current && step.Reason != "" {
+				tells = step.Reason + ": " + tells
+			}
+		default:
+			text += padLeft(elapsed+deadline, 14)
+			if step.Current && step.Reason != "" {
+				text += "  " + step.Reason
+			}
+		}
+		out = append(out, node{
+			text: strings.TrimRight(text, " "), color: c,
+			details: wrap(tells, o.width()-2*len(nothing)),
+		})
+	}
+	return out
+}
+
+func symbolOf(step world.Step) (string, color) {
+	switch {
+	case step.Finished():
+		return "✔", green
+	case step.Undone():
+		return "↩", yellow
+	case step.Status == string(gardencorev1beta1.ConditionFalse):
+		return "✖", red
+	case step.Fault:
+		return "!", red
+	case step.Current && step.Status == string(gardencorev1beta1.ConditionProgressing):
+		return "▶", cyan
+	case step.Current:
+		return "‖", yellow
+	}
+	return "○", faint
+}
+
+func etcdNodes(seeds []world.Seed) []node {
+	return perSeed(seeds, "no etcd of the shoot", func(seed world.Seed) []string {
+		var lines []string
+		for _, etcd := range seed.Etcds {
+			ready := 0
+			for _, pod := range etcd.Pods {
+				if pod.Ready && !pod.Terminating {
+					ready++
+				}
+			}
+			lines = append(lines, fmt.Sprintf("%s: %d of %d pods ready", etcd.Name, ready, len(etcd.Pods)))
+			for _, member := range etcd.Members {
+				role := strings.ToLower(member.Role)
+				if role == "" {
+					role = "-"
+				}
+				lines = append(lines, fmt.Sprintf("  %s %s %s", pad(member.Name, 30), pad(role, 8), member.Status))
+			}
+		}
+		return lines
+	})
+}
+
+func apiServerNodes(seeds []world.Seed) []node {
+	return perSeed(seeds, "none", func(seed world.Seed) []string {
+		var lines []string
+		for _, pod := range seed.APIServers {
+			lines = append(lines, fmt.Sprintf("%s %s", pad(pod.Name, 40), podState(pod)))
+		}
+		return lines
+	})
+}
+
+func podState(pod world.Pod) string {
+	switch {
+	case pod.Terminating:
+		return "terminating"
+	case pod.Ready:
+		return "ready"
+	}
+	return "not ready"
+}
+
+func dnsNodes(seeds []world.Seed) []node {
+	return perSeed(seeds, "manages no record", func(seed world.Seed) []string {
+		var lines []string
+		for _, record := range seed.Records {
+			lines = append(lines, fmt.Sprintf("%s -> %s", record.Name, strings.Join(record.Values, ", ")))
+		}
+		return lines
+	})
+}
+
+// unknownNodes are the seeds of which nothing is known.
+func unknownNodes(seeds []world.Seed) []node {
+	var out []node
+	for _, seed := range seeds {
+		if seed.Unknown != "" {
+			out = append(out, node{text: seed.Name + ": not known, " + seed.Unknown})
+		}
+	}
+	return out
+}
+
+func perSeed(seeds []world.Seed, empty string, lines func(world.Seed) []string) []node {
+	var out []node
+	for _, seed := range seeds {
+		if seed.Unknown != "" {
+			out = append(out, node{text: seed.Name + ": not known, " + seed.Unknown})
+			continue
+		}
+		details := lines(seed)
+		if len(details) == 0 {
+			out = append(out, node{text: seed.Name + ": " + empty})
+			continue
+		}
+		out = append(out, node{text: seed.Name, details: details})
+	}
+	return out
+}
+
+func section(out *strings.Builder, o Options, title string, nodes []node) {
+	out.WriteString("\n" + o.paint(bold, title) + "\n")
+	for i, item := range nodes {
+		branch, stem := between, below
+		if i == len(nodes)-1 {
+			branch, stem = last, nothing
+		}
+		out.WriteString(branch + o.paint(item.color, o.clip(item.text, len(nothing))) + "\n")
+		for _, detail := range item.details {
+			out.WriteString(strings.TrimRight(stem+nothing+o.clip(detail, 2*len(nothing)), " ") + "\n")
+		}
+	}
+}

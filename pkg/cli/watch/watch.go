@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package watch looks at a migration again and again.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+)
+
+// DefaultInterval is the time between two looks.
+const DefaultInterval = 2 * time.Second
+
+// Loop looks at a migration until it is told to stop.
+type Loop struct {
+	// Read looks at it.
+	Read func(ctx context.Context) (world.World, error)
+	// Interval is the time between two looks.
+	Interval time.Duration
+	// Clock is the clock. It defaults to the real one.
+	Clock clock.Clock
+	// Errors is where a failed look is told. It is repeated: the API server of a garden may be away for a while.
+	Errors io.Writer
+}
+
+// Run looks and shows what is seen until show returns true, the context ends, or the shoot does not exist (any more).
+func (l Loop) Run(ctx context.Context, show func(world.World) bool) error {
+	if l.Clock == nil {
+		l.Clock = clock.RealClock{}
+	}
+	told := ""
+	for {
+		w, err := l.Read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			told = ""
+			if show(w) {
+				return nil
+			}
+		case fatal(err):
+			return err
+		case err.Error() != told:
+			told = err.Error()
+			fmt.Fprintf(l.Errors, "%s; trying again\n", told)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.Clock.After(l.Interval):
+		}
+	}
+}
+
+// fatal tells whether a repetition would not help.
+func fatal(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
+// Changes returns a function that writes a line whenever what the shoot says about its migration has changed.
+func Changes(out io.Writer, o view.Options) func(world.World) world.Summary {
+	previous := ""
+	return func(w world.World) world.Summary {
+		summary := world.Summarize(w.Shoot, w.Now.Time)
+		if line := view.Line(summary, o); line != previous {
+			previous = line
+			fmt.Fprintf(out, "%s  %s\n", w.Now.UTC().Format(time.TimeOnly), line)
+		}
+		return summary
+	}
+}
+
+// ErrTimeout is the cause of a context whose time is over.
+var ErrTimeout = errors.New("timeout")
+
+// Status waits until the migration is over, or asks for an operator, and tells which by the error's exit code.
+func Status(ctx context.Context, loop Loop, out io.Writer, o view.Options) error {
+	var (
+		changes = Changes(out, o)
+		final   world.Summary
+	)
+	err := loop.Run(ctx, func(w world.World) bool {
+		final = changes(w)
+		return final.State.Final() || final.State == world.Overdue
+	})
+	switch {
+	case errors.Is(err, ErrTimeout):
+		return &exit.Error{Code: exit.Timeout, Err: fmt.Errorf("the time is over; the last state is: %s", stateOrUnknown(final))}
+	case err != nil:
+		return err
+	case final.State == world.Succeeded:
+		return nil
+	case final.State == world.Overdue:
+		return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("step %s takes longer than its deadline; it is still tried, see %s", final.Step, final.Runbook())}
+	}
+	return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("the live migration of %s is not completed: %s", final.Key(), final)}
+}
+
+func stateOrUnknown(s world.Summary) string {
+	if s.State == "" {
+		return "not known"
+	}
+	return s.String()
+}
+
+// Screen draws texts over each other. Each one is a single write that erases only what the one before has left behind, so
+// that nothing flickers.
+type Screen struct {
+	// Out is the terminal.
+	Out io.Writer
+	// Height returns the number of lines that fit.
+	Height func() int
+
+	lines int
+}
+
+// Draw replaces what is shown by the text.
+func (s *Screen) Draw(text string) {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	// The cursor stands below the last line, and lines that have left the screen can not be drawn over.
+	if height := s.Height() - 1; height > 1 && len(lines) > height {
+		lines = append(lines[:height-1], "…")
+	}
+	var out strings.Builder
+	if s.lines > 0 {
+		fmt.Fprintf(&out, "\x1b[%dA\r", s.lines)
+	}
+	for _, line := range lines {
+		out.WriteString(line + "\x1b[K\n")
+	}
+	out.WriteString("\x1b[J")
+	s.lines = len(lines)
+	_, _ = io.WriteString(s.Out, out.String())
+}

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/plan"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/integration/framework"
+)
+
+// The agents are simulated: what they would write into the conditions is written here, by the same functions. Everything
+// else is done by the plugin alone, against the real gardener-apiserver and the real policies.
+var _ = Describe("kubectl livecpm", func() {
+	var (
+		count       int
+		source      string
+		destination string
+		shoot       *gardencorev1beta1.Shoot
+		out, errs   bytes.Buffer
+
+		livecpm = func(args ...string) int {
+			out.Reset()
+			errs.Reset()
+			code := app.Run(ctx, app.Streams{Out: &out, Err: &errs}, append([]string{"--kubeconfig", kubeconfig}, args...))
+			GinkgoWriter.Printf("$ kubectl livecpm %v\n%s%s(code %d)\n", args, out.String(), errs.String(), code)
+			return code
+		}
+		current = func() *gardencorev1beta1.Shoot {
+			GinkgoHelper()
+			out := &gardencorev1beta1.Shoot{}
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), out)).To(Succeed())
+			return out
+		}
+		// write changes the status as an agent does.
+		write = func(change func(old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition) {
+			GinkgoHelper()
+			s := current()
+			patch := client.MergeFrom(s.DeepCopy())
+			s.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: change(steps.Conditions(s))}
+			Expect(garden.Client.Status().Patch(ctx, s, patch)).To(Succeed())
+		}
+		initialize = func() {
+			GinkgoHelper()
+			write(func(old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition {
+				return conditions.Initialize(clock.RealClock{}, old)
+			})
+		}
+		apply = func(number int, status gardencorev1beta1.ConditionStatus, reason steps.Reason) {
+			GinkgoHelper()
+			write(func(old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition {
+				step := steps.Table()[number-1]
+				updated, err := conditions.Apply(clock.RealClock{}, old, step, step.Owner, status, reason, "simulated")
+				Expect(err).NotTo(HaveOccurred())
+				return updated
+			})
+		}
+		abort = func(role steps.Role, reason steps.Reason) {
+			GinkgoHelper()
+			write(func(old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition {
+				updated, err := conditions.Abort(clock.RealClock{}, old, role, reason, "simulated")
+				Expect(err).NotTo(HaveOccurred())
+				return updated
+			})
+		}
+	)
+
+	BeforeEach(func() {
+		count++
+		source, destination = fmt.Sprintf("source-%d", count), fmt.Sprintf("destination-%d", count)
+		for _, name := range []string{source, destination} {
+			seed := framework.NewSeed(name)
+			Expect(garden.CreateSeed(ctx, seed)).To(Succeed())
+		}
+		shoot = framework.NewShoot(fmt.Sprintf("live-%d", count), source)
+		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+	})
+
+	It("should drive a migration: plan, start, watch, pause, resume, abort, start again, status, list", func() {
+		By("plan")
+		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(exit.Done))
+		Expect(out.String()).To(And(ContainSubstring("It can go."), ContainSubstring("GatePolicies")))
+		Expect(out.String()).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shoot.Name, shoot.Namespace, destination))
+		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(exit.Done))
+		var p plan.Plan
+		Expect(json.Unmarshal(out.Bytes(), &p)).To(Succeed())
+		Expect(p.Candidates).To(ContainElement(And(HaveField("Seed", destination), HaveField("Fit", true))))
+
+		By("start --dry-run")
+		Expect(livecpm("start", shoot.Name, "--to", destination, "--dry-run")).To(Equal(exit.Done))
+		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
+		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
+
+		By("start")
+		// The admission plugins' informers may not know the seed yet; a start that is refused leaves nothing behind.
+		Eventually(func() int {
+			return livecpm("start", shoot.Name, "--to", destination, "--pause-before", "2")
+		}).WithTimeout(30 * time.Second).Should(Equal(exit.Done))
+		Expect(out.String()).To(And(ContainSubstring("Before: None"), ContainSubstring("After:  Requested")))
+		Expect(current().Spec.SeedName).To(HaveValue(Equal(destination)))
+		Expect(current().Annotations).To(And(HaveKeyWithValue(steps.AnnotationIntent, "true"), HaveKeyWithValue(steps.AnnotationPauseBefore, "DestinationEtcdPeersJoined")))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
+
+		By("get")
+		initialize()
+		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonPersistingShootState)
+		Expect(livecpm("get", shoot.Name)).To(Equal(exit.Done))
+		Expect(out.String()).To(And(ContainSubstring("PersistingShootState"), ContainSubstring("not known, give --seed-kubeconfig "+source+"=PATH")))
+		apply(1, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
+		apply(2, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused)
+		Expect(livecpm("get", shoot.Name, "-o", "json")).To(Equal(exit.Done))
+		var summary world.Summary
+		Expect(json.Unmarshal(out.Bytes(), &summary)).To(Succeed())
+		Expect(summary.State).To(Equal(world.Paused))
+
+		By("resume and pause")
+		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
+		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationPauseBefore))
+		apply(2, gardencorev1beta1.ConditionProgressing, steps.ReasonJoiningEtcdMembers)
+		Expect(livecpm("pause", shoot.Name, "--before", "2")).To(Equal(exit.Failed))
+		Expect(errs.String()).To(ContainSubstring("the step has begun"))
+		Expect(livecpm("pause", shoot.Name)).To(Equal(exit.Done))
+		Expect(current().Annotations).To(HaveKeyWithValue(steps.AnnotationPauseBefore, "MigrateExtensionsNeededBeforeKubeAPIServer"))
+		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
+
+		By("status with a timeout")
+		Expect(livecpm("status", shoot.Name, "--timeout", "100ms")).To(Equal(exit.Timeout))
+
+		By("abort")
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.Failed))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring("After:  Aborting"))
+		abort(steps.Destination, steps.ReasonWithdrawn)
+		abort(steps.Source, steps.ReasonAborted)
+		Expect(livecpm("status", shoot.Name)).To(Equal(exit.Failed))
+		Expect(errs.String()).To(ContainSubstring("not completed: Aborted"))
+
+		By("start again")
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring("the aborted migration begins anew"))
+		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
+		initialize()
+		for number := 1; number <= 3; number++ {
+			apply(number, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
+			if number < 3 {
+				apply(number, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
+			}
+		}
+
+		By("abort is refused")
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Failed))
+		Expect(errs.String()).To(And(ContainSubstring("DestinationEtcdPeersJoined is True"), ContainSubstring("kubectl livecpm pause")))
+
+		By("retry")
+		Expect(livecpm("retry", shoot.Name)).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring("gardener.cloud/operation=retry"))
+
+		By("list")
+		Expect(livecpm("list")).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring(shoot.Name))
+		Expect(livecpm("list", "-A", "-o", "json")).To(Equal(exit.Done))
+		var summaries []world.Summary
+		Expect(json.Unmarshal(out.Bytes(), &summaries)).To(Succeed())
+		Expect(summaries).To(ContainElement(And(
+			HaveField("Name", shoot.Name), HaveField("State", world.Processing), HaveField("Step", "MigrateExtensionsNeededBeforeKubeAPIServer"),
+		)))
+
+		By("the end")
+		apply(3, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
+		for number := 4; number <= 7; number++ {
+			apply(number, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
+		}
+		s := current()
+		patch := client.MergeFrom(s.DeepCopy())
+		updated, err := conditions.Apply(clock.RealClock{}, steps.Conditions(s), steps.Last(), steps.Last().Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "simulated")
+		Expect(err).NotTo(HaveOccurred())
+		s.Status.LiveMigration.Conditions = updated
+		s.Status.SeedName = new(destination)
+		delete(s.Annotations, steps.AnnotationIntent)
+		Expect(garden.Client.Status().Patch(ctx, s, patch)).To(Succeed())
+		Expect(livecpm("status", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("get", shoot.Name, "-w")).To(Equal(exit.Done), "it ends by itself")
+		Expect(out.String()).To(ContainSubstring("Succeeded"))
+	})
+
+	It("should let an aborted shoot stay", func() {
+		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).WithTimeout(30 * time.Second).Should(Equal(exit.Done))
+		initialize()
+		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
+		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
+		abort(steps.Source, steps.ReasonAborted)
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.Done))
+		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
+	})
+
+	It("should refuse to start what cannot go, and leave nothing behind", func() {
+		patch := client.MergeFrom(shoot.DeepCopy())
+		shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
+		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
+		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
+		Expect(out.String()).To(ContainSubstring("It cannot go: 1 check speaks against it."))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
+		Expect(errs.String()).To(ContainSubstring("was not started"))
+		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
+		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
+	})
+
+	It("should take everything back when gardener-apiserver refuses what the plan did not know", func() {
+		// A taint that the shoot does not tolerate is none of the migration's prerequisites.
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: destination}}
+		Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(seed), seed)).To(Succeed())
+		patch := client.MergeFrom(seed.DeepCopy())
+		seed.Spec.Taints = []gardencorev1beta1.SeedTaint{{Key: "for-others-only"}}
+		Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
+		patch = client.MergeFrom(seed.DeepCopy())
+		seed.Status.ObservedGeneration = seed.Generation
+		Expect(garden.Client.Status().Patch(ctx, seed, patch)).To(Succeed())
+
+		// Other refusals may come first, until the admission plugins' informers know the seed.
+		Eventually(func() string {
+			Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
+			return errs.String()
+		}).WithTimeout(30 * time.Second).Should(And(ContainSubstring("taint"), ContainSubstring("Nothing was started")))
+		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
+		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
+	})
+
+	It("should ask to drain a seed and take that back", func() {
+		annotations := func() map[string]string {
+			seed := &gardencorev1beta1.Seed{}
+			Expect(garden.Client.Get(ctx, client.ObjectKey{Name: source}, seed)).To(Succeed())
+			return seed.Annotations
+		}
+		Expect(livecpm("drain", source)).To(Equal(exit.Done))
+		Expect(annotations()).To(HaveKeyWithValue(steer.AnnotationDrain, "true"))
+		Expect(livecpm("drain", source, "--cancel")).To(Equal(exit.Done))
+		Expect(annotations()).NotTo(HaveKey(steer.AnnotationDrain))
+		Expect(livecpm("drain", source, "--cancel")).To(Equal(exit.Failed))
+	})
+
+	It("should complete shoots, seeds and namespaces", func() {
+		for _, request := range []struct{ expected, command, word string }{
+			{shoot.Name, "get", ""},
+			{source, "drain", ""},
+		} {
+			Expect(livecpm("__complete", "--kubeconfig", kubeconfig, request.command, request.word)).To(Equal(exit.Done))
+			Expect(out.String()).To(ContainSubstring(request.expected))
+		}
+		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "plan", shoot.Name, "--to", "")).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring(destination))
+		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "list", "-n", "")).To(Equal(exit.Done))
+		Expect(out.String()).To(ContainSubstring(framework.ProjectNamespace))
+	})
+})
