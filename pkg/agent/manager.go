@@ -4,13 +4,8 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"strconv"
 	"time"
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
@@ -28,14 +23,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/credentials"
 	"github.com/livecpm/livecpm/pkg/operation"
 )
-
-// credentialsCheckPeriod is how often the garden's kubeconfig is compared with the one that the agent started with.
-const credentialsCheckPeriod = 30 * time.Second
-
-// errCredentialsChanged ends the agent, so that its Deployment starts it with the new credentials.
-var errCredentialsChanged = errors.New("the kubeconfig for the garden has changed, restarting with it")
 
 // Environment is what the agent's controllers and actions live in.
 type Environment struct {
@@ -68,8 +58,8 @@ func NewEnvironment(
 		Scheme:                  kubernetes.SeedScheme,
 		MapperProvider:          apiutil.NewDynamicRESTMapper,
 		GracefulShutdownTimeout: ptr.To(5 * time.Second),
-		HealthProbeBindAddress:  address(config.Server.HealthProbes),
-		Metrics:                 metricsserver.Options{BindAddress: address(config.Server.Metrics)},
+		HealthProbeBindAddress:  config.Server.HealthProbes.Address(),
+		Metrics:                 metricsserver.Options{BindAddress: config.Server.Metrics.Address()},
 
 		LeaderElection:                ptr.Deref(config.LeaderElection.LeaderElect, true),
 		LeaderElectionResourceLock:    config.LeaderElection.ResourceLock,
@@ -116,7 +106,7 @@ func NewEnvironment(
 		return nil, fmt.Errorf("failed to set up the clients of shoots: %w", err)
 	}
 
-	watcher, err := newCredentialsWatcher(config.GardenClientConnection.Kubeconfig)
+	watcher, err := credentials.NewWatcher(config.GardenClientConnection.Kubeconfig, clock.RealClock{})
 	if err != nil {
 		return nil, err
 	}
@@ -171,43 +161,3 @@ func addChecks(mgr manager.Manager, gardenCluster cluster.Cluster) error {
 	}
 	return nil
 }
-
-func address(endpoint *configv1alpha1.Endpoint) string {
-	return net.JoinHostPort(endpoint.BindAddress, strconv.Itoa(endpoint.Port))
-}
-
-// credentialsWatcher ends the manager when the kubeconfig has changed: the gardenlet rotates its credentials.
-type credentialsWatcher struct {
-	path    string
-	content []byte
-	period  time.Duration
-}
-
-func newCredentialsWatcher(path string) (*credentialsWatcher, error) {
-	content, err := os.ReadFile(path) // #nosec G304 -- the path is from the agent's own configuration.
-	if err != nil {
-		return nil, fmt.Errorf("failed to read the kubeconfig for the garden: %w", err)
-	}
-	return &credentialsWatcher{path: path, content: content, period: credentialsCheckPeriod}, nil
-}
-
-// Start implements manager.Runnable.
-func (w *credentialsWatcher) Start(ctx context.Context) error {
-	ticker := time.NewTicker(w.period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			// An unreadable file is one that is about to be replaced.
-			content, err := os.ReadFile(w.path)
-			if err == nil && len(content) > 0 && !bytes.Equal(content, w.content) {
-				return errCredentialsChanged
-			}
-		}
-	}
-}
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica watches.
-func (w *credentialsWatcher) NeedLeaderElection() bool { return false }

@@ -4,10 +4,8 @@
 package agent_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
-	"time"
 
 	gardenerfeatures "github.com/gardener/gardener/pkg/features"
 	gardenletfeatures "github.com/gardener/gardener/pkg/gardenlet/features"
@@ -66,36 +64,5 @@ var _ = Describe("#LoadGardenletConfiguration", func() {
 	It("should report a file that is missing", func() {
 		_, err := agent.LoadGardenletConfiguration(path)
 		Expect(err).To(MatchError(ContainSubstring("failed to read the gardenlet's configuration")))
-	})
-})
-
-var _ = Describe("credentials watcher", func() {
-	It("should end the agent when the kubeconfig has changed, not when it is merely unreadable", func() {
-		path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-		_, err := agent.NewCredentialsWatcher(path, time.Millisecond)
-		Expect(err).To(HaveOccurred())
-
-		Expect(os.WriteFile(path, []byte("one"), 0o600)).To(Succeed())
-		watcher, err := agent.NewCredentialsWatcher(path, time.Millisecond)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(watcher.NeedLeaderElection()).To(BeFalse())
-
-		ended := make(chan error, 1)
-		go func() { ended <- watcher.Start(context.Background()) }()
-		Consistently(ended, 50*time.Millisecond).ShouldNot(Receive())
-		Expect(os.Remove(path)).To(Succeed())
-		Consistently(ended, 50*time.Millisecond).ShouldNot(Receive())
-		Expect(os.WriteFile(path, []byte("two"), 0o600)).To(Succeed())
-		Eventually(ended).Should(Receive(MatchError(agent.ErrCredentialsChanged)))
-	})
-
-	It("should end with its context", func() {
-		path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-		Expect(os.WriteFile(path, []byte("one"), 0o600)).To(Succeed())
-		watcher, err := agent.NewCredentialsWatcher(path, time.Hour)
-		Expect(err).NotTo(HaveOccurred())
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		Expect(watcher.Start(ctx)).To(Succeed())
 	})
 })

@@ -7,8 +7,6 @@ package controllermanager
 
 import (
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -68,8 +66,8 @@ func NewManagerFor(
 		Scheme:                  kubernetes.GardenScheme,
 		Cache:                   cacheOptions(),
 		GracefulShutdownTimeout: ptr.To(5 * time.Second),
-		HealthProbeBindAddress:  address(config.Server.HealthProbes),
-		Metrics:                 metricsserver.Options{BindAddress: address(config.Server.Metrics)},
+		HealthProbeBindAddress:  config.Server.HealthProbes.Address(),
+		Metrics:                 metricsserver.Options{BindAddress: config.Server.Metrics.Address()},
 
 		LeaderElection:                ptr.Deref(config.LeaderElection.LeaderElect, true),
 		LeaderElectionResourceLock:    config.LeaderElection.ResourceLock,
@@ -112,8 +110,4 @@ func cacheOptions() cache.Options {
 			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}: gateOnly,
 		},
 	}
-}
-
-func address(endpoint *configv1alpha1.Endpoint) string {
-	return net.JoinHostPort(endpoint.BindAddress, strconv.Itoa(endpoint.Port))
 }

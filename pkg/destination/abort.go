@@ -68,10 +68,8 @@ type abortFacts struct {
 
 func (d *destination) abortGraph(m *migration.Migration, b *botanist.Botanist, facts abortFacts) *flow.Graph {
 	var (
-		g         = flow.NewGraph("abort in the destination")
-		timeout   = d.deps.Timings.RolloutTimeout
-		interval  = d.deps.Timings.PollInterval
-		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		g       = flow.NewGraph("abort in the destination")
+		timeout = d.deps.Timings.RolloutTimeout
 
 		releaseBackupEntry = g.Add(flow.Task{
 			Name: "Releasing the backup entry to the source",
@@ -80,47 +78,8 @@ func (d *destination) abortGraph(m *migration.Migration, b *botanist.Botanist, f
 			}, timeout),
 			SkipIf: !facts.hasBackup,
 		})
-		destroyEtcds = g.Add(flow.Task{
-			Name: "Deleting the etcds of the destination",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				if err := b.DestroyEtcd(ctx); err != nil {
-					return err
-				}
-				return operation.WaitUntilEtcdsGone(ctx, d.deps.SeedClientSet.Client(), namespace, interval)
-			}, timeout),
-			SkipIf: facts.terminating,
-		})
-		destroyExposure = g.Add(flow.Task{
-			Name: "Removing the exposure between the seeds",
-			Fn: func(ctx context.Context) error {
-				return d.deps.DestroyExposure(ctx, m)
-			},
-			SkipIf:       facts.terminating,
-			Dependencies: flow.NewTaskIDs(destroyEtcds),
-		})
-		deleteNamespace = g.Add(flow.Task{
-			Name: "Deleting the shoot's namespace",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.DeleteSeedNamespace(ctx)
-			}, timeout),
-			SkipIf:       facts.terminating,
-			Dependencies: flow.NewTaskIDs(releaseBackupEntry, destroyExposure),
-		})
-		waitUntilNamespaceDeleted = g.Add(flow.Task{
-			Name: "Waiting until the shoot's namespace is gone",
-			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return operation.WaitUntilGone(ctx, d.deps.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}, interval)
-			}).Timeout(timeout),
-			Dependencies: flow.NewTaskIDs(deleteNamespace),
-		})
-		_ = g.Add(flow.Task{
-			Name: "Deleting the Cluster resource",
-			Fn: func(ctx context.Context) error {
-				return b.DeleteClusterResourceFromSeed(ctx)
-			},
-			Dependencies: flow.NewTaskIDs(waitUntilNamespaceDeleted),
-		})
 	)
+	d.deps.AddSeedCleanup(g, m, b, facts.terminating, flow.NewTaskIDs(), flow.NewTaskIDs(releaseBackupEntry))
 	return g
 }
 

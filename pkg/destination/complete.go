@@ -61,7 +61,7 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 		return steps.Outcome{}, err
 	}
 	if hasBackup {
-		if err := d.backupEntryRestored(ctx, b); err != nil {
+		if err := d.deps.CheckBackupEntryHere(ctx, b); err != nil {
 			return steps.Outcome{}, err
 		}
 	}

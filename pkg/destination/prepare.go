@@ -51,7 +51,7 @@ func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist,
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the backup entry is restored",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				return d.backupEntryRestored(ctx, b)
+				return d.deps.CheckBackupEntryHere(ctx, b)
 			}, timeout),
 			SkipIf:       !hasBackup,
 			Dependencies: flow.NewTaskIDs(restoreBackupEntry),
@@ -77,12 +77,8 @@ func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist,
 
 // restoreBackupEntry assigns the backup entry to this seed and its bucket, unless that has happened already.
 func (d *destination) restoreBackupEntry(ctx context.Context, b *botanist.Botanist) error {
-	if err := d.backupEntryRestored(ctx, b); err == nil {
+	if err := d.deps.CheckBackupEntryHere(ctx, b); err == nil {
 		return nil
 	}
 	return b.DeployBackupEntry(ctx)
-}
-
-func (d *destination) backupEntryRestored(ctx context.Context, b *botanist.Botanist) error {
-	return d.deps.CheckBackupEntryHere(ctx, b)
 }

@@ -8,12 +8,8 @@ import (
 	"errors"
 	"fmt"
 
-	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/etcdcluster"
 	"github.com/livecpm/livecpm/pkg/exposure"
@@ -32,14 +28,10 @@ func (j *Joint) Withdraw(ctx context.Context, report ReportFunc) error {
 // order is that of RetireNext: the lead, the pod, the member. It does not insist on healthy members, other than for the
 // quorum: that they are not healthy may be why the migration is aborted.
 func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, error) {
-	etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)}}
-	if err := j.Client.Get(ctx, client.ObjectKeyFromObject(etcd), etcd); err != nil {
+	if err := j.pauseDruid(ctx, etcdRole); err != nil {
 		if apierrors.IsNotFound(err) {
 			return Progress{Done: true, Message: "no member has joined"}, nil
 		}
-		return Progress{}, fmt.Errorf("failed to get Etcd %s: %w", client.ObjectKeyFromObject(etcd), err)
-	}
-	if err := j.pauseDruid(ctx, etcdRole); err != nil {
 		return Progress{}, err
 	}
 
@@ -70,11 +62,11 @@ func mayWithdraw(world World, victim quorum.Member) error { return world.Members
 // stopLeftPods stops the pods that are no members. One of them may just be about to become one: the cluster is free of the
 // destination only if it is still so when no pod is left.
 func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, d departure) (Progress, error) {
-	statefulSet := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)}}
-	switch err := j.Client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); {
+	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
+	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return Progress{}, fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err)
+		return Progress{}, err
 	case ptr.Deref(statefulSet.Spec.Replicas, 1) > 0:
 		return j.scale(ctx, etcdRole, statefulSet, 0, d)
 	}

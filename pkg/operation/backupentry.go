@@ -36,9 +36,12 @@ func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) e
 // BackupEntryUnmanaged tells whether no gardenlet has the backup entry: the last one has let go of it, and nobody has taken
 // it since.
 func BackupEntryUnmanaged(entry *gardencorev1beta1.BackupEntry) bool {
-	lastOperation := entry.Status.LastOperation
-	return entry.Status.SeedName == nil && lastOperation != nil &&
-		lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate && lastOperation.State == gardencorev1beta1.LastOperationStateSucceeded
+	return entry.Status.SeedName == nil && migrated(entry.Status.LastOperation)
+}
+
+func migrated(lastOperation *gardencorev1beta1.LastOperation) bool {
+	return lastOperation != nil && lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate &&
+		lastOperation.State == gardencorev1beta1.LastOperationStateSucceeded
 }
 
 // RemoveMigratedBackupEntry makes sure that nothing of the backup entry is left in the agent's own seed after its gardenlet
@@ -53,8 +56,7 @@ func (d *Deps) RemoveMigratedBackupEntry(ctx context.Context, name string) error
 	if err != nil || !found {
 		return err
 	}
-	lastOperation := entry.Status.LastOperation
-	if lastOperation == nil || lastOperation.Type != gardencorev1beta1.LastOperationTypeMigrate || lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded || len(entry.Finalizers) > 0 {
+	if !migrated(entry.Status.LastOperation) || len(entry.Finalizers) > 0 {
 		return fmt.Errorf("extension resource BackupEntry %s in seed %s has not been migrated yet", name, d.SeedName())
 	}
 	if entry.DeletionTimestamp == nil {

@@ -9,10 +9,69 @@ import (
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration"
 )
+
+// AddSeedCleanup adds the tasks that end every removal of a shoot from the agent's own seed: first its Etcds and the way to
+// the other seed, then its namespace, and the Cluster when nothing can ask for it any more. With skip, only what does not
+// depend on the namespace is done: nothing can be deleted one by one in a namespace that is being deleted or gone.
+func (d *Deps) AddSeedCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, beforeEtcds, beforeNamespace flow.TaskIDs) {
+	var (
+		timeout   = d.Timings.RolloutTimeout
+		interval  = d.Timings.PollInterval
+		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+
+		destroyEtcds = g.Add(flow.Task{
+			Name: fmt.Sprintf("Deleting the etcds of the %s", m.Role),
+			Fn: Retry(func(ctx context.Context) error {
+				if err := b.DestroyEtcd(ctx); err != nil {
+					return err
+				}
+				return WaitUntilEtcdsGone(ctx, d.SeedClientSet.Client(), namespace, interval)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: beforeEtcds,
+		})
+		destroyExposure = g.Add(flow.Task{
+			Name: "Removing the exposure between the seeds",
+			Fn: func(ctx context.Context) error {
+				return d.DestroyExposure(ctx, m)
+			},
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(destroyEtcds),
+		})
+		deleteNamespace = g.Add(flow.Task{
+			Name: "Deleting the shoot's namespace",
+			Fn: Retry(func(ctx context.Context) error {
+				return b.DeleteSeedNamespace(ctx)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(beforeNamespace, destroyExposure),
+		})
+		waitUntilNamespaceDeleted = g.Add(flow.Task{
+			Name: "Waiting until the shoot's namespace is gone",
+			Fn: flow.TaskFn(func(ctx context.Context) error {
+				return WaitUntilGone(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}, interval)
+			}).Timeout(timeout),
+			Dependencies: flow.NewTaskIDs(deleteNamespace),
+		})
+	)
+	g.Add(flow.Task{
+		Name: "Deleting the Cluster resource",
+		Fn: func(ctx context.Context) error {
+			return b.DeleteClusterResourceFromSeed(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(waitUntilNamespaceDeleted),
+	})
+}
 
 // Exists reads the object and tells whether it is there.
 func Exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object) (bool, error) {

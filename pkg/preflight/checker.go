@@ -63,7 +63,7 @@ func (c *Checker) CheckStep(ctx context.Context, shoot *gardencorev1beta1.Shoot,
 // without holding the step.
 func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (reason steps.Reason, message string, warnings []string) {
 	var findings []Finding
-	if role, ok := steps.RoleOf(shoot, c.options.OwnSeed); ok && isFirstOf(role, step) {
+	if role, ok := steps.RoleOf(shoot, c.options.OwnSeed); ok && step.Condition == steps.FirstOf(role).Condition {
 		findings = c.Check(ctx, shoot)
 	} else {
 		findings = c.CheckStep(ctx, shoot, step)
@@ -73,15 +73,6 @@ func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, st
 	}
 	reason, message = Verdict(findings)
 	return reason, message, warnings
-}
-
-func isFirstOf(role steps.Role, step steps.Step) bool {
-	for _, candidate := range steps.Table() {
-		if candidate.Owner == role {
-			return candidate.Condition == step.Condition
-		}
-	}
-	return false
 }
 
 // read reads what the guards look at.

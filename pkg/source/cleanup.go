@@ -256,48 +256,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(persistRemainingState),
 		})
-		destroyEtcd = g.Add(flow.Task{
-			Name: "Deleting the etcds of the source",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				if err := b.DestroyEtcd(ctx); err != nil {
-					return err
-				}
-				return operation.WaitUntilEtcdsGone(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
-		})
-		destroyExposure = g.Add(flow.Task{
-			Name: "Removing the exposure between the seeds",
-			Fn: func(ctx context.Context) error {
-				return s.deps.DestroyExposure(ctx, m)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(destroyEtcd),
-		})
-		deleteNamespace = g.Add(flow.Task{
-			Name: "Deleting the shoot's namespace",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.DeleteSeedNamespace(ctx)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions, destroyExposure),
-		})
-		waitUntilNamespaceDeleted = g.Add(flow.Task{
-			Name: "Waiting until the shoot's namespace is gone",
-			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return operation.WaitUntilGone(ctx, s.deps.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}, interval)
-			}).Timeout(timeout),
-			Dependencies: flow.NewTaskIDs(deleteNamespace),
-		})
-		_ = g.Add(flow.Task{
-			Name: "Deleting the Cluster resource",
-			Fn: func(ctx context.Context) error {
-				return b.DeleteClusterResourceFromSeed(ctx)
-			},
-			Dependencies: flow.NewTaskIDs(waitUntilNamespaceDeleted),
-		})
 	)
+	s.deps.AddSeedCleanup(g, m, b, skip, flow.NewTaskIDs(stopKubeAPIServer), flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions))
 	return g
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -31,7 +30,7 @@ type State struct {
 	DNS []string
 	// Backup is the seed and the bucket of the backup entry.
 	Backup string
-	// Seeds are the seed names in the Shoot's specification and status.
+	// Seeds is the seed name in the Shoot's status; that of the specification is the operator's to set back.
 	Seeds string
 }
 
@@ -90,7 +89,10 @@ func (r *run) take(ctx context.Context) (*State, error) {
 		}
 	}
 
-	name := strings.TrimPrefix(strings.Split(advertised(shoot), ":")[0], "https://")
+	name, err := demo.PublicHost(shoot)
+	if err != nil {
+		return nil, err
+	}
 	addresses, _, err := probe.NewResolver(r.Landscape.Garden.IP+":53", clock.RealClock{}).Lookup(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("failed to look up %s: %w", name, err)
@@ -130,14 +132,4 @@ func (r *run) members(ctx context.Context, shoot *gardencorev1beta1.Shoot, role 
 	}
 	slices.Sort(members)
 	return members, nil
-}
-
-// advertised returns host and port of the shoot's public address.
-func advertised(shoot *gardencorev1beta1.Shoot) string {
-	for _, address := range shoot.Status.AdvertisedAddresses {
-		if address.Name == "external" {
-			return strings.TrimPrefix(address.URL, "https://")
-		}
-	}
-	return ""
 }

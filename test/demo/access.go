@@ -74,7 +74,7 @@ func ShootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1b
 		return nil, fmt.Errorf("failed to request kubeconfig of shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 
-	host, err := publicHost(shoot)
+	host, err := PublicHost(shoot)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,8 @@ func ShootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1b
 	return nil, fmt.Errorf("kubeconfig of shoot %s has no context for %s", client.ObjectKeyFromObject(shoot), host)
 }
 
-func publicHost(shoot *gardencorev1beta1.Shoot) (string, error) {
+// PublicHost returns the name under which the shoot's API server is known outside.
+func PublicHost(shoot *gardencorev1beta1.Shoot) (string, error) {
 	for _, address := range shoot.Status.AdvertisedAddresses {
 		if address.Name == "external" {
 			server, err := url.Parse(address.URL)

@@ -4,6 +4,9 @@
 package v1alpha1
 
 import (
+	"net"
+	"strconv"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
 )
@@ -74,6 +77,9 @@ type Endpoint struct {
 	// Port is the TCP port to listen on.
 	Port int `json:"port"`
 }
+
+// Address returns address and port in the form that listeners take.
+func (e *Endpoint) Address() string { return net.JoinHostPort(e.BindAddress, strconv.Itoa(e.Port)) }
 
 // Relay configures the pods that carry etcd traffic between the seeds.
 type Relay struct {
