@@ -228,6 +228,14 @@ var _ = Describe("Check", func() {
 			Expect(verdict.Lost).To(ConsistOf(HaveField("Value", "a")))
 		})
 
+		It("should count a delete as lost that had to be repeated", func() {
+			story.Operations = append(story.Operations[:2], remove(0, 4, 5, "b"), read(2, 6, 7, "b", 103), remove(1, 8, 9, "b"))
+			for _, s := range story.Streams {
+				s.Events = s.Events[:3]
+			}
+			Expect(history.Check(story, anything).Lost).To(HaveLen(1))
+		})
+
 		It("should settle an unknown write by what a watch has seen, so that the search has less to do", func() {
 			// Had the write been left open, it could have come last and the second read would be explained.
 			story.Operations[5] = read(1, 20, 21, "c", 107)

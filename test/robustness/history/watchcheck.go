@@ -123,15 +123,16 @@ func checkStream(stream *Stream, all attempts, found *problems) {
 func checkDelivery(h *History, found *problems) (lost []Operation) {
 	type index struct {
 		revisions map[uint64]bool
-		deletions map[string]bool
+		// deletions counts the deletions of each value; an event stands for one acknowledged delete only.
+		deletions map[string]int
 	}
 	indexes := make([]index, 0, len(h.Streams))
 	for _, stream := range h.Streams {
-		i := index{revisions: map[uint64]bool{}, deletions: map[string]bool{}}
+		i := index{revisions: map[uint64]bool{}, deletions: map[string]int{}}
 		for _, event := range stream.Events {
 			i.revisions[event.Revision] = true
 			if event.Type == Deleted {
-				i.deletions[event.Value] = true
+				i.deletions[event.Value]++
 			}
 		}
 		indexes = append(indexes, i)
@@ -146,7 +147,8 @@ func checkDelivery(h *History, found *problems) (lost []Operation) {
 			// The answer to a delete does not tell its revision.
 			must, has := stream.covers(o.Revision), indexes[i].revisions[o.Revision]
 			if o.Kind == Delete {
-				must, has = stream.whole(), indexes[i].deletions[o.Expect]
+				must, has = stream.whole(), indexes[i].deletions[o.Expect] > 0
+				indexes[i].deletions[o.Expect]--
 			}
 			switch {
 			case has:
