@@ -17,6 +17,7 @@ import (
 
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/inventory"
+	"github.com/livecpm/livecpm/test/migrate"
 	"github.com/livecpm/livecpm/test/probe"
 )
 
@@ -70,12 +71,12 @@ func (s *State) Diff(after *State) []string {
 // take looks at everything once.
 func (r *run) take(ctx context.Context) (*State, error) {
 	state := &State{Objects: map[string][]inventory.Object{}, Members: map[string][]string{}}
-	shoot, err := r.get(ctx)
+	shoot, err := r.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, seed := range r.Landscape.Seeds {
-		config, err := restConfig(r.Landscape.Kubeconfig(seed.Name))
+		config, err := migrate.RESTConfig(r.Landscape.Kubeconfig(seed.Name))
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +104,7 @@ func (r *run) take(ctx context.Context) (*State, error) {
 	slices.Sort(state.DNS)
 
 	entries := &gardencorev1beta1.BackupEntryList{}
-	if err := r.garden.List(ctx, entries, client.InNamespace(shoot.Namespace)); err != nil {
+	if err := r.Garden.List(ctx, entries, client.InNamespace(shoot.Namespace)); err != nil {
 		return nil, fmt.Errorf("failed to list backup entries: %w", err)
 	}
 	for _, entry := range entries.Items {

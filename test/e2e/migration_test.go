@@ -11,10 +11,8 @@ import (
 	"strings"
 	"time"
 
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/abort"
@@ -22,6 +20,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/robustness"
 )
 
 // envKeep names the environment variable that leaves the landscape up, for a look at what went wrong. The last spec is
@@ -75,7 +74,7 @@ var _ = Describe("Live migration", Ordered, func() {
 		i := slices.IndexFunc(moments, func(m abort.Moment) bool { return m.Name == "with members joined" })
 		Expect(i).To(BeNumerically(">=", 0))
 		result, err := abort.Run(ctx, abort.Options{
-			Landscape: cfg, Namespace: shoot.Namespace, Shoot: shootName, Moment: moments[i], Out: GinkgoWriter,
+			Landscape: cfg, Namespace: shoot.Namespace, Name: shootName, Moment: moments[i], Out: GinkgoWriter,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(result.Diff).To(BeEmpty(), "what is not as it was before")
@@ -89,22 +88,25 @@ var _ = Describe("Live migration", Ordered, func() {
 		}
 	}, NodeTimeout(35*time.Minute))
 
-	It("should move it back while the leader of each agent is killed in every step", func(ctx SpecContext) {
-		killer := &leaderKiller{landscape: cfg, namespace: shoot.Namespace, shoot: shootName}
-		report := migrate(ctx, "back", func(options *demo.Options) {
-			options.BeforeTrigger = func(ctx context.Context, garden client.Client, _ *gardencorev1beta1.Shoot) error {
-				return killer.pauseBefore(ctx, garden, steps.First().Condition)
-			}
-			options.OnShoot = killer.onShoot
+	It("should move it back while agents, a relay, a member of etcd and the connection between the seeds fail", func(ctx SpecContext) {
+		result, err := robustness.Run(ctx, robustness.Options{
+			Landscape: cfg,
+			Namespace: shoot.Namespace,
+			Shoot:     shootName,
+			Cells:     robustness.Short(),
+			Artifacts: filepath.Join(cfg.Repo, "_artifacts", "e2e", "back"),
+			Out:       GinkgoWriter,
+			Cleanup: func(heal func(context.Context) error) {
+				DeferCleanup(heal, NodeTimeout(5*time.Minute))
+			},
 		})
-		expectNothingLost(report)
-		for _, step := range steps.Table() {
-			for _, seed := range cfg.Seeds {
-				Expect(killer.killed).To(HaveKeyWithValue(step.Condition, HaveKey(seed.Name)),
-					"the agent's leader in %s should have been killed in step %s", seed.Name, step)
-			}
+		Expect(err).NotTo(HaveOccurred())
+		GinkgoWriter.Println(result.Report)
+		for _, cell := range result.Cells {
+			GinkgoWriter.Printf("%s: %s, %d requests, %d failed, longest write gap %d ms\n", cell.Cell, cell.Outcome, cell.Requests, cell.FailedRequests, cell.LongestWriteGapMs)
 		}
-	}, NodeTimeout(35*time.Minute))
+		Expect(result.Err()).NotTo(HaveOccurred())
+	}, NodeTimeout(robustness.Duration(robustness.Short())))
 
 	It("should leave nothing behind on the machine", func(ctx SpecContext) {
 		if os.Getenv(envKeep) != "" {

@@ -71,6 +71,17 @@ var _ = Describe("DNS", func() {
 		})
 	})
 
+	It("should ask again when a datagram is lost, and give up in the end", func() {
+		resolver = probe.NewFastResolver(server.address, clock)
+		server.lost.Store(2)
+		_, _, err := resolver.Lookup(ctx, "api.example.com")
+		Expect(err).NotTo(HaveOccurred())
+		server.lost.Store(100)
+		_, _, err = resolver.Lookup(ctx, "api.example.com")
+		Expect(err).To(MatchError(ContainSubstring("i/o timeout")))
+		Expect(server.questions.Load()).To(BeNumerically("==", 6))
+	})
+
 	Describe("DNSWatch", func() {
 		It("should count each moment without a record once, and note each change", func() {
 			watch := probe.NewDNSWatch(resolver, []string{"api.example.com"}, time.Second, clock)

@@ -34,11 +34,17 @@ type cachedAnswer struct {
 	expires   time.Time
 }
 
+// A datagram can get lost, so a question is asked again, as resolvers in the field do (resolv.conf(5): attempts, timeout).
+const (
+	attempts       = 3
+	attemptTimeout = 2 * time.Second
+)
+
 // NewResolver returns a Resolver that asks the given server (host:port).
 func NewResolver(server string, c clock.PassiveClock) *Resolver {
 	return &Resolver{
 		server: server,
-		client: dns.Client{Timeout: 2 * time.Second},
+		client: dns.Client{Timeout: attemptTimeout},
 		clock:  c,
 		cache:  map[string]cachedAnswer{},
 	}
@@ -86,7 +92,15 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.
 
 func (r *Resolver) exchange(ctx context.Context, fqdn string) (*dns.Msg, error) {
 	question := new(dns.Msg).SetQuestion(fqdn, dns.TypeA)
-	answer, _, err := r.client.ExchangeContext(ctx, question, r.server)
+	var (
+		answer *dns.Msg
+		err    error
+	)
+	for range attempts {
+		if answer, _, err = r.client.ExchangeContext(ctx, question, r.server); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,8 @@ const (
 	EnvStep = "STEP"
 	// EnvMoment takes moments.
 	EnvMoment = "MOMENT"
+	// EnvMigrations bounds how many migrations are made of the cells; an empty one stands for as many as they need.
+	EnvMigrations = "MIGRATIONS"
 )
 
 // Cell is a fault at a moment of a step.
@@ -166,6 +168,58 @@ func Plan(cells []Cell) [][]Cell {
 	}
 	for _, migration := range migrations {
 		slices.SortStableFunc(migration, Cell.compare)
+	}
+	return migrations
+}
+
+// Limit returns how many migrations the variable asks for at most. 0 stands for as many as the cells need.
+func Limit(getenv func(string) string) (int, error) {
+	value := strings.TrimSpace(getenv(EnvMigrations))
+	if value == "" {
+		return 0, nil
+	}
+	limit, err := strconv.Atoi(value)
+	if err != nil || limit < 1 {
+		return 0, fmt.Errorf("%s: %q is not a number of migrations; give one from 1, or leave it empty for all cells", EnvMigrations, value)
+	}
+	return limit, nil
+}
+
+// Sample makes so many migrations, or fewer if there are not enough cells, of those cells that have not passed in the
+// matrix yet. All faults strike about equally often, those that have passed counted in, and so do both moments.
+func Sample(cells []Cell, matrix *Matrix, limit int) [][]Cell {
+	faults, moments, passed := map[string]int{}, map[fault.Moment]int{}, map[Cell]bool{}
+	for _, result := range matrix.Cells {
+		if result.Outcome == Passed {
+			passed[result.Cell] = true
+			faults[result.Fault]++
+			moments[result.Moment]++
+		}
+	}
+	left := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return passed[c] })
+
+	var migrations [][]Cell
+	for len(migrations) < limit && len(left) > 0 {
+		var migration []Cell
+		for _, step := range steps.Table() {
+			var candidates []Cell
+			for _, cell := range left {
+				if cell.Step == step.Condition {
+					candidates = append(candidates, cell)
+				}
+			}
+			if len(candidates) == 0 {
+				continue
+			}
+			cell := slices.MinFunc(candidates, func(a, b Cell) int {
+				return cmp.Or(cmp.Compare(faults[a.Fault], faults[b.Fault]), cmp.Compare(moments[a.Moment], moments[b.Moment]), a.compare(b))
+			})
+			faults[cell.Fault]++
+			moments[cell.Moment]++
+			left = slices.DeleteFunc(left, func(c Cell) bool { return c == cell })
+			migration = append(migration, cell)
+		}
+		migrations = append(migrations, migration)
 	}
 	return migrations
 }

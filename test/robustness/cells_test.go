@@ -4,6 +4,8 @@
 package robustness_test
 
 import (
+	"slices"
+
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -111,6 +113,55 @@ var _ = Describe("Plan", func() {
 	It("should plan nothing for nothing", func() {
 		Expect(robustness.Plan(nil)).To(BeEmpty())
 	})
+})
+
+var _ = Describe("Sample", func() {
+	It("should let every fault strike in few migrations, at both moments", func() {
+		sample := robustness.Sample(robustness.AllCells(), &robustness.Matrix{}, 4)
+		Expect(sample).To(HaveLen(4))
+		faults, moments := map[string]int{}, map[fault.Moment]int{}
+		for _, migration := range sample {
+			Expect(migration).To(HaveLen(len(steps.Table())))
+			for i, cell := range migration {
+				Expect(cell.Step).To(Equal(steps.Table()[i].Condition))
+				faults[cell.Fault]++
+				moments[cell.Moment]++
+			}
+		}
+		Expect(faults).To(HaveLen(len(fault.All())))
+		Expect(faults).To(HaveEach(BeNumerically("<=", 2)))
+		Expect(moments).To(HaveEach(BeNumerically("~", 16, 2)))
+	})
+
+	It("should go on where the matrix ends", func() {
+		matrix := &robustness.Matrix{}
+		var all []robustness.Cell
+		for sample := robustness.Sample(robustness.AllCells(), matrix, 3); len(sample) > 0; sample = robustness.Sample(robustness.AllCells(), matrix, 3) {
+			for _, cell := range slices.Concat(sample...) {
+				all = append(all, cell)
+				matrix.Merge(robustness.CellResult{Cell: cell, Outcome: robustness.Passed})
+			}
+		}
+		Expect(all).To(ConsistOf(robustness.AllCells()))
+	})
+
+	It("should repeat what has not passed", func() {
+		cells := []robustness.Cell{{Fault: "cut-5s", Step: joined, Moment: fault.Boundary}}
+		matrix := &robustness.Matrix{Cells: []robustness.CellResult{{Cell: cells[0], Outcome: robustness.Missed}}}
+		Expect(robustness.Sample(cells, matrix, 5)).To(Equal([][]robustness.Cell{cells}))
+	})
+})
+
+var _ = Describe("Limit", func() {
+	It("should be what the variable says", func() {
+		Expect(robustness.Limit(environment())).To(BeZero())
+		Expect(robustness.Limit(environment("MIGRATIONS", " 3 "))).To(Equal(3))
+	})
+
+	DescribeTable("should refuse", func(value string) {
+		_, err := robustness.Limit(environment("MIGRATIONS", value))
+		Expect(err).To(MatchError(ContainSubstring("MIGRATIONS: ")))
+	}, Entry("nonsense", "many"), Entry("none", "0"), Entry("less than none", "-1"))
 })
 
 var _ = Describe("Short", func() {

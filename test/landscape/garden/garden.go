@@ -24,6 +24,7 @@ import (
 
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/machine"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
@@ -155,6 +156,10 @@ func (g *Garden) startAPIServer(ctx context.Context) error {
 		return err
 	}
 
+	daemons, err := cgroups(g.Config)
+	if err != nil {
+		return err
+	}
 	if _, err := g.Processes.Ensure(ctx, process.Spec{
 		Name: apiServer,
 		Command: []string{
@@ -173,6 +178,7 @@ func (g *Garden) startAPIServer(ctx context.Context) error {
 			"--log-format=text",
 		},
 		Namespaces: g.namespaces(),
+		Cgroups:    daemons,
 		Files:      []string{kubeconfig, serving.CertFile},
 	}); err != nil {
 		return err
@@ -195,10 +201,15 @@ func (g *Garden) startControllerManager(ctx context.Context) error {
 	if err := os.WriteFile(file, content, 0o644); err != nil {
 		return fmt.Errorf("failed to write configuration of %s: %w", controllerManager, err)
 	}
+	daemons, err := cgroups(g.Config)
+	if err != nil {
+		return err
+	}
 	if _, err := g.Processes.Ensure(ctx, process.Spec{
 		Name:       controllerManager,
 		Command:    []string{filepath.Join(g.Tools, controllerManager), "--config=" + file},
 		Namespaces: g.namespaces(),
+		Cgroups:    daemons,
 		Files:      []string{file, kubeconfig},
 	}); err != nil {
 		return err
@@ -244,10 +255,24 @@ func (g *Garden) namespaces() process.Namespaces {
 	return process.Namespaces{Net: filepath.Join("/run/netns", g.Config.Garden.Netns)}
 }
 
+// cgroups are where the garden's daemons run, beside its etcd and kube-apiserver: outside they would starve when the seeds
+// are busy.
+func cgroups(cfg *config.Config) ([]string, error) {
+	groups, err := machine.DetectCgroups()
+	if err != nil {
+		return nil, err
+	}
+	return groups.EnsureLeaf(cfg.Garden.Netns, "daemons")
+}
+
 // StartDNS starts the DNS stand-in at the garden's address. It serves the landscape's domain and, because upstream's
 // provider-local sends its updates to a compiled-in zone and name server, that zone.
 func StartDNS(ctx context.Context, cfg *config.Config, processes *process.Manager, binary string) error {
 	address := net.JoinHostPort(cfg.Garden.IP, "53")
+	daemons, err := cgroups(cfg)
+	if err != nil {
+		return err
+	}
 	if _, err := processes.Ensure(ctx, process.Spec{
 		Name: "garden-dns",
 		Command: []string{
@@ -259,6 +284,7 @@ func StartDNS(ctx context.Context, cfg *config.Config, processes *process.Manage
 			"--change-log=" + DNSChangeLog(cfg),
 		},
 		Namespaces: process.Namespaces{Net: filepath.Join("/run/netns", cfg.Garden.Netns)},
+		Cgroups:    daemons,
 		Files:      []string{binary},
 	}); err != nil {
 		return err

@@ -51,10 +51,15 @@ func StartLivecpm(ctx context.Context, cfg *config.Config, processes *process.Ma
 	if err := os.WriteFile(file, content, 0o644); err != nil {
 		return fmt.Errorf("failed to write configuration of %s: %w", livecpm, err)
 	}
+	daemons, err := cgroups(cfg)
+	if err != nil {
+		return err
+	}
 	if _, err := processes.Ensure(ctx, process.Spec{
 		Name:       livecpm,
 		Command:    []string{binary, "--config=" + file},
 		Namespaces: process.Namespaces{Net: filepath.Join("/run/netns", cfg.Garden.Netns)},
+		Cgroups:    daemons,
 		Files:      []string{binary, file, kubeconfig},
 	}); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,6 +140,56 @@ func (c Cgroups) EnsureLeaf(parent, name string) ([]string, error) {
 		}
 	}
 	return dirs, nil
+}
+
+// Join puts this process into a child of a cgroup: there it has the weight that the cgroup has, and not the little that is
+// left of a busy machine. It returns how to go back, which must be done before the cgroup can be removed.
+func (c Cgroups) Join(parent, name string) (leave func() error, err error) {
+	folders, err := c.EnsureLeaf(parent, name)
+	if err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the own cgroups: %w", err)
+	}
+	before := map[string]string{}
+	for _, folder := range folders {
+		hierarchy := strings.TrimSuffix(folder, filepath.Join("/", parent, name))
+		before[hierarchy] = filepath.Join(hierarchy, ownCgroup(string(own), strings.Trim(strings.TrimPrefix(hierarchy, c.Root), "/")))
+	}
+	leave = func() error {
+		var errs []error
+		for _, folder := range before {
+			errs = append(errs, moveSelf(folder))
+		}
+		return errors.Join(errs...)
+	}
+	for _, folder := range folders {
+		if err := moveSelf(folder); err != nil {
+			return nil, errors.Join(err, leave())
+		}
+	}
+	return leave, nil
+}
+
+// ownCgroup returns the path in a hierarchy from the lines of /proc/self/cgroup: number, controllers, path (see
+// cgroups(7)). The one hierarchy of version 2 has no controllers there.
+func ownCgroup(lines, hierarchy string) string {
+	for line := range strings.Lines(lines) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), hierarchy) {
+			return fields[2]
+		}
+	}
+	return "/"
+}
+
+func moveSelf(folder string) error {
+	if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+		return fmt.Errorf("failed to move into cgroup %s: %w", folder, err)
+	}
+	return nil
 }
 
 // Remove removes the cgroup and everything below it. Its processes must have been killed; those that are still about to

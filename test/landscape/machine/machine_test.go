@@ -98,6 +98,15 @@ var _ = Describe("Folders", func() {
 	})
 })
 
+var _ = DescribeTable("OwnCgroup", func(lines, hierarchy, expected string) {
+	Expect(machine.OwnCgroup(lines, hierarchy)).To(Equal(expected))
+},
+	Entry("version 1", "5:memory:/a\n4:cpu,cpuacct:/b/c\n0::/d\n", "cpuacct", "/b/c"),
+	Entry("version 2", "0::/user.slice/session.scope\n", "", "/user.slice/session.scope"),
+	Entry("a path with a colon", "3:cpu:/a:b\n", "cpu", "/a:b"),
+	Entry("a hierarchy that is not there", "3:cpu:/a\n", "pids", "/"),
+)
+
 var _ = Describe("Cgroups", func() {
 	var root string
 

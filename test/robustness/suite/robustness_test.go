@@ -36,29 +36,24 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 		It("should bear faults", func() { Skip("use make test-robustness, which sets " + envEnabled) })
 		return
 	}
-	cells, err := robustness.Select(os.Getenv)
+	cfg, err := config.FromEnvironment()
+	if err != nil {
+		It("should know its landscape", func() { Expect(err).NotTo(HaveOccurred()) })
+		return
+	}
+	artifacts := filepath.Join(cfg.Repo, "_artifacts", "robustness")
+	plan, err := planned(artifacts)
 	if err != nil {
 		It("should know the cells that it is asked for", func() { Expect(err).NotTo(HaveOccurred()) })
 		return
 	}
 
-	var (
-		cfg       *config.Config
-		artifacts string
-	)
-
 	BeforeAll(func(ctx SpecContext) {
 		Expect(os.Geteuid()).To(BeZero(), "the landscape needs root")
-		var err error
-		cfg, err = config.FromEnvironment()
-		Expect(err).NotTo(HaveOccurred())
-		artifacts = filepath.Join(cfg.Repo, "_artifacts", "robustness")
-
 		By("bringing the landscape up, its shoot included")
 		Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
 	}, NodeTimeout(40*time.Minute))
 
-	plan := robustness.Plan(cells)
 	for i, migration := range plan {
 		names := make([]string, 0, len(migration))
 		for _, cell := range migration {
@@ -87,3 +82,24 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 		fmt.Println(matrix.Markdown())
 	})
 })
+
+// planned returns the cells of each migration that the environment asks for.
+func planned(artifacts string) ([][]robustness.Cell, error) {
+	cells, err := robustness.Select(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := robustness.Limit(os.Getenv)
+	if err != nil || limit == 0 {
+		return robustness.Plan(cells), err
+	}
+	matrix, err := robustness.ReadMatrix(artifacts)
+	if err != nil {
+		return nil, err
+	}
+	migrations := robustness.Sample(cells, matrix, limit)
+	if len(migrations) == 0 {
+		return nil, fmt.Errorf("all the cells have passed, see %s; leave %s empty to repeat them", filepath.Join(artifacts, robustness.FileMatrixMarkdown), robustness.EnvMigrations)
+	}
+	return migrations, nil
+}

@@ -49,7 +49,7 @@ func run(ctx context.Context, moments string, out io.Writer) error {
 		if !selected(moment.Name, moments) {
 			continue
 		}
-		result, err := abort.Run(ctx, abort.Options{Landscape: cfg, Namespace: shoot.Namespace, Shoot: "live", Moment: moment, Out: out})
+		result, err := abort.Run(ctx, abort.Options{Landscape: cfg, Namespace: shoot.Namespace, Name: "live", Moment: moment, Out: out})
 		if err != nil {
 			return fmt.Errorf("failed to abort %s: %w", moment.Name, err)
 		}
