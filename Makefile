@@ -68,6 +68,11 @@ test-abort: ## Abort a migration at each moment at which that is permitted, and 
 test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed
 	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
 
+.PHONY: test-recovery
+test-recovery: ## Lose quorums on the landscape and recover by the commands of docs/operations/recovery.md (needs root and jq); FOCUS= chooses
+	hack/build-tools.sh etcdctl
+	LIVECPM_RECOVERY=1 $(GO) test -count=1 -v -timeout 0 ./test/recovery/suite/... -ginkgo.v -ginkgo.timeout 8h -ginkgo.focus '$(FOCUS)'
+
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up

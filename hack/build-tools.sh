@@ -35,12 +35,13 @@ packages() {
   etcd-druid) echo etcd-druid=github.com/gardener/etcd-druid/cmd ;;
   etcd-backup-restore) echo etcdbrctl=github.com/gardener/etcd-backup-restore ;;
   etcd) echo etcd=go.etcd.io/etcd/server/v3 ;;
+  etcdctl) echo etcdctl=go.etcd.io/etcd/etcdctl/v3 ;;
   golangci-lint) echo github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
   *) echo "build-tools: unknown component \"$1\"; known: $(components)" >&2; return 1 ;;
   esac
 }
 
-# What the landscape runs. The linter is built on request only (hack/build-tools.sh golangci-lint).
+# What the landscape runs. The linter and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
 components() { echo etcd kubernetes containerd cni coredns local-path-provisioner etcd-druid etcd-backup-restore gardener; }
 
 ldflags() {

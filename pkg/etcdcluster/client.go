@@ -82,10 +82,13 @@ func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
 	}
 	var response *clientv3.StatusResponse
 	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+		// The client's own method dials anew for each question: a handshake of TLS, several times per second and member.
 		var err error
-		response, err = client.Status(ctx, url(endpoint))
+		response, err = clientv3.NewMaintenanceFromMaintenanceClient(etcdserverpb.NewMaintenanceClient(client.ActiveConnection()), client).Status(ctx, url(endpoint))
 		return err
 	}); err != nil {
+		// A member that has just come back is not to be waited for until the old connection tries again.
+		c.drop(endpoint)
 		return Status{}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member, endpoint.Address, err)
 	}
 	if got := response.Header.GetMemberId(); got != member.ID {
@@ -191,6 +194,16 @@ func (c *cluster) on(ctx context.Context, endpoint Endpoint, do func(context.Con
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	return do(ctx, client)
+}
+
+// drop closes the client of the endpoint, so that the next question dials at once.
+func (c *cluster) drop(endpoint Endpoint) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if client, ok := c.clients[endpoint]; ok {
+		_ = client.Close()
+		delete(c.clients, endpoint)
+	}
 }
 
 func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {

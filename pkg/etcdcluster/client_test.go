@@ -195,6 +195,25 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(c.Health(ctx)).To(Succeed())
 	})
 
+	It("asks a member again over the same connection, and over a new one after a failure", func() {
+		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
+		handshakes := func() int { return len(server.names()) }
+		before := handshakes()
+		for range 3 {
+			_, err := c.Status(ctx, Member{ID: 5})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(handshakes() - before).To(Equal(1))
+
+		cancelled, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err := c.Status(cancelled, Member{ID: 5})
+		Expect(err).To(HaveOccurred())
+		_, err = c.Status(ctx, Member{ID: 5})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(handshakes() - before).To(Equal(2))
+	})
+
 	It("goes on to the next endpoint when one does not answer", func() {
 		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost}, {Address: address, ServerName: clientHost}}})
 		_, err := c.List(ctx)

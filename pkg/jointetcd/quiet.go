@@ -20,10 +20,12 @@ const (
 	quietSamples = 40
 	// quietPause is the pause between two questions.
 	quietPause = 3 * time.Millisecond
-	// quietFactor is how much slower than its fastest answer the leader's last one may be.
-	quietFactor = 1.5
+	// quietFactor is how much slower than its fastest answer the leader's last one may be. It grows by one with every
+	// quietRelax, so that a cluster that is never quiet gets a moment that is at least not a bad one.
+	quietFactor = 2
+	quietRelax  = 5 * time.Second
 	// defaultQuietTimeout is how long to wait for a good moment. After that any moment is good enough.
-	defaultQuietTimeout = 10 * time.Second
+	defaultQuietTimeout = 30 * time.Second
 )
 
 // calm judges from the leader's answers whether this is a good moment to move the lead.
@@ -34,15 +36,15 @@ type calm struct {
 }
 
 // sample takes one answer into account. It returns true if the way to the leader is as fast as it gets and nothing has been
-// committed since the answer before.
-func (c *calm) sample(took time.Duration, status etcdcluster.Status) bool {
+// committed since the answer before. waited is how long a good moment has been waited for.
+func (c *calm) sample(took, waited time.Duration, status etcdcluster.Status) bool {
 	settled := c.samples > 0 && status.RaftIndex == c.index && status.RaftAppliedIndex == status.RaftIndex
 	if c.samples == 0 || took < c.fastest {
 		c.fastest = took
 	}
 	c.samples++
 	c.index = status.RaftIndex
-	return c.samples >= quietSamples && settled && float64(took) <= quietFactor*float64(c.fastest)
+	return c.samples >= quietSamples && settled && took <= (quietFactor+waited/quietRelax)*c.fastest
 }
 
 // awaitQuiet waits for a good moment to move the lead, for a limited time. An error of the leader ends the wait: the move
@@ -59,7 +61,7 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdcluster.Cluster, lea
 			return
 		}
 		took := j.Clock.Since(asked)
-		if c.sample(took, status) || j.Clock.Since(begin) > j.QuietTimeout {
+		if c.sample(took, j.Clock.Since(begin), status) || j.Clock.Since(begin) > j.QuietTimeout {
 			j.Log.Info("Chose the moment to move the lead", "waited", j.Clock.Since(begin).String(), "answer", took.String(), "fastestAnswer", c.fastest.String(), "answers", c.samples)
 			return
 		}

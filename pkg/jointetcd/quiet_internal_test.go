@@ -23,30 +23,32 @@ var _ = Describe("calm", func() {
 	BeforeEach(func() {
 		c = &calm{}
 		for range quietSamples {
-			c.sample(2*time.Millisecond, status(7, 7))
+			c.sample(2*time.Millisecond, 0, status(7, 7))
 		}
 	})
 
 	It("should know the leader first", func() {
 		fresh := &calm{}
 		for i := range quietSamples {
-			Expect(fresh.sample(time.Millisecond, status(7, 7))).To(Equal(i == quietSamples-1))
+			Expect(fresh.sample(time.Millisecond, 0, status(7, 7))).To(Equal(i == quietSamples-1))
 		}
 	})
 
-	DescribeTable("should choose a moment", func(took time.Duration, index, applied uint64, good bool) {
-		Expect(c.sample(took, status(index, applied))).To(Equal(good))
+	DescribeTable("should choose a moment", func(took, waited time.Duration, index, applied uint64, good bool) {
+		Expect(c.sample(took, waited, status(index, applied))).To(Equal(good))
 	},
-		Entry("as fast as ever, with nothing committed", 2*time.Millisecond, uint64(7), uint64(7), true),
-		Entry("faster than ever", time.Millisecond, uint64(7), uint64(7), true),
-		Entry("a little slower", 3*time.Millisecond, uint64(7), uint64(7), true),
-		Entry("not while the way is slow", 4*time.Millisecond, uint64(7), uint64(7), false),
-		Entry("not right after a write", 2*time.Millisecond, uint64(8), uint64(8), false),
-		Entry("not while a write is being applied", 2*time.Millisecond, uint64(7), uint64(6), false),
+		Entry("as fast as ever, with nothing committed", 2*time.Millisecond, time.Duration(0), uint64(7), uint64(7), true),
+		Entry("faster than ever", time.Millisecond, time.Duration(0), uint64(7), uint64(7), true),
+		Entry("a little slower", 4*time.Millisecond, 4*time.Second, uint64(7), uint64(7), true),
+		Entry("not while the way is slow", 5*time.Millisecond, 4*time.Second, uint64(7), uint64(7), false),
+		Entry("slower, after a while", 6*time.Millisecond, 5*time.Second, uint64(7), uint64(7), true),
+		Entry("not much slower after a while", 7*time.Millisecond, 9*time.Second, uint64(7), uint64(7), false),
+		Entry("not right after a write", 2*time.Millisecond, time.Minute, uint64(8), uint64(8), false),
+		Entry("not while a write is being applied", 2*time.Millisecond, time.Minute, uint64(7), uint64(6), false),
 	)
 
 	It("should measure against the fastest answer", func() {
-		Expect(c.sample(time.Millisecond, status(7, 7))).To(BeTrue())
-		Expect(c.sample(2*time.Millisecond, status(7, 7))).To(BeFalse())
+		Expect(c.sample(time.Millisecond, 0, status(7, 7))).To(BeTrue())
+		Expect(c.sample(3*time.Millisecond, 0, status(7, 7))).To(BeFalse())
 	})
 })

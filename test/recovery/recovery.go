@@ -1,0 +1,415 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/landscape/build"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/migrate"
+	"github.com/livecpm/livecpm/test/robustness/history"
+)
+
+// Options say what is lost.
+type Options struct {
+	// Landscape is the landscape that the shoot lives in.
+	Landscape *config.Config
+	// Namespace and Name name the shoot. It has to be at rest on one seed.
+	Namespace, Name string
+	// Scenario is what happens.
+	Scenario Scenario
+	// Out takes the progress, and what the commands print.
+	Out io.Writer
+}
+
+const (
+	// stepTimeout bounds each of the waits for the migration.
+	stepTimeout = 20 * time.Minute
+	// noticeTimeout bounds how long the agents may take to say that the quorum is lost.
+	noticeTimeout = 3 * time.Minute
+	// answerTimeout bounds how long the shoot's API server may take to answer again after the recovery.
+	answerTimeout = 5 * time.Minute
+	// backupTimeout bounds how long a write may take to get into a backup: delta snapshots are taken every five minutes.
+	backupTimeout = 8 * time.Minute
+
+	agentDeployment = "livecpm-agent"
+	agentNamespace  = "garden"
+)
+
+type run struct {
+	*migrate.Shoot
+	scenario            Scenario
+	source, destination string
+	kube                map[steps.Role]kubernetes.Interface
+	namespace           string
+	store               *history.ConfigMaps
+	operator            *operator
+}
+
+// Run begins a migration, destroys a quorum, recovers it as the page says, and waits until the migration is complete. What
+// had been written before must be there afterwards.
+func Run(ctx context.Context, options Options) (err error) {
+	r := &run{scenario: options.Scenario}
+	if r.Shoot, err = migrate.Connect(options.Landscape, options.Namespace, options.Name, stepTimeout, options.Out); err != nil {
+		return err
+	}
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	shell, err := r.shell(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shell.Close()) }()
+	if r.operator, err = r.hire(ctx, shell); err != nil {
+		return err
+	}
+
+	written, err := r.write(ctx, "before")
+	if err != nil {
+		return err
+	}
+	if err := r.reach(ctx); err != nil {
+		return err
+	}
+	if options.Scenario.Backup {
+		if err := r.awaitBackup(ctx, written); err != nil {
+			return err
+		}
+	}
+	ids, err := r.clusterIDs(ctx, steps.Source)
+	if err != nil {
+		return err
+	}
+	if err := r.destroy(ctx); err != nil {
+		return err
+	}
+	if err := r.awaitNotice(ctx); err != nil {
+		return err
+	}
+	if err := r.operator.recover(ctx, r.scenario); err != nil {
+		return err
+	}
+	return r.verify(ctx, ids)
+}
+
+func (r *run) say(format string, args ...any) { r.Say("recovery: "+format, args...) }
+
+func (r *run) prepare(ctx context.Context) error {
+	var err error
+	if r.source, r.destination, err = r.Seeds(ctx); err != nil {
+		return err
+	}
+	shoot, err := r.Get(ctx)
+	if err != nil {
+		return err
+	}
+	r.namespace = shoot.Status.TechnicalID
+	r.kube = map[steps.Role]kubernetes.Interface{}
+	for role, seed := range map[steps.Role]string{steps.Source: r.source, steps.Destination: r.destination} {
+		restConfig, err := migrate.RESTConfig(r.Landscape.Kubeconfig(seed))
+		if err != nil {
+			return err
+		}
+		if r.kube[role], err = kubernetes.NewForConfig(restConfig); err != nil {
+			return fmt.Errorf("failed to create client for %s: %w", seed, err)
+		}
+	}
+	access, err := demo.ShootAccess(ctx, r.Garden, shoot)
+	if err != nil {
+		return err
+	}
+	r.store, err = history.NewConfigMaps(access, r.Landscape.Garden.IP+":53", fmt.Sprintf("livecpm-recovery-%d", time.Now().Unix()))
+	if err != nil {
+		return err
+	}
+	return r.store.EnsureNamespace(ctx)
+}
+
+// shell starts a shell in which kubectl and etcdctl are found.
+func (r *run) shell(ctx context.Context) (*Shell, error) {
+	var path []string
+	for _, component := range []string{"kubernetes", "etcdctl"} {
+		folder, err := build.Tool(ctx, r.Landscape, component)
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, folder)
+	}
+	return NewShell(path, r.Out)
+}
+
+// hire gives an operator the shell, the pages, and the variables that all pages use.
+func (r *run) hire(ctx context.Context, shell *Shell) (*operator, error) {
+	pages, err := ReadPages(r.Landscape.Repo)
+	if err != nil {
+		return nil, err
+	}
+	o := &operator{runner: shell, pages: pages, source: r.source, destination: r.destination}
+	variables := fmt.Sprintf("GARDEN=%s SOURCE=%s DESTINATION=%s PROJECT=%s SHOOT=%s NS=%s\n",
+		r.Landscape.Kubeconfig(r.Landscape.Garden.Name), r.Landscape.Kubeconfig(r.source), r.Landscape.Kubeconfig(r.destination), r.Key.Namespace, r.Key.Name, r.namespace)
+	return o, o.begin(ctx, variables)
+}
+
+// write creates an object and returns its revision. An API server that has lost its etcd is given time.
+func (r *run) write(ctx context.Context, key string) (uint64, error) {
+	var revision uint64
+	var last error
+	if err := wait.PollUntilContextTimeout(ctx, time.Second, answerTimeout, true, func(ctx context.Context) (bool, error) {
+		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		revision, last = r.store.Create(attempt, key, key)
+		return last == nil, nil
+	}); err != nil {
+		return 0, fmt.Errorf("failed to write to the shoot: %w; last: %w", err, last)
+	}
+	return revision, nil
+}
+
+// reach brings the migration to the step of the scenario.
+func (r *run) reach(ctx context.Context) error {
+	if err := r.Begin(ctx, r.destination, r.scenario.Step); err != nil {
+		return err
+	}
+	if err := r.Until(ctx, "the pause before "+string(r.scenario.Step), r.reason(steps.ReasonPaused)); err != nil {
+		return err
+	}
+	if !r.scenario.Six {
+		return nil
+	}
+	if err := r.scaleAgent(ctx, steps.Source, 0); err != nil {
+		return err
+	}
+	if err := r.Annotate(ctx, steps.AnnotationPauseBefore, ""); err != nil {
+		return err
+	}
+	return r.Until(ctx, "six members", r.reason(steps.ReasonReadyForSourceMemberRemoval))
+}
+
+func (r *run) reason(reason steps.Reason) func(*gardencorev1beta1.Shoot) bool {
+	return func(shoot *gardencorev1beta1.Shoot) bool {
+		for _, condition := range steps.Conditions(shoot) {
+			if condition.Type == r.scenario.Step {
+				return condition.Reason == string(reason)
+			}
+		}
+		return false
+	}
+}
+
+func (r *run) scaleAgent(ctx context.Context, role steps.Role, replicas int32) error {
+	deployments := r.kube[role].AppsV1().Deployments(agentNamespace)
+	scale, err := deployments.GetScale(ctx, agentDeployment, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("failed to get scale of %s: %w", agentDeployment, err)
+	}
+	scale.Spec.Replicas = replicas
+	if _, err := deployments.UpdateScale(ctx, agentDeployment, scale, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("failed to scale %s: %w", agentDeployment, err)
+	}
+	return wait.PollUntilContextTimeout(ctx, time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		pods, err := r.kube[role].CoreV1().Pods(agentNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=livecpm,role=agent"})
+		return err == nil && len(pods.Items) == int(replicas), nil
+	})
+}
+
+// awaitBackup waits until the object is in a snapshot of etcd-main. The sidecars keep the last revision of each in leases.
+func (r *run) awaitBackup(ctx context.Context, revision uint64) error {
+	r.say("waiting until revision %d is in a backup", revision)
+	return wait.PollUntilContextTimeout(ctx, 2*time.Second, backupTimeout, true, func(ctx context.Context) (bool, error) {
+		for _, name := range []string{"etcd-main-full-snap", "etcd-main-delta-snap"} {
+			lease, err := r.kube[r.scenario.Side].CoordinationV1().Leases(r.namespace).Get(ctx, name, metav1.GetOptions{})
+			if err == nil && holds(lease, revision) {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+func holds(lease *coordinationv1.Lease, revision uint64) bool {
+	var last uint64
+	_, err := fmt.Sscan(ptr.Deref(lease.Spec.HolderIdentity, ""), &last)
+	return err == nil && last >= revision
+}
+
+// destroy takes the volumes, and then lets the migration go on.
+func (r *run) destroy(ctx context.Context) error {
+	// Every member has what was acknowledged: which of them survive does not decide what is left.
+	time.Sleep(5 * time.Second)
+	r.say("losing volumes: %s", r.scenario.Name)
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, etcd := range r.scenario.Etcds {
+		for role, kube := range r.kube {
+			var lost []int
+			for ordinal := range members {
+				if !slices.Contains(r.scenario.Survivors[role], ordinal) {
+					lost = append(lost, ordinal)
+				}
+			}
+			group.Go(func() error { return lose(groupCtx, kube, r.namespace, "etcd-"+etcd, lost) })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return r.Annotate(ctx, steps.AnnotationPauseBefore, "")
+}
+
+// awaitNotice waits until the agents say that they have stopped because of the quorum.
+func (r *run) awaitNotice(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, noticeTimeout)
+	defer cancel()
+	return r.Until(ctx, "the agents to notice that the quorum is lost", func(shoot *gardencorev1beta1.Shoot) bool {
+		return strings.Contains(migrate.Describe(shoot, r.scenario.Step), string(steps.ReasonQuorumLost))
+	})
+}
+
+// clusterIDs returns the identifier of each etcd cluster, as its first member in the seed tells it.
+func (r *run) clusterIDs(ctx context.Context, role steps.Role) (map[string]uint64, error) {
+	ids := map[string]uint64{}
+	for _, etcd := range []string{demo.RoleMain, demo.RoleEvents} {
+		members, err := r.members(ctx, role, etcd)
+		if err != nil {
+			return nil, err
+		}
+		ids[etcd] = members.clusterID
+	}
+	return ids, nil
+}
+
+type membership struct {
+	clusterID uint64
+	names     []string
+	learners  int
+}
+
+func (r *run) members(ctx context.Context, role steps.Role, etcd string) (*membership, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	seed := r.source
+	if role == steps.Destination {
+		seed = r.destination
+	}
+	connection, err := demo.EtcdClient(ctx, seed, r.Landscape.Kubeconfig(seed), r.namespace, etcd, "etcd-"+etcd+"-0")
+	if err != nil {
+		return nil, err
+	}
+	defer connection.Close()
+	list, err := connection.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("failed to list the members of etcd-%s: %w", etcd, err)
+	}
+	m := &membership{clusterID: list.Header.ClusterId}
+	for _, member := range list.Members {
+		m.names = append(m.names, member.Name)
+		if member.IsLearner {
+			m.learners++
+		}
+	}
+	return m, nil
+}
+
+// verify waits for the end of the migration and looks at what has become of the shoot.
+func (r *run) verify(ctx context.Context, ids map[string]uint64) error {
+	if _, err := r.write(ctx, "after"); err != nil {
+		return err
+	}
+	if _, err := r.store.Get(ctx, "before"); err != nil {
+		return fmt.Errorf("what was written before the loss is not there: %w", err)
+	}
+	if err := r.UntilReconciled(ctx, r.destination); err != nil {
+		return err
+	}
+	shoot, err := r.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if step, unfinished := steps.Current(steps.Conditions(shoot)); steps.Initialized(steps.Conditions(shoot)) && unfinished {
+		return fmt.Errorf("the migration is not complete, its current step is %s", step)
+	}
+	for _, key := range []string{"before", "after"} {
+		if _, err := r.store.Get(ctx, key); err != nil {
+			return fmt.Errorf("what was written %s the recovery is not there: %w", key, err)
+		}
+	}
+	for etcd, id := range ids {
+		now, err := r.members(ctx, steps.Destination, etcd)
+		if err != nil {
+			return err
+		}
+		if len(now.names) != members || now.learners > 0 {
+			return fmt.Errorf("etcd-%s has the members %v, %d of them learners; want %d voters", etcd, now.names, now.learners, members)
+		}
+		for _, name := range now.names {
+			if !strings.HasPrefix(name, r.destination+"-") {
+				return fmt.Errorf("etcd-%s has the member %s, which is not of %s", etcd, name, r.destination)
+			}
+		}
+		if !r.scenario.Backup && now.clusterID != id {
+			return fmt.Errorf("etcd-%s has the cluster ID %x, it was %x", etcd, now.clusterID, id)
+		}
+	}
+	left, err := r.leftInSource(ctx)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("left in %s: %v", r.source, left)
+	}
+	return r.store.DeleteNamespace(ctx)
+}
+
+// leftInSource returns the pods and volume claims that the source has not given up.
+func (r *run) leftInSource(ctx context.Context) ([]string, error) {
+	var left []string
+	pods, err := r.kube[steps.Source].CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to list pods: %w", err)
+	}
+	for _, pod := range pods.Items {
+		left = append(left, "pod "+pod.Name)
+	}
+	claims, err := r.kube[steps.Source].CoreV1().PersistentVolumeClaims(r.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("failed to list volume claims: %w", err)
+	}
+	for _, claim := range claims.Items {
+		left = append(left, "volume claim "+claim.Name)
+	}
+	return left, nil
+}
+
+// ReadPages reads the page of the recovery, and that with the variables and functions of all pages.
+func ReadPages(repo string) (pages map[string]*Page, err error) {
+	pages = map[string]*Page{}
+	for _, name := range []string{pageOperations, pageRecovery} {
+		content, err := os.ReadFile(filepath.Join(repo, name)) // #nosec G304 -- a page of this repository.
+		if err != nil {
+			return nil, fmt.Errorf("failed to read page: %w", err)
+		}
+		pages[name] = ParsePage(name, string(content))
+	}
+	return pages, nil
+}
+
