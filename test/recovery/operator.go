@@ -56,7 +56,9 @@ func (o *operator) do(ctx context.Context, block Block, err error) (string, erro
 	return output, nil
 }
 
-func (o *operator) block(section string, n int) (Block, error) { return o.pages[pageRecovery].Block(section, n) }
+func (o *operator) block(section string, n int) (Block, error) {
+	return o.pages[pageRecovery].Block(section, n)
+}
 
 func (o *operator) follow(ctx context.Context, section string, n int) (string, error) {
 	block, err := o.block(section, n)

@@ -412,4 +412,3 @@ func ReadPages(repo string) (pages map[string]*Page, err error) {
 	}
 	return pages, nil
 }
-
