@@ -33,17 +33,22 @@ type calm struct {
 	samples int
 	fastest time.Duration
 	index   uint64
+	// same is how many answers in a row had that index.
+	same int
 }
 
-// sample takes one answer into account. It returns true if the way to the leader is as fast as it gets and nothing has been
-// committed since the answer before. waited is how long a good moment has been waited for.
+// sample takes one answer into account. It returns true if the way to the leader is as fast as it gets, and a write has
+// just been committed and no other one since: the next one is then the farthest away. Without any writes for a while every
+// moment is as good as the other. waited is how long a good moment has been waited for.
 func (c *calm) sample(took, waited time.Duration, status etcdcluster.Status) bool {
-	settled := c.samples > 0 && status.RaftIndex == c.index && status.RaftAppliedIndex == status.RaftIndex
 	if c.samples == 0 || took < c.fastest {
 		c.fastest = took
 	}
 	c.samples++
-	c.index = status.RaftIndex
+	if c.same++; status.RaftIndex != c.index {
+		c.index, c.same = status.RaftIndex, 1
+	}
+	settled := status.RaftAppliedIndex == status.RaftIndex && (c.same == 2 || c.same >= quietSamples)
 	return c.samples >= quietSamples && settled && took <= (quietFactor+waited/quietRelax)*c.fastest
 }
 

@@ -43,9 +43,18 @@ var _ = Describe("calm", func() {
 		Entry("not while the way is slow", 5*time.Millisecond, 4*time.Second, uint64(7), uint64(7), false),
 		Entry("slower, after a while", 6*time.Millisecond, 5*time.Second, uint64(7), uint64(7), true),
 		Entry("not much slower after a while", 7*time.Millisecond, 9*time.Second, uint64(7), uint64(7), false),
-		Entry("not right after a write", 2*time.Millisecond, time.Minute, uint64(8), uint64(8), false),
+		Entry("not in the midst of writes", 2*time.Millisecond, time.Minute, uint64(8), uint64(8), false),
 		Entry("not while a write is being applied", 2*time.Millisecond, time.Minute, uint64(7), uint64(6), false),
 	)
+
+	It("should choose the moment after a write, or a long silence", func() {
+		Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeFalse())
+		Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeTrue())
+		for range quietSamples - 3 {
+			Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeFalse())
+		}
+		Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeTrue())
+	})
 
 	It("should measure against the fastest answer", func() {
 		Expect(c.sample(time.Millisecond, 0, status(7, 7))).To(BeTrue())
