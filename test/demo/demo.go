@@ -147,7 +147,7 @@ func favour(options Options) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	goBack, err := cgroups.Join(options.Landscape.Garden.Netns, "clients")
+	goBack, err := cgroups.Join(options.Landscape.Garden.Netns, config.ClientsCgroup)
 	if err != nil {
 		return nil, err
 	}

@@ -330,7 +330,8 @@ func (l *Landscape) down() error {
 	for _, name := range []string{l.Config.Garden.Netns, l.Config.HubNetns()} {
 		failures = append(failures, machine.KillIn(network.Path(name)), network.Remove(name))
 	}
-	failures = append(failures, cgroups.Remove(l.Config.Garden.Netns), network.RemoveHostInterface(l.Config))
+	// A demo that still runs is not the landscape's to end.
+	failures = append(failures, cgroups.Evict(l.Config.Garden.Netns, config.ClientsCgroup), cgroups.Remove(l.Config.Garden.Netns), network.RemoveHostInterface(l.Config))
 	last, err := machine.DefaultSysctls().Release(l.Config.Prefix)
 	failures = append(failures, err)
 	if last {

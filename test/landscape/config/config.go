@@ -23,6 +23,9 @@ const (
 	// EnvNetwork names the environment variable with the first three octets of the landscape's /24.
 	EnvNetwork = "LIVECPM_NETWORK"
 
+	// ClientsCgroup is the child of the garden's cgroup that programs join which put load on the landscape.
+	ClientsCgroup = "clients"
+
 	// Domain is the parent of every zone that the landscape's DNS server serves.
 	Domain = "livecpm.example"
 	// InternalDomain is the garden's internal domain.

@@ -173,6 +173,30 @@ func (c Cgroups) Join(parent, name string) (leave func() error, err error) {
 	return leave, nil
 }
 
+// Evict puts the processes of a child of a cgroup, which have joined it and may still run, outside of all cgroups, so that
+// it can be removed.
+func (c Cgroups) Evict(parent, name string) error {
+	hierarchies, err := c.hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, hierarchy := range hierarchies {
+		processes, err := os.ReadFile(filepath.Join(hierarchy, parent, name, "cgroup.procs"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("failed to read the processes of cgroup %s: %w", filepath.Join(hierarchy, parent, name), err)
+		}
+		for _, pid := range strings.Fields(string(processes)) {
+			if err := os.WriteFile(filepath.Join(hierarchy, "cgroup.procs"), []byte(pid), 0o644); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("failed to move process %s out of its cgroup: %w", pid, err)
+			}
+		}
+	}
+	return nil
+}
+
 // ownCgroup returns the path in a hierarchy from the lines of /proc/self/cgroup: number, controllers, path (see
 // cgroups(7)). The one hierarchy of version 2 has no controllers there.
 func ownCgroup(lines, hierarchy string) string {

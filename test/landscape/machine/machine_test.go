@@ -108,6 +108,18 @@ var _ = DescribeTable("OwnCgroup", func(lines, hierarchy, expected string) {
 )
 
 var _ = Describe("Cgroups", func() {
+	It("should put processes out of a cgroup that is to be removed", func() {
+		root := GinkgoT().TempDir()
+		cgroups := machine.Cgroups{Root: root, Unified: true}
+		Expect(cgroups.Evict("garden", "clients")).To(Succeed())
+
+		Expect(os.MkdirAll(filepath.Join(root, "garden", "clients"), 0o755)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(root, "garden", "clients", "cgroup.procs"), []byte("41\n42\n"), 0o600)).To(Succeed())
+		Expect(cgroups.Evict("garden", "clients")).To(Succeed())
+		// The file of a real cgroup takes one after the other.
+		Expect(os.ReadFile(filepath.Join(root, "cgroup.procs"))).To(BeEquivalentTo("42"))
+	})
+
 	var root string
 
 	BeforeEach(func() { root = GinkgoT().TempDir() })
