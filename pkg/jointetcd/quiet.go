@@ -65,9 +65,9 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdcluster.Cluster, lea
 		if err != nil {
 			return
 		}
-		took := j.Clock.Since(asked)
-		if c.sample(took, j.Clock.Since(begin), status) || j.Clock.Since(begin) > j.QuietTimeout {
-			j.Log.Info("Chose the moment to move the lead", "waited", j.Clock.Since(begin).String(), "answer", took.String(), "fastestAnswer", c.fastest.String(), "answers", c.samples)
+		took, waited := j.Clock.Since(asked), j.Clock.Since(begin)
+		if c.sample(took, waited, status) || waited > j.QuietTimeout {
+			j.Log.Info("Chose the moment to move the lead", "waited", waited.String(), "answer", took.String(), "fastestAnswer", c.fastest.String(), "answers", c.samples)
 			return
 		}
 		select {

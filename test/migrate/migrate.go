@@ -15,14 +15,16 @@ import (
 
 	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 )
 
@@ -61,9 +63,9 @@ func Connect(landscape *config.Config, namespace, name string, timeout time.Dura
 
 // RESTConfig reads a kubeconfig for a client that need not spare its server.
 func RESTConfig(kubeconfig string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := apply.RESTConfig(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read kubeconfig: %w", err)
+		return nil, err
 	}
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
@@ -116,22 +118,20 @@ func (s *Shoot) Bind(ctx context.Context, seed string) error {
 }
 
 // Annotate sets an annotation of the shoot; an empty value takes it away.
-func (s *Shoot) Annotate(ctx context.Context, key, value string) error {
-	shoot, err := s.Get(ctx)
-	if err != nil {
-		return err
+func (s *Shoot) Annotate(ctx context.Context, annotation, value string) error {
+	return Annotate(ctx, s.Garden, s.Key, annotation, value)
+}
+
+// Annotate sets an annotation of a shoot, in one request; an empty value takes it away.
+func Annotate(ctx context.Context, garden client.Client, key client.ObjectKey, annotation, value string) error {
+	encoded := "null"
+	if value != "" {
+		encoded = fmt.Sprintf("%q", value)
 	}
-	patch := client.MergeFrom(shoot.DeepCopy())
-	if value == "" {
-		delete(shoot.Annotations, key)
-	} else {
-		if shoot.Annotations == nil {
-			shoot.Annotations = map[string]string{}
-		}
-		shoot.Annotations[key] = value
-	}
-	if err := s.Garden.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to set the annotation %s of shoot %s to %q: %w", key, s.Key, value, err)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, annotation, encoded)
+	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	if err := garden.Patch(ctx, shoot, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		return fmt.Errorf("failed to set the annotation %s of shoot %s to %s: %w", annotation, key, encoded, err)
 	}
 	return nil
 }

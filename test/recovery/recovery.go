@@ -24,6 +24,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/inventory"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/migrate"
@@ -380,24 +381,14 @@ func (r *run) verify(ctx context.Context, ids map[string]uint64) error {
 	return r.store.DeleteNamespace(ctx)
 }
 
-// leftInSource returns the pods and volume claims that the source has not given up.
+// leftInSource returns what the source still holds of the shoot.
 func (r *run) leftInSource(ctx context.Context) ([]string, error) {
-	var left []string
-	pods, err := r.kube[steps.Source].CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{})
+	restConfig, err := migrate.RESTConfig(r.Landscape.Kubeconfig(r.source))
 	if err != nil {
-		return nil, fmt.Errorf("failed to list pods: %w", err)
+		return nil, err
 	}
-	for _, pod := range pods.Items {
-		left = append(left, "pod "+pod.Name)
-	}
-	claims, err := r.kube[steps.Source].CoreV1().PersistentVolumeClaims(r.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("failed to list volume claims: %w", err)
-	}
-	for _, claim := range claims.Items {
-		left = append(left, "volume claim "+claim.Name)
-	}
-	return left, nil
+	objects, err := inventory.List(ctx, restConfig, r.source, r.namespace)
+	return inventory.Names(objects), err
 }
 
 // ReadPages reads the page of the recovery, and that with the variables and functions of all pages.

@@ -14,7 +14,6 @@ import (
 	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"golang.org/x/sys/unix"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
@@ -27,6 +26,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/process"
+	"github.com/livecpm/livecpm/test/migrate"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
@@ -231,16 +231,7 @@ func connectSeed(landscape *config.Config, name string) (fault.Seed, error) {
 
 // pauseBefore makes the migration hold before the step, and lets it go on if it holds before another one.
 func (r *run) pauseBefore(ctx context.Context, condition gardencorev1beta1.ConditionType) error {
-	value := fmt.Sprintf("%q", condition)
-	if condition == "" {
-		value = "null"
-	}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, steps.AnnotationPauseBefore, value)
-	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Shoot}}
-	if err := r.garden.Patch(ctx, shoot, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		return fmt.Errorf("failed to set the annotation %s of shoot %s/%s to %s: %w", steps.AnnotationPauseBefore, r.Namespace, r.Shoot, value, err)
-	}
-	return nil
+	return migrate.Annotate(ctx, r.garden, client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot}, steps.AnnotationPauseBefore, string(condition))
 }
 
 // startLoad lets clients work on the shoot through its public name.

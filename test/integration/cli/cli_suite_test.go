@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
@@ -30,11 +29,7 @@ var (
 )
 
 var _ = BeforeSuite(func() {
-	var err error
-	garden, err = framework.StartGarden(zap.New(zap.WriteTo(GinkgoWriter)))
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(garden.Stop()).To(Succeed()) })
-	Expect(garden.Bootstrap(ctx)).To(Succeed())
+	garden = framework.Start(ctx)
 	Expect(garden.InstallPolicies(ctx)).To(Succeed())
 
 	folder, err := os.MkdirTemp("", "livecpm-cli-")

@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
@@ -30,12 +29,7 @@ var (
 )
 
 var _ = BeforeSuite(func() {
-	var err error
-	garden, err = framework.StartGarden(zap.New(zap.WriteTo(GinkgoWriter)))
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(garden.Stop()).To(Succeed()) })
-
-	Expect(garden.Bootstrap(ctx)).To(Succeed())
+	garden = framework.Start(ctx)
 	Expect(garden.CreateSeed(ctx, framework.NewSeed(source))).To(Succeed())
 	Expect(garden.CreateSeed(ctx, framework.NewSeed(destination))).To(Succeed())
 	Expect(garden.CreateSeed(ctx, framework.NewSeed("seed-c"))).To(Succeed())
