@@ -119,7 +119,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		waitUntilEtcdsReady = g.Add(flow.Task{
 			Name: "Waiting until the etcds have been rolled",
 			Fn: func(ctx context.Context) error {
-				return b.WaitUntilEtcdsReady(ctx)
+				return d.waitUntilEtcdsRolled(ctx, m, b)
 			},
 			Dependencies: flow.NewTaskIDs(deployEtcds),
 		})

@@ -285,6 +285,9 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 			return fmt.Errorf("failed to deploy %s: %d members of the source are still in its member list", exposure.EtcdName(etcdRole), others)
 		}
 	}
+	if err := joint.PrepareRoll(ctx); err != nil {
+		return err
+	}
 	// Not by the botanist's own task: in the restore phase it may decide to begin with one member.
 	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
 		return err
@@ -293,6 +296,26 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 		return fmt.Errorf("failed to deploy the etcds: %w", err)
 	}
 	return nil
+}
+
+// waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to it
+// meanwhile that none of them is stopped while it has the lead.
+func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
+	joint := d.deps.Joint(m, b)
+	defer func() { _ = joint.Close() }()
+
+	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.RolloutTimeout)
+	defer cancel()
+	return flow.Parallel(
+		func(ctx context.Context) error {
+			err := b.WaitUntilEtcdsReady(ctx)
+			if err != nil {
+				cancel()
+			}
+			return err
+		},
+		joint.AccompanyRoll,
+	)(ctx)
 }
 
 // pollEtcd is short, because the time with six members is made of it.

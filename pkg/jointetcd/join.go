@@ -290,14 +290,22 @@ func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, si
 	if !ok {
 		return false, fmt.Errorf("failed to move the lead of %s: the %s has no healthy voter", exposure.EtcdName(etcdRole), side)
 	}
+	if err := j.moveLeadTo(ctx, etcdRole, world, leader, target); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// moveLeadTo moves the lead from one member to another at a moment that it chooses.
+func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, leader, target quorum.Member) error {
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
-		return false, err
+		return err
 	}
 	j.awaitQuiet(ctx, cluster, world.Raw[leader.ID])
 	j.Log.Info("Moving the lead", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
 	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil && !errors.Is(err, etcdcluster.ErrNotLeader) {
-		return false, err
+		return err
 	}
-	return true, nil
+	return nil
 }

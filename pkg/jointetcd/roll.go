@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd
+
+import (
+	"context"
+	"fmt"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/quorum"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// The last step restarts the destination's members one after the other, because they get their ordinary peer port. A
+// leader that is stopped hands its lead over, at the instant at which the StatefulSet happens to get to its pod. These
+// functions make sure that the member that is stopped next is never the leader.
+
+// PrepareRoll moves the lead of both clusters to the member with the lowest ordinal, which a rolling restart reaches last.
+// It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have begun.
+func (j *Joint) PrepareRoll(ctx context.Context) error {
+	for _, etcdRole := range EtcdRoles {
+		etcd, err := j.getEtcd(ctx, etcdRole)
+		if err != nil {
+			return err
+		}
+		if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil {
+			continue
+		}
+		world, err := j.Observe(ctx, etcdRole)
+		if err != nil {
+			return err
+		}
+		if _, problem := world.problem(); problem != "" {
+			return fmt.Errorf("failed to prepare the restart of %s: %s", exposure.EtcdName(etcdRole), problem)
+		}
+		leader, _ := world.Members.Leader()
+		last, ok := world.Members.NextLeader(quorum.Destination)
+		if !ok || last.ID == leader.ID {
+			continue
+		}
+		if err := j.moveLeadTo(ctx, etcdRole, world, leader, last); err != nil {
+			return fmt.Errorf("failed to prepare the restart of %s: %w", exposure.EtcdName(etcdRole), err)
+		}
+	}
+	return nil
+}
+
+// AccompanyRoll looks after the lead of both clusters while their members restart, and returns when all members have. Moves
+// that fail are repeated; a restart without them costs no more than a lead that moves at an instant that nobody has chosen.
+func (j *Joint) AccompanyRoll(ctx context.Context) error {
+	return j.each(ctx, nil, j.RollNext)
+}
+
+// RollNext takes one look at a cluster in a rolling restart. Once a member has been restarted and is healthy again, the lead
+// moves to it from a member that has not been. That is while the second member restarts: it leaves time to choose the
+// instant before the StatefulSet gets to the last one.
+func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error) {
+	revision, replicas, err := j.rolledRevision(ctx, etcdRole)
+	if err != nil {
+		return Progress{}, err
+	}
+	if revision == "" {
+		return waiting(steps.ReasonRollingEtcd, "etcd-druid has not applied the specification yet"), nil
+	}
+	var (
+		restarted      = map[int]bool{}
+		all            = true
+		isRestartedNow = func(m quorum.Member) bool { return m.Side == quorum.Destination && restarted[m.Ordinal] }
+	)
+	for ordinal := range replicas {
+		pod := &corev1.Pod{}
+		key := client.ObjectKey{Namespace: j.Namespace, Name: exposure.PodName(etcdRole, ordinal)}
+		if err := j.Client.Get(ctx, key, pod); client.IgnoreNotFound(err) != nil {
+			return Progress{}, fmt.Errorf("failed to get pod %s: %w", key, err)
+		}
+		restarted[ordinal] = pod.Labels[appsv1.StatefulSetRevisionLabel] == revision && pod.DeletionTimestamp.IsZero()
+		all = all && restarted[ordinal]
+	}
+	if all {
+		return Progress{Done: true, Message: "all members have been restarted"}, nil
+	}
+
+	world, err := j.Observe(ctx, etcdRole)
+	if err != nil {
+		return Progress{}, err
+	}
+	if _, problem := world.problem(); problem != "" {
+		return waiting(steps.ReasonRollingEtcd, "%s", problem), nil
+	}
+	leader, _ := world.Members.Leader()
+	if isRestartedNow(leader) {
+		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", world.Summary()), nil
+	}
+	candidates := world.Members.Voters().Healthy().Filter(isRestartedNow)
+	if len(candidates) == 0 {
+		return waiting(steps.ReasonRollingEtcd, "no member has been restarted yet: %s", world.Summary()), nil
+	}
+	if err := j.moveLeadTo(ctx, etcdRole, world, leader, candidates[0]); err != nil {
+		return Progress{}, err
+	}
+	return waiting(steps.ReasonRollingEtcd, "the lead moves to a restarted member"), nil
+}
+
+// rolledRevision returns the revision of the pods that the ordinary specification of the Etcd has led to, and how many of
+// them there are. The revision is empty as long as the specification has not got through to the StatefulSet: what its pods
+// have until then is due to an earlier change.
+func (j *Joint) rolledRevision(ctx context.Context, etcdRole string) (string, int, error) {
+	etcd, err := j.getEtcd(ctx, etcdRole)
+	if err != nil {
+		return "", 0, err
+	}
+	if etcd.Spec.Etcd.BootstrapWithExistingCluster != nil || druidcorev1alpha1.HasReconcileOperationAnnotation(etcd.ObjectMeta) ||
+		ptr.Deref(etcd.Status.ObservedGeneration, 0) != etcd.Generation {
+		return "", 0, nil
+	}
+	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
+	if err != nil {
+		return "", 0, err
+	}
+	if statefulSet.Status.ObservedGeneration != statefulSet.Generation {
+		return "", 0, nil
+	}
+	return statefulSet.Status.UpdateRevision, int(ptr.Deref(statefulSet.Spec.Replicas, 1)), nil
+}
