@@ -17,7 +17,7 @@ GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/g
 LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
 
 # Our own code without the landscape-driven suites.
-UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite)
+UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite -e /test/drain/suite)
 INTEGRATION_PACKAGES = ./test/integration/...
 
 .PHONY: help
@@ -56,6 +56,11 @@ test-unit: ## Unit tests
 test-integration: ## Integration tests against a real kube-apiserver and gardener-apiserver
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
 
+.PHONY: bench-drain
+bench-drain: ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver with simulated agents, and report what it costs
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/livecpm-controller-manager
+	LIVECPM_BENCH_DRAIN=$(CURDIR)/bin/livecpm-controller-manager KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -count=1 -v -timeout 15m ./test/integration/drain/... -ginkgo.focus 'Drain at scale'
+
 .PHONY: test-e2e
 test-e2e: ## End-to-end suites on the landscape (needs root)
 	$(GO) test -count=1 -v -timeout 65m ./test/e2e/...
@@ -72,6 +77,10 @@ test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, M
 test-recovery: ## Lose quorums on the landscape and recover by the commands of docs/operations/recovery.md (needs root and jq); FOCUS= chooses
 	hack/build-tools.sh etcdctl
 	LIVECPM_RECOVERY=1 $(GO) test -count=1 -v -timeout 0 ./test/recovery/suite/... -ginkgo.v -ginkgo.timeout 8h -ginkgo.focus '$(FOCUS)'
+
+.PHONY: test-drain
+test-drain: ## Drain a seed of the landscape with five shoots under load: budget, cancellation, death of the controller (needs root)
+	LIVECPM_TEST_DRAIN=1 $(GO) test -count=1 -v -timeout 0 ./test/drain/suite/... -ginkgo.v -ginkgo.timeout 6h
 
 ##@ Landscape and demo (need root)
 

@@ -52,6 +52,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		"v1.ClusterRoleBinding livecpm:controller-manager",
 		"v1.Role livecpm:controller-manager",
 		"v1.RoleBinding livecpm:controller-manager",
+		"v1.Role livecpm:controller-manager:drain",
+		"v1.RoleBinding livecpm:controller-manager:drain",
 	}
 	runtime := []any{
 		"v1.ConfigMap livecpm-controller-manager",
@@ -107,7 +109,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 			HaveField("ContainerPort", BeEquivalentTo(config.Server.Metrics.Port)),
 			HaveField("ContainerPort", BeEquivalentTo(config.Server.HealthProbes.Port)),
 		))
-		role := only[*rbacv1.Role](objects)
+		role := called[*rbacv1.Role](objects, "livecpm:controller-manager")
 		Expect(role.Namespace).To(Equal(config.LeaderElection.ResourceNamespace))
 		Expect(role.Rules).To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName))))
 		// The defaults of the API and of the chart name the same lease.
@@ -117,7 +119,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 
 		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", "livecpm-controller-manager"), HaveField("Namespace", namespace)))
 		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
-		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(subject)
+		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager").Subjects).To(subject)
+		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
 	It("reaches a virtual garden with a kubeconfig and somebody's identity", func() {
@@ -136,11 +139,15 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		))))
 		subject := ConsistOf(And(HaveField("Kind", "User"), HaveField("Name", "watchdog")))
 		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
-		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(subject)
+		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager").Subjects).To(subject)
+		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
-	It("may write nothing but the two objects of the gate, the status of Shoots, events and its lease", func() {
+	It("may write nothing but the two objects of the gate, what a drain moves and tells, events and its lease", func() {
 		Expect(granted(with(nil))).To(ConsistOf(
+			"core.gardener.cloud/seeds patch", "core.gardener.cloud/seeds/status patch",
+			"core.gardener.cloud/shoots patch", "core.gardener.cloud/shoots/binding patch",
+			"/configmaps create", "/configmaps patch", "/configmaps delete",
 			"admissionregistration.k8s.io/validatingadmissionpolicies create",
 			"admissionregistration.k8s.io/validatingadmissionpolicybindings create",
 			"admissionregistration.k8s.io/validatingadmissionpolicies update livecpm-gate",
@@ -153,6 +160,15 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 			"coordination.k8s.io/leases update livecpm-controller-manager-leader-election",
 			"coordination.k8s.io/leases patch livecpm-controller-manager-leader-election",
 		))
+	})
+
+	It("may not drain where that is switched off", func() {
+		objects := with(values{"config": values{"controllers": values{"drain": values{"enabled": false}}}})
+		Expect(configOf(objects).Controllers.Drain.Enabled).To(HaveValue(BeFalse()))
+		Expect(granted(objects)).NotTo(ContainElement(Or(
+			ContainSubstring("seeds"), ContainSubstring("configmaps"), ContainSubstring("shoots patch"), ContainSubstring("shoots/binding"),
+		)))
+		Expect(granted(objects)).To(ContainElement("core.gardener.cloud/shoots/status patch"))
 	})
 
 	It("may not write the objects of the gate where it only reports", func() {
@@ -227,4 +243,17 @@ func granted(objects []client.Object) []string {
 		}
 	}
 	return out
+}
+
+// called returns the only object of the type that has the name.
+func called[T client.Object](objects []client.Object, name string) T {
+	GinkgoHelper()
+	var out []T
+	for _, object := range objects {
+		if typed, ok := object.(T); ok && typed.GetName() == name {
+			out = append(out, typed)
+		}
+	}
+	Expect(out).To(HaveLen(1))
+	return out[0]
 }

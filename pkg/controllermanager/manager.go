@@ -6,13 +6,17 @@
 package controllermanager
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	gardenerhealthz "github.com/gardener/gardener/pkg/healthz"
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -24,6 +28,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/controllermanager/drain"
 	"github.com/livecpm/livecpm/pkg/controllermanager/gatewatchdog"
 	"github.com/livecpm/livecpm/pkg/credentials"
 	"github.com/livecpm/livecpm/pkg/gate"
@@ -97,17 +102,24 @@ func NewManagerFor(
 	if err := gatewatchdog.AddToManager(mgr, config.Controllers.GateWatchdog); err != nil {
 		return nil, err
 	}
+	if err := drain.AddToManager(context.Background(), mgr, config.Controllers.Drain); err != nil {
+		return nil, err
+	}
 	return mgr, nil
 }
 
-// cacheOptions keeps the cache small, and within the permissions: of the admission objects only two may be watched.
+// cacheOptions keeps the cache small, and within the permissions: of the admission objects only two may be watched, and of the
+// ConfigMaps those in the garden namespace.
 func cacheOptions() cache.Options {
 	gateOnly := cache.ByObject{Field: fields.SelectorFromSet(fields.Set{"metadata.name": gate.PolicyName})}
+	inGardenNamespace := cache.ByObject{Namespaces: map[string]cache.Config{v1beta1constants.GardenNamespace: {}}}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&admissionregistrationv1.ValidatingAdmissionPolicy{}:        gateOnly,
 			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}: gateOnly,
+			&corev1.ConfigMap{}:                   inGardenNamespace,
+			&seedmanagementv1alpha1.ManagedSeed{}: inGardenNamespace,
 		},
 	}
 }

@@ -10,3 +10,11 @@ func ResetGate() {
 	gateObjectIntact.Reset()
 	gateRestorations.Reset()
 }
+
+// ResetDrain removes what the drains have recorded.
+func ResetDrain() {
+	drainShoots.Reset()
+	drainCircuitOpen.Reset()
+	drainStarts.Reset()
+	drainResults.Reset()
+}

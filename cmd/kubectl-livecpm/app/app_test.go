@@ -57,6 +57,8 @@ var _ = Describe("Commands", func() {
 		Entry("no such format", `--output is "xml"`, "list", "-o", "xml"),
 		Entry("no such command", "unknown command", "move"),
 		Entry("programs do not watch", "-w is for people", "get", "live", "-w", "-o", "json"),
+		Entry("a format without anything to show", "-o is the format of --status", "drain", "seed-a", "-o", "json"),
+		Entry("two things at once", "[cancel status]", "drain", "seed-a", "--status", "--cancel"),
 		Entry("no such kubeconfig", "failed to read the kubeconfig of the garden", "list", "--kubeconfig", "/does/not/exist"),
 	)
 

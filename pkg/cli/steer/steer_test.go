@@ -20,6 +20,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/drain"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -328,14 +329,14 @@ var _ = Describe("Steerer", func() {
 			Expect(result.Before).To(Equal("not asked to drain, no condition Drained"))
 			Expect(result.After).To(Equal("asked to drain, no condition Drained"))
 			_, err = steerer.Drain(ctx, seed)
-			Expect(err).To(MatchError(ContainSubstring("asked to drain already")))
+			Expect(err).To(MatchError("Seed seed-a is asked to drain already: see kubectl livecpm drain seed-a --status"))
 
 			seed.Status.Conditions = []gardencorev1beta1.Condition{{Type: "Drained", Status: gardencorev1beta1.ConditionProgressing, Reason: "Draining", Message: "3 of 5 shoots have left"}}
 			Expect(steer.Drained(seed)).To(Equal("asked to drain, Drained is Progressing (Draining): 3 of 5 shoots have left"))
 
 			_, err = steerer.CancelDrain(ctx, seed)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(seed.Annotations).NotTo(HaveKey(steer.AnnotationDrain))
+			Expect(seed.Annotations).NotTo(HaveKey(drain.AnnotationDrain))
 			_, err = steerer.CancelDrain(ctx, seed)
 			Expect(err).To(MatchError("Seed seed-a is not asked to drain"))
 		})

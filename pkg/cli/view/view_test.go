@@ -17,6 +17,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/plan"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/drain"
 )
 
 // With UPDATE_GOLDEN=1 the golden files are written anew; look at what has changed before you commit them.
@@ -122,6 +123,31 @@ var _ = Describe("Plan", func() {
 			expectGolden("plan-"+name, view.Plan(p, view.Options{}))
 		})
 	}
+})
+
+var _ = Describe("Drain", func() {
+	for _, name := range names("drains") {
+		It("should draw "+name, func() {
+			expectGolden("drain-"+name, view.Drain(load[world.Drain]("drains", name), view.Options{}))
+		})
+	}
+
+	It("should leave nothing out when it is told to", func() {
+		d := load[world.Drain]("drains", "draining")
+		expectGolden("drain-draining-wide", view.Drain(d, view.Options{Wide: true}))
+		expectGolden("drain-draining-color", view.Drain(d, view.Options{Color: true}))
+		expectGolden("drain-draining-narrow", view.Drain(d, view.Options{Width: 60}))
+	})
+
+	It("should have worlds of the kind that is published", func() {
+		for _, name := range names("drains") {
+			if table := load[world.Drain]("drains", name).Table; table != nil {
+				encoded, err := table.Encode()
+				Expect(err).NotTo(HaveOccurred())
+				Expect(drain.DecodeTable(encoded)).To(Equal(*table), name)
+			}
+		}
+	})
 })
 
 var _ = Describe("Duration", func() {

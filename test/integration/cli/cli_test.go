@@ -12,6 +12,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,9 +20,9 @@ import (
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/plan"
-	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/world"
 	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/drain"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
@@ -249,10 +250,31 @@ var _ = Describe("kubectl livecpm", func() {
 			return seed.Annotations
 		}
 		Expect(livecpm("drain", source)).To(Equal(exit.Done))
-		Expect(annotations()).To(HaveKeyWithValue(steer.AnnotationDrain, "true"))
+		Expect(annotations()).To(HaveKeyWithValue(drain.AnnotationDrain, "true"))
 		Expect(livecpm("drain", source, "--cancel")).To(Equal(exit.Done))
-		Expect(annotations()).NotTo(HaveKey(steer.AnnotationDrain))
+		Expect(annotations()).NotTo(HaveKey(drain.AnnotationDrain))
 		Expect(livecpm("drain", source, "--cancel")).To(Equal(exit.Failed))
+	})
+
+	It("should show how far the drain of a seed is", func() {
+		Expect(livecpm("drain", source, "--status")).To(Equal(exit.Done))
+		Expect(out.String()).To(Equal("Seed " + source + ": not asked to drain\nThere is no table of its shoots.\n"))
+
+		key := drain.Key{Namespace: shoot.Namespace, Name: shoot.Name}
+		content, err := drain.SeedPlan{Seed: drain.Seed{Name: source, Draining: true}, Entries: []drain.Entry{
+			{Shoot: drain.Shoot{Key: key}, State: drain.Blocked, Reason: drain.ReasonNoCandidate, Text: "the scheduler finds no other seed"},
+		}}.Table().Encode()
+		Expect(err).NotTo(HaveOccurred())
+		table := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: drain.TableName(source)}, Data: map[string]string{drain.TableKey: content}}
+		Expect(garden.Client.Create(ctx, table)).To(Succeed())
+
+		Expect(livecpm("drain", source, "--status")).To(Equal(exit.Done))
+		Expect(out.String()).To(And(ContainSubstring(shoot.Name), ContainSubstring("NoCandidate"), ContainSubstring("the scheduler finds no other seed")))
+		Expect(livecpm("drain", source, "--status", "-o", "json")).To(Equal(exit.Done))
+		status := world.Drain{}
+		Expect(json.Unmarshal(out.Bytes(), &status)).To(Succeed())
+		Expect(status.Table.Shoots).To(ConsistOf(HaveField("Name", shoot.Name)))
+		Expect(livecpm("drain", "no-such-seed", "--status")).To(Equal(exit.Failed))
 	})
 
 	It("should complete shoots, seeds and namespaces", func() {

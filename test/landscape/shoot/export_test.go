@@ -17,3 +17,9 @@ func (s *Shoot) Create(ctx context.Context, c client.Client) error { return s.cr
 
 // Wait waits for the last operation.
 func (s *Shoot) Wait(ctx context.Context, c client.Client) error { return s.wait(ctx, c) }
+
+// Remove is the step of Down that talks to the garden.
+func (s *Shoot) Remove(ctx context.Context, c client.Client) error { return s.remove(ctx, c) }
+
+// Manifest renders the shoot for the region.
+func (s *Shoot) Manifest(region, version string) ([]byte, error) { return s.manifest(region, version) }

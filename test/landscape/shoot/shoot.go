@@ -20,6 +20,7 @@ import (
 
 	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
@@ -40,6 +41,8 @@ type Shoot struct {
 	Config *config.Config
 	// Name is the shoot's name, Seed where it is created.
 	Name, Seed string
+	// Single makes a control plane that is not highly available, Hibernated one that sleeps from the beginning.
+	Single, Hibernated bool
 	// Report tells the user how far the creation is.
 	Report func(format string, args ...any)
 }
@@ -79,17 +82,64 @@ func (s *Shoot) create(ctx context.Context, c client.Client) error {
 	if err != nil {
 		return err
 	}
-	manifests, err := apply.Render("shoot.yaml", shootManifest, map[string]string{
-		"Name":              s.Name,
-		"Namespace":         Namespace,
-		"Region":            seed.Region,
-		"Seed":              seed.Name,
-		"KubernetesVersion": kubernetes.Version[len("v"):],
-	})
+	manifests, err := s.manifest(seed.Region, kubernetes.Version[len("v"):])
 	if err != nil {
 		return err
 	}
 	return apply.Manifests(ctx, c, manifests)
+}
+
+func (s *Shoot) manifest(region, kubernetesVersion string) ([]byte, error) {
+	return apply.Render("shoot.yaml", shootManifest, map[string]any{
+		"Name":              s.Name,
+		"Namespace":         Namespace,
+		"Region":            region,
+		"Seed":              s.Seed,
+		"KubernetesVersion": kubernetesVersion,
+		"HighlyAvailable":   !s.Single,
+		"Hibernated":        s.Hibernated,
+	})
+}
+
+// Down deletes the shoot and waits until it is gone. A shoot that does not exist is no error.
+func (s *Shoot) Down(ctx context.Context) error {
+	c, err := garden.Client(s.Config)
+	if err != nil {
+		return err
+	}
+	if err := s.remove(ctx, c); err != nil {
+		return err
+	}
+	if err := os.Remove(KubeconfigFile(s.Config, s.Name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("failed to remove kubeconfig of shoot %q: %w", s.key(), err)
+	}
+	return nil
+}
+
+func (s *Shoot) remove(ctx context.Context, c client.Client) error {
+	for confirmed := false; ; {
+		shoot := &gardencorev1beta1.Shoot{}
+		if err := c.Get(ctx, s.key(), shoot); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if !confirmed {
+			patch := client.MergeFrom(shoot.DeepCopy())
+			metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
+			if err := c.Patch(ctx, shoot, patch); err != nil {
+				return fmt.Errorf("failed to confirm the deletion of shoot %q: %w", s.key(), err)
+			}
+			if err := c.Delete(ctx, shoot); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("failed to delete shoot %q: %w", s.key(), err)
+			}
+			confirmed = true
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("shoot %q is not gone in time (last operation: %+v): %w", s.key(), shoot.Status.LastOperation, ctx.Err())
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // wait follows the last operation. It reports each change of the progress and gives up after the gardenlet itself has

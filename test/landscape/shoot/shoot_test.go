@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 
@@ -62,6 +64,38 @@ var _ = Describe("Shoot", func() {
 	It("should say why a creation has failed", func() {
 		operation(gardencorev1beta1.LastOperationTypeCreate, gardencorev1beta1.LastOperationStateFailed)
 		Expect(shoot.Wait(ctx, c)).To(MatchError(ContainSubstring("Create has failed: because")))
+	})
+
+	DescribeTable("should be made as it is asked for", func(change func(*Shoot), highlyAvailable, hibernated bool) {
+		change(shoot)
+		manifest, err := shoot.Manifest("region-a", "1.36.0")
+		Expect(err).NotTo(HaveOccurred())
+		made := &gardencorev1beta1.Shoot{}
+		Expect(yaml.UnmarshalStrict(manifest, made)).To(Succeed())
+		Expect(v1beta1helper.IsHAControlPlaneConfigured(made)).To(Equal(highlyAvailable))
+		Expect(v1beta1helper.HibernationIsEnabled(made)).To(Equal(hibernated))
+		Expect(made.Spec.SeedName).To(HaveValue(Equal("seed-a")))
+		Expect(made.Spec.Provider.Type).To(Equal("local"))
+	},
+		Entry("by default", func(*Shoot) {}, true, false),
+		Entry("single", func(s *Shoot) { s.Single = true }, false, false),
+		Entry("hibernated", func(s *Shoot) { s.Hibernated = true }, true, true),
+	)
+
+	It("should confirm the deletion of a shoot and wait until it is gone", func() {
+		Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+		object.Finalizers = []string{"gardener"}
+		Expect(c.Update(ctx, object)).To(Succeed())
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		Expect(shoot.Remove(over, c)).To(MatchError(ContainSubstring("is not gone in time")))
+
+		Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+		Expect(object.Annotations).To(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
+		Expect(object.DeletionTimestamp).NotTo(BeNil())
+		object.Finalizers = nil
+		Expect(c.Update(ctx, object)).To(Succeed())
+		Expect(shoot.Remove(ctx, c)).To(Succeed())
 	})
 
 	It("should say how far it was when time is over", func() {

@@ -40,6 +40,12 @@ var _ = Describe("ControllerManagerConfiguration", func() {
 			Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
 			Expect(config.Controllers.GateWatchdog.ProofPeriod.Duration).To(Equal(5 * time.Second))
 			Expect(config.Controllers.GateWatchdog.ConcurrentProofs).To(HaveValue(Equal(5)))
+			Expect(config.Controllers.Drain).To(Equal(DrainController{
+				Enabled: ptr.To(true), MaxPerSource: ptr.To(2), MaxPerDestination: ptr.To(2), MaxTotal: ptr.To(5),
+				Pause: &metav1.Duration{Duration: time.Minute}, MaxFailuresInARow: ptr.To(3), MaxAttempts: ptr.To(3),
+				RetryAfter: &metav1.Duration{Duration: 10 * time.Minute}, SyncPeriod: &metav1.Duration{Duration: 30 * time.Second},
+				SchedulingStrategy: "SameRegion",
+			}))
 		})
 
 		It("should keep what is configured", func() {
@@ -48,6 +54,7 @@ gardenClientConnection: {kubeconfig: /etc/garden/kubeconfig, qps: 7}
 leaderElection: {resourceName: mine}
 controllers:
   gateWatchdog: {restore: false, proofPeriod: 1s, concurrentProofs: 2}
+  drain: {enabled: false, maxPerSource: 1, maxTotal: 9, pause: 0s, schedulingStrategy: MinimalDistance}
 `))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(config.GardenClientConnection.Kubeconfig).To(Equal("/etc/garden/kubeconfig"))
@@ -56,6 +63,12 @@ controllers:
 			Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeFalse()))
 			Expect(config.Controllers.GateWatchdog.ProofPeriod.Duration).To(Equal(time.Second))
 			Expect(config.Controllers.GateWatchdog.ConcurrentProofs).To(HaveValue(Equal(2)))
+			Expect(config.Controllers.Drain.Enabled).To(HaveValue(BeFalse()))
+			Expect(config.Controllers.Drain.MaxPerSource).To(HaveValue(Equal(1)))
+			Expect(config.Controllers.Drain.MaxPerDestination).To(HaveValue(Equal(2)))
+			Expect(config.Controllers.Drain.MaxTotal).To(HaveValue(Equal(9)))
+			Expect(config.Controllers.Drain.Pause.Duration).To(BeZero())
+			Expect(config.Controllers.Drain.SchedulingStrategy).To(Equal("MinimalDistance"))
 		})
 
 		DescribeTable("should refuse what it does not understand",
@@ -105,6 +118,15 @@ controllers:
 		*copied.Controllers.GateWatchdog.Restore = false
 		copied.Controllers.GateWatchdog.ProofPeriod.Duration = time.Hour
 		*copied.Controllers.GateWatchdog.ConcurrentProofs = 1
+		*copied.Controllers.Drain.Enabled = false
+		*copied.Controllers.Drain.MaxPerSource = 7
+		*copied.Controllers.Drain.MaxPerDestination = 7
+		*copied.Controllers.Drain.MaxTotal = 7
+		*copied.Controllers.Drain.MaxFailuresInARow = 7
+		*copied.Controllers.Drain.MaxAttempts = 7
+		copied.Controllers.Drain.Pause.Duration = time.Hour
+		copied.Controllers.Drain.RetryAfter.Duration = time.Hour
+		copied.Controllers.Drain.SyncPeriod.Duration = time.Hour
 		copied.LeaderElection.ResourceName = "x"
 		copied.Server.Metrics.Port = 1
 		again, err := DecodeControllerManager([]byte(minimalControllerManager))
@@ -153,6 +175,16 @@ controllers:
 			Entry("no concurrency", func(c *ControllerManagerConfiguration) {
 				c.Controllers.GateWatchdog.ConcurrentProofs = ptr.To(0)
 			}, field.ErrorTypeInvalid, "controllers.gateWatchdog.concurrentProofs", "at least 1"),
+			Entry("drain neither on nor off", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.Enabled = nil }, field.ErrorTypeRequired, "controllers.drain.enabled", ""),
+			Entry("nothing may leave", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxPerSource = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxPerSource", "at least 1"),
+			Entry("nothing may arrive", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxPerDestination = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxPerDestination", "at least 1"),
+			Entry("nothing may move", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxTotal = nil }, field.ErrorTypeRequired, "controllers.drain.maxTotal", ""),
+			Entry("negative pause", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.Pause.Duration = -1 }, field.ErrorTypeInvalid, "controllers.drain.pause", "negative"),
+			Entry("no failure", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxFailuresInARow = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxFailuresInARow", "at least 1"),
+			Entry("no attempt", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxAttempts = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxAttempts", "at least 1"),
+			Entry("retry at once", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.RetryAfter.Duration = 0 }, field.ErrorTypeInvalid, "controllers.drain.retryAfter", "longer than zero"),
+			Entry("look all the time", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.SyncPeriod.Duration = 0 }, field.ErrorTypeInvalid, "controllers.drain.syncPeriod", "longer than zero"),
+			Entry("strategy", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.SchedulingStrategy = "Random" }, field.ErrorTypeNotSupported, "controllers.drain.schedulingStrategy", "MinimalDistance"),
 		)
 	})
 })

@@ -6,6 +6,7 @@ package v1alpha1
 import (
 	"time"
 
+	schedulerconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/scheduler/v1alpha1"
 	"k8s.io/utils/ptr"
 )
 
@@ -32,4 +33,23 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 	if watchdog.ConcurrentProofs == nil {
 		watchdog.ConcurrentProofs = ptr.To(5)
 	}
+
+	drain := &c.Controllers.Drain
+	if drain.Enabled == nil {
+		drain.Enabled = ptr.To(true)
+	}
+	for _, limit := range []struct {
+		value **int
+		to    int
+	}{
+		{&drain.MaxPerSource, 2}, {&drain.MaxPerDestination, 2}, {&drain.MaxTotal, 5}, {&drain.MaxFailuresInARow, 3}, {&drain.MaxAttempts, 3},
+	} {
+		if *limit.value == nil {
+			*limit.value = ptr.To(limit.to)
+		}
+	}
+	setDuration(&drain.Pause, time.Minute)
+	setDuration(&drain.RetryAfter, 10*time.Minute)
+	setDuration(&drain.SyncPeriod, 30*time.Second)
+	setString(&drain.SchedulingStrategy, string(schedulerconfigv1alpha1.SameRegion))
 }

@@ -40,6 +40,9 @@ type ControllerManagerControllers struct {
 	// GateWatchdog configures the controller that keeps the gate against the classic migration in force.
 	// +optional
 	GateWatchdog GateWatchdogController `json:"gateWatchdog"`
+	// Drain configures the controller that empties seeds.
+	// +optional
+	Drain DrainController `json:"drain"`
 }
 
 // GateWatchdogController configures the controller that keeps the gate against the classic migration in force.
@@ -55,4 +58,40 @@ type GateWatchdogController struct {
 	// ConcurrentProofs is how many Shoots are proved at the same time. Default: 5.
 	// +optional
 	ConcurrentProofs *int `json:"concurrentProofs,omitempty"`
+}
+
+// DrainController configures the controller that empties seeds. What it bounds are the moves of control planes from one seed
+// to another, whoever has started them.
+type DrainController struct {
+	// Enabled tells whether seeds are drained at all. Default: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+	// MaxPerSource is how many control planes may leave one seed at the same time. Default: 2.
+	// +optional
+	MaxPerSource *int `json:"maxPerSource,omitempty"`
+	// MaxPerDestination is how many may move to one seed at the same time. Default: 2.
+	// +optional
+	MaxPerDestination *int `json:"maxPerDestination,omitempty"`
+	// MaxTotal is how many may move at the same time in the garden. Default: 5.
+	// +optional
+	MaxTotal *int `json:"maxTotal,omitempty"`
+	// Pause is the time between the end of a move and the next start from the same seed. Default: 1m.
+	// +optional
+	Pause *metav1.Duration `json:"pause,omitempty"`
+	// MaxFailuresInARow is after how many failures in a row nothing more is started from a seed. Default: 3.
+	// +optional
+	MaxFailuresInARow *int `json:"maxFailuresInARow,omitempty"`
+	// MaxAttempts is how often the move of one Shoot is tried when the garden refuses it. Default: 3.
+	// +optional
+	MaxAttempts *int `json:"maxAttempts,omitempty"`
+	// RetryAfter is the time between two of these attempts. Default: 10m.
+	// +optional
+	RetryAfter *metav1.Duration `json:"retryAfter,omitempty"`
+	// SyncPeriod is how often the prerequisites of shoots that cannot move are looked at again. Default: 30s.
+	// +optional
+	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
+	// SchedulingStrategy is the strategy that destinations are chosen with, SameRegion or MinimalDistance. It should be that
+	// of gardener-scheduler. Default: SameRegion, as in gardener-scheduler.
+	// +optional
+	SchedulingStrategy string `json:"schedulingStrategy,omitempty"`
 }

@@ -6,6 +6,7 @@ package v1alpha1
 import (
 	"time"
 
+	schedulerconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/scheduler/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -35,5 +36,22 @@ func ValidateControllerManager(c *ControllerManagerConfiguration) field.ErrorLis
 	}
 	errs = append(errs, validateConcurrency(watchdog.ConcurrentProofs, path.Child("concurrentProofs"))...)
 
-	return errs
+	return append(errs, validateDrain(&c.Controllers.Drain, field.NewPath("controllers", "drain"))...)
+}
+
+func validateDrain(c *DrainController, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if c.Enabled == nil {
+		errs = append(errs, field.Required(path.Child("enabled"), "must be set"))
+	}
+	errs = append(errs, validateConcurrency(c.MaxPerSource, path.Child("maxPerSource"))...)
+	errs = append(errs, validateConcurrency(c.MaxPerDestination, path.Child("maxPerDestination"))...)
+	errs = append(errs, validateConcurrency(c.MaxTotal, path.Child("maxTotal"))...)
+	errs = append(errs, validateNotNegative(c.Pause, path.Child("pause"))...)
+	errs = append(errs, validateConcurrency(c.MaxFailuresInARow, path.Child("maxFailuresInARow"))...)
+	errs = append(errs, validateConcurrency(c.MaxAttempts, path.Child("maxAttempts"))...)
+	errs = append(errs, validatePositive(c.RetryAfter, path.Child("retryAfter"))...)
+	errs = append(errs, validatePositive(c.SyncPeriod, path.Child("syncPeriod"))...)
+	return append(errs, validateOneOf(c.SchedulingStrategy, path.Child("schedulingStrategy"),
+		string(schedulerconfigv1alpha1.SameRegion), string(schedulerconfigv1alpha1.MinimalDistance))...)
 }

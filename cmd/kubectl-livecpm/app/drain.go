@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/drain"
+)
+
+func newDrain(o *options) *cobra.Command {
+	var cancel, status, dryRun bool
+	command := &cobra.Command{
+		Use:   "drain SEED",
+		Short: "Ask to move all shoots off a seed, take that back, or show how far it is",
+		Long: "Ask to move all shoots off a seed: the annotation " + drain.AnnotationDrain + " is set on the Seed, and\n" +
+			"livecpm-controller-manager does the rest. With --status nothing is changed: the condition " + string(drain.ConditionDrained) + " of the Seed is shown,\n" +
+			"and every shoot with the reason for which it waits or stays.",
+		Example: example(
+			"%[1]s drain seed-a",
+			"%[1]s drain seed-a --status",
+			"%[1]s drain seed-a --cancel",
+		),
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := o.checkOutput(); err != nil {
+				return err
+			}
+			if !status && command.Flags().Changed("output") {
+				return errors.New("-o is the format of --status")
+			}
+			g, steerer, err := o.connect(dryRun)
+			if err != nil {
+				return err
+			}
+			if status {
+				return o.drainStatus(command, g, args[0])
+			}
+			seed, err := g.Seed(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			act := steerer.Drain
+			if cancel {
+				act = steerer.CancelDrain
+			}
+			result, err := act(command.Context(), seed)
+			if err != nil {
+				return err
+			}
+			o.report(result, dryRun)
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&cancel, "cancel", false, "take the request back")
+	command.Flags().BoolVar(&status, "status", false, "change nothing, and show how far it is")
+	command.Flags().BoolVar(&dryRun, "dry-run", false, "let the API server judge the change, and keep nothing")
+	command.MarkFlagsMutuallyExclusive("cancel", "status")
+	command.MarkFlagsMutuallyExclusive("dry-run", "status")
+	completeArgument(command, o.seedNames)
+	o.addOutput(command)
+	return command
+}
+
+// drainStatus shows how far the drain of the seed is. Who may not read the table sees the condition.
+func (o *options) drainStatus(command *cobra.Command, g *garden.Garden, name string) error {
+	seed, err := g.Seed(command.Context(), name)
+	if err != nil {
+		return err
+	}
+	table, err := g.DrainTable(command.Context(), name)
+	d := world.DrainOf(seed, table, err)
+	return o.print(d, func() string { return view.Drain(d, o.view()) })
+}

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	operationsv1alpha1 "github.com/gardener/gardener/pkg/apis/operations/v1alpha1"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The time is 10:00.
+var _ = Describe("Assessment", func() {
+	var (
+		row = func(f *fakeGarden, name string) string {
+			GinkgoHelper()
+			row := f.table("seed-a")[name]
+			return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", row.State, row.Reason, row.Way, row.Destination))
+		}
+		old       = func(s *gardencorev1beta1.Seed) { s.Status.Gardener.Version = "v1.149.0" }
+		elsewhere = func(s *gardencorev1beta1.Seed) { s.Spec.DNS.Internal.Domain = "internal.elsewhere.example" }
+		far       = func(s *gardencorev1beta1.Seed) { s.Spec.Provider.Region = "far" }
+		workers   = func(s *gardencorev1beta1.Shoot) { s.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "one"}} }
+		bastion   = &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "x"}}}
+	)
+
+	DescribeTable("where a shoot goes, or why it stays", func(expected string, source func(*gardencorev1beta1.Seed), shoot func(*gardencorev1beta1.Shoot), others ...client.Object) {
+		f := newGarden(append(others, newSeed("seed-a", asked(), source), newShoot("x", shoot))...)
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal(expected))
+	},
+		Entry("live", "Running Migrating Live seed-b", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b")),
+		Entry("to the seed with the fewest shoots", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b"), newSeed("seed-c"), newShoot("there", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Status.SeedName = new("seed-b"), new("seed-b") })),
+		Entry("not to a seed that is drained itself", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b", asked()), newSeed("seed-c"), newShoot("there", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c") })),
+		Entry("not to a seed that fails a prerequisite while another does not", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b", old), newSeed("seed-c"), newShoot("there", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c") })),
+
+		Entry("no other seed", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot]),
+		Entry("all others are drained", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b", asked())),
+		Entry("all others are full", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b", func(s *gardencorev1beta1.Seed) {
+				s.Status.Allocatable = corev1.ResourceList{gardencorev1beta1.ResourceShoots: resource.MustParse("0")}
+			})),
+		Entry("all others fail the same prerequisite", "Blocked VersionSkew", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b", old), newSeed("seed-c", old)),
+		Entry("all others fail different ones", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b", old), newSeed("seed-c", elsewhere)),
+
+		Entry("not highly available", "Blocked NotHighlyAvailable", none[*gardencorev1beta1.Seed], single, newSeed("seed-b")),
+		Entry("hibernated", "Blocked ShootHibernated", none[*gardencorev1beta1.Seed], hibernated, newSeed("seed-b")),
+		Entry("with workers", "Blocked WorkersNotSupported", none[*gardencorev1beta1.Seed], workers, newSeed("seed-b")),
+		Entry("with a Bastion", "Blocked BastionExists", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b"), bastion.DeepCopy()),
+		Entry("a seed itself", "Blocked ManagedSeedNotSupported", none[*gardencorev1beta1.Seed],
+			func(s *gardencorev1beta1.Shoot) { s.Namespace = "garden" }, newSeed("seed-b"),
+			&seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "x"}, Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "x"}}}),
+		Entry("not reconciled", "Blocked ShootNotReconciled", none[*gardencorev1beta1.Seed],
+			func(s *gardencorev1beta1.Shoot) { s.Status.LastOperation.State = "Error" }, newSeed("seed-b")),
+
+		Entry("classic, within its window", "Running Migrating Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
+		Entry("classic, outside of its window", "Waiting WaitingForMaintenanceWindow Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(20)(s) }, newSeed("seed-b")),
+		Entry("classic, hibernated", "Running Migrating Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s) }, newSeed("seed-b")),
+		Entry("classic does not ask for equal versions", "Running Migrating Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b", old)),
+		Entry("classic, but the fallback is another word", "Blocked NotHighlyAvailable", asked("fallback", "true"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
+		Entry("half way into hibernation stays", "Blocked ShootHibernated", asked("fallback", "classic"),
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s); s.Status.IsHibernated = false }, newSeed("seed-b")),
+		Entry("classic, but with a Bastion", "Blocked BastionExists", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b"), bastion.DeepCopy()),
+		Entry("highly available ones never go classically", "Blocked VersionSkew", asked("fallback", "classic"), window(9), newSeed("seed-b", old)),
+		Entry("workers alone are no reason to go classically", "Blocked WorkersNotSupported", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { workers(s); window(9)(s) }, newSeed("seed-b")),
+	)
+
+	It("should name what each seed lacks", func() {
+		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b", old), newSeed("seed-c", elsewhere), newShoot("x"))
+		f.reconcile()
+		Expect(f.table("seed-a")["x"].Message).To(And(ContainSubstring("seed-b: "), ContainSubstring("v1.149.0"), ContainSubstring("seed-c: "), ContainSubstring("internal.elsewhere.example")))
+	})
+
+	DescribeTable("should keep shoots where an answer is missing", func(list string) {
+		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"), newShoot("x"))
+		f.failure["list "+list] = errors.New("not permitted")
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal("Blocked PrerequisitesUnknown"))
+		Expect(f.table("seed-a")["x"].Message).To(ContainSubstring("not permitted"))
+	},
+		Entry("Bastions", "*v1alpha1.BastionList"),
+		Entry("ManagedSeeds", "*v1alpha1.ManagedSeedList"),
+	)
+
+	Describe("in another region", func() {
+		distances := func(n int) *corev1.ConfigMap {
+			return &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "garden", Name: "distances",
+					Labels:      map[string]string{"scheduling.gardener.cloud/purpose": "region-config"},
+					Annotations: map[string]string{"scheduling.gardener.cloud/cloudprofiles": "local"},
+				},
+				Data: map[string]string{"region": fmt.Sprintf("far: %d", n)},
+			}
+		}
+
+		DescribeTable("distances", func(strategy string, distance int, expected string) {
+			f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b", far), newShoot("x"), distances(distance))
+			f.Strategy = strategy
+			f.reconcile()
+			Expect(row(f, "x")).To(Equal(expected))
+		},
+			Entry("not looked at by default", "SameRegion", 10, "Blocked NoCandidate"),
+			Entry("near enough", "MinimalDistance", 10, "Running Migrating Live seed-b"),
+			Entry("too far", "MinimalDistance", 500, "Blocked RegionsTooDistant"),
+		)
+	})
+
+	It("should be remembered for a while, as long as nothing changes that it was made from", func() {
+		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b", old), newShoot("x"))
+		looks := func() int {
+			before := f.projects
+			f.reconcile()
+			return f.projects - before
+		}
+		Expect(looks()).To(BeNumerically(">", 0))
+		Expect(looks()).To(BeZero())
+
+		f.changeShoot("x", func(s *gardencorev1beta1.Shoot) { s.Labels = map[string]string{"a": "b"} })
+		Expect(looks()).To(BeNumerically(">", 0))
+		f.changeSeed("seed-a", asked("fallback", "classic"))
+		Expect(looks()).To(BeNumerically(">", 0))
+		f.changeSeed("seed-b", asked())
+		Expect(looks()).To(BeNumerically(">", 0))
+		Expect(row(f, "x")).To(Equal("Blocked NoCandidate"))
+		f.changeSeed("seed-b", cancelled)
+		Expect(looks()).To(BeNumerically(">", 0))
+
+		f.clock.Step(29 * time.Second)
+		Expect(looks()).To(BeZero())
+		f.clock.Step(time.Second)
+		Expect(looks()).To(BeNumerically(">", 0))
+	})
+
+	It("should know at every look whether the maintenance window is open", func() {
+		f := newGarden(newSeed("seed-a", asked("fallback", "classic")), newSeed("seed-b"), newShoot("x", single, window(11)))
+		f.Period = 24 * time.Hour
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal("Waiting WaitingForMaintenanceWindow Classic seed-b"))
+		f.clock.Step(90 * time.Minute)
+		f.reconcile()
+		Expect(row(f, "x")).To(Equal("Running Migrating Classic seed-b"))
+	})
+})
+
+func none[T any](T) {}

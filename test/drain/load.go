@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/probe"
+)
+
+// The load of one shoot is a fraction of the demo's: there are several, and two of them move at the same time.
+const (
+	writesPerSecond = 2
+	readsPerSecond  = 4
+	eventsPerSecond = 1
+	watches         = 2
+	keys            = 8
+	connections     = 2
+)
+
+// Load is load on several shoots.
+type Load struct {
+	probes map[string]*probe.Probe
+}
+
+// StartLoad puts load on the shoots. What was started before an error is stopped again.
+func StartLoad(ctx context.Context, landscape *config.Config, garden client.Client, names ...string) (*Load, error) {
+	load := &Load{probes: map[string]*probe.Probe{}}
+	for _, name := range names {
+		p, err := startOne(ctx, landscape, garden, name)
+		if err != nil {
+			_, stopErr := load.Stop(context.WithoutCancel(ctx))
+			return nil, errors.Join(fmt.Errorf("failed to put load on shoot %s: %w", name, err), stopErr)
+		}
+		load.probes[name] = p
+	}
+	return load, nil
+}
+
+func startOne(ctx context.Context, landscape *config.Config, garden client.Client, name string) (*probe.Probe, error) {
+	object := &gardencorev1beta1.Shoot{}
+	if err := garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: name}, object); err != nil {
+		return nil, err
+	}
+	access, err := demo.ShootAccess(ctx, garden, object)
+	if err != nil {
+		return nil, err
+	}
+	host, err := demo.PublicHost(object)
+	if err != nil {
+		return nil, err
+	}
+	p, err := probe.New(probe.Config{
+		REST: access, DNSServer: landscape.Garden.IP + ":53", DNSNames: []string{host},
+		WritesPerSecond: writesPerSecond, ReadsPerSecond: readsPerSecond, EventsPerSecond: eventsPerSecond,
+		Watches: watches, Keys: keys, KeptConnections: connections,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Start(ctx)
+}
+
+// Stop ends the load and returns by shoot what its clients had to endure.
+func (l *Load) Stop(ctx context.Context) (map[string]*probe.Result, error) {
+	var (
+		lock    sync.Mutex
+		wait    sync.WaitGroup
+		results = map[string]*probe.Result{}
+		errs    []error
+	)
+	for name, p := range l.probes {
+		wait.Go(func() {
+			result, err := p.Stop(ctx)
+			lock.Lock()
+			defer lock.Unlock()
+			results[name] = result
+			if err != nil {
+				errs = append(errs, fmt.Errorf("failed to end the load on shoot %s: %w", name, err))
+			}
+		})
+	}
+	wait.Wait()
+	return results, errors.Join(errs...)
+}
+
+// Problems tells what is wrong with the results; it is empty if no client has noticed anything. A check that was not made,
+// or made with too little load, is no check that passed.
+func Problems(results map[string]*probe.Result) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		result := results[name]
+		add := func(format string, args ...any) { out = append(out, name+": "+fmt.Sprintf(format, args...)) }
+		if result == nil || result.Details == nil {
+			add("there was no load")
+			continue
+		}
+		details := result.Details
+		for _, count := range []struct {
+			what  string
+			value int64
+		}{
+			{"writes failed", result.WritesFailed},
+			{"reads failed", result.ReadsFailed},
+			{"watch events lost", result.WatchEventsLost},
+			{"acknowledged writes lost", details.AcknowledgedWritesLost},
+			{"acknowledged events lost", details.AcknowledgedEventsLost},
+		} {
+			if count.value != 0 {
+				add("%d %s", count.value, count.what)
+			}
+		}
+		switch dns := details.DNS; {
+		case dns == nil || dns.Samples == 0:
+			add("no DNS record was sampled")
+		case dns.MomentsWithoutRecord > 0:
+			add("%d moments without a DNS record", dns.MomentsWithoutRecord)
+		}
+		if !details.Verified {
+			add("the acknowledged writes could not be verified")
+		}
+		if least := 0.8 * (writesPerSecond + readsPerSecond); details.RequestsPerSecond < least {
+			add("the load was %.1f requests per second, less than %.1f", details.RequestsPerSecond, least)
+		}
+		if result.WatchEvents == 0 {
+			add("the watches delivered no event")
+		}
+	}
+	return out
+}
+
+// Describe returns a line for each shoot.
+func Describe(results map[string]*probe.Result) string {
+	out := ""
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		if result := results[name]; result != nil {
+			out += fmt.Sprintf("%s: %d writes (%d failed), %d reads (%d failed), %d watch events (%d lost), longest write gap %s\n",
+				name, result.Writes, result.WritesFailed, result.Reads, result.ReadsFailed, result.WatchEvents, result.WatchEventsLost,
+				time.Duration(result.LongestWriteGapMs)*time.Millisecond)
+		}
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"fmt"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/drain"
+)
+
+// Seed is the seed that is drained, as an operator sees it.
+type Seed struct {
+	// Garden is access to the garden.
+	Garden client.Client
+	// Name is its name.
+	Name string
+}
+
+// Ask asks for the drain, or takes that back.
+func (s Seed) Ask(ctx context.Context, drained bool) error {
+	seed, err := s.get(ctx)
+	if err != nil {
+		return err
+	}
+	patch := client.MergeFrom(seed.DeepCopy())
+	if seed.Annotations == nil {
+		seed.Annotations = map[string]string{}
+	}
+	delete(seed.Annotations, drain.AnnotationDrain)
+	if drained {
+		seed.Annotations[drain.AnnotationDrain] = "true"
+	}
+	if err := s.Garden.Patch(ctx, seed, patch); err != nil {
+		return fmt.Errorf("failed to annotate Seed %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// Visible tells whether the scheduler sees the seed.
+func (s Seed) Visible(ctx context.Context) (bool, error) {
+	seed, err := s.get(ctx)
+	return err == nil && seed.Spec.Settings != nil && seed.Spec.Settings.Scheduling != nil && seed.Spec.Settings.Scheduling.Visible, err
+}
+
+// Reason returns the reason of the condition; it is empty if there is none.
+func (s Seed) Reason(ctx context.Context) (string, error) {
+	seed, err := s.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	if condition := v1beta1helper.GetCondition(seed.Status.Conditions, drain.ConditionDrained); condition != nil {
+		return condition.Reason, nil
+	}
+	return "", nil
+}
+
+// Table returns state and reason of each shoot.
+func (s Seed) Table(ctx context.Context) (map[string]string, error) {
+	configMap := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: v1beta1constants.GardenNamespace, Name: drain.TableName(s.Name)}
+	if err := s.Garden.Get(ctx, key, configMap); err != nil {
+		return nil, fmt.Errorf("failed to get ConfigMap %s: %w", key, err)
+	}
+	table, err := drain.DecodeTable(configMap.Data[drain.TableKey])
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, row := range table.Shoots {
+		out[row.Name] = fmt.Sprintf("%s %s", row.State, row.Reason)
+	}
+	return out, nil
+}
+
+func (s Seed) get(ctx context.Context) (*gardencorev1beta1.Seed, error) {
+	seed := &gardencorev1beta1.Seed{}
+	if err := s.Garden.Get(ctx, client.ObjectKey{Name: s.Name}, seed); err != nil {
+		return nil, fmt.Errorf("failed to get Seed %s: %w", s.Name, err)
+	}
+	return seed, nil
+}

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain_test
+
+import (
+	"context"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	product "github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/test/drain"
+)
+
+var _ = Describe("Seed", func() {
+	var (
+		ctx  = context.Background()
+		seed = func(objects ...client.Object) drain.Seed {
+			return drain.Seed{Name: "seed-a", Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).Build()}
+		}
+		object = func(conditions ...gardencorev1beta1.Condition) *gardencorev1beta1.Seed {
+			return &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}, Status: gardencorev1beta1.SeedStatus{Conditions: conditions}}
+		}
+	)
+
+	It("should ask for the drain and take that back", func() {
+		s := seed(object())
+		for _, drained := range []bool{true, false} {
+			Expect(s.Ask(ctx, drained)).To(Succeed())
+			stored := object()
+			Expect(s.Garden.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
+			Expect(product.Requested(stored)).To(Equal(drained))
+		}
+		Expect(seed().Ask(ctx, true)).To(MatchError(ContainSubstring("failed to get Seed seed-a")))
+	})
+
+	It("should tell what the seed says", func() {
+		Expect(seed(object()).Reason(ctx)).To(BeEmpty())
+		Expect(seed(object()).Visible(ctx)).To(BeFalse())
+		visible := object(gardencorev1beta1.Condition{Type: product.ConditionDrained, Reason: "Draining"})
+		visible.Spec.Settings = &gardencorev1beta1.SeedSettings{Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: true}}
+		Expect(seed(visible).Reason(ctx)).To(Equal("Draining"))
+		Expect(seed(visible).Visible(ctx)).To(BeTrue())
+	})
+
+	It("should tell what the table says", func() {
+		content, err := product.SeedPlan{Seed: product.Seed{Name: "seed-a"}, Entries: []product.Entry{
+			{Shoot: product.Shoot{Key: product.Key{Namespace: "garden-demo", Name: "x"}}, State: product.Waiting, Reason: product.ReasonPause},
+		}}.Table().Encode()
+		Expect(err).NotTo(HaveOccurred())
+		table := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: product.TableName("seed-a")}, Data: map[string]string{product.TableKey: content}}
+		Expect(seed(table).Table(ctx)).To(Equal(map[string]string{"x": "Waiting PauseAfterMigration"}))
+		_, err = seed().Table(ctx)
+		Expect(err).To(MatchError(ContainSubstring("failed to get ConfigMap garden/livecpm-drain-seed-a")))
+	})
+})

@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/livecpm/livecpm/test/drain"
+	"github.com/livecpm/livecpm/test/drain/moves"
+	"github.com/livecpm/livecpm/test/landscape"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/machine"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/migrate"
+)
+
+const (
+	// envEnabled names the variable that make test-drain sets. Without it nothing is done: a pattern of packages that happens
+	// to hold this one must not bring up a landscape, let alone change one that is in use.
+	envEnabled = "LIVECPM_TEST_DRAIN"
+	// envKeep names the variable that keeps the shoots of the test, to look at them after a failure.
+	envKeep = "LIVECPM_DRAIN_KEEP"
+
+	ownShoot = "live"
+	// budget is how many may leave a seed at the same time in the landscape, which has the default.
+	budget = 2
+
+	// before is how long the load runs before the drain and after the last hand-over.
+	before = 30 * time.Second
+	// dead is how long livecpm-controller-manager is gone when it was killed, quiet how long nothing must happen where
+	// nothing is to happen: longer than the pause after a migration and than the period of the looks in the landscape.
+	dead, quiet = 10 * time.Second, 30 * time.Second
+	// soon bounds what the controller does at once, migration what two migrations at a time take on a small machine.
+	soon, migration = time.Minute, 45 * time.Minute
+)
+
+var _ = Describe("Drain of a seed", Ordered, func() {
+	if os.Getenv(envEnabled) == "" {
+		It("should empty a seed", func() { Skip("use make test-drain, which sets " + envEnabled) })
+		return
+	}
+
+	var (
+		cfg    *config.Config
+		garden client.WithWatch
+		fleet  *drain.Fleet
+		say    = func(format string, args ...any) {
+			fmt.Printf(time.Now().UTC().Format(time.TimeOnly)+"  "+format+"\n", args...)
+		}
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		Expect(os.Geteuid()).To(BeZero(), "the landscape needs root")
+		log.SetLogger(logr.Discard())
+		var err error
+		cfg, err = config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		By("bringing the landscape up, its shoot included")
+		Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
+		access, err := migrate.RESTConfig(cfg.Kubeconfig(cfg.Garden.Name))
+		Expect(err).NotTo(HaveOccurred())
+		garden, err = client.NewWithWatch(access, client.Options{Scheme: kubernetes.GardenScheme})
+		Expect(err).NotTo(HaveOccurred())
+
+		own := &gardencorev1beta1.Shoot{}
+		Expect(garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: ownShoot}, own)).To(Succeed())
+		fleet, err = drain.NewFleet(cfg, own, say)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			if os.Getenv(envKeep) == "" {
+				Expect(fleet.Down(ctx)).To(Succeed())
+			}
+		}, NodeTimeout(30*time.Minute))
+		By("creating two more shoots that can move, and two that cannot")
+		Expect(fleet.Up(ctx, garden)).To(Succeed())
+	}, NodeTimeout(2*time.Hour))
+
+	It("should move what can move, live and within the budget, over a cancellation and two deaths of the controller", func(ctx SpecContext) {
+		seed := drain.Seed{Garden: garden, Name: fleet.Source}
+		visible, err := seed.Visible(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(visible).To(BeTrue())
+
+		seen := moves.New()
+		watching, end := context.WithCancel(ctx)
+		DeferCleanup(end)
+		go moves.Watch(watching, garden, seen.See)
+		// Whatever happens, the landscape is left as it was.
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(drain.StartManager(ctx, cfg)).To(Succeed())
+			Expect(seed.Ask(ctx, false)).To(Succeed())
+			Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeTrue())
+		}, NodeTimeout(5*time.Minute))
+
+		// The clients would be on other machines.
+		cgroups, err := machine.DetectCgroups()
+		Expect(err).NotTo(HaveOccurred())
+		leave, err := cgroups.Join(cfg.Garden.Netns, "clients")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(leave()).To(Succeed()) })
+		By("putting load on the shoots that move")
+		load, err := drain.StartLoad(ctx, cfg, garden, fleet.Moving...)
+		Expect(err).NotTo(HaveOccurred())
+		stopped := false
+		stop := func(ctx context.Context) []string {
+			stopped = true
+			results, err := load.Stop(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			say("clients:\n%s", drain.Describe(results))
+			return drain.Problems(results)
+		}
+		DeferCleanup(func(ctx SpecContext) {
+			if !stopped {
+				stop(ctx)
+			}
+		}, NodeTimeout(5*time.Minute))
+		time.Sleep(before)
+
+		By("asking for the drain")
+		Expect(seed.Ask(ctx, true)).To(Succeed())
+		Eventually(seen.Now).WithTimeout(soon).Should(HaveLen(budget))
+		first := seen.Now()
+		say("on their way: %v", slices.Sorted(maps.Keys(first)))
+		Expect(first).To(HaveEach(fleet.Destination))
+		Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeFalse())
+		var waiting string
+		for _, name := range fleet.Moving {
+			if _, leaves := first[name]; !leaves {
+				waiting = name
+			}
+		}
+		expected := map[string]string{fleet.Hibernated: "Blocked ShootHibernated", fleet.Single: "Blocked NotHighlyAvailable", waiting: "Waiting SourceBudgetUsed"}
+		for name := range first {
+			expected[name] = "Running Migrating"
+		}
+		Eventually(ctx, seed.Table).WithTimeout(soon).Should(Equal(expected))
+
+		By("killing livecpm-controller-manager while two shoots are on their way")
+		Expect(drain.KillManager(ctx, cfg)).To(Succeed())
+		time.Sleep(dead)
+		Expect(drain.StartManager(ctx, cfg)).To(Succeed())
+		Consistently(seen.Starts).WithTimeout(quiet).Should(HaveLen(budget))
+
+		By("cancelling while two shoots are on their way")
+		Expect(seed.Ask(ctx, false)).To(Succeed())
+		Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeTrue())
+		Eventually(ctx, seed.Reason).WithTimeout(soon).Should(Equal("Cancelling"))
+		Eventually(seen.Now).WithTimeout(migration).WithPolling(time.Second).Should(BeEmpty())
+		say("the running migrations are over")
+		Eventually(ctx, seed.Reason).WithTimeout(soon).Should(BeEmpty())
+		Consistently(seen.Starts).WithTimeout(quiet).Should(HaveLen(budget))
+
+		By("going on")
+		Expect(seed.Ask(ctx, true)).To(Succeed())
+		Eventually(seen.Now).WithTimeout(soon).Should(Equal(map[string]string{waiting: fleet.Destination}))
+		By("killing livecpm-controller-manager once more, and letting it be dead for a while")
+		Expect(drain.KillManager(ctx, cfg)).To(Succeed())
+		time.Sleep(dead)
+		Expect(drain.StartManager(ctx, cfg)).To(Succeed())
+		Eventually(seen.Now).WithTimeout(migration).WithPolling(time.Second).Should(BeEmpty())
+
+		By("looking at what is left")
+		Eventually(ctx, seed.Reason).WithTimeout(soon).Should(Equal("ShootsBlocked"))
+		for _, name := range fleet.Moving {
+			expected[name] = "Done Moved"
+		}
+		Eventually(ctx, seed.Table).WithTimeout(soon).Should(Equal(expected))
+		for _, name := range fleet.Moving {
+			target, err := migrate.Connect(cfg, shoot.Namespace, name, migration, GinkgoWriter)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(target.UntilReconciled(ctx, fleet.Destination)).To(Succeed())
+		}
+		time.Sleep(before)
+		Expect(stop(ctx)).To(BeEmpty())
+
+		most := seen.Most()
+		say("most at once: %v", most)
+		Expect(most).To(Equal(map[string]int{moves.Total: budget, moves.OutOf(fleet.Source): budget, moves.Into(fleet.Destination): budget}))
+		Expect(seen.Starts()).To(Equal(map[string]int{fleet.Moving[0]: 1, fleet.Moving[1]: 1, fleet.Moving[2]: 1}))
+	}, NodeTimeout(3*time.Hour))
+})

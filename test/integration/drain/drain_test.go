@@ -1,0 +1,350 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/controllermanager"
+	"github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/test/integration/framework"
+)
+
+const specLabel = "test.livecpm.example/spec"
+
+var _ = Describe("Drain", func() {
+	var (
+		count  int
+		prefix string
+		source *gardencorev1beta1.Seed
+		sim    *agents
+		config *configv1alpha1.ControllerManagerConfiguration
+	)
+
+	newSeed := func(name string, change ...func(*gardencorev1beta1.Seed)) *gardencorev1beta1.Seed {
+		GinkgoHelper()
+		seed := framework.NewSeed(prefix + name)
+		seed.Labels = map[string]string{specLabel: prefix + "spec"}
+		for _, change := range change {
+			change(seed)
+		}
+		Expect(garden.CreateSeed(ctx, seed)).To(Succeed())
+		patch := client.MergeFrom(seed.DeepCopy())
+		// The scheduler chooses no seed that its gardenlet has never reconciled.
+		seed.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
+		Expect(garden.Client.Status().Patch(ctx, seed, patch)).To(Succeed())
+		return seed
+	}
+	newShoot := func(name string, change ...func(*gardencorev1beta1.Shoot)) *gardencorev1beta1.Shoot {
+		GinkgoHelper()
+		shoot := framework.NewShoot(prefix+name, source.Name)
+		shoot.Spec.SeedSelector = &gardencorev1beta1.SeedSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{specLabel: prefix + "spec"}}}
+		for _, change := range change {
+			change(shoot)
+		}
+		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+		return shoot
+	}
+	newShoots := func(n int) {
+		GinkgoHelper()
+		for i := range n {
+			newShoot(fmt.Sprint(i))
+		}
+	}
+	get := func(g Gomega) *gardencorev1beta1.Seed {
+		seed := &gardencorev1beta1.Seed{}
+		g.Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(source), seed)).To(Succeed())
+		return seed
+	}
+	annotate := func(annotations map[string]string) {
+		GinkgoHelper()
+		seed := get(Default)
+		patch := client.MergeFrom(seed.DeepCopy())
+		for key, value := range annotations {
+			if value == "" {
+				delete(seed.Annotations, key)
+				continue
+			}
+			metav1.SetMetaDataAnnotation(&seed.ObjectMeta, key, value)
+		}
+		Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
+	}
+	begin := func() { GinkgoHelper(); annotate(map[string]string{drain.AnnotationDrain: "true"}) }
+	cancel := func() { GinkgoHelper(); annotate(map[string]string{drain.AnnotationDrain: ""}) }
+	// condition returns status, reason and message of the condition in one string.
+	condition := func(g Gomega) string {
+		condition := v1beta1helper.GetCondition(get(g).Status.Conditions, drain.ConditionDrained)
+		if condition == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s %s %s", condition.Status, condition.Reason, condition.Message)
+	}
+	table := func(g Gomega) map[string]string {
+		configMap := &corev1.ConfigMap{}
+		g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: "garden", Name: drain.TableName(source.Name)}, configMap)).To(Succeed())
+		table, err := drain.DecodeTable(configMap.Data[drain.TableKey])
+		g.Expect(err).NotTo(HaveOccurred())
+		out := map[string]string{}
+		for _, row := range table.Shoots {
+			out[row.Name[len(prefix):]] = fmt.Sprintf("%s %s %s", row.State, row.Reason, row.Way)
+		}
+		return out
+	}
+	visible := func(g Gomega) bool { return get(g).Spec.Settings.Scheduling.Visible }
+	start := func() (stop func()) {
+		GinkgoHelper()
+		restConfig := rest.CopyConfig(garden.Config)
+		restConfig.Impersonate = rest.ImpersonationConfig{UserName: identity}
+		mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
+			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+			options.Controller.SkipNameValidation = new(true)
+		})
+		Expect(err).NotTo(HaveOccurred())
+		running, end := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- mgr.Start(running) }()
+		stopped := false
+		stop = func() {
+			GinkgoHelper()
+			if !stopped {
+				stopped = true
+				end()
+				Eventually(ended).Should(Receive(BeNil()))
+			}
+		}
+		DeferCleanup(stop)
+		return stop
+	}
+	running := func() map[string]int { return sim.peak() }
+
+	BeforeEach(func() {
+		SetDefaultEventuallyTimeout(60 * time.Second)
+		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+		count++
+		prefix = fmt.Sprintf("d%d-", count)
+		config = &configv1alpha1.ControllerManagerConfiguration{}
+		configv1alpha1.SetControllerManagerDefaults(config)
+		config.LeaderElection.LeaderElect = new(false)
+		config.Controllers.Drain.Pause.Duration = 0
+		config.Controllers.Drain.SyncPeriod.Duration = time.Second
+		source = newSeed("a", func(s *gardencorev1beta1.Seed) { s.Labels["test.livecpm.example/only"] = s.Name })
+		newSeed("b")
+
+		var end func()
+		sim, end = startAgents(garden.Config, prefix)
+		DeferCleanup(func() {
+			end()
+			Expect(sim.errors()).NotTo(HaveOccurred())
+		})
+	})
+
+	It("moves what can move within the budget, and tells why the rest stays", func() {
+		newShoots(6)
+		newShoot("single", func(s *gardencorev1beta1.Shoot) { s.Spec.ControlPlane = nil })
+		newShoot("opted-out", func(s *gardencorev1beta1.Shoot) { s.Annotations = map[string]string{drain.AnnotationOptOut: "true"} })
+		newShoot("nowhere", func(s *gardencorev1beta1.Shoot) {
+			s.Spec.SeedSelector.MatchLabels = map[string]string{"test.livecpm.example/only": source.Name}
+		})
+		hibernated := newShoot("hibernated", func(s *gardencorev1beta1.Shoot) {
+			s.Spec.Hibernation = &gardencorev1beta1.Hibernation{Enabled: new(true)}
+		})
+		patch := client.MergeFrom(hibernated.DeepCopy())
+		hibernated.Status.IsHibernated = true
+		Expect(garden.Client.Status().Patch(ctx, hibernated, patch)).To(Succeed())
+
+		start()
+		begin()
+		Eventually(visible).Should(BeFalse())
+		Eventually(condition).Should(Equal("False ShootsBlocked The shoots that are left stay until what blocks them is gone. " +
+			"10 shoots: 6 done, 0 running, 0 waiting, 4 blocked (NoCandidate: 1, NotHighlyAvailable: 1, OptedOut: 1, ShootHibernated: 1)"))
+		Expect(table(Default)).To(Equal(map[string]string{
+			"0": "Done Moved Live", "1": "Done Moved Live", "2": "Done Moved Live", "3": "Done Moved Live", "4": "Done Moved Live", "5": "Done Moved Live",
+			"single": "Blocked NotHighlyAvailable ", "opted-out": "Blocked OptedOut ", "nowhere": "Blocked NoCandidate ", "hibernated": "Blocked ShootHibernated ",
+		}))
+		Expect(sim.starts()).To(HaveLen(6))
+		Expect(sim.starts()).To(HaveEach(1))
+		Expect(running()).To(Equal(map[string]int{"total": 2, "out of " + source.Name: 2, "into " + prefix + "b": 2}))
+
+		events := func(g Gomega) []string {
+			list := &eventsv1.EventList{}
+			g.Expect(garden.Client.List(ctx, list)).To(Succeed())
+			var out []string
+			for _, event := range list.Items {
+				if event.Regarding.Kind == "Seed" && event.Regarding.Name == source.Name {
+					out = append(out, event.Type+" "+event.Reason)
+				}
+			}
+			return out
+		}
+		Eventually(events).Should(ConsistOf("Normal DrainStarted", "Normal Draining", "Warning ShootsBlocked"))
+	})
+
+	It("restores the seed when the drain is cancelled, lets running moves finish, and goes on later", func() {
+		newShoots(4)
+		patch := client.MergeFrom(source.DeepCopy())
+		source.Spec.Settings.Scheduling.Visible = true
+		Expect(garden.Client.Patch(ctx, source, patch)).To(Succeed())
+		sim.hold(true)
+		start()
+		begin()
+		Eventually(condition).Should(HavePrefix("Progressing Draining 4 shoots: 0 done, 2 running, 2 waiting"))
+
+		cancel()
+		Eventually(visible).Should(BeTrue())
+		Eventually(condition).Should(HavePrefix("Progressing Cancelling "))
+		sim.hold(false)
+		Eventually(condition).Should(BeEmpty())
+		Expect(sim.starts()).To(HaveLen(2))
+		Eventually(func() bool {
+			return apierrors.IsNotFound(garden.Client.Get(ctx, client.ObjectKey{Namespace: "garden", Name: drain.TableName(source.Name)}, &corev1.ConfigMap{}))
+		}).Should(BeTrue())
+		Consistently(sim.starts).WithTimeout(2 * time.Second).Should(HaveLen(2))
+
+		begin()
+		Eventually(visible).Should(BeFalse())
+		Eventually(condition).Should(Equal("True Empty No shoot is left in the seed. 4 shoots: 4 done, 0 running, 0 waiting, 0 blocked"))
+		Expect(sim.starts()).To(HaveEach(1))
+
+		cancel()
+		Eventually(visible).Should(BeTrue())
+		Eventually(func(g Gomega) map[string]string { return get(g).Annotations }).ShouldNot(HaveKey(HavePrefix("migration.gardener.cloud/drain")))
+	})
+
+	It("leaves a seed invisible that was so before", func() {
+		patch := client.MergeFrom(source.DeepCopy())
+		source.Spec.Settings.Scheduling.Visible = false
+		Expect(garden.Client.Patch(ctx, source, patch)).To(Succeed())
+		start()
+		begin()
+		Eventually(condition).Should(HavePrefix("True Empty "))
+		cancel()
+		Eventually(condition).Should(BeEmpty())
+		Expect(visible(Default)).To(BeFalse())
+	})
+
+	It("goes on after a restart in the middle, as if nothing had happened", func() {
+		newShoots(5)
+		sim.hold(true)
+		stop := start()
+		begin()
+		Eventually(condition).Should(HavePrefix("Progressing Draining 5 shoots: 0 done, 2 running, 3 waiting"))
+		stop()
+		stop = start()
+		Consistently(sim.starts).WithTimeout(2 * time.Second).Should(HaveLen(2))
+		sim.hold(false)
+		Eventually(func() int { return len(sim.starts()) }).Should(BeNumerically(">=", 3))
+		stop()
+		start()
+		Eventually(condition).Should(HavePrefix("True Empty "))
+		Expect(sim.starts()).To(HaveLen(5))
+		Expect(sim.starts()).To(HaveEach(1))
+		Expect(running()["total"]).To(Equal(2))
+	})
+
+	It("stops after failures in a row, and goes on when the drain is started anew", func() {
+		newShoots(4)
+		config.Controllers.Drain.MaxFailuresInARow = new(2)
+		sim.hold(true)
+		start()
+		begin()
+		Eventually(condition).Should(HavePrefix("Progressing Draining 4 shoots: 0 done, 2 running"))
+		var gone []string
+		for name := range sim.starts() {
+			gone = append(gone, name)
+		}
+		sim.abort(gone...)
+		Eventually(condition).Should(HavePrefix("False CircuitOpen 2 migrations in a row have failed"))
+		Consistently(sim.starts).WithTimeout(2 * time.Second).Should(HaveLen(2))
+
+		// The operator brings the shoots back, as docs/operations/abort.md says.
+		for _, name := range gone {
+			shoot := &gardencorev1beta1.Shoot{}
+			Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: framework.ProjectNamespace, Name: name}, shoot)).To(Succeed())
+			Expect(garden.Bind(ctx, shoot, source.Name)).To(Succeed())
+		}
+		sim.abort()
+		cancel()
+		Eventually(visible).Should(BeTrue())
+		sim.hold(false)
+		begin()
+		Eventually(condition).Should(Equal("True Empty No shoot is left in the seed. 4 shoots: 4 done, 0 running, 0 waiting, 0 blocked"))
+	})
+
+	It("tries a start again that the garden has refused, and then leaves the shoot alone", func() {
+		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: prefix + "refuse"},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"core.gardener.cloud"}, APIVersions: []string{"v1beta1"}, Resources: []string{"shoots/binding"}},
+				}}}},
+				Validations: []admissionregistrationv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != '%srefused'", prefix), Message: "not this one"}},
+			},
+		}
+		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: policy.ObjectMeta,
+			Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+		}
+		for _, object := range []client.Object{policy, binding} {
+			Expect(garden.Client.Create(ctx, object)).To(Succeed())
+			DeferCleanup(func() { Expect(garden.Client.Delete(ctx, object)).To(Succeed()) })
+		}
+		refused := newShoot("refused")
+		Eventually(func() error {
+			moved := refused.DeepCopy()
+			moved.Spec.SeedName = new(prefix + "b")
+			return garden.Client.SubResource("binding").Patch(ctx, moved, client.MergeFrom(refused.DeepCopy()), client.DryRunAll)
+		}).Should(MatchError(ContainSubstring("not this one")))
+
+		config.Controllers.Drain.MaxAttempts = new(2)
+		config.Controllers.Drain.RetryAfter.Duration = 2 * time.Second
+		start()
+		begin()
+		Eventually(condition).Should(HavePrefix("False ShootsBlocked "))
+		Expect(table(Default)).To(HaveKeyWithValue("refused", HavePrefix("Blocked StartRefused")))
+		Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(refused), refused)).To(Succeed())
+		Expect(refused.Annotations).To(And(
+			HaveKeyWithValue(drain.AnnotationAttempts, "2"),
+			HaveKeyWithValue(drain.AnnotationMessage, ContainSubstring("not this one")),
+			Not(HaveKey("migration.gardener.cloud/live-migrate")),
+		))
+	})
+
+	It("lets shoots that cannot go live go classically in their maintenance window, where that is permitted", func() {
+		window := func(offset time.Duration) func(*gardencorev1beta1.Shoot) {
+			return func(s *gardencorev1beta1.Shoot) {
+				s.Spec.ControlPlane = nil
+				begin := time.Now().UTC().Add(offset)
+				s.Spec.Maintenance = &gardencorev1beta1.Maintenance{TimeWindow: &gardencorev1beta1.MaintenanceTimeWindow{
+					Begin: begin.Format("150405-0700"), End: begin.Add(2 * time.Hour).Format("150405-0700"),
+				}}
+			}
+		}
+		newShoot("in", window(-time.Hour))
+		newShoot("out", window(6*time.Hour))
+		start()
+		begin()
+		Eventually(condition).Should(HavePrefix("False ShootsBlocked "))
+
+		annotate(map[string]string{drain.AnnotationFallback: drain.FallbackClassic})
+		Eventually(table).Should(Equal(map[string]string{"in": "Done Moved Classic", "out": "Waiting WaitingForMaintenanceWindow Classic"}))
+	})
+})
