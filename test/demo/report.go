@@ -14,8 +14,8 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
+	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/pkg/steps"
-	"github.com/livecpm/livecpm/test/probe"
 )
 
 // The values of Report.Result.

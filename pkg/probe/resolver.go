@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -130,5 +131,14 @@ func (r *Resolver) LookupCached(ctx context.Context, name string) ([]netip.Addr,
 	r.mu.Lock()
 	r.cache[name] = cachedAnswer{addresses: addresses, expires: r.clock.Now().Add(ttl)}
 	r.mu.Unlock()
+	return addresses, nil
+}
+
+// systemLookup asks the resolver of the machine.
+func systemLookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("failed to resolve %s: %w", host, err)
+	}
 	return addresses, nil
 }

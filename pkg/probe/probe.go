@@ -106,7 +106,7 @@ func New(config Config) (*Probe, error) {
 // lookupKept resolves for kept connections: the answer is used for as long as its TTL says.
 func (p *Probe) lookupKept(ctx context.Context, host string) ([]netip.Addr, error) {
 	if p.resolver == nil {
-		return nil, fmt.Errorf("no DNS server configured to resolve %s", host)
+		return systemLookup(ctx, host)
 	}
 	return p.resolver.LookupCached(ctx, host)
 }
@@ -114,7 +114,7 @@ func (p *Probe) lookupKept(ctx context.Context, host string) ([]netip.Addr, erro
 // lookupFresh resolves for new connections: each asks the DNS server.
 func (p *Probe) lookupFresh(ctx context.Context, host string) ([]netip.Addr, error) {
 	if p.resolver == nil {
-		return nil, fmt.Errorf("no DNS server configured to resolve %s", host)
+		return systemLookup(ctx, host)
 	}
 	addresses, _, err := p.resolver.Lookup(ctx, host)
 	return addresses, err
@@ -140,7 +140,12 @@ func (p *Probe) Start(ctx context.Context) error {
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace, Labels: map[string]string{probeLabel: p.run}}}
 	if err := p.control.Post().Resource("namespaces").Body(namespace).Do(ctx).Error(); err != nil {
-		return fmt.Errorf("failed to create namespace %s: %w", p.namespace, err)
+		err = fmt.Errorf("failed to create namespace %s: %w", p.namespace, err)
+		if ctx.Err() != nil {
+			// The answer was not waited for: the namespace may be there all the same.
+			err = errors.Join(err, p.cleanup(ctx))
+		}
+		return err
 	}
 	if err := p.startWatches(ctx); err != nil {
 		return errors.Join(err, p.cleanup(ctx))
@@ -154,9 +159,6 @@ func (p *Probe) Start(ctx context.Context) error {
 }
 
 func (p *Probe) checkNames(ctx context.Context) error {
-	if p.resolver == nil {
-		return nil
-	}
 	server, err := url.Parse(p.config.REST.Host)
 	if err != nil {
 		return fmt.Errorf("failed to parse address of the API server: %w", err)
@@ -165,7 +167,7 @@ func (p *Probe) checkNames(ctx context.Context) error {
 		if _, err := netip.ParseAddr(name); err == nil {
 			continue
 		}
-		if _, _, err := p.resolver.Lookup(ctx, name); err != nil {
+		if _, err := p.lookupFresh(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -221,9 +223,10 @@ func (p *Probe) startLoad() error {
 	// A request in flight is given the time to end by itself, hence the context that Stop does not cancel.
 	requestCtx := context.Background()
 
+	fresh := func(rate int) int { return rate * *p.config.NewPercent / 100 }
 	for kind, share := range map[string]func(int) int{
-		"kept": func(rate int) int { return rate - rate/2 },
-		"new":  func(rate int) int { return rate / 2 },
+		"kept": func(rate int) int { return rate - fresh(rate) },
+		"new":  fresh,
 	} {
 		writeSlots := make(chan *object, p.config.Keys)
 		readSlots := make(chan *readSlot, p.config.Keys)
@@ -287,6 +290,9 @@ func (p *Probe) readNext(ctx context.Context, s *readSlot) {
 		}
 	}
 }
+
+// Namespace is the namespace that the probe works in. Stop removes it.
+func (p *Probe) Namespace() string { return p.namespace }
 
 // Mark begins a phase.
 func (p *Probe) Mark(phase Phase) {

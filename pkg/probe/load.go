@@ -110,7 +110,7 @@ func (p *Probe) settle(ctx context.Context, o *object, client rest.Interface) {
 	case apierrors.IsNotFound(err):
 		// A good answer if the object was just to be created, and a lost write otherwise, which the ledger tells.
 	case err != nil:
-		p.counters.readsFailed.Add(1)
+		p.readFailed()
 		p.incident("read", err)
 		return
 	default:
@@ -125,15 +125,20 @@ func (p *Probe) read(ctx context.Context, client rest.Interface, name string) {
 	expected := p.ledger.last(name)
 	current, err := p.get(ctx, client, name)
 	if err != nil {
-		p.counters.readsFailed.Add(1)
+		p.readFailed()
 		p.incident("read", err)
 		return
 	}
 	if found := sequenceOf(current); found < expected {
 		p.counters.stale.Add(1)
-		p.counters.readsFailed.Add(1)
+		p.readFailed()
 		p.incident("read", fmt.Errorf("read of %s gave sequence %d after %d was acknowledged", name, found, expected))
 	}
+}
+
+func (p *Probe) readFailed() {
+	p.counters.readsFailed.Add(1)
+	p.timeline.failed(time.Now())
 }
 
 func (p *Probe) get(ctx context.Context, client rest.Interface, name string) (*corev1.ConfigMap, error) {
@@ -157,6 +162,7 @@ func (p *Probe) timedWrite(ctx context.Context, what string, send func(context.C
 	begin := time.Now()
 	if err := send(ctx); err != nil {
 		p.counters.writesFailed.Add(1)
+		p.timeline.failed(time.Now())
 		p.incident("write", fmt.Errorf("failed to %s: %w", what, err))
 		return false
 	}

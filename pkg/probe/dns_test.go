@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/livecpm/livecpm/test/probe"
+	"github.com/livecpm/livecpm/pkg/probe"
 )
 
 var _ = Describe("DNS", func() {

@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/test/inventory"
+	"github.com/livecpm/livecpm/pkg/inventory"
 )
 
 func TestInventory(t *testing.T) {

@@ -159,8 +159,15 @@ type timeline struct {
 	phase     Phase
 	begin     time.Time
 	marks     map[Phase]time.Time
-	acks      []time.Time
+	acks      []acknowledgement
+	failures  []time.Time
 	latencies map[Phase][]time.Duration
+}
+
+// acknowledgement is one acknowledged write.
+type acknowledgement struct {
+	at      time.Time
+	latency time.Duration
 }
 
 func newTimeline(now time.Time) *timeline {
@@ -182,8 +189,15 @@ func (t *timeline) mark(phase Phase, now time.Time) {
 func (t *timeline) acknowledged(now time.Time, latency time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.acks = append(t.acks, now)
+	t.acks = append(t.acks, acknowledgement{at: now, latency: latency})
 	t.latencies[t.phase] = append(t.latencies[t.phase], latency)
+}
+
+// failed records a request, of whatever kind, that failed.
+func (t *timeline) failed(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failures = append(t.failures, now)
 }
 
 // gaps returns the longest time without an acknowledged write before the trigger and from the trigger to the end.
@@ -192,7 +206,10 @@ func (t *timeline) gaps(end time.Time) (baseline, rest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 
-	acks := slices.Clone(t.acks)
+	acks := make([]time.Time, 0, len(t.acks)+1)
+	for _, ack := range t.acks {
+		acks = append(acks, ack.at)
+	}
 	slices.SortFunc(acks, time.Time.Compare)
 	trigger, triggered := t.marks[PhaseDuring]
 	previous := t.begin
@@ -209,7 +226,7 @@ func (t *timeline) gaps(end time.Time) (baseline, rest time.Duration) {
 }
 
 // percentile returns the latency that the given share of the phase's writes did not exceed.
-func (t *timeline) percentile(phase Phase, share float64) time.Duration {
+func (t *timeline) percentile(phase Phase, part float64) time.Duration {
 	t.mu.Lock()
 	latencies := slices.Clone(t.latencies[phase])
 	t.mu.Unlock()
@@ -217,7 +234,7 @@ func (t *timeline) percentile(phase Phase, share float64) time.Duration {
 		return 0
 	}
 	slices.Sort(latencies)
-	return latencies[min(int(share*float64(len(latencies))), len(latencies)-1)]
+	return share(latencies, part)
 }
 
 func (t *timeline) lastAck() time.Time {
@@ -226,5 +243,5 @@ func (t *timeline) lastAck() time.Time {
 	if len(t.acks) == 0 {
 		return t.begin
 	}
-	return t.acks[len(t.acks)-1]
+	return t.acks[len(t.acks)-1].at
 }

@@ -4,6 +4,7 @@
 package probe
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -56,6 +57,11 @@ type Details struct {
 	Watches []WatchDetails `json:"watches"`
 	DNS     *DNSResult     `json:"dns,omitempty"`
 
+	// Phases holds when each phase began.
+	Phases map[Phase]time.Time `json:"phases,omitempty"`
+	// Series is the course of the run.
+	Series *Series `json:"series,omitempty"`
+
 	Incidents        []Incident `json:"incidents"`
 	IncidentsDropped int64      `json:"incidentsDropped"`
 }
@@ -72,6 +78,39 @@ type WatchDetails struct {
 	Duplicates  int64   `json:"duplicates"`
 	OutOfOrder  int64   `json:"outOfOrder"`
 	MaxLagMs    float64 `json:"maxLagMs"`
+}
+
+// Failures says what the clients had to endure, one line for each kind; nothing if all went well. A check that was not
+// made is no check that passed.
+func (r *Result) Failures() []string {
+	var out []string
+	add := func(count int64, what string) {
+		if count != 0 {
+			out = append(out, fmt.Sprintf("%d %s", count, what))
+		}
+	}
+	add(r.WritesFailed, "writes failed")
+	add(r.ReadsFailed, "reads failed")
+	add(r.WatchEventsLost, "watch events were lost")
+	if d := r.Details; d != nil {
+		add(d.AcknowledgedWritesLost, "acknowledged writes were lost")
+		add(d.AcknowledgedEventsLost, "acknowledged Events were lost")
+		if d.DNS != nil {
+			add(d.DNS.MomentsWithoutRecord, "moments without a DNS record")
+		}
+		for i, w := range d.Watches {
+			if w.Duplicates+w.OutOfOrder > 0 {
+				out = append(out, fmt.Sprintf("watch %d delivered %d events twice and %d out of order", i+1, w.Duplicates, w.OutOfOrder))
+			}
+		}
+	}
+	if r.Details == nil || !r.Details.Verified {
+		out = append(out, "the acknowledged writes could not be verified")
+	}
+	if r.Writes == 0 || r.Reads == 0 {
+		out = append(out, "the run was too short: nothing was written or read")
+	}
+	return out
 }
 
 // Snapshot is the state of the counters at a moment.
@@ -124,6 +163,8 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 		ConnectionsLost:        p.clients.lost.Load(),
 		RequestsResent:         p.clients.resent.Load(),
 		RequestsDeferred:       p.clients.deferred.Load(),
+		Phases:                 p.timeline.phases(),
+		Series:                 p.timeline.series(p.loadEnded),
 	}
 	r.Details = d
 	for _, w := range p.watchers {

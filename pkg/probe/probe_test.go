@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/livecpm/livecpm/test/probe"
+	"github.com/livecpm/livecpm/pkg/probe"
 )
 
 // serverName is a name in the certificate of httptest's servers.
