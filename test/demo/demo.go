@@ -297,6 +297,7 @@ func (r *run) reportLeftovers(ctx context.Context, report *Report, complete bool
 }
 
 func (r *run) fill(report *Report, triggered, completed time.Time) {
+	report.Details.Triggered = triggered
 	report.DurationSeconds = seconds(completed.Sub(triggered))
 	report.Etcd = map[string]EtcdReport{}
 	report.Details.Etcd = map[string][]MembersAt{}

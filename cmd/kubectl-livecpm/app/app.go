@@ -87,7 +87,7 @@ func NewCommand(streams Streams) *cobra.Command {
 		newGet(o), newStatus(o), newList(o),
 		newPause(o), newResume(o), newRetry(o), newAbort(o),
 		newDrain(o),
-		newProbe(o),
+		newProbe(o), newVerify(o), newReport(o),
 	)
 	complete(command, "namespace", o.namespaces)
 	return command
