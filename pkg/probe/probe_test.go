@@ -135,6 +135,43 @@ var _ = Describe("Probe", func() {
 		Expect(server.questions.Load()).To(BeNumerically(">=", int64(0.8*fresh)))
 	})
 
+	It("should tell the course of the run, and that nothing failed", func() {
+		result := run()
+		Expect(result.Failures()).To(BeEmpty())
+		Expect(result.Details.Phases).To(And(HaveLen(3), HaveKey(probe.PhaseDuring)))
+		series := result.Details.Series
+		Expect(series.Begin).To(Equal(result.Details.Phases[probe.PhaseBefore]))
+		writes := int64(0)
+		for _, point := range series.Points {
+			writes += int64(point.Writes)
+			Expect(point.Failed).To(BeZero())
+			Expect(point.P50Ms).To(BeNumerically("<=", point.P99Ms))
+			Expect(point.P99Ms).To(BeNumerically("<=", point.MaxMs))
+		}
+		Expect(writes).To(Equal(result.Writes), "all were acknowledged")
+	})
+
+	It("should use kept connections only, if it is told to, and the system's resolver without a DNS server", func() {
+		config.NewPercent = new(0)
+		config.DNSServer, config.DNSNames = "", nil
+		config.REST.Host = "https://127.0.0.1:" + api.port()
+		config.REST.ServerName = serverName
+		result := run()
+		expectCleanCounts(result)
+		Expect(result.Details.DNS).To(BeNil())
+		// The kept ones, the watches, and a few that were begun at the same time.
+		Expect(result.Details.Dials).To(BeNumerically("<", (result.Writes+result.Reads)/4))
+	})
+
+	DescribeTable("should refuse what makes no sense", func(message string, spoil func()) {
+		spoil()
+		_, err := probe.New(config)
+		Expect(err).To(MatchError(ContainSubstring(message)))
+	},
+		Entry("more than all connections", "between 0 and 100 percent", func() { config.NewPercent = new(101) }),
+		Entry("names without a server", "at a DNS server only", func() { config.DNSServer = "" }),
+	)
+
 	It("should count what fails, and not try again", func() {
 		var refused atomic.Int64
 		result := run(locked(func() {
@@ -330,5 +367,18 @@ var _ = Describe("Probe", func() {
 		config.WritesPerSecond = 100000
 		_, err := probe.New(config)
 		Expect(err).To(MatchError(ContainSubstring("writes per second")))
+	})
+})
+
+var _ = Describe("Failures", func() {
+	It("should name all that went wrong, and a check that was not made", func() {
+		result := &probe.Result{Writes: 10, Reads: 10, WritesFailed: 1, ReadsFailed: 2, WatchEventsLost: 3, Details: &probe.Details{
+			AcknowledgedWritesLost: 4, AcknowledgedEventsLost: 5, DNS: &probe.DNSResult{MomentsWithoutRecord: 6}, Watches: []probe.WatchDetails{{Duplicates: 7}},
+		}}
+		Expect(result.Failures()).To(Equal([]string{
+			"1 writes failed", "2 reads failed", "3 watch events were lost", "4 acknowledged writes were lost", "5 acknowledged Events were lost",
+			"6 moments without a DNS record", "watch 1 delivered 7 events twice and 0 out of order", "the acknowledged writes could not be verified",
+		}))
+		Expect((&probe.Result{}).Failures()).To(ContainElement(ContainSubstring("too short")))
 	})
 })

@@ -16,11 +16,11 @@ import (
 
 // recording is what is read of the demo's report.json.
 type recording struct {
-	Result          string    `json:"result"`
-	Shoot           string    `json:"shoot"`
-	Source          string    `json:"source"`
-	Destination     string    `json:"destination"`
-	DurationSeconds float64   `json:"durationSeconds"`
+	Result          string  `json:"result"`
+	Shoot           string  `json:"shoot"`
+	Source          string  `json:"source"`
+	Destination     string  `json:"destination"`
+	DurationSeconds float64 `json:"durationSeconds"`
 	Probe           struct {
 		Writes                    int64   `json:"writes"`
 		WritesFailed              int64   `json:"writesFailed"`
@@ -52,7 +52,7 @@ type recording struct {
 type details struct {
 	Triggered time.Time `json:"triggered"`
 	Problems  []string  `json:"problems"`
-	Probe    struct {
+	Probe     struct {
 		Seconds    float64              `json:"seconds"`
 		WriteP50Ms ByPhase              `json:"writeP50Ms"`
 		Phases     map[string]time.Time `json:"phases"`
