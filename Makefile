@@ -17,7 +17,7 @@ GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/g
 LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
 
 # Our own code without the landscape-driven suites.
-UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite -e /test/drain/suite)
+UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite -e /test/drain/suite -e /test/cli$$)
 INTEGRATION_PACKAGES = ./test/integration/...
 
 .PHONY: help
@@ -33,6 +33,14 @@ build: ## Build livecpm's binaries into bin/
 .PHONY: images
 images: ## Build the OCI image tarballs of livecpm into bin/images (FROM scratch, no container engine)
 	$(GO) run ./hack/images/cmd --out bin/images
+
+.PHONY: krew
+krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/krew (VERSION=v0.1.0)
+	$(GO) run ./hack/krew/cmd --version "$(VERSION)" --ldflags "$(LDFLAGS)" --out bin/krew
+
+.PHONY: screenshots
+screenshots: ## Write pictures of the report of the recorded migration to docs/images (needs Chromium)
+	$(GO) run ./hack/screenshots/cmd --out docs/images
 
 .PHONY: tools
 tools: ## Build the real components the landscape runs (once, cached by version)
@@ -68,6 +76,10 @@ test-e2e: ## End-to-end suites on the landscape (needs root)
 .PHONY: test-abort
 test-abort: ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,...)
 	$(GO) run ./test/abort/cmd/abort --moments "$(MOMENTS)"
+
+.PHONY: test-cli
+test-cli: ## Drive a migration on the landscape by kubectl livecpm alone (needs root)
+	LIVECPM_CLI=1 $(GO) test -count=1 -v -timeout 0 ./test/cli -ginkgo.v -ginkgo.timeout 150m
 
 .PHONY: test-robustness
 test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed

@@ -89,6 +89,19 @@ var Rules = []Rule{
 		Why:       "the plugin says what is asked for and shows what is seen; it does no part of the work",
 	},
 	{
+		In: own("pkg/probe", "pkg/inventory", "pkg/portforward"), Forbidden: own("pkg", "cmd"), Indirect: true,
+		Allowed: own("pkg/probe", "pkg/inventory", "pkg/portforward"),
+		Why:     "what measures a migration knows nothing of how it is made",
+	},
+	{
+		In: own("cmd/livecpm-agent", "pkg/agent", "pkg/source", "pkg/destination", "pkg/operation"), Forbidden: own("pkg/cli", "pkg/probe", "pkg/portforward", "pkg/report"), Indirect: true,
+		Why: "the agents need none of the operator's tools",
+	},
+	{
+		In: own("pkg/report"), Forbidden: clients, Indirect: true,
+		Why: "a report is made of what was recorded",
+	},
+	{
 		In: own("cmd/livecpm-relay", "pkg/relay"), Forbidden: clients, Indirect: true,
 		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
 	},

@@ -4,6 +4,7 @@
 package etcdcluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -39,16 +40,25 @@ type Locator interface {
 // New returns a Cluster that is reached with the given TLS configuration at the places that the locator finds. A timeout
 // of zero means DefaultTimeout.
 func New(tlsConfig *tls.Config, locator Locator, timeout time.Duration) Cluster {
+	return NewThrough(tlsConfig, locator, timeout, (&net.Dialer{Timeout: cmp.Or(timeout, DefaultTimeout)}).DialContext)
+}
+
+// Dial connects to the address of an endpoint.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// NewThrough returns a Cluster whose endpoints are connected to with the given function.
+func NewThrough(tlsConfig *tls.Config, locator Locator, timeout time.Duration, dial Dial) Cluster {
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	return &cluster{tls: tlsConfig, locator: locator, timeout: timeout, clients: map[Endpoint]*clientv3.Client{}}
+	return &cluster{tls: tlsConfig, locator: locator, timeout: timeout, dial: dial, clients: map[Endpoint]*clientv3.Client{}}
 }
 
 type cluster struct {
 	tls     *tls.Config
 	locator Locator
 	timeout time.Duration
+	dial    Dial
 
 	lock    sync.Mutex
 	clients map[Endpoint]*clientv3.Client
@@ -108,6 +118,25 @@ func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
 		DBSizeInUse:      response.DbSizeInUse,
 		Errors:           response.Errors,
 	}, nil
+}
+
+func (c *cluster) HashKV(ctx context.Context, member Member, revision int64) (uint32, int64, error) {
+	endpoint, err := c.locator.Member(ctx, member)
+	if err != nil {
+		return 0, 0, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
+	}
+	var response *clientv3.HashKVResponse
+	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+		var err error
+		response, err = client.HashKV(ctx, url(endpoint), revision)
+		return err
+	}); err != nil {
+		return 0, 0, fmt.Errorf("failed to get the hash of etcd member %s at revision %d: %w", member, revision, err)
+	}
+	if got := response.Header.GetMemberId(); got != member.ID {
+		return 0, 0, fmt.Errorf("failed to get the hash of etcd member %s: member %x answered at %s", member, got, endpoint.Address)
+	}
+	return response.Hash, response.CompactRevision, nil
 }
 
 func (c *cluster) Health(ctx context.Context) error {
@@ -218,7 +247,7 @@ func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {
 		// gRPC derives the server name from the endpoint, whatever the TLS configuration says. So the endpoint is made of
 		// the name, and the dialer knows where that is.
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: c.timeout}).DialContext(ctx, "tcp", endpoint.Address)
+			return c.dial(ctx, "tcp", endpoint.Address)
 		}), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: c.timeout,

@@ -88,6 +88,9 @@ type Cluster interface {
 	List(ctx context.Context) (Membership, error)
 	// Status asks one member for its status.
 	Status(ctx context.Context, member Member) (Status, error)
+	// HashKV asks one member for the hash of its key-value store at a revision, and the revision down to which the member has
+	// compacted. Hashes are comparable only where the latter is the same.
+	HashKV(ctx context.Context, member Member, revision int64) (hash uint32, compacted int64, err error)
 	// Health proves with a linearizable read that the cluster answers.
 	Health(ctx context.Context) error
 	// Promote makes a voter of a learner.

@@ -81,7 +81,7 @@ func (c *cluster) metric(ctx context.Context, endpoint Endpoint, name string) (f
 	transport := &http.Transport{
 		TLSClientConfig: tlsConfig,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", endpoint.Address)
+			return c.dial(ctx, "tcp", endpoint.Address)
 		},
 		DisableKeepAlives: true,
 	}

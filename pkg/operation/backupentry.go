@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/backupentry"
 )
 
 // CheckBackupEntryReleased tells whether the gardenlet of the seed that had the backup entry has let go of it. The seed that
@@ -97,26 +99,7 @@ func (d *Deps) CheckBackupEntryHere(ctx context.Context, b *botanist.Botanist) e
 
 // CheckBackupEntry tells whether the backup entry is managed by the seed, stored in the seed's bucket and in order.
 func CheckBackupEntry(entry *gardencorev1beta1.BackupEntry, seedName, bucketName string) error {
-	if name := ptr.Deref(entry.Spec.SeedName, ""); name != seedName {
-		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)
-	}
-	if name := ptr.Deref(entry.Status.SeedName, ""); name != seedName {
-		return fmt.Errorf("backup entry %s is managed by seed %q", entry.Name, name)
-	}
-	if entry.Spec.BucketName != bucketName {
-		return fmt.Errorf("backup entry %s is stored in bucket %s", entry.Name, entry.Spec.BucketName)
-	}
-	if operation, ok := entry.Annotations[v1beta1constants.GardenerOperation]; ok {
-		return fmt.Errorf("operation %q of backup entry %s has not been picked up yet", operation, entry.Name)
-	}
-	if entry.Status.ObservedGeneration != entry.Generation {
-		return fmt.Errorf("backup entry %s has not been observed in its latest generation", entry.Name)
-	}
-	lastOperation := entry.Status.LastOperation
-	if lastOperation == nil || lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate || lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded {
-		return fmt.Errorf("backup entry %s has not been restored yet", entry.Name)
-	}
-	return nil
+	return backupentry.Check(entry, seedName, bucketName)
 }
 
 // DeleteBackups deletes the shoot's backups in the bucket of a seed that it has left. They go the way that they go in a

@@ -10,9 +10,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/livecpm/livecpm/pkg/inventory"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/abort"
-	"github.com/livecpm/livecpm/test/inventory"
 )
 
 func TestAbort(t *testing.T) {

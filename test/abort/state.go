@@ -15,10 +15,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/inventory"
+	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/test/demo"
-	"github.com/livecpm/livecpm/test/inventory"
 	"github.com/livecpm/livecpm/test/migrate"
-	"github.com/livecpm/livecpm/test/probe"
 )
 
 // State is what an abort has to leave as it was.
@@ -90,7 +91,7 @@ func (r *run) take(ctx context.Context) (*State, error) {
 		}
 	}
 
-	name, err := demo.PublicHost(shoot)
+	name, err := access.PublicHost(shoot)
 	if err != nil {
 		return nil, err
 	}

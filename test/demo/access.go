@@ -5,9 +5,7 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -22,9 +20,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/exposure"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
@@ -67,45 +65,8 @@ func connect(name, kubeconfig string) (*cluster, error) {
 // ShootAccess is how an end user reaches the shoot's API server: by its public name, with an administrator's credentials
 // that outlive the run.
 func ShootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) (*rest.Config, error) {
-	request := &authenticationv1alpha1.AdminKubeconfigRequest{
-		Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: ptr.To(int64((12 * time.Hour).Seconds()))},
-	}
-	if err := garden.SubResource("adminkubeconfig").Create(ctx, shoot, request); err != nil {
-		return nil, fmt.Errorf("failed to request kubeconfig of shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
-	}
-
-	host, err := PublicHost(shoot)
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig, err := clientcmd.Load(request.Status.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read kubeconfig of shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
-	}
-	for name, c := range kubeconfig.Contexts {
-		endpoint := kubeconfig.Clusters[c.Cluster]
-		if endpoint == nil {
-			continue
-		}
-		if server, err := url.Parse(endpoint.Server); err == nil && server.Hostname() == host {
-			return clientcmd.NewNonInteractiveClientConfig(*kubeconfig, name, nil, nil).ClientConfig()
-		}
-	}
-	return nil, fmt.Errorf("kubeconfig of shoot %s has no context for %s", client.ObjectKeyFromObject(shoot), host)
-}
-
-// PublicHost returns the name under which the shoot's API server is known outside.
-func PublicHost(shoot *gardencorev1beta1.Shoot) (string, error) {
-	for _, address := range shoot.Status.AdvertisedAddresses {
-		if address.Name == "external" {
-			server, err := url.Parse(address.URL)
-			if err != nil {
-				return "", fmt.Errorf("failed to parse the address of the API server: %w", err)
-			}
-			return server.Hostname(), nil
-		}
-	}
-	return "", errors.New("the shoot advertises no external address")
+	config, _, err := access.Shoot(ctx, garden, shoot, 12*time.Hour)
+	return config, err
 }
 
 // dnsNames returns the names of all records of the shoot in the seed, without those that a migration makes for etcd.

@@ -19,11 +19,11 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/machine"
-	"github.com/livecpm/livecpm/test/probe"
 )
 
 // Options says what to migrate and how.
@@ -297,6 +297,7 @@ func (r *run) reportLeftovers(ctx context.Context, report *Report, complete bool
 }
 
 func (r *run) fill(report *Report, triggered, completed time.Time) {
+	report.Details.Triggered = triggered
 	report.DurationSeconds = seconds(completed.Sub(triggered))
 	report.Etcd = map[string]EtcdReport{}
 	report.Details.Etcd = map[string][]MembersAt{}

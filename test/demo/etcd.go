@@ -9,22 +9,19 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"github.com/livecpm/livecpm/pkg/portforward"
 )
 
 const (
@@ -177,13 +174,17 @@ func EtcdClient(ctx context.Context, seed, kubeconfig, namespace, role, pod stri
 }
 
 func newEtcdClient(seed *cluster, namespace, role, pod string, config *tls.Config) (*clientv3.Client, error) {
+	forwarder, err := portforward.New(seed.name, seed.rest)
+	if err != nil {
+		return nil, err
+	}
 	etcd, err := clientv3.New(clientv3.Config{
 		Endpoints:   []string{fmt.Sprintf("https://%s:%d", config.ServerName, etcdClientPort)},
 		TLS:         config,
 		DialTimeout: etcdTimeout,
 		Logger:      zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			return forwardPort(seed, namespace, pod, etcdClientPort)
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return forwarder.Dial(ctx, namespace, pod, etcdClientPort)
 		})},
 	})
 	if err != nil {
@@ -235,71 +236,3 @@ func managedSecret(ctx context.Context, seed *cluster, namespace, selector strin
 	}
 	return newest, nil
 }
-
-// forwardPort connects to a port of a pod through the seed's API server, as kubectl port-forward does. The machine need
-// not have a route to the pods.
-func forwardPort(seed *cluster, namespace, pod string, port int) (net.Conn, error) {
-	transport, upgrader, err := spdy.RoundTripperFor(seed.rest)
-	if err != nil {
-		return nil, fmt.Errorf("failed to prepare port-forward in %s: %w", seed.name, err)
-	}
-	address := seed.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
-	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport, Timeout: etcdTimeout}, http.MethodPost, address)
-	connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
-	if err != nil {
-		return nil, fmt.Errorf("failed to forward port of pod %s in %s: %w", pod, seed.name, err)
-	}
-
-	headers := http.Header{}
-	headers.Set(corev1.PortHeader, strconv.Itoa(port))
-	headers.Set(corev1.PortForwardRequestIDHeader, "0")
-	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	failure, err := connection.CreateStream(headers)
-	if err != nil {
-		_ = connection.Close()
-		return nil, fmt.Errorf("failed to forward port of pod %s in %s: %w", pod, seed.name, err)
-	}
-	_ = failure.Close()
-	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := connection.CreateStream(headers)
-	if err != nil {
-		_ = connection.Close()
-		return nil, fmt.Errorf("failed to forward port of pod %s in %s: %w", pod, seed.name, err)
-	}
-
-	conn := &forwardedConn{connection: connection, data: data}
-	// The kubelet writes to the error stream when it cannot reach the port; nothing comes on the data stream then.
-	go func() {
-		if message, err := io.ReadAll(failure); err != nil || len(message) > 0 {
-			_ = conn.Close()
-		}
-	}()
-	return conn, nil
-}
-
-// forwardedConn makes a net.Conn of the streams of a port-forward. Deadlines are not supported; its users close it.
-type forwardedConn struct {
-	connection io.Closer
-	data       interface {
-		io.ReadWriter
-		Reset() error
-	}
-	closed atomic.Bool
-}
-
-func (c *forwardedConn) Read(p []byte) (int, error)  { return c.data.Read(p) }
-func (c *forwardedConn) Write(p []byte) (int, error) { return c.data.Write(p) }
-
-func (c *forwardedConn) Close() error {
-	if c.closed.Swap(true) {
-		return nil
-	}
-	_ = c.data.Reset()
-	return c.connection.Close()
-}
-
-func (c *forwardedConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c *forwardedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (c *forwardedConn) SetDeadline(time.Time) error      { return nil }
-func (c *forwardedConn) SetReadDeadline(time.Time) error  { return nil }
-func (c *forwardedConn) SetWriteDeadline(time.Time) error { return nil }

@@ -7,7 +7,7 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/livecpm/livecpm/test/probe"
+	"github.com/livecpm/livecpm/pkg/probe"
 )
 
 // RenderScreen returns what a terminal of the given width shows.

@@ -6,7 +6,7 @@ package demo
 import (
 	"context"
 
-	"github.com/livecpm/livecpm/test/inventory"
+	"github.com/livecpm/livecpm/pkg/inventory"
 )
 
 // leftovers lists what a seed still holds of a shoot.

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
+	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/report"
 	"github.com/livecpm/livecpm/pkg/steps"
-	"github.com/livecpm/livecpm/test/probe"
 )
 
 // The values of Report.Result.
@@ -66,6 +68,8 @@ type StepReport struct {
 
 // Details is what the report has no room for: it serves to find out why a count is not zero.
 type Details struct {
+	// Triggered is when the migration was asked for.
+	Triggered time.Time `json:"triggered"`
 	// Problems says why the result is not "succeeded".
 	Problems []string       `json:"problems"`
 	Probe    *probe.Details `json:"probe"`
@@ -177,16 +181,29 @@ func (r *Report) Err() error {
 	return errors.New("the migration failed its checks: " + strings.Join(r.Details.Problems, "; "))
 }
 
-// Write writes report.json and details.json to the folder.
+// Write writes report.json, details.json and report.html to the folder.
 func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("failed to create folder for the report: %w", err)
 	}
+	files := map[string][]byte{}
 	for name, content := range map[string]any{"report.json": r, "details.json": r.Details} {
 		data, err := json.MarshalIndent(content, "", "  ")
 		if err != nil {
 			return fmt.Errorf("failed to encode %s: %w", name, err)
 		}
+		files[name] = data
+	}
+	read, err := report.FromRecording(files["report.json"], files["details.json"])
+	if err != nil {
+		return err
+	}
+	page, err := report.HTML(read)
+	if err != nil {
+		return err
+	}
+	files["report.html"] = []byte(page)
+	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), append(data, '\n'), 0o644); err != nil {
 			return fmt.Errorf("failed to write %s: %w", name, err)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
-	"github.com/livecpm/livecpm/test/probe"
+	"github.com/livecpm/livecpm/pkg/probe"
 )
 
 // The load of one shoot is a fraction of the demo's: there are several, and two of them move at the same time.

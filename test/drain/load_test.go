@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/test/drain"
-	"github.com/livecpm/livecpm/test/probe"
+	"github.com/livecpm/livecpm/pkg/probe"
 )
 
 var _ = Describe("#Problems", func() {

@@ -24,7 +24,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/demo"
-	"github.com/livecpm/livecpm/test/inventory"
+	"github.com/livecpm/livecpm/pkg/inventory"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/migrate"

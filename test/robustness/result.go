@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/test/demo"
-	"github.com/livecpm/livecpm/test/probe"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
 

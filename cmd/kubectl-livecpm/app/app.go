@@ -13,10 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"google.golang.org/grpc/grpclog"
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
@@ -46,7 +48,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 type options struct {
 	Streams
 	garden   *garden.Flags
-	clock    clock.Clock
+	clock    clock.WithTicker
 	interval time.Duration
 
 	noColor bool
@@ -60,8 +62,8 @@ func NewCommand(streams Streams) *cobra.Command {
 
 	command := &cobra.Command{
 		Use:   "kubectl-livecpm",
-		Short: "Plan, start, watch and steer live migrations of control planes",
-		Long: "Plan, start, watch and steer live migrations of the control planes of Gardener shoots.\n\n" +
+		Short: "Plan, start, watch, steer and prove live migrations of control planes",
+		Long: "Plan, start, watch, steer and prove live migrations of the control planes of Gardener shoots.\n\n" +
 			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS records, agents) is\n" +
 			"shown if --seed-kubeconfig gives access to them, and unknown otherwise.",
 		Example: example(
@@ -85,12 +87,23 @@ func NewCommand(streams Streams) *cobra.Command {
 		newGet(o), newStatus(o), newList(o),
 		newPause(o), newResume(o), newRetry(o), newAbort(o),
 		newDrain(o),
+		newProbe(o), newVerify(o), newReport(o),
 	)
 	complete(command, "namespace", o.namespaces)
 	return command
 }
 
-func (o *options) openSeeds() (seed.Seeds, error) { return seed.Open(o.seeds) }
+// openSeeds opens the seeds that there is access to, and what asks the etcd members in them.
+func (o *options) openSeeds() (seed.Seeds, *members.Looker, error) {
+	// gRPC reports every attempt to connect that failed, across the picture.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	seeds, err := seed.Open(o.seeds)
+	if err != nil {
+		return nil, nil, err
+	}
+	looker, err := seeds.Members(o.seeds)
+	return seeds, looker, err
+}
 
 // connect returns the garden and what writes to it.
 func (o *options) connect(dryRun bool) (*garden.Garden, steer.Steerer, error) {

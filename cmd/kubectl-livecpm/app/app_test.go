@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -59,6 +61,19 @@ var _ = Describe("Commands", func() {
 		Entry("programs do not watch", "-w is for people", "get", "live", "-w", "-o", "json"),
 		Entry("a format without anything to show", "-o is the format of --status", "drain", "seed-a", "-o", "json"),
 		Entry("two things at once", "[cancel status]", "drain", "seed-a", "--status", "--cancel"),
+		Entry("too little load", "--rate is 3", "probe", "live", "--rate", "3"),
+		Entry("no connections", "--connections is 0", "probe", "live", "--connections", "0"),
+		Entry("more than all", "--new is 101", "probe", "live", "--new", "101"),
+		Entry("no watches", "--watches is 0", "probe", "live", "--watches", "0"),
+		Entry("longer than credentials live", "the credentials for the shoot expire", "probe", "live", "--duration", "24h"),
+		Entry("a line at every moment", "--every is 10ms", "probe", "live", "--every", "10ms"),
+		Entry("a DNS server without a port", "give address and port", "probe", "live", "--dns-server", "10.0.0.1"),
+		Entry("a DNS server without a port, to verify", "give address and port", "verify", "live", "--dns-server", "10.0.0.1"),
+		Entry("before and after at once", "none of the others can be", "verify", "live", "--record", "a", "--baseline", "b"),
+		Entry("no such format of a report", `--output is "pdf"`, "report", "live", "-o", "pdf"),
+		Entry("nothing to report on", "give a shoot, or a recording with --from", "report"),
+		Entry("two things to report on", "give either a shoot or --from", "report", "live", "--from", "report.json"),
+		Entry("no such recording", "failed to read the recorded report", "report", "--from", "/does/not/exist"),
 		Entry("no such kubeconfig", "failed to read the kubeconfig of the garden", "list", "--kubeconfig", "/does/not/exist"),
 	)
 
@@ -71,6 +86,18 @@ var _ = Describe("Commands", func() {
 		Entry("start", "start", "live", "--pause-before", ""),
 		Entry("pause", "pause", "live", "--before", ""),
 	)
+
+	It("should report on a recording without any access", func() {
+		from := filepath.Join("..", "..", "..", "pkg", "report", "testdata", "report.json")
+		file := filepath.Join(GinkgoT().TempDir(), "report.html")
+		Expect(run("report", "--from", from, "--file", file)).To(Equal(exit.Done))
+		Expect(out.String()).To(BeEmpty())
+		Expect(os.ReadFile(file)).To(ContainSubstring("<!DOCTYPE html>"))
+		for format, begin := range map[string]string{"html": "<!DOCTYPE html>", "md": "# Live migration of garden-demo/live", "json": "{\n  \"shoot\""} {
+			Expect(run("report", "--from", from, "-o", format)).To(Equal(exit.Done))
+			Expect(out.String()).To(HavePrefix(begin))
+		}
+	})
 
 	It("should complete formats", func() {
 		Expect(run(cobra.ShellCompRequestCmd, "list", "-o", "")).To(Equal(exit.Done))

@@ -10,10 +10,13 @@ import (
 	"io"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/members"
+	"github.com/livecpm/livecpm/pkg/cli/probing"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/cli/watch"
@@ -43,15 +46,16 @@ func newGet(o *options) *cobra.Command {
 				}
 				return o.watch(command.Context(), args[0])
 			}
-			read, err := o.reader(args[0], true)
+			read, done, err := o.reader(args[0], true)
 			if err != nil {
 				return err
 			}
+			defer done()
 			w, err := read(command.Context())
 			if err != nil {
 				return err
 			}
-			return o.print(picture{Summary: world.Summarize(w.Shoot, w.Now.Time), Seeds: w.Seeds}, func() string { return view.Tree(w, o.view()) })
+			return o.print(picture{Summary: world.Summarize(w.Shoot, w.Now.Time), Seeds: w.Seeds, Probe: w.Probe}, func() string { return view.Tree(w, o.view()) })
 		},
 	}
 	command.Flags().BoolVarP(&follow, "watch", "w", false, "show it until it ends")
@@ -65,14 +69,17 @@ type picture struct {
 	world.Summary
 	// Seeds are what is in the seeds.
 	Seeds []world.Seed `json:"controlPlane,omitempty"`
+	// Probe is the request probe that runs on this machine.
+	Probe *world.Probe `json:"probe,omitempty"`
 }
 
 // watch shows a migration until it ends.
 func (o *options) watch(ctx context.Context, name string) error {
-	read, err := o.reader(name, true)
+	read, done, err := o.reader(name, true)
 	if err != nil {
 		return err
 	}
+	defer done()
 	loop := o.loop(read)
 	changes := watch.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
@@ -105,30 +112,37 @@ func (o *options) loop(read func(context.Context) (world.World, error)) watch.Lo
 	return watch.Loop{Read: read, Interval: interval, Clock: o.clock, Errors: o.Err}
 }
 
-// reader returns a function that looks at the shoot, and at its seeds if asked for.
-func (o *options) reader(name string, withSeeds bool) (func(context.Context) (world.World, error), error) {
+// reader returns a function that looks at the shoot, and at its seeds if asked for, and one to call in the end.
+func (o *options) reader(name string, withSeeds bool) (read func(context.Context) (world.World, error), done func(), err error) {
 	g, _, err := o.connect(false)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	seeds, err := o.openSeeds()
+	seeds, looker, err := o.openSeeds()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return func(ctx context.Context) (world.World, error) { return o.look(ctx, g, seeds, name, withSeeds) }, nil
+	return func(ctx context.Context) (world.World, error) {
+		shoot, err := g.Shoot(ctx, name)
+		if err != nil {
+			return world.World{}, err
+		}
+		w := world.World{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
+		if withSeeds {
+			o.lookAround(ctx, g, seeds, looker, &w)
+		}
+		return w, nil
+	}, looker.Close, nil
 }
 
-func (o *options) look(ctx context.Context, g *garden.Garden, seeds seed.Seeds, name string, withSeeds bool) (world.World, error) {
-	shoot, err := g.Shoot(ctx, name)
-	if err != nil {
-		return world.World{}, err
+// lookAround adds what is not in the garden.
+func (o *options) lookAround(ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *world.World) {
+	summary := world.Summarize(w.Shoot, w.Now.Time)
+	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)
+	members.Fill(w.Seeds, looker.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot), summary.Source, summary.Destination))
+	if store, err := probing.DefaultStore(); err == nil {
+		w.Probe = store.Read(probing.Key(g.Host, w.Shoot), w.Now.Time)
 	}
-	w := world.World{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
-	if withSeeds {
-		summary := world.Summarize(shoot, w.Now.Time)
-		w.Seeds = seeds.Look(ctx, shoot, summary.Source, summary.Destination)
-	}
-	return w, nil
 }
 
 func newStatus(o *options) *cobra.Command {
@@ -145,10 +159,11 @@ func newStatus(o *options) *cobra.Command {
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			read, err := o.reader(args[0], false)
+			read, done, err := o.reader(args[0], false)
 			if err != nil {
 				return err
 			}
+			defer done()
 			ctx := command.Context()
 			if timeout > 0 {
 				var cancel context.CancelFunc

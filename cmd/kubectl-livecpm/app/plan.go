@@ -58,15 +58,16 @@ func (o *options) plan(command *cobra.Command, name, to string) (plan.Plan, erro
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	seeds, err := o.openSeeds()
+	seeds, looker, err := o.openSeeds()
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	defer looker.Close()
 	shoot, err := g.Shoot(command.Context(), name)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in, err := plan.Reader{Garden: g, Seeds: seeds, Clock: o.clock}.Read(command.Context(), shoot, to)
+	in, err := plan.Reader{Garden: g, Seeds: seeds, Members: looker, Clock: o.clock}.Read(command.Context(), shoot, to)
 	if err != nil {
 		return plan.Plan{}, err
 	}

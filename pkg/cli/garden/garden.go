@@ -9,15 +9,22 @@ import (
 	"fmt"
 	"slices"
 
+	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/steps"
 )
+
+func init() {
+	// Credentials for shoots are asked for in an API group that is not among those of the scheme.
+	utilruntime.Must(authenticationv1alpha1.AddToScheme(kubernetes.GardenScheme))
+}
 
 // Flags say how the garden is reached.
 type Flags struct {
@@ -53,13 +60,15 @@ func (f *Flags) Connect() (*Garden, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to create a client for the garden: %w", err)
 	}
-	return &Garden{Client: c, Namespace: namespace}, nil
+	return &Garden{Client: c, Host: config.Host, Namespace: namespace}, nil
 }
 
 // Garden is access to the garden.
 type Garden struct {
 	// Client reads and writes without a cache.
 	Client client.Client
+	// Host is the address of its API server.
+	Host string
 	// Namespace is the namespace that the user works in.
 	Namespace string
 }

@@ -32,8 +32,10 @@ func (in Input) check(source, destination string) ([]Check, error) {
 			// It is what start sets.
 			continue
 		case preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdSize, preflight.EtcdDefragmentation:
-			// What etcd-druid reports does not tell.
-			continue
+			if len(in.Etcds) == 0 {
+				// What etcd-druid reports does not tell.
+				continue
+			}
 		}
 		check := Check{Name: finding.Name, Status: finding.Status, Evidence: finding.Evidence, Remedy: finding.Remedy}
 		if why, ok := in.Unreadable[finding.Name]; ok && finding.Status == preflight.Unknown {
@@ -47,7 +49,14 @@ func (in Input) check(source, destination string) ([]Check, error) {
 		}
 	}
 	for _, name := range []preflight.Name{preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdDefragmentation, preflight.EtcdSize} {
-		out = append(out, deferred(name, "only the members of the etcd tell"))
+		if len(in.Etcds) > 0 {
+			break
+		}
+		why := "only the members of the etcd tell"
+		if in.EtcdsUnasked != "" {
+			why = "the members could not be asked: " + in.EtcdsUnasked
+		}
+		out = append(out, deferred(name, why))
 	}
 	out = append(out, deferred(preflight.EtcdMemberNames, "only the configuration of the gardenlets tells"))
 	return append(out, in.checkFreeCapacity(destination), in.checkGatePolicies(), in.checkAgents(source, destination)), nil
@@ -87,7 +96,9 @@ func (in Input) preflightWorld(source, destination string) (preflight.World, err
 		}
 		*view = preflight.SeedView{Name: name, Seed: seed}
 	}
-	if view := in.view(source); view != nil {
+	if len(in.Etcds) > 0 {
+		w.EtcdsRead, w.Etcds = true, in.Etcds
+	} else if view := in.view(source); view != nil {
 		w.EtcdsRead = true
 		w.Etcds = etcdViews(view.Etcds)
 		if len(w.Etcds) == 0 {

@@ -54,6 +54,11 @@ type Input struct {
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
 	// Unreadable tells why a check can not be made by the user.
 	Unreadable map[preflight.Name]string `json:"unreadable,omitempty"`
+	// Etcds are the etcds in the source as their members describe them; empty if the members were not asked. They are not
+	// recorded.
+	Etcds []preflight.EtcdView `json:"-"`
+	// EtcdsUnasked tells why the members could not be asked.
+	EtcdsUnasked string `json:"etcdsUnasked,omitempty"`
 	// Views are the seeds as far as the user has access to them.
 	Views []world.Seed `json:"views,omitempty"`
 }

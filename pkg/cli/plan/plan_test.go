@@ -121,6 +121,36 @@ var _ = Describe("Evaluate", func() {
 			plan.FreeCapacity, plan.GatePolicies, plan.AgentsReady))
 	})
 
+	It("should judge the etcds as the agents do if their members were asked", func() {
+		in := fit()
+		view := preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a", Quota: 8 << 30}
+		for _, name := range []string{"0", "1", "2"} {
+			view.Members = append(view.Members, preflight.EtcdMemberView{Name: "seed-a-etcd-main-" + name, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
+		}
+		in.Etcds = []preflight.EtcdView{view}
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue())
+		for _, name := range []preflight.Name{preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdDefragmentation, preflight.EtcdSize, preflight.EtcdQuorum, preflight.EtcdHealth} {
+			Expect(p.Checks).To(ContainElement(And(HaveField("Name", name), HaveField("Status", preflight.Pass))))
+		}
+
+		in.Etcds[0].Members[0].DBSizeInUse = 7 << 30
+		p, err = plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeFalse())
+		Expect(p.Checks).To(ContainElement(And(HaveField("Name", preflight.EtcdSize), HaveField("Status", preflight.Fail))))
+	})
+
+	It("should leave the etcds to the agents if their members could not be asked, and say why", func() {
+		in := fit()
+		in.EtcdsUnasked = "secrets are forbidden"
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue())
+		Expect(p.Checks).To(ContainElement(And(HaveField("Name", preflight.EtcdSize), HaveField("Deferred", true), HaveField("Evidence", "the members could not be asked: secrets are forbidden"))))
+	})
+
 	It("should make every check of the agents, or say that it does not", func() {
 		in := fit()
 		in.Views = nil

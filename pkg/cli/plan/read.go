@@ -20,9 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/preflight/etcdview"
 )
 
 // Reader reads what a plan is made from. What the user may not read is left to the agents, except the seeds.
@@ -31,6 +33,8 @@ type Reader struct {
 	Garden *garden.Garden
 	// Seeds are the seeds that the user has access to.
 	Seeds seed.Seeds
+	// Members asks the etcd members in the seeds; nil to be content with what etcd-druid reports.
+	Members *members.Looker
 	// Clock is the clock.
 	Clock clock.PassiveClock
 }
@@ -54,6 +58,9 @@ func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destin
 		}
 	}
 	in.Views = r.Seeds.Look(ctx, shoot, names...)
+	if in.view(source) != nil && r.Members != nil {
+		r.etcds(ctx, &in, source)
+	}
 
 	for name, read := range map[preflight.Name]func(context.Context, *Input) error{
 		preflight.RegionDistance: r.regions,
@@ -67,6 +74,21 @@ func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destin
 		}
 	}
 	return in, nil
+}
+
+// etcds asks the members in the source as the agents do. All etcds must be asked: a plan that judges one and forgets the
+// other would be worse than one that leaves both to the agents.
+func (r Reader) etcds(ctx context.Context, in *Input, source string) {
+	var views []preflight.EtcdView
+	for _, etcd := range r.Members.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot), source) {
+		resource := etcd.Resources[source]
+		if resource == nil || !etcd.Reached {
+			in.EtcdsUnasked = fmt.Sprint(etcd.Err)
+			return
+		}
+		views = append(views, etcdview.Of(resource, etcd.Inspection, etcd.Err))
+	}
+	in.Etcds = views
 }
 
 func (r Reader) regions(ctx context.Context, in *Input) error {

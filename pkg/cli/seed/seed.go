@@ -26,8 +26,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/world"
 	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/portforward"
 )
 
 // timeout bounds a look at one seed. The picture must not stand still because a seed does not answer.
@@ -38,7 +40,24 @@ type Seeds map[string]client.Reader
 
 // Open opens the seeds that the flags name, each as NAME=PATH of a kubeconfig.
 func Open(flags []string) (Seeds, error) {
+	configs, err := Configs(flags)
+	if err != nil {
+		return nil, err
+	}
 	out := Seeds{}
+	for name, config := range configs {
+		c, err := client.New(config, client.Options{Scheme: kubernetes.SeedScheme})
+		if err != nil {
+			return nil, fmt.Errorf("failed to create a client for seed %s: %w", name, err)
+		}
+		out[name] = c
+	}
+	return out, nil
+}
+
+// Configs returns how the seeds that the flags name are reached.
+func Configs(flags []string) (map[string]*rest.Config, error) {
+	out := map[string]*rest.Config{}
 	for _, flag := range flags {
 		name, path, ok := strings.Cut(flag, "=")
 		if !ok || name == "" || path == "" {
@@ -50,13 +69,28 @@ func Open(flags []string) (Seeds, error) {
 		}
 		config.WarningHandler = rest.NoWarnings{}
 		config.Timeout = timeout
-		c, err := client.New(config, client.Options{Scheme: kubernetes.SeedScheme})
-		if err != nil {
-			return nil, fmt.Errorf("failed to create a client for seed %s: %w", name, err)
-		}
-		out[name] = c
+		out[name] = config
 	}
 	return out, nil
+}
+
+// Members returns what asks the etcd members in the seeds that the flags name.
+func (s Seeds) Members(flags []string) (*members.Looker, error) {
+	configs, err := Configs(flags)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]members.Seed{}
+	for name, config := range configs {
+		// A timeout of the client would end forwarded connections; what is asked through them has its own.
+		config.Timeout = 0
+		forwarder, err := portforward.New("seed "+name, config)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = members.Seed{Reader: s[name], Dialer: forwarder}
+	}
+	return members.New(out), nil
 }
 
 // Look looks at the shoot's control plane in the named seeds. What can not be seen is unknown, with the reason.

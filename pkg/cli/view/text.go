@@ -138,6 +138,20 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
+// size writes a number of bytes.
+func size(bytes int64) string {
+	const kibi = 1 << 10
+	switch {
+	case bytes < kibi:
+		return fmt.Sprintf("%d B", bytes)
+	case bytes < kibi*kibi:
+		return fmt.Sprintf("%.0f KiB", float64(bytes)/kibi)
+	case bytes < kibi*kibi*kibi:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/kibi/kibi)
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/kibi/kibi/kibi)
+}
+
 // Table aligns rows below their header.
 func Table(header []string, rows [][]string) string {
 	widths := make([]int, len(header))

@@ -47,6 +47,9 @@ func Tree(w world.World, o Options) string {
 		section(&out, o, "KUBE-APISERVER", apiServerNodes(w.Seeds))
 		section(&out, o, "DNS", dnsNodes(w.Seeds))
 	}
+	if w.Probe != nil {
+		section(&out, o, "PROBE", probeNodes(*w.Probe, w.Now.Time))
+	}
 	return out.String()
 }
 
@@ -211,7 +214,15 @@ func etcdNodes(seeds []world.Seed) []node {
 				if role == "" {
 					role = "-"
 				}
-				lines = append(lines, fmt.Sprintf("  %s %s %s", pad(member.Name, 30), pad(role, 8), member.Status))
+				line := fmt.Sprintf("  %s %s %s", pad(member.Name, 30), pad(role, 8), member.Status)
+				if member.Lag != nil && member.DBSize != nil {
+					line = fmt.Sprintf("  %s %s %s lag %s db %s", pad(member.Name, 30), pad(role, 8), pad(member.Status, 8),
+						pad(fmt.Sprint(*member.Lag), 6), size(*member.DBSize))
+				}
+				lines = append(lines, line)
+			}
+			if etcd.Unasked != "" {
+				lines = append(lines, "  as etcd-druid reports it; the members could not be asked: "+etcd.Unasked)
 			}
 		}
 		return lines
@@ -246,6 +257,17 @@ func dnsNodes(seeds []world.Seed) []node {
 		}
 		return lines
 	})
+}
+
+func probeNodes(p world.Probe, now time.Time) []node {
+	c := green
+	if p.WritesFailed+p.ReadsFailed > 0 {
+		c = red
+	}
+	return []node{{
+		text: fmt.Sprintf("for %s: %d writes (%d failed), %d reads (%d failed)", Duration(now.Sub(p.Started.Time)), p.Writes, p.WritesFailed, p.Reads, p.ReadsFailed), color: c,
+		details: []string{fmt.Sprintf("%d watch events, %d connection errors that clients do not see, namespace %s", p.WatchEvents, p.ConnectionErrors, p.Namespace)},
+	}}
 }
 
 // unknownNodes are the seeds of which nothing is known.

@@ -18,6 +18,26 @@ type World struct {
 	Shoot *gardencorev1beta1.Shoot `json:"shoot"`
 	// Seeds are the seeds of the migration, the source first.
 	Seeds []Seed `json:"seeds,omitempty"`
+	// Probe is the request probe that runs against the shoot, if this machine runs one.
+	Probe *Probe `json:"probe,omitempty"`
+}
+
+// Probe is what a running request probe has counted so far.
+type Probe struct {
+	// Started is when its load began, Updated when the counts were taken.
+	Started metav1.Time `json:"started"`
+	Updated metav1.Time `json:"updated"`
+	// Namespace is the namespace in the shoot that it works in.
+	Namespace string `json:"namespace"`
+	// Writes and Reads are the requests, WritesFailed and ReadsFailed those of them that failed.
+	Writes       int64 `json:"writes"`
+	WritesFailed int64 `json:"writesFailed"`
+	Reads        int64 `json:"reads"`
+	ReadsFailed  int64 `json:"readsFailed"`
+	// WatchEvents is the number of events that its watches have delivered.
+	WatchEvents int64 `json:"watchEvents"`
+	// ConnectionErrors are the errors of connections that clients hide from their callers.
+	ConnectionErrors int64 `json:"connectionErrors"`
 }
 
 // Seed is what was seen of the shoot's control plane in one seed.
@@ -51,20 +71,33 @@ type Etcd struct {
 	MemberNamePrefix string `json:"memberNamePrefix,omitempty"`
 	// DefragmentationSchedule is the cron expression of its defragmentation.
 	DefragmentationSchedule string `json:"defragmentationSchedule,omitempty"`
-	// Members are its members as etcd-druid reports them.
+	// Members are its members as they say themselves, or as etcd-druid reports them if they could not be asked.
 	Members []Member `json:"members,omitempty"`
+	// Unasked tells why the members could not be asked; empty if they were, or if nobody tried.
+	Unasked string `json:"unasked,omitempty"`
 	// Pods are the pods of its members.
 	Pods []Pod `json:"pods,omitempty"`
 }
+
+// The roles of members that were asked. etcd-druid knows Leader and Member only.
+const (
+	RoleLeader  = "Leader"
+	RoleVoter   = "Voter"
+	RoleLearner = "Learner"
+)
 
 // Member is an etcd member.
 type Member struct {
 	// Name is its name.
 	Name string `json:"name"`
-	// Role is Leader, Member or empty.
+	// Role is Leader, Voter, Learner, Member or empty.
 	Role string `json:"role,omitempty"`
-	// Status is Ready, NotReady or Unknown.
+	// Status is Ready, NotReady, NoLeader or Unknown.
 	Status string `json:"status"`
+	// Lag is how many entries of the log it has still to apply; nil if that is not known.
+	Lag *uint64 `json:"lag,omitempty"`
+	// DBSize is the size of its database in bytes; nil if that is not known.
+	DBSize *int64 `json:"dbSize,omitempty"`
 }
 
 // Pod is a pod.

@@ -32,6 +32,8 @@ type member struct {
 	synced        bool
 	dbSize, inUse int64
 	defragmenting bool
+	hash          uint32
+	compacted     int64
 }
 
 // Cluster is an etcd cluster in memory.
@@ -215,6 +217,28 @@ func (c *Cluster) Status(_ context.Context, member etcdcluster.Member) (etcdclus
 		status.Errors = append(status.Errors, fmt.Sprintf("memberID:%d alarm:%s ", alarm.MemberID, alarm.Type))
 	}
 	return status, nil
+}
+
+// SetHash sets the hash of a member's key-value store and the revision down to which it has compacted.
+func (c *Cluster) SetHash(name string, hash uint32, compacted int64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.hash, m.compacted = hash, compacted
+		}
+	}
+}
+
+// HashKV implements etcdcluster.Cluster.
+func (c *Cluster) HashKV(_ context.Context, member etcdcluster.Member, _ int64) (uint32, int64, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(member.ID)
+	if m == nil || !m.up {
+		return 0, 0, ErrDown
+	}
+	return m.hash, m.compacted, nil
 }
 
 // Health implements etcdcluster.Cluster.

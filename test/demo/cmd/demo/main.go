@@ -61,7 +61,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&f.shoot, "shoot", "live", "name of the shoot, which is created if it does not exist")
 	cmd.Flags().BoolVar(&f.back, "back", false, "migrate to the first seed (default: to the seed that does not have the shoot)")
 	cmd.Flags().BoolVar(&f.keep, "keep", true, "leave the landscape up afterwards")
-	cmd.Flags().StringVar(&f.out, "out", "", "folder of report.json and details.json (default: _artifacts/demo in the repository)")
+	cmd.Flags().StringVar(&f.out, "out", "", "folder of report.html, report.json and details.json (default: _artifacts/demo in the repository)")
 	cmd.Flags().DurationVar(&f.before, "before", time.Minute, "how long the load runs before the migration is triggered")
 	cmd.Flags().DurationVar(&f.after, "after", time.Minute, "how long the load runs after the migration is complete")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Hour, "how long the migration may take")
@@ -112,7 +112,7 @@ func (f *flags) run(ctx context.Context) (err error) {
 	if err := report.Write(f.out); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\nReport: %s\n", report, filepath.Join(f.out, "report.json"))
+	fmt.Printf("\n%s\nReport: %s\n", report, filepath.Join(f.out, "report.html"))
 	return report.Err()
 }
 

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/spf13/cobra"
+
+	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/probing"
+	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/probe"
+)
+
+const (
+	// probeValidity is what credentials for the shoot are asked for. The garden may give them for a shorter time.
+	probeValidity = 12 * time.Hour
+	// probeReserve is how long before the credentials expire the load must end, so that it can be verified and cleaned up.
+	probeReserve = 5 * time.Minute
+	// minimumRate gives one request per second of each kind.
+	minimumRate = 4
+)
+
+// probeFlags are what the user can choose.
+type probeFlags struct {
+	rate, connections, newPercent, watches int
+	duration, after, every                 time.Duration
+	untilComplete                          bool
+	dnsServer                              string
+}
+
+func newProbe(o *options) *cobra.Command {
+	f := &probeFlags{}
+	command := &cobra.Command{
+		Use:   "probe SHOOT",
+		Short: "Put load on the API server of a shoot and tell what its clients had to endure",
+		Long: "Put load on the API server of a shoot, by its public name and without any retry, and tell what its clients had to endure:\n" +
+			"reads, writes and Events over kept and new connections, and long watches. Every write that was acknowledged must reach each\n" +
+			"watch and be there in the end.\n\n" +
+			"It works in a namespace of its own in the shoot, livecpm-probe-…, which it removes, also upon Ctrl-C. The load ends with\n" +
+			"--duration, with the migration (--until-complete), or upon Ctrl-C. The exit code is 1 if anything failed or was lost.\n" +
+			"Access to the shoot is requested from the garden (shoots/adminkubeconfig).",
+		Example: example(
+			"%[1]s probe live --until-complete        # in a second terminal: kubectl livecpm start live --to seed-b --watch",
+			"%[1]s probe live --duration 10m --rate 100 --connections 8 --new 20",
+			"%[1]s probe live --duration 1m -o json | jq .failures",
+		),
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := o.checkOutput(); err != nil {
+				return err
+			}
+			if err := f.validate(); err != nil {
+				return err
+			}
+			return o.probe(command.Context(), args[0], f)
+		},
+	}
+	flags := command.Flags()
+	flags.IntVar(&f.rate, "rate", 58, "requests per second: about a quarter are writes, the rest reads")
+	flags.IntVar(&f.connections, "connections", 4, "number of kept connections that requests share")
+	flags.IntVar(&f.newPercent, "new", 50, "percentage of the requests that use a new connection and a new DNS lookup each")
+	flags.IntVar(&f.watches, "watches", 10, "number of long watches")
+	flags.DurationVar(&f.duration, "duration", 0, "how long the load lasts; 0 for no limit")
+	flags.BoolVar(&f.untilComplete, "until-complete", false, "end the load when the live migration is over; wait for one if none is under way")
+	flags.DurationVar(&f.after, "after", 30*time.Second, "how long the load goes on after the migration, with --until-complete")
+	flags.DurationVar(&f.every, "every", 10*time.Second, "time between two lines about the progress")
+	flags.StringVar(&f.dnsServer, "dns-server", "", "address of the DNS server to ask, as in 10.0.0.1:53; it also shows moments without a record (default: the system's resolver)")
+	completeArgument(command, o.shoots)
+	o.addOutput(command)
+	return command
+}
+
+func (f *probeFlags) validate() error {
+	switch {
+	case f.rate < minimumRate:
+		return fmt.Errorf("--rate is %d; it must be at least %d", f.rate, minimumRate)
+	case f.connections < 1:
+		return fmt.Errorf("--connections is %d; it must be at least 1", f.connections)
+	case f.newPercent < 0 || f.newPercent > 100:
+		return fmt.Errorf("--new is %d; it is a percentage", f.newPercent)
+	case f.watches < 1:
+		return fmt.Errorf("--watches is %d; it must be at least 1", f.watches)
+	case f.duration < 0 || f.duration > probeValidity-probeReserve:
+		return fmt.Errorf("--duration is %s; it can be at most %s, because the credentials for the shoot expire", f.duration, probeValidity-probeReserve)
+	case f.every < time.Second:
+		return fmt.Errorf("--every is %s; it must be at least 1s", f.every)
+	}
+	if f.dnsServer != "" {
+		if _, _, err := net.SplitHostPort(f.dnsServer); err != nil {
+			return fmt.Errorf("--dns-server is %q; give address and port, as in 10.0.0.1:53", f.dnsServer)
+		}
+	}
+	return nil
+}
+
+// config divides the rate up as the demo of the repository does.
+func (f *probeFlags) config() probe.Config {
+	events := max(1, f.rate/29)
+	writes := max(1, (f.rate-events)*2/7)
+	return probe.Config{
+		DNSServer:       f.dnsServer,
+		WritesPerSecond: writes, ReadsPerSecond: max(1, f.rate-events-writes), EventsPerSecond: events,
+		KeptConnections: f.connections, NewPercent: &f.newPercent, Watches: f.watches,
+	}
+}
+
+// probed is what probe tells programs.
+type probed struct {
+	*probe.Result
+	// Failures says what went wrong.
+	Failures []string `json:"failures"`
+	// Details says more.
+	Details *probe.Details `json:"details"`
+}
+
+func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
+	g, _, err := o.connect(false)
+	if err != nil {
+		return err
+	}
+	shoot, err := g.Shoot(ctx, name)
+	if err != nil {
+		return err
+	}
+	config := f.config()
+	var expires time.Time
+	if config.REST, expires, err = access.Shoot(ctx, g.Client, shoot, probeValidity); err != nil {
+		return err
+	}
+	if f.dnsServer != "" {
+		host, err := access.PublicHost(shoot)
+		if err != nil {
+			return err
+		}
+		config.DNSNames = []string{host}
+	}
+	// The garden may have given the credentials for a shorter time than they were asked for.
+	duration := f.duration
+	if left := expires.Sub(o.clock.Now()) - probeReserve; !expires.IsZero() && (duration == 0 || duration > left) {
+		if left <= 0 {
+			return fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short", expires.UTC().Format(time.RFC3339))
+		}
+		duration = left
+		_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n", view.Duration(duration))
+	}
+	load, err := probe.New(config)
+	if err != nil {
+		return err
+	}
+	store, err := probing.DefaultStore()
+	if err != nil {
+		return err
+	}
+	key := probing.Key(g.Host, shoot)
+
+	result, runErr := probing.Run{
+		Load: load, Shoot: func(ctx context.Context) (*gardencorev1beta1.Shoot, error) { return g.Shoot(ctx, name) },
+		Duration: duration, UntilComplete: f.untilComplete, After: f.after, Every: f.every,
+		Publish: func(counts world.Probe) error { return store.Write(key, counts) },
+		Clock:   o.clock, Out: o.Err,
+	}.Do(ctx)
+	runErr = errors.Join(runErr, store.Remove(key))
+	if result == nil {
+		return runErr
+	}
+	failures := result.Failures()
+	if failures == nil {
+		failures = []string{}
+	}
+	if err := o.print(probed{Result: result, Failures: failures, Details: result.Details}, func() string { return view.Probe(result, o.view()) }); err != nil {
+		return errors.Join(runErr, err)
+	}
+	if runErr != nil {
+		return runErr
+	}
+	if len(failures) > 0 {
+		return &exit.Error{Code: exit.Failed}
+	}
+	return nil
+}

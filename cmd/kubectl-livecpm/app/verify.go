@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/verify"
+	"github.com/livecpm/livecpm/pkg/cli/view"
+	"github.com/livecpm/livecpm/pkg/probe"
+)
+
+// verifyFlags are what the user can choose.
+type verifyFlags struct {
+	from, record, baseline, dnsServer string
+	partial                           bool
+}
+
+func newVerify(o *options) *cobra.Command {
+	f := &verifyFlags{}
+	command := &cobra.Command{
+		Use:   "verify SHOOT",
+		Short: "Prove after a live migration that everything is as it should be",
+		Long: "Prove after a live migration that everything is as it should be: the conditions, the etcd members and the hash of their data,\n" +
+			"nothing left in the source, the secrets, DNS, and the backup entry. Most of that is in the seeds, so give --seed-kubeconfig for\n" +
+			"both. Secrets are compared by digests, their content is not printed.\n\n" +
+			"With --record, before a migration, digests and cluster IDs are written to a file, which --baseline compares with afterwards.\n" +
+			"The exit code is 1 if a check fails or could not be made (--partial leaves the latter out).",
+		Example: example(
+			"%[1]s verify live --record live.json --seed-kubeconfig seed-a=a.yaml    # before",
+			"%[1]s verify live --baseline live.json --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",
+			"%[1]s verify live --partial    # what the garden tells",
+		),
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := o.checkOutput(); err != nil {
+				return err
+			}
+			return o.verify(command.Context(), args[0], f)
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.from, "from", "", "seed that the shoot came from (default: the one in the baseline, or the only other one with --seed-kubeconfig)")
+	flags.StringVar(&f.record, "record", "", "file to write for a later --baseline; nothing is verified")
+	flags.StringVar(&f.baseline, "baseline", "", "file that was written with --record before the migration")
+	flags.StringVar(&f.dnsServer, "dns-server", "", "address of the DNS server to ask, as in 10.0.0.1:53 (default: the system's resolver)")
+	flags.BoolVar(&f.partial, "partial", false, "let checks that cannot be made not count")
+	command.MarkFlagsMutuallyExclusive("record", "baseline")
+	complete(command, "from", o.seedNames)
+	completeArgument(command, o.shoots)
+	o.addOutput(command)
+	return command
+}
+
+func (o *options) verify(ctx context.Context, name string, f *verifyFlags) error {
+	lookup, err := lookupAt(f.dnsServer, o)
+	if err != nil {
+		return err
+	}
+	g, _, err := o.connect(false)
+	if err != nil {
+		return err
+	}
+	seeds, looker, err := o.openSeeds()
+	if err != nil {
+		return err
+	}
+	defer looker.Close()
+	configs, err := seed.Configs(o.seeds)
+	if err != nil {
+		return err
+	}
+	shoot, err := g.Shoot(ctx, name)
+	if err != nil {
+		return err
+	}
+	destination := ptr.Deref(shoot.Status.SeedName, "")
+	if destination == "" {
+		return errors.New("the shoot is in no seed yet")
+	}
+	reader := verify.Reader{Garden: g, Seeds: seeds, Configs: configs, Members: looker, Lookup: lookup, Clock: o.clock}
+
+	if f.record != "" {
+		baseline, err := reader.Record(ctx, shoot)
+		if err != nil {
+			return err
+		}
+		if err := baseline.Write(f.record); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(o.Out, "Recorded digests of %d secrets and the IDs of %d etcd clusters in %s.\nNext: kubectl livecpm verify %s -n %s --baseline %s, after the migration\n",
+			len(baseline.Secrets), len(baseline.ClusterIDs), f.record, name, shoot.Namespace, f.record)
+		return err
+	}
+	if f.baseline != "" {
+		baseline, err := verify.ReadBaseline(f.baseline, shoot.Namespace, shoot.Name)
+		if err != nil {
+			return err
+		}
+		reader.Baseline = &baseline
+	}
+	source := f.from
+	if source == "" {
+		source = reader.Source(destination)
+	}
+	result := verify.Evaluate(reader.Read(ctx, shoot, source))
+	if err := o.print(result, func() string { return view.Verification(result, o.view()) }); err != nil {
+		return err
+	}
+	if result.Failed > 0 || (result.Unknown > 0 && !f.partial) {
+		return &exit.Error{Code: exit.Failed}
+	}
+	return nil
+}
+
+// lookupAt returns a lookup at the DNS server, or by the system's resolver if none is given.
+func lookupAt(server string, o *options) (func(context.Context, string) ([]netip.Addr, error), error) {
+	if server == "" {
+		return func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}, nil
+	}
+	if _, _, err := net.SplitHostPort(server); err != nil {
+		return nil, fmt.Errorf("--dns-server is %q; give address and port, as in 10.0.0.1:53", server)
+	}
+	resolver := probe.NewResolver(server, o.clock)
+	return func(ctx context.Context, host string) ([]netip.Addr, error) {
+		addresses, _, err := resolver.Lookup(ctx, host)
+		return addresses, err
+	}, nil
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package krew_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/hack/krew"
+)
+
+var _ = Describe("Pack", func() {
+	It("should pack the executable and the licence, the same way each time", func() {
+		folder := GinkgoT().TempDir()
+		binary, license := filepath.Join(folder, "b"), filepath.Join(folder, "l")
+		Expect(os.WriteFile(binary, []byte("executable"), 0o600)).To(Succeed())
+		Expect(os.WriteFile(license, []byte("licence"), 0o600)).To(Succeed())
+		platform := krew.Platform{OS: "windows", Arch: "amd64"}
+		sum, err := krew.Pack(platform, binary, license, folder)
+		Expect(err).NotTo(HaveOccurred())
+		data, err := os.ReadFile(filepath.Join(folder, "kubectl-livecpm_windows_amd64.tar.gz"))
+		Expect(err).NotTo(HaveOccurred())
+		actual := sha256.Sum256(data)
+		Expect(sum).To(Equal(hex.EncodeToString(actual[:])))
+
+		later := time.Now().Add(time.Hour)
+		Expect(os.Chtimes(binary, later, later)).To(Succeed())
+		Expect(krew.Pack(platform, binary, license, folder)).To(Equal(sum))
+
+		unzipped, err := gzip.NewReader(bytes.NewReader(data))
+		Expect(err).NotTo(HaveOccurred())
+		reader, found := tar.NewReader(unzipped), map[string]string{}
+		for {
+			header, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			Expect(err).NotTo(HaveOccurred())
+			content, err := io.ReadAll(reader)
+			Expect(err).NotTo(HaveOccurred())
+			found[header.Name] = string(content)
+			if header.Name == "kubectl-livecpm.exe" {
+				Expect(header.FileInfo().Mode().Perm()).To(Equal(os.FileMode(0o755)))
+			}
+		}
+		Expect(found).To(Equal(map[string]string{"kubectl-livecpm.exe": "executable", "LICENSE": "licence"}))
+	})
+
+	It("should say what it could not read", func() {
+		_, err := krew.Pack(krew.Platforms[0], "/does/not/exist", "LICENSE", GinkgoT().TempDir())
+		Expect(err).To(MatchError(os.ErrNotExist))
+	})
+})
+
+var _ = Describe("Manifest", func() {
+	sums := func() map[krew.Platform]string {
+		out := map[krew.Platform]string{}
+		for _, platform := range krew.Platforms {
+			out[platform] = "sum-of-" + platform.OS + "-" + platform.Arch
+		}
+		return out
+	}
+
+	It("should name each archive with its checksum", func() {
+		data, err := krew.Manifest("v0.1.0", sums())
+		Expect(err).NotTo(HaveOccurred())
+		var manifest struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name string }
+			Spec             struct {
+				Version, ShortDescription string
+				Platforms                 []struct {
+					Selector struct{ MatchLabels map[string]string }
+					URI      string
+					SHA256   string
+					Bin      string
+				}
+			}
+		}
+		Expect(yaml.Unmarshal(data, &manifest)).To(Succeed())
+		Expect(manifest).To(And(HaveField("Kind", "Plugin"), HaveField("Metadata.Name", "livecpm"), HaveField("Spec.Version", "v0.1.0")))
+		// The index of krew does not take longer ones.
+		Expect(len(manifest.Spec.ShortDescription)).To(BeNumerically("<=", 50))
+		Expect(manifest.Spec.Platforms).To(HaveLen(len(krew.Platforms)))
+		for i, platform := range krew.Platforms {
+			actual := manifest.Spec.Platforms[i]
+			Expect(actual.Selector.MatchLabels).To(Equal(map[string]string{"os": platform.OS, "arch": platform.Arch}))
+			Expect(actual.URI).To(HaveSuffix("/v0.1.0/" + platform.Archive()))
+			Expect(actual.SHA256).To(Equal("sum-of-" + platform.OS + "-" + platform.Arch))
+			Expect(actual.Bin).To(Equal(platform.Binary()))
+		}
+	})
+
+	It("should refuse a version that krew does not take, and a platform without an archive", func() {
+		for _, version := range []string{"", "0.1.0", "v1", "main"} {
+			_, err := krew.Manifest(version, sums())
+			Expect(err).To(MatchError(ContainSubstring("semantic versions")), version)
+		}
+		incomplete := sums()
+		delete(incomplete, krew.Platforms[0])
+		_, err := krew.Manifest("v0.1.0", incomplete)
+		Expect(err).To(MatchError("there is no archive for linux/amd64"))
+	})
+})

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command cmd writes pictures of the report of a recorded migration.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/livecpm/livecpm/hack/screenshots"
+	"github.com/livecpm/livecpm/pkg/report"
+)
+
+func main() {
+	from := flag.String("from", filepath.Join("pkg", "report", "testdata", "report.json"), "report.json of a recorded migration, with details.json beside it")
+	out := flag.String("out", filepath.Join("docs", "images"), "folder of the pictures")
+	flag.Parse()
+	if err := run(context.Background(), *from, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "screenshots:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, from, out string) error {
+	recorded, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("failed to read the recording: %w", err)
+	}
+	details, err := os.ReadFile(filepath.Join(filepath.Dir(from), "details.json"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("failed to read the recording: %w", err)
+	}
+	made, err := report.FromRecording(recorded, details)
+	if err != nil {
+		return err
+	}
+	page, err := report.HTML(made)
+	if err != nil {
+		return err
+	}
+	path, err := screenshots.FindBrowser()
+	if err != nil {
+		return err
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	for _, picture := range []struct {
+		name   string
+		width  int
+		scheme screenshots.Scheme
+	}{
+		{"report-1280-light", 1280, screenshots.Light},
+		{"report-1280-dark", 1280, screenshots.Dark},
+		{"report-400-light", 400, screenshots.Light},
+		{"report-400-dark", 400, screenshots.Dark},
+	} {
+		file := filepath.Join(out, picture.name+".png")
+		if err := (screenshots.Browser{Path: path}).Picture(ctx, page, picture.width, picture.scheme, file); err != nil {
+			return err
+		}
+		fmt.Println(file)
+	}
+	return nil
+}

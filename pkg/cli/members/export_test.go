@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"context"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+)
+
+// SetOpen replaces what makes a client of an etcd.
+func SetOpen(l *Looker, open func(etcdcluster.Locator, etcdcluster.Dial) (etcdcluster.Cluster, error)) {
+	l.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd, places *places) (etcdcluster.Cluster, error) {
+		return open(places, places.dial)
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package members
+
+import (
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/preflight/etcdview"
+)
+
+// Fill replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever its
+// members run; each is shown in the seed that its name begins with, and one that has no name yet in the last seed.
+func Fill(seeds []world.Seed, etcds []Etcd) {
+	for _, etcd := range etcds {
+		var own []*world.Etcd
+		for i := range seeds {
+			for j := range seeds[i].Etcds {
+				if seeds[i].Etcds[j].Name == exposure.EtcdName(etcd.Role) {
+					own = append(own, &seeds[i].Etcds[j])
+				}
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		if etcd.Err != nil {
+			for _, view := range own {
+				view.Unasked = etcd.Err.Error()
+			}
+			continue
+		}
+
+		for _, view := range own {
+			view.Members = nil
+		}
+		leader, newest := etcdview.Leader(etcd.Inspection), uint64(0)
+		for _, member := range etcd.Inspection.Members {
+			newest = max(newest, member.Status.RaftIndex)
+		}
+		for _, member := range etcd.Inspection.Members {
+			home := own[len(own)-1]
+			for _, view := range own {
+				if view.MemberNamePrefix != "" && strings.HasPrefix(member.Name, view.MemberNamePrefix+"-"+view.Name) {
+					home = view
+				}
+			}
+			home.Members = append(home.Members, memberOf(member, leader, newest))
+		}
+	}
+}
+
+func memberOf(member etcdcluster.MemberInspection, leader, newest uint64) world.Member {
+	out := world.Member{Name: member.String(), Role: world.RoleVoter, Status: "Ready"}
+	switch {
+	case member.Learner:
+		out.Role = world.RoleLearner
+	case member.ID == leader:
+		out.Role = world.RoleLeader
+	}
+	if member.StatusError != nil {
+		out.Status = "Unknown"
+		return out
+	}
+	if member.Status.LeaderID == 0 {
+		out.Status = "NoLeader"
+	}
+	out.Lag = ptr.To(newest - min(newest, member.Status.RaftAppliedIndex))
+	out.DBSize = ptr.To(member.Status.DBSize)
+	return out
+}

@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package members_test
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/livecpm/livecpm/pkg/cli/members"
+	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	"github.com/livecpm/livecpm/pkg/etcdcluster/fake"
+)
+
+const namespace = "shoot--demo--live"
+
+// dialer connects to nothing and records what it is asked for.
+type dialer struct {
+	asked []string
+	err   error
+}
+
+func (d *dialer) Dial(_ context.Context, namespace, pod string, _ int) (net.Conn, error) {
+	d.asked = append(d.asked, namespace+"/"+pod)
+	if d.err != nil {
+		return nil, d.err
+	}
+	here, there := net.Pipe()
+	_ = there.Close()
+	return here, nil
+}
+
+var _ = Describe("Looker", func() {
+	var (
+		ctx     = context.Background()
+		cluster *fake.Cluster
+		forward *dialer
+		locator etcdcluster.Locator
+		dial    etcdcluster.Dial
+		opened  int
+		openErr error
+
+		etcd = func(seed string) *druidcorev1alpha1.Etcd {
+			return &druidcorev1alpha1.Etcd{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd-main"},
+				Spec:       druidcorev1alpha1.EtcdSpec{MemberNamePrefix: new(seed)},
+			}
+		}
+		pod = func(name string, phase corev1.PodPhase) *corev1.Pod {
+			return &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "etcd-main", Controller: new(true)},
+				}},
+				Status: corev1.PodStatus{Phase: phase},
+			}
+		}
+		seed = func(objects ...client.Object) members.Seed {
+			return members.Seed{Reader: fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build(), Dialer: forward}
+		}
+		looker = func(seeds map[string]members.Seed) *members.Looker {
+			l := members.New(seeds)
+			members.SetOpen(l, func(l etcdcluster.Locator, d etcdcluster.Dial) (etcdcluster.Cluster, error) {
+				opened++
+				locator, dial = l, d
+				return cluster, openErr
+			})
+			return l
+		}
+	)
+
+	BeforeEach(func() {
+		forward, opened, openErr = &dialer{}, 0, nil
+		cluster = fake.New(func(name string) string { return "https://" + name + ":2380" }, "seed-a-etcd-main-0", "seed-a-etcd-main-1", "seed-b-etcd-main-0")
+	})
+
+	It("should find the members wherever they run, and keep its connections", func() {
+		l := looker(map[string]members.Seed{
+			"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning), pod("etcd-main-1", corev1.PodPending)),
+			"seed-b": seed(etcd("seed-b"), pod("etcd-main-0", corev1.PodRunning)),
+		})
+		for range 2 {
+			etcds := l.Look(ctx, namespace, "seed-a", "seed-b", "seed-c")
+			Expect(etcds).To(HaveLen(1))
+			Expect(etcds[0].Err).NotTo(HaveOccurred())
+			Expect(etcds[0]).To(And(HaveField("Role", "main"), HaveField("Reached", true)))
+			Expect(etcds[0].Resources).To(And(HaveLen(2), HaveKey("seed-a"), HaveKey("seed-b")))
+			Expect(etcds[0].Inspection.Members).To(HaveLen(3))
+		}
+		Expect(opened).To(Equal(1))
+
+		const serverName = "etcd-main-client." + namespace + ".svc"
+		Expect(locator.Service(ctx)).To(Equal([]etcdcluster.Endpoint{
+			{Address: "seed-a/etcd-main-0:2379", ServerName: serverName},
+			{Address: "seed-b/etcd-main-0:2379", ServerName: serverName},
+		}))
+		endpoint, err := locator.Member(ctx, etcdcluster.Member{Name: "seed-b-etcd-main-0"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(endpoint.Address).To(Equal("seed-b/etcd-main-0:2379"))
+		_, err = locator.Member(ctx, etcdcluster.Member{Name: "seed-a-etcd-main-1"})
+		Expect(err).To(MatchError(ContainSubstring("no pod of seed-a-etcd-main-1 runs")))
+
+		conn, err := dial(ctx, "tcp", endpoint.Address)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(conn.Close()).To(Succeed())
+		Expect(forward.asked).To(Equal([]string{namespace + "/etcd-main-0"}))
+		_, err = dial(ctx, "tcp", "seed-a/etcd-main-7:2379")
+		Expect(err).To(MatchError(ContainSubstring("does not run any more")))
+	})
+
+	It("should tell an etcd without a quorum from one that it cannot get at", func() {
+		l := looker(map[string]members.Seed{"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning))})
+		cluster.SetUp("seed-a-etcd-main-0", false)
+		cluster.SetUp("seed-a-etcd-main-1", false)
+		forward.err = errors.New("not permitted")
+		etcds := l.Look(ctx, namespace, "seed-a")
+		Expect(etcds).To(ConsistOf(And(HaveField("Err", HaveOccurred()), HaveField("Reached", false))))
+
+		_, err := dial(ctx, "tcp", "seed-a/etcd-main-0:2379")
+		Expect(err).To(MatchError("not permitted"))
+		Expect(l.Look(ctx, namespace, "seed-a")).To(ConsistOf(HaveField("Reached", false)))
+
+		forward.err = nil
+		conn, err := dial(ctx, "tcp", "seed-a/etcd-main-0:2379")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(conn.Close()).To(Succeed())
+		Expect(l.Look(ctx, namespace, "seed-a")).To(ConsistOf(And(HaveField("Err", HaveOccurred()), HaveField("Reached", true))))
+	})
+
+	It("should say why it has no client", func() {
+		openErr = errors.New("secrets are forbidden")
+		l := looker(map[string]members.Seed{"seed-a": seed(etcd("seed-a"))})
+		Expect(l.Look(ctx, namespace, "seed-a")).To(ConsistOf(And(
+			HaveField("Err", MatchError(ContainSubstring("secrets are forbidden"))), HaveField("Reached", false))))
+	})
+
+	It("should have nothing to say of an etcd that no seed has", func() {
+		Expect(looker(map[string]members.Seed{"seed-a": seed()}).Look(ctx, namespace, "seed-a")).To(BeEmpty())
+	})
+})
+
+var _ = Describe("Fill", func() {
+	var (
+		seeds  []world.Seed
+		member = func(id, leader, index uint64, name string) etcdcluster.MemberInspection {
+			return etcdcluster.MemberInspection{
+				Member: etcdcluster.Member{ID: id, Name: name},
+				Status: etcdcluster.Status{ClusterID: 7, MemberID: id, LeaderID: leader, RaftIndex: index, RaftAppliedIndex: index, DBSize: 4096},
+			}
+		}
+	)
+
+	BeforeEach(func() {
+		seeds = nil
+		for _, name := range []string{"seed-a", "seed-b"} {
+			seeds = append(seeds, world.Seed{Name: name, Etcds: []world.Etcd{{
+				Name: "etcd-main", MemberNamePrefix: name, Members: []world.Member{{Name: name + "-reported"}},
+			}}})
+		}
+	})
+
+	It("should show each member in its seed, with what it says", func() {
+		learner := member(3, 1, 40, "seed-b-etcd-main-0")
+		learner.Learner = true
+		silent := member(2, 0, 0, "seed-a-etcd-main-1")
+		silent.StatusError = errors.New("away")
+		unstarted := etcdcluster.MemberInspection{Member: etcdcluster.Member{ID: 0xff, Learner: true}, StatusError: etcdcluster.ErrNotStarted}
+		members.Fill(seeds, []members.Etcd{{Role: "main", Inspection: etcdcluster.Inspection{
+			ClusterID: 7, Members: []etcdcluster.MemberInspection{member(1, 1, 42, "seed-a-etcd-main-0"), silent, learner, unstarted},
+		}}})
+		Expect(seeds[0].Etcds[0].Members).To(Equal([]world.Member{
+			{Name: "seed-a-etcd-main-0", Role: world.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(4096))},
+			{Name: "seed-a-etcd-main-1", Role: world.RoleVoter, Status: "Unknown"},
+		}))
+		Expect(seeds[1].Etcds[0].Members).To(Equal([]world.Member{
+			{Name: "seed-b-etcd-main-0", Role: world.RoleLearner, Status: "Ready", Lag: new(uint64(2)), DBSize: new(int64(4096))},
+			{Name: "ff", Role: world.RoleLearner, Status: "Unknown"},
+		}))
+	})
+
+	It("should leave what etcd-druid reports if the members could not be asked", func() {
+		members.Fill(seeds, []members.Etcd{{Role: "main", Err: errors.New("not permitted")}})
+		Expect(seeds[0].Etcds[0]).To(And(HaveField("Unasked", "not permitted"), HaveField("Members", ConsistOf(HaveField("Name", "seed-a-reported")))))
+	})
+})

@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/members"
+	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/inventory"
+	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/preflight/etcdview"
+)
+
+// hashAttempts is how often the hashes are asked for if a compaction comes between.
+const hashAttempts = 3
+
+// Reader reads what the verification judges. What the user may not read is unknown.
+type Reader struct {
+	// Garden is the garden.
+	Garden *garden.Garden
+	// Seeds are the seeds that the user has access to, Configs how they are reached.
+	Seeds   seed.Seeds
+	Configs map[string]*rest.Config
+	// Members asks the etcd members in them.
+	Members *members.Looker
+	// Lookup returns the addresses of a name.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Baseline is what was recorded before the migration; nil if nothing was.
+	Baseline *Baseline
+	// Clock is the clock.
+	Clock clock.PassiveClock
+}
+
+// Source returns the seed that the shoot came from as far as that can be known: the one that was recorded, or the only
+// other one that there is access to.
+func (r Reader) Source(destination string) string {
+	if r.Baseline != nil {
+		return r.Baseline.Seed
+	}
+	found := ""
+	for name := range r.Seeds {
+		switch {
+		case name == destination:
+		case found != "":
+			return ""
+		default:
+			found = name
+		}
+	}
+	return found
+}
+
+// Read reads the input for the shoot, which came from the source.
+func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string) Input {
+	in := Input{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Source: source, Unknown: map[preflight.Name]string{}}
+	destination := ptr.Deref(shoot.Status.SeedName, "")
+	if r.Baseline != nil {
+		in.ClusterIDs = r.Baseline.ClusterIDs
+	}
+
+	r.readBackup(ctx, &in, destination)
+	r.readSource(ctx, &in)
+	if _, ok := r.Seeds[destination]; !ok {
+		for _, name := range []preflight.Name{EtcdMembers, EtcdHash, Secrets, DNS} {
+			in.Unknown[name] = fmt.Sprintf("seed %s: give --seed-kubeconfig %s=PATH", destination, destination)
+		}
+		return in
+	}
+	r.readEtcds(ctx, &in, destination)
+	r.readSecrets(ctx, &in, destination)
+	r.readRecords(ctx, &in, destination)
+	return in
+}
+
+func (r Reader) readBackup(ctx context.Context, in *Input, destination string) {
+	seeds := &gardencorev1beta1.Seed{}
+	if err := r.Garden.Client.Get(ctx, client.ObjectKey{Name: destination}, seeds); err != nil {
+		in.Unknown[Backup] = fmt.Sprintf("failed to get Seed %s: %v", destination, err)
+		return
+	}
+	in.DestinationBucket = string(seeds.UID)
+	name, err := gardenerutils.GenerateBackupEntryName(v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot), in.Shoot.Status.UID, in.Shoot.UID)
+	if err != nil {
+		in.Unknown[Backup] = err.Error()
+		return
+	}
+	in.BackupEntry = &gardencorev1beta1.BackupEntry{}
+	if err := r.Garden.Client.Get(ctx, client.ObjectKey{Namespace: in.Shoot.Namespace, Name: name}, in.BackupEntry); err != nil {
+		in.Unknown[Backup] = fmt.Sprintf("failed to get BackupEntry %s/%s: %v", in.Shoot.Namespace, name, err)
+	}
+}
+
+func (r Reader) readSource(ctx context.Context, in *Input) {
+	if in.Source == "" {
+		in.Unknown[SourceEmpty] = "the shoot does not tell where it came from; give the seed with --from and its kubeconfig"
+		return
+	}
+	config, ok := r.Configs[in.Source]
+	if !ok {
+		in.Unknown[SourceEmpty] = fmt.Sprintf("seed %s: give --seed-kubeconfig %s=PATH", in.Source, in.Source)
+		return
+	}
+	config = rest.CopyConfig(config)
+	// Some lists of a large seed take longer than a look at one shoot.
+	config.Timeout, config.QPS = time.Minute, -1
+	objects, err := inventory.List(ctx, config, "seed "+in.Source, v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot))
+	in.LeftInSource = inventory.Names(objects)
+	if err != nil && len(in.LeftInSource) == 0 {
+		in.Unknown[SourceEmpty] = err.Error()
+	}
+}
+
+func (r Reader) readEtcds(ctx context.Context, in *Input, destination string) {
+	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot)
+	failed := func(err error) {
+		in.Unknown[EtcdMembers], in.Unknown[EtcdHash] = err.Error(), err.Error()
+	}
+	found := r.Members.Look(ctx, namespace, destination)
+	if len(found) != len(members.Roles) {
+		failed(fmt.Errorf("seed %s has Etcds of %d roles instead of %d", destination, len(found), len(members.Roles)))
+		return
+	}
+	for _, etcd := range found {
+		if etcd.Err != nil {
+			failed(etcd.Err)
+			return
+		}
+		cluster, err := r.Members.Cluster(ctx, namespace, etcd.Role, destination)
+		if err != nil {
+			failed(err)
+			return
+		}
+		in.Etcds = append(in.Etcds, Hashes(ctx, cluster, exposure.EtcdName(etcd.Role), etcd))
+	}
+}
+
+// Hashes asks all members of the etcd for the hash of their data at a revision that all of them have.
+func Hashes(ctx context.Context, cluster etcdcluster.Cluster, name string, etcd members.Etcd) Etcd {
+	out := Etcd{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
+	view := etcdview.Of(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
+	for i, member := range etcd.Inspection.Members {
+		out.Members = append(out.Members, Member{Name: member.String(), Learner: member.Learner, Problem: view.Members[i].Problem})
+		if member.StatusError == nil && (out.Revision == 0 || member.Status.Revision < out.Revision) {
+			out.Revision = member.Status.Revision
+		}
+	}
+	for range hashAttempts {
+		compactions := map[int64]bool{}
+		for i, member := range etcd.Inspection.Members {
+			to := &out.Members[i]
+			to.HashProblem = ""
+			var err error
+			if to.Hash, to.Compacted, err = cluster.HashKV(ctx, member.Member, out.Revision); err != nil {
+				to.HashProblem = err.Error()
+			}
+			compactions[to.Compacted] = true
+		}
+		if len(compactions) == 1 {
+			break
+		}
+	}
+	return out
+}
+
+func (r Reader) readSecrets(ctx context.Context, in *Input, destination string) {
+	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot)
+	var err error
+	if in.Secrets, err = secretsIn(ctx, r.Seeds[destination], namespace); err != nil {
+		in.Unknown[Secrets] = err.Error()
+		return
+	}
+	if r.Baseline != nil {
+		in.Kept, in.KeptBefore = r.Baseline.Secrets, true
+		in.KeptIn = "the baseline of " + r.Baseline.Recorded.UTC().Format(time.RFC3339)
+		return
+	}
+	// A seed whose gardenlet keeps no ShootStates has none after a migration; who may not read them is as if there were none.
+	state := &gardencorev1beta1.ShootState{}
+	if err := r.Garden.Client.Get(ctx, client.ObjectKeyFromObject(in.Shoot), state); err != nil {
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			in.Unknown[Secrets] = fmt.Sprintf("failed to get ShootState %s: %v", client.ObjectKeyFromObject(in.Shoot), err)
+		}
+		return
+	}
+	if in.Kept, err = secretsOf(state); err != nil {
+		in.Unknown[Secrets] = err.Error()
+		return
+	}
+	in.KeptIn = "the ShootState"
+}
+
+func (r Reader) readRecords(ctx context.Context, in *Input, destination string) {
+	view := r.Seeds.Look(ctx, in.Shoot, destination)[0]
+	if view.Unknown != "" {
+		in.Unknown[DNS] = view.Unknown
+		return
+	}
+	for _, record := range view.Records {
+		out := Record{Name: record.Name}
+		var errs []error
+		for _, value := range record.Values {
+			if _, err := netip.ParseAddr(value); err == nil {
+				out.Values = append(out.Values, value)
+				continue
+			}
+			// The load balancer has a name.
+			addresses, err := r.Lookup(ctx, value)
+			errs = append(errs, err)
+			out.Values = append(out.Values, texts(addresses)...)
+		}
+		addresses, err := r.Lookup(ctx, record.Name)
+		out.Resolved = texts(addresses)
+		if err := errors.Join(append(errs, err)...); err != nil {
+			out.Problem = err.Error()
+		}
+		in.Records = append(in.Records, out)
+	}
+}
+
+func texts(addresses []netip.Addr) []string {
+	var out []string
+	for _, address := range addresses {
+		out = append(out, address.Unmap().String())
+	}
+	return out
+}
+
+// Record reads what is to be compared with after a migration.
+func (r Reader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Baseline, error) {
+	name, namespace := ptr.Deref(shoot.Status.SeedName, ""), v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
+	out := Baseline{Namespace: shoot.Namespace, Shoot: shoot.Name, Seed: name, Recorded: r.Clock.Now().UTC(), ClusterIDs: map[string]string{}}
+	if ptr.Deref(shoot.Spec.SeedName, "") != name {
+		return out, fmt.Errorf("Shoot %s is on its way to seed %s: record the baseline before a migration", client.ObjectKeyFromObject(shoot), ptr.Deref(shoot.Spec.SeedName, "")) //nolint:staticcheck // It begins with a kind.
+	}
+	reader, ok := r.Seeds[name]
+	if !ok {
+		return out, fmt.Errorf("the shoot is in seed %s; give --seed-kubeconfig %s=PATH", name, name)
+	}
+	var err error
+	if out.Secrets, err = secretsIn(ctx, reader, namespace); err != nil {
+		return out, err
+	}
+	for _, etcd := range r.Members.Look(ctx, namespace, name) {
+		if etcd.Err != nil {
+			return out, etcd.Err
+		}
+		out.ClusterIDs[exposure.EtcdName(etcd.Role)] = fmt.Sprintf("%x", etcd.Inspection.ClusterID)
+	}
+	return out, nil
+}

@@ -1,0 +1,384 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package probe_test
+
+import (
+	"context"
+	"encoding/pem"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/livecpm/livecpm/pkg/probe"
+)
+
+// serverName is a name in the certificate of httptest's servers.
+const serverName = "example.com"
+
+var _ = Describe("Probe", func() {
+	var (
+		ctx    context.Context
+		api    *fakeAPI
+		server *fakeDNS
+		config probe.Config
+	)
+
+	BeforeEach(func() {
+		ctx = context.Background()
+		api = newFakeAPI(true)
+		DeferCleanup(func() { api.server.Close() })
+		server = newFakeDNS()
+		DeferCleanup(server.server.Shutdown)
+		server.set(serverName, "127.0.0.1")
+
+		config = probe.Config{
+			REST: &rest.Config{
+				Host: "https://" + serverName + ":" + api.port(),
+				TLSClientConfig: rest.TLSClientConfig{
+					CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.server.Certificate().Raw}),
+				},
+			},
+			DNSServer:       server.address,
+			DNSNames:        []string{serverName},
+			DNSInterval:     10 * time.Millisecond,
+			WritesPerSecond: 200,
+			ReadsPerSecond:  100,
+			EventsPerSecond: 50,
+			Watches:         3,
+			Keys:            2,
+			RequestTimeout:  5 * time.Second,
+			DrainTimeout:    3 * time.Second,
+			CleanupTimeout:  5 * time.Second,
+		}
+	})
+
+	// load waits until the probe has made a fair number of further requests, however slow the machine is.
+	load := func(p *probe.Probe) {
+		GinkgoHelper()
+		requests := func() int64 { s := p.Snapshot(); return s.Writes + s.Reads }
+		enough := requests() + 60
+		time.Sleep(300 * time.Millisecond)
+		Eventually(requests).WithTimeout(30 * time.Second).Should(BeNumerically(">=", enough))
+	}
+
+	// run puts load on the fake for a while and calls the functions in between.
+	run := func(steps ...func()) *probe.Result {
+		GinkgoHelper()
+		p, err := probe.New(config)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Start(ctx)).To(Succeed())
+		load(p)
+		p.Mark(probe.PhaseDuring)
+		for _, step := range steps {
+			step()
+			load(p)
+		}
+		p.Mark(probe.PhaseAfter)
+		load(p)
+		result, err := p.Stop(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.namespaceCount()).To(BeZero(), "the namespace should be deleted")
+		Expect(result.Details.Verified).To(BeTrue())
+		return result
+	}
+
+	// locked changes a fault switch of the fake.
+	locked := func(change func()) func() {
+		return func() {
+			api.mu.Lock()
+			defer api.mu.Unlock()
+			change()
+		}
+	}
+
+	expectCleanCounts := func(result *probe.Result) {
+		GinkgoHelper()
+		Expect(result.Details.Incidents).To(BeEmpty())
+		Expect(result.WritesFailed).To(BeZero())
+		Expect(result.ReadsFailed).To(BeZero())
+		Expect(result.RawConnectionErrors).To(BeZero())
+		Expect(result.WatchEventsLost).To(BeZero())
+		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
+		Expect(result.Details.AcknowledgedEventsLost).To(BeZero())
+	}
+
+	It("should find nothing wrong with a server that works", func() {
+		result := run()
+		expectCleanCounts(result)
+		Expect(result.Writes).To(BeNumerically(">", 20))
+		Expect(result.Reads).To(BeNumerically(">", 10))
+		Expect(result.WatchEvents).To(BeNumerically(">", 3*10))
+		Expect(result.BaselineLongestWriteGapMs).To(BeNumerically(">", 0))
+		Expect(result.WriteP99Ms.Before).To(BeNumerically(">", 0))
+		Expect(result.WriteP99Ms.After).To(BeNumerically(">", 0))
+		for _, w := range result.Details.Watches {
+			Expect(w.Established).To(BeNumerically("==", 1))
+			Expect(w.Duplicates + w.OutOfOrder + w.Resets).To(BeZero())
+		}
+	})
+
+	It("should open a connection and ask the DNS server for each request of the new half", func() {
+		config.EventsPerSecond = 1
+		result := run()
+		expectCleanCounts(result)
+		// Half of all requests, the watches, the kept connections and the one that prepares and verifies.
+		fresh := float64(result.Writes+result.Reads) / 2
+		Expect(float64(result.Details.Dials)).To(BeNumerically("~", fresh, 0.2*fresh+10))
+		Expect(server.questions.Load()).To(BeNumerically(">=", int64(0.8*fresh)))
+	})
+
+	It("should tell the course of the run, and that nothing failed", func() {
+		result := run()
+		Expect(result.Failures()).To(BeEmpty())
+		Expect(result.Details.Phases).To(And(HaveLen(3), HaveKey(probe.PhaseDuring)))
+		series := result.Details.Series
+		Expect(series.Begin).To(Equal(result.Details.Phases[probe.PhaseBefore]))
+		writes := int64(0)
+		for _, point := range series.Points {
+			writes += int64(point.Writes)
+			Expect(point.Failed).To(BeZero())
+			Expect(point.P50Ms).To(BeNumerically("<=", point.P99Ms))
+			Expect(point.P99Ms).To(BeNumerically("<=", point.MaxMs))
+		}
+		Expect(writes).To(Equal(result.Writes), "all were acknowledged")
+	})
+
+	It("should use kept connections only, if it is told to, and the system's resolver without a DNS server", func() {
+		config.NewPercent = new(0)
+		config.DNSServer, config.DNSNames = "", nil
+		config.REST.Host = "https://127.0.0.1:" + api.port()
+		config.REST.ServerName = serverName
+		result := run()
+		expectCleanCounts(result)
+		Expect(result.Details.DNS).To(BeNil())
+		// The kept ones, the watches, and a few that were begun at the same time.
+		Expect(result.Details.Dials).To(BeNumerically("<", (result.Writes+result.Reads)/4))
+	})
+
+	DescribeTable("should refuse what makes no sense", func(message string, spoil func()) {
+		spoil()
+		_, err := probe.New(config)
+		Expect(err).To(MatchError(ContainSubstring(message)))
+	},
+		Entry("more than all connections", "between 0 and 100 percent", func() { config.NewPercent = new(101) }),
+		Entry("names without a server", "at a DNS server only", func() { config.DNSServer = "" }),
+	)
+
+	It("should count what fails, and not try again", func() {
+		var refused atomic.Int64
+		result := run(locked(func() {
+			api.onWrite = func(w http.ResponseWriter, _ *corev1.ConfigMap) bool {
+				if refused.Add(1) > 5 {
+					return false
+				}
+				answerStatus(w, 500, metav1.StatusReasonInternalError)
+				return true
+			}
+		}))
+		Expect(result.WritesFailed).To(BeNumerically("==", 5))
+		Expect(result.ReadsFailed).To(BeZero())
+		Expect(result.WatchEventsLost).To(BeZero())
+		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
+	})
+
+	It("should leave Retry-After to client-go and count what its caller does not see", func() {
+		var refused atomic.Int64
+		result := run(locked(func() {
+			api.onWrite = func(w http.ResponseWriter, _ *corev1.ConfigMap) bool {
+				if refused.Add(1) > 5 {
+					return false
+				}
+				w.Header().Set("Retry-After", "1")
+				answerStatus(w, 503, metav1.StatusReasonServiceUnavailable)
+				return true
+			}
+		}))
+		Expect(result.WritesFailed).To(BeZero())
+		Expect(result.Details.RequestsDeferred).To(BeNumerically("==", 5))
+		Expect(result.RawConnectionErrors).To(BeNumerically(">=", 5))
+		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
+	})
+
+	It("should count a request that takes too long as failed, and the gap", func() {
+		config.WritesPerSecond, config.EventsPerSecond, config.RequestTimeout = 20, 1, 200*time.Millisecond
+		var hang atomic.Bool
+		api.onWrite = func(http.ResponseWriter, *corev1.ConfigMap) bool {
+			if hang.Load() {
+				api.mu.Unlock()
+				time.Sleep(300 * time.Millisecond)
+				api.mu.Lock()
+			}
+			return false
+		}
+		result := run(func() { hang.Store(true) }, func() { hang.Store(false) })
+		Expect(result.WritesFailed).To(BeNumerically(">", 0))
+		Expect(result.LongestWriteGapMs).To(BeNumerically(">=", 200))
+		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
+	})
+
+	It("should count connections that break, also where the client repairs it by itself", func() {
+		result := run(api.server.CloseClientConnections)
+		Expect(result.RawConnectionErrors).To(BeNumerically(">=", config.Watches))
+		Expect(result.Details.ConnectionsLost).To(BeNumerically(">=", config.Watches))
+		Expect(result.WatchEventsLost).To(BeZero(), "the watches should go on where they stopped")
+		for _, w := range result.Details.Watches {
+			Expect(w.Established).To(BeNumerically("==", 2))
+			Expect(w.Duplicates + w.OutOfOrder).To(BeZero())
+		}
+	})
+
+	It("should count requests that net/http silently sends again", func() {
+		// With HTTP/1.1 it is easy to provoke: the server ends a kept connection instead of answering.
+		api.server.Close()
+		api = newFakeAPI(false)
+		config.REST.Host = "https://" + serverName + ":" + api.port()
+		config.REST.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.server.Certificate().Raw})
+		result := run(func() { api.hangUps.Store(3) })
+		Expect(result.ReadsFailed).To(BeZero(), "the client should not notice")
+		Expect(result.Details.RequestsResent).To(BeNumerically("==", 3))
+		Expect(result.RawConnectionErrors).To(BeNumerically(">=", 3))
+	})
+
+	It("should count an address that refuses although another one serves", func() {
+		server.set(serverName, "127.0.0.2", "127.0.0.1")
+		result := run()
+		Expect(result.WritesFailed + result.ReadsFailed).To(BeZero())
+		Expect(result.Details.DialErrors).To(BeNumerically(">", 0))
+		Expect(result.RawConnectionErrors).To(Equal(result.Details.DialErrors))
+	})
+
+	It("should resume watches that the server ends, without counting it as an error", func() {
+		result := run(api.endAllWatches, api.endAllWatches)
+		expectCleanCounts(result)
+		for _, w := range result.Details.Watches {
+			Expect(w.Established).To(BeNumerically("==", 3))
+			Expect(w.Duplicates + w.OutOfOrder).To(BeZero())
+		}
+	})
+
+	It("should notice events that a watch does not deliver", func() {
+		api.deliveries = func(watch, entry int64) int {
+			if watch == 1 && entry%10 == 0 {
+				return 0
+			}
+			return 1
+		}
+		result := run()
+		Expect(result.WatchEventsLost).To(BeNumerically(">", 0))
+		Expect(result.Details.Watches).To(ContainElement(HaveField("LostExamples", Not(BeEmpty()))))
+		Expect(result.WritesFailed + result.ReadsFailed + result.Details.AcknowledgedWritesLost).To(BeZero())
+	})
+
+	It("should notice events that a watch delivers twice", func() {
+		api.deliveries = func(_, entry int64) int {
+			if entry%20 == 0 {
+				return 2
+			}
+			return 1
+		}
+		result := run()
+		Expect(result.WatchEventsLost).To(BeZero())
+		for _, w := range result.Details.Watches {
+			Expect(w.Duplicates).To(BeNumerically(">", 0))
+		}
+	})
+
+	It("should count the events in between as lost when a watch cannot resume", func() {
+		result := run(func() {
+			api.expired.Store(true)
+			api.endAllWatches()
+		}, func() { api.expired.Store(false) })
+		Expect(result.WatchEventsLost).To(BeNumerically(">", 0))
+		for _, w := range result.Details.Watches {
+			Expect(w.Resets).To(BeNumerically(">", 0))
+		}
+	})
+
+	It("should notice an acknowledged update that is not there", func() {
+		var lost atomic.Bool
+		api.forget = func(configMap *corev1.ConfigMap) bool {
+			return configMap.Data["sequence"] == "5" && lost.CompareAndSwap(false, true)
+		}
+		result := run()
+		Expect(result.Details.AcknowledgedWritesLost).To(BeNumerically("==", 1))
+		Expect(result.WritesFailed).To(BeNumerically(">=", 1), "the next write should conflict")
+		Expect(result.WatchEventsLost).To(BeNumerically("<=", config.Watches))
+	})
+
+	It("should notice an acknowledged creation that is not there", func() {
+		api.forget = func(configMap *corev1.ConfigMap) bool {
+			return strings.Contains(configMap.Name, "-mark-")
+		}
+		config.Keys = 1
+		result := run(func() {})
+		Expect(result.Details.AcknowledgedWritesLost).To(BeNumerically(">", 0))
+	})
+
+	It("should notice an acknowledged Event that is not there", func() {
+		result := run(locked(func() { clear(api.events) }))
+		Expect(result.Details.AcknowledgedEventsLost).To(BeNumerically(">", 0))
+		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
+	})
+
+	It("should count reads that are older than what was acknowledged", func() {
+		result := run(locked(func() {
+			api.onRead = func(configMap *corev1.ConfigMap) { configMap.Data["sequence"] = "1" }
+		}), locked(func() { api.onRead = nil }))
+		Expect(result.Details.StaleReads).To(BeNumerically(">", 0))
+		Expect(result.ReadsFailed).To(Equal(result.Details.StaleReads))
+	})
+
+	It("should not count a failed write as lost, whether it was carried out or not", func() {
+		result := run(locked(func() {
+			api.onWrite = func(w http.ResponseWriter, configMap *corev1.ConfigMap) bool {
+				if strings.Contains(configMap.Name, "-mark-") || api.configMaps[configMap.Name] == nil {
+					return false
+				}
+				if strings.HasPrefix(configMap.Name, "new") {
+					api.store("MODIFIED", configMap)
+				}
+				answerStatus(w, 500, metav1.StatusReasonInternalError)
+				return true
+			}
+		}), locked(func() { api.onWrite = nil }))
+		Expect(result.WritesFailed).To(BeNumerically(">", 0))
+		Expect(result.ReadsFailed).To(BeZero())
+		Expect(result.WatchEventsLost).To(BeZero())
+		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
+	})
+
+	It("should refuse to start when a name has no record", func() {
+		config.DNSNames = []string{"nowhere.example.com"}
+		p, err := probe.New(config)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Start(ctx)).To(MatchError(probe.ErrNoRecord))
+		Expect(api.namespaceCount()).To(BeZero())
+	})
+
+	It("should refuse rates without measure", func() {
+		config.WritesPerSecond = 100000
+		_, err := probe.New(config)
+		Expect(err).To(MatchError(ContainSubstring("writes per second")))
+	})
+})
+
+var _ = Describe("Failures", func() {
+	It("should name all that went wrong, and a check that was not made", func() {
+		result := &probe.Result{Writes: 10, Reads: 10, WritesFailed: 1, ReadsFailed: 2, WatchEventsLost: 3, Details: &probe.Details{
+			AcknowledgedWritesLost: 4, AcknowledgedEventsLost: 5, DNS: &probe.DNSResult{MomentsWithoutRecord: 6}, Watches: []probe.WatchDetails{{Duplicates: 7}},
+		}}
+		Expect(result.Failures()).To(Equal([]string{
+			"1 writes failed", "2 reads failed", "3 watch events were lost", "4 acknowledged writes were lost", "5 acknowledged Events were lost",
+			"6 moments without a DNS record", "watch 1 delivered 7 events twice and 0 out of order", "the acknowledged writes could not be verified",
+		}))
+		Expect((&probe.Result{}).Failures()).To(ContainElement(ContainSubstring("too short")))
+	})
+})

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Markdown returns the report as Markdown.
+func Markdown(r Report) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# Live migration of %s\n\n", cell(r.Shoot))
+	switch {
+	case r.Source != "":
+		fmt.Fprintf(&out, "From %s to %s", r.Source, r.Destination)
+	case r.Destination != "":
+		fmt.Fprintf(&out, "In seed %s", r.Destination)
+	}
+	fmt.Fprintf(&out, ", triggered %s: **%s**.\n", r.Triggered.UTC().Format(time.RFC3339), r.Result)
+	for _, problem := range r.Problems {
+		fmt.Fprintf(&out, "- %s\n", cell(problem))
+	}
+	out.WriteString("\n")
+
+	table := func(title string, header []string, rows [][]string) {
+		if len(rows) == 0 {
+			return
+		}
+		fmt.Fprintf(&out, "## %s\n\n| %s |\n|%s\n", title, strings.Join(header, " | "), strings.Repeat(" --- |", len(header)))
+		for _, row := range rows {
+			for i := range row {
+				row[i] = cell(row[i])
+			}
+			fmt.Fprintf(&out, "| %s |\n", strings.Join(row, " | "))
+		}
+		out.WriteString("\n")
+	}
+
+	var figures [][]string
+	for _, tile := range tiles(r) {
+		figures = append(figures, []string{tile.Name, tile.Value, tile.Note})
+	}
+	table("Figures", []string{"what", "value", ""}, figures)
+	table("Steps", []string{"#", "step", "owner", "begin", "took", "what it does"}, stepRows(r))
+	if p := r.Probe; p != nil {
+		figure := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+		table("Writes", []string{"ms", "before", "during", "after"}, [][]string{
+			{"p50", figure(p.P50.Before), figure(p.P50.During), figure(p.P50.After)},
+			{"p99", figure(p.P99.Before), figure(p.P99.During), figure(p.P99.After)},
+		})
+	}
+	var events [][]string
+	for _, event := range r.Events {
+		events = append(events, []string{r.offset(event.Time), event.Kind, event.String()})
+	}
+	table("Events", []string{"offset", "kind", "what"}, events)
+	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+// cell keeps a text from breaking out of its cell.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
+}
