@@ -6,6 +6,8 @@ package jointetcd
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -58,9 +60,12 @@ func (j *Joint) AccompanyRoll(ctx context.Context) error {
 	return j.each(ctx, nil, j.RollNext)
 }
 
-// RollNext takes one look at a cluster in a rolling restart. Once a member has been restarted and is healthy again, the lead
-// moves to it from a member that has not been. That is while the second member restarts: it leaves time to choose the
-// instant before the StatefulSet gets to the last one.
+// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has gone on to the next member, the lead
+// moves from a member that has yet to restart to the one that is done: there is time to choose the instant until the
+// StatefulSet gets to the last one.
+//
+// A member that has just come back with its new specification is not done. Its sidecar finds that the peer URL has changed,
+// tells the cluster, and etcd restarts once more, still with the new pod; the pod is ready only after that.
 func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error) {
 	revision, replicas, err := j.rolledRevision(ctx, etcdRole)
 	if err != nil {
@@ -69,19 +74,27 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 	if revision == "" {
 		return waiting(steps.ReasonRollingEtcd, "etcd-druid has not applied the specification yet"), nil
 	}
+	// The StatefulSet goes from the highest ordinal to the lowest and waits for each pod to be ready.
 	var (
-		restarted      = map[int]bool{}
-		all            = true
-		isRestartedNow = func(m quorum.Member) bool { return m.Side == quorum.Destination && restarted[m.Ordinal] }
+		restarted = map[int]bool{}
+		reached   = replicas
 	)
 	for ordinal := range replicas {
 		pod := &corev1.Pod{}
 		key := client.ObjectKey{Namespace: j.Namespace, Name: exposure.PodName(etcdRole, ordinal)}
-		if err := j.Client.Get(ctx, key, pod); client.IgnoreNotFound(err) != nil {
+		err := j.Client.Get(ctx, key, pod)
+		if client.IgnoreNotFound(err) != nil {
 			return Progress{}, fmt.Errorf("failed to get pod %s: %w", key, err)
 		}
-		restarted[ordinal] = pod.Labels[appsv1.StatefulSetRevisionLabel] == revision && pod.DeletionTimestamp.IsZero()
-		all = all && restarted[ordinal]
+		leaving := err != nil || !pod.DeletionTimestamp.IsZero()
+		restarted[ordinal] = !leaving && pod.Labels[appsv1.StatefulSetRevisionLabel] == revision
+		if leaving || restarted[ordinal] {
+			reached = min(reached, ordinal)
+		}
+	}
+	all := !slices.ContainsFunc(slices.Collect(maps.Values(restarted)), func(done bool) bool { return !done })
+	done := func(m quorum.Member) bool {
+		return m.Side == quorum.Destination && restarted[m.Ordinal] && m.Ordinal > reached
 	}
 	if all {
 		return Progress{Done: true, Message: "all members have been restarted"}, nil
@@ -95,10 +108,10 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 		return waiting(steps.ReasonRollingEtcd, "%s", problem), nil
 	}
 	leader, _ := world.Members.Leader()
-	if isRestartedNow(leader) {
+	if done(leader) {
 		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", world.Summary()), nil
 	}
-	candidates := world.Members.Voters().Healthy().Filter(isRestartedNow)
+	candidates := world.Members.Voters().Healthy().Filter(done)
 	if len(candidates) == 0 {
 		return waiting(steps.ReasonRollingEtcd, "no member has been restarted yet: %s", world.Summary()), nil
 	}
