@@ -15,10 +15,11 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
-	"github.com/livecpm/livecpm/pkg/probe"
 )
 
 // The load of one shoot is a fraction of the demo's: there are several, and two of them move at the same time.
@@ -55,16 +56,16 @@ func startOne(ctx context.Context, landscape *config.Config, garden client.Clien
 	if err := garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: name}, object); err != nil {
 		return nil, err
 	}
-	access, err := demo.ShootAccess(ctx, garden, object)
+	credentials, err := demo.ShootAccess(ctx, garden, object)
 	if err != nil {
 		return nil, err
 	}
-	host, err := demo.PublicHost(object)
+	host, err := access.PublicHost(object)
 	if err != nil {
 		return nil, err
 	}
 	p, err := probe.New(probe.Config{
-		REST: access, DNSServer: landscape.Garden.IP + ":53", DNSNames: []string{host},
+		REST: credentials, DNSServer: landscape.Garden.IP + ":53", DNSNames: []string{host},
 		WritesPerSecond: writesPerSecond, ReadsPerSecond: readsPerSecond, EventsPerSecond: eventsPerSecond,
 		Watches: watches, Keys: keys, KeptConnections: connections,
 	})

@@ -7,8 +7,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/test/drain"
 	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/test/drain"
 )
 
 var _ = Describe("#Problems", func() {

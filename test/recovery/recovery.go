@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"github.com/livecpm/livecpm/pkg/inventory"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/demo"
-	"github.com/livecpm/livecpm/pkg/inventory"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/migrate"

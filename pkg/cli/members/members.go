@@ -148,7 +148,7 @@ func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []st
 		name  = exposure.EtcdName(role)
 		found []place
 		errs  []error
-		any   *druidcorev1alpha1.Etcd
+		last  *druidcorev1alpha1.Etcd
 		from  client.Reader
 	)
 	for _, seedName := range seeds {
@@ -170,7 +170,7 @@ func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []st
 			errs = append(errs, fmt.Errorf("failed to list the Pods of Etcd %s in seed %s: %w", key, seedName, err))
 			continue
 		}
-		any, from = etcd, seed.Reader
+		last, from = etcd, seed.Reader
 		for _, pod := range pods.Items {
 			owner := metav1.GetControllerOf(&pod)
 			if owner == nil || owner.Kind != "StatefulSet" || owner.Name != name || pod.Status.Phase != corev1.PodRunning {
@@ -182,7 +182,7 @@ func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []st
 			})
 		}
 	}
-	if any == nil {
+	if last == nil {
 		return nil, errors.Join(errs...)
 	}
 
@@ -196,7 +196,7 @@ func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []st
 			serverName: fmt.Sprintf("%s.%s.svc", exposure.ClientServiceName(role), namespace),
 		}}
 		var err error
-		if known.Cluster, err = l.open(ctx, from, any, known.places); err != nil {
+		if known.Cluster, err = l.open(ctx, from, last, known.places); err != nil {
 			return nil, errors.Join(append(errs, fmt.Errorf("failed to set up a client for %s: %w", name, err))...)
 		}
 		l.clusters[key] = known
