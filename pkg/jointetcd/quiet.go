@@ -20,10 +20,13 @@ const (
 	quietSamples = 40
 	// quietPause is the pause between two questions.
 	quietPause = 3 * time.Millisecond
-	// quietFactor is how much slower than its fastest answer the leader's last one may be. It grows by one with every
+	// quietFactor is how much slower than its fastest answer the leader's last ones may be. It grows by one with every
 	// quietRelax, so that a cluster that is never quiet gets a moment that is at least not a bad one.
 	quietFactor = 2
 	quietRelax  = 5 * time.Second
+	// quietRun is how many answers in a row have to be so fast. One alone says little about the next messages: on a busy
+	// machine it has just slipped through.
+	quietRun = 8
 	// defaultQuietTimeout is how long to wait for a good moment. After that any moment is good enough.
 	defaultQuietTimeout = 30 * time.Second
 )
@@ -33,12 +36,12 @@ type calm struct {
 	samples int
 	fastest time.Duration
 	index   uint64
-	// same is how many answers in a row had that index.
-	same int
+	// same is how many answers in a row had that index, and fast how many were fast enough.
+	same, fast int
 }
 
-// sample takes one answer into account. It returns true if the way to the leader is as fast as it gets, and a write has
-// just been committed and no other one since: the next one is then the farthest away. Without any writes for a while every
+// sample takes one answer into account. It returns true if the way to the leader has been as fast as it gets for a while,
+// and a write has just been committed and no other one since: the next one is then the farthest away. Without any writes for a while every
 // moment is as good as the other. waited is how long a good moment has been waited for.
 func (c *calm) sample(took, waited time.Duration, status etcdcluster.Status) bool {
 	if c.samples == 0 || took < c.fastest {
@@ -48,8 +51,11 @@ func (c *calm) sample(took, waited time.Duration, status etcdcluster.Status) boo
 	if c.same++; status.RaftIndex != c.index {
 		c.index, c.same = status.RaftIndex, 1
 	}
+	if c.fast++; took > (quietFactor+waited/quietRelax)*c.fastest {
+		c.fast = 0
+	}
 	settled := status.RaftAppliedIndex == status.RaftIndex && (c.same == 2 || c.same >= quietSamples)
-	return c.samples >= quietSamples && settled && took <= (quietFactor+waited/quietRelax)*c.fastest
+	return c.samples >= quietSamples && settled && c.fast >= quietRun
 }
 
 // awaitQuiet waits for a good moment to move the lead, for a limited time. An error of the leader ends the wait: the move

@@ -47,6 +47,14 @@ var _ = Describe("calm", func() {
 		Entry("not while a write is being applied", 2*time.Millisecond, time.Minute, uint64(7), uint64(6), false),
 	)
 
+	It("should not trust a single fast answer", func() {
+		Expect(c.sample(time.Second, 0, status(7, 7))).To(BeFalse())
+		for range quietRun - 1 {
+			Expect(c.sample(2*time.Millisecond, 0, status(7, 7))).To(BeFalse())
+		}
+		Expect(c.sample(2*time.Millisecond, 0, status(7, 7))).To(BeTrue())
+	})
+
 	It("should choose the moment after a write, or a long silence", func() {
 		Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeFalse())
 		Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeTrue())

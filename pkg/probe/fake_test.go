@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/miekg/dns"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -51,6 +53,11 @@ type fakeAPI struct {
 	// endWatches is closed and replaced to end all watches in an orderly way.
 	endWatches chan struct{}
 	watches    atomic.Int64
+	// identity is what was created for the probe's own credentials, and refuse what of it must not be.
+	identity []string
+	refuse   string
+	// writers are the credentials that came with writes.
+	writers map[string]bool
 	// hangUps is how many reads on connections that served a request before end without an answer.
 	hangUps atomic.Int64
 }
@@ -70,6 +77,7 @@ func newFakeAPI(http2 bool) *fakeAPI {
 		namespaces: map[string]bool{},
 		configMaps: map[string]*corev1.ConfigMap{},
 		events:     map[string]*corev1.Event{},
+		writers:    map[string]bool{},
 		changed:    make(chan struct{}),
 		endWatches: make(chan struct{}),
 	}
@@ -134,6 +142,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
+	case r.Method == http.MethodPost && slices.Contains(identityResources, parts[len(parts)-1]):
+		f.serveIdentity(w, r, parts[len(parts)-1])
 	case len(parts) >= 3 && len(parts) <= 4 && parts[2] == "namespaces":
 		f.serveNamespace(w, r, parts)
 	case len(parts) >= 5 && parts[4] == "events":
@@ -149,6 +159,37 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		answerStatus(w, 404, metav1.StatusReasonNotFound)
 	}
+}
+
+// identityResources are what the probe gets its own credentials by, with the token as the last one.
+var identityResources = []string{"serviceaccounts", "roles", "rolebindings", "token"}
+
+// loadToken is the only credential that the fake takes for load.
+const loadToken = "token-of-the-probe"
+
+func (f *fakeAPI) serveIdentity(w http.ResponseWriter, r *http.Request, resource string) {
+	if f.refuse == resource {
+		answerStatus(w, 403, metav1.StatusReasonForbidden)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		answerStatus(w, 400, metav1.StatusReasonBadRequest)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.identity = append(f.identity, resource)
+	if resource != "token" {
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write(body)
+		return
+	}
+	answer(w, 201, &authenticationv1.TokenRequest{
+		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"},
+		Status:   authenticationv1.TokenRequestStatus{Token: loadToken},
+	})
 }
 
 func (f *fakeAPI) serveNamespace(w http.ResponseWriter, r *http.Request, parts []string) {
@@ -213,6 +254,7 @@ func (f *fakeAPI) serveConfigMaps(w http.ResponseWriter, r *http.Request, name s
 		answer(w, 200, configMap)
 
 	case http.MethodPost, http.MethodPut:
+		f.writers[r.Header.Get("Authorization")] = true
 		configMap := &corev1.ConfigMap{}
 		decode(r, configMap)
 		if f.onWrite != nil && f.onWrite(w, configMap) {

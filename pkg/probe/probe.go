@@ -34,8 +34,9 @@ type Probe struct {
 	run       string
 	namespace string
 
-	// clients make the load; control prepares, verifies and cleans up, and does not count.
+	// clients make the load as identity; control prepares, verifies and cleans up, and does not count.
 	clients      *connectionStats
+	identity     *rest.Config
 	control      rest.Interface
 	controlStats *connectionStats
 	resolver     *Resolver
@@ -121,19 +122,20 @@ func (p *Probe) lookupFresh(ctx context.Context, host string) ([]netip.Addr, err
 }
 
 func (p *Probe) keptClient() (rest.Interface, error) {
-	return newRESTClient(p.config.REST, &dialer{stats: p.clients, lookup: p.lookupKept}, false)
+	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupKept}, false)
 }
 
 func (p *Probe) freshClient() (rest.Interface, error) {
-	return newRESTClient(p.config.REST, &dialer{stats: p.clients, lookup: p.lookupFresh}, true)
+	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupFresh}, true)
 }
 
 // Start creates the probe's namespace, establishes the watches and starts the load, which goes on until Stop.
 func (p *Probe) Start(ctx context.Context) error {
-	var err error
-	if p.control, err = newRESTClient(p.config.REST, &dialer{stats: p.controlStats, lookup: p.lookupFresh}, false); err != nil {
+	control, err := newClientSet(p.config.REST, &dialer{stats: p.controlStats, lookup: p.lookupFresh}, false)
+	if err != nil {
 		return err
 	}
+	p.control = control.CoreV1().RESTClient()
 	if err := p.checkNames(ctx); err != nil {
 		return err
 	}
@@ -146,6 +148,9 @@ func (p *Probe) Start(ctx context.Context) error {
 			err = errors.Join(err, p.cleanup(ctx))
 		}
 		return err
+	}
+	if p.identity, err = p.becomeServiceAccount(ctx, control); err != nil {
+		return errors.Join(err, p.cleanup(ctx))
 	}
 	if err := p.startWatches(ctx); err != nil {
 		return errors.Join(err, p.cleanup(ctx))

@@ -125,6 +125,27 @@ var _ = Describe("Probe", func() {
 		}
 	})
 
+	It("should put the load on as a service account of its namespace", func() {
+		config.REST.BearerToken = "of-an-administrator"
+		expectCleanCounts(run())
+		Expect(api.identity).To(Equal(identityResources))
+		Expect(api.writers).To(HaveLen(1))
+		Expect(api.writers).To(HaveKey("Bearer " + loadToken))
+	})
+
+	DescribeTable("should say what it may not create, and leave nothing behind", func(resource, message string) {
+		api.refuse = resource
+		p, err := probe.New(config)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.Start(ctx)).To(MatchError(ContainSubstring(message)))
+		Expect(api.namespaceCount()).To(BeZero())
+	},
+		Entry("the service account", "serviceaccounts", "failed to create ServiceAccount livecpm-probe-"),
+		Entry("its role", "roles", "failed to create Role livecpm-probe-"),
+		Entry("their binding", "rolebindings", "failed to create RoleBinding livecpm-probe-"),
+		Entry("the token", "token", "failed to request a token of ServiceAccount livecpm-probe-"),
+	)
+
 	It("should open a connection and ask the DNS server for each request of the new half", func() {
 		config.EventsPerSecond = 1
 		result := run()

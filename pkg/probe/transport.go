@@ -220,6 +220,14 @@ func (b *tracedBody) Read(p []byte) (int, error) {
 // newRESTClient returns client-go's client for the core API on a transport of its own, with all that client-go
 // does by itself: it sends again what the server answered with Retry-After, and nothing else.
 func newRESTClient(base *rest.Config, d *dialer, single bool) (rest.Interface, error) {
+	clientSet, err := newClientSet(base, d, single)
+	if err != nil {
+		return nil, err
+	}
+	return clientSet.CoreV1().RESTClient(), nil
+}
+
+func newClientSet(base *rest.Config, d *dialer, single bool) (kubernetes.Interface, error) {
 	config := rest.CopyConfig(base)
 	config.Dial = d.dialContext
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
@@ -235,5 +243,5 @@ func newRESTClient(base *rest.Config, d *dialer, single bool) (rest.Interface, e
 	if err != nil {
 		return nil, fmt.Errorf("failed to create client: %w", err)
 	}
-	return clientSet.CoreV1().RESTClient(), nil
+	return clientSet, nil
 }
