@@ -24,8 +24,8 @@ const (
 	// quietRelax, so that a cluster that is never quiet gets a moment that is at least not a bad one.
 	quietFactor = 2
 	quietRelax  = 5 * time.Second
-	// quietRun is how many answers in a row have to be so fast. One alone says little about the next messages: on a busy
-	// machine it has just slipped through.
+	// quietRun is how many answers in a row have to be so fast, one less with every quietRelax. One alone says little about
+	// the next messages: on a busy machine it has just slipped through.
 	quietRun = 8
 	// defaultQuietTimeout is how long to wait for a good moment. After that any moment is good enough.
 	defaultQuietTimeout = 30 * time.Second
@@ -51,11 +51,12 @@ func (c *calm) sample(took, waited time.Duration, status etcdcluster.Status) boo
 	if c.same++; status.RaftIndex != c.index {
 		c.index, c.same = status.RaftIndex, 1
 	}
-	if c.fast++; took > (quietFactor+waited/quietRelax)*c.fastest {
+	relaxed := waited / quietRelax
+	if c.fast++; took > (quietFactor+relaxed)*c.fastest {
 		c.fast = 0
 	}
 	settled := status.RaftAppliedIndex == status.RaftIndex && (c.same == 2 || c.same >= quietSamples)
-	return c.samples >= quietSamples && settled && c.fast >= quietRun
+	return c.samples >= quietSamples && settled && c.fast >= max(quietRun-int(relaxed), 1)
 }
 
 // awaitQuiet waits for a good moment to move the lead, for a limited time. An error of the leader ends the wait: the move

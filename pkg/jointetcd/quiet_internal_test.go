@@ -55,6 +55,15 @@ var _ = Describe("calm", func() {
 		Expect(c.sample(2*time.Millisecond, 0, status(7, 7))).To(BeTrue())
 	})
 
+	It("should trust fewer of them after a while", func() {
+		Expect(c.sample(time.Second, 4*quietRelax, status(7, 7))).To(BeFalse())
+		for range quietRun - 5 {
+			Expect(c.sample(2*time.Millisecond, 4*quietRelax, status(7, 7))).To(BeFalse())
+		}
+		Expect(c.sample(2*time.Millisecond, 4*quietRelax, status(7, 7))).To(BeTrue())
+		Expect(c.sample(2*time.Millisecond, 20*quietRelax, status(7, 7))).To(BeTrue())
+	})
+
 	It("should choose the moment after a write, or a long silence", func() {
 		Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeFalse())
 		Expect(c.sample(time.Millisecond, 0, status(8, 8))).To(BeTrue())
