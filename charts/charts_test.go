@@ -144,7 +144,7 @@ var _ = Describe("livecpm-garden", func() {
 		selector := &metav1.LabelSelector{}
 		Expect(json.Unmarshal([]byte(role.Annotations["authorization.gardener.cloud/extensions-serviceaccount-selector"]), selector)).To(Succeed())
 		Expect(selector).To(Equal(&metav1.LabelSelector{MatchLabels: map[string]string{"controllerregistration.core.gardener.cloud/name": "other"}}))
-		Expect(permissions(role.Rules[0])).To(ConsistOf("core.gardener.cloud/seeds get", "core.gardener.cloud/seeds list", "core.gardener.cloud/seeds watch"))
+		Expect(permissions(role.Rules[0])).To(ConsistOf("core.gardener.cloud/seeds get"))
 		Expect(role.Rules).To(HaveLen(1))
 
 		regions := only[*rbacv1.Role](objects)

@@ -18,6 +18,7 @@ import (
 	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -33,7 +34,7 @@ var errNoCredentials = errors.New("the gardenlet has no kubeconfig for the garde
 
 // runAgent runs the agent of the gardenlet with the given configuration.
 func runAgent(ctx context.Context, configFile string) error {
-	// A gardenlet of a self-hosted shoot has no seed, and a configuration that cannot be read is the gardenlet's to complain about.
+	// A gardenlet of a self-hosted shoot has no seed.
 	if gardenlet.IsResponsibleForSelfHostedShoot() {
 		<-ctx.Done()
 		return nil
@@ -49,15 +50,15 @@ func runAgent(ctx context.Context, configFile string) error {
 
 	log := logf.Log.WithName("livecpm")
 	var environment *agent.Environment
-	if err := until(ctx, log, func() error {
+	if !until(ctx, log, clock.RealClock{}, func() error {
 		access, err := accessOf(ctx, gardenletConfig)
 		if err != nil {
 			return err
 		}
 		environment, err = agent.NewEnvironmentFor(ctx, log, *access, config, gardenletConfig, agent.HostGardenlet)
 		return err
-	}); err != nil || environment == nil {
-		return err
+	}) {
+		return nil
 	}
 	if err := agentapp.AddControllers(environment, config, gardenletConfig); err != nil {
 		return err
@@ -69,19 +70,20 @@ func runAgent(ctx context.Context, configFile string) error {
 	return nil
 }
 
-// until tries again and again until the attempt succeeds or the gardenlet ends. A seed that is new has neither a kubeconfig nor
-// permissions in the garden for a while, and that must not end the gardenlet, which is about to get them.
-func until(ctx context.Context, log logr.Logger, attempt func() error) error {
+// until tries again and again until the attempt succeeds. It returns false if the gardenlet ends before that. A seed that is
+// new has neither a kubeconfig nor permissions in the garden for a while, and that must not end the gardenlet, which is about to
+// get them.
+func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() error) bool {
 	for {
 		err := attempt()
-		if err == nil || ctx.Err() != nil {
-			return nil
+		if err == nil {
+			return true
 		}
 		log.Info("The agent in the gardenlet cannot start yet, trying again", "reason", err.Error())
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-time.After(retryPeriod):
+			return false
+		case <-c.After(retryPeriod):
 		}
 	}
 }
