@@ -370,7 +370,8 @@ var _ = Describe("livecpm-agent", func() {
 
 	It("gives a drop-in gardenlet the lease that all agents of the seed share", func() {
 		pod, dropIn := render(charts.Agent, nil), render(charts.Agent, map[string]any{"dropIn": true})
-		Expect(names(dropIn)).To(ConsistOf("v1.ClusterRole livecpm:gardenlet", "v1.ClusterRoleBinding livecpm:gardenlet", "v1.Role livecpm-agent", "v1.RoleBinding livecpm-agent"))
+		Expect(names(dropIn)).To(ConsistOf("v1.ClusterRole livecpm:gardenlet", "v1.ClusterRoleBinding livecpm:gardenlet", "v1.Role livecpm-gardenlet", "v1.RoleBinding livecpm-gardenlet"))
+		Expect(names(pod)).NotTo(ContainElements(names(dropIn)), "where both are installed, one would take the permissions of the other away")
 		Expect(only[*rbacv1.Role](dropIn).Rules).To(Equal(only[*rbacv1.Role](pod).Rules))
 		Expect(only[*rbacv1.Role](dropIn).Namespace).To(Equal("garden"))
 		Expect(only[*rbacv1.RoleBinding](pod).Subjects).To(ConsistOf(HaveField("Name", "livecpm-agent")))
