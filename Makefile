@@ -34,6 +34,10 @@ build: ## Build livecpm's binaries into bin/
 images: ## Build the OCI image tarballs of livecpm into bin/images (FROM scratch, no container engine)
 	$(GO) run ./hack/images/cmd --out bin/images
 
+.PHONY: examples
+examples: ## Pack the agent's chart into the manifests in examples/
+	$(GO) run ./hack/examples/cmd --out examples
+
 .PHONY: krew
 krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/krew (VERSION=v0.1.0)
 	$(GO) run ./hack/krew/cmd --version "$(VERSION)" --ldflags "$(LDFLAGS)" --out bin/krew
@@ -49,7 +53,7 @@ tools: ## Build the real components the landscape runs (once, cached by version)
 ##@ Test
 
 .PHONY: check
-check: ## Formatters, vet, linter, import restrictions, charts, module files
+check: ## Formatters, vet, linter, import restrictions, charts, examples, module files
 	hack/check.sh
 
 .PHONY: test

@@ -36,11 +36,16 @@ type Command struct {
 	Package string
 }
 
+// DropIn is the image of the gardenlet with the agent in its process.
+const DropIn = "livecpm-gardenlet"
+
 // Commands are the programs that livecpm ships.
 var Commands = []Command{
 	{Name: "livecpm-agent", Package: "./cmd/livecpm-agent"},
 	{Name: "livecpm-controller-manager", Package: "./cmd/livecpm-controller-manager"},
 	{Name: "livecpm-relay", Package: "./cmd/livecpm-relay"},
+	// Takes the place of Gardener's image of the gardenlet.
+	{Name: DropIn, Package: "./cmd/gardenlet"},
 }
 
 // Options tell what to build.

@@ -90,7 +90,9 @@ func (l *Landscape) startControllerManager(ctx context.Context) error {
 
 // seedCommands are the programs that run in the seeds.
 func seedCommands() []images.Command {
-	return slices.DeleteFunc(slices.Clone(images.Commands), func(command images.Command) bool { return command.Name == controllerManager })
+	return slices.DeleteFunc(slices.Clone(images.Commands), func(command images.Command) bool {
+		return command.Name == controllerManager || command.Name == images.DropIn
+	})
 }
 
 // livecpmImages builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed since.
