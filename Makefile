@@ -64,6 +64,10 @@ test-unit: ## Unit tests
 test-integration: ## Integration tests against a real kube-apiserver and gardener-apiserver
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
 
+.PHONY: fuzz
+fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= chooses
+	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' hack/fuzz.sh
+
 .PHONY: bench-drain
 bench-drain: ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver with simulated agents, and report what it costs
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/livecpm-controller-manager
