@@ -74,14 +74,14 @@ var _ = Describe("security.md", func() {
 	It("should give the limits of the code", func() {
 		relay := read(filepath.Join("..", "pkg", "exposure", "relayconfig.go"))
 		Expect(relay).To(MatchRegexp(`maxConnections = 4096\n`))
-		Expect(relay).To(MatchRegexp(`maxHandshakes  = 1024\n`))
+		Expect(relay).To(MatchRegexp(`maxHandshakes  = 512\n`))
 		limits := map[string]string{}
 		for _, row := range rows(page, "limit | value |") {
 			limits[row[0]] = row[1]
 		}
 		Expect(limits).To(And(
 			HaveKeyWithValue("connections at once", "4,096"),
-			HaveKeyWithValue("handshakes at once, per port", "1,024"),
+			HaveKeyWithValue("handshakes at once, per port", "512"),
 			HaveKeyWithValue("time for the handshake outside and the ClientHello inside, together", seconds(config.DefaultHandshakeTimeout.Seconds())),
 			HaveKeyWithValue("time for the next hop to accept", seconds(config.DefaultDialTimeout.Seconds())),
 		))

@@ -255,7 +255,7 @@ var _ = Describe("Exposure", func() {
 			container := statefulSet.Spec.Template.Spec.Containers[0]
 			limit := container.Resources.Limits.Memory().Value()
 			limits, ports := relayConfig().Limits, int64(len(relayConfig().Near)+1)
-			Expect(int64(limits.MaxConnections)*128<<10 + int64(limits.MaxHandshakes)*ports*32<<10).To(BeNumerically("<", limit*8/10))
+			Expect(int64(limits.MaxConnections)*128<<10 + int64(limits.MaxHandshakes)*ports*200<<10).To(BeNumerically("<", limit*8/10))
 			Expect(container.Resources.Limits).NotTo(HaveKey(corev1.ResourceCPU), "etcd's heartbeats would wait")
 			Expect(container.Env).To(ConsistOf(HaveField("Name", "GOMEMLIMIT")))
 			soft, err := resource.ParseQuantity(strings.TrimSuffix(container.Env[0].Value, "B"))

@@ -18,10 +18,10 @@ const (
 	configFile      = "config.yaml"
 
 	// maxConnections and maxHandshakes bound what the relay needs: a connection takes two buffers of 32 KiB and the state
-	// of a TLS connection, about 128 KiB together, a handshake about 32 KiB on each of three ports. That is what the memory
-	// limit of its container is made for.
+	// of a TLS connection, less than 128 KiB together, a handshake on each of the three ports up to 200 KiB, if the peer
+	// sends the largest ClientHello that there may be. That is what the memory limit of its container is made for.
 	maxConnections = 4096
-	maxHandshakes  = 1024
+	maxHandshakes  = 512
 )
 
 // relayConfig returns the configuration of the relay. All of its pods have the same one.
