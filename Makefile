@@ -31,8 +31,12 @@ build: ## Build livecpm's binaries into bin/
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: images
-images: ## Build the OCI image tarballs of livecpm into bin/images (FROM scratch, no container engine)
+images: ## Build the OCI image tarballs of livecpm and their bills of materials into bin/images (FROM scratch, no container engine)
 	$(GO) run ./hack/images/cmd --out bin/images
+
+.PHONY: licenses
+licenses: ## Write docs/licences.md: the modules in what is shipped, and their licences
+	$(GO) run -C hack/licences .
 
 .PHONY: krew
 krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/krew (VERSION=v0.1.0)
@@ -49,7 +53,7 @@ tools: ## Build the real components the landscape runs (once, cached by version)
 ##@ Test
 
 .PHONY: check
-check: ## Formatters, vet, linter, import restrictions, charts, module files
+check: ## Formatters, vet, linter, import restrictions, charts, alerts, module files, licences, vulnerabilities
 	hack/check.sh
 
 .PHONY: test
@@ -58,6 +62,7 @@ test: test-unit test-integration ## Unit and integration tests, race detector on
 .PHONY: test-unit
 test-unit: ## Unit tests
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(UNIT_PACKAGES)
+	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-integration

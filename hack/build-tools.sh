@@ -37,12 +37,13 @@ packages() {
   etcd) echo etcd=go.etcd.io/etcd/server/v3 ;;
   etcdctl) echo etcdctl=go.etcd.io/etcd/etcdctl/v3 ;;
   promtool) echo github.com/prometheus/prometheus/cmd/promtool ;;
+  govulncheck) echo golang.org/x/vuln/cmd/govulncheck ;;
   golangci-lint) echo github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
   *) echo "build-tools: unknown component \"$1\"; known: $(components)" >&2; return 1 ;;
   esac
 }
 
-# What the landscape runs. The linter, promtool and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
+# What the landscape runs. The linter, promtool, govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
 components() { echo etcd kubernetes containerd cni coredns local-path-provisioner etcd-druid etcd-backup-restore gardener; }
 
 ldflags() {

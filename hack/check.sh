@@ -68,6 +68,23 @@ rules() { # the alerts of the charts fire when they should, and not otherwise
   "$promtool" test rules charts/testdata/*-rules.test.yaml
 }
 
+vulnerabilities() { # no code of a dependency that is known to be vulnerable is called by what is shipped
+  hack/build-tools.sh govulncheck >/dev/null
+  local govulncheck database
+  govulncheck="$(hack/build-tools.sh --path govulncheck)/govulncheck"
+  database="${GOVULNDB:-https://vuln.go.dev}"
+  # It tells when the database was changed last, if it has got an answer.
+  if ! "$govulncheck" -version -db "$database" | grep '^DB updated:'; then
+    echo "nothing is known about vulnerabilities, $database does not answer (GOVULNDB may name another database, file:///folder too)"
+    return "$not_made"
+  fi
+  "$govulncheck" -db "$database" ./cmd/...
+}
+
+licences() { # what is shipped contains no code under a licence that nobody has agreed to, and the list is up to date
+  go run -C hack/licences . -check
+}
+
 lint() {
   hack/build-tools.sh golangci-lint >/dev/null
   "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
@@ -81,6 +98,8 @@ step "import restrictions" hack/check-imports.sh
 step "go vet" go vet ./...
 step "charts" go test -count=1 ./charts/...
 step "alerts" rules
+step "licences" licences
+step "vulnerabilities" vulnerabilities
 step "linter" lint
 if [ "${#skipped[@]}" -gt 0 ]; then
   echo "check: passed, but for what could not be checked: ${skipped[*]}"
