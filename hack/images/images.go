@@ -3,7 +3,7 @@
 
 // Package images builds the container images of livecpm as OCI tarballs: static binaries FROM scratch with the
 // certificate authorities of the machine that builds them. No container engine takes part. The same sources, version and
-// authorities give the same bytes.
+// authorities give the same bytes. Each image has a bill of materials beside it.
 package images
 
 import (
@@ -76,6 +76,8 @@ type Image struct {
 	File string
 	// Digest is the digest of the manifest.
 	Digest string
+	// SBOM is the file with the bill of materials.
+	SBOM string
 }
 
 // Build builds all images.
@@ -130,6 +132,9 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 			return nil, fmt.Errorf("failed to compute the digest of image %s: %w", command.Name, err)
 		}
 		if err := write(image.File, content); err != nil {
+			return nil, err
+		}
+		if image.SBOM, err = writeSBOM(options.Out, binary, image, options.Version); err != nil {
 			return nil, err
 		}
 		built = append(built, image)
@@ -219,6 +224,6 @@ func moduleVersion(ctx context.Context, repository, module string) (string, erro
 // Print writes one line for each image.
 func Print(w io.Writer, built []Image) {
 	for _, image := range built {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", image.References[0], image.Digest, image.File)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", image.References[0], image.Digest, image.File, image.SBOM)
 	}
 }
