@@ -39,6 +39,39 @@ type MemberInspection struct {
 	DefragmentingError error
 }
 
+// Leader returns the leader that most of the members follow, or zero.
+func (i Inspection) Leader() uint64 {
+	votes := map[uint64]int{}
+	for _, member := range i.Members {
+		if member.Status.LeaderID != 0 {
+			votes[member.Status.LeaderID]++
+		}
+	}
+	var leader uint64
+	for _, member := range i.Members {
+		if votes[member.ID] > votes[leader] {
+			leader = member.ID
+		}
+	}
+	return leader
+}
+
+// Problem tells why the member is not a healthy one of the cluster with that leader; empty if it is. Alarms are no problem of
+// a member: every one reports those of all.
+func (m MemberInspection) Problem(clusterID, leader uint64) string {
+	switch {
+	case m.StatusError != nil:
+		return m.StatusError.Error()
+	case m.Status.ClusterID != clusterID:
+		return fmt.Sprintf("it belongs to cluster %x, not to %x", m.Status.ClusterID, clusterID)
+	case m.Status.LeaderID == 0:
+		return "it knows no leader"
+	case m.Status.LeaderID != leader:
+		return fmt.Sprintf("it follows %x, the others follow %x", m.Status.LeaderID, leader)
+	}
+	return ""
+}
+
 // Inspect lists the members and asks each of them, in parallel and for at most the given time each. It fails only if there
 // is no member list: either the cluster has no quorum, or it cannot be reached.
 func Inspect(ctx context.Context, cluster Cluster, timeout time.Duration) (Inspection, error) {

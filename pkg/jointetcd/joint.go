@@ -180,26 +180,27 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 		return World{}, fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
 	}
 
-	statuses := make([]etcdcluster.Status, len(list.Members))
-	errs := make([]error, len(list.Members))
+	look := etcdcluster.Inspection{ClusterID: list.ClusterID, Members: make([]etcdcluster.MemberInspection, len(list.Members))}
 	var group sync.WaitGroup
 	statusCtx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	for i, member := range list.Members {
+		view := &look.Members[i]
+		view.Member = member
 		if member.Name == "" {
-			errs[i] = errors.New("it has not started")
+			view.StatusError = etcdcluster.ErrNotStarted
 			continue
 		}
-		group.Go(func() { statuses[i], errs[i] = cluster.Status(statusCtx, member) })
+		group.Go(func() { view.Status, view.StatusError = cluster.Status(statusCtx, member) })
 	}
 	group.Wait()
 
 	world := World{ClusterID: list.ClusterID, Raw: map[uint64]etcdcluster.Member{}, Problems: map[uint64]string{}}
-	leader := agreedLeader(list, statuses)
-	for i, member := range list.Members {
-		world.Raw[member.ID] = member
-		side, ordinal := j.classify(etcdRole, member)
-		problem := problemOf(list.ClusterID, leader, statuses[i], errs[i])
+	leader := look.Leader()
+	for _, member := range look.Members {
+		world.Raw[member.ID] = member.Member
+		side, ordinal := j.classify(etcdRole, member.Member)
+		problem := problemOf(list.ClusterID, leader, member)
 		if problem != "" {
 			world.Problems[member.ID] = problem
 		}
@@ -219,37 +220,13 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 	return world, nil
 }
 
-// agreedLeader returns the leader that most of the members follow, or zero.
-func agreedLeader(list etcdcluster.Membership, statuses []etcdcluster.Status) uint64 {
-	votes := map[uint64]int{}
-	for _, status := range statuses {
-		if status.LeaderID != 0 {
-			votes[status.LeaderID]++
-		}
-	}
-	var leader uint64
-	for _, member := range list.Members {
-		if votes[member.ID] > votes[leader] {
-			leader = member.ID
-		}
-	}
-	return leader
-}
-
-func problemOf(clusterID, leader uint64, status etcdcluster.Status, err error) string {
-	switch {
-	case err != nil:
-		return err.Error()
-	case status.ClusterID != clusterID:
-		return fmt.Sprintf("it belongs to cluster %x, not to %x", status.ClusterID, clusterID)
-	case status.LeaderID == 0:
-		return "it knows no leader"
-	case status.LeaderID != leader:
-		return fmt.Sprintf("it follows %x, the others follow %x", status.LeaderID, leader)
+func problemOf(clusterID, leader uint64, member etcdcluster.MemberInspection) string {
+	if problem := member.Problem(clusterID, leader); problem != "" {
+		return problem
 	}
 	// Every member reports the alarm NOSPACE of any. It refuses writes of clients and keeps nobody from voting, so it must not
 	// stop a change of the membership; the guards hold the steps that must not begin with it.
-	errs := slices.DeleteFunc(slices.Clone(status.Errors), func(text string) bool { return strings.Contains(text, "alarm:NOSPACE") })
+	errs := slices.DeleteFunc(slices.Clone(member.Status.Errors), func(text string) bool { return strings.Contains(text, "alarm:NOSPACE") })
 	if len(errs) > 0 {
 		return fmt.Sprintf("it reports %v", errs)
 	}

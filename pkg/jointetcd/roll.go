@@ -6,8 +6,6 @@ package jointetcd
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -87,16 +85,18 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 			return Progress{}, fmt.Errorf("failed to get pod %s: %w", key, err)
 		}
 		leaving := err != nil || !pod.DeletionTimestamp.IsZero()
-		restarted[ordinal] = !leaving && pod.Labels[appsv1.StatefulSetRevisionLabel] == revision
-		if leaving || restarted[ordinal] {
-			reached = min(reached, ordinal)
+		if !leaving && pod.Labels[appsv1.StatefulSetRevisionLabel] != revision {
+			continue
+		}
+		reached = min(reached, ordinal)
+		if !leaving {
+			restarted[ordinal] = true
 		}
 	}
-	all := !slices.ContainsFunc(slices.Collect(maps.Values(restarted)), func(done bool) bool { return !done })
 	done := func(m quorum.Member) bool {
 		return m.Side == quorum.Destination && restarted[m.Ordinal] && m.Ordinal > reached
 	}
-	if all {
+	if len(restarted) == replicas {
 		return Progress{Done: true, Message: "all members have been restarted"}, nil
 	}
 

@@ -25,6 +25,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/machine"
+	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
 // Options says what to migrate and how.
@@ -54,7 +55,6 @@ type Options struct {
 const (
 	shootInterval   = 300 * time.Millisecond
 	displayInterval = time.Second
-	gcPercent       = 200
 )
 
 // run holds what a run needs in its course.
@@ -153,7 +153,7 @@ func favour(options Options) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	percent := debug.SetGCPercent(gcPercent)
+	percent := debug.SetGCPercent(process.GCPercent)
 	return func() {
 		debug.SetGCPercent(percent)
 		if err := goBack(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/world"
 	"github.com/livecpm/livecpm/pkg/etcdcluster"
 	"github.com/livecpm/livecpm/pkg/exposure"
-	"github.com/livecpm/livecpm/pkg/preflight/etcdview"
 )
 
 // Fill replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever its
@@ -39,7 +38,7 @@ func Fill(seeds []world.Seed, etcds []Etcd) {
 		for _, view := range own {
 			view.Members = nil
 		}
-		leader, newest := etcdview.Leader(etcd.Inspection), uint64(0)
+		leader, newest := etcd.Inspection.Leader(), uint64(0)
 		for _, member := range etcd.Inspection.Members {
 			newest = max(newest, member.Status.RaftIndex)
 		}

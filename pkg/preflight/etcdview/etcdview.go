@@ -31,13 +31,13 @@ func Of(etcd *druidcorev1alpha1.Etcd, inspection etcdcluster.Inspection, err err
 		view.Quota = etcd.Spec.Etcd.Quota.Value()
 	}
 
-	names, leader := map[uint64]string{}, Leader(inspection)
+	names, leader := map[uint64]string{}, inspection.Leader()
 	for _, member := range inspection.Members {
 		names[member.ID] = member.String()
 		view.Members = append(view.Members, preflight.EtcdMemberView{
 			Name:        member.String(),
 			Learner:     member.Learner,
-			Problem:     memberProblem(inspection.ClusterID, leader, member),
+			Problem:     member.Problem(inspection.ClusterID, leader),
 			DBSize:      member.Status.DBSize,
 			DBSizeInUse: member.Status.DBSizeInUse,
 			// Without metrics nothing tells. Then the schedule alone decides.
@@ -53,36 +53,4 @@ func Of(etcd *druidcorev1alpha1.Etcd, inspection etcdcluster.Inspection, err err
 		view.Alarms = append(view.Alarms, preflight.EtcdAlarm{Member: name, Type: alarm.Type})
 	}
 	return view
-}
-
-// Leader returns the leader that most of the members follow, or zero.
-func Leader(inspection etcdcluster.Inspection) uint64 {
-	votes := map[uint64]int{}
-	for _, member := range inspection.Members {
-		if member.Status.LeaderID != 0 {
-			votes[member.Status.LeaderID]++
-		}
-	}
-	var leader uint64
-	for _, member := range inspection.Members {
-		if votes[member.ID] > votes[leader] {
-			leader = member.ID
-		}
-	}
-	return leader
-}
-
-// memberProblem tells why a member is not healthy. Alarms are no problem of a member: every one reports those of all.
-func memberProblem(clusterID, leader uint64, member etcdcluster.MemberInspection) string {
-	switch {
-	case member.StatusError != nil:
-		return member.StatusError.Error()
-	case member.Status.ClusterID != clusterID:
-		return fmt.Sprintf("it belongs to cluster %x, not to %x", member.Status.ClusterID, clusterID)
-	case member.Status.LeaderID == 0:
-		return "it knows no leader"
-	case member.Status.LeaderID != leader:
-		return fmt.Sprintf("it follows %x, the others follow %x", member.Status.LeaderID, leader)
-	}
-	return ""
 }

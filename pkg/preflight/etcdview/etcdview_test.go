@@ -27,7 +27,7 @@ var _ = Describe("Of", func() {
 	DescribeTable("should tell what is wrong with a member", func(spoil func(*etcdcluster.MemberInspection), problem string) {
 		inspection := etcdcluster.Inspection{ClusterID: 7, Members: []etcdcluster.MemberInspection{member(1, 1, 7, "a"), member(2, 1, 7, "b"), member(3, 1, 7, "c")}}
 		spoil(&inspection.Members[2])
-		Expect(etcdview.Leader(inspection)).To(BeNumerically("==", 1))
+		Expect(inspection.Leader()).To(BeNumerically("==", 1))
 		Expect(etcdview.Of(etcd, inspection, nil).Members).To(HaveExactElements(
 			HaveField("Problem", ""), HaveField("Problem", ""), HaveField("Problem", problem)))
 	},

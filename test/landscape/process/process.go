@@ -268,14 +268,14 @@ func Run(ctx context.Context, spec Spec) (string, error) {
 	return stdout.String(), nil
 }
 
-// garbageCollection has Go's programs collect garbage half as often: the machine has memory to spare and no processors.
-const garbageCollection = "GOGC=200"
+// GCPercent has Go's programs collect garbage half as often: the machine has memory to spare and no processors.
+const GCPercent = 200
 
 func (s Spec) cmd() *exec.Cmd {
 	return &exec.Cmd{
 		Path:        s.Command[0],
 		Args:        s.Command,
-		Env:         append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", garbageCollection}, s.Env...),
+		Env:         append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", fmt.Sprintf("GOGC=%d", GCPercent)}, s.Env...),
 		Dir:         "/",
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: s.NewNamespaces},
 	}
