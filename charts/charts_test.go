@@ -175,12 +175,19 @@ var _ = Describe("livecpm-garden", func() {
 		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", "agent")))
 		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
 		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(subject)
+		var deleted []string
 		for _, object := range objects {
 			for _, rule := range rulesOf(object) {
-				Expect(rule.Verbs).NotTo(ContainElements("*", "delete", "escalate", "bind", "impersonate"))
+				Expect(rule.Verbs).NotTo(ContainElement(BeElementOf("*", "deletecollection", "escalate", "bind", "impersonate")))
 				Expect(rule.Resources).NotTo(ContainElement("*"))
+				for _, permission := range permissions(rule) {
+					if resource, ok := strings.CutSuffix(permission, " delete"); ok {
+						deleted = append(deleted, resource)
+					}
+				}
 			}
 		}
+		Expect(deleted).To(ConsistOf("/secrets", "core.gardener.cloud/shootstates", "core.gardener.cloud/backupentries"), "as the gardenlet does with what belongs to a shoot")
 	})
 })
 
