@@ -46,6 +46,10 @@ licenses: ## Write docs/licences.md: the modules in what is shipped, and their l
 krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/krew (VERSION=v0.1.0)
 	$(GO) run ./hack/krew/cmd --version "$(VERSION)" --ldflags "$(LDFLAGS)" --out bin/krew
 
+.PHONY: release
+release: ## Make all files of a release in bin/release/<version>: images (amd64, arm64), charts, plugin, bills of materials, checksums (VERSION=v0.1.0, REGISTRY=)
+	$(GO) run ./hack/release/cmd --version "$(VERSION)" --registry "$(or $(REGISTRY),livecpm.local)"
+
 .PHONY: screenshots
 screenshots: ## Write pictures of the report of the recorded migration to docs/images (needs Chromium)
 	$(GO) run ./hack/screenshots/cmd --out docs/images

@@ -17,10 +17,10 @@ helm:
   # Values of charts/livecpm-agent. Garden and seed need none: the gardenlets mix in what the chart asks for.
   values:
     image:
-      ref: registry.example.com/livecpm/livecpm-agent:v0.1.0
+      ref: {{ .Registry }}/livecpm-agent:{{ .Version }}
     relay:
       image:
-        ref: registry.example.com/livecpm/livecpm-relay:v0.1.0
+        ref: {{ .Registry }}/livecpm-relay:{{ .Version }}
   # The packed chart.
   rawChart: {{ .RawChart }}
 ---
