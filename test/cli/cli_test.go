@@ -135,6 +135,9 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		s := summary(ctx)
 		Expect(s.State.Final()).To(BeTrue(), "the shoot is on its way already: %s", s)
 		source = s.Destination
+		if s.State == world.Aborted {
+			source = s.Source
+		}
 		for _, seed := range cfg.Seeds {
 			if seed.Name != source {
 				destination = seed.Name
