@@ -53,6 +53,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 
 		mu      sync.Mutex
 		outputs []string
+		last    string
 	)
 
 	// command returns the plugin as a process, with access to the garden and both seeds.
@@ -72,7 +73,18 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		outputs = append(outputs, output)
-		GinkgoWriter.Printf("$ kubectl livecpm %s\n%s(code %d)\n\n", strings.Join(args, " "), output, code)
+		// The test's own folder is of no interest to readers of docs/usage.
+		last = strings.ReplaceAll(fmt.Sprintf("$ kubectl livecpm %s\n%s", strings.Join(args, " "), output), folder+string(filepath.Separator), "")
+		GinkgoWriter.Printf("%s(code %d)\n\n", last, code)
+	}
+	// record writes the last command and its output to where make usage takes them from.
+	record := func(name string) {
+		GinkgoHelper()
+		mu.Lock()
+		defer mu.Unlock()
+		recorded := filepath.Join(cfg.Repo, "_artifacts", "cli")
+		Expect(os.MkdirAll(recorded, 0o755)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(recorded, name+".txt"), []byte(last), 0o644)).To(Succeed())
 	}
 	// livecpm runs a command and returns its exit code, standard output, and all output.
 	livecpm := func(ctx context.Context, args ...string) (code int, out, all string) {
@@ -152,6 +164,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(And(ContainSubstring("It can go."), MatchRegexp(`Pass +EtcdSize`), MatchRegexp(`Pass +AgentsReady`)))
 		Expect(all).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shootName, shoot.Namespace, destination))
+		record("plan")
 	}, NodeTimeout(time.Minute))
 
 	It("should refuse to start what cannot go, and leave nothing behind", func(ctx SpecContext) {
@@ -173,6 +186,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all := livecpm(ctx, "start", shootName, "--to", destination, "--pause-before", "2")
 		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(And(ContainSubstring("set spec.seedName from %s to %s", source, destination), ContainSubstring("After:  Requested")))
+		record("start")
 		code, _, all = livecpm(ctx, "start", shootName, "--to", destination)
 		Expect(code).To(Equal(exit.Failed), all)
 
@@ -181,6 +195,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		Expect(code).To(Equal(exit.Done))
 		Expect(all).To(And(ContainSubstring("Seeds     %s -> %s", source, destination), ContainSubstring("State     Paused")))
 		Expect(all).To(MatchRegexp(source+`-etcd-main-\d +leader +Ready +lag \d+ +db `), "the members should be asked themselves")
+		record("tree-paused")
 
 		By("watching for a while")
 		watching, stop := context.WithTimeout(ctx, 10*time.Second)
@@ -197,6 +212,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		reach(ctx, 2, world.Processing)
 		code, _, all = livecpm(ctx, "pause", shootName, "--before", "1")
 		Expect(code).To(Equal(exit.Failed), all)
+		record("pause-late")
 		code, _, all = livecpm(ctx, "pause", shootName, "--before", "3")
 		Expect(code).To(Equal(exit.Done), all)
 	}, NodeTimeout(10*time.Minute))
@@ -205,6 +221,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all := livecpm(ctx, "abort", shootName)
 		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(ContainSubstring("After:  Aborting"))
+		record("abort")
 		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "15m")
 		Expect(code).To(Equal(exit.Failed), all)
 		Expect(all).To(ContainSubstring("Aborted"))
@@ -239,9 +256,17 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		reach(ctx, 3, "")
 		code, _, all = livecpm(ctx, "abort", shootName)
 		Expect(code).To(Equal(exit.Failed), all)
+		record("abort-late")
+
+		reach(ctx, 6, "")
+		code, _, all = livecpm(ctx, "get", shootName)
+		Expect(code).To(Equal(exit.Done), all)
+		Expect(all).To(And(MatchRegexp(source+`-etcd-main-0 +(leader|voter) `), MatchRegexp(destination+`-etcd-main-0 +(leader|voter) `)), "the etcd of both seeds is one")
+		record("tree-joint")
 
 		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "30m")
 		Expect(code).To(Equal(exit.Done), all)
+		record("status")
 
 		err := probing.Wait()
 		ended = true
@@ -273,6 +298,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		// The gardenlet of the destination reconciles the shoot, and its conditions and the backup entry follow.
 		Eventually(ctx, func() string { _, _, all := livecpm(ctx, args...); return all }).
 			WithTimeout(10 * time.Minute).WithPolling(10 * time.Second).Should(ContainSubstring("Proved: all 9 checks passed."))
+		record("verify")
 		code, out, all := livecpm(ctx, append(args, "-o", "json")...)
 		Expect(code).To(Equal(exit.Done), all)
 		var result verify.Result
@@ -282,6 +308,13 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all = livecpm(ctx, "verify", shootName, "--from", destination)
 		Expect(code).To(Equal(exit.Failed), "what is not so must not be proved: %s", all)
 	}, NodeTimeout(15*time.Minute))
+
+	It("should show to people what it has measured", func(ctx SpecContext) {
+		code, _, all := livecpm(ctx, "probe", shootName, "--duration", "20s", "--dns-server", cfg.Garden.IP+":53")
+		Expect(code).To(Equal(exit.Done), all)
+		Expect(all).To(And(MatchRegexp(`writes +[1-9]\d* +0 failed`), ContainSubstring("No request failed and nothing was lost.")))
+		record("probe")
+	}, NodeTimeout(3*time.Minute))
 
 	It("should report and list", func(ctx SpecContext) {
 		for _, format := range []string{"html", "md", "json"} {
@@ -303,6 +336,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all := livecpm(ctx, "list")
 		Expect(code).To(Equal(exit.Done))
 		Expect(all).To(MatchRegexp(fmt.Sprintf(`%s +%s +.*Succeeded`, shoot.Namespace, shootName)))
+		record("list")
 	}, NodeTimeout(time.Minute))
 
 	AfterAll(func() {
