@@ -42,6 +42,10 @@ krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/k
 screenshots: ## Write pictures of the report of the recorded migration to docs/images (needs Chromium)
 	$(GO) run ./hack/screenshots/cmd --out docs/images
 
+.PHONY: usage
+usage: ## Bring docs/usage up to what make test-cli has recorded
+	hack/usage.sh
+
 .PHONY: tools
 tools: ## Build the real components the landscape runs (once, cached by version)
 	hack/build-tools.sh

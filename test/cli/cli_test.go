@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,18 @@ const (
 	// secrets matches what no command may print: keys, certificates, tokens, and fields of a kubeconfig that hold them.
 	secrets = `(?i)-----BEGIN |\beyJ[A-Za-z0-9_-]{20,}|(client-key|client-certificate|certificate-authority)-data`
 )
+
+// terminal takes what a process writes to both of its outputs, in that order.
+type terminal struct {
+	lock sync.Mutex
+	out  io.Writer
+}
+
+func (t *terminal) Write(b []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return t.out.Write(b)
+}
 
 // The whole life of a migration is driven by the built plugin alone, as a process of its own, as operators call it.
 var _ = Describe("kubectl livecpm", Ordered, func() {
@@ -89,9 +102,10 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 	// livecpm runs a command and returns its exit code, standard output, and all output.
 	livecpm := func(ctx context.Context, args ...string) (code int, out, all string) {
 		GinkgoHelper()
-		var stdout, stderr bytes.Buffer
+		var stdout, both bytes.Buffer
+		screen := &terminal{out: &both}
 		cmd := command(ctx, args...)
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, screen), screen
 		err := cmd.Run()
 		var failed *exec.ExitError
 		// A process that was interrupted because its time was over tells of that time, whatever its own code is.
@@ -99,8 +113,8 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		code = cmd.ProcessState.ExitCode()
-		keep(args, code, stdout.String()+stderr.String())
-		return code, stdout.String(), stdout.String() + stderr.String()
+		keep(args, code, both.String())
+		return code, stdout.String(), both.String()
 	}
 	summary := func(ctx context.Context) world.Summary {
 		GinkgoHelper()
