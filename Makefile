@@ -54,6 +54,10 @@ release: ## Make all files of a release in bin/release/<version>: images (amd64,
 screenshots: ## Write pictures of the report of the recorded migration to docs/images (needs Chromium)
 	$(GO) run ./hack/screenshots/cmd --out docs/images
 
+.PHONY: usage
+usage: ## Bring docs/usage up to what make test-cli has recorded
+	hack/usage.sh
+
 .PHONY: tools
 tools: ## Build the real components the landscape runs (once, cached by version)
 	hack/build-tools.sh
