@@ -148,7 +148,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
-	It("may write nothing but the two objects of the gate, what a drain moves and tells, what is in flight, events and its lease", func() {
+	It("may write nothing but the two objects of the gate, what a drain moves and tells, what is in flight, entries of former backups, events and its lease", func() {
 		Expect(granted(with(nil))).To(ConsistOf(
 			"core.gardener.cloud/seeds patch", "core.gardener.cloud/seeds/status patch",
 			"core.gardener.cloud/shoots patch", "core.gardener.cloud/shoots/binding patch",
@@ -158,13 +158,11 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 			"admissionregistration.k8s.io/validatingadmissionpolicybindings create",
 			"admissionregistration.k8s.io/validatingadmissionpolicies update livecpm-gate",
 			"admissionregistration.k8s.io/validatingadmissionpolicybindings update livecpm-gate",
-			"admissionregistration.k8s.io/validatingadmissionpolicies patch livecpm-gate",
-			"admissionregistration.k8s.io/validatingadmissionpolicybindings patch livecpm-gate",
 			"core.gardener.cloud/shoots/status patch",
-			"/events create", "/events patch", "events.k8s.io/events create", "events.k8s.io/events patch",
+			"/events create", "events.k8s.io/events create", "events.k8s.io/events patch",
+			"core.gardener.cloud/backupentries create",
 			"coordination.k8s.io/leases create",
 			"coordination.k8s.io/leases update livecpm-controller-manager-leader-election",
-			"coordination.k8s.io/leases patch livecpm-controller-manager-leader-election",
 		))
 	})
 
@@ -183,6 +181,12 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(granted(objects)).NotTo(ContainElement(HaveSuffix(removal.ConfigMapName)))
 		Expect(names(objects)).NotTo(ContainElement(ContainSubstring(":removal")))
 		Expect(called[*rbacv1.Role](with(nil), "livecpm:controller-manager:removal").Namespace).To(Equal("garden"))
+	})
+
+	It("may not create BackupEntries where that is switched off", func() {
+		objects := with(values{"config": values{"controllers": values{"formerBackups": values{"enabled": false}}}})
+		Expect(configOf(objects).Controllers.FormerBackups.Enabled).To(HaveValue(BeFalse()))
+		Expect(granted(objects)).NotTo(ContainElement(ContainSubstring("backupentries")))
 	})
 
 	It("may not write the objects of the gate where it only reports", func() {

@@ -106,7 +106,7 @@ func (r *Reconciler) forgetAbort(ctx context.Context, log logr.Logger, shoot *ga
 		return nil
 	}
 	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	for _, annotation := range []string{steps.AnnotationAbort, steps.AnnotationIntent, steps.AnnotationPauseBefore, steps.AnnotationForceShrink} {
+	for _, annotation := range []string{steps.AnnotationAbort, steps.AnnotationIntent, steps.AnnotationPauseBefore, steps.AnnotationForceShrink, steps.AnnotationDeleteFormerBackups} {
 		delete(shoot.Annotations, annotation)
 	}
 	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {

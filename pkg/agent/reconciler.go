@@ -31,7 +31,7 @@ import (
 // Reconciler carries out live migrations in both roles. It keeps nothing in memory between two passes: what is to be done
 // follows from the Shoot and the world, so that another replica can go on at any moment.
 type Reconciler struct {
-	// GardenClient writes to the garden.
+	// GardenClient writes to the garden. What it reads comes from the cache of the Shoots that belong to the seed.
 	GardenClient client.Client
 	// GardenAPIReader reads from the garden without a cache: a decision on a stale Shoot could make both roles act.
 	GardenAPIReader client.Reader
@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 	shoot := &gardencorev1beta1.Shoot{}
 	if err := r.GardenAPIReader.Get(ctx, request.NamespacedName, shoot); err != nil {
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) || r.left(ctx, request.NamespacedName, err) {
 			metrics.Forget(request.Namespace, request.Name)
 			return reconcile.Result{}, nil
 		}
@@ -137,6 +137,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{RequeueAfter: r.Config.RetryBackoff.Base.Duration}, nil
 	}
 	return result, err
+}
+
+// left tells whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is forbidden to
+// the source from the hand-over on, and to the destination when it has been given back. The cache holds what carries the label
+// of the seed: a Shoot that is still there is one that the authorizer does not know to be here yet, or not for another reason.
+func (r *Reconciler) left(ctx context.Context, key client.ObjectKey, err error) bool {
+	return apierrors.IsForbidden(err) && apierrors.IsNotFound(r.GardenClient.Get(ctx, key, &gardencorev1beta1.Shoot{}))
 }
 
 // run does what the pass has to do, in this order: prove the gate, keep up to date what the joint etcd needs, do the part

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
@@ -746,6 +748,38 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.shoot()).To(Equal(before))
 			Expect(w.ran).To(BeEmpty())
 			Expect(w.events()).To(HaveEach(ContainSubstring("Warning IntentLost")))
+		})
+	})
+
+	Describe("a Shoot that the seed authorizer does not let it read", func() {
+		var (
+			agentOf  func(cached bool) *agent.Reconciler
+			refusing = func() error {
+				return apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), key.Name, errors.New("no relationship found"))
+			}
+		)
+		BeforeEach(func() {
+			agentOf = func(cached bool) *agent.Reconciler {
+				r := w.agent(seedA)
+				r.GardenAPIReader = readerFunc{Reader: w.client, before: refusing}
+				if !cached {
+					Expect(w.client.Delete(ctx, w.shoot())).To(Succeed())
+				}
+				return r
+			}
+		})
+
+		It("should be over if it has left the seed", func() {
+			w.goTo(third)
+			result, err := w.passOf(agentOf(false))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result).To(BeZero())
+			Expect(overdue()).To(BeZero())
+		})
+
+		It("should be tried again as long as it belongs to the seed", func() {
+			_, err := w.passOf(agentOf(true))
+			Expect(err).To(MatchError(ContainSubstring("no relationship found")))
 		})
 	})
 

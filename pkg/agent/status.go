@@ -118,6 +118,7 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 		delete(shoot.Annotations, steps.AnnotationPauseBefore)
 		delete(shoot.Annotations, steps.AnnotationForceShrink)
 		delete(shoot.Annotations, steps.AnnotationAbort)
+		delete(shoot.Annotations, steps.AnnotationDeleteFormerBackups)
 		// A request for a reconciliation takes effect only when it comes with a write of the Shoot itself. Here it would
 		// merely be stored, and stand in the way of the one that follows (see requestReconciliation).
 		if shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.GardenerOperationReconcile {

@@ -29,6 +29,7 @@ import (
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/controllermanager/drain"
+	"github.com/livecpm/livecpm/pkg/controllermanager/formerbackups"
 	"github.com/livecpm/livecpm/pkg/controllermanager/gatewatchdog"
 	"github.com/livecpm/livecpm/pkg/controllermanager/removalguard"
 	"github.com/livecpm/livecpm/pkg/credentials"
@@ -120,6 +121,9 @@ func NewManagerFor(
 		return nil, err
 	}
 	if err := removalguard.AddToManager(mgr, config.Controllers.RemovalGuard); err != nil {
+		return nil, err
+	}
+	if err := formerbackups.AddToManager(mgr, config.Controllers.FormerBackups); err != nil {
 		return nil, err
 	}
 	return mgr, nil

@@ -38,6 +38,10 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 		guard.Enabled = ptr.To(true)
 	}
 
+	if former := &c.Controllers.FormerBackups; former.Enabled == nil {
+		former.Enabled = ptr.To(true)
+	}
+
 	drain := &c.Controllers.Drain
 	if drain.Enabled == nil {
 		drain.Enabled = ptr.To(true)

@@ -46,6 +46,18 @@ type ControllerManagerControllers struct {
 	// RemovalGuard configures the controller that keeps livecpm from being removed while a live migration is in flight.
 	// +optional
 	RemovalGuard RemovalGuardController `json:"removalGuard"`
+	// FormerBackups configures the controller that gives agents the way to the backups which a migration leaves behind.
+	// +optional
+	FormerBackups FormerBackupsController `json:"formerBackups"`
+}
+
+// FormerBackupsController configures the controller that gives agents the way to the backups which a migration leaves behind in
+// the bucket of the other seed.
+type FormerBackupsController struct {
+	// Enabled tells whether the controller creates the BackupEntries that agents ask for. Where SeedRestriction is in force,
+	// migrations do not complete without that. Default: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
 }
 
 // RemovalGuardController configures the controller that keeps livecpm from being removed while a live migration is in flight.

@@ -40,6 +40,10 @@ func ValidateControllerManager(c *ControllerManagerConfiguration) field.ErrorLis
 		errs = append(errs, field.Required(field.NewPath("controllers", "removalGuard", "enabled"), "must be set"))
 	}
 
+	if c.Controllers.FormerBackups.Enabled == nil {
+		errs = append(errs, field.Required(field.NewPath("controllers", "formerBackups", "enabled"), "must be set"))
+	}
+
 	return append(errs, validateDrain(&c.Controllers.Drain, field.NewPath("controllers", "drain"))...)
 }
 
