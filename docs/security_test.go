@@ -23,7 +23,7 @@ var _ = Describe("security.md", func() {
 	// exists tells whether a test of that text stands in the file.
 	exists := func(file, text string) bool {
 		content := read(filepath.Join("..", file))
-		for _, form := range []string{"It(%q,", "Entry(%q,", "DescribeTable(%q,"} {
+		for _, form := range []string{"It(%q,", "It(fmt.Sprintf(%q,", "Entry(%q,", "DescribeTable(%q,"} {
 			if strings.Contains(content, fmt.Sprintf(form, text)) {
 				return true
 			}

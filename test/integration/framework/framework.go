@@ -8,7 +8,9 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -37,32 +39,69 @@ type Garden struct {
 	// Client reads and writes without a cache.
 	Client client.Client
 
-	env *gardenerenvtest.GardenerTestEnvironment
+	env        *gardenerenvtest.GardenerTestEnvironment
+	gatekeeper *gatekeeper
+	// folder has the files of a guarded garden, audit is its audit log.
+	folder, audit string
 }
 
 // StartGarden starts a garden. The caller stops it.
 func StartGarden(log logr.Logger) (*Garden, error) {
+	return startGarden(log, false)
+}
+
+// StartGuardedGarden starts a garden with Gardener's SeedAuthorizer and SeedRestriction in front of it, and with an audit log. The
+// caller stops it.
+func StartGuardedGarden(log logr.Logger) (*Garden, error) {
+	return startGarden(log, true)
+}
+
+func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
 	logf.SetLogger(log)
 
-	env := &gardenerenvtest.GardenerTestEnvironment{
+	garden := &Garden{}
+	apiServer := &envtest.APIServer{}
+	if guarded {
+		if garden.folder, err = os.MkdirTemp("", "livecpm-garden-"); err != nil {
+			return nil, fmt.Errorf("failed to make a folder for the garden: %w", err)
+		}
+		defer func() {
+			if err != nil {
+				_ = os.RemoveAll(garden.folder)
+			}
+		}()
+		if garden.gatekeeper, err = newGatekeeper(garden.folder, apiServer); err != nil {
+			return nil, fmt.Errorf("failed to prepare the seed authorizer: %w", err)
+		}
+		if garden.audit, err = auditLog(garden.folder, apiServer); err != nil {
+			return nil, fmt.Errorf("failed to prepare the audit log: %w", err)
+		}
+	}
+
+	garden.env = &gardenerenvtest.GardenerTestEnvironment{
 		Environment: &envtest.Environment{
 			ControlPlaneStartTimeout: 2 * time.Minute,
 			ControlPlaneStopTimeout:  time.Minute,
+			ControlPlane:             envtest.ControlPlane{APIServer: apiServer},
 		},
 		GardenerAPIServer: &gardenerenvtest.GardenerAPIServer{
 			Args: []string{"--feature-gates=LiveControlPlaneMigration=true"},
 		},
 	}
-	config, err := env.Start()
-	if err != nil {
+	if garden.Config, err = garden.env.Start(); err != nil {
 		return nil, fmt.Errorf("failed to start the garden: %w", err)
 	}
-	c, err := client.New(config, client.Options{Scheme: kubernetes.GardenScheme})
-	if err != nil {
-		_ = env.Stop()
+	if garden.Client, err = client.New(garden.Config, client.Options{Scheme: kubernetes.GardenScheme}); err != nil {
+		_ = garden.env.Stop()
 		return nil, fmt.Errorf("failed to create a client for the garden: %w", err)
 	}
-	return &Garden{Config: config, Client: c, env: env}, nil
+	if guarded {
+		if err = garden.gatekeeper.start(garden); err != nil {
+			_ = garden.Stop()
+			return nil, fmt.Errorf("failed to start the seed authorizer: %w", err)
+		}
+	}
+	return garden, nil
 }
 
 // Kubeconfig returns a kubeconfig of the user, who has the permissions that the roles in the garden give.
@@ -75,7 +114,17 @@ func (g *Garden) Kubeconfig(user string) ([]byte, error) {
 }
 
 // Stop stops the garden.
-func (g *Garden) Stop() error { return g.env.Stop() }
+func (g *Garden) Stop() error {
+	var failures []error
+	if g.gatekeeper != nil {
+		failures = append(failures, g.gatekeeper.stop(g))
+	}
+	failures = append(failures, g.env.Stop())
+	if g.folder != "" {
+		failures = append(failures, os.RemoveAll(g.folder))
+	}
+	return errors.Join(failures...)
+}
 
 // InstallPolicies applies the chart livecpm-garden and waits until gardener-apiserver enforces it.
 func (g *Garden) InstallPolicies(ctx context.Context) error {

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	admissioncontrollerapp "github.com/gardener/gardener/cmd/gardener-admission-controller/app"
+	netutils "github.com/gardener/gardener/pkg/utils/net"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/livecpm/livecpm/test/authorizers"
+	"github.com/livecpm/livecpm/test/landscape/pki"
+)
+
+const loopback = "127.0.0.1"
+
+// gatekeeper is the gardener-admission-controller of a garden, in this process.
+type gatekeeper struct {
+	server authorizers.Server
+	// ended gets what it has ended with; cancel ends it.
+	ended  chan error
+	cancel context.CancelFunc
+}
+
+// newGatekeeper lets the kube-apiserver, which does not run yet, ask a gardener-admission-controller that does not run yet
+// either. That is no matter as long as no seed asks for anything.
+func newGatekeeper(folder string, apiServer *envtest.APIServer) (*gatekeeper, error) {
+	g := &gatekeeper{server: authorizers.Server{Address: loopback, CertDir: filepath.Join(folder, "serving"), Kubeconfig: filepath.Join(folder, "kubeconfig")}}
+	for _, port := range []*int{&g.server.Port, &g.server.HealthPort, &g.server.MetricsPort} {
+		var err error
+		if *port, _, err = netutils.SuggestPort(loopback); err != nil {
+			return nil, fmt.Errorf("failed to find a free port: %w", err)
+		}
+	}
+	ca, err := pki.EnsureCA(g.server.CertDir, "ca")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := ca.Ensure("tls", pki.Request{CommonName: authorizers.Name, IPs: []string{loopback}}); err != nil {
+		return nil, err
+	}
+	g.server.CA = ca.CertPEM
+
+	webhook, err := g.server.WebhookKubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, configuration := filepath.Join(folder, "seed-authorizer.kubeconfig"), filepath.Join(folder, "authorization.yaml")
+	if err := os.WriteFile(kubeconfig, webhook, 0o600); err != nil {
+		return nil, err
+	}
+	content, err := authorizers.AuthorizationConfiguration(kubeconfig, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(configuration, content, 0o600); err != nil {
+		return nil, err
+	}
+	apiServer.Configure().
+		Set("authorization-config", configuration).
+		Disable("authorization-mode").
+		Disable("authorization-webhook-cache-authorized-ttl").
+		Disable("authorization-webhook-cache-unauthorized-ttl")
+	return g, nil
+}
+
+// start runs Gardener's own command, and lets the API servers ask it as soon as it answers.
+func (g *gatekeeper) start(garden *Garden) error {
+	ctx := context.Background()
+	access, webhooks, err := g.server.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	for _, object := range access {
+		if err := garden.Client.Create(ctx, object); err != nil {
+			return fmt.Errorf("failed to create %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	kubeconfig, err := garden.Kubeconfig(authorizers.User)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(g.server.Kubeconfig, kubeconfig, 0o600); err != nil {
+		return err
+	}
+	content, err := g.server.Configuration("error")
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(garden.folder, "admission-controller.yaml")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		return err
+	}
+
+	command := admissioncontrollerapp.NewCommand()
+	command.SetArgs([]string{"--config=" + file})
+	running, cancel := context.WithCancel(ctx)
+	g.cancel, g.ended = cancel, make(chan error, 1)
+	go func() { g.ended <- command.ExecuteContext(running) }()
+	if err := g.await(ctx); err != nil {
+		return err
+	}
+	for _, object := range webhooks {
+		if err := garden.Client.Create(ctx, object); err != nil {
+			return fmt.Errorf("failed to create %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (g *gatekeeper) await(ctx context.Context) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		select {
+		case err := <-g.ended:
+			g.ended <- err
+			return false, errors.Join(errors.New("it has ended"), err)
+		default:
+		}
+		var response *http.Response
+		if response, last = http.Get(g.server.HealthURL()); last != nil { //nolint:noctx // The garden is not used yet.
+			return false, nil
+		}
+		last = errors.Join(response.Body.Close())
+		return response.StatusCode == http.StatusOK, nil
+	})
+	if err != nil {
+		return fmt.Errorf("failed to wait for %s: %w", authorizers.Name, errors.Join(err, last))
+	}
+	return nil
+}
+
+// stop ends it and takes its webhooks away.
+func (g *gatekeeper) stop(garden *Garden) error {
+	if g.cancel == nil {
+		return nil
+	}
+	_, webhooks, err := g.server.Objects(context.Background())
+	if err != nil {
+		return err
+	}
+	for _, object := range webhooks {
+		if err := garden.Client.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("failed to delete %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	g.cancel()
+	return <-g.ended
+}

@@ -1,0 +1,328 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package permissions_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/livecpm/livecpm/pkg/agent"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// party is the agent of a seed: the real access to the garden with its caches and selectors, the real frame, and of the actions
+// what they ask of the garden. The seed is a fake one.
+type party struct {
+	seedName   string
+	deps       *operation.Deps
+	reconciler *agent.Reconciler
+}
+
+func newParty(seedName string, config *rest.Config) *party {
+	GinkgoHelper()
+	agentConfig := &configv1alpha1.AgentConfiguration{}
+	configv1alpha1.SetDefaults(agentConfig)
+	agentConfig.LeaderElection.LeaderElect = new(false)
+	gardenletConfig := &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}}
+	gardenletconfigv1alpha1.SetObjectDefaults_GardenletConfiguration(gardenletConfig)
+	gardenletConfig.SeedConfig.Name = seedName
+	gardenletConfig.ETCDConfig.FeatureGates = map[string]bool{"UpgradeEtcdVersion": true}
+
+	// The gardenlet's process has a manager that serves neither probes nor metrics. The garden's cluster stands in for that of the
+	// seed as long as nothing is done there.
+	environment, err := agent.NewEnvironmentFor(ctx, logr.Discard(), agent.Access{Garden: config, Seed: garden.Config}, agentConfig, gardenletConfig, agent.HostGardenlet)
+	Expect(err).NotTo(HaveOccurred())
+	running, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- environment.Manager.Start(running) }()
+	DeferCleanup(func() {
+		cancel()
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+	syncing, stop := context.WithTimeout(ctx, 30*time.Second)
+	defer stop()
+	Expect(environment.GardenCluster.GetCache().WaitForCacheSync(syncing)).To(BeTrue(), "it may not list and watch what it has to")
+
+	p := &party{seedName: seedName, deps: environment.Deps}
+	seedClient := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
+	p.deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).WithRESTConfig(&rest.Config{Host: "seed"}).WithVersion("1.36.0").Build()
+
+	controller := agentConfig.Controllers.LiveMigration
+	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
+	p.reconciler = &agent.Reconciler{
+		GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader, Recorder: p.deps.Recorder, Clock: clock.RealClock{},
+		SeedName: seedName, Config: controller,
+		Actions: map[steps.Role]migration.Actions{steps.Source: p.actions(steps.Source), steps.Destination: p.actions(steps.Destination)},
+		Gate:    gate.New(p.deps.GardenClient, p.deps.GardenAPIReader),
+		Preflight: preflight.New(preflight.Options{
+			Reader: p.deps.GardenAPIReader, OwnSeed: seedName, Gardenlet: gardenletConfig, Version: "v1.150.0",
+		}),
+	}
+	return p
+}
+
+// pass lets the agent look at the Shoot once.
+func (p *party) pass(key client.ObjectKey) error {
+	_, err := p.reconciler.Reconcile(logf.IntoContext(ctx, logr.Discard()), reconcile.Request{NamespacedName: key})
+	return err
+}
+
+// actions do of every step what it asks of the garden.
+func (p *party) actions(role steps.Role) migration.Actions {
+	work := map[gardencorev1beta1.ConditionType]func(context.Context, *migration.Migration) error{
+		gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin:              p.prepareSource,
+		gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined:                 p.prepareDestination,
+		gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer: p.persist,
+		gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady:              p.restore,
+		gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:                          p.persist,
+		gardencorev1beta1.ShootLiveMigrationMigrationCompleted:                         p.complete,
+	}
+	actions := migration.Actions{Steps: map[gardencorev1beta1.ConditionType]migration.Action{}}
+	for _, step := range steps.Table() {
+		if step.Owner != role {
+			continue
+		}
+		actions.Steps[step.Condition] = migration.ActionFunc(func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+			if do := work[step.Condition]; do != nil {
+				if err := do(ctx, m); err != nil {
+					return steps.Outcome{}, err
+				}
+			}
+			return steps.Done("done by %s", p.seedName), nil
+		})
+	}
+	if role == steps.Destination {
+		actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
+			shoot.Status.SeedName = new(m.DestinationSeed)
+			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+			}
+			return nil
+		}
+	}
+	return actions
+}
+
+func (p *party) botanist(ctx context.Context, m *migration.Migration, lastOperation gardencorev1beta1.LastOperationType) (*botanist.Botanist, error) {
+	b, err := p.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.InitializeSecretsManagement(ctx)
+}
+
+func (p *party) prepareSource(ctx context.Context, m *migration.Migration) error {
+	if _, err := p.deps.KeepsShootState(ctx); err != nil {
+		return err
+	}
+	b, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
+	if err != nil {
+		return err
+	}
+	if err := p.requiredSecrets(ctx, m); err != nil {
+		return err
+	}
+	if err := p.persist(ctx, m); err != nil {
+		return err
+	}
+	if err := b.Shoot.Components.BackupEntry.Migrate(ctx); err != nil {
+		return err
+	}
+	entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
+	if err != nil {
+		return err
+	}
+	return operation.CheckBackupEntryReleased(entry, m.DestinationSeed)
+}
+
+// requiredSecrets makes those of a control plane that its flows would have made.
+func (p *party) requiredSecrets(ctx context.Context, m *migration.Migration) error {
+	for _, name := range []string{v1beta1constants.SecretNameETCDEncryptionKey, v1beta1constants.SecretNameServiceAccountKey} {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
+				Labels: map[string]string{"managed-by": "secrets-manager", "manager-identity": "gardenlet", "persist": "true", "name": name},
+			},
+			Data: map[string][]byte{"key": []byte("value")},
+		}
+		if err := p.deps.SeedClientSet.Client().Create(ctx, secret); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *party) persist(ctx context.Context, m *migration.Migration) error {
+	return p.deps.PersistShootState(ctx, m.Shoot, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), true)
+}
+
+func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) error {
+	backup := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.BackupSecretName, Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}}
+	if err := p.deps.SeedClientSet.Client().Create(ctx, backup); client.IgnoreAlreadyExists(err) != nil {
+		return err
+	}
+	b, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeRestore)
+	if err != nil {
+		return err
+	}
+	if err := b.RequiredExtensionsReady(ctx); err != nil {
+		return err
+	}
+	if err := b.EnsureShootClusterIdentity(ctx); err != nil {
+		return err
+	}
+	operation.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
+	if err := b.DeployReferencedResources(ctx); err != nil {
+		return err
+	}
+	if err := p.deps.CheckBackupEntryHere(ctx, b); err == nil {
+		return nil
+	}
+	if err := b.DeployBackupEntry(ctx); err != nil {
+		return err
+	}
+	return p.deps.CheckBackupEntryHere(ctx, b)
+}
+
+// restore is what every flow in the destination begins with. The garden's copies of credentials are brought up to date by it.
+func (p *party) restore(ctx context.Context, m *migration.Migration) error {
+	_, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeRestore)
+	return err
+}
+
+func (p *party) complete(ctx context.Context, m *migration.Migration) error {
+	b, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeRestore)
+	if err != nil {
+		return err
+	}
+	source, err := p.deps.Seed(ctx, m.SourceSeed)
+	if err != nil {
+		return err
+	}
+	// The API server of the garden stands in for the shoot's: it publishes the keys of its issuer in the same way.
+	if b.ShootClientSet, err = kubernetes.NewWithConfig(kubernetes.WithRESTConfig(garden.Config), kubernetes.WithDisabledCachedClient()); err != nil {
+		return err
+	}
+	if err := b.SyncPublicServiceAccountKeys(ctx); err != nil {
+		return err
+	}
+	if err := operation.DeleteBackups(ctx, b, string(source.UID)); err != nil {
+		return err
+	}
+	if err := b.UpdateAdvertisedAddresses(ctx); err != nil {
+		return err
+	}
+	return p.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, false)
+}
+
+// gardenlets do with BackupEntries what the gardenlets of all seeds do, until the spec ends.
+func gardenlets() {
+	running, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for running.Err() == nil {
+			list := &gardencorev1beta1.BackupEntryList{}
+			if err := garden.Client.List(running, list); err == nil {
+				for i := range list.Items {
+					_ = serve(running, &list.Items[i])
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	DeferCleanup(func() {
+		cancel()
+		wait.Wait()
+	})
+}
+
+func serve(ctx context.Context, entry *gardencorev1beta1.BackupEntry) error {
+	requested := entry.Annotations[v1beta1constants.GardenerOperation]
+	leaving := entry.Status.SeedName != nil && *entry.Status.SeedName != *entry.Spec.SeedName
+	released := entry.Status.LastOperation != nil && entry.Status.LastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate
+	if !leaving && requested == "" && (released || entry.Status.ObservedGeneration == entry.Generation && entry.Status.SeedName != nil) {
+		return nil
+	}
+	if requested != "" {
+		patch := client.MergeFrom(entry.DeepCopy())
+		delete(entry.Annotations, v1beta1constants.GardenerOperation)
+		if err := garden.Client.Patch(ctx, entry, patch); err != nil {
+			return err
+		}
+	}
+	patch := client.MergeFrom(entry.DeepCopy())
+	entry.Status.ObservedGeneration = entry.Generation
+	// In whole seconds, after the moment of the request.
+	later := metav1.NewTime(time.Now().Add(2 * time.Second))
+	entry.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: later}
+	switch {
+	case leaving:
+		entry.Status.SeedName, entry.Status.LastOperation.Type = nil, gardencorev1beta1.LastOperationTypeMigrate
+	default:
+		entry.Status.SeedName = entry.Spec.SeedName
+		if requested == v1beta1constants.GardenerOperationRestore {
+			entry.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeRestore
+		}
+	}
+	return garden.Client.Status().Patch(ctx, entry, patch)
+}
+
+// migrate moves the Shoot from seed-a to seed-b by the agents, and returns all errors that they had on the way.
+func migrate(shoot *gardencorev1beta1.Shoot, a, b *party) (failures []error) {
+	GinkgoHelper()
+	key := client.ObjectKeyFromObject(shoot)
+	Expect(garden.Intend(ctx, shoot)).To(Succeed())
+	Expect(garden.Bind(ctx, shoot, seedB)).To(Succeed())
+	Eventually(func(g Gomega) {
+		for _, p := range []*party{a, b} {
+			if err := p.pass(key); err != nil {
+				failures = append(failures, fmt.Errorf("%s: %w", p.seedName, err))
+			}
+		}
+		current := &gardencorev1beta1.Shoot{}
+		g.Expect(garden.Client.Get(ctx, key, current)).To(Succeed())
+		g.Expect(current.Status.SeedName).To(HaveValue(Equal(seedB)), func() string {
+			return fmt.Sprintf("%v\n%v", errors.Join(failures[max(0, len(failures)-3):]...), current.Status.LiveMigration)
+		})
+	}).WithTimeout(time.Minute).Should(Succeed())
+	return failures
+}
+
+func forbidden(failures []error) []error {
+	var out []error
+	for _, err := range failures {
+		if apierrors.IsForbidden(err) {
+			out = append(out, err)
+		}
+	}
+	return out
+}
