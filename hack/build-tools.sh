@@ -31,6 +31,7 @@ packages() {
   cni) echo github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local,meta/portmap} ;;
   coredns) echo github.com/coredns/coredns ;;
   local-path-provisioner) echo github.com/rancher/local-path-provisioner ;;
+  gardener-admission-controller) echo github.com/gardener/gardener/cmd/gardener-admission-controller ;;
   gardener) echo github.com/gardener/gardener/cmd/{gardener-apiserver,gardener-controller-manager,gardener-resource-manager,gardener-extension-provider-local} ;;
   etcd-druid) echo etcd-druid=github.com/gardener/etcd-druid/cmd ;;
   etcd-backup-restore) echo etcdbrctl=github.com/gardener/etcd-backup-restore ;;
@@ -44,12 +45,19 @@ packages() {
 }
 
 # What the landscape runs. The linter, promtool, govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
-components() { echo etcd kubernetes containerd cni coredns local-path-provisioner etcd-druid etcd-backup-restore gardener; }
+components() { echo etcd kubernetes containerd cni coredns local-path-provisioner etcd-druid etcd-backup-restore gardener gardener-admission-controller; }
+
+module() { # the folder of the component's module; what is added to one later gets a component of its own, so that the rest stays cached
+  case "$1" in
+  gardener-admission-controller) echo gardener ;;
+  *) echo "$1" ;;
+  esac
+}
 
 ldflags() {
   case "$1" in
   kubernetes) echo "-s -w $(version_flags "$k8s_version" "$k8s_minor")" ;;
-  gardener) echo "-s -w $(version_flags "$gardener_version" "$(cut -d. -f2 <<<"$gardener_version")")" ;;
+  gardener | gardener-*) echo "-s -w $(version_flags "$gardener_version" "$(cut -d. -f2 <<<"$gardener_version")")" ;;
   *) echo "-s -w" ;;
   esac
 }
@@ -62,7 +70,7 @@ tags() { # promtool tests rules here and discovers no targets; the clients of al
 
 folder() { # where the component's binaries are, whether or not they are built yet
   local key
-  key="$(cat "$tools/$1/go.mod" "$tools/$1/go.sum" | sha256sum | cut -c1-12)"
+  key="$(cat "$tools/$(module "$1")/go.mod" "$tools/$(module "$1")/go.sum" | sha256sum | cut -c1-12)"
   echo "$cache/tools/$1-$key"
 }
 
@@ -74,7 +82,7 @@ build() {
   tmp="$out.partial"; mkdir -p "$tmp"
   for spec in $(packages "$1"); do
     pkg="${spec#*=}"; name="${spec%%=*}"; name="${name##*/}"
-    (cd "$tools/$1" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' \
+    (cd "$tools/$(module "$1")" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' \
       go build -trimpath -buildvcs=false -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$tmp/$name" "$pkg")
   done
   touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"

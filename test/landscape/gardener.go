@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/livecpm/livecpm/test/authorizers"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/image"
@@ -32,23 +33,30 @@ func (l *Landscape) startDNS(ctx context.Context) error {
 	return garden.StartDNS(ctx, l.Config, l.Processes, binary)
 }
 
-// startGardener starts gardener-apiserver and gardener-controller-manager and configures the garden.
+// startGardener starts gardener-apiserver, gardener-admission-controller and gardener-controller-manager and configures the garden.
 func (l *Landscape) startGardener(ctx context.Context) error {
 	tools, err := build.Tool(ctx, l.Config, "gardener")
 	if err != nil {
 		return err
+	}
+	admissionTools := ""
+	if l.Config.Authorizers {
+		if admissionTools, err = build.Tool(ctx, l.Config, authorizers.Name); err != nil {
+			return err
+		}
 	}
 	ca, err := pki.EnsureCA(l.Config.PKI(l.Config.Garden.Name), "ca")
 	if err != nil {
 		return err
 	}
 	return (&garden.Garden{
-		Config:      l.Config,
-		Processes:   l.Processes,
-		Tools:       tools,
-		CA:          ca,
-		EtcdServers: "http://127.0.0.1:2379",
-		Report:      l.progress.report,
+		Config:         l.Config,
+		Processes:      l.Processes,
+		Tools:          tools,
+		AdmissionTools: admissionTools,
+		CA:             ca,
+		EtcdServers:    "http://127.0.0.1:2379",
+		Report:         l.progress.report,
 	}).Up(ctx)
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/cluster"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	gardener "github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/image"
 	"github.com/livecpm/livecpm/test/landscape/machine"
 	"github.com/livecpm/livecpm/test/landscape/network"
@@ -226,7 +227,7 @@ func (l *Landscape) startGarden(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	controlPlane, err := cluster.New(l.Config, l.Processes, cluster.Values{
+	values := cluster.Values{
 		Name:        garden.Name,
 		IP:          garden.IP,
 		ServiceCIDR: garden.ServiceCIDR,
@@ -235,7 +236,15 @@ func (l *Landscape) startGarden(ctx context.Context) error {
 		Controllers: gardenControllers,
 		Namespaces:  process.Namespaces{Net: network.Path(garden.Netns)},
 		Cgroups:     daemons,
-	})
+	}
+	if l.Config.Authorizers {
+		// The kube-apiserver asks gardener-admission-controller, which is started when Gardener is. Until then no seed is there
+		// to ask for anything.
+		if values.AuthorizationConfig, values.AuthorizationFiles, err = gardener.PrepareAuthorizers(l.Config); err != nil {
+			return err
+		}
+	}
+	controlPlane, err := cluster.New(l.Config, l.Processes, values)
 	if err != nil {
 		return err
 	}

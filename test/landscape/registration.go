@@ -39,21 +39,24 @@ const (
 )
 
 // gardenChartValues are the values of the chart for the garden, which runs no pods. The agents have service accounts of their own
-// there. No seed authorizer gives them what belongs to their seed, so the chart does.
+// there. The seed authorizer gives them what belongs to their seed; where there is none, the chart does.
 func gardenChartValues(cfg *config.Config) map[string]any {
-	agents := make([]any, 0, len(cfg.Seeds))
+	agents, seedNames := make([]any, 0, len(cfg.Seeds)), make([]any, 0, len(cfg.Seeds))
 	for _, seed := range cfg.Seeds {
+		seedNames = append(seedNames, seed.Name)
 		agents = append(agents, map[string]any{
 			"apiGroup": rbacv1.GroupName, "kind": rbacv1.GroupKind, "name": "system:serviceaccounts:" + gardenerutils.ComputeGardenNamespace(seed.Name),
 		})
 	}
+	// Each seed is in a region of its own.
+	rbac := map[string]any{"extension": map[string]any{"enabled": true, "seedsInSeveralRegions": seedNames}}
+	if !cfg.Authorizers {
+		rbac = map[string]any{"enabled": true, "ownIdentity": true, "subjects": agents, "extension": map[string]any{"enabled": true}}
+	}
 	return map[string]any{
 		"registration": map[string]any{"name": registrationName},
-		"rbac": map[string]any{
-			"enabled": true, "ownIdentity": true, "subjects": agents,
-			"extension": map[string]any{"enabled": true},
-		},
-		"runtime": map[string]any{"enabled": false},
+		"rbac":         rbac,
+		"runtime":      map[string]any{"enabled": false},
 		"controllerManager": map[string]any{
 			"enabled":  true,
 			"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": garden.LivecpmIdentity}},

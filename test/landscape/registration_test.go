@@ -103,30 +103,43 @@ var _ = Describe("The registration of the agent", func() {
 		Expect(other).NotTo(Equal(first))
 	})
 
-	It("should give the agents of both seeds, and nobody else, their permissions in the garden", func() {
+	bindings := func(name string) (subjects [][]rbacv1.Subject, selects bool) {
+		GinkgoHelper()
 		manifests, err := charts.Render(charts.Garden, charts.Garden, "garden", "v1.36.3", GardenChartValues(cfg))
 		Expect(err).NotTo(HaveOccurred())
-		var bound int
-		var selects bool
 		for _, manifest := range manifests {
 			object := &unstructured.Unstructured{}
 			Expect(yaml.Unmarshal([]byte(manifest.Content), object)).To(Succeed())
 			Expect(object.GetKind()).NotTo(Equal("Deployment"), "the garden has no node")
-			if object.GetName() == "livecpm:extension" {
+			if object.GetName() == "livecpm:extension" && object.GetKind() == "ClusterRole" {
 				selects = object.GetAnnotations()["authorization.gardener.cloud/extensions-serviceaccount-selector"] == `{"matchLabels":{"controllerregistration.core.gardener.cloud/name":"livecpm"}}`
 			}
-			if object.GetName() != "livecpm:agent" || (object.GetKind() != "ClusterRoleBinding" && object.GetKind() != "RoleBinding") {
+			if object.GetName() != name || (object.GetKind() != "ClusterRoleBinding" && object.GetKind() != "RoleBinding") {
 				continue
 			}
-			bound++
 			binding := &rbacv1.ClusterRoleBinding{}
 			Expect(yaml.Unmarshal([]byte(manifest.Content), binding)).To(Succeed())
-			Expect(binding.Subjects).To(ConsistOf(
-				rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-a"},
-				rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-b"},
-			))
+			subjects = append(subjects, binding.Subjects)
 		}
-		Expect(bound).To(Equal(2))
+		return subjects, selects
+	}
+	agents := []rbacv1.Subject{
+		{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-a"},
+		{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-b"},
+	}
+
+	It("should give the agents of the landscape what the seed authorizer does not", func() {
+		own, selects := bindings("livecpm:agent")
+		Expect(own).To(BeEmpty())
+		Expect(selects).To(BeTrue())
+		regions, _ := bindings("livecpm:extension")
+		Expect(regions).To(Equal([][]rbacv1.Subject{agents}))
+	})
+
+	It("should give the agents of the landscape everything where no seed authorizer is", func() {
+		cfg.Authorizers = false
+		own, selects := bindings("livecpm:agent")
+		Expect(own).To(Equal([][]rbacv1.Subject{agents, agents}))
 		Expect(selects).To(BeTrue())
 	})
 

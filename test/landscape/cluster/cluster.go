@@ -6,6 +6,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,10 +18,14 @@ import (
 	"strings"
 	"time"
 
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/yaml"
+
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	"github.com/livecpm/livecpm/test/landscape/process"
+	"github.com/livecpm/livecpm/test/permissions"
 )
 
 // Values describe a control plane.
@@ -39,6 +44,10 @@ type Values struct {
 	Scheduler bool
 	// Controllers limits the controllers of kube-controller-manager; empty means all.
 	Controllers []string
+	// AuthorizationConfig is the file with the authorizers of the kube-apiserver, AuthorizationFiles what it refers to; empty for
+	// the usual ones.
+	AuthorizationConfig string
+	AuthorizationFiles  []string
 	// Namespaces are those the daemons run in.
 	Namespaces process.Namespaces
 	// Cgroups are those the daemons are put into.
@@ -156,8 +165,17 @@ func (p *ControlPlane) Up(ctx context.Context) error {
 	if _, err := p.processes.Ensure(ctx, etcd); err != nil {
 		return err
 	}
-	apiserver := p.Daemon("kube-apiserver", append([]string{filepath.Join(kubernetes, "kube-apiserver")}, p.APIServerFlags()...),
-		p.CA.File(), p.file("kube-apiserver.crt"))
+	files := []string{p.CA.File(), p.file("kube-apiserver.crt")}
+	if p.values.AuthorizationConfig != "" {
+		files = append(append(files, p.values.AuthorizationConfig), p.values.AuthorizationFiles...)
+	}
+	if p.cfg.Audit {
+		if err := p.writeAuditPolicy(); err != nil {
+			return err
+		}
+		files = append(files, p.auditPolicy())
+	}
+	apiserver := p.Daemon("kube-apiserver", append([]string{filepath.Join(kubernetes, "kube-apiserver")}, p.APIServerFlags()...), files...)
 	if _, err := p.processes.Ensure(ctx, apiserver); err != nil {
 		return err
 	}
@@ -201,10 +219,23 @@ func (p *ControlPlane) APIServerFlags() []string {
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-signing-key-file=" + p.file("service-account.key"),
 		"--service-account-key-file=" + p.file("service-account.pub"),
-		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",
 		"--profiling=false",
+	}
+	if p.values.AuthorizationConfig != "" {
+		flags = append(flags, "--authorization-config="+p.values.AuthorizationConfig)
+	} else {
+		flags = append(flags, "--authorization-mode=Node,RBAC")
+	}
+	if p.cfg.Audit {
+		flags = append(flags,
+			"--audit-policy-file="+p.auditPolicy(),
+			"--audit-log-path="+AuditLog(p.cfg, p.values.Name),
+			"--audit-log-mode=batch",
+			"--audit-log-maxsize=500",
+			"--audit-log-maxbackup=1",
+		)
 	}
 	if p.values.Aggregation {
 		flags = append(flags,
@@ -219,6 +250,37 @@ func (p *ControlPlane) APIServerFlags() []string {
 		)
 	}
 	return flags
+}
+
+// AuditLog is where the kube-apiserver of a cluster writes down who asks for what, if it is told to.
+func AuditLog(cfg *config.Config, name string) string { return cfg.Dir("logs", name+"-audit.jsonl") }
+
+func (p *ControlPlane) auditPolicy() string { return p.file("audit-policy.yaml") }
+
+// writeAuditPolicy lets the kube-apiserver write down what agents and controller manager ask for. Everybody else would fill the disk.
+func (p *ControlPlane) writeAuditPolicy() error {
+	policy := permissions.AuditPolicy()
+	level := policy.Rules[0].Level
+	// The agent in its seed and the controller manager, and the agents in the garden, where gardenlets have installed them.
+	policy.Rules = []auditv1.PolicyRule{
+		{Level: level, Users: []string{"system:serviceaccount:garden:livecpm-agent", "livecpm-controller-manager"}},
+		{Level: level},
+		{Level: auditv1.LevelNone},
+	}
+	for _, seed := range p.cfg.Seeds {
+		policy.Rules[1].UserGroups = append(policy.Rules[1].UserGroups, "system:serviceaccounts:seed-"+seed.Name)
+	}
+	content, err := yaml.Marshal(policy)
+	if err != nil {
+		return fmt.Errorf("failed to encode audit policy: %w", err)
+	}
+	if before, err := os.ReadFile(p.auditPolicy()); err == nil && bytes.Equal(before, content) {
+		return nil
+	}
+	if err := os.WriteFile(p.auditPolicy(), content, 0o600); err != nil {
+		return fmt.Errorf("failed to write audit policy: %w", err)
+	}
+	return nil
 }
 
 // ControllerManagerFlags are the flags of the kube-controller-manager.

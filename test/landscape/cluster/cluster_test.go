@@ -59,4 +59,16 @@ var _ = Describe("ControlPlane", func() {
 		Expect(flags).To(ContainElement("--controllers=namespace-controller,garbage-collector-controller"))
 		Expect(flags).NotTo(ContainElement(HavePrefix("--cluster-cidr")))
 	})
+
+	It("should authorize as it is told to", func() {
+		Expect(create().APIServerFlags()).To(And(ContainElement("--authorization-mode=Node,RBAC"), Not(ContainElement(HavePrefix("--authorization-config")))))
+		values.AuthorizationConfig = "/some/file"
+		Expect(create().APIServerFlags()).To(And(ContainElement("--authorization-config=/some/file"), Not(ContainElement(HavePrefix("--authorization-mode")))))
+	})
+
+	It("should write down who asks for what if it is told to", func() {
+		Expect(create().APIServerFlags()).NotTo(ContainElement(HavePrefix("--audit")))
+		cfg.Audit = true
+		Expect(create().APIServerFlags()).To(ContainElements(HavePrefix("--audit-policy-file="), "--audit-log-path="+cluster.AuditLog(cfg, "seed-a")))
+	})
 })

@@ -27,6 +27,13 @@ const (
 	// EnvDrainBudget names the environment variable with the number of control planes that a drain lets leave one seed, and
 	// enter one, at the same time.
 	EnvDrainBudget = "LIVECPM_DRAIN_BUDGET"
+	// EnvAuthorizers names the environment variable that tells whether Gardener's SeedAuthorizer and SeedRestriction are in front
+	// of the garden: on, which is the default, or off.
+	EnvAuthorizers = "LIVECPM_AUTHORIZERS"
+
+	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which is the
+	// default.
+	EnvAudit = "LIVECPM_AUDIT"
 
 	// defaultDrainBudget is that of livecpm-controller-manager, processorsPerMigration what a migration needs to be live.
 	defaultDrainBudget     = 2
@@ -63,6 +70,11 @@ type Config struct {
 	Seeds []Seed
 	// DrainBudget is how many control planes a drain lets leave one seed, and enter one, at the same time.
 	DrainBudget int
+	// Authorizers tells whether Gardener's SeedAuthorizer and SeedRestriction are in front of the garden. Without them gardenlets
+	// are its administrators, and the agents' permissions are in roles that know no seeds.
+	Authorizers bool
+	// Audit tells whether the API servers of garden and seeds write down who asks for what.
+	Audit bool
 }
 
 // Garden describes the garden cluster, which has a control plane but no node.
@@ -140,7 +152,27 @@ func FromEnvironment() (*Config, error) {
 	if out.DrainBudget, err = drainBudget(os.Getenv(EnvDrainBudget), runtime.NumCPU()); err != nil {
 		return nil, err
 	}
+	if out.Authorizers, err = onOff(EnvAuthorizers, true); err != nil {
+		return nil, err
+	}
+	if out.Audit, err = onOff(EnvAudit, false); err != nil {
+		return nil, err
+	}
 	return out, nil
+}
+
+// onOff reads a variable that switches something on or off.
+func onOff(variable string, otherwise bool) (bool, error) {
+	switch value := os.Getenv(variable); value {
+	case "":
+		return otherwise, nil
+	case "on":
+		return true, nil
+	case "off":
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s is %q; give on or off", variable, value)
+	}
 }
 
 // drainBudget returns the default of livecpm-controller-manager where there are processors for it. Two migrations at once are
@@ -175,6 +207,7 @@ func New(prefix, network, repo, state, cache string) (*Config, error) {
 		HostIP:      network + ".1",
 		HubIP:       network + ".254",
 		DrainBudget: defaultDrainBudget,
+		Authorizers: true,
 		Garden:      Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10", ServiceCIDR: "10.96.0.0/16"},
 	}
 	for i, name := range []string{"seed-a", "seed-b"} {

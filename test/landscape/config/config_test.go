@@ -75,6 +75,29 @@ var _ = Describe("Config", func() {
 		Expect(err).To(MatchError(ContainSubstring(config.EnvDrainBudget)))
 	})
 
+	It("should have the seed authorizer in front of the garden unless it is switched off", func() {
+		cfg, err := config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.Authorizers).To(BeTrue())
+		GinkgoT().Setenv(config.EnvAuthorizers, "off")
+		cfg, err = config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.Authorizers).To(BeFalse())
+		GinkgoT().Setenv(config.EnvAuthorizers, "no")
+		_, err = config.FromEnvironment()
+		Expect(err).To(MatchError(ContainSubstring(config.EnvAuthorizers)))
+	})
+
+	It("should write down who asks for what only if it is told to", func() {
+		cfg, err := config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.Audit).To(BeFalse())
+		GinkgoT().Setenv(config.EnvAudit, "on")
+		cfg, err = config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.Audit).To(BeTrue())
+	})
+
 	It("should not know other seeds", func() {
 		cfg, err := config.New("livecpm", "10.250.0", "/repo", "/state", "/cache")
 		Expect(err).NotTo(HaveOccurred())

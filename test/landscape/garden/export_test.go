@@ -11,3 +11,6 @@ var GardenManifest, ControllerManagerConfig = gardenManifest, controllerManagerC
 
 // LivecpmConfig is the template of the configuration of livecpm-controller-manager.
 var LivecpmConfig = livecpmConfig
+
+// RemoveLeftovers is removeLeftovers for tests.
+var RemoveLeftovers = removeLeftovers

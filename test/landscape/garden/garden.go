@@ -22,6 +22,7 @@ import (
 
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 
+	"github.com/livecpm/livecpm/test/authorizers"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/machine"
@@ -53,8 +54,9 @@ var controllerManagerConfig string
 type Garden struct {
 	Config    *config.Config
 	Processes *process.Manager
-	// Tools is the folder with the real gardener-apiserver and gardener-controller-manager.
-	Tools string
+	// Tools is the folder with the real gardener-apiserver and gardener-controller-manager, AdmissionTools that with
+	// gardener-admission-controller.
+	Tools, AdmissionTools string
 	// CA signs for clients and servers of the garden.
 	CA *pki.CA
 	// EtcdServers are the addresses of the garden's etcd, as seen in the garden's network namespace.
@@ -98,6 +100,16 @@ func (g *Garden) Up(ctx context.Context) error {
 		return err
 	}
 
+	if err := removeLeftovers(ctx, c, g.Config.Authorizers); err != nil {
+		return err
+	}
+	if g.Config.Authorizers {
+		g.Report("starting %s", authorizers.Name)
+		if err := g.startAdmissionController(ctx, c); err != nil {
+			return err
+		}
+	}
+
 	values, err := g.manifestValues(ctx, module)
 	if err != nil {
 		return err
@@ -139,6 +151,7 @@ func (g *Garden) manifestValues(ctx context.Context, module Module) (map[string]
 		"ProviderLocalImage": ProviderLocalImage + ":" + module.Version,
 		"BackupFolder":       BackupFolder(g.Config),
 		"KubernetesVersion":  kubernetesModule.Version[len("v"):],
+		"Authorizers":        g.Config.Authorizers,
 	}, nil
 }
 

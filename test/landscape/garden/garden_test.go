@@ -68,18 +68,30 @@ var _ = Describe("packChart", func() {
 })
 
 var _ = Describe("garden.yaml", func() {
-	It("should know the distance between any two regions in both directions", func() {
+	render := func(authorizers bool) []*unstructured.Unstructured {
+		GinkgoHelper()
 		rendered, err := apply.Render("garden.yaml", GardenManifest, map[string]any{
 			"GardenerVersion": "v1.2.3", "InternalDomain": "internal.example", "ShootDomain": "shoots.example", "Regions": []string{"here", "there"},
-			"ProviderLocalChart": "", "ProviderLocalImage": "image", "BackupFolder": "/backups", "KubernetesVersion": "1.2.3",
+			"ProviderLocalChart": "", "ProviderLocalImage": "image", "BackupFolder": "/backups", "KubernetesVersion": "1.2.3", "Authorizers": authorizers,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		objects, err := apply.Decode(rendered)
 		Expect(err).NotTo(HaveOccurred())
+		return objects
+	}
 
+	It("should make gardenlets administrators only where no seed authorizer is", func() {
+		binding := And(HaveField("Object", HaveKeyWithValue("kind", "ClusterRoleBinding")), WithTransform((*unstructured.Unstructured).GetName, Equal("gardener.cloud:system:seeds")))
+		Expect(render(false)).To(ContainElement(binding))
+		Expect(render(true)).NotTo(ContainElement(HaveField("Object", HaveKeyWithValue("kind", "ClusterRoleBinding"))))
+		Expect(render(true)).To(HaveLen(len(render(false)) - 1))
+	})
+
+	It("should know the distance between any two regions in both directions", func() {
 		var distances map[string]string
-		for _, object := range objects {
+		for _, object := range render(true) {
 			if object.GetName() == "local-scheduling-regions" {
+				var err error
 				distances, _, err = unstructured.NestedStringMap(object.Object, "data")
 				Expect(err).NotTo(HaveOccurred())
 			}

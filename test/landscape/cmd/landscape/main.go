@@ -77,6 +77,14 @@ func command() *cobra.Command {
 			}),
 		},
 		&cobra.Command{
+			Use:   "permissions",
+			Short: "Show which permissions of agents and controller manager were not used, by the audit logs (" + config.EnvAudit + "=on)",
+			Args:  cobra.NoArgs,
+			RunE: run(func(cmd *cobra.Command, l *landscape.Landscape, _ []string) error {
+				return l.Permissions(cmd.Context(), cmd.OutOrStdout())
+			}),
+		},
+		&cobra.Command{
 			Use:   "down",
 			Short: "Remove every process, mount, network namespace and cgroup of the landscape",
 			Args:  cobra.NoArgs,
