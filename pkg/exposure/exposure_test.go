@@ -9,6 +9,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
@@ -128,6 +129,8 @@ var _ = Describe("Exposure", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			cfg := relayConfig()
 			Expect(cfg.Near).To(HaveLen(2))
+			Expect(cfg.Near[0].RedialPause.Duration).To(Equal(250 * time.Millisecond))
+			Expect(cfg.Near[1].RedialPause.Duration).To(BeZero(), "the services for clients have several members")
 			Expect(remote(cfg, 2381, "etcd-main-1.etcd-main-peer.shoot--demo--live.svc")).To(Equal(config.Remote{
 				Host: "etcd-main-1--shoot--demo--live.ingress.seed-b.example", Port: 443, ServerName: "etcd-main-1--shoot--demo--live.ingress.seed-b.example"}))
 			Expect(remote(cfg, 22379, "etcd-events-2.etcd-events-peer.shoot--demo--live.svc").ServerName).To(Equal("etcd-events-2-client--shoot--demo--live.ingress.seed-b.example"))

@@ -5,8 +5,10 @@ package exposure
 
 import (
 	"fmt"
+	"time"
 
 	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/livecpm/livecpm/pkg/relay/config"
@@ -16,6 +18,10 @@ const (
 	mountPathConfig = "/etc/livecpm-relay/config"
 	mountPathTLS    = "/etc/livecpm-relay/tls"
 	configFile      = "config.yaml"
+
+	// redialPause is what a member that comes back may wait for its peers at most. It is a quarter of etcd's default
+	// election timeout, so that no election begins for it.
+	redialPause = 250 * time.Millisecond
 )
 
 // relayConfig returns the configuration of the relay. All of its pods have the same one.
@@ -35,7 +41,7 @@ func (v Values) relayConfig() *config.Config {
 
 	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer goes on to
 	// the local pod, which has the same name.
-	peers := config.Near{Port: PeerPort(v.Role.Peer())}
+	peers := config.Near{Port: PeerPort(v.Role.Peer()), RedialPause: metav1.Duration{Duration: redialPause}}
 	clients := config.Near{Port: PortRelayClient}
 	far := config.Far{Port: PortRelayGateway}
 

@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -98,11 +99,22 @@ func (a *authority) write(folder string, names ...string) config.TLS {
 	return files
 }
 
+var lastPort atomic.Int32
+
+// freePort returns a port below those that the kernel gives to whoever asks for any: another connection of this machine
+// would take one of them before the relay does.
 func freePort() int32 {
-	l := must(net.Listen("tcp", "127.0.0.1:0"))
-	defer l.Close()
-	return int32(l.Addr().(*net.TCPAddr).Port)
+	lastPort.CompareAndSwap(0, 20000+int32(os.Getpid()%10000))
+	for {
+		port := lastPort.Add(1)
+		if l, err := net.Listen("tcp", portAddress(port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
 }
+
+func portAddress(port int32) string { return ":" + strconv.Itoa(int(port)) }
 
 func address(port int32) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))) }
 

@@ -41,6 +41,7 @@ type Relay struct {
 	config   *config.Config
 	registry *prometheus.Registry
 	metrics  *metrics
+	redials  redials
 	certs    *certificates
 	dialer   net.Dialer
 	slots    chan struct{} // taken by connections that have shown who they are
@@ -62,6 +63,7 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, err
 		config:   cfg,
 		registry: registry,
 		metrics:  m,
+		redials:  newRedials(cfg.Near, clk),
 		certs:    certs,
 		dialer:   net.Dialer{Timeout: cfg.Limits.DialTimeout.Duration, KeepAliveConfig: tunnel.KeepAlive, Control: tunnel.Control},
 		slots:    make(chan struct{}, cfg.Limits.MaxConnections),
@@ -224,12 +226,19 @@ func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, ro
 		r.refuse(conn)
 		return
 	}
+	attempt, ok := r.redials.begin(route.Remote.ServerName)
+	if !ok {
+		r.metrics.dialFailures.WithLabelValues(directionNear, route.Remote.ServerName).Inc()
+		tunnel.Reset(conn)
+		return
+	}
 	remote, err := r.dialRemote(ctx, route.Remote)
 	if err != nil {
+		attempt.failed()
 		r.unreachable(directionNear, route.Remote.ServerName, conn, err)
 		return
 	}
-	r.join(ctx, directionNear, route.Remote.ServerName, conn, remote, hello.Raw)
+	r.join(ctx, directionNear, route.Remote.ServerName, conn, attempt.watch(remote), hello.Raw)
 }
 
 func findNear(routes []config.NearRoute, serverName string) (config.NearRoute, bool) {

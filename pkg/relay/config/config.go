@@ -43,6 +43,10 @@ type Config struct {
 type Near struct {
 	Port   int32       `json:"port"`
 	Routes []NearRoute `json:"routes"`
+	// RedialPause is how long connections of a route are refused after the other seed could not be reached or has said
+	// that nobody listens there. It is for dialers that try again at once, and for routes with a single target. Without it
+	// every connection is an attempt.
+	RedialPause metav1.Duration `json:"redialPause,omitzero"`
 }
 
 // NearRoute leads local connections to the other seed.

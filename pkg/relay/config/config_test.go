@@ -98,6 +98,7 @@ var _ = Describe("Config", func() {
 		Entry("target without port", func(c *config.Config) { c.Far.Routes[0].Target = "etcd" }, "far.routes[0].target: Invalid value: \"etcd\": must be host:port"),
 		Entry("target with bad port", func(c *config.Config) { c.Far.Routes[0].Target = "etcd:0" }, "far.routes[0].target: Invalid value"),
 		Entry("target by address", func(c *config.Config) { c.Far.Routes[0].Target = "10.0.0.1:2380" }),
+		Entry("negative pause", func(c *config.Config) { c.Near[0].RedialPause.Duration = -1 }, "near[0].redialPause: Invalid value"),
 		Entry("no certificate", func(c *config.Config) { c.TLS = config.TLS{} },
 			"tls.caFile: Required value", "tls.certFile: Required value", "tls.keyFile: Required value"),
 		Entry("negative limits", func(c *config.Config) {

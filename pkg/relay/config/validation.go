@@ -31,6 +31,9 @@ func Validate(cfg *Config) field.ErrorList {
 		path := field.NewPath("near").Index(i)
 		usePort(near.Port, path.Child("port"))
 		allErrs = append(allErrs, validateNearRoutes(near.Routes, path.Child("routes"))...)
+		if near.RedialPause.Duration < 0 {
+			allErrs = append(allErrs, field.Invalid(path.Child("redialPause"), near.RedialPause.Duration.String(), "must not be negative"))
+		}
 	}
 	far := field.NewPath("far")
 	if cfg.Far.Port != 0 {
