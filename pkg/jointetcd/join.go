@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
@@ -265,16 +266,27 @@ func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRo
 // MoveLeaderTo moves the lead of both clusters to the side, unless it is there. The sidecar beside the leader is the one
 // that takes snapshots, so this decides about the bucket that they go to.
 func (j *Joint) MoveLeaderTo(ctx context.Context, side quorum.Side) error {
-	for _, etcdRole := range EtcdRoles {
+	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
 		}
-		if _, err := j.moveLeader(ctx, etcdRole, world, side); err != nil {
-			return err
-		}
+		_, err = j.moveLeader(ctx, etcdRole, world, side)
+		return err
+	})
+}
+
+// sideBySide does the same for both clusters at once. What fails for one of them does not end it for the other.
+func sideBySide(ctx context.Context, do func(ctx context.Context, etcdRole string) error) error {
+	var (
+		group sync.WaitGroup
+		errs  = make([]error, len(EtcdRoles))
+	)
+	for i, etcdRole := range EtcdRoles {
+		group.Go(func() { errs[i] = do(ctx, etcdRole) })
 	}
-	return nil
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 // moveLeader returns true if the lead was moved, and false if it had been there before.
@@ -296,13 +308,24 @@ func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, si
 	return true, nil
 }
 
-// moveLeadTo moves the lead from one member to another at a moment that it chooses.
+// moveLeadTo moves the lead from one member to another at a moment that it chooses. Both clusters may wait for theirs at the
+// same time, but their leads do not move in the same one: a client's request may need both, and members of both are on the
+// same nodes. When the other lead is just moving, the moment is not a quiet one any more, and another one is chosen.
 func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, leader, target quorum.Member) error {
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
 		return err
 	}
 	j.awaitQuiet(ctx, cluster, world.Raw[leader.ID])
+	for !j.moving.TryLock() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("failed to move the lead of %s: %w", exposure.EtcdName(etcdRole), ctx.Err())
+		case <-j.Clock.After(quietPause):
+		}
+		j.awaitQuiet(ctx, cluster, world.Raw[leader.ID])
+	}
+	defer j.moving.Unlock()
 	j.Log.Info("Moving the lead", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
 	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil && !errors.Is(err, etcdcluster.ErrNotLeader) {
 		return err

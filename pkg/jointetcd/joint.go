@@ -81,6 +81,8 @@ type Joint struct {
 	clusters map[string]etcdcluster.Cluster
 	// unstarted remembers when a learner without a name was seen first; etcd does not tell its age.
 	unstarted map[uint64]time.Time
+	// moving is held while the lead of a cluster moves.
+	moving sync.Mutex
 }
 
 // New returns a Joint. Close it after use.

@@ -25,13 +25,13 @@ import (
 // PrepareRoll moves the lead of both clusters to the member with the lowest ordinal, which a rolling restart reaches last.
 // It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have begun.
 func (j *Joint) PrepareRoll(ctx context.Context) error {
-	for _, etcdRole := range EtcdRoles {
+	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		etcd, err := j.getEtcd(ctx, etcdRole)
 		if err != nil {
 			return err
 		}
 		if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil {
-			continue
+			return nil
 		}
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
@@ -43,13 +43,13 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 		leader, _ := world.Members.Leader()
 		last, ok := world.Members.NextLeader(quorum.Destination)
 		if !ok || last.ID == leader.ID {
-			continue
+			return nil
 		}
 		if err := j.moveLeadTo(ctx, etcdRole, world, leader, last); err != nil {
 			return fmt.Errorf("failed to prepare the restart of %s: %w", exposure.EtcdName(etcdRole), err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // AccompanyRoll looks after the lead of both clusters while their members restart, and returns when all members have. Moves
