@@ -93,7 +93,7 @@ var _ = Describe("Drain at scale", func() {
 			running = startHere(requests, total)
 		}
 		running.begin()
-		asked := requests.counts()
+		asked := requests.Counts()
 		begun := time.Now()
 		for _, name := range drained {
 			askToDrain(name)
@@ -110,7 +110,7 @@ var _ = Describe("Drain at scale", func() {
 		for what, count := range asked {
 			asked[what] = -count
 		}
-		for what, count := range requests.counts() {
+		for what, count := range requests.Counts() {
 			asked[what] += count
 		}
 
@@ -227,13 +227,13 @@ type process struct {
 }
 
 // startHere runs the controllers in this process.
-func startHere(requests *counter, total int) *process {
+func startHere(requests *framework.Counter, total int) *process {
 	GinkgoHelper()
 	config := &configv1alpha1.ControllerManagerConfiguration{}
 	configv1alpha1.SetControllerManagerDefaults(config)
 	config.LeaderElection.LeaderElect = new(false)
 	config.Controllers.Drain.Pause.Duration, config.Controllers.Drain.MaxTotal = 0, &total
-	mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.server.URL, QPS: -1}, config, func(options *manager.Options) {
+	mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.URL(), QPS: -1}, config, func(options *manager.Options) {
 		options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
 		options.Controller.SkipNameValidation = new(true)
 	})
@@ -254,12 +254,12 @@ func startHere(requests *counter, total int) *process {
 }
 
 // startBinary runs livecpm-controller-manager itself.
-func startBinary(binary string, requests *counter, total int) *process {
+func startBinary(binary string, requests *framework.Counter, total int) *process {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
 	kubeconfig, file := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
 	health, port := freePort(), freePort()
-	Expect(os.WriteFile(kubeconfig, []byte(requests.kubeconfig()), 0o600)).To(Succeed())
+	Expect(os.WriteFile(kubeconfig, []byte(requests.Kubeconfig()), 0o600)).To(Succeed())
 	Expect(os.WriteFile(file, fmt.Appendf(nil, `apiVersion: config.livecpm.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 gardenClientConnection: {kubeconfig: %s}
