@@ -69,6 +69,14 @@ bench-drain: ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/livecpm-controller-manager
 	LIVECPM_BENCH_DRAIN=$(CURDIR)/bin/livecpm-controller-manager KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -count=1 -v -timeout 15m ./test/integration/drain/... -ginkgo.focus 'Drain at scale'
 
+.PHONY: bench
+bench: ## Measure what migrations cost and write docs/benchmarks.md (needs root; BENCH=relay,agent,landscape,live,distance,size chooses, BENCH_FLAGS= as --distances=0,180)
+	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) run ./test/bench/cmd/bench --parts "$(BENCH)" $(BENCH_FLAGS)
+
+.PHONY: bench-page
+bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
+	$(GO) run ./test/bench/cmd/bench --page
+
 .PHONY: test-e2e
 test-e2e: ## End-to-end suites on the landscape (needs root)
 	$(GO) test -count=1 -v -timeout 65m ./test/e2e/...
