@@ -263,7 +263,7 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 	r.load.Mark(probe.PhaseDuring)
 	r.enter("Migration", "during")
 	if err := trigger(ctx, r.garden.client, r.shoot, r.destination.name, r.Classic); err != nil {
-		return triggered, &RefusedError{err}
+		return triggered, NewRefusedError(err)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
@@ -301,6 +301,9 @@ func (r *run) over(shoot *gardencorev1beta1.Shoot) bool {
 
 // RefusedError tells that the garden did not accept the request to migrate.
 type RefusedError struct{ error }
+
+// NewRefusedError returns an error with the garden's answer.
+func NewRefusedError(answer error) *RefusedError { return &RefusedError{answer} }
 
 // Unwrap returns the garden's answer.
 func (e *RefusedError) Unwrap() error { return e.error }

@@ -74,11 +74,15 @@ var _ = Describe("unavailable", func() {
 var _ = DescribeTable("outcome", func(err error, expected string) {
 	result, reason := outcome(err)
 	Expect(result).To(Equal(expected))
-	Expect(reason == "").To(Equal(err == nil))
+	if err == nil {
+		Expect(reason).To(BeEmpty())
+	} else {
+		Expect(reason).To(Equal(err.Error()))
+	}
 },
 	Entry("an end", nil, data.OutcomeCompleted),
 	Entry("no end", errors.New("too late"), data.OutcomeStopped),
-	Entry("no beginning", fmt.Errorf("wrapped: %w", &demo.RefusedError{}), data.OutcomeRefused),
+	Entry("no beginning", fmt.Errorf("wrapped: %w", demo.NewRefusedError(errors.New("no"))), data.OutcomeRefused),
 )
 
 var _ = Describe("figures", func() {

@@ -18,11 +18,14 @@ import (
 	"github.com/livecpm/livecpm/test/bench/data"
 )
 
+// Paths below docs.
 const (
-	// File is the page, Folder where its pictures are and Data where the figures are, below docs.
-	File   = "benchmarks.md"
+	// File is the page.
+	File = "benchmarks.md"
+	// Folder is where its pictures are.
 	Folder = "benchmarks"
-	Data   = "benchmarks/data"
+	// Data is where the figures are.
+	Data = "benchmarks/data"
 )
 
 // Generate returns the page and its pictures by their paths below docs.

@@ -21,13 +21,14 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	// The real actions are linked, because what they bring along takes memory.
-	_ "github.com/livecpm/livecpm/pkg/destination"
 	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	_ "github.com/livecpm/livecpm/pkg/source"
 	"github.com/livecpm/livecpm/pkg/steps"
+
+	// The real actions are linked, because what they bring along takes memory.
+	_ "github.com/livecpm/livecpm/pkg/destination"
+	_ "github.com/livecpm/livecpm/pkg/source"
 )
 
 // Options are what an agent needs to know.
