@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +40,18 @@ const (
 	secrets = `(?i)-----BEGIN |\beyJ[A-Za-z0-9_-]{20,}|(client-key|client-certificate|certificate-authority)-data`
 )
 
+// terminal takes what a process writes to both of its outputs, in that order.
+type terminal struct {
+	lock sync.Mutex
+	out  io.Writer
+}
+
+func (t *terminal) Write(b []byte) (int, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return t.out.Write(b)
+}
+
 // The whole life of a migration is driven by the built plugin alone, as a process of its own, as operators call it.
 var _ = Describe("kubectl livecpm", Ordered, func() {
 	if os.Getenv(envEnabled) == "" {
@@ -53,6 +66,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 
 		mu      sync.Mutex
 		outputs []string
+		last    string
 	)
 
 	// command returns the plugin as a process, with access to the garden and both seeds.
@@ -72,22 +86,35 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		outputs = append(outputs, output)
-		GinkgoWriter.Printf("$ kubectl livecpm %s\n%s(code %d)\n\n", strings.Join(args, " "), output, code)
+		// The test's own folder is of no interest to readers of docs/usage.
+		last = strings.ReplaceAll(fmt.Sprintf("$ kubectl livecpm %s\n%s", strings.Join(args, " "), output), folder+string(filepath.Separator), "")
+		GinkgoWriter.Printf("%s(code %d)\n\n", last, code)
+	}
+	// record writes the last command and its output to where make usage takes them from.
+	record := func(name string) {
+		GinkgoHelper()
+		mu.Lock()
+		defer mu.Unlock()
+		recorded := filepath.Join(cfg.Repo, "_artifacts", "cli")
+		Expect(os.MkdirAll(recorded, 0o755)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(recorded, name+".txt"), []byte(last), 0o644)).To(Succeed())
 	}
 	// livecpm runs a command and returns its exit code, standard output, and all output.
 	livecpm := func(ctx context.Context, args ...string) (code int, out, all string) {
 		GinkgoHelper()
-		var stdout, stderr bytes.Buffer
+		var stdout, both bytes.Buffer
+		screen := &terminal{out: &both}
 		cmd := command(ctx, args...)
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, screen), screen
 		err := cmd.Run()
 		var failed *exec.ExitError
-		if err != nil && !errors.As(err, &failed) {
+		// A process that was interrupted because its time was over tells of that time, whatever its own code is.
+		if err != nil && !errors.As(err, &failed) && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		code = cmd.ProcessState.ExitCode()
-		keep(args, code, stdout.String()+stderr.String())
-		return code, stdout.String(), stdout.String() + stderr.String()
+		keep(args, code, both.String())
+		return code, stdout.String(), both.String()
 	}
 	summary := func(ctx context.Context) world.Summary {
 		GinkgoHelper()
@@ -134,6 +161,9 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		s := summary(ctx)
 		Expect(s.State.Final()).To(BeTrue(), "the shoot is on its way already: %s", s)
 		source = s.Destination
+		if s.State == world.Aborted {
+			source = s.Source
+		}
 		for _, seed := range cfg.Seeds {
 			if seed.Name != source {
 				destination = seed.Name
@@ -148,6 +178,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(And(ContainSubstring("It can go."), MatchRegexp(`Pass +EtcdSize`), MatchRegexp(`Pass +AgentsReady`)))
 		Expect(all).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shootName, shoot.Namespace, destination))
+		record("plan")
 	}, NodeTimeout(time.Minute))
 
 	It("should refuse to start what cannot go, and leave nothing behind", func(ctx SpecContext) {
@@ -169,6 +200,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all := livecpm(ctx, "start", shootName, "--to", destination, "--pause-before", "2")
 		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(And(ContainSubstring("set spec.seedName from %s to %s", source, destination), ContainSubstring("After:  Requested")))
+		record("start")
 		code, _, all = livecpm(ctx, "start", shootName, "--to", destination)
 		Expect(code).To(Equal(exit.Failed), all)
 
@@ -177,6 +209,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		Expect(code).To(Equal(exit.Done))
 		Expect(all).To(And(ContainSubstring("Seeds     %s -> %s", source, destination), ContainSubstring("State     Paused")))
 		Expect(all).To(MatchRegexp(source+`-etcd-main-\d +leader +Ready +lag \d+ +db `), "the members should be asked themselves")
+		record("tree-paused")
 
 		By("watching for a while")
 		watching, stop := context.WithTimeout(ctx, 10*time.Second)
@@ -193,6 +226,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		reach(ctx, 2, world.Processing)
 		code, _, all = livecpm(ctx, "pause", shootName, "--before", "1")
 		Expect(code).To(Equal(exit.Failed), all)
+		record("pause-late")
 		code, _, all = livecpm(ctx, "pause", shootName, "--before", "3")
 		Expect(code).To(Equal(exit.Done), all)
 	}, NodeTimeout(10*time.Minute))
@@ -201,6 +235,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all := livecpm(ctx, "abort", shootName)
 		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(ContainSubstring("After:  Aborting"))
+		record("abort")
 		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "15m")
 		Expect(code).To(Equal(exit.Failed), all)
 		Expect(all).To(ContainSubstring("Aborted"))
@@ -235,9 +270,17 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		reach(ctx, 3, "")
 		code, _, all = livecpm(ctx, "abort", shootName)
 		Expect(code).To(Equal(exit.Failed), all)
+		record("abort-late")
+
+		reach(ctx, 6, "")
+		code, _, all = livecpm(ctx, "get", shootName)
+		Expect(code).To(Equal(exit.Done), all)
+		Expect(all).To(And(MatchRegexp(source+`-etcd-main-0 +(leader|voter) `), MatchRegexp(destination+`-etcd-main-0 +(leader|voter) `)), "the etcd of both seeds is one")
+		record("tree-joint")
 
 		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "30m")
 		Expect(code).To(Equal(exit.Done), all)
+		record("status")
 
 		err := probing.Wait()
 		ended = true
@@ -269,6 +312,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		// The gardenlet of the destination reconciles the shoot, and its conditions and the backup entry follow.
 		Eventually(ctx, func() string { _, _, all := livecpm(ctx, args...); return all }).
 			WithTimeout(10 * time.Minute).WithPolling(10 * time.Second).Should(ContainSubstring("Proved: all 9 checks passed."))
+		record("verify")
 		code, out, all := livecpm(ctx, append(args, "-o", "json")...)
 		Expect(code).To(Equal(exit.Done), all)
 		var result verify.Result
@@ -278,6 +322,13 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all = livecpm(ctx, "verify", shootName, "--from", destination)
 		Expect(code).To(Equal(exit.Failed), "what is not so must not be proved: %s", all)
 	}, NodeTimeout(15*time.Minute))
+
+	It("should show to people what it has measured", func(ctx SpecContext) {
+		code, _, all := livecpm(ctx, "probe", shootName, "--duration", "20s", "--dns-server", cfg.Garden.IP+":53")
+		Expect(code).To(Equal(exit.Done), all)
+		Expect(all).To(And(MatchRegexp(`writes +[1-9]\d* +0 failed`), ContainSubstring("No request failed and nothing was lost.")))
+		record("probe")
+	}, NodeTimeout(3*time.Minute))
 
 	It("should report and list", func(ctx SpecContext) {
 		for _, format := range []string{"html", "md", "json"} {
@@ -299,6 +350,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all := livecpm(ctx, "list")
 		Expect(code).To(Equal(exit.Done))
 		Expect(all).To(MatchRegexp(fmt.Sprintf(`%s +%s +.*Succeeded`, shoot.Namespace, shootName)))
+		record("list")
 	}, NodeTimeout(time.Minute))
 
 	AfterAll(func() {

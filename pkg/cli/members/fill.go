@@ -4,6 +4,8 @@
 package members
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"k8s.io/utils/ptr"
@@ -42,7 +44,14 @@ func Fill(seeds []world.Seed, etcds []Etcd) {
 		for _, member := range etcd.Inspection.Members {
 			newest = max(newest, member.Status.RaftIndex)
 		}
-		for _, member := range etcd.Inspection.Members {
+		// etcd lists its members by ID, that is in an order that means nothing to people. One without a name has not started.
+		members := slices.SortedFunc(slices.Values(etcd.Inspection.Members), func(a, b etcdcluster.MemberInspection) int {
+			if (a.Name == "") != (b.Name == "") {
+				return cmp.Compare(b.Name, a.Name)
+			}
+			return cmp.Compare(a.String(), b.String())
+		})
+		for _, member := range members {
 			home := own[len(own)-1]
 			for _, view := range own {
 				if view.MemberNamePrefix != "" && strings.HasPrefix(member.Name, view.MemberNamePrefix+"-"+view.Name) {

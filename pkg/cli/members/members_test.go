@@ -176,7 +176,7 @@ var _ = Describe("Fill", func() {
 		silent.StatusError = errors.New("away")
 		unstarted := etcdcluster.MemberInspection{Member: etcdcluster.Member{ID: 0xff, Learner: true}, StatusError: etcdcluster.ErrNotStarted}
 		members.Fill(seeds, []members.Etcd{{Role: "main", Inspection: etcdcluster.Inspection{
-			ClusterID: 7, Members: []etcdcluster.MemberInspection{member(1, 1, 42, "seed-a-etcd-main-0"), silent, learner, unstarted},
+			ClusterID: 7, Members: []etcdcluster.MemberInspection{unstarted, silent, learner, member(1, 1, 42, "seed-a-etcd-main-0")},
 		}}})
 		Expect(seeds[0].Etcds[0].Members).To(Equal([]world.Member{
 			{Name: "seed-a-etcd-main-0", Role: world.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(4096))},

@@ -181,14 +181,14 @@ func stateOf(in Input) world.State { return world.Summarize(in.Shoot, in.Now.Tim
 
 // measured is how long the steps take on the landscape of the repository, with two cores and under load.
 var measured = map[gardencorev1beta1.ConditionType]time.Duration{
-	gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin:              6 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined:                 55 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer: 1 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady:              58 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords:                          1 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete:                      130 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:                          86 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationMigrationCompleted:                         138 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin:              7 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined:                 57 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer: 3 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady:              60 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords:                          4 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete:                      204 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:                          85 * time.Second,
+	gardencorev1beta1.ShootLiveMigrationMigrationCompleted:                         152 * time.Second,
 }
 
 func expected() []Step {

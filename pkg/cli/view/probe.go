@@ -41,13 +41,19 @@ func Probe(r *probe.Result, o Options) string {
 		}
 		return fmt.Sprintf("%.1f", v)
 	}
+	gap := func(v int64) string {
+		if v == 0 {
+			return "-"
+		}
+		return fmt.Sprint(v)
+	}
 	var latencies [][]string
 	if d := r.Details; d != nil {
 		latencies = append(latencies, []string{"p50 (ms)", ms(d.WriteP50Ms.Before), ms(d.WriteP50Ms.During), ms(d.WriteP50Ms.After)})
 	}
 	latencies = append(latencies,
 		[]string{"p99 (ms)", ms(r.WriteP99Ms.Before), ms(r.WriteP99Ms.During), ms(r.WriteP99Ms.After)},
-		[]string{"longest gap (ms)", fmt.Sprint(r.BaselineLongestWriteGapMs), fmt.Sprint(r.LongestWriteGapMs), ""})
+		[]string{"longest gap (ms)", gap(r.BaselineLongestWriteGapMs), gap(r.LongestWriteGapMs), ""})
 	section("WRITES", Table([]string{"", "BEFORE", "DURING", "AFTER"}, latencies))
 
 	out.WriteString("\n")

@@ -191,6 +191,12 @@ var _ = Describe("Probe", func() {
 		}
 	}
 
+	It("should not show figures of a migration that there was not", func() {
+		r := result()
+		r.LongestWriteGapMs, r.WriteP99Ms.During, r.Details.WriteP50Ms.During = 0, 0, 0
+		Expect(view.Probe(r, view.Options{})).To(And(MatchRegexp(`longest gap \(ms\) +180 +- *\n`), MatchRegexp(`p99 \(ms\) +61\.2 +- +-\n`)))
+	})
+
 	It("should draw a run in which all went well", func() { expectGolden("probe-fine", view.Probe(result(), view.Options{})) })
 
 	It("should draw a run in which not all went well, with some of what happened", func() {

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // userTimeout bounds how long sent data may stay unacknowledged: keepalive probes are not sent while there is such data.
@@ -17,12 +15,10 @@ const userTimeout = 15 * time.Second
 // Control sets what a socket needs beyond the standard library's defaults; use it in net.Dialer and net.ListenConfig.
 func Control(_, _ string, raw syscall.RawConn) error {
 	var setErr error
-	if err := raw.Control(func(fd uintptr) {
-		setErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout.Milliseconds()))
-	}); err != nil {
+	if err := raw.Control(func(fd uintptr) { setErr = setUserTimeout(fd) }); err != nil {
 		return err
 	}
 	return setErr
 }
 
-func isNotConnected(err error) bool { return errors.Is(err, unix.ENOTCONN) }
+func isNotConnected(err error) bool { return errors.Is(err, syscall.ENOTCONN) }

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 )
 
 const (
@@ -22,6 +24,13 @@ const (
 	EnvPrefix = "LIVECPM_PREFIX"
 	// EnvNetwork names the environment variable with the first three octets of the landscape's /24.
 	EnvNetwork = "LIVECPM_NETWORK"
+	// EnvDrainBudget names the environment variable with the number of control planes that a drain lets leave one seed, and
+	// enter one, at the same time.
+	EnvDrainBudget = "LIVECPM_DRAIN_BUDGET"
+
+	// defaultDrainBudget is that of livecpm-controller-manager, processorsPerMigration what a migration needs to be live.
+	defaultDrainBudget     = 2
+	processorsPerMigration = 2
 
 	// ClientsCgroup is the child of the garden's cgroup that programs join which put load on the landscape.
 	ClientsCgroup = "clients"
@@ -52,6 +61,8 @@ type Config struct {
 	Garden Garden
 	// Seeds are the seed clusters.
 	Seeds []Seed
+	// DrainBudget is how many control planes a drain lets leave one seed, and enter one, at the same time.
+	DrainBudget int
 }
 
 // Garden describes the garden cluster, which has a control plane but no node.
@@ -122,7 +133,30 @@ func FromEnvironment() (*Config, error) {
 	if cache, err = filepath.Abs(cache); err != nil {
 		return nil, fmt.Errorf("failed to resolve the cache folder: %w", err)
 	}
-	return New(prefix, network, repo, state, cache)
+	out, err := New(prefix, network, repo, state, cache)
+	if err != nil {
+		return nil, err
+	}
+	if out.DrainBudget, err = drainBudget(os.Getenv(EnvDrainBudget), runtime.NumCPU()); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// drainBudget returns the default of livecpm-controller-manager where there are processors for it. Two migrations at once are
+// eighteen etcd members and twelve kube-apiservers on one machine: two processors cannot do that and answer in time.
+func drainBudget(value string, processors int) (int, error) {
+	if value == "" {
+		if processors < processorsPerMigration*defaultDrainBudget {
+			return 1, nil
+		}
+		return defaultDrainBudget, nil
+	}
+	budget, err := strconv.Atoi(value)
+	if err != nil || budget < 1 {
+		return 0, fmt.Errorf("%s is %q, not a number of migrations; give 1 or more", EnvDrainBudget, value)
+	}
+	return budget, nil
 }
 
 // New returns the configuration of a landscape with the given prefix in the given network (first three octets of a /24).
@@ -134,13 +168,14 @@ func New(prefix, network, repo, state, cache string) (*Config, error) {
 		return nil, fmt.Errorf("network %q is not the first three octets of an IPv4 /24: %w", network, err)
 	}
 	c := &Config{
-		Prefix: prefix,
-		Repo:   repo,
-		State:  state,
-		Cache:  cache,
-		HostIP: network + ".1",
-		HubIP:  network + ".254",
-		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10", ServiceCIDR: "10.96.0.0/16"},
+		Prefix:      prefix,
+		Repo:        repo,
+		State:       state,
+		Cache:       cache,
+		HostIP:      network + ".1",
+		HubIP:       network + ".254",
+		DrainBudget: defaultDrainBudget,
+		Garden:      Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10", ServiceCIDR: "10.96.0.0/16"},
 	}
 	for i, name := range []string{"seed-a", "seed-b"} {
 		n := i + 1

@@ -54,6 +54,27 @@ var _ = Describe("Config", func() {
 		Entry("a network that is none", "livecpm", "10.250"),
 	)
 
+	DescribeTable("should drain no faster than the machine can", func(value string, processors, expected int) {
+		budget, err := config.DrainBudget(value, processors)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(budget).To(Equal(expected))
+	},
+		Entry("two processors", "", 2, 1),
+		Entry("four processors", "", 4, 2),
+		Entry("many processors", "", 64, 2),
+		Entry("asked for", "3", 2, 3),
+	)
+
+	It("should refuse a budget that is none", func() {
+		for _, value := range []string{"0", "-1", "two"} {
+			_, err := config.DrainBudget(value, 2)
+			Expect(err).To(MatchError(ContainSubstring(config.EnvDrainBudget)))
+		}
+		GinkgoT().Setenv(config.EnvDrainBudget, "0")
+		_, err := config.FromEnvironment()
+		Expect(err).To(MatchError(ContainSubstring(config.EnvDrainBudget)))
+	})
+
 	It("should not know other seeds", func() {
 		cfg, err := config.New("livecpm", "10.250.0", "/repo", "/state", "/cache")
 		Expect(err).NotTo(HaveOccurred())

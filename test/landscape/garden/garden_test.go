@@ -92,12 +92,13 @@ var _ = Describe("garden.yaml", func() {
 
 var _ = Describe("livecpm-controller-manager.yaml", func() {
 	It("should be a configuration that livecpm-controller-manager accepts", func() {
-		rendered, err := apply.Render("livecpm-controller-manager.yaml", LivecpmConfig, map[string]any{"Kubeconfig": "/some/kubeconfig", "HealthPort": 1, "MetricsPort": 2})
+		rendered, err := apply.Render("livecpm-controller-manager.yaml", LivecpmConfig, map[string]any{"Kubeconfig": "/some/kubeconfig", "HealthPort": 1, "MetricsPort": 2, "DrainBudget": 3})
 		Expect(err).NotTo(HaveOccurred())
 		config, err := configv1alpha1.DecodeControllerManager(rendered)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config.GardenClientConnection.Kubeconfig).To(Equal("/some/kubeconfig"))
 		Expect(config.LeaderElection.LeaderElect).To(HaveValue(BeFalse()), "nobody would start it again after it has lost its lease")
+		Expect(config.Controllers.Drain).To(And(HaveField("MaxPerSource", HaveValue(Equal(3))), HaveField("MaxPerDestination", HaveValue(Equal(3)))))
 		Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
 	})
 })

@@ -42,7 +42,7 @@ func StartLivecpm(ctx context.Context, cfg *config.Config, processes *process.Ma
 		return err
 	}
 	content, err := apply.Render(livecpm+".yaml", livecpmConfig, map[string]any{
-		"Kubeconfig": kubeconfig, "HealthPort": livecpmHealthPort, "MetricsPort": livecpmMetricsPort,
+		"Kubeconfig": kubeconfig, "HealthPort": livecpmHealthPort, "MetricsPort": livecpmMetricsPort, "DrainBudget": cfg.DrainBudget,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The livecpm authors
+# SPDX-License-Identifier: Apache-2.0
+
+# Takes over what make test-cli has recorded of the plugin's output into docs/usage/recorded, and brings every block of
+# docs/usage/README.md that quotes a file (the comment before it names the file) up to that file.
+set -o errexit -o nounset -o pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+recorded=_artifacts/cli
+page=docs/usage/README.md
+
+if [[ -d $recorded ]]; then
+  mkdir -p docs/usage/recorded
+  cp "$recorded"/*.txt docs/usage/recorded/
+else
+  echo "nothing is recorded in $recorded; make test-cli does that. The page is brought up to the files that are there." >&2
+fi
+
+new=$(mktemp)
+trap 'rm -f "$new"' EXIT
+awk -v folder="$(dirname "$page")" '
+  function quote(file, line) {
+    print "```"
+    while ((status = (getline line < file)) > 0) print line
+    if (status < 0) { print "cannot read " file > "/dev/stderr"; exit 1 }
+    close(file)
+    print "```"
+  }
+  /^<!-- [^ ]+ -->$/ { print; file = folder "/" $2; next }
+  file != "" && /^```$/ { if (inside) { file = ""; inside = 0 } else { inside = 1; quote(file) }; next }
+  !inside { print }
+' "$page" >"$new"
+cat "$new" >"$page"
