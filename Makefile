@@ -106,6 +106,10 @@ test-cli: ## Drive a migration on the landscape by kubectl livecpm alone (needs 
 test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed
 	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
 
+.PHONY: fault-matrix
+fault-matrix: ## Take the results of make test-robustness over into docs/development/fault-matrix
+	$(GO) run ./test/robustness/cmd/matrix
+
 .PHONY: test-recovery
 test-recovery: ## Lose quorums on the landscape and recover by the commands of docs/operations/recovery.md (needs root and jq); FOCUS= chooses
 	hack/build-tools.sh etcdctl
