@@ -31,12 +31,24 @@ build: ## Build livecpm's binaries into bin/
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: images
-images: ## Build the OCI image tarballs of livecpm into bin/images (FROM scratch, no container engine)
+images: ## Build the OCI image tarballs of livecpm and their bills of materials into bin/images (FROM scratch, no container engine)
 	$(GO) run ./hack/images/cmd --out bin/images
+
+.PHONY: examples
+examples: ## Pack the agent's chart into the manifests in examples/
+	$(GO) run ./hack/examples/cmd --out examples
+
+.PHONY: licenses
+licenses: ## Write docs/licences.md: the modules in what is shipped, and their licences
+	$(GO) run -C hack/licences .
 
 .PHONY: krew
 krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/krew (VERSION=v0.1.0)
 	$(GO) run ./hack/krew/cmd --version "$(VERSION)" --ldflags "$(LDFLAGS)" --out bin/krew
+
+.PHONY: release
+release: ## Make all files of a release in bin/release/<version>: images (amd64, arm64), charts, plugin, bills of materials, checksums (VERSION=v0.1.0, REGISTRY=)
+	$(GO) run ./hack/release/cmd --version "$(VERSION)" --registry "$(or $(REGISTRY),livecpm.local)"
 
 .PHONY: screenshots
 screenshots: ## Write pictures of the report of the recorded migration to docs/images (needs Chromium)
@@ -53,7 +65,7 @@ tools: ## Build the real components the landscape runs (once, cached by version)
 ##@ Test
 
 .PHONY: check
-check: ## Formatters, vet, linter, import restrictions, charts, module files
+check: ## Formatters, vet, linter, import restrictions, charts, examples, alerts, module files, licences, vulnerabilities
 	hack/check.sh
 
 .PHONY: test
@@ -62,11 +74,16 @@ test: test-unit test-integration ## Unit and integration tests, race detector on
 .PHONY: test-unit
 test-unit: ## Unit tests
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(UNIT_PACKAGES)
+	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-integration
 test-integration: ## Integration tests against a real kube-apiserver and gardener-apiserver
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= chooses
+	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' hack/fuzz.sh
 
 .PHONY: bench-drain
 bench-drain: ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver with simulated agents, and report what it costs

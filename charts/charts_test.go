@@ -4,6 +4,7 @@
 package charts_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -25,11 +26,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/version"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/charts"
 	agentconfigv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/pkg/removal"
 )
 
 const (
@@ -76,14 +79,16 @@ func names(objects []client.Object) []string {
 }
 
 var _ = Describe("livecpm-garden", func() {
-	It("is the policy and its binding, which fail closed", func() {
+	It("is the gate, which fails closed, and the policy against removal", func() {
 		objects := render(charts.Garden, nil)
 		Expect(names(objects)).To(ConsistOf(
 			"v1.ValidatingAdmissionPolicy "+gate.PolicyName,
 			"v1.ValidatingAdmissionPolicyBinding "+gate.PolicyName,
+			"v1.ValidatingAdmissionPolicy "+removal.PolicyName,
+			"v1.ValidatingAdmissionPolicyBinding "+removal.PolicyName,
 		))
 
-		policy := only[*admissionregistrationv1.ValidatingAdmissionPolicy](objects)
+		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, gate.PolicyName)
 		Expect(policy.Spec.FailurePolicy).To(HaveValue(Equal(admissionregistrationv1.Fail)))
 		Expect(policy.Spec.MatchConstraints.NamespaceSelector).To(BeNil())
 		Expect(policy.Spec.MatchConstraints.ObjectSelector).To(BeNil())
@@ -97,18 +102,61 @@ var _ = Describe("livecpm-garden", func() {
 		Expect(doors).To(HaveKeyWithValue(admissionregistrationv1.Update, ConsistOf("shoots", "shoots/status", "shoots/binding")))
 		Expect(doors).To(HaveKeyWithValue(admissionregistrationv1.Delete, ConsistOf("shoots")))
 
-		binding := only[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects)
+		binding := called[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects, gate.PolicyName)
 		Expect(binding.Spec.PolicyName).To(Equal(gate.PolicyName))
 		Expect(binding.Spec.ValidationActions).To(ConsistOf(admissionregistrationv1.Deny))
 		Expect(binding.Spec.MatchResources).To(BeNil())
 	})
 
 	It("tells the way out with every refusal", func() {
-		for _, validation := range only[*admissionregistrationv1.ValidatingAdmissionPolicy](render(charts.Garden, nil)).Spec.Validations {
+		for _, validation := range called[*admissionregistrationv1.ValidatingAdmissionPolicy](render(charts.Garden, nil), gate.PolicyName).Spec.Validations {
 			Expect(validation.Message).To(HavePrefix("livecpm gate: "))
 			Expect(strings.SplitN(validation.Message, ". ", 2)).To(HaveLen(2), "what is denied, then what to do: "+validation.Message)
 			Expect(validation.Reason).To(HaveValue(Equal(metav1.StatusReasonForbidden)))
 		}
+	})
+
+	It("refuses removal by the ConfigMap that the controller manager writes, and refuses nothing without it", func() {
+		objects := render(charts.Garden, map[string]any{"registration": map[string]any{"name": "other"}})
+		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, removal.PolicyName)
+		Expect(policy.Spec.ParamKind).To(HaveValue(Equal(admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"})))
+		Expect(policy.Spec.MatchConstraints.ResourceRules).To(ConsistOf(And(
+			HaveField("Operations", ConsistOf(admissionregistrationv1.Delete)),
+			HaveField("Resources", ConsistOf("controllerregistrations", "controllerdeployments", "controllerinstallations")),
+		)))
+		Expect(policy.Spec.MatchConditions).To(ConsistOf(HaveField("Expression", And(ContainSubstring("registrationRef.?name.orValue('') == 'other'"), ContainSubstring("metadata.name == 'other'")))))
+
+		binding := called[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects, removal.PolicyName)
+		Expect(binding.Spec.PolicyName).To(Equal(policy.Name))
+		Expect(binding.Spec.ValidationActions).To(ConsistOf(admissionregistrationv1.Deny))
+		Expect(binding.Spec.ParamRef).To(HaveValue(Equal(admissionregistrationv1.ParamRef{
+			Name: removal.ConfigMapName, Namespace: "garden", ParameterNotFoundAction: ptr.To(admissionregistrationv1.AllowAction),
+		})))
+	})
+
+	It("gives agents that gardenlets install what the seed authorizer does not, and no more", func() {
+		objects := render(charts.Garden, map[string]any{
+			"registration": map[string]any{"name": "other"},
+			"rbac":         map[string]any{"extension": map[string]any{"enabled": true, "seedsInSeveralRegions": []any{"seed-a", "seed-b"}}},
+		})
+		role := only[*rbacv1.ClusterRole](objects)
+		Expect(role.Labels).To(HaveKeyWithValue("authorization.gardener.cloud/custom-extensions-permissions", "true"))
+		selector := &metav1.LabelSelector{}
+		Expect(json.Unmarshal([]byte(role.Annotations["authorization.gardener.cloud/extensions-serviceaccount-selector"]), selector)).To(Succeed())
+		Expect(selector).To(Equal(&metav1.LabelSelector{MatchLabels: map[string]string{"controllerregistration.core.gardener.cloud/name": "other"}}))
+		Expect(permissions(role.Rules[0])).To(ConsistOf("core.gardener.cloud/seeds get"))
+		Expect(role.Rules).To(HaveLen(1))
+
+		regions := only[*rbacv1.Role](objects)
+		Expect(regions.Namespace).To(Equal("garden"))
+		Expect(regions.Rules).To(ConsistOf(WithTransform(permissions, ConsistOf("/configmaps list"))))
+		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(ConsistOf(
+			rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-a"},
+			rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-b"},
+		))
+
+		objects = render(charts.Garden, map[string]any{"rbac": map[string]any{"extension": map[string]any{"enabled": true}}})
+		Expect(names(objects)).NotTo(ContainElement(HavePrefix("v1.Role ")))
 	})
 
 	It("gives agents with a gardenlet's identity nothing but reading", func() {
@@ -127,12 +175,19 @@ var _ = Describe("livecpm-garden", func() {
 		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", "agent")))
 		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
 		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(subject)
+		var deleted []string
 		for _, object := range objects {
 			for _, rule := range rulesOf(object) {
-				Expect(rule.Verbs).NotTo(ContainElements("*", "delete", "escalate", "bind", "impersonate"))
+				Expect(rule.Verbs).NotTo(ContainElement(BeElementOf("*", "deletecollection", "escalate", "bind", "impersonate")))
 				Expect(rule.Resources).NotTo(ContainElement("*"))
+				for _, permission := range permissions(rule) {
+					if resource, ok := strings.CutSuffix(permission, " delete"); ok {
+						deleted = append(deleted, resource)
+					}
+				}
 			}
 		}
+		Expect(deleted).To(ConsistOf("/secrets", "core.gardener.cloud/shootstates", "core.gardener.cloud/backupentries"), "as the gardenlet does with what belongs to a shoot")
 	})
 })
 
@@ -270,13 +325,15 @@ var _ = Describe("livecpm-agent", func() {
 		}
 	})
 
-	It("stays below the gardenlet's permissions in the seed", func() {
+	// ceiling is what the gardenlet may do in the seed.
+	ceiling := func() map[string]bool {
+		GinkgoHelper()
 		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderEmbeddedFS(
 			gardenercharts.ChartGardenlet, gardenercharts.ChartPathGardenlet, "gardenlet", namespace, map[string]any{
 				"config": map[string]any{"seedConfig": map[string]any{"metadata": map[string]any{"name": "seed"}, "spec": map[string]any{"provider": map[string]any{"zones": []any{"a"}}}}},
 			})
 		Expect(err).NotTo(HaveOccurred())
-		ceiling := map[string]bool{}
+		out := map[string]bool{}
 		for _, manifest := range rendered.Manifests {
 			if !strings.Contains(manifest.Name, "/clusterrole-") || !strings.Contains(manifest.Content, "kind: ClusterRole") {
 				continue
@@ -286,13 +343,17 @@ var _ = Describe("livecpm-agent", func() {
 			for _, rule := range object.(*rbacv1.ClusterRole).Rules {
 				// Names restrict the gardenlet to single objects; the shoots' objects have others.
 				for _, permission := range permissions(rule) {
-					ceiling[permission] = true
+					out[permission] = true
 				}
 			}
 		}
-		Expect(ceiling).NotTo(BeEmpty())
+		Expect(out).NotTo(BeEmpty())
+		return out
+	}
 
+	It("stays below the gardenlet's permissions in the seed", func() {
 		var above []string
+		ceiling := ceiling()
 		for _, object := range render(charts.Agent, nil) {
 			if role, ok := object.(*rbacv1.ClusterRole); ok {
 				for _, rule := range role.Rules {
@@ -305,6 +366,40 @@ var _ = Describe("livecpm-agent", func() {
 			}
 		}
 		Expect(above).To(HaveEach(Or(HavePrefix("discovery.k8s.io/endpointslices "), Equal("/pods get"))))
+
+		// A drop-in gardenlet gets just that.
+		var given []string
+		for _, rule := range only[*rbacv1.ClusterRole](render(charts.Agent, map[string]any{"dropIn": true})).Rules {
+			given = append(given, permissions(rule)...)
+		}
+		Expect(given).To(ConsistOf(above))
+	})
+
+	It("gives a drop-in gardenlet the lease that all agents of the seed share", func() {
+		pod, dropIn := render(charts.Agent, nil), render(charts.Agent, map[string]any{"dropIn": true})
+		Expect(names(dropIn)).To(ConsistOf("v1.ClusterRole livecpm:gardenlet", "v1.ClusterRoleBinding livecpm:gardenlet", "v1.Role livecpm-gardenlet", "v1.RoleBinding livecpm-gardenlet"))
+		Expect(names(pod)).NotTo(ContainElements(names(dropIn)), "where both are installed, one would take the permissions of the other away")
+		Expect(only[*rbacv1.Role](dropIn).Rules).To(Equal(only[*rbacv1.Role](pod).Rules))
+		Expect(only[*rbacv1.Role](dropIn).Namespace).To(Equal("garden"))
+		Expect(only[*rbacv1.RoleBinding](pod).Subjects).To(ConsistOf(HaveField("Name", "livecpm-agent")))
+		for _, subjects := range [][]rbacv1.Subject{only[*rbacv1.RoleBinding](dropIn).Subjects, only[*rbacv1.ClusterRoleBinding](dropIn).Subjects} {
+			Expect(subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "garden", Name: "gardenlet"}))
+		}
+	})
+
+	It("adopts what the gardenlet has where it is told to, with nothing to mount", func() {
+		objects := render(charts.Agent, map[string]any{"gardenlet": map[string]any{
+			"adopt": true, "configMap": map[string]any{"name": ""}, "gardenKubeconfig": map[string]any{"secretName": ""},
+			"deployment": map[string]any{"namespace": "seed-system"},
+		}})
+		config := decodeConfig(objects)
+		Expect(agentconfigv1alpha1.Validate(config)).To(BeEmpty())
+		Expect(config.Gardenlet.Source).To(Equal(&agentconfigv1alpha1.GardenletSource{Namespace: "seed-system", Deployment: "gardenlet"}))
+		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
+		Expect(pod.InitContainers).To(ConsistOf(And(HaveField("Name", "adopt"), HaveField("SecurityContext.ReadOnlyRootFilesystem", HaveValue(BeTrue())))))
+		for _, volume := range pod.Volumes {
+			Expect(volume.Secret).To(BeNil())
+		}
 	})
 
 	It("covers all kinds of extensions, which upstream's code lists when it saves the state of a shoot", func() {
@@ -326,7 +421,7 @@ var _ = Describe("livecpm-agent", func() {
 		_, err := charts.Render(charts.Agent, release, namespace, "v1.36.3", map[string]any{
 			"gardenlet": map[string]any{"configMap": map[string]any{"name": ""}},
 		})
-		Expect(err).To(MatchError(ContainSubstring(".Values.gardenlet.configMap.name is required")))
+		Expect(err).To(MatchError(ContainSubstring(".Values.gardenlet.configMap.name is required unless .Values.gardenlet.adopt is true")))
 	})
 })
 

@@ -20,6 +20,7 @@ import (
 	"github.com/livecpm/livecpm/charts"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/pkg/removal"
 )
 
 var _ = Describe("livecpm-garden's controller manager", func() {
@@ -48,10 +49,14 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 	off, virtual := values{"enabled": false}, []any{
 		"v1.ValidatingAdmissionPolicy " + gate.PolicyName,
 		"v1.ValidatingAdmissionPolicyBinding " + gate.PolicyName,
+		"v1.ValidatingAdmissionPolicy " + removal.PolicyName,
+		"v1.ValidatingAdmissionPolicyBinding " + removal.PolicyName,
 		"v1.ClusterRole livecpm:controller-manager",
 		"v1.ClusterRoleBinding livecpm:controller-manager",
 		"v1.Role livecpm:controller-manager",
 		"v1.RoleBinding livecpm:controller-manager",
+		"v1.Role livecpm:controller-manager:removal",
+		"v1.RoleBinding livecpm:controller-manager:removal",
 		"v1.Role livecpm:controller-manager:drain",
 		"v1.RoleBinding livecpm:controller-manager:drain",
 	}
@@ -143,11 +148,12 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
-	It("may write nothing but the two objects of the gate, what a drain moves and tells, events and its lease", func() {
+	It("may write nothing but the two objects of the gate, what a drain moves and tells, what is in flight, events and its lease", func() {
 		Expect(granted(with(nil))).To(ConsistOf(
 			"core.gardener.cloud/seeds patch", "core.gardener.cloud/seeds/status patch",
 			"core.gardener.cloud/shoots patch", "core.gardener.cloud/shoots/binding patch",
 			"/configmaps create", "/configmaps patch", "/configmaps delete",
+			"/configmaps create", "/configmaps patch livecpm-in-flight",
 			"admissionregistration.k8s.io/validatingadmissionpolicies create",
 			"admissionregistration.k8s.io/validatingadmissionpolicybindings create",
 			"admissionregistration.k8s.io/validatingadmissionpolicies update livecpm-gate",
@@ -166,9 +172,17 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		objects := with(values{"config": values{"controllers": values{"drain": values{"enabled": false}}}})
 		Expect(configOf(objects).Controllers.Drain.Enabled).To(HaveValue(BeFalse()))
 		Expect(granted(objects)).NotTo(ContainElement(Or(
-			ContainSubstring("seeds"), ContainSubstring("configmaps"), ContainSubstring("shoots patch"), ContainSubstring("shoots/binding"),
+			ContainSubstring("seeds"), Equal("/configmaps patch"), Equal("/configmaps delete"), ContainSubstring("shoots patch"), ContainSubstring("shoots/binding"),
 		)))
 		Expect(granted(objects)).To(ContainElement("core.gardener.cloud/shoots/status patch"))
+	})
+
+	It("may not write down what is in flight where that is switched off", func() {
+		objects := with(values{"config": values{"controllers": values{"removalGuard": values{"enabled": false}}}})
+		Expect(configOf(objects).Controllers.RemovalGuard.Enabled).To(HaveValue(BeFalse()))
+		Expect(granted(objects)).NotTo(ContainElement(HaveSuffix(removal.ConfigMapName)))
+		Expect(names(objects)).NotTo(ContainElement(ContainSubstring(":removal")))
+		Expect(called[*rbacv1.Role](with(nil), "livecpm:controller-manager:removal").Namespace).To(Equal("garden"))
 	})
 
 	It("may not write the objects of the gate where it only reports", func() {

@@ -2,23 +2,35 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `make check` runs. Every check prints one line; the first that fails ends the run with its output.
+# What `make check` runs. Every check prints one line; the first that fails ends the run with its output. A check that could
+# not be made is no success: it says "skip", and why, and so does the last line. CHECK_NOTHING_SKIPPED=1 makes it a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-step() { # step NAME COMMAND...
-  local name="$1" start=$SECONDS log
+skipped=()
+readonly not_made=77
+
+step() { # step NAME COMMAND...: a command that could not make its check returns 77, and its last line says why
+  local name="$1" start=$SECONDS log code
   shift
   log="$(mktemp)"
-  if "$@" >"$log" 2>&1; then
+  # In a condition, or before "||", the shell would go on after a command that fails in a function.
+  set +e
+  (set -e; "$@") >"$log" 2>&1
+  code=$?
+  set -e
+  if [ "$code" = 0 ]; then
     echo "ok    $name ($((SECONDS - start)) s)"
-    rm -f "$log"
+  elif [ "$code" = "$not_made" ] && [ -z "${CHECK_NOTHING_SKIPPED:-}" ]; then
+    echo "skip  $name: $(tail -n 1 "$log")"
+    skipped+=("$name")
   else
     echo "FAIL  $name"
     cat "$log"
     rm -f "$log"
     exit 1
   fi
+  rm -f "$log"
 }
 
 headers() { # every source file says under which licence it stands
@@ -48,6 +60,31 @@ words() { # documents and code name no registry host and no path of one machine
   ! git grep -nIE 'proxy\.golang\.org|registry\.npmjs|deb\.debian\.org|(^|[^.[:alnum:]])/work/' -- . ':!hack/check.sh' ':!go.sum' ':!**/go.sum'
 }
 
+rules() { # the alerts of the charts fire when they should, and not otherwise
+  hack/build-tools.sh promtool >/dev/null
+  local promtool
+  promtool="$(hack/build-tools.sh --path promtool)/promtool"
+  "$promtool" check rules charts/*/monitoring/rules.yaml
+  "$promtool" test rules charts/testdata/*-rules.test.yaml
+}
+
+vulnerabilities() { # no code of a dependency that is known to be vulnerable is called by what is shipped
+  hack/build-tools.sh govulncheck >/dev/null
+  local govulncheck database
+  govulncheck="$(hack/build-tools.sh --path govulncheck)/govulncheck"
+  database="${GOVULNDB:-https://vuln.go.dev}"
+  # It tells when the database was changed last, if it has got an answer.
+  if ! "$govulncheck" -version -db "$database" | grep '^DB updated:'; then
+    echo "nothing is known about vulnerabilities, $database does not answer (GOVULNDB may name another database, file:///folder too)"
+    return "$not_made"
+  fi
+  "$govulncheck" -db "$database" ./cmd/...
+}
+
+licences() { # what is shipped contains no code under a licence that nobody has agreed to, and the list is up to date
+  go run -C hack/licences . -check
+}
+
 lint() {
   hack/build-tools.sh golangci-lint >/dev/null
   "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
@@ -59,6 +96,13 @@ step "words" words
 step "module files" module_files
 step "import restrictions" hack/check-imports.sh
 step "go vet" go vet ./...
-step "charts" go test -count=1 ./charts/...
+step "charts and examples" go test -count=1 ./charts/... ./hack/examples/...
+step "alerts" rules
+step "licences" licences
+step "vulnerabilities" vulnerabilities
 step "linter" lint
-echo "check: all passed"
+if [ "${#skipped[@]}" -gt 0 ]; then
+  echo "check: passed, but for what could not be checked: ${skipped[*]}"
+else
+  echo "check: all passed"
+fi

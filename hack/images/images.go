@@ -3,7 +3,7 @@
 
 // Package images builds the container images of livecpm as OCI tarballs: static binaries FROM scratch with the
 // certificate authorities of the machine that builds them. No container engine takes part. The same sources, version and
-// authorities give the same bytes.
+// authorities give the same bytes. Each image has a bill of materials beside it.
 package images
 
 import (
@@ -17,7 +17,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 
 	"github.com/livecpm/livecpm/hack/images/tarball"
 )
@@ -36,11 +39,16 @@ type Command struct {
 	Package string
 }
 
+// DropIn is the image of the gardenlet with the agent in its process.
+const DropIn = "livecpm-gardenlet"
+
 // Commands are the programs that livecpm ships.
 var Commands = []Command{
 	{Name: "livecpm-agent", Package: "./cmd/livecpm-agent"},
 	{Name: "livecpm-controller-manager", Package: "./cmd/livecpm-controller-manager"},
 	{Name: "livecpm-relay", Package: "./cmd/livecpm-relay"},
+	// Takes the place of Gardener's image of the gardenlet.
+	{Name: DropIn, Package: "./cmd/gardenlet"},
 }
 
 // Options tell what to build.
@@ -59,6 +67,9 @@ type Options struct {
 	CABundle string
 	// Commands are the programs.
 	Commands []Command
+	// Architectures are those that the images are for, in Go's words; none stands for that of this machine. If there are several,
+	// each tarball holds the image for all of them.
+	Architectures []string
 }
 
 // Image is a finished image.
@@ -69,8 +80,10 @@ type Image struct {
 	References []string
 	// File is the tarball.
 	File string
-	// Digest is the digest of the manifest.
+	// Digest is the digest of the manifest, or of the index if the image is for several architectures.
 	Digest string
+	// SBOMs are the files with the bills of materials, one for each architecture.
+	SBOMs []string
 }
 
 // Build builds all images.
@@ -79,7 +92,7 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the certificate authorities (Debian package ca-certificates): %w", err)
 	}
-	gardener, err := moduleVersion(ctx, options.Repository, GardenerModule)
+	gardener, err := ModuleVersion(ctx, options.Repository, GardenerModule)
 	if err != nil {
 		return nil, err
 	}
@@ -96,35 +109,58 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 	}
 	defer os.RemoveAll(scratch)
 
+	architectures := options.Architectures
+	if len(architectures) == 0 {
+		architectures = []string{runtime.GOARCH}
+	}
 	built := make([]Image, 0, len(options.Commands))
 	for _, command := range options.Commands {
-		binary := filepath.Join(scratch, command.Name)
-		if err := compile(ctx, options.Repository, command.Package, binary, gardener); err != nil {
-			return nil, err
-		}
-
 		image := Image{Name: command.Name, File: filepath.Join(options.Out, command.Name+".tar")}
 		for _, tag := range append([]string{tag}, options.ExtraTags...) {
 			image.References = append(image.References, options.Registry+"/"+command.Name+":"+tag)
 		}
-		content := tarball.Image{
-			Refs: image.References,
-			Files: []tarball.File{
-				{Path: "/" + command.Name, Source: binary, Mode: 0o755},
-				{Path: "/etc/ssl/certs/ca-certificates.crt", Data: authorities, Mode: 0o644},
-			},
-			Entrypoint: []string{"/" + command.Name},
-			User:       "65532:65532",
-			Labels: map[string]string{
-				"org.opencontainers.image.title":    command.Name,
-				"org.opencontainers.image.version":  options.Version,
-				"org.opencontainers.image.licenses": "Apache-2.0",
-			},
+		var contents []tarball.Image
+		for _, architecture := range architectures {
+			binary := filepath.Join(scratch, command.Name+"_"+architecture)
+			if err := Compile(ctx, options.Repository, command.Package, binary, "linux", architecture, gardener); err != nil {
+				return nil, err
+			}
+			content := tarball.Image{
+				Refs: image.References,
+				Files: []tarball.File{
+					{Path: "/" + command.Name, Source: binary, Mode: 0o755},
+					{Path: "/etc/ssl/certs/ca-certificates.crt", Data: authorities, Mode: 0o644},
+				},
+				Entrypoint: []string{"/" + command.Name},
+				User:       "65532:65532",
+				Labels: map[string]string{
+					"org.opencontainers.image.title":    command.Name,
+					"org.opencontainers.image.version":  options.Version,
+					"org.opencontainers.image.licenses": "Apache-2.0",
+				},
+				Architecture: architecture,
+			}
+			if image.Digest, err = content.Digest(); err != nil {
+				return nil, fmt.Errorf("failed to compute the digest of image %s: %w", command.Name, err)
+			}
+			bill := filepath.Join(options.Out, command.Name+SBOMSuffix)
+			if len(architectures) > 1 {
+				bill = filepath.Join(options.Out, command.Name+"_linux_"+architecture+SBOMSuffix)
+			}
+			if err := WriteSBOM(bill, binary, Subject{
+				Name: command.Name, Version: options.Version, Reference: image.References[0], Digest: image.Digest, Type: cyclonedx.ComponentTypeContainer,
+			}); err != nil {
+				return nil, err
+			}
+			image.SBOMs, contents = append(image.SBOMs, bill), append(contents, content)
 		}
-		if image.Digest, err = content.Digest(); err != nil {
-			return nil, fmt.Errorf("failed to compute the digest of image %s: %w", command.Name, err)
-		}
-		if err := write(image.File, content); err != nil {
+		if err := write(image.File, func(w io.Writer) (err error) {
+			if len(contents) == 1 {
+				return tarball.Write(w, contents[0])
+			}
+			image.Digest, err = tarball.WriteMulti(w, contents...)
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		built = append(built, image)
@@ -132,8 +168,9 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 	return built, nil
 }
 
-// compile builds a static binary that depends on nothing but the sources and the versions.
-func compile(ctx context.Context, repository, pkg, binary, gardener string) error {
+// Compile builds a static binary that depends on nothing but the sources, the platform and the versions. The last argument is the
+// version of Gardener's module.
+func Compile(ctx context.Context, repository, pkg, binary, system, architecture, gardener string) error {
 	// The version of component-base is what Gardener's packages report as their own, and the tag that they give to
 	// Gardener's images.
 	ldflags := "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=" + gardener +
@@ -143,21 +180,24 @@ func compile(ctx context.Context, repository, pkg, binary, gardener string) erro
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", binary, pkg)
 	cmd.Dir = repository
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS=-mod=readonly")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture)
+	if flags := os.Getenv("GOFLAGS"); !strings.Contains(flags, "-mod=") {
+		cmd.Env = append(cmd.Env, strings.TrimSuffix("GOFLAGS=-mod=readonly "+flags, " "))
+	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("failed to build %s: %w: %s", pkg, err, strings.TrimSpace(string(output)))
+		return fmt.Errorf("failed to build %s for %s/%s: %w: %s", pkg, system, architecture, err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }
 
 // write writes the tarball and renames it into place, so that nobody finds half of one.
-func write(file string, content tarball.Image) error {
+func write(file string, content func(io.Writer) error) error {
 	partial, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {
 		return fmt.Errorf("failed to write image %s: %w", file, err)
 	}
 	defer os.Remove(partial.Name())
-	if err := errors.Join(tarball.Write(partial, content), partial.Chmod(0o644), partial.Close()); err != nil {
+	if err := errors.Join(content(partial), partial.Chmod(0o644), partial.Close()); err != nil {
 		return fmt.Errorf("failed to write image %s: %w", file, err)
 	}
 	if err := os.Rename(partial.Name(), file); err != nil {
@@ -200,7 +240,8 @@ func tagOf(version string) (string, error) {
 	return tag, nil
 }
 
-func moduleVersion(ctx context.Context, repository, module string) (string, error) {
+// ModuleVersion returns the version of a module that the repository requires.
+func ModuleVersion(ctx context.Context, repository, module string) (string, error) {
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", module)
 	cmd.Dir, cmd.Stderr = repository, &stderr
@@ -214,6 +255,6 @@ func moduleVersion(ctx context.Context, repository, module string) (string, erro
 // Print writes one line for each image.
 func Print(w io.Writer, built []Image) {
 	for _, image := range built {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", image.References[0], image.Digest, image.File)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", image.References[0], image.Digest, image.File, strings.Join(image.SBOMs, ","))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -111,6 +112,63 @@ var _ = Describe("Images", func() {
 		output, err := exec.Command(hello).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.TrimSpace(string(output))).To(MatchRegexp(`^v1\.\d+\.\d+$`), "the binary has to report Gardener's version")
+	})
+
+	It("writes what the image consists of, the same twice", func() {
+		built, err := images.Build(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(built[0].SBOMs).To(ConsistOf(filepath.Join(options.Out, "hello.cdx.json")))
+		content, err := os.ReadFile(built[0].SBOMs[0])
+		Expect(err).NotTo(HaveOccurred())
+		document := &cyclonedx.BOM{}
+		Expect(cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(document)).To(Succeed())
+		Expect(document.SerialNumber).To(HavePrefix("urn:uuid:"))
+		Expect(document.Metadata.Component.Version).To(Equal("v1.2.3+dirty"))
+		Expect(*document.Metadata.Component.Properties).To(ContainElement(cyclonedx.Property{Name: "livecpm:digest", Value: built[0].Digest}))
+
+		// What the module files say about a module that the program is linked with.
+		output, err := exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Sum}}", "k8s.io/component-base").Output()
+		Expect(err).NotTo(HaveOccurred())
+		version, sum, _ := strings.Cut(strings.TrimSpace(string(output)), " ")
+		Expect(*document.Components).To(ContainElements(
+			HaveField("PackageURL", "pkg:golang/"+images.Main+"@v1.2.3+dirty"),
+			HaveField("PackageURL", MatchRegexp(`^pkg:golang/std@\d+\.\d+`)),
+			And(HaveField("PackageURL", "pkg:golang/k8s.io/component-base@"+version), HaveField("Properties", HaveValue(ConsistOf(cyclonedx.Property{Name: "livecpm:go:sum", Value: sum})))),
+		))
+		Expect(*document.Components).NotTo(ContainElement(HaveField("Name", "github.com/onsi/gomega")), "what only tests need is not shipped")
+		Expect(*(*document.Dependencies)[0].Dependencies).To(HaveLen(len(*document.Components)))
+
+		options.Out = GinkgoT().TempDir()
+		again, err := images.Build(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.ReadFile(again[0].SBOMs[0])).To(Equal(content))
+	})
+
+	It("makes one image for several architectures, with a bill of materials for each", func() {
+		options.Architectures = []string{"amd64", "arm64"}
+		built, err := images.Build(ctx, options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(built).To(HaveLen(1))
+		Expect(built[0].SBOMs).To(Equal([]string{filepath.Join(options.Out, "hello_linux_amd64.cdx.json"), filepath.Join(options.Out, "hello_linux_arm64.cdx.json")}))
+
+		entries := readTar(built[0].File)
+		var index struct {
+			Manifests []struct {
+				Digest   string
+				Platform struct{ Architecture string }
+			}
+		}
+		Expect(json.Unmarshal(entries[blob(built[0].Digest)], &index)).To(Succeed())
+		Expect(index.Manifests).To(HaveLen(2))
+		for n, architecture := range options.Architectures {
+			Expect(index.Manifests[n].Platform.Architecture).To(Equal(architecture))
+			document := &cyclonedx.BOM{}
+			content, err := os.ReadFile(built[0].SBOMs[n])
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(document)).To(Succeed())
+			Expect(*document.Metadata.Component.Properties).To(ContainElement(cyclonedx.Property{Name: "livecpm:digest", Value: index.Manifests[n].Digest}))
+		}
+		Expect(index.Manifests[0].Digest).NotTo(Equal(index.Manifests[1].Digest), "both hold the same program")
 	})
 
 	It("changes the digest with the authorities", func() {

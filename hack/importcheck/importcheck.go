@@ -94,7 +94,7 @@ var Rules = []Rule{
 		Why:     "what measures a migration knows nothing of how it is made",
 	},
 	{
-		In: own("cmd/livecpm-agent", "pkg/agent", "pkg/source", "pkg/destination", "pkg/operation"), Forbidden: own("pkg/cli", "pkg/probe", "pkg/portforward", "pkg/report"), Indirect: true,
+		In: own("cmd/livecpm-agent", "cmd/gardenlet", "pkg/agent", "pkg/source", "pkg/destination", "pkg/operation"), Forbidden: own("pkg/cli", "pkg/probe", "pkg/portforward", "pkg/report"), Indirect: true,
 		Why: "the agents need none of the operator's tools",
 	},
 	{

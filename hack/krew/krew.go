@@ -33,7 +33,7 @@ type Platform struct {
 }
 
 // Platforms are those that the plugin is built for.
-var Platforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+var Platforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
 
 // Binary is the name of the executable.
 func (p Platform) Binary() string {
@@ -46,6 +46,53 @@ func (p Platform) Binary() string {
 // Archive is the name of the archive.
 func (p Platform) Archive() string {
 	return fmt.Sprintf("kubectl-livecpm_%s_%s.tar.gz", p.OS, p.Arch)
+}
+
+// ManifestFile is the name of the manifest.
+const ManifestFile = plugin + ".yaml"
+
+// Build compiles the plugin for every platform, packs it with the licence, and writes the archives and the manifest that names
+// them to the folder. It returns the names of all these files. The function compiles for a platform to a path.
+func Build(version, license, folder string, compile func(platform Platform, binary string) error) ([]string, error) {
+	sums := map[Platform]string{}
+	// A version that krew refuses should not cost a build.
+	for _, platform := range Platforms {
+		sums[platform] = ""
+	}
+	if _, err := Manifest(version, sums); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("failed to create %s: %w", folder, err)
+	}
+	scratch, err := os.MkdirTemp("", "livecpm-krew-")
+	if err != nil {
+		return nil, fmt.Errorf("failed to make a folder for binaries: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	var written []string
+	for _, platform := range Platforms {
+		binary := filepath.Join(scratch, platform.OS+"_"+platform.Arch+"_"+platform.Binary())
+		if err := compile(platform, binary); err != nil {
+			return nil, err
+		}
+		if sums[platform], err = Pack(platform, binary, license, folder); err != nil {
+			return nil, err
+		}
+		if err := os.Remove(binary); err != nil {
+			return nil, fmt.Errorf("failed to remove what is packed: %w", err)
+		}
+		written = append(written, platform.Archive())
+	}
+	manifest, err := Manifest(version, sums)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(folder, ManifestFile)
+	if err := os.WriteFile(path, manifest, 0o644); err != nil { // #nosec G306 -- To be read by everybody.
+		return nil, fmt.Errorf("failed to write the manifest: %w", err)
+	}
+	return append(written, ManifestFile), nil
 }
 
 // Pack writes an archive with the executable and the licence to the folder and returns its SHA-256 checksum. The same content
@@ -126,12 +173,12 @@ type fileOperation struct {
 	To   string `json:"to"`
 }
 
-// versions are those that krew accepts: semantic ones with a leading v.
-var versions = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+// Version is the form of versions that krew accepts: semantic ones with a leading v.
+var Version = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
 
 // Manifest returns the manifest of a version whose archives have the given checksums.
 func Manifest(version string, sums map[Platform]string) ([]byte, error) {
-	if !versions.MatchString(version) {
+	if !Version.MatchString(version) {
 		return nil, fmt.Errorf("the version is %q; krew takes semantic versions as in v0.1.0 (VERSION=v0.1.0)", version)
 	}
 	out := manifest{

@@ -65,6 +65,47 @@ var _ = Describe("Pack", func() {
 	})
 })
 
+var _ = Describe("Build", func() {
+	It("should pack every platform and write a manifest that fits", func() {
+		folder := GinkgoT().TempDir()
+		license := filepath.Join(folder, "l")
+		Expect(os.WriteFile(license, []byte("licence"), 0o600)).To(Succeed())
+		out := filepath.Join(folder, "out")
+		written, err := krew.Build("v0.1.0", license, out, func(platform krew.Platform, binary string) error {
+			return os.WriteFile(binary, []byte(platform.OS+platform.Arch), 0o600)
+		})
+		Expect(err).NotTo(HaveOccurred())
+		var expected []string
+		for _, platform := range krew.Platforms {
+			expected = append(expected, platform.Archive())
+		}
+		Expect(written).To(Equal(append(expected, "livecpm.yaml")))
+		entries, err := os.ReadDir(out)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(entries).To(HaveLen(len(written)))
+
+		manifest, err := os.ReadFile(filepath.Join(out, "livecpm.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		for _, platform := range krew.Platforms {
+			data, err := os.ReadFile(filepath.Join(out, platform.Archive()))
+			Expect(err).NotTo(HaveOccurred())
+			sum := sha256.Sum256(data)
+			Expect(string(manifest)).To(ContainSubstring(hex.EncodeToString(sum[:])))
+		}
+	})
+
+	It("should compile nothing for a version that krew refuses, and end with what does not compile", func() {
+		_, err := krew.Build("main", "LICENSE", GinkgoT().TempDir(), func(krew.Platform, string) error {
+			Fail("compiled")
+			return nil
+		})
+		Expect(err).To(MatchError(ContainSubstring("semantic versions")))
+		broken := errors.New("broken")
+		_, err = krew.Build("v0.1.0", "LICENSE", GinkgoT().TempDir(), func(krew.Platform, string) error { return broken })
+		Expect(err).To(MatchError(broken))
+	})
+})
+
 var _ = Describe("Manifest", func() {
 	sums := func() map[krew.Platform]string {
 		out := map[krew.Platform]string{}

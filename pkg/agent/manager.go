@@ -13,6 +13,7 @@ import (
 	clientmapbuilder "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/builder"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,10 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/livecpm/livecpm/pkg/adoption"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/credentials"
 	"github.com/livecpm/livecpm/pkg/operation"
 )
+
+// notServed is the address with which controller-runtime serves nothing.
+const notServed = "0"
 
 // Environment is what the agent's controllers and actions live in.
 type Environment struct {
@@ -37,7 +42,13 @@ type Environment struct {
 	Deps *operation.Deps
 }
 
-// NewEnvironment connects to the garden and the seed and prepares everything that actions need. It starts nothing.
+// Access is how to reach the two clusters that an agent works with.
+type Access struct {
+	Garden, Seed *rest.Config
+}
+
+// NewEnvironment connects to the garden and the seed as the configuration says and prepares everything that actions need, in a
+// process of its own. It starts nothing.
 func NewEnvironment(
 	ctx context.Context,
 	log logr.Logger,
@@ -53,7 +64,31 @@ func NewEnvironment(
 		return nil, fmt.Errorf("failed to read the kubeconfig for the seed: %w", err)
 	}
 
-	mgr, err := manager.New(seedConfig, manager.Options{
+	environment, err := NewEnvironmentFor(ctx, log, Access{Garden: gardenConfig, Seed: seedConfig}, config, gardenletConfig, HostPod)
+	if err != nil {
+		return nil, err
+	}
+
+	watcher, err := credentials.NewWatcher(config.GardenClientConnection.Kubeconfig, clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
+	runnables := []manager.Runnable{watcher}
+	if config.Gardenlet.Source != nil {
+		runnables = append(runnables, adoption.NewKeeper(log, environment.Manager.GetAPIReader(), config, clock.RealClock{}))
+	}
+	for _, runnable := range runnables {
+		if err := environment.Manager.Add(runnable); err != nil {
+			return nil, fmt.Errorf("failed to add a runnable to the manager: %w", err)
+		}
+	}
+	return environment, nil
+}
+
+// ManagerOptions are the options of an agent's manager. All agents of a seed take the same lease, wherever they run, so that
+// only one of them is at work. Within a gardenlet's process, the gardenlet serves probes and metrics.
+func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, host Host) manager.Options {
+	options := manager.Options{
 		Logger:                  log,
 		Scheme:                  kubernetes.SeedScheme,
 		MapperProvider:          apiutil.NewDynamicRESTMapper,
@@ -65,17 +100,35 @@ func NewEnvironment(
 		LeaderElectionResourceLock:    config.LeaderElection.ResourceLock,
 		LeaderElectionID:              config.LeaderElection.ResourceName,
 		LeaderElectionNamespace:       config.LeaderElection.ResourceNamespace,
+		LeaderElectionLabels:          map[string]string{LabelHost: string(host)},
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &config.LeaderElection.LeaseDuration.Duration,
 		RenewDeadline:                 &config.LeaderElection.RenewDeadline.Duration,
 		RetryPeriod:                   &config.LeaderElection.RetryPeriod.Duration,
-	})
+	}
+	if host == HostGardenlet {
+		options.HealthProbeBindAddress, options.Metrics.BindAddress = notServed, notServed
+	}
+	return options
+}
+
+// NewEnvironmentFor prepares everything that actions need for an agent in the given host, with access to garden and seed that
+// somebody else has set up and looks after. It starts nothing.
+func NewEnvironmentFor(
+	ctx context.Context,
+	log logr.Logger,
+	access Access,
+	config *configv1alpha1.AgentConfiguration,
+	gardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration,
+	host Host,
+) (*Environment, error) {
+	mgr, err := manager.New(access.Seed, ManagerOptions(log, config, host))
 	if err != nil {
 		return nil, fmt.Errorf("failed to set up the manager: %w", err)
 	}
 
 	seedName := gardenletConfig.SeedConfig.Name
-	gardenCluster, err := newGardenCluster(ctx, log, gardenConfig, seedName)
+	gardenCluster, err := newGardenCluster(ctx, log, access.Garden, seedName)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +143,7 @@ func NewEnvironment(
 
 	// Actions read the world right after they have changed it: no cache.
 	seedClientSet, err := kubernetes.NewWithConfig(
-		kubernetes.WithRESTConfig(seedConfig),
+		kubernetes.WithRESTConfig(access.Seed),
 		kubernetes.WithClientOptions(client.Options{Scheme: kubernetes.SeedScheme}),
 		kubernetes.WithDisabledCachedClient(),
 	)
@@ -106,11 +159,11 @@ func NewEnvironment(
 		return nil, fmt.Errorf("failed to set up the clients of shoots: %w", err)
 	}
 
-	watcher, err := credentials.NewWatcher(config.GardenClientConnection.Kubeconfig, clock.RealClock{})
-	if err != nil {
-		return nil, err
+	runnables := []manager.Runnable{gardenCluster, shootClientMap}
+	if ptr.Deref(config.LeaderElection.LeaderElect, true) {
+		runnables = append(runnables, NewStandby(log, mgr, config, host))
 	}
-	for _, runnable := range []manager.Runnable{gardenCluster, shootClientMap, watcher} {
+	for _, runnable := range runnables {
 		if err := mgr.Add(runnable); err != nil {
 			return nil, fmt.Errorf("failed to add a runnable to the manager: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,7 +110,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if aborting {
 		step = steps.FirstOf(role)
 	}
-	metrics.CurrentStep(shoot.Namespace, shoot.Name, role, step)
+	overdue := !aborting && slices.ContainsFunc(steps.Conditions(shoot), func(c gardencorev1beta1.Condition) bool {
+		return c.Type == step.Condition && c.Status == gardencorev1beta1.ConditionFalse
+	})
+	metrics.CurrentStep(shoot.Namespace, shoot.Name, role, step, overdue)
 
 	log = log.WithValues("role", role, "step", step.Condition)
 	p := &pass{

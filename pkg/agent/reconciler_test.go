@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -35,6 +36,21 @@ const (
 	isUnknown     = gardencorev1beta1.ConditionUnknown
 	isProgressing = gardencorev1beta1.ConditionProgressing
 )
+
+// overdue returns how many shoots are late by the metric.
+func overdue() (sum float64) {
+	GinkgoHelper()
+	families, err := runtimemetrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	for _, family := range families {
+		if family.GetName() == "livecpm_step_overdue" {
+			for _, metric := range family.GetMetric() {
+				sum += metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
 
 var _ = Describe("Reconciler", func() {
 	var (
@@ -431,9 +447,14 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(second).Message).To(And(ContainSubstring("failed to move the world"), ContainSubstring("1m0s"), ContainSubstring("docs/operations/DestinationEtcdPeersJoined.md")))
 			Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateError))
 
+			_, _ = w.passOf(r)
+			Expect(overdue()).To(BeEquivalentTo(1), "the next pass of either agent tells it")
+
 			delete(w.actions, "destination step DestinationEtcdPeersJoined")
 			w.mustPass(seedB)
 			Expect(w.statuses()).To(Equal("TTUUUUUU"))
+			_, _ = w.pass(seedB)
+			Expect(overdue()).To(BeZero())
 		})
 
 		It("should report an action that is missing", func() {

@@ -30,6 +30,7 @@ import (
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/controllermanager/drain"
 	"github.com/livecpm/livecpm/pkg/controllermanager/gatewatchdog"
+	"github.com/livecpm/livecpm/pkg/controllermanager/removalguard"
 	"github.com/livecpm/livecpm/pkg/credentials"
 	"github.com/livecpm/livecpm/pkg/gate"
 )
@@ -56,6 +57,19 @@ func NewManager(log logr.Logger, config *configv1alpha1.ControllerManagerConfigu
 		}
 	}
 	return mgr, nil
+}
+
+// NewGardenReader returns access to the garden without a cache.
+func NewGardenReader(config *configv1alpha1.ControllerManagerConfiguration) (client.Reader, error) {
+	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("failed to set up access to the garden: %w", err)
+	}
+	reader, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
+	if err != nil {
+		return nil, fmt.Errorf("failed to set up access to the garden: %w", err)
+	}
+	return reader, nil
 }
 
 // NewManagerFor returns a manager with all controllers for the garden that the REST configuration leads to. The changes are
@@ -103,6 +117,9 @@ func NewManagerFor(
 		return nil, err
 	}
 	if err := drain.AddToManager(context.Background(), mgr, config.Controllers.Drain); err != nil {
+		return nil, err
+	}
+	if err := removalguard.AddToManager(mgr, config.Controllers.RemovalGuard); err != nil {
 		return nil, err
 	}
 	return mgr, nil

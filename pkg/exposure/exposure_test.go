@@ -26,7 +26,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
@@ -99,6 +101,7 @@ var _ = Describe("Exposure", func() {
 			Expect(yaml.UnmarshalStrict([]byte(configMap.Data["config.yaml"]), cfg)).To(Succeed())
 			config.SetDefaults(cfg)
 			Expect(config.Validate(cfg)).To(BeEmpty())
+			Expect(config.ValidateShoot(cfg)).To(BeEmpty())
 			return cfg
 		}
 		remote := func(cfg *config.Config, port int32, name string) config.Remote {
@@ -157,6 +160,29 @@ var _ = Describe("Exposure", func() {
 			})
 		})
 
+		It("accepts for a target what the relay of the other seed accepts for it, and nothing else", func() {
+			configOf := func(values Values) *config.Config {
+				GinkgoHelper()
+				Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(Succeed())
+				return relayConfig()
+			}
+			mirrored := values
+			mirrored.Role, mirrored.Domain, mirrored.PeerDomain = steps.Destination, values.PeerDomain, values.Domain
+			source, destination := configOf(values), configOf(mirrored)
+			for _, way := range []struct{ from, to *config.Config }{{source, destination}, {destination, source}} {
+				dialed := map[string][]string{}
+				for _, near := range way.from.Near {
+					for _, route := range near.Routes {
+						dialed[route.Remote.ServerName] = append(dialed[route.Remote.ServerName], route.InnerSNI...)
+					}
+				}
+				Expect(way.to.Far.Routes).To(HaveLen(len(dialed)))
+				for _, route := range way.to.Far.Routes {
+					Expect(route.InnerSNI).To(ConsistOf(dialed[route.ServerName]), route.ServerName)
+				}
+			}
+		})
+
 		It("opens the ingress gateway and the DNS names for exactly what the relay and its certificate serve", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			_, certificate := CertificateConfigs(namespace, values.Domain)
@@ -208,6 +234,11 @@ var _ = Describe("Exposure", func() {
 			Expect(*pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())
 			Expect(*pod.Containers[0].SecurityContext.AllowPrivilegeEscalation).To(BeFalse())
 			Expect(pod.Containers[0].SecurityContext.Capabilities.Drop).To(ConsistOf(corev1.Capability("ALL")))
+			Expect(pod.HostNetwork || pod.HostPID || pod.HostIPC).To(BeFalse())
+			Expect(*pod.EnableServiceLinks).To(BeFalse())
+			Expect(pod.Containers[0].Resources.Requests).To(And(HaveKey(corev1.ResourceCPU), HaveKey(corev1.ResourceMemory)))
+			Expect(pod.Containers[0].VolumeMounts).To(HaveEach(HaveField("ReadOnly", BeTrue())))
+			Expect(pod.Volumes[1].Secret.DefaultMode).To(HaveValue(BeEquivalentTo(0o440)))
 			Expect(pod.Volumes[1].Secret.SecretName).To(Equal("livecpm-relay-abc"))
 			Expect(pod.Containers[0].Args).To(Equal([]string{"--config=" + filepath.Join(pod.Containers[0].VolumeMounts[0].MountPath, "config.yaml")}))
 			Expect(relayConfig().TLS.CertFile).To(HavePrefix(pod.Containers[0].VolumeMounts[1].MountPath))
@@ -218,6 +249,67 @@ var _ = Describe("Exposure", func() {
 			Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(Succeed())
 			get(statefulSet)
 			Expect(statefulSet.Spec.Template.Annotations["checksum/config"]).NotTo(Equal(checksum))
+		})
+
+		It("gives the relay the memory that its limits can take, and lets the collector know of it", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
+			get(statefulSet)
+			container := statefulSet.Spec.Template.Spec.Containers[0]
+			limit := container.Resources.Limits.Memory().Value()
+			limits, ports := relayConfig().Limits, int64(len(relayConfig().Near)+1)
+			Expect(int64(limits.MaxConnections)*128<<10 + int64(limits.MaxHandshakes)*ports*200<<10).To(BeNumerically("<", limit*8/10))
+			Expect(container.Resources.Limits).NotTo(HaveKey(corev1.ResourceCPU), "etcd's heartbeats would wait")
+			Expect(container.Env).To(ConsistOf(HaveField("Name", "GOMEMLIMIT")))
+			soft, err := resource.ParseQuantity(strings.TrimSuffix(container.Env[0].Value, "B"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(soft.Value()).To(And(BeNumerically("<", limit), BeNumerically(">", limit*8/10)))
+		})
+
+		It("lets nobody in but etcd, the API server and the gateway, and only to the ports for them", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			policies := &networkingv1.NetworkPolicyList{}
+			Expect(c.List(ctx, policies, client.InNamespace(namespace))).To(Succeed())
+			relay := labels.Set{"app": Name}
+			var from []string
+			for _, policy := range policies.Items {
+				selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(selector.Empty()).To(BeFalse(), policy.Name)
+				if !selector.Matches(relay) {
+					continue
+				}
+				Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
+				for _, rule := range policy.Spec.Ingress {
+					Expect(rule.Ports).NotTo(BeEmpty())
+					Expect(rule.From).NotTo(BeEmpty())
+					for _, peer := range rule.From {
+						Expect(peer.NamespaceSelector).To(BeNil(), "others of the shoot's namespace only")
+						Expect(peer.IPBlock).To(BeNil())
+						from = append(from, metav1.FormatLabelSelector(peer.PodSelector))
+					}
+				}
+				for _, rule := range policy.Spec.Egress {
+					Expect(rule.Ports).NotTo(BeEmpty())
+					for _, peer := range rule.To {
+						Expect(peer.NamespaceSelector).To(BeNil())
+						Expect(peer.IPBlock).To(BeNil())
+					}
+				}
+			}
+			Expect(from).To(ConsistOf("app=etcd-statefulset", "app=kubernetes,role=apiserver", "app="+Name))
+
+			// What Gardener's own policies add for the way between the seeds: the gateway in, the other seed's gateway out.
+			service := &corev1.Service{ObjectMeta: meta(Name)}
+			get(service)
+			Expect(service.Spec.Ports).To(ConsistOf(HaveField("Port", BeEquivalentTo(8443)), HaveField("Port", BeEquivalentTo(22379))))
+			Expect(service.Annotations).To(HaveKeyWithValue("networking.resources.gardener.cloud/namespace-selectors", `[{"matchLabels":{"kubernetes.io/metadata.name":"garden"}}]`))
+			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
+			get(statefulSet)
+			Expect(statefulSet.Spec.Template.Labels).To(Equal(map[string]string{
+				"app": Name, LabelKey: LabelValue,
+				"networking.gardener.cloud/to-dns": "allowed", "networking.gardener.cloud/to-public-networks": "allowed", "networking.gardener.cloud/to-private-networks": "allowed",
+			}))
 		})
 
 		It("lets packets through on every port that somebody may try, so that the wrong one refuses at once", func() {
@@ -345,6 +437,20 @@ var _ = Describe("Exposure", func() {
 			Expect(c.Delete(ctx, &corev1.Pod{ObjectMeta: meta(Name + "-0")})).To(Succeed())
 			Expect(e.WaitCleanup(ctx)).To(Succeed())
 		})
+	})
+
+	It("leaves no certificate behind that a later relay could trust", func() {
+		for _, name := range []string{SecretNameCA, SecretNameCA + "-bundle", Name, "ca-etcd"} {
+			secret := &corev1.Secret{ObjectMeta: meta(name + "-0123")}
+			secret.Labels = map[string]string{"managed-by": "secrets-manager", "name": name}
+			Expect(c.Create(ctx, secret)).To(Succeed())
+		}
+		Expect(e.Deploy(ctx)).To(Succeed())
+		Expect(e.Destroy(ctx)).To(Succeed())
+		Expect(e.WaitCleanup(ctx)).To(Succeed())
+		secrets := &corev1.SecretList{}
+		Expect(c.List(ctx, secrets, client.InNamespace(namespace), client.HasLabels{"name"})).To(Succeed())
+		Expect(secrets.Items).To(ConsistOf(HaveField("Name", "ca-etcd-0123")))
 	})
 
 	It("uses names that the certificates of etcd cover", func() {

@@ -155,10 +155,17 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 			},
 			LivenessProbe:  probe("/healthz", 10),
 			ReadinessProbe: probe("/readyz", 2),
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU:    resource.MustParse("10m"),
-				corev1.ResourceMemory: resource.MustParse("20Mi"),
-			}},
+			// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's heartbeats
+			// would wait for the next period.
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{
+					corev1.ResourceCPU:    resource.MustParse("10m"),
+					corev1.ResourceMemory: resource.MustParse("20Mi"),
+				},
+				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+			},
+			// Without it the collector would let the heap grow to twice of what is in use before it runs.
+			Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "900MiB"}},
 			SecurityContext: &corev1.SecurityContext{
 				AllowPrivilegeEscalation: new(false),
 				ReadOnlyRootFilesystem:   new(true),

@@ -19,6 +19,12 @@ const (
 	mountPathTLS    = "/etc/livecpm-relay/tls"
 	configFile      = "config.yaml"
 
+	// maxConnections and maxHandshakes bound what the relay needs: a connection takes two buffers of 32 KiB and the state
+	// of a TLS connection, less than 128 KiB together, a handshake on each of the three ports up to 200 KiB, if the peer
+	// sends the largest ClientHello that there may be. That is what the memory limit of its container is made for.
+	maxConnections = 4096
+	maxHandshakes  = 512
+
 	// redialPause is what a member that comes back may wait for its peers at most. It is a quarter of etcd's default
 	// election timeout, so that no election begins for it.
 	redialPause = 250 * time.Millisecond
@@ -27,6 +33,7 @@ const (
 // relayConfig returns the configuration of the relay. All of its pods have the same one.
 func (v Values) relayConfig() *config.Config {
 	c := &config.Config{
+		Namespace: v.Namespace,
 		TLS: config.TLS{
 			CAFile:   mountPathTLS + "/ca.crt",
 			CertFile: mountPathTLS + "/tls.crt",
@@ -36,7 +43,7 @@ func (v Values) relayConfig() *config.Config {
 		Metrics: config.Endpoint{Port: portRelayMetrics},
 		// A kube-apiserver holds a connection for every resource, also for each custom one, and all of them come here when
 		// the members of the source are gone.
-		Limits: config.Limits{MaxConnections: 4096},
+		Limits: config.Limits{MaxConnections: maxConnections, MaxHandshakes: maxHandshakes},
 	}
 
 	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer goes on to
@@ -58,18 +65,20 @@ func (v Values) relayConfig() *config.Config {
 
 			target := fullyQualified(MemberHost(v.Namespace, etcdRole, ordinal))
 			far.Routes = append(far.Routes,
-				config.FarRoute{ServerName: peerHost(v.Namespace, v.Domain, etcdRole, ordinal), Target: fmt.Sprintf("%s:%d", target, PeerPort(v.Role))},
-				config.FarRoute{ServerName: memberClientHost(v.Namespace, v.Domain, etcdRole, ordinal), Target: fmt.Sprintf("%s:%d", target, PortClient)},
+				config.FarRoute{ServerName: peerHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner, Target: fmt.Sprintf("%s:%d", target, PeerPort(v.Role))},
+				config.FarRoute{ServerName: memberClientHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner, Target: fmt.Sprintf("%s:%d", target, PortClient)},
 			)
 		}
+		// The source's relay has the route of SourceClientHost as well: once its members are gone, sidecars of the destination
+		// that still ask there come back to their own cluster instead of nowhere.
+		inner := append(memberNames(v.Namespace, etcdRole, SourceClientHost), kubernetesutils.DNSNamesForService(ClientServiceName(etcdRole), v.Namespace)...)
 		clients.Routes = append(clients.Routes, config.NearRoute{
-			// The source's relay has the route of SourceClientHost as well: once its members are gone, sidecars of the
-			// destination that still ask there come back to their own cluster instead of nowhere.
-			InnerSNI: append(memberNames(v.Namespace, etcdRole, SourceClientHost), kubernetesutils.DNSNamesForService(ClientServiceName(etcdRole), v.Namespace)...),
+			InnerSNI: inner,
 			Remote:   config.Remote{Host: dialHost, Port: portGateway, ServerName: clientHost(v.Namespace, v.PeerDomain, etcdRole)},
 		})
 		far.Routes = append(far.Routes, config.FarRoute{
 			ServerName: clientHost(v.Namespace, v.Domain, etcdRole),
+			InnerSNI:   inner,
 			Target:     fmt.Sprintf("%s:%d", fullyQualified(ClientHost(v.Namespace, etcdRole)), PortClient),
 		})
 	}

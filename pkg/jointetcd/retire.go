@@ -130,7 +130,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 		return Progress{}, err
 	}
 	victim := world.Members.RemovalOrder(d.side)[0]
-	wanted := int32(victim.Ordinal)
+	wanted := int32(victim.Ordinal) // #nosec G115 -- One of three.
 	switch replicas := ptr.Deref(statefulSet.Spec.Replicas, 1); {
 	case replicas > wanted+1:
 		// Pods above the highest member are no members: removed before an interruption and not worth waiting for.

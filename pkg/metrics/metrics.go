@@ -31,6 +31,12 @@ var (
 		Help:      "Number of the current step (1 to 8) of a migration that this agent takes part in.",
 	}, []string{"namespace", "shoot", "role"})
 
+	stepOverdue = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "step_overdue",
+		Help:      "1 if the current step of a migration is past its deadline, 0 if not.",
+	}, []string{"namespace", "shoot"})
+
 	etcdVoters = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "etcd_voters",
@@ -57,7 +63,7 @@ var (
 )
 
 func init() {
-	runtimemetrics.Registry.MustRegister(stepDuration, currentStep, etcdVoters, sixMemberWindow, failures, gateProved)
+	runtimemetrics.Registry.MustRegister(stepDuration, currentStep, stepOverdue, etcdVoters, sixMemberWindow, failures, gateProved)
 }
 
 // StepFinished records the duration of a finished step.
@@ -65,9 +71,10 @@ func StepFinished(step steps.Step, duration time.Duration) {
 	stepDuration.WithLabelValues(string(step.Condition), string(step.Owner)).Observe(duration.Seconds())
 }
 
-// CurrentStep records the step that a migration is in.
-func CurrentStep(shootNamespace, shoot string, role steps.Role, step steps.Step) {
+// CurrentStep records the step that a migration is in, and whether it is past its deadline.
+func CurrentStep(shootNamespace, shoot string, role steps.Role, step steps.Step, overdue bool) {
 	currentStep.WithLabelValues(shootNamespace, shoot, string(role)).Set(float64(steps.Index(step.Condition) + 1))
+	stepOverdue.WithLabelValues(shootNamespace, shoot).Set(number(overdue))
 }
 
 // Failure counts a failed or held attempt.
@@ -77,11 +84,7 @@ func Failure(step steps.Step, role steps.Role, reason steps.Reason) {
 
 // Gate records whether the gate was proved to be in force for the shoot.
 func Gate(shootNamespace, shoot string, proved bool) {
-	value := 0.0
-	if proved {
-		value = 1
-	}
-	gateProved.WithLabelValues(shootNamespace, shoot).Set(value)
+	gateProved.WithLabelValues(shootNamespace, shoot).Set(number(proved))
 }
 
 type etcdKey struct{ namespace, shoot, etcd string }
@@ -118,6 +121,7 @@ func Voters(shootNamespace, shoot, etcd string, voters int, now time.Time) {
 func Forget(shootNamespace, shoot string) {
 	labels := prometheus.Labels{"namespace": shootNamespace, "shoot": shoot}
 	currentStep.DeletePartialMatch(labels)
+	stepOverdue.DeletePartialMatch(labels)
 	etcdVoters.DeletePartialMatch(labels)
 	gateProved.DeletePartialMatch(labels)
 

@@ -62,15 +62,20 @@ var _ = Describe("Metrics", func() {
 		metrics.StepFinished(steps.First(), 90*time.Second)
 		metrics.Failure(steps.First(), steps.Source, steps.ReasonActionFailed)
 		metrics.Failure(steps.First(), steps.Source, steps.ReasonActionFailed)
-		metrics.CurrentStep("ns", "served", steps.Source, steps.Last())
+		metrics.CurrentStep("ns", "served", steps.Source, steps.Last(), true)
 		metrics.Gate("ns", "served", false)
 
 		Expect(gathered("served")).To(ConsistOf(
 			"step_duration_seconds source,SourceEtcdPreparedForPeerJoin 90",
 			"failures_total ActionFailed,source,SourceEtcdPreparedForPeerJoin 2",
 			"current_step source 8",
+			"step_overdue  1",
 			"gate_proved  0",
 		))
+		metrics.CurrentStep("ns", "served", steps.Source, steps.Last(), false)
+		Expect(gathered("served")).To(ContainElement("step_overdue  0"))
+		metrics.Forget("ns", "served")
+		Expect(gathered("served")).NotTo(ContainElement(Or(HavePrefix("current_step"), HavePrefix("step_overdue"), HavePrefix("gate_proved"))))
 	})
 
 	It("should measure the six-member window from the voters", func() {

@@ -38,6 +38,8 @@ const (
 	outerName = "etcd-main-0--shoot--demo--live.ingress.seed-b.example"
 )
 
+var innerNames = []string{innerName, "*.etcd-main-peer.shoot--demo--live.svc.cluster.local"}
+
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -121,13 +123,13 @@ func address(port int32) string { return net.JoinHostPort("127.0.0.1", strconv.I
 // nearConfig is that of a relay which only dials; farConfig of one which is only dialed.
 func nearConfig(files config.TLS, remotePort int32) *config.Config {
 	return withPorts(&config.Config{TLS: files, Near: []config.Near{{Port: freePort(), Routes: []config.NearRoute{{
-		InnerSNI: []string{innerName, "*.etcd-main-peer.shoot--demo--live.svc.cluster.local"},
+		InnerSNI: innerNames,
 		Remote:   config.Remote{Host: "127.0.0.1", Port: remotePort, ServerName: outerName},
 	}}}}})
 }
 
 func farConfig(files config.TLS, target string) *config.Config {
-	return withPorts(&config.Config{TLS: files, Far: config.Far{Port: freePort(), Routes: []config.FarRoute{{ServerName: outerName, Target: target}}}})
+	return withPorts(&config.Config{TLS: files, Far: config.Far{Port: freePort(), Routes: []config.FarRoute{{ServerName: outerName, InnerSNI: innerNames, Target: target}}}})
 }
 
 func withPorts(cfg *config.Config) *config.Config {
@@ -143,7 +145,11 @@ func withPorts(cfg *config.Config) *config.Config {
 
 // start runs a relay until stop is called; stop returns what Start returned.
 func start(cfg *config.Config, clk clock.WithTicker) (stop func() error) {
-	r := must(relay.New(cfg, logr.Discard(), clk))
+	return startLogging(cfg, clk, logr.Discard())
+}
+
+func startLogging(cfg *config.Config, clk clock.WithTicker, log logr.Logger) (stop func() error) {
+	r := must(relay.New(cfg, log, clk))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Start(ctx) }()
@@ -177,6 +183,8 @@ func metric(cfg *config.Config, prefix string) string {
 type etcd struct {
 	net.Listener
 
+	accepted atomic.Int32
+
 	mu    sync.Mutex
 	names []string
 }
@@ -190,6 +198,7 @@ func newEtcd(a *authority, stream bool) *etcd {
 			if err != nil {
 				return
 			}
+			e.accepted.Add(1)
 			go func() {
 				defer conn.Close()
 				tlsConn := conn.(*tls.Conn)

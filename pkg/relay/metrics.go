@@ -66,7 +66,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "livecpm_relay_handshake_failures_total", Help: "Connections dropped because of their ClientHello or TLS handshake, by cause.",
 		}, []string{"direction", "cause"}),
 		refused: factory.NewCounter(prometheus.CounterOpts{
-			Name: "livecpm_relay_refused_connections_total", Help: "Connections reset because the limit was reached.",
+			Name: "livecpm_relay_refused_connections_total", Help: "Connections reset because a limit was reached: that of connections, or that of handshakes at once.",
 		}),
 		certificateReloads: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "livecpm_relay_certificate_reloads_total", Help: "Attempts to take changed certificate files into use, by result.",

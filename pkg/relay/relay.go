@@ -7,8 +7,10 @@
 // ClientHello and tunnels them to the relay of the other seed. Between the relays the untouched bytes travel in an outer,
 // mutually authenticated TLS connection. There are two reasons for that layer: its server name is unique per shoot, which
 // the inner one is not, so that the other seed's gateway can route by it; and nobody reaches etcd's port from outside the
-// seed who has no certificate of this shoot's relays. On the far side a relay takes the outer connection and hands the
-// bytes to a local target.
+// seed who has no certificate of this shoot's relays. On the far side a relay takes the outer connection, reads the server
+// name inside once more and hands the bytes to a local target.
+//
+// What anybody may try, and what becomes of it, is in docs/security.md.
 package relay
 
 import (
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +48,7 @@ type Relay struct {
 	certs    *certificates
 	dialer   net.Dialer
 	slots    chan struct{} // taken by connections that have shown who they are
+	muffler  *muffler
 	serving  atomic.Bool
 	routes   sync.Map // route name to *atomic.Bool: whether its last connection failed
 }
@@ -67,6 +71,7 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, err
 		certs:    certs,
 		dialer:   net.Dialer{Timeout: cfg.Limits.DialTimeout.Duration, KeepAliveConfig: tunnel.KeepAlive, Control: tunnel.Control},
 		slots:    make(chan struct{}, cfg.Limits.MaxConnections),
+		muffler:  newMuffler(clk),
 	}, nil
 }
 
@@ -74,28 +79,9 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, err
 type listener struct {
 	net.Listener
 
-	handle func(context.Context, *net.TCPConn, *permit)
-	// strangers is taken by connections that have not shown yet who they are. It is apart from the relay's slots: whoever
-	// only connects and says nothing must not keep etcd's own connections out.
-	strangers chan struct{}
+	handle    func(context.Context, *net.TCPConn, *permit)
+	strangers *strangers
 }
-
-// permit is a connection's place under the relay's limits.
-type permit struct{ held, slots chan struct{} }
-
-// establish moves a connection from the strangers to the relay's slots, if there is one free.
-func (p *permit) establish() bool {
-	select {
-	case p.slots <- struct{}{}:
-	default:
-		return false
-	}
-	<-p.held
-	p.held = p.slots
-	return true
-}
-
-func (p *permit) release() { <-p.held }
 
 // Start serves until the context ends, then gives open connections the drain timeout and resets what is left.
 func (r *Relay) Start(ctx context.Context) error {
@@ -148,7 +134,7 @@ func (r *Relay) listen(ctx context.Context) (listeners []listener, err error) {
 		if err != nil {
 			return fmt.Errorf("failed to listen: %w", err)
 		}
-		listeners = append(listeners, listener{l, handle, make(chan struct{}, r.config.Limits.MaxConnections)})
+		listeners = append(listeners, listener{l, handle, newStrangers(r.config.Limits.MaxHandshakes)})
 		return nil
 	}
 	for _, near := range r.config.Near {
@@ -187,23 +173,30 @@ func (r *Relay) accept(ctx, connections context.Context, l listener, open *sync.
 			r.clock.Sleep(50 * time.Millisecond)
 			continue
 		}
-		select {
-		case l.strangers <- struct{}{}:
-		default:
-			r.refuse(conn)
-			continue
+		p, overflow := l.strangers.admit(conn, r.slots)
+		if overflow {
+			r.metrics.refused.Inc()
+			if omitted, ok := r.muffler.pass("overflow " + l.Addr().String()); ok {
+				r.log.Info("Too many handshakes at once, the oldest gave way", "address", l.Addr().String(), "omitted", omitted)
+			}
 		}
 		open.Go(func() {
-			p := &permit{held: l.strangers, slots: r.slots}
 			defer p.release()
 			l.handle(connections, conn.(*net.TCPConn), p)
 		})
 	}
 }
 
-func (r *Relay) refuse(conn net.Conn) {
+// refuse resets a connection that has shown who it is and for which there is no slot.
+func (r *Relay) refuse(conn net.Conn, p *permit) {
+	defer tunnel.Reset(conn)
+	if p.gaveWay() { // counted when it did
+		return
+	}
 	r.metrics.refused.Inc()
-	tunnel.Reset(conn)
+	if omitted, ok := r.muffler.pass("refused"); ok {
+		r.log.Info("Refused connection, the limit is reached", "limit", r.config.Limits.MaxConnections, "omitted", omitted)
+	}
 }
 
 // handleNear tunnels a connection of a local dialer to the other seed.
@@ -213,17 +206,17 @@ func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, ro
 	hello, err := tunnel.ReadHello(conn)
 	stop()
 	if err != nil {
-		r.dropped(directionNear, conn, "", err)
+		r.dropped(directionNear, conn, p, "", err)
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	route, found := findNear(routes, hello.ServerName)
 	if !found {
-		r.dropped(directionNear, conn, hello.ServerName, errUnknownServerName)
+		r.dropped(directionNear, conn, p, hello.ServerName, errUnknownServerName)
 		return
 	}
 	if !p.establish() {
-		r.refuse(conn)
+		r.refuse(conn, p)
 		return
 	}
 	attempt, ok := r.redials.begin(route.Remote.ServerName)
@@ -243,13 +236,15 @@ func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, ro
 
 func findNear(routes []config.NearRoute, serverName string) (config.NearRoute, bool) {
 	for _, route := range routes {
-		for _, pattern := range route.InnerSNI {
-			if tunnel.MatchServerName(pattern, serverName) {
-				return route, true
-			}
+		if matchesAny(route.InnerSNI, serverName) {
+			return route, true
 		}
 	}
 	return config.NearRoute{}, false
+}
+
+func matchesAny(patterns []string, serverName string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return tunnel.MatchServerName(pattern, serverName) })
 }
 
 func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn, error) {
@@ -279,27 +274,44 @@ func absolute(host string) string {
 // handleFar hands a connection of the other seed's relay to its local target.
 func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
 	conn := tls.Server(raw, r.certs.server(func(name string) bool { _, found := r.findFar(name); return found }))
-	handshake, cancel := context.WithTimeout(ctx, r.config.Limits.HandshakeTimeout.Duration)
+	deadline := time.Now().Add(r.config.Limits.HandshakeTimeout.Duration)
+	handshake, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	if err := conn.HandshakeContext(handshake); err != nil {
-		r.dropped(directionFar, raw, conn.ConnectionState().ServerName, err)
-		return
-	}
-	if !p.establish() {
-		r.refuse(conn)
+		r.dropped(directionFar, raw, p, conn.ConnectionState().ServerName, err)
 		return
 	}
 	route, _ := r.findFar(conn.ConnectionState().ServerName)
+
+	// The other relay has read the same name before it dialed. Whoever got hold of a relay's certificate has not: he gets
+	// no further than a TLS handshake with the very target that the route is for.
+	_ = conn.SetReadDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { tunnel.Reset(raw) })
+	hello, err := tunnel.ReadHello(conn)
+	stop()
+	if err != nil {
+		r.dropped(directionFar, raw, p, route.ServerName, err)
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	if !matchesAny(route.InnerSNI, hello.ServerName) {
+		r.dropped(directionFar, raw, p, hello.ServerName, errUnknownServerName)
+		return
+	}
+	if !p.establish() {
+		r.refuse(raw, p)
+		return
+	}
 	target, err := r.dialer.DialContext(ctx, "tcp", route.Target)
 	if err != nil {
 		r.unreachable(directionFar, route.ServerName, conn, err)
 		return
 	}
-	r.join(ctx, directionFar, route.ServerName, conn, target.(*net.TCPConn), nil)
+	r.join(ctx, directionFar, route.ServerName, conn, target.(*net.TCPConn), hello.Raw)
 }
 
 func (r *Relay) findFar(serverName string) (config.FarRoute, bool) {
-	serverName = strings.ToLower(strings.TrimSuffix(serverName, "."))
+	serverName = tunnel.Canonical(serverName)
 	for _, route := range r.config.Far.Routes {
 		if tunnel.MatchServerName(route.ServerName, serverName) {
 			return route, true
@@ -341,16 +353,21 @@ func (r *Relay) join(ctx context.Context, direction, route string, dialer, targe
 }
 
 // dropped ends a connection that is not to be served.
-func (r *Relay) dropped(direction string, conn net.Conn, serverName string, err error) {
+func (r *Relay) dropped(direction string, conn net.Conn, p *permit, serverName string, err error) {
+	defer tunnel.Reset(conn)
+	if p.gaveWay() { // counted when it did; the error is our own reset
+		return
+	}
 	why := cause(err)
 	r.metrics.handshakeFailures.WithLabelValues(direction, why).Inc()
-	tunnel.Reset(conn)
 	log := r.log.WithValues("direction", direction, "peer", conn.RemoteAddr().String(), "serverName", serverName, "cause", why)
 	if why == causeClosed { // probes and port scans; the metric has them
 		log.V(1).Info("Dropped connection", "reason", err.Error())
 		return
 	}
-	log.Info("Dropped connection", "reason", err.Error())
+	if omitted, ok := r.muffler.pass(direction + " " + why); ok {
+		log.Info("Dropped connection", "reason", err.Error(), "omitted", omitted)
+	}
 }
 
 // unreachable resets a connection whose target cannot be had, so that its dialer tries another address at once. etcd
@@ -386,7 +403,11 @@ func (r *Relay) healthHandler() http.Handler {
 }
 
 func (r *Relay) serveHTTP(ctx context.Context, port int32, handler http.Handler) error {
-	server := &http.Server{Addr: portAddress(port), Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{
+		Addr: portAddress(port), Handler: handler,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("failed to serve HTTP on port %d: %w", port, err)

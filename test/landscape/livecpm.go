@@ -16,8 +16,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/charts"
 	"github.com/livecpm/livecpm/hack/images"
@@ -30,18 +31,21 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/pki"
 )
 
-// The phase in this file installs livecpm as an operator would: its images, its charts in the garden and the seeds, and
-// its controller manager.
+// The phase in this file installs livecpm as an operator would: its images, its chart in the garden, its controller manager, and
+// the registration of the agent (registration.go).
 
 const (
-	// livecpmNamespace is where livecpm runs in a seed, beside the gardenlet.
+	// livecpmNamespace is where livecpm runs in a seed, beside the gardenlet, and where Helm would keep its release.
 	livecpmNamespace = "garden"
-	agentDeployment  = "livecpm-agent"
 	// controllerManager runs in the garden, which has no node: as a process, without an image.
 	controllerManager = "livecpm-controller-manager"
 )
 
-// installLivecpm builds livecpm's images, imports them and applies its charts.
+// agentKey is the Deployment of the agent in a seed.
+var agentKey = client.ObjectKey{Namespace: livecpmNamespace, Name: "livecpm-agent"}
+
+// installLivecpm builds livecpm's images, imports them, applies the chart of the garden and registers the agent, which the
+// gardenlets then install.
 func (l *Landscape) installLivecpm(ctx context.Context) error {
 	built, err := l.livecpmImages(ctx)
 	if err != nil {
@@ -57,20 +61,34 @@ func (l *Landscape) installLivecpm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, map[string]any{
-		"rbac":    map[string]any{"enabled": true},
-		"runtime": map[string]any{"enabled": false},
-		"controllerManager": map[string]any{
-			"enabled":  true,
-			"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": garden.LivecpmIdentity}},
-		},
-	}); err != nil {
+	if err := l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, gardenChartValues(l.Config)); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.startControllerManager(ctx) })
+	// The images first: a pod without one is not tried again at once.
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.startControllerManager(groupCtx) })
 	for _, seed := range l.Config.Seeds {
-		group.Go(func() error { return l.installAgent(ctx, seed, version, digests, tarballs) })
+		group.Go(func() error { return l.prepareSeed(groupCtx, seed, tarballs) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+
+	registration, fingerprint, err := agentRegistration(l.Config, digests)
+	if err != nil {
+		return err
+	}
+	gardenClient, err := garden.Client(l.Config)
+	if err != nil {
+		return err
+	}
+	if err := apply.Objects(ctx, gardenClient, registration...); err != nil {
+		return fmt.Errorf("failed to register the agent in the garden: %w", err)
+	}
+	l.progress.report("waiting for the gardenlets to install the agent")
+	group, groupCtx = errgroup.WithContext(ctx)
+	for _, seed := range l.Config.Seeds {
+		group.Go(func() error { return l.awaitAgent(groupCtx, gardenClient, seed, fingerprint) })
 	}
 	return group.Wait()
 }
@@ -90,7 +108,9 @@ func (l *Landscape) startControllerManager(ctx context.Context) error {
 
 // seedCommands are the programs that run in the seeds.
 func seedCommands() []images.Command {
-	return slices.DeleteFunc(slices.Clone(images.Commands), func(command images.Command) bool { return command.Name == controllerManager })
+	return slices.DeleteFunc(slices.Clone(images.Commands), func(command images.Command) bool {
+		return command.Name == controllerManager || command.Name == images.DropIn
+	})
 }
 
 // livecpmImages builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed since.
@@ -136,7 +156,8 @@ func (l *Landscape) livecpmImages(ctx context.Context) ([]images.Image, error) {
 	return built, nil
 }
 
-func (l *Landscape) installAgent(ctx context.Context, seed config.Seed, version string, digests map[string]string, tarballs []image.Tarball) error {
+// prepareSeed brings livecpm's images into the seed, and makes room for an agent that the gardenlet installs.
+func (l *Landscape) prepareSeed(ctx context.Context, seed config.Seed, tarballs []image.Tarball) error {
 	n, err := node.New(l.Config, seed, l.Processes)
 	if err != nil {
 		return err
@@ -152,51 +173,35 @@ func (l *Landscape) installAgent(ctx context.Context, seed config.Seed, version 
 	if err != nil {
 		return err
 	}
-	configMap, secret, err := gardenletSources(ctx, c)
+	if err := removeForeignAgent(ctx, c, agentKey); err != nil {
+		return fmt.Errorf("failed to remove the agent in %s that no gardenlet has installed: %w", seed.Name, err)
+	}
+	return nil
+}
+
+// awaitAgent waits until the gardenlet of the seed has installed the agent that the fingerprint stands for.
+func (l *Landscape) awaitAgent(ctx context.Context, gardenClient client.Client, seed config.Seed, fingerprint string) error {
+	n, err := node.New(l.Config, seed, l.Processes)
 	if err != nil {
 		return err
 	}
-	values := map[string]any{
-		"image": map[string]any{"ref": image.Ref("livecpm-agent")},
-		"relay": map[string]any{"image": map[string]any{"ref": image.Ref("livecpm-relay")}},
-		"gardenlet": map[string]any{
-			"configMap":        map[string]any{"name": configMap},
-			"gardenKubeconfig": map[string]any{"secretName": secret},
-		},
-		// The tag stays the same when the image changes.
-		"podAnnotations": map[string]any{"landscape/image": digests["livecpm-agent"]},
-		"config": map[string]any{
-			"dns": map[string]any{"resolvers": []any{l.Config.Garden.IP + ":53"}},
-			// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the graceful end
-			// of the kube-apiserver. Waiting longer for them would only make the demo longer.
-			"flows": map[string]any{"drainTimeout": "20s"},
-		},
-	}
-	if err := l.applyChart(ctx, seed.Name, charts.Agent, version, values); err != nil {
+	c, err := n.Client()
+	if err != nil {
 		return err
 	}
-	return awaitDeployment(ctx, c, seed.Name, client.ObjectKey{Namespace: livecpmNamespace, Name: agentDeployment})
-}
-
-// gardenletSources returns the names of the ConfigMap and the Secret from which the gardenlet of the seed takes its
-// configuration and its access to the garden. The gardenlet's chart names the ConfigMap by its content.
-func gardenletSources(ctx context.Context, c client.Client) (configMap, secret string, err error) {
-	gardenlet := &appsv1.Deployment{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: livecpmNamespace, Name: "gardenlet"}, gardenlet); err != nil {
-		return "", "", fmt.Errorf("failed to read deployment of the gardenlet: %w", err)
-	}
-	for _, volume := range gardenlet.Spec.Template.Spec.Volumes {
-		switch {
-		case volume.ConfigMap != nil && strings.HasPrefix(volume.ConfigMap.Name, "gardenlet-configmap"):
-			configMap = volume.ConfigMap.Name
-		case volume.Secret != nil && strings.HasPrefix(volume.Secret.SecretName, "gardenlet-kubeconfig"):
-			secret = volume.Secret.SecretName
+	return await(ctx, "agent in "+seed.Name, func(ctx context.Context) error {
+		deployment := &appsv1.Deployment{}
+		deploymentErr := c.Get(ctx, agentKey, deployment)
+		if deploymentErr == nil {
+			deploymentErr = checkAgent(deployment, fingerprint)
 		}
-	}
-	if configMap == "" || secret == "" {
-		return "", "", errors.New("failed to find configuration and kubeconfig among the volumes of the gardenlet's deployment")
-	}
-	return configMap, secret, nil
+		installations := &gardencorev1beta1.ControllerInstallationList{}
+		if err := gardenClient.List(ctx, installations); err != nil {
+			return fmt.Errorf("failed to list ControllerInstallations: %w", err)
+		}
+		// What stands in the garden says most when nothing arrives in the seed.
+		return errors.Join(checkInstallation(installations.Items, seed.Name), deploymentErr)
+	})
 }
 
 // applyChart renders a chart and applies it to the garden or a seed.
@@ -230,23 +235,21 @@ func (l *Landscape) kubernetesVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// awaitDeployment waits until all replicas of the present generation are available.
-func awaitDeployment(ctx context.Context, c client.Client, clusterName string, key client.ObjectKey) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+// installTimeout is how long garden, gardenlet and resource manager may take together to install an agent.
+const installTimeout = 4 * time.Minute
+
+// await repeats a check until it passes.
+func await(ctx context.Context, what string, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
 	for {
-		deployment := &appsv1.Deployment{}
-		err := c.Get(ctx, key, deployment)
+		err := check(ctx)
 		if err == nil {
-			status, want := deployment.Status, *deployment.Spec.Replicas
-			if status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == want && status.Replicas == want && status.AvailableReplicas == want {
-				return nil
-			}
-			err = fmt.Errorf("%d of %d replicas are available and up to date", min(status.AvailableReplicas, status.UpdatedReplicas), want)
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("failed to wait for deployment %s in %s (see kubectl logs): %w", key, clusterName, err)
+			return fmt.Errorf("failed to wait for %s (see kubectl logs): %w", what, err)
 		case <-time.After(300 * time.Millisecond):
 		}
 	}

@@ -49,7 +49,8 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	verflag.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&opts.configFile, "config", "", "Path of the configuration (kind AgentConfiguration).")
+	cmd.PersistentFlags().StringVar(&opts.configFile, "config", "", "Path of the configuration (kind AgentConfiguration).")
+	cmd.AddCommand(newAdoptCommand(opts), newRemovableCommand(opts))
 	return cmd
 }
 
@@ -62,14 +63,20 @@ type options struct {
 
 // Complete implements initrun.Options.
 func (o *options) Complete() error {
+	if err := o.load(); err != nil {
+		return err
+	}
+	var err error
+	o.gardenlet, err = agent.LoadGardenletConfiguration(o.config.Gardenlet.ConfigurationFile)
+	return err
+}
+
+// load reads the agent's own configuration.
+func (o *options) load() (err error) {
 	if o.configFile == "" {
 		return errors.New("the flag --config is required")
 	}
-	var err error
-	if o.config, err = configv1alpha1.Load(o.configFile); err != nil {
-		return err
-	}
-	o.gardenlet, err = agent.LoadGardenletConfiguration(o.config.Gardenlet.ConfigurationFile)
+	o.config, err = configv1alpha1.Load(o.configFile)
 	return err
 }
 
@@ -88,6 +95,16 @@ func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfi
 	if err != nil {
 		return err
 	}
+	if err := AddControllers(environment, config, gardenlet); err != nil {
+		return err
+	}
+
+	log.Info("Starting the manager")
+	return environment.Manager.Start(ctx)
+}
+
+// AddControllers adds the agent's controllers, with the actions of both roles, to the manager of the environment.
+func AddControllers(environment *agent.Environment, config *configv1alpha1.AgentConfiguration, gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
 	deps := environment.Deps
 
 	reconciler := &agent.Reconciler{
@@ -114,7 +131,5 @@ func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfi
 	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
 		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
 	}
-
-	log.Info("Starting the manager")
-	return environment.Manager.Start(ctx)
+	return nil
 }

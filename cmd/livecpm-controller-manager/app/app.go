@@ -6,6 +6,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/gardener/gardener/cmd/utils/initrun"
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/controllermanager"
+	"github.com/livecpm/livecpm/pkg/removal"
 )
 
 // Name is the name of the program.
@@ -42,8 +44,34 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	verflag.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&opts.configFile, "config", "", "Path of the configuration (kind ControllerManagerConfiguration).")
+	cmd.PersistentFlags().StringVar(&opts.configFile, "config", "", "Path of the configuration (kind ControllerManagerConfiguration).")
+	cmd.AddCommand(newRemovableCommand(opts))
 	return cmd
+}
+
+// newRemovableCommand returns the command that tells whether livecpm may be removed from the garden.
+func newRemovableCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:           "removable",
+		Short:         "Fails if a live migration is in flight anywhere in the garden",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := opts.Complete(); err != nil {
+				return err
+			}
+			garden, err := controllermanager.NewGardenReader(opts.config)
+			if err != nil {
+				return err
+			}
+			if err := removal.Check(cmd.Context(), garden, ""); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "No live migration is in flight.")
+			return err
+		},
+	}
 }
 
 // options are what the command line asks for.

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command images builds the container images of livecpm. It prints reference, digest and file of each.
+// Command images builds the container images of livecpm. It prints reference, digest, file and bill of
+// materials of each.
 package main
 
 import (

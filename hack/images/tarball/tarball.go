@@ -53,18 +53,57 @@ type Image struct {
 	WorkingDir string
 	// Labels are put into the image's configuration.
 	Labels map[string]string
+	// Architecture is what the programs are built for, in Go's words; empty means that of this machine.
+	Architecture string
 }
 
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
 	Size        int64             `json:"size"`
+	Platform    *platform         `json:"platform,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 type blob struct {
 	descriptor
 	content []byte
+}
+
+const (
+	ociLayout     = `{"imageLayoutVersion":"1.0.0"}`
+	indexType     = "application/vnd.oci.image.index.v1+json"
+	manifestType  = "application/vnd.oci.image.manifest.v1+json"
+	schemaVersion = 2
+)
+
+type platform struct {
+	Architecture string `json:"architecture"`
+	OS           string `json:"os"`
+}
+
+type index struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType"`
+	Manifests     []descriptor `json:"manifests"`
+}
+
+// named returns the index of a layout in which each reference of the image is an entry that leads to the given one.
+// containerd takes the name from its own annotation, other tools take the tag from the standard one.
+func (i Image) named(entry descriptor) ([]byte, error) {
+	all := index{SchemaVersion: schemaVersion, MediaType: indexType}
+	for _, ref := range i.sortedRefs() {
+		entry.Annotations = map[string]string{
+			"io.containerd.image.name":          ref,
+			"org.opencontainers.image.ref.name": ref[strings.LastIndexByte(ref, ':')+1:],
+		}
+		all.Manifests = append(all.Manifests, entry)
+	}
+	content, err := json.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("failed to encode index: %w", err)
+	}
+	return content, nil
 }
 
 // Digest returns the digest of the image's manifest, which is what containerd shows for each of its references.
@@ -132,52 +171,51 @@ func Write(w io.Writer, image Image) error {
 }
 
 func (i Image) write(w io.Writer, manifest, config blob, layer descriptor) error {
-	// Each reference is an entry of the index. containerd takes the name from its own annotation, other tools take the
-	// tag from the standard one.
-	index := struct {
-		SchemaVersion int          `json:"schemaVersion"`
-		MediaType     string       `json:"mediaType"`
-		Manifests     []descriptor `json:"manifests"`
-	}{SchemaVersion: 2, MediaType: "application/vnd.oci.image.index.v1+json"}
-	for _, ref := range i.sortedRefs() {
-		entry := manifest.descriptor
-		entry.Annotations = map[string]string{
-			"io.containerd.image.name":          ref,
-			"org.opencontainers.image.ref.name": ref[strings.LastIndexByte(ref, ':')+1:],
-		}
-		index.Manifests = append(index.Manifests, entry)
-	}
 	type dockerManifest struct{ Config, RepoTags, Layers any }
-	indexJSON, err := json.Marshal(index)
+	indexJSON, err := i.named(manifest.descriptor)
 	if err != nil {
-		return fmt.Errorf("failed to encode index: %w", err)
+		return err
 	}
 	dockerJSON, err := json.Marshal([]dockerManifest{{blobPath(config.Digest), i.sortedRefs(), []string{blobPath(layer.Digest)}}})
 	if err != nil {
 		return fmt.Errorf("failed to encode manifest: %w", err)
 	}
 	t := tar.NewWriter(w)
-	for _, entry := range []struct {
-		name    string
-		content []byte
-	}{
-		{"oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)},
-		{"index.json", indexJSON},
-		{"manifest.json", dockerJSON},
-		{blobPath(manifest.Digest), manifest.content},
-		{blobPath(config.Digest), config.content},
-	} {
-		if err := writeEntry(t, entry.name, 0o644, int64(len(entry.content)), bytes.NewReader(entry.content)); err != nil {
-			return err
-		}
+	if err := writeEntries(t,
+		entry{"oci-layout", []byte(ociLayout)}, entry{"index.json", indexJSON}, entry{"manifest.json", dockerJSON},
+		manifest.entry(), config.entry(),
+	); err != nil {
+		return err
 	}
-	if err := t.WriteHeader(header(blobPath(layer.Digest), 0o644, layer.Size)); err != nil {
-		return fmt.Errorf("failed to write layer: %w", err)
-	}
-	if err := i.writeLayer(t); err != nil {
+	if err := i.writeLayerBlob(t, layer); err != nil {
 		return err
 	}
 	return t.Close()
+}
+
+// entry is a small file of a layout.
+type entry struct {
+	name    string
+	content []byte
+}
+
+func (b blob) entry() entry { return entry{blobPath(b.Digest), b.content} }
+
+func writeEntries(t *tar.Writer, entries ...entry) error {
+	for _, one := range entries {
+		if err := writeEntry(t, one.name, 0o644, int64(len(one.content)), bytes.NewReader(one.content)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeLayerBlob writes the layer that the descriptor was computed of.
+func (i Image) writeLayerBlob(t *tar.Writer, layer descriptor) error {
+	if err := t.WriteHeader(header(blobPath(layer.Digest), 0o644, layer.Size)); err != nil {
+		return fmt.Errorf("failed to write layer: %w", err)
+	}
+	return i.writeLayer(t)
 }
 
 // blobs computes manifest, configuration and the descriptor of the layer. The layer itself can be large and is written
@@ -211,7 +249,7 @@ func (i Image) blobs() (manifest, config blob, layer descriptor, err error) {
 		Labels     map[string]string `json:",omitempty"`
 	}
 	config, err = newBlob("application/vnd.oci.image.config.v1+json", map[string]any{
-		"architecture": runtime.GOARCH,
+		"architecture": i.architecture(),
 		"os":           "linux",
 		"config":       runConfig{User: i.User, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/"}, Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: workingDir, Labels: i.Labels},
 		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{layer.Digest}},
@@ -219,9 +257,9 @@ func (i Image) blobs() (manifest, config blob, layer descriptor, err error) {
 	if err != nil {
 		return manifest, config, layer, err
 	}
-	manifest, err = newBlob("application/vnd.oci.image.manifest.v1+json", map[string]any{
-		"schemaVersion": 2,
-		"mediaType":     "application/vnd.oci.image.manifest.v1+json",
+	manifest, err = newBlob(manifestType, map[string]any{
+		"schemaVersion": schemaVersion,
+		"mediaType":     manifestType,
 		"config":        config.descriptor,
 		"layers":        []descriptor{layer},
 	})
@@ -324,6 +362,13 @@ func (i Image) sortedRefs() []string {
 	refs := append([]string(nil), i.Refs...)
 	sort.Strings(refs)
 	return refs
+}
+
+func (i Image) architecture() string {
+	if i.Architecture == "" {
+		return runtime.GOARCH
+	}
+	return i.Architecture
 }
 
 type counter struct {

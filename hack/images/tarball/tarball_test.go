@@ -164,4 +164,83 @@ var _ = Describe("Tarball", func() {
 		Entry("a file twice", func(i *tarball.Image) { i.Files = append(i.Files, tarball.File{Path: "data.txt"}) }, "twice"),
 		Entry("a missing file", func(i *tarball.Image) { i.Files = []tarball.File{{Path: "a", Source: "/nonexistent"}} }, "failed to open"),
 	)
+
+	Describe("for several architectures", func() {
+		type descriptor struct {
+			MediaType, Digest string
+			Size              int
+			Platform          struct{ Architecture, OS string }
+			Annotations       map[string]string
+		}
+		type index struct{ Manifests []descriptor }
+
+		built := func(architecture, code string) tarball.Image {
+			one := image
+			one.Architecture = architecture
+			one.Files = []tarball.File{{Path: "program", Data: []byte(code)}}
+			return one
+		}
+
+		It("should be a layout in which every reference leads to an index of the images", func() {
+			var out, again bytes.Buffer
+			digest, err := tarball.WriteMulti(&out, built("amd64", "a"), built("arm64", "b"))
+			Expect(err).NotTo(HaveOccurred())
+			_, err = tarball.WriteMulti(&again, built("amd64", "a"), built("arm64", "b"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(again.Bytes()).To(Equal(out.Bytes()))
+
+			_, files, _ := entries(out.Bytes())
+			read := func(d descriptor, into any) {
+				GinkgoHelper()
+				content, ok := files["blobs/sha256/"+d.Digest[len("sha256:"):]]
+				Expect(ok).To(BeTrue(), d.Digest)
+				sum := sha256.Sum256(content)
+				Expect(d.Digest).To(Equal("sha256:" + hex.EncodeToString(sum[:])))
+				Expect(content).To(HaveLen(d.Size))
+				if into != nil {
+					Expect(json.Unmarshal(content, into)).To(Succeed())
+				}
+			}
+			var outer, inner index
+			Expect(json.Unmarshal(files["index.json"], &outer)).To(Succeed())
+			Expect(outer.Manifests).To(HaveLen(2))
+			for _, named := range outer.Manifests {
+				Expect(named.Digest).To(Equal(digest))
+				Expect(named.MediaType).To(Equal("application/vnd.oci.image.index.v1+json"))
+				read(named, &inner)
+			}
+			Expect([]string{outer.Manifests[0].Annotations["io.containerd.image.name"], outer.Manifests[1].Annotations["io.containerd.image.name"]}).To(ConsistOf(image.Refs[0], image.Refs[1]))
+
+			Expect(inner.Manifests).To(HaveLen(2))
+			for n, architecture := range []string{"amd64", "arm64"} {
+				Expect(inner.Manifests[n].Platform.Architecture).To(Equal(architecture))
+				Expect(inner.Manifests[n].Platform.OS).To(Equal("linux"))
+				Expect(inner.Manifests[n].Annotations).To(BeEmpty())
+				var manifest struct {
+					Config descriptor
+					Layers []descriptor
+				}
+				read(inner.Manifests[n], &manifest)
+				var config struct{ Architecture string }
+				read(manifest.Config, &config)
+				Expect(config.Architecture).To(Equal(architecture))
+				Expect(manifest.Layers).To(HaveLen(1))
+				read(manifest.Layers[0], nil)
+				alone, err := built(architecture, []string{"a", "b"}[n]).Digest()
+				Expect(err).NotTo(HaveOccurred())
+				Expect(inner.Manifests[n].Digest).To(Equal(alone))
+			}
+		})
+
+		It("should refuse images that do not belong together", func() {
+			_, err := tarball.WriteMulti(io.Discard)
+			Expect(err).To(MatchError(ContainSubstring("no image")))
+			_, err = tarball.WriteMulti(io.Discard, built("amd64", "a"), built("amd64", "b"))
+			Expect(err).To(MatchError("there are two images for amd64"))
+			other := built("arm64", "b")
+			other.Refs = []string{"r.example/other:1"}
+			_, err = tarball.WriteMulti(io.Discard, built("amd64", "a"), other)
+			Expect(err).To(MatchError(ContainSubstring("other references")))
+		})
+	})
 })

@@ -26,40 +26,17 @@ func main() {
 }
 
 func run(version, out, ldflags string) error {
-	sums := map[krew.Platform]string{}
-	// A version that krew refuses should not cost a build.
-	for _, platform := range krew.Platforms {
-		sums[platform] = ""
-	}
-	if _, err := krew.Manifest(version, sums); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("failed to create %s: %w", out, err)
-	}
-	for _, platform := range krew.Platforms {
-		binary := filepath.Join(out, platform.OS+"_"+platform.Arch, platform.Binary())
+	written, err := krew.Build(version, "LICENSE", out, func(platform krew.Platform, binary string) error {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags", ldflags, "-o", binary, "./cmd/kubectl-livecpm")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform.OS, "GOARCH="+platform.Arch)
 		build.Stdout, build.Stderr = os.Stdout, os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("failed to build for %s/%s: %w", platform.OS, platform.Arch, err)
 		}
-		sum, err := krew.Pack(platform, binary, "LICENSE", out)
-		if err != nil {
-			return err
-		}
-		sums[platform] = sum
-		fmt.Printf("%s  %s\n", sum, filepath.Join(out, platform.Archive()))
+		return nil
+	})
+	for _, name := range written {
+		fmt.Println(filepath.Join(out, name))
 	}
-	manifest, err := krew.Manifest(version, sums)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(out, "livecpm.yaml")
-	if err := os.WriteFile(path, manifest, 0o644); err != nil {
-		return fmt.Errorf("failed to write the manifest: %w", err)
-	}
-	fmt.Println(path)
-	return nil
+	return err
 }

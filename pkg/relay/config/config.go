@@ -19,6 +19,7 @@ const (
 	DefaultHealthPort       int32 = 8081
 	DefaultMetricsPort      int32 = 8080
 	DefaultMaxConnections   int32 = 512
+	DefaultMaxHandshakes    int32 = 512
 	DefaultHandshakeTimeout       = 10 * time.Second
 	DefaultDialTimeout            = 3 * time.Second
 	DefaultDrainTimeout           = 2 * time.Second
@@ -26,6 +27,9 @@ const (
 
 // Config is the configuration of one relay. All relays of a shoot in one seed have the same.
 type Config struct {
+	// Namespace is the namespace of the shoot that the relay works for. Everything else in the file has to belong to it, see
+	// ValidateShoot.
+	Namespace string `json:"namespace,omitempty"`
 	// Near are the listeners for local dialers, one per port.
 	Near []Near `json:"near,omitempty"`
 	// Far is the listener for the relays of the other seed.
@@ -77,6 +81,9 @@ type Far struct {
 type FarRoute struct {
 	// ServerName is the outer SNI that the other relay asks for.
 	ServerName string `json:"serverName"`
+	// InnerSNI are the server names that the connection inside may ask for, as in NearRoute. The other relay has looked at
+	// them already; this one does not rely on it.
+	InnerSNI []string `json:"innerSNI"`
 	// Target is host:port; a fully qualified host with a trailing dot saves the search list.
 	Target string `json:"target"`
 }
@@ -95,10 +102,13 @@ type Endpoint struct {
 
 // Limits protect the relay from its peers.
 type Limits struct {
-	// MaxConnections is the number of connections served at once, of both directions together. As many again may be in
-	// their handshake on each port.
+	// MaxConnections is the number of connections served at once, of both directions together.
 	MaxConnections int32 `json:"maxConnections,omitempty"`
-	// HandshakeTimeout is the time in which a peer must have finished the TLS handshake, or sent its ClientHello.
+	// MaxHandshakes is the number of connections of one port that have not shown yet who they are. Where there would be
+	// more, the oldest of them is reset: a handshake takes a few round trips, and what has waited longest is most likely
+	// not going to finish it.
+	MaxHandshakes int32 `json:"maxHandshakes,omitempty"`
+	// HandshakeTimeout is the time in which a peer must have finished the TLS handshake and sent the ClientHello inside.
 	HandshakeTimeout metav1.Duration `json:"handshakeTimeout,omitzero"`
 	// DialTimeout is the time in which the next hop must have accepted.
 	DialTimeout metav1.Duration `json:"dialTimeout,omitzero"`
@@ -117,7 +127,7 @@ func Load(file string) (*Config, error) {
 		return nil, fmt.Errorf("failed to parse configuration %s: %w", file, err)
 	}
 	SetDefaults(cfg)
-	if err := Validate(cfg).ToAggregate(); err != nil {
+	if err := append(Validate(cfg), ValidateShoot(cfg)...).ToAggregate(); err != nil {
 		return nil, fmt.Errorf("invalid configuration %s: %w", file, err)
 	}
 	return cfg, nil
@@ -134,6 +144,7 @@ func SetDefaults(cfg *Config) {
 	setDefault(&cfg.Health.Port, DefaultHealthPort)
 	setDefault(&cfg.Metrics.Port, DefaultMetricsPort)
 	setDefault(&cfg.Limits.MaxConnections, DefaultMaxConnections)
+	setDefault(&cfg.Limits.MaxHandshakes, DefaultMaxHandshakes)
 	setDefault(&cfg.Limits.HandshakeTimeout.Duration, DefaultHandshakeTimeout)
 	setDefault(&cfg.Limits.DialTimeout.Duration, DefaultDialTimeout)
 	setDefault(&cfg.Limits.DrainTimeout.Duration, DefaultDrainTimeout)

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/livecpm/livecpm/pkg/relay/tunnel"
 )
 
 // Validate checks a configuration after SetDefaults.
@@ -53,8 +55,10 @@ func Validate(cfg *Config) field.ErrorList {
 	}
 
 	limits := field.NewPath("limits")
-	if cfg.Limits.MaxConnections < 0 {
-		allErrs = append(allErrs, field.Invalid(limits.Child("maxConnections"), cfg.Limits.MaxConnections, "must be positive"))
+	for name, number := range map[string]int32{"maxConnections": cfg.Limits.MaxConnections, "maxHandshakes": cfg.Limits.MaxHandshakes} {
+		if number < 0 {
+			allErrs = append(allErrs, field.Invalid(limits.Child(name), number, "must be positive"))
+		}
 	}
 	for name, d := range map[string]int64{
 		"handshakeTimeout": int64(cfg.Limits.HandshakeTimeout.Duration),
@@ -76,18 +80,7 @@ func validateNearRoutes(routes []NearRoute, path *field.Path) field.ErrorList {
 	seen := map[string]bool{}
 	for i, route := range routes {
 		path := path.Index(i)
-		if len(route.InnerSNI) == 0 {
-			allErrs = append(allErrs, field.Required(path.Child("innerSNI"), "a route without server names matches nobody"))
-		}
-		for j, name := range route.InnerSNI {
-			path := path.Child("innerSNI").Index(j)
-			allErrs = append(allErrs, validateServerName(strings.TrimPrefix(name, "*."), path)...)
-			if key := canonical(name); seen[key] {
-				allErrs = append(allErrs, field.Duplicate(path, name))
-			} else {
-				seen[key] = true
-			}
-		}
+		allErrs = append(allErrs, validateInnerSNI(route.InnerSNI, seen, path.Child("innerSNI"))...)
 		remote := path.Child("remote")
 		if net.ParseIP(route.Remote.Host) == nil {
 			allErrs = append(allErrs, validateServerName(route.Remote.Host, remote.Child("host"))...)
@@ -95,6 +88,24 @@ func validateNearRoutes(routes []NearRoute, path *field.Path) field.ErrorList {
 		allErrs = append(allErrs, validatePort(route.Remote.Port, remote.Child("port"))...)
 		if route.Remote.Host != "" { // its absence is reported once, above
 			allErrs = append(allErrs, validateServerName(route.Remote.ServerName, remote.Child("serverName"))...)
+		}
+	}
+	return allErrs
+}
+
+// validateInnerSNI checks the server names of one route; seen are those of the routes before it that compete with it.
+func validateInnerSNI(names []string, seen map[string]bool, path *field.Path) field.ErrorList {
+	var allErrs field.ErrorList
+	if len(names) == 0 {
+		allErrs = append(allErrs, field.Required(path, "a route without server names matches nobody"))
+	}
+	for i, name := range names {
+		path := path.Index(i)
+		allErrs = append(allErrs, validateServerName(strings.TrimPrefix(name, "*."), path)...)
+		if key := tunnel.Canonical(name); seen[key] {
+			allErrs = append(allErrs, field.Duplicate(path, name))
+		} else {
+			seen[key] = true
 		}
 	}
 	return allErrs
@@ -109,11 +120,12 @@ func validateFarRoutes(routes []FarRoute, path *field.Path) field.ErrorList {
 	for i, route := range routes {
 		path := path.Index(i)
 		allErrs = append(allErrs, validateServerName(route.ServerName, path.Child("serverName"))...)
-		if key := canonical(route.ServerName); seen[key] {
+		if key := tunnel.Canonical(route.ServerName); seen[key] {
 			allErrs = append(allErrs, field.Duplicate(path.Child("serverName"), route.ServerName))
 		} else {
 			seen[key] = true
 		}
+		allErrs = append(allErrs, validateInnerSNI(route.InnerSNI, map[string]bool{}, path.Child("innerSNI"))...)
 		allErrs = append(allErrs, validateTarget(route.Target, path.Child("target"))...)
 	}
 	return allErrs
@@ -145,7 +157,7 @@ func validateServerName(name string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, name, "an IP address is never sent as server name")}
 	}
 	var allErrs field.ErrorList
-	for _, message := range validation.IsDNS1123Subdomain(canonical(name)) {
+	for _, message := range validation.IsDNS1123Subdomain(tunnel.Canonical(name)) {
 		allErrs = append(allErrs, field.Invalid(path, name, message))
 	}
 	return allErrs
@@ -158,5 +170,3 @@ func validatePort(port int32, path *field.Path) field.ErrorList {
 	}
 	return allErrs
 }
-
-func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }

@@ -16,7 +16,7 @@ import (
 
 // Hello is what was learned from the start of a TLS connection.
 type Hello struct {
-	// ServerName is the SNI, in lower case and without a trailing dot; empty when the client sent none.
+	// ServerName is the SNI in its canonical form, see Canonical; empty when the client sent none.
 	ServerName string
 	// Raw are all bytes taken from the connection. They must be sent on before anything else.
 	Raw []byte
@@ -33,7 +33,7 @@ func ReadHello(r io.Reader) (Hello, error) {
 	)
 	// The library's own parser is used: it knows about fragments, limits and extensions, and it stays up to date.
 	config := &tls.Config{GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
-		hello.ServerName = strings.ToLower(strings.TrimSuffix(info.ServerName, "."))
+		hello.ServerName = Canonical(info.ServerName)
 		return nil, errHelloSeen
 	}}
 	err := tls.Server(readOnlyConn{r: io.TeeReader(r, &raw)}, config).Handshake()
@@ -56,10 +56,23 @@ func (c readOnlyConn) Read(p []byte) (int, error)  { return c.r.Read(p) }
 func (c readOnlyConn) Write(p []byte) (int, error) { return len(p), nil }
 func (c readOnlyConn) Close() error                { return nil }
 
+// Canonical returns a server name in lower case and without a trailing dot. Only ASCII letters change: DNS folds no
+// others, and Unicode has letters, the Kelvin sign for one, whose lower case is an ASCII letter. A name that differs from a
+// configured one must not become equal to it here and be another one for the target.
+func Canonical(name string) string {
+	canonical := []byte(strings.TrimSuffix(name, "."))
+	for i, c := range canonical {
+		if 'A' <= c && c <= 'Z' {
+			canonical[i] = c + ('a' - 'A')
+		}
+	}
+	return string(canonical)
+}
+
 // MatchServerName tells whether a pattern covers a server name. A pattern is a name, or "*." and a suffix that covers
 // every name below it. The name is as ReadHello returns it.
 func MatchServerName(pattern, name string) bool {
-	pattern = strings.ToLower(strings.TrimSuffix(pattern, "."))
+	pattern = Canonical(pattern)
 	if suffix, wildcard := strings.CutPrefix(pattern, "*"); wildcard {
 		return len(name) > len(suffix) && strings.HasSuffix(name, suffix)
 	}

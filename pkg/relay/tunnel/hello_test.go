@@ -121,10 +121,93 @@ var _ = DescribeTable("MatchServerName", func(pattern, name string, expected boo
 	Entry("wildcard and a name that only ends alike", "*.b", "ab", false),
 	Entry("nothing matches nothing", "", "", false),
 	Entry("no name", "*.b", "", false),
+	Entry("a letter that Unicode folds to one of ASCII", "kube.b", "\u212aube.b", false),
+	Entry("the same below a wildcard's suffix", "*.kube", "a.\u212aube", false),
 )
 
-// FuzzClientHello checks what the relay relies on whatever a stranger sends: no panic, no byte lost or made up, and no
-// name that could not be one.
+var _ = DescribeTable("Canonical", func(name, expected string) {
+	Expect(tunnel.Canonical(name)).To(Equal(expected))
+},
+	Entry("capitals and a final dot", "Etcd-Main-0.SVC.", "etcd-main-0.svc"),
+	Entry("one final dot only", "a..", "a."),
+	Entry("the Kelvin sign is no k", "\u212a.b", "\u212a.b"),
+	Entry("bytes that are no text", "\xff\xfeA", "\xff\xfea"),
+	Entry("nothing", "", ""),
+)
+
+// serverNameOf reads the server name of a ClientHello by a parser that has nothing in common with the library's.
+func serverNameOf(records []byte) (string, bool) {
+	var hello []byte
+	for len(records) >= 5 {
+		size := int(records[3])<<8 | int(records[4])
+		if len(records) < 5+size {
+			break
+		}
+		if records[0] == 22 {
+			hello = append(hello, records[5:5+size]...)
+		}
+		records = records[5+size:]
+	}
+	ok := true
+	take := func(from *[]byte, n int) []byte {
+		if n > len(*from) {
+			ok = false
+			n = len(*from)
+		}
+		taken := (*from)[:n]
+		*from = (*from)[n:]
+		return taken
+	}
+	number := func(from *[]byte, size int) (n int) {
+		for _, b := range take(from, size) {
+			n = n<<8 | int(b)
+		}
+		return n
+	}
+	vector := func(from *[]byte, size int) []byte { return take(from, number(from, size)) }
+
+	if number(&hello, 1) != 1 {
+		return "", false
+	}
+	hello = vector(&hello, 3)
+	take(&hello, 2+32)
+	vector(&hello, 1)
+	vector(&hello, 2)
+	vector(&hello, 1)
+	if len(hello) == 0 {
+		return "", ok
+	}
+	for extensions := vector(&hello, 2); ok && len(extensions) > 0; {
+		kind, content := number(&extensions, 2), vector(&extensions, 2)
+		if kind != 0 {
+			continue
+		}
+		for names := vector(&content, 2); ok && len(names) > 0; {
+			kind, name := number(&names, 1), vector(&names, 2)
+			if kind == 0 {
+				return string(name), ok
+			}
+		}
+	}
+	return "", ok
+}
+
+var _ = It("the second parser of the fuzz target finds what the first one does", func() {
+	for name, hello := range map[string][]byte{
+		"etcd.example": clientHello(&tls.Config{ServerName: "etcd.example", NextProtos: []string{"h2"}}),
+		"old.example":  fragment(clientHello(&tls.Config{ServerName: "old.example", MaxVersion: tls.VersionTLS12}), 9),
+		"":             clientHello(&tls.Config{}),
+	} {
+		found, ok := serverNameOf(hello)
+		Expect(ok).To(BeTrue())
+		Expect(found).To(Equal(name))
+	}
+	_, ok := serverNameOf([]byte("GET / HTTP/1.1\r\n\r\n"))
+	Expect(ok).To(BeFalse())
+})
+
+// FuzzClientHello checks what the relay relies on whatever a stranger sends: no panic, no byte lost or made up, and the
+// name that everybody else reads there.
 func FuzzClientHello(f *testing.F) {
 	hello := clientHello(&tls.Config{ServerName: "etcd-main-0.etcd-main-peer.ns.svc", NextProtos: []string{"h2"}})
 	f.Add(hello)
@@ -142,8 +225,50 @@ func FuzzClientHello(f *testing.F) {
 		if err != nil && got.ServerName != "" {
 			t.Errorf("server name %q along with error %v", got.ServerName, err)
 		}
-		if len(got.ServerName) > 0xffff || strings.HasSuffix(got.ServerName, ".") || got.ServerName != strings.ToLower(got.ServerName) {
+		if got.ServerName != tunnel.Canonical(got.ServerName) {
 			t.Errorf("server name %q is not canonical", got.ServerName)
 		}
+		if err != nil {
+			return
+		}
+		if other, ok := serverNameOf(got.Raw); !ok || tunnel.Canonical(other) != got.ServerName {
+			t.Errorf("server name %q, while another parser reads %q (to the end: %t)", got.ServerName, other, ok)
+		}
 	})
+}
+
+// FuzzMatchServerName compares the match with the rule as it is said: equal but for the case of ASCII letters and a final
+// dot of the pattern, or longer and equal from the dot on that follows the asterisk.
+func FuzzMatchServerName(f *testing.F) {
+	f.Add("etcd-main-0.etcd-main-peer.ns.svc", "etcd-main-0.etcd-main-peer.ns.svc")
+	f.Add("*.etcd-main-peer.ns.svc", "etcd-main-0.etcd-main-peer.ns.svc")
+	f.Add("*.b.", ".b")
+	f.Add("*", "a")
+	f.Add("", "")
+	f.Add("k.b", "\u212a.b")
+	f.Fuzz(func(t *testing.T, pattern, sent string) {
+		name := tunnel.Canonical(sent)
+		expected := pattern != "" && pattern != "." && sameASCII(strings.TrimSuffix(pattern, "."), name)
+		if strings.HasPrefix(pattern, "*") {
+			suffix := strings.TrimSuffix(pattern, ".")[1:]
+			expected = len(name) > len(suffix) && sameASCII(name[len(name)-len(suffix):], suffix)
+		}
+		if got := tunnel.MatchServerName(pattern, name); got != expected {
+			t.Errorf("pattern %q, name %q: %t", pattern, name, got)
+		}
+	})
+}
+
+func sameASCII(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		x, y := a[i], b[i]
+		letter := func(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+		if x != y && (!letter(x) || !letter(y) || x|0x20 != y|0x20) {
+			return false
+		}
+	}
+	return true
 }

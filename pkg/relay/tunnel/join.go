@@ -11,7 +11,9 @@ import (
 	"time"
 )
 
-const bufferSize = 64 << 10
+// bufferSize is what an idle connection costs for each of its two directions, so it bounds what a relay with all its
+// connections open needs. A TLS record, which is what one read of the outer layer yields, has at most 16 KiB.
+const bufferSize = 32 << 10
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
 

@@ -176,6 +176,7 @@ controllers:
 				c.Controllers.GateWatchdog.ConcurrentProofs = ptr.To(0)
 			}, field.ErrorTypeInvalid, "controllers.gateWatchdog.concurrentProofs", "at least 1"),
 			Entry("drain neither on nor off", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.Enabled = nil }, field.ErrorTypeRequired, "controllers.drain.enabled", ""),
+			Entry("removal guard neither on nor off", func(c *ControllerManagerConfiguration) { c.Controllers.RemovalGuard.Enabled = nil }, field.ErrorTypeRequired, "controllers.removalGuard.enabled", ""),
 			Entry("nothing may leave", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxPerSource = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxPerSource", "at least 1"),
 			Entry("nothing may arrive", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxPerDestination = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxPerDestination", "at least 1"),
 			Entry("nothing may move", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxTotal = nil }, field.ErrorTypeRequired, "controllers.drain.maxTotal", ""),

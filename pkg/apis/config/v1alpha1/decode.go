@@ -27,6 +27,15 @@ func Decode(data []byte) (*AgentConfiguration, error) {
 	return decode(data, &AgentConfiguration{}, Validate)
 }
 
+// DecodeWith does the same for an agent of which the caller knows a part of the configuration better: the change is made after
+// the defaults are set and before everything is validated.
+func DecodeWith(data []byte, change func(*AgentConfiguration)) (*AgentConfiguration, error) {
+	return decode(data, &AgentConfiguration{}, func(config *AgentConfiguration) field.ErrorList {
+		change(config)
+		return Validate(config)
+	})
+}
+
 // Load reads the agent's configuration from a file; see Decode.
 func Load(path string) (*AgentConfiguration, error) {
 	return load(path, Decode)

@@ -23,10 +23,16 @@ const (
 	// LogFormatText is for humans.
 	LogFormatText = "text"
 
-	// DefaultLeaseName is the name of the agent's lease in the seed.
+	// DefaultLeaseName is the name of the agent's lease in the seed. Every agent of the seed takes the same one, the one in a
+	// gardenlet's process as well.
 	DefaultLeaseName = "livecpm-agent-leader-election"
 	// DefaultLeaseNamespace is the namespace of the agent's lease in the seed, and of the controller manager's in the garden.
 	DefaultLeaseNamespace = "garden"
+
+	// DefaultGardenletNamespace is the namespace of the gardenlet in the seed.
+	DefaultGardenletNamespace = "garden"
+	// DefaultGardenletDeployment is the name of the gardenlet's Deployment.
+	DefaultGardenletDeployment = "gardenlet"
 )
 
 // SetDefaults fills what the configuration leaves open.
@@ -34,6 +40,11 @@ func SetDefaults(c *AgentConfiguration) {
 	setConnectionDefaults(&c.GardenClientConnection)
 	setConnectionDefaults(&c.SeedClientConnection)
 	setLeaderElectionDefaults(&c.LeaderElection, DefaultLeaseName)
+
+	if source := c.Gardenlet.Source; source != nil {
+		setString(&source.Namespace, DefaultGardenletNamespace)
+		setString(&source.Deployment, DefaultGardenletDeployment)
+	}
 
 	setEndpoint(&c.Server.HealthProbes, 8081)
 	setEndpoint(&c.Server.Metrics, 8080)

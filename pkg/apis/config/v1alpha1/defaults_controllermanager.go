@@ -34,6 +34,10 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 		watchdog.ConcurrentProofs = ptr.To(5)
 	}
 
+	if guard := &c.Controllers.RemovalGuard; guard.Enabled == nil {
+		guard.Enabled = ptr.To(true)
+	}
+
 	drain := &c.Controllers.Drain
 	if drain.Enabled == nil {
 		drain.Enabled = ptr.To(true)

@@ -17,7 +17,8 @@ import (
 type AgentConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// GardenClientConnection is how the agent reaches the garden: with the kubeconfig of the gardenlet beside it.
+	// GardenClientConnection is how the agent reaches the garden: with an identity of its seed, that of the gardenlet beside it
+	// or that of an extension.
 	GardenClientConnection componentbaseconfigv1alpha1.ClientConnectionConfiguration `json:"gardenClientConnection"`
 	// SeedClientConnection is how the agent reaches its seed. Without a kubeconfig it uses its service account.
 	// +optional
@@ -57,6 +58,33 @@ type Gardenlet struct {
 	// ConfigurationFile is the path of the gardenlet's own component configuration. The agent deploys components with it,
 	// so that they do not roll when the gardenlet takes over.
 	ConfigurationFile string `json:"configurationFile"`
+	// Source tells where to take the gardenlet's configuration, its image vector overwrites and its access to the garden from.
+	// "livecpm-agent adopt" writes them to the configuration file, beside it, and to the kubeconfig of gardenClientConnection,
+	// and the agent keeps them up to date. Without it, somebody else provides the files.
+	// +optional
+	Source *GardenletSource `json:"source,omitempty"`
+}
+
+// GardenletSource names the gardenlet in the seed.
+type GardenletSource struct {
+	// Namespace is the namespace of the gardenlet's Deployment. Default: garden.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// Deployment is the name of the gardenlet's Deployment. Default: gardenlet.
+	// +optional
+	Deployment string `json:"deployment,omitempty"`
+	// GardenAccessSecret is the Secret with the token that the gardenlet has requested for the agent, as it does for
+	// extensions. Without it, the agent uses the gardenlet's own kubeconfig.
+	// +optional
+	GardenAccessSecret *SecretReference `json:"gardenAccessSecret,omitempty"`
+}
+
+// SecretReference names a Secret.
+type SecretReference struct {
+	// Namespace is the namespace of the Secret.
+	Namespace string `json:"namespace"`
+	// Name is the name of the Secret.
+	Name string `json:"name"`
 }
 
 // Server configures the ports for probes and metrics.

@@ -43,6 +43,17 @@ type ControllerManagerControllers struct {
 	// Drain configures the controller that empties seeds.
 	// +optional
 	Drain DrainController `json:"drain"`
+	// RemovalGuard configures the controller that keeps livecpm from being removed while a live migration is in flight.
+	// +optional
+	RemovalGuard RemovalGuardController `json:"removalGuard"`
+}
+
+// RemovalGuardController configures the controller that keeps livecpm from being removed while a live migration is in flight.
+type RemovalGuardController struct {
+	// Enabled tells whether the controller writes down what is in flight. The admission policy refuses nothing without that.
+	// Default: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
 }
 
 // GateWatchdogController configures the controller that keeps the gate against the classic migration in force.

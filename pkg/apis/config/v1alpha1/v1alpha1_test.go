@@ -6,6 +6,7 @@ package v1alpha1_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -49,6 +50,12 @@ var _ = Describe("#Decode", func() {
 		Expect(config.DNS.Margin.Duration).To(Equal(30 * time.Second))
 		Expect(config.Etcd.JoinTimeout.Duration).To(Equal(15 * time.Minute))
 		Expect(config.Flows.DrainTimeout.Duration).To(Equal(time.Minute))
+	})
+
+	It("should know where a gardenlet runs", func() {
+		config, err := Decode([]byte(strings.Replace(minimal, "gardenlet:\n", "gardenlet:\n  source: {}\n", 1)))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.Gardenlet.Source).To(Equal(&GardenletSource{Namespace: "garden", Deployment: "gardenlet"}))
 	})
 
 	It("should keep what is configured", func() {
@@ -139,10 +146,15 @@ var _ = Describe("#Validate", func() {
 			Expect(errs[0].Field).To(Equal(path))
 			Expect(errs[0].Error()).To(ContainSubstring(detail))
 		},
-		Entry("no kubeconfig", func(c *AgentConfiguration) { c.GardenClientConnection.Kubeconfig = "" }, field.ErrorTypeRequired, "gardenClientConnection.kubeconfig", "gardenlet's kubeconfig"),
+		Entry("no kubeconfig", func(c *AgentConfiguration) { c.GardenClientConnection.Kubeconfig = "" }, field.ErrorTypeRequired, "gardenClientConnection.kubeconfig", "kubeconfig for the garden"),
 		Entry("negative QPS", func(c *AgentConfiguration) { c.GardenClientConnection.QPS = -1 }, field.ErrorTypeInvalid, "gardenClientConnection.qps", "negative"),
 		Entry("negative burst", func(c *AgentConfiguration) { c.SeedClientConnection.Burst = -1 }, field.ErrorTypeInvalid, "seedClientConnection.burst", "negative"),
 		Entry("no gardenlet configuration", func(c *AgentConfiguration) { c.Gardenlet.ConfigurationFile = "" }, field.ErrorTypeRequired, "gardenlet.configurationFile", "component configuration"),
+		Entry("gardenlet without a name", func(c *AgentConfiguration) { c.Gardenlet.Source = &GardenletSource{Namespace: "garden"} }, field.ErrorTypeInvalid, "gardenlet.source.deployment", ""),
+		Entry("gardenlet without a namespace", func(c *AgentConfiguration) { c.Gardenlet.Source = &GardenletSource{Deployment: "gardenlet"} }, field.ErrorTypeInvalid, "gardenlet.source.namespace", ""),
+		Entry("half a reference to a Secret", func(c *AgentConfiguration) {
+			c.Gardenlet.Source = &GardenletSource{Namespace: "garden", Deployment: "gardenlet", GardenAccessSecret: &SecretReference{Namespace: "extension-livecpm"}}
+		}, field.ErrorTypeInvalid, "gardenlet.source.gardenAccessSecret.name", ""),
 		Entry("no leader election", func(c *AgentConfiguration) { c.LeaderElection = nil }, field.ErrorTypeRequired, "leaderElection", ""),
 		Entry("other lock", func(c *AgentConfiguration) { c.LeaderElection.ResourceLock = "configmaps" }, field.ErrorTypeNotSupported, "leaderElection.resourceLock", "leases"),
 		Entry("bad lease name", func(c *AgentConfiguration) { c.LeaderElection.ResourceName = "A b" }, field.ErrorTypeInvalid, "leaderElection.resourceName", ""),

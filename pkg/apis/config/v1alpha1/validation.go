@@ -26,12 +26,15 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 	path := field.NewPath("gardenClientConnection")
 	errs = append(errs, validateConnection(&c.GardenClientConnection, path)...)
 	if c.GardenClientConnection.Kubeconfig == "" {
-		errs = append(errs, field.Required(path.Child("kubeconfig"), "the agent needs the gardenlet's kubeconfig for the garden"))
+		errs = append(errs, field.Required(path.Child("kubeconfig"), "the agent needs a kubeconfig for the garden"))
 	}
 	errs = append(errs, validateConnection(&c.SeedClientConnection, field.NewPath("seedClientConnection"))...)
 
 	if c.Gardenlet.ConfigurationFile == "" {
 		errs = append(errs, field.Required(field.NewPath("gardenlet", "configurationFile"), "the agent needs the gardenlet's component configuration"))
+	}
+	if source := c.Gardenlet.Source; source != nil {
+		errs = append(errs, validateSource(source, field.NewPath("gardenlet", "source"))...)
 	}
 
 	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
@@ -59,6 +62,24 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 	errs = append(errs, validateNotNegative(c.Flows.DrainTimeout, path.Child("drainTimeout"))...)
 	errs = append(errs, validatePositive(c.Flows.ShootStateLead, path.Child("shootStateLead"))...)
 
+	return errs
+}
+
+func validateSource(s *GardenletSource, path *field.Path) field.ErrorList {
+	errs := validateName(s.Namespace, path.Child("namespace"), validation.IsDNS1123Label)
+	errs = append(errs, validateName(s.Deployment, path.Child("deployment"), validation.IsDNS1123Subdomain)...)
+	if ref := s.GardenAccessSecret; ref != nil {
+		errs = append(errs, validateName(ref.Namespace, path.Child("gardenAccessSecret", "namespace"), validation.IsDNS1123Label)...)
+		errs = append(errs, validateName(ref.Name, path.Child("gardenAccessSecret", "name"), validation.IsDNS1123Subdomain)...)
+	}
+	return errs
+}
+
+func validateName(name string, path *field.Path, check func(string) []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range check(name) {
+		errs = append(errs, field.Invalid(path, name, msg))
+	}
 	return errs
 }
 

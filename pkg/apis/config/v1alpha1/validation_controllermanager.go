@@ -36,6 +36,10 @@ func ValidateControllerManager(c *ControllerManagerConfiguration) field.ErrorLis
 	}
 	errs = append(errs, validateConcurrency(watchdog.ConcurrentProofs, path.Child("concurrentProofs"))...)
 
+	if c.Controllers.RemovalGuard.Enabled == nil {
+		errs = append(errs, field.Required(field.NewPath("controllers", "removalGuard", "enabled"), "must be set"))
+	}
+
 	return append(errs, validateDrain(&c.Controllers.Drain, field.NewPath("controllers", "drain"))...)
 }
 

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	gardenletbootstraputil "github.com/gardener/gardener/pkg/gardenlet/bootstrap/util"
+	"github.com/gardener/gardener/pkg/utils/gardener/gardenlet"
+	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	agentapp "github.com/livecpm/livecpm/cmd/livecpm-agent/app"
+	"github.com/livecpm/livecpm/pkg/agent"
+)
+
+// retryPeriod is the wait between two attempts to get ready, while the gardenlet registers its seed.
+const retryPeriod = 10 * time.Second
+
+// errNoCredentials means that the gardenlet has not registered yet.
+var errNoCredentials = errors.New("the gardenlet has no kubeconfig for the garden yet")
+
+// runAgent runs the agent of the gardenlet with the given configuration.
+func runAgent(ctx context.Context, configFile string) error {
+	// A gardenlet of a self-hosted shoot has no seed.
+	if gardenlet.IsResponsibleForSelfHostedShoot() {
+		<-ctx.Done()
+		return nil
+	}
+	gardenletConfig, err := agent.LoadGardenletConfiguration(configFile)
+	if err != nil {
+		return err
+	}
+	config, err := Configuration(gardenletConfig, configFile, os.Getenv)
+	if err != nil {
+		return err
+	}
+
+	log := logf.Log.WithName("livecpm")
+	var environment *agent.Environment
+	if !until(ctx, log, clock.RealClock{}, func() error {
+		access, err := accessOf(ctx, gardenletConfig)
+		if err != nil {
+			return err
+		}
+		environment, err = agent.NewEnvironmentFor(ctx, log, *access, config, gardenletConfig, agent.HostGardenlet)
+		return err
+	}) {
+		return nil
+	}
+	if err := agentapp.AddControllers(environment, config, gardenletConfig); err != nil {
+		return err
+	}
+	log.Info("Starting the agent's manager in the gardenlet", "seed", gardenletConfig.SeedConfig.Name)
+	if err := environment.Manager.Start(ctx); err != nil {
+		return fmt.Errorf("the agent in the gardenlet has ended: %w", err)
+	}
+	return nil
+}
+
+// until tries again and again until the attempt succeeds. It returns false if the gardenlet ends before that. A seed that is
+// new has neither a kubeconfig nor permissions in the garden for a while, and that must not end the gardenlet, which is about to
+// get them.
+func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() error) bool {
+	for {
+		err := attempt()
+		if err == nil {
+			return true
+		}
+		log.Info("The agent in the gardenlet cannot start yet, trying again", "reason", err.Error())
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.After(retryPeriod):
+		}
+	}
+}
+
+// accessOf returns access to the two clusters with the credentials of the gardenlet. When they change, the gardenlet ends the
+// process, so nobody has to watch them here.
+func accessOf(ctx context.Context, config *gardenletconfigv1alpha1.GardenletConfiguration) (*agent.Access, error) {
+	seedConnection := config.SeedClientConnection.ClientConnectionConfiguration
+	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
+		seedConnection.Kubeconfig = kubeconfig
+	}
+	seedConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&seedConnection, nil, kubernetes.AuthTokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the kubeconfig for the seed: %w", err)
+	}
+	seed, err := client.New(seedConfig, client.Options{Scheme: kubernetes.SeedScheme})
+	if err != nil {
+		return nil, fmt.Errorf("failed to set up access to the seed: %w", err)
+	}
+	gardenConfig, err := gardenAccess(ctx, seed, config)
+	if err != nil {
+		return nil, err
+	}
+	return &agent.Access{Garden: gardenConfig, Seed: seedConfig}, nil
+}
+
+// gardenAccess takes the kubeconfig that the gardenlet has got when it registered, else the one that it was given.
+func gardenAccess(ctx context.Context, seed client.Client, config *gardenletconfigv1alpha1.GardenletConfiguration) (*rest.Config, error) {
+	connection := config.GardenClientConnection.ClientConnectionConfiguration
+	if kubeconfig := os.Getenv(v1beta1constants.EnvGenericGardenKubeconfig); kubeconfig != "" {
+		connection.Kubeconfig = kubeconfig
+	}
+	var kubeconfig []byte
+	if ref := config.GardenClientConnection.KubeconfigSecret; ref != nil {
+		var err error
+		if kubeconfig, err = gardenletbootstraputil.GetKubeconfigFromSecret(ctx, seed, kubernetesutils.ObjectKeyFromSecretRef(*ref)); err != nil {
+			return nil, fmt.Errorf("failed to read the gardenlet's kubeconfig for the garden: %w", err)
+		}
+	}
+	if len(kubeconfig) == 0 && connection.Kubeconfig == "" {
+		return nil, errNoCredentials
+	}
+	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&connection, kubeconfig, kubernetes.AuthTokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("failed to parse the gardenlet's kubeconfig for the garden: %w", err)
+	}
+	return restConfig, nil
+}

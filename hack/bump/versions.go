@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bump
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	gardenerModule      = "github.com/gardener/gardener"
+	apisModule          = gardenerModule + "/pkg/apis"
+	druidModule         = "github.com/gardener/etcd-druid"
+	druidAPIModule      = druidModule + "/api"
+	backupRestoreModule = "github.com/gardener/etcd-backup-restore"
+)
+
+// Component is something whose version is that of Gardener or follows from it.
+type Component string
+
+const (
+	// Gardener is Gardener itself.
+	Gardener Component = "Gardener"
+	// Druid is the etcd-druid that Gardener deploys.
+	Druid Component = "etcd-druid"
+	// BackupRestore is the etcd-backup-restore that this etcd-druid deploys with the feature gate UpgradeEtcdVersion.
+	BackupRestore Component = "etcd-backup-restore"
+	// OldestKubernetes is the lowest minor version that Gardener supports.
+	OldestKubernetes Component = "oldest Kubernetes"
+	// NewestKubernetes is the highest one.
+	NewestKubernetes Component = "newest Kubernetes"
+)
+
+// Versions are those of the components.
+type Versions map[Component]string
+
+// Go runs the go command in a folder and returns what it prints.
+type Go func(ctx context.Context, dir string, args ...string) (string, error)
+
+// What Gardener's and etcd-druid's sources say.
+var (
+	supported    = regexp.MustCompile(`(?s)SupportedVersions = \[\]string\{(.*?)\}`)
+	quoted       = regexp.MustCompile(`"([^"]+)"`)
+	druidAPI     = regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(druidAPIModule) + ` (v\S+)`)
+	liveMigrator = "liveMigration"
+)
+
+// Resolve finds out what belongs to a version of Gardener, from the sources of Gardener and of the etcd-druid that it deploys.
+func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions, error) {
+	apis, err := download(ctx, run, repository, apisModule, gardener)
+	if err != nil {
+		return nil, err
+	}
+	// The field is what livecpm is about; without it nothing of livecpm compiles or works.
+	types, err := read(apis, "core", "v1beta1", "types_shoot.go")
+	if err != nil {
+		return nil, err
+	}
+	if !regexp.MustCompile(`json:"` + liveMigrator + `\b`).Match(types) {
+		return nil, fmt.Errorf("Gardener %s knows no live migration: its Shoot has no status.%s: %w", gardener, liveMigrator, ErrNoLiveMigration) //nolint:staticcheck // A name.
+	}
+
+	source, err := download(ctx, run, repository, gardenerModule, gardener)
+	if err != nil {
+		return nil, err
+	}
+	versions := Versions{Gardener: gardener}
+	if versions[Druid], err = imageTag(source, "etcd-druid", "imagevector", "containers.yaml"); err != nil {
+		return nil, err
+	}
+	modFile, err := read(source, "go.mod")
+	if err != nil {
+		return nil, err
+	}
+	if api := druidAPI.FindSubmatch(modFile); api == nil || string(api[1]) != versions[Druid] {
+		return nil, fmt.Errorf("Gardener %s deploys etcd-druid %s but is not built with the API of that version: look at its go.mod", gardener, versions[Druid]) //nolint:staticcheck // A name.
+	}
+	if versions[OldestKubernetes], versions[NewestKubernetes], err = kubernetes(source); err != nil {
+		return nil, err
+	}
+
+	druid, err := download(ctx, run, repository, druidModule, versions[Druid])
+	if err != nil {
+		return nil, err
+	}
+	versions[BackupRestore], err = imageTag(druid, "etcd-backup-restore-next", "internal", "images", "images.yaml")
+	return versions, err
+}
+
+// ErrNoLiveMigration means that a version of Gardener is too old.
+var ErrNoLiveMigration = errors.New("the first version with it is v1.150.0")
+
+// download brings a module into the cache and returns where it is.
+func download(ctx context.Context, run Go, repository, module, version string) (string, error) {
+	output, err := run(ctx, repository, "mod", "download", "-json", module+"@"+version)
+	if err != nil {
+		return "", fmt.Errorf("failed to get %s %s: %w", module, version, err)
+	}
+	var found struct{ Dir string }
+	if err := json.Unmarshal([]byte(output), &found); err != nil || found.Dir == "" {
+		return "", fmt.Errorf("failed to find out where %s %s is (%s): %w", module, version, output, err)
+	}
+	return found.Dir, nil
+}
+
+func read(folder string, path ...string) ([]byte, error) {
+	file := filepath.Join(append([]string{folder}, path...)...)
+	content, err := os.ReadFile(file) // #nosec G304 -- A file in the module cache.
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no %s any more, look where it has gone: %w", file, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the sources: %w", err)
+	}
+	return content, nil
+}
+
+// imageTag returns the tag of an image in an image vector.
+func imageTag(folder, name string, path ...string) (string, error) {
+	content, err := read(folder, path...)
+	if err != nil {
+		return "", err
+	}
+	var vector struct {
+		Images []struct{ Name, Tag string }
+	}
+	if err := yaml.Unmarshal(content, &vector); err != nil {
+		return "", fmt.Errorf("failed to decode image vector of %s: %w", folder, err)
+	}
+	for _, image := range vector.Images {
+		if image.Name == name && image.Tag != "" {
+			return image.Tag, nil
+		}
+	}
+	return "", fmt.Errorf("failed to find image %s in the image vector of %s", name, folder)
+}
+
+// kubernetes returns the oldest and the newest minor version that Gardener supports.
+func kubernetes(source string) (oldest, newest string, err error) {
+	content, err := read(source, "pkg", "utils", "validation", "kubernetesversion", "version.go")
+	if err != nil {
+		return "", "", err
+	}
+	list := supported.FindSubmatch(content)
+	if list == nil {
+		return "", "", fmt.Errorf("failed to find the supported versions of Kubernetes in %s", source)
+	}
+	all := quoted.FindAllSubmatch(list[1], -1)
+	if len(all) == 0 {
+		return "", "", fmt.Errorf("failed to find the supported versions of Kubernetes in %s", source)
+	}
+	return string(all[0][1]), string(all[len(all)-1][1]), nil
+}

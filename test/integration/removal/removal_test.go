@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package removal_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	gardencorev1 "github.com/gardener/gardener/pkg/apis/core/v1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/cmd/livecpm-controller-manager/app"
+	"github.com/livecpm/livecpm/hack/examples"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/controllermanager"
+	"github.com/livecpm/livecpm/pkg/removal"
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/integration/framework"
+)
+
+var _ = Describe("Removal", Ordered, func() {
+	var (
+		shoot      *gardencorev1beta1.Shoot
+		kubeconfig []byte
+	)
+
+	// installed creates what an operator and gardener-controller-manager create, from the very example.
+	installed := func() {
+		GinkgoHelper()
+		files, err := examples.Files()
+		Expect(err).NotTo(HaveOccurred())
+		for _, document := range bytes.Split(files[examples.ControllerRegistration], []byte("\n---\n")) {
+			var kind metav1.TypeMeta
+			Expect(yaml.Unmarshal(document, &kind)).To(Succeed())
+			var object client.Object
+			switch kind.Kind {
+			case "ControllerDeployment":
+				object = &gardencorev1.ControllerDeployment{}
+			case "ControllerRegistration":
+				object = &gardencorev1beta1.ControllerRegistration{}
+			default:
+				continue
+			}
+			Expect(yaml.UnmarshalStrict(document, object)).To(Succeed())
+			Expect(garden.Client.Create(ctx, object)).To(Succeed())
+		}
+		for _, seed := range []string{source, destination, elsewhere} {
+			Expect(garden.Client.Create(ctx, installation("livecpm", seed))).To(Succeed())
+		}
+		Expect(garden.Client.Create(ctx, installation("provider-local", source))).To(Succeed())
+	}
+	// refused tells whether the API server would refuse the deletion. Nothing is deleted.
+	refused := func(object client.Object) func() error {
+		return func() error { return garden.Client.Delete(ctx, object, client.DryRunAll) }
+	}
+	registration := func() client.Object {
+		return &gardencorev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "livecpm"}}
+	}
+	deployment := func() client.Object {
+		return &gardencorev1.ControllerDeployment{ObjectMeta: metav1.ObjectMeta{Name: "livecpm"}}
+	}
+	forbidden := func(texts ...string) OmegaMatcher {
+		matchers := []OmegaMatcher{WithTransform(apierrors.IsForbidden, BeTrue())}
+		for _, text := range texts {
+			matchers = append(matchers, MatchError(ContainSubstring(text)))
+		}
+		return And(matchers...)
+	}
+	// removable runs the command of the hook.
+	removable := func() error {
+		folder := GinkgoT().TempDir()
+		access, config := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
+		Expect(os.WriteFile(access, kubeconfig, 0o600)).To(Succeed())
+		Expect(os.WriteFile(config, fmt.Appendf(nil, "apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: ControllerManagerConfiguration\ngardenClientConnection: {kubeconfig: %s}\n", access), 0o600)).To(Succeed())
+		cmd := app.NewCommand()
+		cmd.SetArgs([]string{"removable", "--config=" + config})
+		cmd.SetOut(GinkgoWriter)
+		return cmd.ExecuteContext(ctx)
+	}
+
+	BeforeAll(func() {
+		SetDefaultEventuallyTimeout(30 * time.Second)
+		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+		installed()
+		var err error
+		kubeconfig, err = garden.Kubeconfig(identity)
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	It("is permitted where no controller manager has said anything", func() {
+		Expect(refused(registration())()).To(Succeed())
+		Expect(refused(installation("livecpm", source))()).To(Succeed())
+	})
+
+	When("the controller manager runs", Ordered, func() {
+		BeforeAll(func() {
+			restConfig, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+			Expect(err).NotTo(HaveOccurred())
+			config := &configv1alpha1.ControllerManagerConfiguration{}
+			configv1alpha1.SetControllerManagerDefaults(config)
+			config.Controllers.Drain.Enabled = new(false)
+			mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
+				options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+				options.Controller.SkipNameValidation = new(true)
+			})
+			Expect(err).NotTo(HaveOccurred())
+			running, cancel := context.WithCancel(ctx)
+			ended := make(chan error, 1)
+			go func() { ended <- mgr.Start(running) }()
+			DeferCleanup(func() {
+				cancel()
+				Eventually(ended).Should(Receive(BeNil()))
+			})
+		})
+
+		It("is permitted while nothing is in flight", func() {
+			key := client.ObjectKey{Namespace: "garden", Name: removal.ConfigMapName}
+			Eventually(func() error { return garden.Client.Get(ctx, key, &corev1.ConfigMap{}) }).Should(Succeed())
+			Expect(refused(registration())()).To(Succeed())
+			Expect(refused(installation("livecpm", source))()).To(Succeed())
+			Expect(removable()).To(Succeed())
+		})
+
+		It("is refused while a live migration is in flight", func() {
+			shoot = framework.NewShoot("live", source)
+			Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+			Expect(garden.Intend(ctx, shoot)).To(Succeed())
+			Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
+
+			Eventually(refused(registration())).Should(forbidden("must not be removed while a live migration is in flight", "livecpm-in-flight"))
+			Eventually(refused(deployment())).Should(forbidden("must not be removed while a live migration is in flight"))
+			for _, seed := range []string{source, destination} {
+				Eventually(refused(installation("livecpm", seed))).Should(forbidden("the agent of seed "+seed+" must not be removed", "garden-demo/live", "abort-live-migration"))
+			}
+			// Also when many are deleted at once.
+			Expect(garden.Client.DeleteAllOf(ctx, &gardencorev1beta1.ControllerRegistration{}, client.MatchingFields{"metadata.name": "livecpm"}, client.DryRunAll)).To(forbidden("must not be removed"))
+			Expect(removable()).To(MatchError(ContainSubstring("live migrations are in flight (garden-demo/live)")))
+		})
+
+		It("is permitted for seeds that take no part in it, and for everything else", func() {
+			Expect(refused(installation("livecpm", elsewhere))()).To(Succeed())
+			Expect(refused(installation("provider-local", source))()).To(Succeed())
+			Expect(refused(&gardencorev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "provider-local"}})()).To(Succeed())
+		})
+
+		It("is refused again when somebody has changed what the controller manager wrote", func() {
+			configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removal.ConfigMapName}}
+			Expect(garden.Client.Delete(ctx, configMap)).To(Succeed())
+			Eventually(refused(registration())).Should(Succeed())
+			// Another migration is a reason to look, which otherwise happens every minute.
+			another := framework.NewShoot("another", elsewhere)
+			Expect(garden.CreateShoot(ctx, another)).To(Succeed())
+			Expect(garden.Intend(ctx, another)).To(Succeed())
+			Expect(garden.Bind(ctx, another, destination)).To(Succeed())
+			Eventually(refused(installation("livecpm", source))).Should(forbidden("garden-demo/live"))
+			Eventually(refused(installation("livecpm", elsewhere))).Should(forbidden("garden-demo/another"))
+			Eventually(refused(installation("livecpm", destination))).Should(forbidden("garden-demo/another, garden-demo/live"))
+
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(another), another)).To(Succeed())
+			patch := client.MergeFrom(another.DeepCopy())
+			delete(another.Annotations, steps.AnnotationIntent)
+			Expect(garden.Client.Patch(ctx, another, patch)).To(Succeed())
+			Eventually(refused(installation("livecpm", elsewhere))).Should(Succeed())
+			Eventually(refused(installation("livecpm", destination))).Should(forbidden("garden-demo/live"))
+		})
+
+		It("is permitted when the migration is aborted", func() {
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
+			Expect(garden.SetCondition(ctx, shoot, steps.FirstOf(steps.Source).Condition, gardencorev1beta1.ConditionFalse, string(steps.ReasonAborted))).To(Succeed())
+			for _, seed := range []string{source, destination} {
+				Eventually(refused(installation("livecpm", seed))).Should(Succeed())
+			}
+			Eventually(refused(deployment())).Should(Succeed())
+			Expect(removable()).To(Succeed())
+			// Not only as a dry run.
+			Expect(garden.Client.Delete(ctx, registration())).To(Succeed())
+		})
+	})
+})
+
+// installation returns the ControllerInstallation of a registration in a seed.
+func installation(registration, seed string) *gardencorev1beta1.ControllerInstallation {
+	return &gardencorev1beta1.ControllerInstallation{
+		ObjectMeta: metav1.ObjectMeta{Name: registration + "-" + seed},
+		Spec: gardencorev1beta1.ControllerInstallationSpec{
+			RegistrationRef: corev1.ObjectReference{Name: registration},
+			SeedRef:         &corev1.ObjectReference{Name: seed},
+		},
+	}
+}

@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package landscape
+
+// What installs livecpm, for tests.
+var (
+	GardenChartValues  = gardenChartValues
+	AgentRegistration  = agentRegistration
+	CheckAgent         = checkAgent
+	CheckInstallation  = checkInstallation
+	RemoveForeignAgent = removeForeignAgent
+)
+
+// FingerprintAnnotation is at the agent's pods.
+const FingerprintAnnotation = fingerprintAnnotation
