@@ -224,7 +224,12 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 			} else if progress.Reason.Fault() {
 				fault = progress.Reason
 			}
-			waits = append(waits, exposure.EtcdName(etcdRole)+": "+progress.Message)
+			message := progress.Message
+			if progress.Reason.Fault() {
+				// The condition may have to keep another reason.
+				message = string(progress.Reason) + ": " + message
+			}
+			waits = append(waits, exposure.EtcdName(etcdRole)+": "+message)
 		}
 
 		left, missing, err := joint.OnlyDestinationLeft(ctx)

@@ -85,6 +85,9 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 	}
 	for {
 		world, err := j.Observe(ctx, etcdRole)
+		if progress, lost := waitingForQuorum(err); lost {
+			return progress, nil
+		}
 		if err != nil {
 			return Progress{}, err
 		}
@@ -183,6 +186,9 @@ func (j *Joint) firstSeen(id uint64) time.Time {
 func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
 	left, missing, err := j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
 		world, err := j.Observe(ctx, etcdRole)
+		if progress, lost := waitingForQuorum(err); lost {
+			return progress.Message, nil
+		}
 		if err != nil {
 			return "", err
 		}

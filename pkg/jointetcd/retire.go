@@ -79,6 +79,9 @@ func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.C
 // Every move is preceded by a fresh member list and a projection of the quorum.
 func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx context.Context) error) (Progress, error) {
 	world, err := j.Observe(ctx, etcdRole)
+	if progress, lost := waitingForQuorum(err); lost {
+		return progress, nil
+	}
 	if err != nil {
 		return Progress{}, err
 	}

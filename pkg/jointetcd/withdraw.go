@@ -36,6 +36,9 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 	}
 
 	world, err := j.Observe(ctx, etcdRole)
+	if progress, lost := waitingForQuorum(err); lost {
+		return progress, nil
+	}
 	if err != nil {
 		return Progress{}, err
 	}

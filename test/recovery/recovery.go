@@ -219,7 +219,11 @@ func (r *run) reach(ctx context.Context) error {
 	if err := r.Annotate(ctx, steps.AnnotationPauseBefore, ""); err != nil {
 		return err
 	}
-	return r.Until(ctx, "six members", r.reason(steps.ReasonReadyForSourceMemberRemoval))
+	// The second etcd follows the first one, so the reason alone is too early.
+	reached := r.reason(steps.ReasonReadyForSourceMemberRemoval)
+	return r.Until(ctx, "six members of both etcds", func(shoot *gardencorev1beta1.Shoot) bool {
+		return reached(shoot) && strings.Count(migrate.Describe(shoot, r.scenario.Step), "6 voters") == 2
+	})
 }
 
 func (r *run) reason(reason steps.Reason) func(*gardencorev1beta1.Shoot) bool {
