@@ -219,15 +219,14 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 				errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err))
 				continue
 			}
-			if progress.Done {
-				reason = steps.ReasonReadyForSourceMemberRemoval
-			} else if progress.Reason.Fault() {
-				fault = progress.Reason
-			}
 			message := progress.Message
-			if progress.Reason.Fault() {
+			switch {
+			case progress.Done:
+				reason = steps.ReasonReadyForSourceMemberRemoval
+			case progress.Reason.Fault():
+				fault = progress.Reason
 				// The condition may have to keep another reason.
-				message = string(progress.Reason) + ": " + message
+				message = string(fault) + ": " + message
 			}
 			waits = append(waits, exposure.EtcdName(etcdRole)+": "+message)
 		}

@@ -172,7 +172,7 @@ type World struct {
 }
 
 // Observe lists the members and asks every one for its status, in parallel. If nobody answers with a list that a quorum
-// stands behind, and a member says that there is no quorum, the error is one for waitingForQuorum.
+// stands behind, and a member says that there is no quorum, the error is a noQuorumError.
 func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {

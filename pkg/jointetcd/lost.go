@@ -28,13 +28,25 @@ func (e *noQuorumError) Error() string {
 // Unwrap returns why there is no list that a quorum stands behind.
 func (e *noQuorumError) Unwrap() error { return e.cause }
 
-// waitingForQuorum tells whether an error of Observe means that the quorum is lost, and what to say of it then.
-func waitingForQuorum(err error) (Progress, bool) {
+// observeForChange takes a look at a cluster whose membership is about to change. What speaks against touching it at all is
+// the hold, which is nil if nothing does.
+func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (World, *Progress, error) {
+	world, err := j.Observe(ctx, etcdRole)
+	reason, problem := steps.ReasonQuorumLost, ""
 	var lost *noQuorumError
-	if !errors.As(err, &lost) {
-		return Progress{}, false
+	switch {
+	case errors.As(err, &lost):
+		problem = lost.message
+	case err != nil:
+		return World{}, nil, err
+	default:
+		reason, problem = world.problem()
 	}
-	return waiting(steps.ReasonQuorumLost, "%s", lost.message), true
+	if problem == "" {
+		return world, nil, nil
+	}
+	hold := waiting(reason, "%s", problem)
+	return world, &hold, nil
 }
 
 // whyNoQuorum asks the members one by one, those of the own seed first, for the list that they know, and judges by the first
