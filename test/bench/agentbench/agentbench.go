@@ -9,8 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +28,7 @@ import (
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/bench/machine"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 // Options say what is run and how much.
@@ -143,7 +142,7 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	if err != nil {
 		return out, err
 	}
-	if err := sleep(ctx, idle); err != nil {
+	if err := program.Sleep(ctx, idle); err != nil {
 		return out, err
 	}
 	before, err := running.samples()
@@ -242,7 +241,7 @@ func (b *bench) until(ctx context.Context, what string, done func(*gardencorev1b
 		if count == b.n {
 			return nil
 		}
-		if err := sleep(ctx, 500*time.Millisecond); err != nil {
+		if err := program.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return fmt.Errorf("only %d of %d shoots are %s: %w; the programs' logs are in %s", count, b.n, what, err, b.Logs)
 		}
 	}
@@ -294,15 +293,15 @@ func (b *bench) start(ctx context.Context, agents, manager *framework.Counter) (
 	var running programs
 	var ports []int
 	for _, seed := range []string{source, destination} {
-		health := freePort()
+		health := program.FreePort()
 		command := exec.Command(b.Agent, "--garden="+kubeconfigs["agents"], "--seed="+kubeconfigs["seeds"], "--seed-name="+seed, //nolint:gosec // It is a program of this repository.
-			fmt.Sprintf("--health-port=%d", health), fmt.Sprintf("--metrics-port=%d", freePort()), "--go-file="+b.goFile(), "--pace="+b.Pace.String())
+			fmt.Sprintf("--health-port=%d", health), fmt.Sprintf("--metrics-port=%d", program.FreePort()), "--go-file="+b.goFile(), "--pace="+b.Pace.String())
 		if err := b.begin(command, seed); err != nil {
 			return running, err
 		}
 		running, ports = append(running, command), append(ports, health)
 	}
-	health := freePort()
+	health := program.FreePort()
 	config := filepath.Join(b.folder, "controller-manager.yaml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, `apiVersion: config.livecpm.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
@@ -311,7 +310,7 @@ leaderElection: {leaderElect: false}
 server:
   healthProbes: {bindAddress: 127.0.0.1, port: %d}
   metrics: {bindAddress: 127.0.0.1, port: %d}
-`, kubeconfigs["manager"], health, freePort()), 0o600); err != nil {
+`, kubeconfigs["manager"], health, program.FreePort()), 0o600); err != nil {
 		return running, fmt.Errorf("failed to write the controller manager's configuration: %w", err)
 	}
 	command := exec.Command(b.ControllerManager, "--config="+config) //nolint:gosec // It is a program of this repository.
@@ -321,8 +320,8 @@ server:
 	running, ports = append(running, command), append(ports, health)
 
 	for _, port := range ports {
-		if err := ready(ctx, port); err != nil {
-			return running, fmt.Errorf("%w; the programs' logs are in %s", err, b.Logs)
+		if err := program.AwaitReady(ctx, port, time.Minute); err != nil {
+			return running, fmt.Errorf("a program is %w; the programs' logs are in %s", err, b.Logs)
 		}
 	}
 	return running, nil
@@ -339,46 +338,4 @@ func (b *bench) begin(command *exec.Cmd, name string) error {
 		return fmt.Errorf("failed to start %s: %w", name, err)
 	}
 	return nil
-}
-
-// ready waits until a program says that it is.
-func ready(ctx context.Context, port int) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", port))
-		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(response.Status)
-		}
-		if sleep(ctx, 200*time.Millisecond) != nil {
-			return fmt.Errorf("a program is not ready in time: %w", err)
-		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
-
-var lastPort = 11000 + os.Getpid()%8000
-
-// freePort returns a port below those that the kernel gives to whoever asks for any.
-func freePort() int {
-	for {
-		lastPort++
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lastPort))
-		if err == nil {
-			_ = listener.Close()
-			return lastPort
-		}
-	}
 }

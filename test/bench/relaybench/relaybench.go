@@ -9,8 +9,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/bench/machine"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 // Options say how much is measured.
@@ -68,7 +67,7 @@ func Run(ctx context.Context, options Options) (*data.Relay, error) {
 	}
 	defer end.Close()
 
-	farPort, nearPort := freePort(), freePort()
+	farPort, nearPort := program.FreePort(), program.FreePort()
 	far, err := startRelay(ctx, options.Command, folder, "far", fmt.Sprintf("far: {port: %d, routes: [{serverName: %q, innerSNI: [%q], target: %q}]}", farPort, outerName, innerName, end.Addr()))
 	if err != nil {
 		return nil, err
@@ -214,7 +213,7 @@ func (b *bench) samples() ([2]machine.Sample, error) {
 
 // memory holds idle connections over which something has gone in both directions.
 func (b *bench) memory(ctx context.Context) error {
-	if err := sleep(ctx, settle); err != nil {
+	if err := program.Sleep(ctx, settle); err != nil {
 		return err
 	}
 	before, err := b.samples()
@@ -234,7 +233,7 @@ func (b *bench) memory(ctx context.Context) error {
 		}
 		connections = append(connections, conn)
 	}
-	if err := sleep(ctx, settle); err != nil {
+	if err := program.Sleep(ctx, settle); err != nil {
 		return err
 	}
 	after, err := b.samples()
@@ -248,20 +247,11 @@ func (b *bench) memory(ctx context.Context) error {
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
-
 // startRelay runs a relay with the part of a configuration that is its own, and waits until it serves.
 func startRelay(ctx context.Context, command []string, folder, name, part string) (process, error) {
-	health := freePort()
+	health := program.FreePort()
 	content := fmt.Sprintf("namespace: %s\ntls: {caFile: %[2]s/ca.crt, certFile: %[2]s/tls.crt, keyFile: %[2]s/tls.key}\nhealth: {port: %d}\nmetrics: {port: %d}\n%s\n",
-		namespace, folder, health, freePort(), part)
+		namespace, folder, health, program.FreePort(), part)
 	file := filepath.Join(folder, name+".yaml")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		return process{}, fmt.Errorf("failed to write the configuration of the %s relay: %w", name, err)
@@ -271,41 +261,15 @@ func startRelay(ctx context.Context, command []string, folder, name, part string
 	if err := p.command.Start(); err != nil {
 		return process{}, fmt.Errorf("failed to start the %s relay: %w", name, err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
-		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return p, nil
-			}
-		}
-		if time.Now().After(deadline) {
-			p.stop()
-			return process{}, fmt.Errorf("the %s relay is not ready in time: %w", name, err)
-		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			p.stop()
-			return process{}, err
-		}
+	if err := program.AwaitReady(ctx, health, 20*time.Second); err != nil {
+		p.stop()
+		return process{}, fmt.Errorf("the %s relay is %w", name, err)
 	}
+	return p, nil
 }
 
 // stop ends the relay without waiting for connections.
 func (p process) stop() {
 	_ = p.command.Process.Signal(syscall.SIGKILL)
 	_ = p.command.Wait()
-}
-
-var lastPort = 21000 + os.Getpid()%8000
-
-// freePort returns a port below those that the kernel gives to whoever asks for any.
-func freePort() int {
-	for {
-		lastPort++
-		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", lastPort))
-		if err == nil {
-			_ = listener.Close()
-			return lastPort
-		}
-	}
 }

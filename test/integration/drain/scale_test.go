@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,6 +39,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/drain/moves"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 // envBinary names the variable with the path of livecpm-controller-manager that make bench-drain sets. Without it the garden
@@ -258,7 +258,7 @@ func startBinary(binary string, requests *framework.Counter, total int) *process
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
 	kubeconfig, file := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
-	health, port := freePort(), freePort()
+	health, port := program.FreePort(), program.FreePort()
 	Expect(os.WriteFile(kubeconfig, []byte(requests.Kubeconfig()), 0o600)).To(Succeed())
 	Expect(os.WriteFile(file, fmt.Appendf(nil, `apiVersion: config.livecpm.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
@@ -278,27 +278,13 @@ controllers:
 		Expect(command.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Expect(command.Wait()).To(Succeed())
 	})
-	Eventually(func() (int, error) {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
-		if err != nil {
-			return 0, err
-		}
-		return response.StatusCode, response.Body.Close()
-	}).WithTimeout(time.Minute).Should(Equal(http.StatusOK))
+	Expect(program.AwaitReady(ctx, health, time.Minute)).To(Succeed())
 	return &process{pid: command.Process.Pid, metrics: func() map[string]float64 {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 		Expect(err).NotTo(HaveOccurred())
 		defer response.Body.Close()
 		return series(response.Body)
 	}}
-}
-
-func freePort() int {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // series reads metrics in Prometheus' text format.
