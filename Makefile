@@ -90,6 +90,14 @@ bench-drain: ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/livecpm-controller-manager
 	LIVECPM_BENCH_DRAIN=$(CURDIR)/bin/livecpm-controller-manager KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -count=1 -v -timeout 15m ./test/integration/drain/... -ginkgo.focus 'Drain at scale'
 
+.PHONY: bench
+bench: ## Measure what migrations cost and write docs/benchmarks.md (needs root; BENCH=relay,agent,landscape,live,distance,size chooses, BENCH_FLAGS= as --distances=0,180)
+	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) run ./test/bench/cmd/bench --parts "$(BENCH)" $(BENCH_FLAGS)
+
+.PHONY: bench-page
+bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
+	$(GO) run ./test/bench/cmd/bench --page
+
 .PHONY: test-e2e
 test-e2e: ## End-to-end suites on the landscape (needs root)
 	$(GO) test -count=1 -v -timeout 65m ./test/e2e/...
@@ -105,6 +113,10 @@ test-cli: ## Drive a migration on the landscape by kubectl livecpm alone (needs 
 .PHONY: test-robustness
 test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed
 	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
+
+.PHONY: fault-matrix
+fault-matrix: ## Take the results of make test-robustness over into docs/development/fault-matrix
+	$(GO) run ./test/robustness/cmd/matrix
 
 .PHONY: test-recovery
 test-recovery: ## Lose quorums on the landscape and recover by the commands of docs/operations/recovery.md (needs root and jq); FOCUS= chooses

@@ -34,8 +34,9 @@ const (
 	Druid Component = "etcd-druid"
 	// BackupRestore is the etcd-backup-restore that this etcd-druid deploys with the feature gate UpgradeEtcdVersion.
 	BackupRestore Component = "etcd-backup-restore"
-	// OldestKubernetes and NewestKubernetes bound the minor versions that Gardener supports.
+	// OldestKubernetes is the lowest minor version that Gardener supports.
 	OldestKubernetes Component = "oldest Kubernetes"
+	// NewestKubernetes is the highest one.
 	NewestKubernetes Component = "newest Kubernetes"
 )
 

@@ -219,12 +219,16 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 				errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err))
 				continue
 			}
-			if progress.Done {
+			message := progress.Message
+			switch {
+			case progress.Done:
 				reason = steps.ReasonReadyForSourceMemberRemoval
-			} else if progress.Reason.Fault() {
+			case progress.Reason.Fault():
 				fault = progress.Reason
+				// The condition may have to keep another reason.
+				message = string(fault) + ": " + message
 			}
-			waits = append(waits, exposure.EtcdName(etcdRole)+": "+progress.Message)
+			waits = append(waits, exposure.EtcdName(etcdRole)+": "+message)
 		}
 
 		left, missing, err := joint.OnlyDestinationLeft(ctx)

@@ -135,6 +135,25 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(reported).To(Equal([]steps.Reason{steps.ReasonReadyForSourceMemberRemoval}))
 	})
 
+	It("says that a quorum is lost while it waits for the source, and keeps the reason that the source acts on", func() {
+		setUp(3, 3, 3, 2, outlived)
+		var messages []string
+		m.Report = func(_ context.Context, reason steps.Reason, message string) error {
+			Expect(reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+			messages = append(messages, message)
+			for ordinal := range 3 {
+				clusters["main"].SetUp(fmt.Sprintf("seed-a-etcd-main-%d", ordinal), false)
+			}
+			return nil
+		}
+		outcome, err := destination.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		Expect(messages[0]).NotTo(ContainSubstring("QuorumLost"))
+		Expect(messages[len(messages)-1]).To(ContainSubstring("etcd-main: QuorumLost: no leader is known: 6 voters (3 in the source, 3 in the destination)"))
+		Expect(outcome.Message).To(ContainSubstring("etcd-main: QuorumLost"))
+	})
+
 	It("switches DNS although the source's members were made to leave before", func() {
 		setUp(0, 3, 0, 3, map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",

@@ -72,13 +72,37 @@ func (c *cluster) List(ctx context.Context) (Membership, error) {
 		if err != nil {
 			return err
 		}
-		out = Membership{ClusterID: response.Header.GetClusterId(), Members: make([]Member, 0, len(response.Members))}
-		for _, m := range response.Members {
-			out.Members = append(out.Members, toMember(m))
-		}
+		out = toMembership(response)
 		return nil
 	})
 	return out, err
+}
+
+func (c *cluster) ListOf(ctx context.Context, member Member) (Membership, error) {
+	endpoint, err := c.locator.Member(ctx, member)
+	if err != nil {
+		return Membership{}, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
+	}
+	var out Membership
+	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+		response, err := client.MemberList(ctx, clientv3.WithSerializable())
+		if err == nil {
+			out = toMembership(response)
+		}
+		return err
+	}); err != nil {
+		c.drop(endpoint)
+		return Membership{}, fmt.Errorf("failed to get the member list of etcd member %s at %s: %w", member, endpoint.Address, err)
+	}
+	return out, nil
+}
+
+func toMembership(response *clientv3.MemberListResponse) Membership {
+	out := Membership{ClusterID: response.Header.GetClusterId(), Members: make([]Member, 0, len(response.Members))}
+	for _, m := range response.Members {
+		out.Members = append(out.Members, toMember(m))
+	}
+	return out
 }
 
 func toMember(m *etcdserverpb.Member) Member {

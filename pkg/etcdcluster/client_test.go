@@ -45,13 +45,17 @@ type member struct {
 	serverNames []string
 	id, leader  uint64
 	refuse      error
+	alone       bool
 }
 
 func (m *member) header() *etcdserverpb.ResponseHeader {
 	return &etcdserverpb.ResponseHeader{ClusterId: 7, MemberId: m.id, Revision: 42}
 }
 
-func (m *member) MemberList(context.Context, *etcdserverpb.MemberListRequest) (*etcdserverpb.MemberListResponse, error) {
+func (m *member) MemberList(_ context.Context, request *etcdserverpb.MemberListRequest) (*etcdserverpb.MemberListResponse, error) {
+	if m.alone && request.Linearizable {
+		return nil, errors.New("etcdserver: no leader")
+	}
 	return &etcdserverpb.MemberListResponse{Header: m.header(), Members: []*etcdserverpb.Member{
 		{ID: m.id, Name: "seed-a-etcd-main-0", PeerURLs: []string{"https://" + memberHost + ":2380"}},
 		{ID: 9, PeerURLs: []string{"https://elsewhere:2381"}, IsLearner: true},
@@ -170,7 +174,7 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(dead.Close()).To(Succeed())
 	})
 
-	BeforeEach(func() { server.refuse, metricsStatus = nil, http.StatusOK })
+	BeforeEach(func() { server.refuse, server.alone, metricsStatus = nil, false, http.StatusOK })
 
 	cluster := func(p places) Cluster {
 		c := New(tlsConfig, p, 2*time.Second)
@@ -193,6 +197,23 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(status).To(Equal(Status{ClusterID: 7, MemberID: 5, LeaderID: 5, Version: "3.5.27", Revision: 42, DBSize: 300, DBSizeInUse: 200, Errors: []string{"NOSPACE"}}))
 		Expect(server.names()).To(ContainElement(memberHost))
 		Expect(c.Health(ctx)).To(Succeed())
+	})
+
+	It("has the list of a member that has lost the others only from that member", func() {
+		server.alone = true
+		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}, member: Endpoint{Address: address, ServerName: memberHost}})
+		_, err := c.List(ctx)
+		Expect(err).To(MatchError(ContainSubstring("no leader")))
+		list, err := c.ListOf(ctx, Member{Name: "seed-a-etcd-main-0"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(list.Members).To(HaveLen(2))
+		Expect(list.ClusterID).To(BeEquivalentTo(7))
+	})
+
+	It("says whose list it could not have", func() {
+		c := cluster(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
+		_, err := c.ListOf(ctx, Member{Name: "seed-a-etcd-main-0"})
+		Expect(err).To(MatchError(ContainSubstring("failed to get the member list of etcd member seed-a-etcd-main-0 at " + deadAddress)))
 	})
 
 	It("asks a member again over the same connection, and over a new one after a failure", func() {

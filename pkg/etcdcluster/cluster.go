@@ -86,6 +86,9 @@ type Status struct {
 type Cluster interface {
 	// List returns the member list as a quorum has it.
 	List(ctx context.Context) (Membership, error)
+	// ListOf returns the member list as one voter knows it, which may be out of date and needs no quorum. It is good for
+	// finding out what is wrong, and never for a change of the membership.
+	ListOf(ctx context.Context, member Member) (Membership, error)
 	// Status asks one member for its status.
 	Status(ctx context.Context, member Member) (Status, error)
 	// HashKV asks one member for the hash of its key-value store at a revision, and the revision down to which the member has

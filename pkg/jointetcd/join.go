@@ -84,12 +84,12 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 		}
 	}
 	for {
-		world, err := j.Observe(ctx, etcdRole)
+		world, hold, err := j.observeForChange(ctx, etcdRole)
 		if err != nil {
 			return Progress{}, err
 		}
-		if reason, problem := world.problem(); problem != "" {
-			return waiting(reason, "%s", problem), nil
+		if hold != nil {
+			return *hold, nil
 		}
 		learners := world.Members.Learners()
 		if len(learners) == 0 {
@@ -182,9 +182,12 @@ func (j *Joint) firstSeen(id uint64) time.Time {
 // and says what is missing otherwise. When it is so, the destination's Etcds belong to etcd-druid again; see ReleaseRollout.
 func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
 	left, missing, err := j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
-		world, err := j.Observe(ctx, etcdRole)
+		world, hold, err := j.observeForChange(ctx, etcdRole)
 		if err != nil {
 			return "", err
+		}
+		if hold != nil {
+			return hold.Message, nil
 		}
 		return destinationOnly(world), nil
 	})

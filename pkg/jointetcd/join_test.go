@@ -134,6 +134,33 @@ var _ = Describe("Join", func() {
 			Expect(progress.Reason).To(Equal(steps.ReasonWaitingForEtcdMember))
 		})
 
+		It("says so when the quorum is lost, and changes nothing", func() {
+			s.joinDestination("main", 2)
+			for _, name := range []string{"seed-a-etcd-main-0", "seed-a-etcd-main-1", "seed-a-etcd-main-2"} {
+				s.clusters["main"].SetUp(name, false)
+			}
+			calls := len(s.clusters["main"].Calls())
+			progress := advance()
+			Expect(progress.Done).To(BeFalse())
+			Expect(progress.Reason).To(Equal(steps.ReasonQuorumLost))
+			Expect(progress.Message).To(ContainSubstring("no leader is known: 5 voters (3 in the source, 2 in the destination)"))
+			Expect(s.clusters["main"].Calls()).To(HaveLen(calls))
+
+			left, missing, err := j.OnlyDestinationLeft(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(left).To(BeFalse())
+			Expect(missing).To(ContainSubstring("no leader is known"))
+		})
+
+		It("takes members of which none answers for a cut", func() {
+			s.joinDestination("main", 2)
+			for _, name := range s.clusters["main"].Names() {
+				s.clusters["main"].SetUp(name, false)
+			}
+			_, err := j.Advance(ctx, "main", 2)
+			Expect(err).To(MatchError(ContainSubstring("failed to look at etcd-main")))
+		})
+
 		It("calls six members joined although one of the destination restarts", func() {
 			s.joinDestination("main", 3)
 			s.clusters["main"].SetUp("seed-b-etcd-main-1", false)

@@ -171,7 +171,8 @@ type World struct {
 	Problems map[uint64]string
 }
 
-// Observe lists the members and asks every one for its status, in parallel.
+// Observe lists the members and asks every one for its status, in parallel. If nobody answers with a list that a quorum
+// stands behind, and a member says that there is no quorum, the error is a noQuorumError.
 func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
@@ -179,9 +180,21 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 	}
 	list, err := cluster.List(ctx)
 	if err != nil {
-		return World{}, fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+		err = fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+		if message := j.whyNoQuorum(ctx, etcdRole, cluster); message != "" {
+			err = &noQuorumError{message: message, cause: err}
+		}
+		return World{}, err
 	}
+	world := j.look(ctx, etcdRole, cluster, list)
+	if j.OnVoters != nil {
+		j.OnVoters(etcdRole, len(world.Members.Voters()))
+	}
+	return world, nil
+}
 
+// look asks every member of the list for its status.
+func (j *Joint) look(ctx context.Context, etcdRole string, cluster etcdcluster.Cluster, list etcdcluster.Membership) World {
 	look := etcdcluster.Inspection{ClusterID: list.ClusterID, Members: make([]etcdcluster.MemberInspection, len(list.Members))}
 	var group sync.WaitGroup
 	statusCtx, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -216,10 +229,7 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 			Leader:  member.ID == leader,
 		})
 	}
-	if j.OnVoters != nil {
-		j.OnVoters(etcdRole, len(world.Members.Voters()))
-	}
-	return world, nil
+	return world
 }
 
 func problemOf(clusterID, leader uint64, member etcdcluster.MemberInspection) string {

@@ -78,12 +78,12 @@ func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.C
 //
 // Every move is preceded by a fresh member list and a projection of the quorum.
 func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx context.Context) error) (Progress, error) {
-	world, err := j.Observe(ctx, etcdRole)
+	world, hold, err := j.observeForChange(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
 	}
-	if reason, problem := world.problem(); problem != "" {
-		return waiting(reason, "%s", problem), nil
+	if hold != nil {
+		return *hold, nil
 	}
 	if learners := world.Members.Learners(); len(learners) > 0 {
 		return waiting(steps.ReasonWaitingForEtcdMember, "a member is still joining: %s", learners), nil

@@ -90,8 +90,9 @@ var _ = Describe("Retire", func() {
 		for ordinal := range 3 {
 			s.clusters["main"].SetUp(memberName("seed-a", "main", ordinal), false)
 		}
-		_, err := j.RetireNext(ctx, "main", keep)
-		Expect(err).To(HaveOccurred(), "there is no quorum")
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress).To(And(HaveField("Done", BeFalse()), HaveField("Reason", steps.ReasonQuorumLost)))
 		Expect(of("kept")).To(BeEmpty())
 
 		s = newSeeds()
@@ -104,7 +105,7 @@ var _ = Describe("Retire", func() {
 			s.clusters["main"].SetUp(member.Name, false)
 			Expect(s.clusters["main"].Remove(ctx, member.ID)).To(Succeed())
 		}
-		progress, err := j.RetireNext(ctx, "main", keep)
+		progress, err = j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(progress.Done).To(BeTrue())
 		Expect(of("kept")).To(Equal([]string{"kept"}))
@@ -173,8 +174,10 @@ var _ = Describe("Retire", func() {
 		for _, name := range []string{"seed-b-etcd-main-0", "seed-b-etcd-main-1", "seed-b-etcd-main-2"} {
 			s.clusters["main"].SetUp(name, false)
 		}
-		_, err := j.RetireNext(ctx, "main", keep)
-		Expect(err).To(MatchError(ContainSubstring("timed out")))
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumLost))
+		Expect(progress.Message).To(ContainSubstring("no leader is known: 6 voters"))
 		Expect(of("etcd-main")).To(BeEmpty())
 	})
 })

@@ -35,12 +35,12 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 		return Progress{}, err
 	}
 
-	world, err := j.Observe(ctx, etcdRole)
+	world, hold, err := j.observeForChange(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
 	}
-	if reason, problem := world.problem(); problem != "" {
-		return waiting(reason, "%s", problem), nil
+	if hold != nil {
+		return *hold, nil
 	}
 	d := departure{side: quorum.Destination, reason: steps.ReasonAborting, mayStop: mayWithdraw, before: func(context.Context) error { return nil }}
 	if len(world.Members.On(quorum.Destination)) == 0 {

@@ -95,10 +95,6 @@ func Check(ctx context.Context, reader client.Reader, seedName string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	where := ""
-	if seedName != "" {
-		where = " from or to seed " + seedName
-	}
 	return fmt.Errorf("live migrations are in flight%s (%s): let them complete, or abort them and remove the annotation %s; then remove livecpm",
-		where, Sentence(names), steps.AnnotationIntent)
+		where(seedName), Sentence(names), steps.AnnotationIntent)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -53,6 +54,11 @@ func aborting(s *gardencorev1beta1.Shoot) {
 	s.Status.LiveMigration.Conditions[0].Reason = string(steps.ReasonWithdrawn)
 }
 
+// garden returns a garden with the Shoots.
+func garden(shoots ...client.Object) client.WithWatch {
+	return fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoots...).Build()
+}
+
 var _ = Describe("#InFlight", func() {
 	DescribeTable("should tell for whom the agents are needed",
 		func(s *gardencorev1beta1.Shoot, needed bool) {
@@ -79,9 +85,6 @@ var _ = Describe("#InFlight", func() {
 
 var _ = Describe("#Check", func() {
 	ctx := context.Background()
-	garden := func(shoots ...client.Object) client.WithWatch {
-		return fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoots...).Build()
-	}
 
 	It("should find nothing where nothing is in flight", func() {
 		Expect(removal.Check(ctx, garden(shoot("live", "seed-a", "seed-b", aborted)), "")).To(Succeed())
@@ -125,5 +128,29 @@ var _ = Describe("#Check", func() {
 			return errors.New("no route")
 		}})
 		Expect(removal.Check(ctx, c, "")).To(MatchError(ContainSubstring("no route")))
+	})
+})
+
+var _ = Describe("#NewCommand", func() {
+	run := func(seedName string, openErr error, objects ...client.Object) (string, error) {
+		var out strings.Builder
+		cmd := removal.NewCommand("Fails", func() (client.Reader, string, error) { return garden(objects...), seedName, openErr })
+		cmd.SetArgs([]string{})
+		cmd.SetOut(&out)
+		err := cmd.ExecuteContext(context.Background())
+		return out.String(), err
+	}
+
+	It("should say that nothing is in flight, and of which seed", func() {
+		Expect(run("", nil)).To(Equal("No live migration is in flight.\n"))
+		Expect(run("seed-e", nil, shoot("live", "seed-a", "seed-b"))).To(Equal("No live migration from or to seed seed-e is in flight.\n"))
+	})
+
+	It("should fail while livecpm is needed, and without access to the garden", func() {
+		out, err := run("seed-b", nil, shoot("live", "seed-a", "seed-b"))
+		Expect(err).To(MatchError(ContainSubstring("in flight from or to seed seed-b (garden-demo/live)")))
+		Expect(out).To(BeEmpty())
+		_, err = run("", errors.New("no access"))
+		Expect(err).To(MatchError("no access"))
 	})
 })

@@ -93,20 +93,22 @@ func dnsNames(ctx context.Context, seed client.Client, namespace string) ([]stri
 	return names, nil
 }
 
-// trigger asks for the live migration the way an operator does.
-func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, destination string) error {
+// trigger asks for the migration the way an operator does.
+func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, destination string, classic bool) error {
 	key := client.ObjectKeyFromObject(shoot)
 
-	patch := client.MergeFrom(shoot.DeepCopy())
-	if shoot.Annotations == nil {
-		shoot.Annotations = map[string]string{}
-	}
-	shoot.Annotations[steps.AnnotationIntent] = "true"
-	if err := garden.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to annotate shoot %s: %w", key, err)
+	if !classic {
+		patch := client.MergeFrom(shoot.DeepCopy())
+		if shoot.Annotations == nil {
+			shoot.Annotations = map[string]string{}
+		}
+		shoot.Annotations[steps.AnnotationIntent] = "true"
+		if err := garden.Patch(ctx, shoot, patch); err != nil {
+			return fmt.Errorf("failed to annotate shoot %s: %w", key, err)
+		}
 	}
 
-	patch = client.MergeFrom(shoot.DeepCopy())
+	patch := client.MergeFrom(shoot.DeepCopy())
 	shoot.Spec.SeedName = &destination
 	if err := garden.SubResource("binding").Patch(ctx, shoot, patch); err != nil {
 		return fmt.Errorf("failed to bind shoot %s to seed %s: %w", key, destination, err)
@@ -114,11 +116,14 @@ func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1
 	return nil
 }
 
-// handedOver tells whether the destination's gardenlet has the shoot and has reconciled it by itself.
-func handedOver(shoot *gardencorev1beta1.Shoot, destination string) bool {
+// handedOver tells whether the destination's gardenlet has the shoot and is done with it: after a live migration it has
+// reconciled the shoot by itself, after a classic one it has restored it.
+func handedOver(shoot *gardencorev1beta1.Shoot, destination string, classic bool) bool {
 	operation := shoot.Status.LastOperation
-	return shoot.Status.SeedName != nil && *shoot.Status.SeedName == destination &&
-		shoot.Status.ObservedGeneration >= shoot.Generation &&
-		operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeReconcile &&
-		operation.State == gardencorev1beta1.LastOperationStateSucceeded
+	if shoot.Status.SeedName == nil || *shoot.Status.SeedName != destination || shoot.Status.ObservedGeneration < shoot.Generation ||
+		operation == nil || operation.State != gardencorev1beta1.LastOperationStateSucceeded {
+		return false
+	}
+	return operation.Type == gardencorev1beta1.LastOperationTypeReconcile ||
+		classic && operation.Type == gardencorev1beta1.LastOperationTypeRestore
 }

@@ -40,6 +40,13 @@ type Options struct {
 	Before, After time.Duration
 	// Timeout bounds the migration from the trigger to completion.
 	Timeout time.Duration
+	// Classic asks for a classic migration instead of a live one. It is there to be compared with; most of what a report is
+	// judged by cannot hold then.
+	Classic bool
+	// Load, when set, changes the load.
+	Load func(*probe.Config)
+	// Until, when set, ends the run as soon as it is true of the shoot. The caller looks after the migration then.
+	Until func(shoot *gardencorev1beta1.Shoot) bool
 
 	// Out takes the progress; Terminal tells that it can be redrawn, Width how wide it is.
 	Out      io.Writer
@@ -139,6 +146,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	observers.Wait()
 	r.fill(report, triggered, completed)
 	report.Judge(migrationErr, loadErr, dnsErr, leftErr)
+	report.Details.Migration = migrationErr
 	return report, nil
 }
 
@@ -184,7 +192,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.load, err = newLoad(access, r.Landscape, r.names); err != nil {
+	if r.load, err = newLoad(access, r.Landscape, r.names, r.Load); err != nil {
 		return err
 	}
 	seeds := []*cluster{r.source, r.destination}
@@ -196,12 +204,16 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
-func newLoad(access *rest.Config, landscape *config.Config, names []string) (*probe.Probe, error) {
-	return probe.New(probe.Config{
+func newLoad(access *rest.Config, landscape *config.Config, names []string, change func(*probe.Config)) (*probe.Probe, error) {
+	load := probe.Config{
 		REST:      access,
 		DNSServer: landscape.Garden.IP + ":53",
 		DNSNames:  names,
-	})
+	}
+	if change != nil {
+		change(&load)
+	}
+	return probe.New(load)
 }
 
 // chooseSeeds finds out from where to where, and refuses a shoot that is not at rest.
@@ -250,8 +262,8 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 	r.mu.Unlock()
 	r.load.Mark(probe.PhaseDuring)
 	r.enter("Migration", "during")
-	if err := trigger(ctx, r.garden.client, r.shoot, r.destination.name); err != nil {
-		return triggered, err
+	if err := trigger(ctx, r.garden.client, r.shoot, r.destination.name, r.Classic); err != nil {
+		return triggered, NewRefusedError(err)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
@@ -266,7 +278,7 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 			if r.OnShoot != nil {
 				r.OnShoot(ctx, r.garden.client, shoot)
 			}
-			if handedOver(shoot, r.destination.name) {
+			if r.over(shoot) {
 				r.load.Mark(probe.PhaseAfter)
 				return triggered, nil
 			}
@@ -278,6 +290,23 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 		}
 	}
 }
+
+// over tells whether the run has seen what it was started for.
+func (r *run) over(shoot *gardencorev1beta1.Shoot) bool {
+	if r.Until != nil && r.Until(shoot) {
+		return true
+	}
+	return handedOver(shoot, r.destination.name, r.Classic)
+}
+
+// RefusedError tells that the garden did not accept the request to migrate.
+type RefusedError struct{ error }
+
+// NewRefusedError returns an error with the garden's answer.
+func NewRefusedError(answer error) *RefusedError { return &RefusedError{answer} }
+
+// Unwrap returns the garden's answer.
+func (e *RefusedError) Unwrap() error { return e.error }
 
 func (r *run) reportDNS(report *Report, since time.Time) error {
 	report.Details.Probe = report.Probe.Details

@@ -82,6 +82,8 @@ type Details struct {
 	DNSChanges     []DNSChange      `json:"dnsChanges"`
 	LeftInSource   []string         `json:"leftInSource"`
 	Machine        map[string]Usage `json:"machine"`
+	// Migration is why the migration did not come to its end, if it did not. It is among the problems.
+	Migration error `json:"-"`
 }
 
 // minimumRate is the load below which a run proves nothing.

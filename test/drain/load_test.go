@@ -42,6 +42,8 @@ var _ = Describe("#Problems", func() {
 	)
 
 	It("should describe what was done", func() {
-		Expect(drain.Describe(map[string]*probe.Result{"x": good()})).To(Equal("x: 200 writes (0 failed), 400 reads (0 failed), 400 watch events (0 lost), longest write gap 0s\n"))
+		result := good()
+		result.BaselineLongestWriteGapMs = 1200
+		Expect(drain.Describe(map[string]*probe.Result{"x": result})).To(Equal("x: 200 writes (0 failed), 400 reads (0 failed), 400 watch events (0 lost), longest write gap 1.2s\n"))
 	})
 })

@@ -90,7 +90,7 @@ var _ = Describe("The operator", func() {
 			}
 			if scenario.Backup {
 				Expect(all).NotTo(ContainSubstring("force-new-cluster"))
-				Expect(all).To(ContainSubstring("rollout restart deployment kube-apiserver"))
+				Expect(all).To(ContainSubstring("get deployment kube-apiserver --ignore-not-found -o name | xargs -r"))
 			} else {
 				Expect(all).To(ContainSubstring("force-new-cluster"))
 			}

@@ -153,23 +153,105 @@ func stepNames() []string {
 	return names
 }
 
-// Plan distributes cells over as few migrations as possible. A migration has at most one cell per step: it can be held
-// before a step until the fault before is over, but not within one.
+// perMoment is how many faults strike at one moment of a migration at most.
+const perMoment = 2
+
+// Plan distributes cells over few migrations.
 func Plan(cells []Cell) [][]Cell {
-	var migrations [][]Cell
-	taken := map[gardencorev1beta1.ConditionType]int{}
-	for _, cell := range cells {
-		round := taken[cell.Step]
-		taken[cell.Step]++
-		if round == len(migrations) {
-			migrations = append(migrations, nil)
+	return newPlanner().plan(cells, 0)
+}
+
+// Sample makes so many migrations, or fewer if there are not enough cells, of those cells that have not passed in the
+// matrix yet. All faults strike about equally often, those that have passed counted in, and so do both moments.
+func Sample(cells []Cell, matrix *Matrix, limit int) [][]Cell {
+	p, passed := newPlanner(), map[Cell]bool{}
+	for _, result := range matrix.Cells {
+		if result.Outcome == Passed {
+			passed[result.Cell] = true
+			p.count(result.Cell)
 		}
-		migrations[round] = append(migrations[round], cell)
 	}
-	for _, migration := range migrations {
+	return p.plan(slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return passed[c] }), limit)
+}
+
+// planner remembers how often what has struck.
+type planner struct {
+	faults  map[string]int
+	moments map[fault.Moment]int
+}
+
+func newPlanner() *planner {
+	return &planner{faults: map[string]int{}, moments: map[fault.Moment]int{}}
+}
+
+func (p *planner) count(cell Cell) {
+	p.faults[cell.Fault]++
+	p.moments[cell.Moment]++
+}
+
+// plan makes migrations of the cells, so many at most, or as many as they need.
+func (p *planner) plan(left []Cell, limit int) [][]Cell {
+	var migrations [][]Cell
+	left = slices.Clone(left)
+	for len(left) > 0 && (limit == 0 || len(migrations) < limit) {
+		var migration []Cell
+		for _, step := range steps.Table() {
+			for {
+				var candidates []Cell
+				for _, cell := range left {
+					if cell.Step == step.Condition && fits(migration, cell) {
+						candidates = append(candidates, cell)
+					}
+				}
+				if len(candidates) == 0 {
+					break
+				}
+				cell := slices.MinFunc(candidates, func(a, b Cell) int {
+					return cmp.Or(cmp.Compare(p.faults[a.Fault], p.faults[b.Fault]), cmp.Compare(p.moments[a.Moment], p.moments[b.Moment]), a.compare(b))
+				})
+				p.count(cell)
+				left = slices.DeleteFunc(left, func(c Cell) bool { return c == cell })
+				migration = append(migration, cell)
+			}
+		}
 		slices.SortStableFunc(migration, Cell.compare)
+		migrations = append(migrations, migration)
 	}
 	return migrations
+}
+
+// fits tells whether a migration with such cells can have the other one too.
+func fits(migration []Cell, cell Cell) bool {
+	f, ok := fault.Get(cell.Fault)
+	if !ok {
+		return len(migration) == 0
+	}
+	there := 0
+	for _, other := range migration {
+		g, ok := fault.Get(other.Fault)
+		switch {
+		case !ok:
+			return false
+		case fault.Long(f) && fault.Long(g):
+			return false
+		case other.Step != cell.Step:
+			continue
+		case other.Moment == cell.Moment:
+			there++
+		}
+		if _, bearable := bearable(other, g, cell, f); !bearable {
+			return false
+		}
+	}
+	return there < perMoment
+}
+
+// bearable tells whether two cells of a step can be in one migration, and why not.
+func bearable(a Cell, f fault.Fault, b Cell, g fault.Fault) (string, bool) {
+	if slices.Index(fault.Moments(), a.Moment) > slices.Index(fault.Moments(), b.Moment) {
+		a, f, b, g = b, g, a, f
+	}
+	return fault.Bearable(f, g, a.Moment, b.Moment)
 }
 
 // Limit returns how many migrations the variable asks for at most. 0 stands for as many as the cells need.
@@ -183,45 +265,6 @@ func Limit(getenv func(string) string) (int, error) {
 		return 0, fmt.Errorf("%s: %q is not a number of migrations; give one from 1, or leave it empty for all cells", EnvMigrations, value)
 	}
 	return limit, nil
-}
-
-// Sample makes so many migrations, or fewer if there are not enough cells, of those cells that have not passed in the
-// matrix yet. All faults strike about equally often, those that have passed counted in, and so do both moments.
-func Sample(cells []Cell, matrix *Matrix, limit int) [][]Cell {
-	faults, moments, passed := map[string]int{}, map[fault.Moment]int{}, map[Cell]bool{}
-	for _, result := range matrix.Cells {
-		if result.Outcome == Passed {
-			passed[result.Cell] = true
-			faults[result.Fault]++
-			moments[result.Moment]++
-		}
-	}
-	left := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return passed[c] })
-
-	var migrations [][]Cell
-	for len(migrations) < limit && len(left) > 0 {
-		var migration []Cell
-		for _, step := range steps.Table() {
-			var candidates []Cell
-			for _, cell := range left {
-				if cell.Step == step.Condition {
-					candidates = append(candidates, cell)
-				}
-			}
-			if len(candidates) == 0 {
-				continue
-			}
-			cell := slices.MinFunc(candidates, func(a, b Cell) int {
-				return cmp.Or(cmp.Compare(faults[a.Fault], faults[b.Fault]), cmp.Compare(moments[a.Moment], moments[b.Moment]), a.compare(b))
-			})
-			faults[cell.Fault]++
-			moments[cell.Moment]++
-			left = slices.DeleteFunc(left, func(c Cell) bool { return c == cell })
-			migration = append(migration, cell)
-		}
-		migrations = append(migrations, migration)
-	}
-	return migrations
 }
 
 // Short returns the cells of a single migration that has a bit of everything: the leaders of both agents are killed in

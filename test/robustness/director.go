@@ -41,8 +41,8 @@ func (s *strike) over() bool {
 }
 
 // director lets the faults of a migration strike at their moments. Steps can be over within a second, so the migration is
-// held before every step that has a cell (the annotation pause-before). It is let go on when the fault before is over
-// and clients can write again.
+// held before every step that has a cell (the annotation pause-before). It is let go on when the faults before are over
+// and clients can write again. Cells of one moment strike together.
 type director struct {
 	clock clock.PassiveClock
 	world *fault.World
@@ -55,7 +55,7 @@ type director struct {
 
 	mu      sync.Mutex
 	strikes []*strike
-	// next is the index of the cell that is due, armed whether its step was let go on, began when that step was seen to
+	// next is the index of the first cell that is due, armed whether its step was let go on, began when that step was seen to
 	// have begun.
 	next    int
 	armed   bool
@@ -79,11 +79,16 @@ func newDirector(cells []Cell, lookup func(name string) (fault.Fault, bool)) (*d
 		}
 		if i > 0 {
 			before := cells[i-1]
-			if before.Step == cell.Step && before.Moment == cell.Moment {
-				return nil, fmt.Errorf("%s and %s strike at the same moment", before, cell)
-			}
 			if before.compare(cell) > 0 {
 				return nil, fmt.Errorf("%s cannot follow %s in one migration", cell, before)
+			}
+		}
+		for _, other := range d.strikes {
+			if other.cell.Step != cell.Step {
+				continue
+			}
+			if reason, ok := bearable(other.cell, other.fault, cell, f); !ok {
+				return nil, fmt.Errorf("%s and %s cannot be in one migration: %s", other.cell, cell, reason)
 			}
 		}
 		d.strikes = append(d.strikes, &strike{cell: cell, fault: f})
@@ -162,16 +167,16 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 		return
 	}
 
-	s := d.strikes[d.next]
-	step, _ := steps.Get(s.cell.Step)
+	due := d.due()
+	moment := due[0].cell.Moment
+	step, _ := steps.Get(due[0].cell.Step)
 	condition := conditionOf(conditions, step)
 	if !d.armed {
 		if condition.Reason != string(steps.ReasonPaused) || !d.settled() {
 			return
 		}
-		early := s.cell.Moment == fault.Boundary && s.fault.Course().Early
-		if early {
-			d.inject(ctx, s, condition)
+		if moment == fault.Boundary {
+			d.injectAll(ctx, due, condition, func(course fault.Course) bool { return course.Early })
 		}
 		if err := d.release(ctx); err != nil {
 			// The step does not begin, and the next observation tries again.
@@ -179,11 +184,8 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 			return
 		}
 		d.armed = true
-		switch {
-		case early:
-			d.advance()
-		case s.cell.Moment == fault.Boundary:
-			d.inject(ctx, s, condition)
+		if moment == fault.Boundary {
+			d.injectAll(ctx, due, condition, func(course fault.Course) bool { return !course.Early })
 			d.advance()
 		}
 		return
@@ -193,8 +195,30 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 		d.began = d.clock.Now()
 	}
 	if fault.InsideOf(step).Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason)) {
-		d.inject(ctx, s, condition)
+		d.injectAll(ctx, due, condition, func(fault.Course) bool { return true })
 		d.advance()
+	}
+}
+
+// due are the strikes of the moment that comes next.
+func (d *director) due() []*strike {
+	next := d.strikes[d.next].cell
+	end := d.next
+	for end < len(d.strikes) && d.strikes[end].cell.Step == next.Step && d.strikes[end].cell.Moment == next.Moment {
+		end++
+	}
+	return d.strikes[d.next:end]
+}
+
+// injectAll lets those faults strike whose course is asked for: first the momentary ones, because one that lasts may keep
+// the others from striking.
+func (d *director) injectAll(ctx context.Context, due []*strike, condition gardencorev1beta1.Condition, want func(fault.Course) bool) {
+	for _, lasting := range []bool{false, true} {
+		for _, s := range due {
+			if course := s.fault.Course(); want(course) && (course.Lasts > 0) == lasting {
+				d.inject(ctx, s, condition)
+			}
+		}
 	}
 }
 
@@ -208,9 +232,10 @@ func (d *director) pass(ctx context.Context, reached int) {
 	}
 	missed := false
 	for d.next < len(d.strikes) && steps.Index(d.strikes[d.next].cell.Step) < reached {
-		s := d.strikes[d.next]
-		s.missed, missed = true, true
-		d.log("missed %s: the step is over", s.cell)
+		for _, s := range d.due() {
+			s.missed, missed = true, true
+			d.log("missed %s: the step is over", s.cell)
+		}
 		d.advance()
 	}
 	if missed && d.next < len(d.strikes) {
@@ -220,13 +245,15 @@ func (d *director) pass(ctx context.Context, reached int) {
 	}
 }
 
-// settled tells whether the fault before is over and clients have been able to write since.
+// settled tells whether all faults so far are over and clients have been able to write since.
 func (d *director) settled() bool {
-	if d.next == 0 {
-		return true
+	acknowledged := d.lastAcknowledged()
+	for _, s := range d.strikes[:d.next] {
+		if !s.over() || !acknowledged.After(s.healed) {
+			return false
+		}
 	}
-	last := d.strikes[d.next-1]
-	return last.over() && d.lastAcknowledged().After(last.healed)
+	return true
 }
 
 // release lets the step go on and holds before the next step that has a cell.
@@ -262,10 +289,11 @@ func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1
 	}
 }
 
-// advance goes on to the next cell. One of the same step is armed already.
+// advance goes on to the next moment. One of the same step is armed already.
 func (d *director) advance() {
-	step := d.strikes[d.next].cell.Step
-	d.next++
+	due := d.due()
+	step := due[0].cell.Step
+	d.next += len(due)
 	if d.next == len(d.strikes) || d.strikes[d.next].cell.Step != step {
 		d.armed, d.began = false, time.Time{}
 	}

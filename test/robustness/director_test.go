@@ -121,7 +121,9 @@ var _ = Describe("Director", func() {
 		Entry("an unknown step", `there is no step "Dance"`, robustness.Cell{Fault: "kill", Step: "Dance", Moment: fault.Inside}),
 		Entry("a fault with nothing to hit", "has nothing to hit", cell("nowhere", 1, fault.Boundary)),
 		Entry("cells out of order", "cannot follow", cell("kill", 2, fault.Boundary), cell("kill", 1, fault.Inside)),
-		Entry("two cells at one moment", "at the same moment", cell("kill", 2, fault.Boundary), cell("cut", 2, fault.Boundary)),
+		Entry("two of a kind in one step", "kill at the start of DestinationEtcdPeersJoined and kill inside DestinationEtcdPeersJoined cannot be in one migration: they are of one kind",
+			cell("kill", 2, fault.Boundary), cell("kill", 2, fault.Inside)),
+		Entry("two that last at one moment", "both last", cell("cut", 2, fault.Boundary), cell("slow", 2, fault.Boundary)),
 	)
 
 	It("should do nothing without cells", func(ctx SpecContext) {
@@ -203,6 +205,38 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(BeEmpty())
 		d.Observe(ctx, migrating(2, steps.ReasonJoiningEtcdMembers))
 		Expect(done()).To(Equal([]string{"inject cut"}))
+	})
+
+	It("should let faults of one moment strike together, those that last after the others", func(ctx SpecContext) {
+		d := start(ctx, cell("cut", 2, fault.Boundary), cell("kill", 2, fault.Boundary), cell("slow", 6, fault.Inside), cell("kill", 6, fault.Inside))
+		d.Observe(ctx, migrating(2, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"pause 2", "pause 6", "inject kill", "inject cut"}))
+		clock.Step(time.Minute)
+		acked = clock.Now()
+		d.Observe(ctx, migrating(6, steps.ReasonPaused))
+		Expect(done()).To(BeEmpty(), "the cut is not healed")
+		d.Heal(ctx)
+		acked = clock.Now().Add(time.Millisecond)
+		d.Observe(ctx, migrating(6, steps.ReasonPaused))
+		d.Observe(ctx, migrating(6, steps.ReasonJoiningLastEtcdMember))
+		Expect(done()).To(Equal([]string{"heal cut", "pause 0", "inject kill", "inject slow"}))
+		d.Observe(ctx, migrating(6, steps.ReasonJoiningLastEtcdMember))
+		Expect(done()).To(BeEmpty())
+	})
+
+	It("should let one strike early and the other after the migration was let go on", func(ctx SpecContext) {
+		d := start(ctx, cell("kill", 1, fault.Boundary), cell("skew", 1, fault.Boundary))
+		d.Observe(ctx, migrating(1, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"pause 1", "inject skew", "pause 0", "inject kill"}))
+	})
+
+	It("should miss all faults of a moment together", func(ctx SpecContext) {
+		d := start(ctx, cell("kill", 2, fault.Inside), cell("cut", 2, fault.Inside), cell("kill", 5, fault.Boundary))
+		d.Observe(ctx, migrating(2, steps.ReasonPaused))
+		done()
+		d.Observe(ctx, migrating(4, steps.ReasonStarted))
+		d.Observe(ctx, migrating(5, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"pause 5", "pause 0", "inject kill"}))
 	})
 
 	It("should end a fault with its step if it asks for it", func(ctx SpecContext) {

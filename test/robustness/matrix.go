@@ -58,7 +58,9 @@ func (m *Matrix) Merge(results ...CellResult) {
 }
 
 // Write writes both forms of the matrix to the folder.
-func (m *Matrix) Write(folder string) error {
+func (m *Matrix) Write(folder string) error { return m.write(folder, FileMatrixMarkdown) }
+
+func (m *Matrix) write(folder, markdown string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("failed to make folder for the fault matrix: %w", err)
 	}
@@ -66,12 +68,46 @@ func (m *Matrix) Write(folder string) error {
 	if err != nil {
 		return fmt.Errorf("failed to encode the fault matrix: %w", err)
 	}
-	for name, content := range map[string]string{FileMatrixJSON: string(data) + "\n", FileMatrixMarkdown: m.Markdown()} {
+	for name, content := range map[string]string{FileMatrixJSON: string(data) + "\n", markdown: m.Markdown()} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o644); err != nil {
 			return fmt.Errorf("failed to write the fault matrix: %w", err)
 		}
 	}
 	return nil
+}
+
+// Recorded is the folder of the matrix that the repository keeps, below its root. Its table is the folder's README.md.
+const Recorded = "docs/development/fault-matrix"
+
+// FileRecordedMarkdown is the name of the recorded table.
+const FileRecordedMarkdown = "README.md"
+
+// Known returns the newest result of every cell, be it recorded in the repository or made since.
+func Known(repo, artifacts string) (*Matrix, error) {
+	m, err := ReadMatrix(filepath.Join(repo, Recorded))
+	if err != nil {
+		return nil, err
+	}
+	made, err := ReadMatrix(artifacts)
+	if err != nil {
+		return nil, err
+	}
+	for _, result := range made.Cells {
+		i := slices.IndexFunc(m.Cells, func(c CellResult) bool { return c.Cell == result.Cell })
+		if i < 0 || !result.Made.Before(m.Cells[i].Made) {
+			m.Merge(result)
+		}
+	}
+	return m, nil
+}
+
+// Record takes the results that were made since over into the repository.
+func Record(repo, artifacts string) error {
+	m, err := Known(repo, artifacts)
+	if err != nil {
+		return err
+	}
+	return m.write(filepath.Join(repo, Recorded), FileRecordedMarkdown)
 }
 
 // UpdateMatrix merges the results into the matrix of the folder.
@@ -96,7 +132,7 @@ func (m *Matrix) Markdown() string {
 	}
 	fmt.Fprintf(&b, "%d of %d cells were run, %d of them passed.\n\n", len(m.Cells), len(AllCells()), passed)
 	b.WriteString("A cell has a line for the start of the step (`b`) and one for its midst (`i`): result, failed requests, longest time without an acknowledged write of any client, " +
-		"acknowledged writes lost, linearizability. `–` was not run; an empty cell has nothing for the fault to hit.\n\n")
+		"acknowledged writes lost, linearizability. `+` marks those that struck together with another fault and share its figures (matrix.json names it). `–` was not run; an empty cell has nothing for the fault to hit.\n\n")
 
 	b.WriteString("| fault |")
 	for i := range steps.Table() {
@@ -142,6 +178,9 @@ func (m *Matrix) entry(f fault.Fault, step steps.Step) string {
 			c := m.Cells[i]
 			line = fmt.Sprintf("%c **%s**", moment[0], c.Outcome)
 			if !c.Struck.IsZero() {
+				if len(c.With) > 0 {
+					line += " +"
+				}
 				line += fmt.Sprintf(" %d failed, %.1f s, %d lost, %s", c.FailedRequests, float64(c.LongestWriteGapMs)/1000, c.LostWrites, c.Linearizable)
 			}
 		}

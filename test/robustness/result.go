@@ -45,6 +45,8 @@ type CellResult struct {
 	// Source and Destination are the seeds between which the shoot moved.
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
+	// Made is when the migration was over.
+	Made time.Time `json:"made,omitzero"`
 	// Struck is when the fault struck, StruckAt the reason that the step's condition had then, Seconds how long the fault was
 	// in force.
 	Struck   time.Time `json:"struck,omitzero"`
@@ -53,6 +55,8 @@ type CellResult struct {
 	// MigrationSeconds is how long the whole migration took, Together how many cells it had.
 	MigrationSeconds float64 `json:"migrationSeconds"`
 	Together         int     `json:"together"`
+	// With names the faults that struck at the same moment. They share the figures.
+	With []string `json:"with,omitempty"`
 }
 
 // Result is what came of a migration with faults.
@@ -92,7 +96,7 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 	for i, s := range strikes {
 		result := CellResult{
 			Cell: s.cell, Outcome: Passed, Problems: append([]string{}, r.Problems...), Repro: s.cell.Repro(),
-			LostWrites: lost, Linearizable: r.Verdict.Linearizable,
+			LostWrites: lost, Linearizable: r.Verdict.Linearizable, Made: end.UTC(),
 			Source: r.Report.Source, Destination: r.Report.Destination, MigrationSeconds: r.Report.DurationSeconds, Together: len(strikes),
 		}
 		if len(r.Problems) > 0 {
@@ -106,7 +110,12 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 		case s.injected.IsZero():
 			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "the moment of the fault did not come")
 		default:
-			r.measure(&result, s, until(strikes[i+1:], end))
+			r.measure(&result, s, until(s, strikes[i+1:], end))
+		}
+		for _, other := range strikes {
+			if other != s && simultaneous(s, other) {
+				result.With = append(result.With, other.cell.Fault)
+			}
 		}
 		r.Cells = append(r.Cells, result)
 	}
@@ -119,10 +128,15 @@ func worse(a, b Outcome) Outcome {
 	return b
 }
 
-// until is when the next of the strikes happened.
-func until(later []*strike, end time.Time) time.Time {
+// simultaneous tells whether both strike at the same moment of a step.
+func simultaneous(a, b *strike) bool {
+	return a.cell.Step == b.cell.Step && a.cell.Moment == b.cell.Moment
+}
+
+// until is when the next of the strikes happened that does not belong to the same moment.
+func until(this *strike, later []*strike, end time.Time) time.Time {
 	for _, s := range later {
-		if !s.injected.IsZero() {
+		if !s.injected.IsZero() && !simultaneous(this, s) {
 			return s.injected
 		}
 	}

@@ -65,7 +65,7 @@ var _ = Describe("Result", func() {
 	judge := func(ctx context.Context, errs ...error) {
 		GinkgoHelper()
 		clock := clocktesting.NewFakeClock(begin)
-		d, err := robustness.NewDirector(cells, []fault.Fault{kill}, clock, func() time.Time { return clock.Now().Add(time.Second) },
+		d, err := robustness.NewDirector(cells, []fault.Fault{kill, &testFault{name: "stop", notes: &notes}}, clock, func() time.Time { return clock.Now().Add(time.Second) },
 			func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
 		Expect(err).NotTo(HaveOccurred())
 		for step := range 3 {
@@ -90,6 +90,15 @@ var _ = Describe("Result", func() {
 		Expect(result.Cells[0]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 0), HaveField("LongestWriteGapMs", BeEquivalentTo(1000))))
 		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("LongestWriteGapMs", BeEquivalentTo(4000))))
 		Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("FailedRequests", 1)))
+	})
+
+	It("should give the figures of a moment to all its faults, and name the others", func(ctx SpecContext) {
+		cells = []robustness.Cell{cells[0], cells[1], {Fault: "stop", Step: cells[1].Step, Moment: cells[1].Moment}, cells[2]}
+		judge(ctx)
+		Expect(result.Cells[0]).To(And(HaveField("Requests", 10), HaveField("With", BeEmpty())))
+		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"stop"})))
+		Expect(result.Cells[2]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"kill"})))
+		Expect(result.Cells[3]).To(And(HaveField("Requests", 30), HaveField("With", BeEmpty())))
 	})
 
 	It("should find the cell in which a write was lost", func(ctx SpecContext) {
@@ -222,6 +231,33 @@ var _ = Describe("Matrix", func() {
 			}
 		}
 		Expect(rows).To(Equal(len(fault.All()) + 2))
+	})
+
+	It("should mark what struck together", func() {
+		result := one(cell("cut-5s", 2, fault.Inside), robustness.Passed, 3)
+		result.With = []string{"agent-kill-both"}
+		m := &robustness.Matrix{Cells: []robustness.CellResult{result}}
+		Expect(m.Markdown()).To(ContainSubstring("<br>i **ok** + 3 failed, 1.2 s, 0 lost, Ok |"))
+	})
+
+	It("should know the newest result, recorded or not, and record it", func() {
+		repo, a, b := GinkgoT().TempDir(), cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
+		older, newer := one(a, robustness.Broken, 9), one(a, robustness.Passed, 1)
+		older.Made, newer.Made = older.Struck.Add(time.Minute), older.Struck.Add(time.Hour)
+		Expect(robustness.UpdateMatrix(filepath.Join(repo, robustness.Recorded), []robustness.CellResult{newer})).To(Succeed())
+		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{older, one(b, robustness.Passed, 2)})).To(Succeed())
+		Expect(robustness.Record(repo, folder)).To(Succeed())
+
+		known, err := robustness.Known(repo, GinkgoT().TempDir())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(known.Cells).To(Equal([]robustness.CellResult{one(b, robustness.Passed, 2), newer}))
+		Expect(os.ReadFile(filepath.Join(repo, robustness.Recorded, robustness.FileRecordedMarkdown))).To(BeEquivalentTo(known.Markdown()))
+	})
+
+	It("should be recorded as its data say", func() {
+		recorded, err := robustness.ReadMatrix(filepath.Join("..", "..", robustness.Recorded))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.ReadFile(filepath.Join("..", "..", robustness.Recorded, robustness.FileRecordedMarkdown))).To(BeEquivalentTo(recorded.Markdown()), "run make fault-matrix")
 	})
 
 	It("should not overwrite a matrix that it cannot read", func() {

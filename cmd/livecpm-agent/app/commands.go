@@ -54,30 +54,18 @@ func newAdoptCommand(opts *options) *cobra.Command {
 
 // newRemovableCommand returns the command that tells whether the agent may be removed from its seed.
 func newRemovableCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
-		Use:           "removable",
-		Short:         "Fails if a live migration from or to the agent's seed is in flight",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := opts.Complete(); err != nil {
-				return err
-			}
-			restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&opts.config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
-			if err != nil {
-				return fmt.Errorf("failed to set up access to the garden: %w", err)
-			}
-			garden, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
-			if err != nil {
-				return fmt.Errorf("failed to set up access to the garden: %w", err)
-			}
-			seedName := opts.gardenlet.SeedConfig.Name
-			if err := removal.Check(cmd.Context(), garden, seedName); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "No live migration from or to seed %s is in flight.\n", seedName)
-			return err
-		},
-	}
+	return removal.NewCommand("Fails if a live migration from or to the agent's seed is in flight", func() (client.Reader, string, error) {
+		if err := opts.Complete(); err != nil {
+			return nil, "", err
+		}
+		restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&opts.config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
+		if err != nil {
+			return nil, "", fmt.Errorf("failed to set up access to the garden: %w", err)
+		}
+		garden, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
+		if err != nil {
+			return nil, "", fmt.Errorf("failed to set up access to the garden: %w", err)
+		}
+		return garden, opts.gardenlet.SeedConfig.Name, nil
+	})
 }

@@ -6,11 +6,11 @@ package app
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/gardener/gardener/cmd/utils/initrun"
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/version/verflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/controllermanager"
@@ -51,27 +51,13 @@ func NewCommand() *cobra.Command {
 
 // newRemovableCommand returns the command that tells whether livecpm may be removed from the garden.
 func newRemovableCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
-		Use:           "removable",
-		Short:         "Fails if a live migration is in flight anywhere in the garden",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := opts.Complete(); err != nil {
-				return err
-			}
-			garden, err := controllermanager.NewGardenReader(opts.config)
-			if err != nil {
-				return err
-			}
-			if err := removal.Check(cmd.Context(), garden, ""); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), "No live migration is in flight.")
-			return err
-		},
-	}
+	return removal.NewCommand("Fails if a live migration is in flight anywhere in the garden", func() (client.Reader, string, error) {
+		if err := opts.Complete(); err != nil {
+			return nil, "", err
+		}
+		garden, err := controllermanager.NewGardenReader(opts.config)
+		return garden, "", err
+	})
 }
 
 // options are what the command line asks for.

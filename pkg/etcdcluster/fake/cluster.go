@@ -191,13 +191,29 @@ func (c *Cluster) List(context.Context) (etcdcluster.Membership, error) {
 	if !c.hasQuorum() {
 		return etcdcluster.Membership{}, ErrTimeout
 	}
+	return c.membership(), nil
+}
+
+// ListOf implements etcdcluster.Cluster. Learners refuse it, as those of etcd do.
+func (c *Cluster) ListOf(_ context.Context, member etcdcluster.Member) (etcdcluster.Membership, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == member.Name && m.up && !m.Learner {
+			return c.membership(), nil
+		}
+	}
+	return etcdcluster.Membership{}, ErrDown
+}
+
+func (c *Cluster) membership() etcdcluster.Membership {
 	out := etcdcluster.Membership{ClusterID: c.id}
 	for _, m := range c.members {
 		copied := m.Member
 		copied.PeerURLs = slices.Clone(m.PeerURLs)
 		out.Members = append(out.Members, copied)
 	}
-	return out, nil
+	return out
 }
 
 // Status implements etcdcluster.Cluster.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -40,6 +39,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/drain/moves"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 // envBinary names the variable with the path of livecpm-controller-manager that make bench-drain sets. Without it the garden
@@ -93,7 +93,7 @@ var _ = Describe("Drain at scale", func() {
 			running = startHere(requests, total)
 		}
 		running.begin()
-		asked := requests.counts()
+		asked := requests.Counts()
 		begun := time.Now()
 		for _, name := range drained {
 			askToDrain(name)
@@ -110,7 +110,7 @@ var _ = Describe("Drain at scale", func() {
 		for what, count := range asked {
 			asked[what] = -count
 		}
-		for what, count := range requests.counts() {
+		for what, count := range requests.Counts() {
 			asked[what] += count
 		}
 
@@ -227,13 +227,13 @@ type process struct {
 }
 
 // startHere runs the controllers in this process.
-func startHere(requests *counter, total int) *process {
+func startHere(requests *framework.Counter, total int) *process {
 	GinkgoHelper()
 	config := &configv1alpha1.ControllerManagerConfiguration{}
 	configv1alpha1.SetControllerManagerDefaults(config)
 	config.LeaderElection.LeaderElect = new(false)
 	config.Controllers.Drain.Pause.Duration, config.Controllers.Drain.MaxTotal = 0, &total
-	mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.server.URL, QPS: -1}, config, func(options *manager.Options) {
+	mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.URL(), QPS: -1}, config, func(options *manager.Options) {
 		options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
 		options.Controller.SkipNameValidation = new(true)
 	})
@@ -254,12 +254,12 @@ func startHere(requests *counter, total int) *process {
 }
 
 // startBinary runs livecpm-controller-manager itself.
-func startBinary(binary string, requests *counter, total int) *process {
+func startBinary(binary string, requests *framework.Counter, total int) *process {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
 	kubeconfig, file := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
-	health, port := freePort(), freePort()
-	Expect(os.WriteFile(kubeconfig, []byte(requests.kubeconfig()), 0o600)).To(Succeed())
+	health, port := program.FreePort(), program.FreePort()
+	Expect(os.WriteFile(kubeconfig, []byte(requests.Kubeconfig()), 0o600)).To(Succeed())
 	Expect(os.WriteFile(file, fmt.Appendf(nil, `apiVersion: config.livecpm.gardener.cloud/v1alpha1
 kind: ControllerManagerConfiguration
 gardenClientConnection: {kubeconfig: %s}
@@ -278,27 +278,13 @@ controllers:
 		Expect(command.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Expect(command.Wait()).To(Succeed())
 	})
-	Eventually(func() (int, error) {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
-		if err != nil {
-			return 0, err
-		}
-		return response.StatusCode, response.Body.Close()
-	}).WithTimeout(time.Minute).Should(Equal(http.StatusOK))
+	Expect(program.AwaitReady(ctx, health, time.Minute)).To(Succeed())
 	return &process{pid: command.Process.Pid, metrics: func() map[string]float64 {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 		Expect(err).NotTo(HaveOccurred())
 		defer response.Body.Close()
 		return series(response.Body)
 	}}
-}
-
-func freePort() int {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // series reads metrics in Prometheus' text format.

@@ -146,11 +146,9 @@ func (n *Node) Up(ctx context.Context, report func(format string, args ...any), 
 		{"coredns", corednsManifests},
 		{"local-path-provisioner", provisionerManifests},
 	} {
-		rendered := []byte(manifests.text)
-		if manifests.name != "single-node" {
-			if rendered, err = settings.render(manifests.name, manifests.text); err != nil {
-				return err
-			}
+		rendered, err := settings.render(manifests.name, manifests.text)
+		if err != nil {
+			return err
 		}
 		if err := apply.Manifests(ctx, c, rendered); err != nil {
 			return fmt.Errorf("failed to install %s in %s: %w", manifests.name, n.seed.Name, err)
@@ -286,6 +284,8 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 		CoreDNSImage:      image.Ref(corednsImage),
 		ProvisionerImage:  image.Ref(provisionerImage),
 		VolumeHelperImage: image.Ref(volhelperImage),
+		GCPercent:         process.GCPercent,
+		MaxProcs:          process.MaxProcs(),
 	}
 	network, err := s.cniConfig()
 	if err != nil {

@@ -39,7 +39,7 @@ type Spec struct {
 	Name string
 	// Command is the absolute path of the program and its arguments.
 	Command []string
-	// Env is the environment besides PATH, HOME and GOGC.
+	// Env is the environment besides PATH, HOME, GOGC and GOMAXPROCS.
 	Env []string
 	// Namespaces are those the daemon runs in.
 	Namespaces Namespaces
@@ -271,11 +271,15 @@ func Run(ctx context.Context, spec Spec) (string, error) {
 // GCPercent has Go's programs collect garbage half as often: the machine has memory to spare and no processors.
 const GCPercent = 200
 
+// MaxProcs returns on how many processors a program of Go runs: on half of them, because the landscape has more than a hundred
+// of them, and threads that wake up only to look for work take it from the others.
+func MaxProcs() int { return max(1, runtime.NumCPU()/2) }
+
 func (s Spec) cmd() *exec.Cmd {
 	return &exec.Cmd{
 		Path:        s.Command[0],
 		Args:        s.Command,
-		Env:         append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", fmt.Sprintf("GOGC=%d", GCPercent)}, s.Env...),
+		Env:         append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", fmt.Sprintf("GOGC=%d", GCPercent), fmt.Sprintf("GOMAXPROCS=%d", MaxProcs())}, s.Env...),
 		Dir:         "/",
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: s.NewNamespaces},
 	}

@@ -16,7 +16,11 @@ import (
 	"github.com/livecpm/livecpm/test/demo"
 )
 
-const etcdContainer = "etcd"
+const (
+	familyEtcdKill = "etcd-kill"
+
+	etcdContainer = "etcd"
+)
 
 // etcdSpans say from when to when each side has members.
 var etcdSpans = map[steps.Role]span{
@@ -32,7 +36,7 @@ type etcdKill struct {
 }
 
 func etcdKills() []Fault {
-	const family = "etcd-kill"
+	const family = familyEtcdKill
 	faults := []Fault{}
 	for _, role := range sides {
 		faults = append(faults, &etcdKill{fault{name: family + "-" + string(role), family: family, span: etcdSpans[role]}, role})

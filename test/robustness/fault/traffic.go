@@ -20,6 +20,11 @@ type GatewayFault struct {
 	Cut     string `json:"cut,omitempty"`
 }
 
+const (
+	familyCut     = "cut"
+	familyLatency = "rtt"
+)
+
 // cutFreeze drops what is on its way and what is to come, and closes nothing, as a broken network does.
 const cutFreeze = "freeze"
 
@@ -40,7 +45,7 @@ var trafficSpan = span{
 
 // cuts interrupt the traffic: for less than an election of etcd takes, for longer, and for longer than any request waits.
 func cuts() []Fault {
-	const family = "cut"
+	const family = familyCut
 	faults := []Fault{}
 	for _, cut := range []struct {
 		name  string
@@ -57,7 +62,7 @@ const maxLatency = 20 * time.Minute
 // latencies add to the round trip between the seeds for the rest of the step: neighbouring regions, a continent, and
 // another one.
 func latencies() []Fault {
-	const family = "rtt"
+	const family = familyLatency
 	faults := []Fault{}
 	for _, milliseconds := range []time.Duration{50, 100, 180} {
 		roundTrip := milliseconds * time.Millisecond

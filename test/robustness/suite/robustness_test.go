@@ -29,7 +29,7 @@ const (
 	healTimeout = 5 * time.Minute
 )
 
-// One spec is one migration with at most one fault per step. Which there are follows from the cells that the environment
+// One spec is one migration with faults in every step. Which there are follows from the cells that the environment
 // asks for. After each migration the shoot is on the other seed, and the next one moves it back.
 var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 	if os.Getenv(envEnabled) == "" {
@@ -42,7 +42,7 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 		return
 	}
 	artifacts := filepath.Join(cfg.Repo, "_artifacts", "robustness")
-	plan, err := planned(artifacts)
+	plan, err := planned(cfg.Repo, artifacts)
 	if err != nil {
 		It("should know the cells that it is asked for", func() { Expect(err).NotTo(HaveOccurred()) })
 		return
@@ -76,7 +76,7 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 	}
 
 	AfterAll(func() {
-		matrix, err := robustness.ReadMatrix(artifacts)
+		matrix, err := robustness.Known(cfg.Repo, artifacts)
 		Expect(err).NotTo(HaveOccurred())
 		// Also printed where only failures are.
 		fmt.Println(matrix.Markdown())
@@ -84,7 +84,7 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 })
 
 // planned returns the cells of each migration that the environment asks for.
-func planned(artifacts string) ([][]robustness.Cell, error) {
+func planned(repo, artifacts string) ([][]robustness.Cell, error) {
 	cells, err := robustness.Select(os.Getenv)
 	if err != nil {
 		return nil, err
@@ -93,13 +93,13 @@ func planned(artifacts string) ([][]robustness.Cell, error) {
 	if err != nil || limit == 0 {
 		return robustness.Plan(cells), err
 	}
-	matrix, err := robustness.ReadMatrix(artifacts)
+	matrix, err := robustness.Known(repo, artifacts)
 	if err != nil {
 		return nil, err
 	}
 	migrations := robustness.Sample(cells, matrix, limit)
 	if len(migrations) == 0 {
-		return nil, fmt.Errorf("all the cells have passed, see %s; leave %s empty to repeat them", filepath.Join(artifacts, robustness.FileMatrixMarkdown), robustness.EnvMigrations)
+		return nil, fmt.Errorf("all the cells have passed, see %s and %s; leave %s empty to repeat them", robustness.Recorded, filepath.Join(artifacts, robustness.FileMatrixMarkdown), robustness.EnvMigrations)
 	}
 	return migrations, nil
 }

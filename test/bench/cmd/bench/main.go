@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command bench runs the benchmarks, records their figures, and makes the page of them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/livecpm/livecpm/test/bench/agentbench"
+	"github.com/livecpm/livecpm/test/bench/data"
+	"github.com/livecpm/livecpm/test/bench/machine"
+	"github.com/livecpm/livecpm/test/bench/migrations"
+	"github.com/livecpm/livecpm/test/bench/page"
+	"github.com/livecpm/livecpm/test/bench/relaybench"
+	"github.com/livecpm/livecpm/test/landscape"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/shoot"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	log.SetLogger(logr.Discard())
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	b := &bench{out: os.Stdout}
+	cmd := &cobra.Command{
+		Use:           "bench",
+		Short:         "Measure what live migrations cost, and make the page of the figures",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&b.parts, "parts", "", "parts to run, with commas: "+strings.Join(data.Parts(), ", ")+" (default: all)")
+	flags.StringVar(&b.docs, "docs", "", "folder of the page and its data (default: docs in the repository)")
+	flags.BoolVar(&b.pageOnly, "page", false, "make the page of what is recorded, and measure nothing")
+	flags.StringVar(&b.shoot, "shoot", "live", "name of the shoot on the landscape")
+	flags.IntSliceVar(&b.distances, "distances", []int{180}, "round trips in milliseconds for the part "+data.PartDistance)
+	flags.IntSliceVar(&b.sizes, "sizes", []int{10, 256}, "MiB of data for the part "+data.PartSize)
+	flags.IntSliceVar(&b.inFlight, "in-flight", []int{1, 50, 500}, "numbers of migrations at once for the part "+data.PartAgent)
+	flags.DurationVar(&b.timeout, "timeout", 20*time.Minute, "how long a migration, or a number of them at once, may take")
+	flags.IntVar(&b.goRuns, "go-runs", 6, "runs of each Go benchmark for the part "+data.PartRelay)
+	return cmd
+}
+
+type bench struct {
+	parts, docs, shoot         string
+	pageOnly                   bool
+	distances, sizes, inFlight []int
+	timeout                    time.Duration
+	goRuns                     int
+
+	out     io.Writer
+	cfg     *config.Config
+	folder  string // of the data
+	ready   float64
+	cold    bool
+	started bool
+}
+
+func (b *bench) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(b.out, time.Now().UTC().Format(time.TimeOnly)+"  "+format+"\n", args...)
+}
+
+// chosen returns the parts to run, in their order.
+func chosen(parts string) ([]string, error) {
+	if parts == "" {
+		return data.Parts(), nil
+	}
+	asked := strings.Split(parts, ",")
+	for _, part := range asked {
+		if !slices.Contains(data.Parts(), part) {
+			return nil, fmt.Errorf("no part %q; there are %s", part, strings.Join(data.Parts(), ", "))
+		}
+	}
+	return slices.DeleteFunc(data.Parts(), func(part string) bool { return !slices.Contains(asked, part) }), nil
+}
+
+func (b *bench) run(ctx context.Context) error {
+	parts, err := chosen(b.parts)
+	if err != nil {
+		return err
+	}
+	if b.cfg, err = config.FromEnvironment(); err != nil {
+		return err
+	}
+	if b.docs == "" {
+		b.docs = filepath.Join(b.cfg.Repo, "docs")
+	}
+	b.folder = filepath.Join(b.docs, page.Data)
+
+	var failures []error
+	if !b.pageOnly {
+		for _, part := range parts {
+			begin := time.Now()
+			b.say("bench: %s begins", part)
+			// A part that fails keeps nobody from the figures of the others.
+			if err := b.measure(ctx, part); err != nil {
+				failures = append(failures, fmt.Errorf("failed to measure %s: %w", part, err))
+				b.say("bench: %s failed after %.0f s: %v", part, time.Since(begin).Seconds(), err)
+			} else {
+				b.say("bench: %s done in %.0f s", part, time.Since(begin).Seconds())
+			}
+			if ctx.Err() != nil {
+				break
+			}
+		}
+	}
+	set, err := data.Read(b.folder)
+	if err != nil {
+		return errors.Join(append(failures, err)...)
+	}
+	failures = append(failures, page.Write(b.docs, set))
+	for _, target := range data.Targets(set) {
+		if target.Measured() {
+			b.say("%s: %s (%s)", target.Name, target.Got, map[bool]string{true: "met", false: "missed, wanted " + target.Wanted}[target.Met])
+		}
+	}
+	b.say("bench: %s", filepath.Join(b.docs, page.File))
+	return errors.Join(failures...)
+}
+
+// measure runs a part and records it.
+func (b *bench) measure(ctx context.Context, part string) error {
+	environment, err := machine.Environment(ctx, machine.Proc, b.cfg.Repo, time.Now())
+	if err != nil {
+		return err
+	}
+	switch part {
+	case data.PartRelay:
+		result, err := b.relay(ctx)
+		if err != nil {
+			return err
+		}
+		result.Environment = environment
+		return data.Write(b.folder, part, result)
+	case data.PartAgent:
+		result, err := b.agent(ctx)
+		if err != nil {
+			return err
+		}
+		result.Environment = environment
+		return data.Write(b.folder, part, result)
+	}
+
+	if err := b.bringUp(ctx); err != nil {
+		return err
+	}
+	mover, err := migrations.Connect(migrations.Options{
+		Landscape: b.cfg, Namespace: shoot.Namespace, Shoot: b.shoot,
+		Before: time.Minute, After: 30 * time.Second, Timeout: b.timeout,
+		Artifacts: filepath.Join(b.cfg.Repo, "_artifacts", "bench"), Out: b.out,
+	})
+	if err != nil {
+		return err
+	}
+	switch part {
+	case data.PartLive:
+		result, err := mover.Live(ctx)
+		if err != nil {
+			return err
+		}
+		result.Environment = environment
+		return data.Write(b.folder, part, result)
+	case data.PartDistance:
+		var roundTrips []time.Duration
+		for _, ms := range b.distances {
+			roundTrips = append(roundTrips, time.Duration(ms)*time.Millisecond)
+		}
+		result, err := mover.Distance(ctx, roundTrips)
+		if err != nil {
+			return err
+		}
+		result.Environment = environment
+		return data.Write(b.folder, part, result)
+	case data.PartSize:
+		result, err := mover.Size(ctx, b.sizes)
+		if err != nil {
+			return err
+		}
+		result.Environment = environment
+		return data.Write(b.folder, part, result)
+	default:
+		result, err := migrations.Rest(ctx, b.cfg, 30*time.Second)
+		if err != nil {
+			return err
+		}
+		result.Environment, result.ReadySeconds, result.Cold = environment, b.ready, b.cold
+		return data.Write(b.folder, part, result)
+	}
+}
+
+// bringUp brings the landscape up once, and measures that if it was down before.
+func (b *bench) bringUp(ctx context.Context) error {
+	if b.started {
+		return nil
+	}
+	_, err := os.Stat(b.cfg.Kubeconfig(b.cfg.Garden.Name))
+	down := os.IsNotExist(err)
+	_, err = os.Stat(filepath.Join(b.cfg.Cache, "tools"))
+	b.cold = os.IsNotExist(err)
+	begin := time.Now()
+	if err := landscape.New(b.cfg, b.out).Up(ctx); err != nil {
+		return err
+	}
+	if down {
+		b.ready = time.Since(begin).Round(time.Second).Seconds()
+	}
+	b.started = true
+	return nil
+}
+
+// build builds programs of this repository and returns the folder that they are in.
+func (b *bench) build(ctx context.Context, packages ...string) (string, error) {
+	folder := filepath.Join(b.cfg.Repo, "bin", "bench")
+	command := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", folder + "/"}, packages...)...) //nolint:gosec // The packages are constants.
+	command.Dir = b.cfg.Repo
+	if output, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("failed to build %s: %w\n%s", strings.Join(packages, ", "), err, output)
+	}
+	return folder, nil
+}
+
+func (b *bench) relay(ctx context.Context) (*data.Relay, error) {
+	bin, err := b.build(ctx, "./test/bench/cmd/simrelay")
+	if err != nil {
+		return nil, err
+	}
+	options := relaybench.DefaultOptions()
+	options.Command, options.Say = []string{filepath.Join(bin, "simrelay")}, b.say
+	result, err := relaybench.Run(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if b.goRuns == 0 {
+		return result, nil
+	}
+	b.say("relay: Go benchmarks")
+	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "BenchmarkRelay", fmt.Sprintf("-count=%d", b.goRuns), "./pkg/relay") //nolint:gosec // It is a number.
+	command.Dir, command.Stderr = b.cfg.Repo, os.Stderr
+	output, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("failed to run the Go benchmarks of the relay: %w\n%s", err, output)
+	}
+	if err := os.MkdirAll(b.folder, 0o755); err != nil {
+		return nil, fmt.Errorf("failed to make the folder of the figures: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(b.folder, "relay-go.txt"), output, 0o644); err != nil {
+		return nil, fmt.Errorf("failed to record the Go benchmarks of the relay: %w", err)
+	}
+	result.GoBenchmarks = relaybench.ParseGoBenchmarks(string(output))
+	return result, nil
+}
+
+func (b *bench) agent(ctx context.Context) (*data.Agent, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return nil, errors.New("KUBEBUILDER_ASSETS must name the folder that hack/envtest-assets.sh prints")
+	}
+	bin, err := b.build(ctx, "./test/bench/cmd/simagent", "./cmd/livecpm-controller-manager")
+	if err != nil {
+		return nil, err
+	}
+	return agentbench.Run(ctx, agentbench.Options{
+		Agent: filepath.Join(bin, "simagent"), ControllerManager: filepath.Join(bin, "livecpm-controller-manager"),
+		InFlight: b.inFlight, Pace: time.Second, Timeout: b.timeout,
+		Logs: filepath.Join(b.cfg.Repo, "_artifacts", "bench", "agent"), Say: b.say,
+	})
+}

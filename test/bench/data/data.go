@@ -1,0 +1,396 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package data is what the benchmarks record: one JSON file for each part, with the machine and the versions that it was
+// measured on. It is pure, so that whoever shows the figures needs nothing of what measured them.
+package data
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The parts of the benchmarks, which are also the names of their files.
+const (
+	PartLandscape = "landscape"
+	PartLive      = "live"
+	PartDistance  = "distance"
+	PartSize      = "size"
+	PartRelay     = "relay"
+	PartAgent     = "agent"
+)
+
+// Parts returns all parts in the order in which they are run and shown.
+func Parts() []string {
+	return []string{PartRelay, PartAgent, PartLandscape, PartLive, PartDistance, PartSize}
+}
+
+// Environment is what a part was measured on.
+type Environment struct {
+	// Time is when it was measured.
+	Time time.Time `json:"time"`
+	// Commit is the commit of this repository, with the mark "dirty" if something was changed.
+	Commit string `json:"commit"`
+	// Processor and Kernel name the machine, Cores and MemoryGiB say how large it is.
+	Processor string  `json:"processor"`
+	Kernel    string  `json:"kernel"`
+	Cores     int     `json:"cores"`
+	MemoryGiB float64 `json:"memoryGiB"`
+	// Versions are those of what was run.
+	Versions map[string]string `json:"versions"`
+}
+
+// ByPhase is a figure before, and from the trigger to the end.
+type ByPhase struct {
+	Quiet  float64 `json:"quiet"`
+	During float64 `json:"during"`
+}
+
+// Ratio is how many times the quiet figure the other one is; 0 if there is none to compare with.
+func (p ByPhase) Ratio() float64 { return ratio(p.During, p.Quiet) }
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+// The outcomes of a migration.
+const (
+	// OutcomeCompleted is a migration that came to its end.
+	OutcomeCompleted = "completed"
+	// OutcomeRefused is one that the garden or the agents did not begin.
+	OutcomeRefused = "refused"
+	// OutcomeStopped is one that did not come to its end in time. It was finished under better conditions afterwards.
+	OutcomeStopped = "stopped"
+)
+
+// The kinds of migrations.
+const (
+	KindLive    = "live"
+	KindClassic = "classic"
+)
+
+// Migration is what a migration cost the shoot's clients.
+type Migration struct {
+	Kind        string `json:"kind"`
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	// RoundTripMs is the round trip that was added between the seeds.
+	RoundTripMs int `json:"roundTripMs"`
+	// Outcome is one of the outcomes, Reason why it is no completed one.
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+	// Seconds is how long it took from the trigger until the destination's gardenlet had the shoot.
+	Seconds float64 `json:"seconds"`
+
+	Writes       int64 `json:"writes"`
+	WritesFailed int64 `json:"writesFailed"`
+	Reads        int64 `json:"reads"`
+	ReadsFailed  int64 `json:"readsFailed"`
+	// WritesLost is the number of acknowledged writes that were not there at the end.
+	WritesLost int64 `json:"writesLost"`
+	// UnavailableSeconds is the sum of the intervals in which not a single write was acknowledged, IntervalSeconds their
+	// length.
+	UnavailableSeconds float64 `json:"unavailableSeconds"`
+	IntervalSeconds    float64 `json:"intervalSeconds"`
+	// WriteGapMs is the longest time between two acknowledged writes.
+	WriteGapMs ByPhase `json:"writeGapMs"`
+	WriteP50Ms ByPhase `json:"writeP50Ms"`
+	WriteP99Ms ByPhase `json:"writeP99Ms"`
+
+	WatchEvents     int64 `json:"watchEvents"`
+	WatchEventsLost int64 `json:"watchEventsLost"`
+	// WatchResets is how often a watch could not go on where it had stopped, WatchLagMs the longest time from a write to
+	// its event.
+	WatchResets int64   `json:"watchResets"`
+	WatchLagMs  float64 `json:"watchLagMs"`
+
+	// Etcd holds the clusters by role.
+	Etcd map[string]Etcd `json:"etcd,omitempty"`
+	// Steps are the steps of a live migration.
+	Steps []Step `json:"steps,omitempty"`
+	// Processes are the costs of livecpm's own processes, by program.
+	Processes map[string]Process `json:"processes,omitempty"`
+	// CPUCores and MemoryMiB are what the whole machine used.
+	CPUCores  ByPhase `json:"cpuCores"`
+	MemoryMiB ByPhase `json:"memoryMiB"`
+}
+
+// Failed is the number of requests that failed.
+func (m Migration) Failed() int64 { return m.WritesFailed + m.ReadsFailed }
+
+// SixMemberSeconds is the longest time that one of the clusters had six members.
+func (m Migration) SixMemberSeconds() float64 {
+	var longest float64
+	for _, etcd := range m.Etcd {
+		longest = max(longest, etcd.SixMemberSeconds)
+	}
+	return longest
+}
+
+// JoinSeconds is the longest time that a member took from being added to being a voter.
+func (m Migration) JoinSeconds() float64 {
+	var longest float64
+	for _, etcd := range m.Etcd {
+		longest = max(longest, etcd.LongestJoin())
+	}
+	return longest
+}
+
+// Etcd is what happened to one etcd cluster.
+type Etcd struct {
+	// SixMemberSeconds is how long there were six members.
+	SixMemberSeconds float64 `json:"sixMemberSeconds"`
+	// Joins are the members that joined, in their order.
+	Joins []Join `json:"joins,omitempty"`
+}
+
+// LongestJoin is the longest time that a member took to join.
+func (e Etcd) LongestJoin() float64 {
+	var longest float64
+	for _, join := range e.Joins {
+		longest = max(longest, join.Seconds)
+	}
+	return longest
+}
+
+// Join is a member that joined.
+type Join struct {
+	Member string `json:"member"`
+	// Seconds is the time from its being added as a learner to its being a voter.
+	Seconds float64 `json:"seconds"`
+}
+
+// Step is how long a step took.
+type Step struct {
+	Name    string  `json:"name"`
+	Owner   string  `json:"owner"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Process is what the processes of a program cost.
+type Process struct {
+	// CPUSeconds is the processor time of all of them together.
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// PeakMiB is the most memory that one of them had resident.
+	PeakMiB float64 `json:"peakMiB"`
+}
+
+// Live compares a classic and a live migration of the same shoot.
+type Live struct {
+	Environment Environment `json:"environment"`
+	Classic     *Migration  `json:"classic,omitempty"`
+	Live        *Migration  `json:"live,omitempty"`
+}
+
+// Distance has a live migration for each distance.
+type Distance struct {
+	Environment Environment `json:"environment"`
+	Runs        []Migration `json:"runs"`
+}
+
+// Size has the joining of members for each size of the database.
+type Size struct {
+	Environment Environment `json:"environment"`
+	Runs        []SizeRun   `json:"runs"`
+}
+
+// SizeRun is the joining of two members of the destination to clusters of which etcd-main has so much data. The migration
+// is aborted afterwards.
+type SizeRun struct {
+	// MiB is the size of the values that were written, DatabaseMiB that of the database file then.
+	MiB         int     `json:"mib"`
+	DatabaseMiB float64 `json:"databaseMiB"`
+	// Outcome is one of the outcomes.
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason,omitempty"`
+	// PrepareSeconds is how long the first step took, JoinStepSeconds the second one.
+	PrepareSeconds  float64 `json:"prepareSeconds"`
+	JoinStepSeconds float64 `json:"joinStepSeconds"`
+	// Joins are the members of etcd-main that joined.
+	Joins        []Join  `json:"joins,omitempty"`
+	Writes       int64   `json:"writes"`
+	WritesFailed int64   `json:"writesFailed"`
+	WriteGapMs   ByPhase `json:"writeGapMs"`
+	WriteP50Ms   ByPhase `json:"writeP50Ms"`
+	WriteP99Ms   ByPhase `json:"writeP99Ms"`
+}
+
+// LongestJoin is the longest time that a member took to join.
+func (r SizeRun) LongestJoin() float64 { return Etcd{Joins: r.Joins}.LongestJoin() }
+
+// Relay is what the way through two relays costs, compared with a direct connection, both over loopback.
+type Relay struct {
+	Environment Environment `json:"environment"`
+	// Connect is the time until the TLS connection to the target stands, RoundTrip that of 1 KiB and back on one connection.
+	Connect   Pair `json:"connect"`
+	RoundTrip Pair `json:"roundTrip"`
+	// DirectMBPerSecond and RelayedMBPerSecond are the throughput of one connection.
+	DirectMBPerSecond  float64 `json:"directMBPerSecond"`
+	RelayedMBPerSecond float64 `json:"relayedMBPerSecond"`
+	// NearCPUSeconds and FarCPUSeconds are the processor time of either relay for 100 MB.
+	NearCPUSeconds float64 `json:"nearCPUSecondsPer100MB"`
+	FarCPUSeconds  float64 `json:"farCPUSecondsPer100MB"`
+	// Connections are how many idle connections were held to find out what one of them takes.
+	Connections          int     `json:"connections"`
+	NearKiBPerConnection float64 `json:"nearKiBPerConnection"`
+	FarKiBPerConnection  float64 `json:"farKiBPerConnection"`
+	// GoBenchmarks are those of pkg/relay. What go test printed is in relay-go.txt, in the form that benchstat takes.
+	GoBenchmarks []GoBenchmark `json:"goBenchmarks,omitempty"`
+}
+
+// MBPerCPUSecond is what the busier of the relays carries with one core.
+func (r Relay) MBPerCPUSecond() float64 { return ratio(100, max(r.NearCPUSeconds, r.FarCPUSeconds)) }
+
+// Pair is a latency without and with relays.
+type Pair struct {
+	Direct  Latency `json:"direct"`
+	Relayed Latency `json:"relayed"`
+}
+
+// Latency is a distribution of latencies in microseconds.
+type Latency struct {
+	P50   float64 `json:"p50us"`
+	P99   float64 `json:"p99us"`
+	Count int     `json:"count"`
+}
+
+// GoBenchmark is a figure of a Go benchmark over several runs.
+type GoBenchmark struct {
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	Median float64 `json:"median"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Runs   int     `json:"runs"`
+}
+
+// Agent is what the agents of two seeds and the controller manager need for so many migrations at once. API servers and the
+// agents' frame are the real ones; the work in the seeds is simulated.
+type Agent struct {
+	Environment Environment `json:"environment"`
+	Runs        []AgentRun  `json:"runs"`
+}
+
+// AgentRun is one number of migrations at once.
+type AgentRun struct {
+	InFlight int     `json:"inFlight"`
+	Seconds  float64 `json:"seconds"`
+	// IdleMiB is what the larger of the agents had resident before.
+	IdleMiB float64 `json:"idleMiB"`
+	// Agents are both agents together; their memory is that of the larger one. ControllerManager is the garden's.
+	Agents            Process `json:"agents"`
+	ControllerManager Process `json:"controllerManager"`
+	// Requests are those per migration of the agents, by verb and resource, watches left out, and ManagerRequests those of
+	// the controller manager.
+	Requests        map[string]float64 `json:"requestsPerMigration"`
+	ManagerRequests map[string]float64 `json:"managerRequestsPerMigration"`
+}
+
+// RequestsPerMigration is the sum of all requests of the agents.
+func (r AgentRun) RequestsPerMigration() float64 { return sum(r.Requests) }
+
+// ManagerRequestsPerMigration is the sum of all requests of the controller manager.
+func (r AgentRun) ManagerRequestsPerMigration() float64 { return sum(r.ManagerRequests) }
+
+func sum(counts map[string]float64) float64 {
+	var out float64
+	for _, count := range counts {
+		out += count
+	}
+	return out
+}
+
+// Landscape is what the landscape itself costs.
+type Landscape struct {
+	Environment Environment `json:"environment"`
+	// ReadySeconds is how long it took until the shoot was ready; 0 if it was up before. Cold tells that what is built once
+	// had to be built.
+	ReadySeconds float64 `json:"readySeconds,omitempty"`
+	Cold         bool    `json:"cold,omitempty"`
+	// Machine is the whole machine at rest, Clusters the garden and the seeds.
+	Machine  Usage            `json:"machine"`
+	Clusters map[string]Usage `json:"clusters"`
+}
+
+// Usage is what something uses.
+type Usage struct {
+	CPUCores  float64 `json:"cpuCores"`
+	MemoryMiB float64 `json:"memoryMiB"`
+}
+
+// Set is what has been recorded. Parts that have not been measured are nil.
+type Set struct {
+	Relay     *Relay
+	Agent     *Agent
+	Landscape *Landscape
+	Live      *Live
+	Distance  *Distance
+	Size      *Size
+}
+
+// file returns the file of a part.
+func file(folder, part string) string { return filepath.Join(folder, part+".json") }
+
+// Write records a part in the folder.
+func Write(folder, part string, content any) error {
+	encoded, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return fmt.Errorf("failed to encode the figures of %s: %w", part, err)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("failed to make the folder of the figures: %w", err)
+	}
+	if err := os.WriteFile(file(folder, part), append(encoded, '\n'), 0o644); err != nil {
+		return fmt.Errorf("failed to record the figures of %s: %w", part, err)
+	}
+	return nil
+}
+
+// Read reads what has been recorded in the folder.
+func Read(folder string) (Set, error) {
+	var set Set
+	for part, read := range map[string]func(string) error{
+		PartRelay:     readInto(&set.Relay),
+		PartAgent:     readInto(&set.Agent),
+		PartLandscape: readInto(&set.Landscape),
+		PartLive:      readInto(&set.Live),
+		PartDistance:  readInto(&set.Distance),
+		PartSize:      readInto(&set.Size),
+	} {
+		if err := read(file(folder, part)); err != nil {
+			return Set{}, fmt.Errorf("failed to read the figures of %s: %w", part, err)
+		}
+	}
+	return set, nil
+}
+
+// readInto leaves the target nil if there is no such file. What it does not know is an error: figures that nobody shows any
+// more should be measured anew.
+func readInto[T any](target **T) func(string) error {
+	return func(path string) error {
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		value := new(T)
+		decoder := json.NewDecoder(bytes.NewReader(content))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(value); err != nil {
+			return err
+		}
+		*target = value
+		return nil
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package data_test
+
+import (
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	. "github.com/livecpm/livecpm/test/bench/data"
+)
+
+var _ = Describe("recording", func() {
+	It("should read what was written, and know what was not", func() {
+		folder := filepath.Join(GinkgoT().TempDir(), "data")
+		Expect(Read(folder)).To(Equal(Set{}))
+		relay, size := &Relay{RelayedMBPerSecond: 300}, &Size{Runs: []SizeRun{{MiB: 10}}}
+		Expect(Write(folder, PartRelay, relay)).To(Succeed())
+		Expect(Write(folder, PartSize, size)).To(Succeed())
+		Expect(Read(folder)).To(Equal(Set{Relay: relay, Size: size}))
+	})
+
+	It("should read every part", func() {
+		folder := GinkgoT().TempDir()
+		for _, part := range Parts() {
+			Expect(Write(folder, part, map[string]any{})).To(Succeed())
+		}
+		set, err := Read(folder)
+		Expect(err).NotTo(HaveOccurred())
+		Expect([]any{set.Relay, set.Agent, set.Landscape, set.Live, set.Distance, set.Size}).To(HaveEach(Not(BeNil())))
+	})
+
+	It("should refuse figures that it does not know", func() {
+		folder := GinkgoT().TempDir()
+		Expect(os.WriteFile(filepath.Join(folder, "relay.json"), []byte(`{"latency": 1}`), 0o600)).To(Succeed())
+		_, err := Read(folder)
+		Expect(err).To(MatchError(And(ContainSubstring("figures of relay"), ContainSubstring("latency"))))
+	})
+})
+
+var _ = Describe("Targets", func() {
+	migration := func(kind string, ms int, seconds, window float64, failed int64) *Migration {
+		return &Migration{
+			Kind: kind, RoundTripMs: ms, Outcome: OutcomeCompleted, Seconds: seconds, WritesFailed: failed,
+			Etcd: map[string]Etcd{"main": {SixMemberSeconds: window}, "events": {}}, WriteGapMs: ByPhase{Quiet: 100, During: 200},
+		}
+	}
+	good := func() Set {
+		return Set{
+			Live:     &Live{Classic: migration(KindClassic, 0, 500, 0, 900), Live: migration(KindLive, 0, 500, 10, 0)},
+			Distance: &Distance{Runs: []Migration{*migration(KindLive, 180, 900, 30, 0), *migration(KindLive, 220, 900, 90, 7)}},
+			Relay: &Relay{
+				RoundTrip:      Pair{Direct: Latency{P99: 100}, Relayed: Latency{P99: 1100}},
+				NearCPUSeconds: 1.0 / 3, FarCPUSeconds: 0.2, RelayedMBPerSecond: 107.3,
+			},
+			Agent: &Agent{Runs: []AgentRun{{InFlight: 50, Agents: Process{PeakMiB: 143}}, {InFlight: 500, Agents: Process{PeakMiB: 900}}}},
+			Size:  &Size{Runs: []SizeRun{{MiB: 1024, DatabaseMiB: 1024, Outcome: OutcomeCompleted, Joins: []Join{{Seconds: 3}, {Seconds: 15}}}}},
+		}
+	}
+
+	It("should not judge what was not measured", func() {
+		for _, target := range Targets(Set{}) {
+			Expect(target.Measured()).To(BeFalse(), target.Name)
+			Expect(target.Met).To(BeFalse(), target.Name)
+			Expect(target.Wanted).NotTo(BeEmpty())
+		}
+	})
+
+	It("should be met at their limits", func() {
+		for _, target := range Targets(good()) {
+			Expect(target.Met).To(BeTrue(), "%s: %s", target.Name, target.Got)
+		}
+	})
+
+	DescribeTable("should be missed", func(change func(*Set), index int) {
+		set := good()
+		change(&set)
+		for i, target := range Targets(set) {
+			Expect(target.Met).To(Equal(i != index), "%s: %s", target.Name, target.Got)
+			Expect(target.Measured()).To(BeTrue())
+		}
+	},
+		Entry("failed requests nearby", func(s *Set) { s.Live.Live.ReadsFailed = 1 }, 0),
+		Entry("failed requests far away", func(s *Set) { s.Distance.Runs[0].WritesFailed = 1 }, 0),
+		Entry("a migration that was stopped on the way", func(s *Set) {
+			m := *migration(KindLive, 100, 900, 20, 0)
+			m.Outcome = OutcomeStopped
+			s.Distance.Runs = append(s.Distance.Runs, m)
+		}, 0),
+		Entry("duration", func(s *Set) { s.Live.Live.Seconds = 501 }, 1),
+		Entry("window nearby", func(s *Set) { s.Live.Live.Etcd["events"] = Etcd{SixMemberSeconds: 10.1} }, 2),
+		Entry("window far away", func(s *Set) { s.Distance.Runs[0].Etcd["main"] = Etcd{SixMemberSeconds: 30.1} }, 3),
+		Entry("gap", func(s *Set) { s.Live.Live.WriteGapMs.During = 201 }, 4),
+		Entry("latency of the relay", func(s *Set) { s.Relay.RoundTrip.Relayed.P99 = 1101 }, 5),
+		Entry("throughput of the relay", func(s *Set) { s.Relay.FarCPUSeconds = 0.34 }, 6),
+		Entry("memory of the agent", func(s *Set) { s.Agent.Runs[0].Agents.PeakMiB = 144 }, 7),
+		Entry("join", func(s *Set) { s.Size.Runs[0].Joins[1].Seconds = 15.1 }, 8),
+	)
+})

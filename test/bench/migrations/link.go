@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/livecpm/livecpm/test/migrate"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+// link is what goes from seed to seed for the shoot. Each connection passes one gateway, that of the seed it leads to.
+type link struct {
+	namespace string
+	gateways  map[string]fault.Gateway
+}
+
+func (b *Bench) link(ctx context.Context) (*link, error) {
+	shoot, err := b.shoot.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{namespace: shoot.Status.TechnicalID, gateways: map[string]fault.Gateway{}}
+	for _, seed := range b.Landscape.Seeds {
+		config, err := migrate.RESTConfig(b.Landscape.Kubeconfig(seed.Name))
+		if err != nil {
+			return nil, err
+		}
+		kube, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("failed to create client for %s: %w", seed.Name, err)
+		}
+		l.gateways[seed.Name] = fault.GatewayOf(fault.Seed{Name: seed.Name, Kube: kube})
+	}
+	return l, nil
+}
+
+// stretch adds the round trip. The gateway delays both directions of a connection.
+func (l *link) stretch(ctx context.Context, roundTrip time.Duration) error {
+	if roundTrip == 0 {
+		return nil
+	}
+	for _, gateway := range l.gateways {
+		if err := gateway.Add(ctx, fault.GatewayFault{SNI: "*--" + l.namespace + ".*", Latency: (roundTrip / 2).String()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *link) reset(ctx context.Context) error {
+	var errs []error
+	for _, gateway := range l.gateways {
+		errs = append(errs, gateway.Reset(ctx))
+	}
+	return errors.Join(errs...)
+}

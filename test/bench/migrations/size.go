@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package migrations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/bench/data"
+	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/migrate"
+)
+
+const (
+	// fillPrefix is below nothing that a kube-apiserver looks at.
+	fillPrefix = "/livecpm-bench/"
+	// valueSize is that of a larger custom resource; perRequest values stay below what etcd takes at once.
+	valueSize  = 8 << 10
+	perRequest = 64
+	writers    = 4
+	// sizeWrites is the load that goes on while members join.
+	sizeWrites = 50
+
+	joinStep = gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined
+)
+
+// Size lets members of the destination join clusters of which etcd-main has so much data, and aborts then.
+func (b *Bench) Size(ctx context.Context, mib []int) (*data.Size, error) {
+	out := &data.Size{}
+	for _, size := range mib {
+		run, err := b.joinAt(ctx, size)
+		if err != nil {
+			return nil, fmt.Errorf("failed to measure a join with %d MiB: %w", size, err)
+		}
+		out.Runs = append(out.Runs, *run)
+	}
+	return out, nil
+}
+
+func (b *Bench) joinAt(ctx context.Context, mib int) (_ *data.SizeRun, err error) {
+	source, destination, err := b.shoot.Seeds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &data.SizeRun{MiB: mib}
+	b.shoot.Say("bench: writing %d MiB to etcd-main", mib)
+	if out.DatabaseMiB, err = b.fill(ctx, source, mib); err != nil {
+		return nil, err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
+		defer cancel()
+		err = errors.Join(err, b.drain(ctx))
+	}()
+
+	var (
+		reached  time.Time
+		abortErr error
+	)
+	report, err := demo.Run(ctx, demo.Options{
+		Landscape: b.Landscape, Namespace: b.Namespace, Shoot: b.Options.Shoot,
+		Before: b.Before, Timeout: b.Timeout, Out: b.Out,
+		Load: func(c *probe.Config) { c.WritesPerSecond, c.ReadsPerSecond, c.Watches = sizeWrites, 10, 2 },
+		OnShoot: func(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) {
+			if reached.IsZero() && joined(steps.Conditions(shoot)) {
+				reached = time.Now()
+				// At once: when the step is complete there is no way back.
+				abortErr = migrate.Annotate(ctx, garden, client.ObjectKeyFromObject(shoot), steps.AnnotationAbort, "true")
+			}
+		},
+		Until: func(*gardencorev1beta1.Shoot) bool { return !reached.IsZero() },
+	})
+	if err != nil {
+		return nil, err
+	}
+	sizeFigures(out, report, reached)
+	b.shoot.Say("bench: joined with %d MiB: %s, the longest join took %.1f s", mib, out.Outcome, out.LongestJoin())
+	if out.Outcome != data.OutcomeCompleted || abortErr != nil {
+		return nil, errors.Join(report.Details.Migration, abortErr)
+	}
+	return out, b.goBack(ctx, source, destination)
+}
+
+// joined tells whether etcd-main has the members of the destination, or the step is past that.
+func joined(conditions []gardencorev1beta1.Condition) bool {
+	for _, condition := range conditions {
+		if condition.Type == joinStep {
+			return condition.Status == gardencorev1beta1.ConditionTrue ||
+				strings.Contains(condition.Message, exposure.EtcdName(demo.RoleMain)+": 5 voters") ||
+				strings.Contains(condition.Message, "Waiting until etcd-druid reports")
+		}
+	}
+	return false
+}
+
+// sizeFigures takes what a run has seen until the members had joined.
+func sizeFigures(out *data.SizeRun, report *demo.Report, reached time.Time) {
+	m := figures(report, data.KindLive, 0, nil)
+	out.Outcome, out.Reason = m.Outcome, m.Reason
+	out.Joins = m.Etcd[demo.RoleMain].Joins
+	out.Writes, out.WritesFailed = m.Writes, m.WritesFailed
+	out.WriteGapMs, out.WriteP50Ms, out.WriteP99Ms = m.WriteGapMs, m.WriteP50Ms, m.WriteP99Ms
+	if len(m.Steps) > 0 {
+		out.PrepareSeconds = m.Steps[0].Seconds
+		out.JoinStepSeconds = math.Round(10*(reached.Sub(report.Details.Triggered).Seconds()-out.PrepareSeconds)) / 10
+	}
+}
+
+// goBack waits until the migration is aborted and brings the shoot to rest. If the abort came too late, the migration goes on
+// to its end.
+func (b *Bench) goBack(ctx context.Context, source, destination string) error {
+	var aborted bool
+	if err := b.shoot.Until(ctx, "the abort", func(shoot *gardencorev1beta1.Shoot) bool {
+		aborted = steps.Aborted(steps.Conditions(shoot))
+		return aborted || !steps.Abortable(steps.Conditions(shoot))
+	}); err != nil {
+		return err
+	}
+	if aborted {
+		if err := b.shoot.Bind(ctx, source); err != nil {
+			return err
+		}
+		return b.shoot.UntilReconciled(ctx, source)
+	}
+	b.shoot.Say("bench: the abort came too late, the migration goes on to its end")
+	if err := b.shoot.Annotate(ctx, steps.AnnotationAbort, ""); err != nil {
+		return err
+	}
+	return b.shoot.UntilReconciled(ctx, destination)
+}
+
+// fill writes data to etcd-main and returns how large the database is then.
+func (b *Bench) fill(ctx context.Context, seed string, mib int) (float64, error) {
+	etcd, err := b.etcd(ctx, seed, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer etcd.Close()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for first := 0; first < mib<<20/valueSize; first += perRequest {
+		group.Go(func() error {
+			if _, err := etcd.Txn(groupCtx).Then(values(first, min(perRequest, mib<<20/valueSize-first))...).Commit(); err != nil {
+				return fmt.Errorf("failed to write to etcd: %w", err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	status, err := etcd.Status(ctx, etcd.Endpoints()[0])
+	if err != nil {
+		return 0, fmt.Errorf("failed to read the size of the database: %w", err)
+	}
+	return math.Round(10*float64(status.DbSize)/(1<<20)) / 10, nil
+}
+
+// values returns writes of random values, which nothing on the way can make smaller.
+func values(first, count int) []clientv3.Op {
+	random := rand.NewChaCha8([32]byte{byte(first), byte(first >> 8), byte(first >> 16)}) //nolint:gosec // They are no secrets.
+	ops := make([]clientv3.Op, 0, count)
+	for i := range count {
+		value := make([]byte, valueSize)
+		_, _ = random.Read(value)
+		ops = append(ops, clientv3.OpPut(fmt.Sprintf("%s%08d", fillPrefix, first+i), string(value)))
+	}
+	return ops
+}
+
+// drain takes away what fill has written, from wherever the shoot is, and makes the databases small again.
+func (b *Bench) drain(ctx context.Context) error {
+	shoot, err := b.shoot.Get(ctx)
+	if err != nil {
+		return err
+	}
+	seed := ptr.Deref(shoot.Status.SeedName, "")
+	for ordinal := range exposure.Members {
+		if err := b.drainMember(ctx, seed, ordinal); err != nil {
+			return fmt.Errorf("failed to clean up member %d of etcd-main in %s: %w", ordinal, seed, err)
+		}
+	}
+	return nil
+}
+
+func (b *Bench) drainMember(ctx context.Context, seed string, ordinal int) error {
+	etcd, err := b.etcd(ctx, seed, ordinal)
+	if err != nil {
+		return err
+	}
+	defer etcd.Close()
+	if ordinal == 0 {
+		// A deletion of everything at once would hold up etcd for as long.
+		for {
+			page, err := etcd.Get(ctx, fillPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(4096))
+			if err != nil {
+				return err
+			}
+			if len(page.Kvs) == 0 {
+				if _, err := etcd.Compact(ctx, page.Header.Revision); err != nil {
+					return err
+				}
+				break
+			}
+			end := clientv3.GetPrefixRangeEnd(string(page.Kvs[len(page.Kvs)-1].Key))
+			if _, err := etcd.Delete(ctx, fillPrefix, clientv3.WithRange(end)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = etcd.Defragment(ctx, etcd.Endpoints()[0])
+	return err
+}
+
+func (b *Bench) etcd(ctx context.Context, seed string, ordinal int) (*clientv3.Client, error) {
+	shoot, err := b.shoot.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return demo.EtcdClient(ctx, seed, b.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, demo.RoleMain, exposure.PodName(demo.RoleMain, ordinal))
+}

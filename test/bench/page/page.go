@@ -1,0 +1,448 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package page makes docs/benchmarks.md and its pictures of the figures that were recorded.
+package page
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/livecpm/livecpm/test/bench/data"
+)
+
+// Paths below docs.
+const (
+	// File is the page.
+	File = "benchmarks.md"
+	// Folder is where its pictures are.
+	Folder = "benchmarks"
+	// Data is where the figures are.
+	Data = "benchmarks/data"
+)
+
+// Generate returns the page and its pictures by their paths below docs.
+func Generate(set data.Set) map[string]string {
+	p := &document{files: map[string]string{}}
+	p.out.WriteString(head)
+	p.targets(set)
+	p.live(set.Live)
+	p.distance(set)
+	p.size(set.Size)
+	p.relay(set.Relay)
+	p.agent(set.Agent)
+	p.landscape(set.Landscape)
+	p.files[File] = strings.TrimRight(p.out.String(), "\n") + "\n"
+	return p.files
+}
+
+// Write writes the page and its pictures below the folder docs, and removes pictures that it does not have any more.
+func Write(docs string, set data.Set) error {
+	files := Generate(set)
+	old, err := filepath.Glob(filepath.Join(docs, Folder, "*.svg"))
+	if err != nil {
+		return fmt.Errorf("failed to look for pictures: %w", err)
+	}
+	for _, file := range old {
+		if _, ok := files[path.Join(Folder, filepath.Base(file))]; !ok {
+			if err := os.Remove(file); err != nil {
+				return fmt.Errorf("failed to remove a picture: %w", err)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		file := filepath.Join(docs, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("failed to make the folder of %s: %w", name, err)
+		}
+		if err := os.WriteFile(file, []byte(files[name]), 0o644); err != nil {
+			return fmt.Errorf("failed to write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+const head = `# Benchmarks
+
+What a live migration costs, beside a classic one, and how that grows with the distance between the seeds and the size of the data. ` + "`make bench`" + ` measures it and writes this page: do not edit it.
+The figures themselves are in [benchmarks/data](benchmarks/data). How to run the parts and what each of them does: [testing](development/testing.md#the-benchmarks).
+
+All seeds are on one machine. Times of different machines cannot be compared; what can are the ratios within one run.
+
+`
+
+type document struct {
+	out   strings.Builder
+	files map[string]string
+}
+
+func (d *document) say(format string, args ...any) { fmt.Fprintf(&d.out, format, args...) }
+
+// section begins a part. It returns false if there is nothing to show.
+func (d *document) section(title, part string, environment *data.Environment) bool {
+	d.say("## %s\n\n", title)
+	if environment == nil {
+		d.say("Not measured yet: `make bench BENCH=%s`.\n\n", part)
+		return false
+	}
+	return true
+}
+
+// measured says where the figures of the section come from.
+func (d *document) measured(e data.Environment) {
+	var versions []string
+	for _, name := range slices.Sorted(maps.Keys(e.Versions)) {
+		versions = append(versions, name+" "+e.Versions[name])
+	}
+	d.say("Measured %s at commit %s on %s, %d cores, %.0f GiB of memory, Linux %s", e.Time.UTC().Format(time.DateOnly), e.Commit, e.Processor, e.Cores, e.MemoryGiB, e.Kernel)
+	if len(versions) > 0 {
+		d.say("; %s", strings.Join(versions, ", "))
+	}
+	d.say(".\n\n")
+}
+
+func (d *document) table(header []string, rows [][]string) {
+	d.say("| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat(" --- |", len(header)))
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(cell)
+		}
+		d.say("| %s |\n", strings.Join(cells, " | "))
+	}
+	d.say("\n")
+}
+
+func (d *document) picture(name, title, svg string) {
+	d.files[path.Join(Folder, name+".svg")] = svg
+	d.say("![%s](%s/%s.svg)\n\n", title, Folder, name)
+}
+
+func (d *document) targets(set data.Set) {
+	d.say("## Targets\n\n")
+	var rows [][]string
+	for _, target := range data.Targets(set) {
+		verdict := "not measured"
+		switch {
+		case target.Met:
+			verdict = "met"
+		case target.Measured():
+			verdict = "**missed**"
+		}
+		rows = append(rows, []string{target.Name, target.Wanted, target.Got, verdict})
+	}
+	d.table([]string{"what", "target", "measured", ""}, rows)
+}
+
+func (d *document) live(live *data.Live) {
+	var environment *data.Environment
+	if live != nil {
+		environment = &live.Environment
+	}
+	if !d.section("Live against classic", data.PartLive, environment) {
+		return
+	}
+	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails when a request is answered with an error or not within ten seconds. The shoot is unavailable in an interval in which not a single write was acknowledged.\n\n")
+	kinds, header := []*data.Migration{}, []string{""}
+	for _, m := range []*data.Migration{live.Classic, live.Live} {
+		if m != nil {
+			kinds, header = append(kinds, m), append(header, m.Kind)
+		}
+	}
+	d.table(header, migrationRows(kinds))
+
+	var (
+		names       []string
+		unavailable = bar{label: "unavailable"}
+		durations   = bar{label: "migration"}
+		failed      = bar{label: "requests"}
+	)
+	for _, m := range kinds {
+		names = append(names, m.Kind)
+		unavailable.values = append(unavailable.values, m.UnavailableSeconds)
+		durations.values = append(durations.values, m.Seconds)
+		failed.values = append(failed.values, float64(m.Failed()))
+	}
+	d.picture("live-seconds", "Duration and time without the API server", bars("Duration, and time without the API server", "s", names, []bar{durations, unavailable}))
+	d.picture("live-failed", "Failed requests", bars("Failed requests", "failed", names, []bar{failed}))
+	if live.Live != nil && len(live.Live.Steps) > 0 {
+		d.steps("live-steps", "Steps of the live migration", live.Live.Steps)
+	}
+	d.measured(live.Environment)
+}
+
+func (d *document) steps(name, title string, steps []data.Step) {
+	var groups []bar
+	var rows [][]string
+	for i, step := range steps {
+		rows = append(rows, []string{fmt.Sprint(i + 1), step.Name, step.Owner, number(step.Seconds)})
+		groups = append(groups, bar{label: fmt.Sprintf("%d %s", i+1, step.Name), values: []float64{step.Seconds}})
+	}
+	d.table([]string{"#", "step", "owner", "seconds"}, rows)
+	d.picture(name, title, bars(title, "s", []string{"seconds"}, groups))
+}
+
+// migrationRows are the figures of several migrations, a column for each.
+func migrationRows(migrations []*data.Migration) [][]string {
+	var rows [][]string
+	add := func(name string, value func(*data.Migration) string) {
+		row := []string{name}
+		for _, m := range migrations {
+			row = append(row, value(m))
+		}
+		rows = append(rows, row)
+	}
+	phases := func(p data.ByPhase) string {
+		if p.Quiet == 0 {
+			return number(p.During)
+		}
+		return fmt.Sprintf("%s, quiet %s: %.1f times", number(p.During), number(p.Quiet), p.Ratio())
+	}
+	add("outcome", outcome)
+	add("duration (s)", func(m *data.Migration) string { return number(m.Seconds) })
+	add("failed writes", func(m *data.Migration) string { return fmt.Sprintf("%d of %d", m.WritesFailed, m.Writes) })
+	add("failed reads", func(m *data.Migration) string { return fmt.Sprintf("%d of %d", m.ReadsFailed, m.Reads) })
+	add("acknowledged writes lost", func(m *data.Migration) string { return fmt.Sprint(m.WritesLost) })
+	add("unavailable (s)", func(m *data.Migration) string { return number(m.UnavailableSeconds) })
+	add("longest gap between writes (ms)", func(m *data.Migration) string { return phases(m.WriteGapMs) })
+	add("p50 of writes (ms)", func(m *data.Migration) string { return phases(m.WriteP50Ms) })
+	add("p99 of writes (ms)", func(m *data.Migration) string { return phases(m.WriteP99Ms) })
+	add("watch events lost", func(m *data.Migration) string { return fmt.Sprintf("%d of %d", m.WatchEventsLost, m.WatchEvents) })
+	add("watches that had to begin anew", func(m *data.Migration) string { return fmt.Sprint(m.WatchResets) })
+	add("longest time from a write to its event (ms)", func(m *data.Migration) string { return number(m.WatchLagMs) })
+	add("six-member window (s)", func(m *data.Migration) string {
+		if m.Kind == data.KindClassic {
+			return ""
+		}
+		return number(m.SixMemberSeconds())
+	})
+	add("processor of the machine (cores)", func(m *data.Migration) string { return phases(m.CPUCores) })
+	add("memory of the machine (MiB)", func(m *data.Migration) string { return phases(m.MemoryMiB) })
+	programs := map[string]bool{}
+	for _, m := range migrations {
+		for program := range m.Processes {
+			programs[program] = true
+		}
+	}
+	for _, program := range slices.Sorted(maps.Keys(programs)) {
+		add(program+": processor (s), memory of the largest (MiB)", func(m *data.Migration) string {
+			process, ok := m.Processes[program]
+			if !ok {
+				return ""
+			}
+			return number(process.CPUSeconds) + ", " + number(process.PeakMiB)
+		})
+	}
+	return rows
+}
+
+func outcome(m *data.Migration) string {
+	if m.Reason != "" {
+		return m.Outcome + ": " + m.Reason
+	}
+	return m.Outcome
+}
+
+func (d *document) distance(set data.Set) {
+	var environment *data.Environment
+	var runs []data.Migration
+	if set.Distance != nil {
+		environment, runs = &set.Distance.Environment, slices.Clone(set.Distance.Runs)
+	}
+	if !d.section("Distance between the seeds", data.PartDistance, environment) {
+		return
+	}
+	d.say("Live migrations with an added round trip between the seeds, from before the trigger to the end. Where 0 ms is not among them, it is the live migration from above.\n\n")
+	if set.Live != nil && set.Live.Live != nil && !slices.ContainsFunc(runs, func(m data.Migration) bool { return m.RoundTripMs == 0 }) {
+		runs = append(runs, *set.Live.Live)
+	}
+	slices.SortFunc(runs, func(a, b data.Migration) int { return a.RoundTripMs - b.RoundTripMs })
+	var (
+		rows              [][]string
+		p99, join, window = curve{name: "p99 of writes during the migration"}, curve{name: "longest join"}, curve{name: "six-member window"}
+		p50               = curve{name: "p50 of writes during the migration"}
+	)
+	for _, m := range runs {
+		rows = append(rows, []string{
+			fmt.Sprintf("%d ms", m.RoundTripMs), outcome(&m), number(m.Seconds), fmt.Sprintf("%d of %d", m.Failed(), m.Writes+m.Reads),
+			number(m.JoinSeconds()), number(m.SixMemberSeconds()),
+			number(m.WriteP50Ms.Quiet), number(m.WriteP50Ms.During), number(m.WriteP99Ms.Quiet), number(m.WriteP99Ms.During),
+			number(m.WriteGapMs.Quiet), number(m.WriteGapMs.During),
+		})
+		if m.Outcome != data.OutcomeCompleted {
+			continue
+		}
+		at := float64(m.RoundTripMs)
+		p50.points = append(p50.points, [2]float64{at, m.WriteP50Ms.During})
+		p99.points = append(p99.points, [2]float64{at, m.WriteP99Ms.During})
+		join.points = append(join.points, [2]float64{at, m.JoinSeconds()})
+		window.points = append(window.points, [2]float64{at, m.SixMemberSeconds()})
+	}
+	d.table([]string{"round trip", "outcome", "duration (s)", "failed requests", "longest join (s)", "six-member window (s)",
+		"p50 quiet (ms)", "p50 (ms)", "p99 quiet (ms)", "p99 (ms)", "gap quiet (ms)", "gap (ms)"}, rows)
+	d.picture("distance-writes", "Latency of writes over the distance", lines("Latency of writes over the distance", "round trip in ms", "ms", []curve{p50, p99}))
+	d.picture("distance-members", "Joining of members and the six-member window over the distance", lines("Members over the distance", "round trip in ms", "s", []curve{join, window}))
+	d.measured(set.Distance.Environment)
+}
+
+func (d *document) size(size *data.Size) {
+	var environment *data.Environment
+	if size != nil {
+		environment = &size.Environment
+	}
+	if !d.section("Size of the data", data.PartSize, environment) {
+		return
+	}
+	d.say("Two members of the destination join clusters of which etcd-main has so much data, in values of 8 KiB, with 50 writes per second going on. The migration is aborted then.\n\n")
+	var (
+		rows       [][]string
+		join, step = curve{name: "longest join"}, curve{name: "the whole step"}
+	)
+	for _, run := range size.Runs {
+		result := run.Outcome
+		if run.Reason != "" {
+			result += ": " + run.Reason
+		}
+		rows = append(rows, []string{
+			fmt.Sprintf("%d MiB", run.MiB), number(run.DatabaseMiB), result, number(run.PrepareSeconds), number(run.JoinStepSeconds), number(run.LongestJoin()),
+			fmt.Sprintf("%d of %d", run.WritesFailed, run.Writes),
+			number(run.WriteP99Ms.Quiet), number(run.WriteP99Ms.During), number(run.WriteGapMs.Quiet), number(run.WriteGapMs.During),
+		})
+		if run.Outcome == data.OutcomeCompleted {
+			join.points = append(join.points, [2]float64{run.DatabaseMiB, run.LongestJoin()})
+			step.points = append(step.points, [2]float64{run.DatabaseMiB, run.JoinStepSeconds})
+		}
+	}
+	d.table([]string{"data", "database (MiB)", "outcome", "step 1 (s)", "step 2 (s)", "longest join (s)", "failed writes",
+		"p99 quiet (ms)", "p99 (ms)", "gap quiet (ms)", "gap (ms)"}, rows)
+	d.picture("size", "Joining of members over the size of the database", lines("Joining over the size of the database", "MiB", "s", []curve{join, step}))
+	d.measured(size.Environment)
+}
+
+func (d *document) relay(relay *data.Relay) {
+	var environment *data.Environment
+	if relay != nil {
+		environment = &relay.Environment
+	}
+	if !d.section("Relay", data.PartRelay, environment) {
+		return
+	}
+	d.say("The way through two relays compared with a direct connection, both over loopback, with TLS from end to end and the keys that the agents make. Each relay is a process of its own.\n\n")
+	pair := func(name string, p data.Pair) []string {
+		return []string{
+			name, number(p.Direct.P50), number(p.Relayed.P50), number(p.Relayed.P50 - p.Direct.P50),
+			number(p.Direct.P99), number(p.Relayed.P99), number(p.Relayed.P99 - p.Direct.P99),
+		}
+	}
+	d.table([]string{"µs", "p50 direct", "p50 relayed", "added", "p99 direct", "p99 relayed", "added"}, [][]string{
+		pair("connect", relay.Connect), pair("round trip of 1 KiB", relay.RoundTrip),
+	})
+	d.table([]string{"", "direct", "relayed"}, [][]string{{"throughput of one connection (MB/s)", number(relay.DirectMBPerSecond), number(relay.RelayedMBPerSecond)}})
+	d.table([]string{"", "near relay", "far relay"}, [][]string{
+		{"cores for 100 MB/s", number(relay.NearCPUSeconds), number(relay.FarCPUSeconds)},
+		{fmt.Sprintf("memory for a connection (KiB, of %d)", relay.Connections), number(relay.NearKiBPerConnection), number(relay.FarKiBPerConnection)},
+	})
+	d.picture("relay", "Latency direct and through the relays", bars("Latency direct and through the relays", "µs", []string{"direct", "relayed"}, []bar{
+		{label: "round trip, p50", values: []float64{relay.RoundTrip.Direct.P50, relay.RoundTrip.Relayed.P50}},
+		{label: "round trip, p99", values: []float64{relay.RoundTrip.Direct.P99, relay.RoundTrip.Relayed.P99}},
+		{label: "connect, p50", values: []float64{relay.Connect.Direct.P50, relay.Connect.Relayed.P50}},
+		{label: "connect, p99", values: []float64{relay.Connect.Direct.P99, relay.Connect.Relayed.P99}},
+	}))
+	if len(relay.GoBenchmarks) > 0 {
+		d.say("The Go benchmarks of pkg/relay, both relays and both ends in one process (benchstat takes [what go test printed](benchmarks/data/relay-go.txt)):\n\n")
+		var rows [][]string
+		for _, b := range relay.GoBenchmarks {
+			rows = append(rows, []string{b.Name, b.Unit, number(b.Median), number(b.Low) + " to " + number(b.High), fmt.Sprint(b.Runs)})
+		}
+		d.table([]string{"benchmark", "unit", "median", "range", "runs"}, rows)
+	}
+	d.measured(relay.Environment)
+}
+
+func (d *document) agent(agent *data.Agent) {
+	var environment *data.Environment
+	if agent != nil {
+		environment = &agent.Environment
+	}
+	if !d.section("Agent and controller manager", data.PartAgent, environment) {
+		return
+	}
+	d.say("So many migrations at once from one seed to another in a real garden. The agents' frame, gate, guards and caches are the real ones; what they do in the seeds takes a second for each step and nothing else. Real actions come on top, five at a time by default.\n\n")
+	var (
+		rows   [][]string
+		memory []bar
+	)
+	for _, run := range agent.Runs {
+		n := float64(run.InFlight)
+		rows = append(rows, []string{
+			fmt.Sprint(run.InFlight), number(run.Seconds),
+			number(run.IdleMiB), number(run.Agents.PeakMiB), number(run.Agents.CPUSeconds / n), number(run.RequestsPerMigration()),
+			number(run.ControllerManager.PeakMiB), number(run.ControllerManager.CPUSeconds / n), number(run.ManagerRequestsPerMigration()),
+		})
+		memory = append(memory, bar{label: fmt.Sprintf("%d in flight", run.InFlight), values: []float64{run.Agents.PeakMiB, run.ControllerManager.PeakMiB}})
+	}
+	d.table([]string{"in flight", "seconds", "agent idle (MiB)", "agent peak (MiB)", "processor of both agents per migration (s)", "their requests per migration",
+		"controller manager peak (MiB)", "its processor per migration (s)", "its requests per migration"}, rows)
+	d.picture("agent", "Memory over the number of migrations at once", bars("Resident memory at its peak", "MiB", []string{"agent", "controller manager"}, memory))
+
+	if last := len(agent.Runs) - 1; last >= 0 {
+		d.say("What the agents ask for, per migration:\n\n")
+		kinds := map[string]bool{}
+		header := []string{"request"}
+		for _, run := range agent.Runs {
+			header = append(header, fmt.Sprintf("%d in flight", run.InFlight))
+			for kind := range run.Requests {
+				kinds[kind] = true
+			}
+		}
+		var requests [][]string
+		sorted := slices.Sorted(maps.Keys(kinds))
+		slices.SortStableFunc(sorted, func(a, b string) int {
+			return int(math.Round(1000 * (agent.Runs[last].Requests[b] - agent.Runs[last].Requests[a])))
+		})
+		for _, kind := range sorted {
+			row := []string{kind}
+			for _, run := range agent.Runs {
+				row = append(row, number(run.Requests[kind]))
+			}
+			requests = append(requests, row)
+		}
+		d.table(header, requests)
+	}
+	d.measured(agent.Environment)
+}
+
+func (d *document) landscape(landscape *data.Landscape) {
+	var environment *data.Environment
+	if landscape != nil {
+		environment = &landscape.Environment
+	}
+	if !d.section("The landscape", data.PartLandscape, environment) {
+		return
+	}
+	if landscape.ReadySeconds > 0 {
+		kind := "with everything built before"
+		if landscape.Cold {
+			kind = "with everything to be built"
+		}
+		d.say("Time until the shoot was ready, %s: %.0f s. At rest:\n\n", kind, landscape.ReadySeconds)
+	} else {
+		d.say("At rest:\n\n")
+	}
+	row := func(name string, usage data.Usage) []string {
+		return []string{name, number(usage.CPUCores), number(usage.MemoryMiB)}
+	}
+	rows := [][]string{row("the whole machine", landscape.Machine)}
+	for _, name := range slices.Sorted(maps.Keys(landscape.Clusters)) {
+		rows = append(rows, row(name, landscape.Clusters[name]))
+	}
+	d.table([]string{"", "cores", "memory (MiB)"}, rows)
+	d.measured(landscape.Environment)
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package page_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/test/bench/data"
+	. "github.com/livecpm/livecpm/test/bench/page"
+)
+
+var _ = Describe("Generate", func() {
+	environment := data.Environment{
+		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Commit: "abc1234", Processor: "A <fast> one", Kernel: "6.18", Cores: 2, MemoryGiB: 24,
+		Versions: map[string]string{"Gardener": "v1.150.0"},
+	}
+	migration := func(kind string, ms int) data.Migration {
+		return data.Migration{
+			Kind: kind, RoundTripMs: ms, Outcome: data.OutcomeCompleted, Seconds: 480, Writes: 1000, WritesFailed: 17, Reads: 2000,
+			WriteGapMs: data.ByPhase{Quiet: 100, During: 250}, WriteP99Ms: data.ByPhase{Quiet: 10, During: 30}, UnavailableSeconds: 44,
+			Etcd:      map[string]data.Etcd{"main": {SixMemberSeconds: 8.5, Joins: []data.Join{{Member: "b0", Seconds: 6.25}}}},
+			Steps:     []data.Step{{Name: "First", Owner: "source", Seconds: 12}},
+			Processes: map[string]data.Process{"livecpm-agent": {CPUSeconds: 3, PeakMiB: 77}},
+		}
+	}
+	full := func() data.Set {
+		classic, live := migration(data.KindClassic, 0), migration(data.KindLive, 0)
+		stopped := migration(data.KindLive, 220)
+		stopped.Outcome, stopped.Reason = data.OutcomeStopped, "it took | too long"
+		return data.Set{
+			Live:     &data.Live{Environment: environment, Classic: &classic, Live: &live},
+			Distance: &data.Distance{Environment: environment, Runs: []data.Migration{stopped, migration(data.KindLive, 100)}},
+			Size: &data.Size{Environment: environment, Runs: []data.SizeRun{
+				{MiB: 10, DatabaseMiB: 12, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 5}}},
+				{MiB: 256, DatabaseMiB: 300, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 15}}},
+			}},
+			Relay: &data.Relay{
+				Environment: environment, Connections: 400, NearCPUSeconds: 0.25, FarCPUSeconds: 0.2, RelayedMBPerSecond: 400,
+				RoundTrip:    data.Pair{Direct: data.Latency{P50: 50, P99: 90}, Relayed: data.Latency{P50: 150, P99: 390}},
+				GoBenchmarks: []data.GoBenchmark{{Name: "Relay/connect/direct", Unit: "ns/op", Median: 1234567, Low: 1, High: 2, Runs: 6}},
+			},
+			Agent: &data.Agent{Environment: environment, Runs: []data.AgentRun{
+				{InFlight: 1, Agents: data.Process{CPUSeconds: 1, PeakMiB: 80}, Requests: map[string]float64{"GET shoots": 10}},
+				{InFlight: 50, Agents: data.Process{CPUSeconds: 50, PeakMiB: 90}, Requests: map[string]float64{"GET shoots": 20, "PATCH shoots/status": 30}},
+			}},
+			Landscape: &data.Landscape{Environment: environment, ReadySeconds: 360, Machine: data.Usage{CPUCores: 0.7}, Clusters: map[string]data.Usage{"garden": {CPUCores: 0.1}}},
+		}
+	}
+	parts := map[string]func(*data.Set){
+		"live":      func(s *data.Set) { s.Live = nil },
+		"distance":  func(s *data.Set) { s.Distance = nil },
+		"size":      func(s *data.Set) { s.Size = nil },
+		"relay":     func(s *data.Set) { s.Relay = nil },
+		"agent":     func(s *data.Set) { s.Agent = nil },
+		"landscape": func(s *data.Set) { s.Landscape = nil },
+	}
+
+	It("should say of every part that it is not measured", func() {
+		files := Generate(data.Set{})
+		Expect(files).To(HaveLen(1))
+		for part := range parts {
+			Expect(files[File]).To(ContainSubstring("`make bench BENCH=" + part + "`"))
+		}
+		Expect(strings.Count(files[File], "| not measured |")).To(Equal(len(data.Targets(data.Set{}))))
+	})
+
+	It("should show what was measured", func() {
+		page := Generate(full())[File]
+		Expect(page).NotTo(ContainSubstring("Not measured yet"))
+		for _, text := range []string{
+			"| failed writes | 17 of 1000 | 17 of 1000 |", "| 1 | First | source | 12 |",
+			"| 0 ms | completed |", "| 100 ms | completed |", `| 220 ms | stopped: it took \| too long |`,
+			"250, quiet 100: 2.5 times", "| livecpm-agent: processor (s), memory of the largest (MiB) | 3, 77 | 3, 77 |",
+			"| 256 MiB | 300 |", "| round trip of 1 KiB | 50 | 150 | 100 | 90 | 390 | 300 |", "| Relay/connect/direct | ns/op | 1234567 |",
+			"| PATCH shoots/status | 0 | 30 |", "with everything built before: 360 s", "commit abc1234", "Gardener v1.150.0", "**missed**",
+		} {
+			Expect(page).To(ContainSubstring(text))
+		}
+		Expect(strings.Index(page, "| 0 ms |")).To(BeNumerically("<", strings.Index(page, "| 100 ms |")))
+	})
+
+	It("should leave parts out one by one", func() {
+		for part, drop := range parts {
+			set := full()
+			drop(&set)
+			Expect(strings.Count(Generate(set)[File], "Not measured yet")).To(Equal(1), part)
+		}
+	})
+
+	It("should draw well-formed pictures, which the page shows, and no others", func() {
+		files := Generate(full())
+		var shown []string
+		for _, match := range regexp.MustCompile(`!\[[^]]+\]\(([^)]+)\)`).FindAllStringSubmatch(files[File], -1) {
+			shown = append(shown, match[1])
+		}
+		Expect(shown).To(HaveLen(len(files) - 1))
+		for _, name := range shown {
+			Expect(files).To(HaveKey(name))
+			decoder := xml.NewDecoder(strings.NewReader(files[name]))
+			for {
+				_, err := decoder.Token()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				Expect(err).NotTo(HaveOccurred(), name)
+			}
+			Expect(files[name]).NotTo(ContainSubstring("NaN"), name)
+			Expect(files[name]).NotTo(ContainSubstring("Inf"), name)
+		}
+	})
+
+	It("should draw the curves of what was completed only", func() {
+		picture := Generate(full())["benchmarks/distance-writes.svg"]
+		Expect(strings.Count(picture, "<circle")).To(Equal(4), "two curves at 0 and 100 ms")
+		Expect(picture).To(ContainSubstring(">100<"))
+		Expect(picture).NotTo(ContainSubstring(">220<"))
+	})
+})
+
+var _ = Describe("Write", func() {
+	It("should write the page and its pictures, and remove those of before", func() {
+		docs := GinkgoT().TempDir()
+		old := filepath.Join(docs, Folder, "old.svg")
+		Expect(os.MkdirAll(filepath.Dir(old), 0o755)).To(Succeed())
+		Expect(os.WriteFile(old, nil, 0o600)).To(Succeed())
+		set := data.Set{Relay: &data.Relay{}}
+		Expect(Write(docs, set)).To(Succeed())
+		Expect(old).NotTo(BeAnExistingFile())
+		for name, content := range Generate(set) {
+			Expect(os.ReadFile(filepath.Join(docs, name))).To(BeEquivalentTo(content))
+		}
+	})
+})
+
+var _ = Describe("docs/benchmarks.md", func() {
+	It("should be made of the recorded figures (make bench-page)", func() {
+		docs := filepath.Join("..", "..", "..", "docs")
+		set, err := data.Read(filepath.Join(docs, Data))
+		Expect(err).NotTo(HaveOccurred())
+		for name, content := range Generate(set) {
+			Expect(os.ReadFile(filepath.Join(docs, name))).To(BeEquivalentTo(content), name)
+		}
+	})
+})

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+var _ = DescribeTable("Bearable", func(first string, firstAt fault.Moment, second string, secondAt fault.Moment, problem string) {
+	f, ok := fault.Get(first)
+	Expect(ok).To(BeTrue())
+	g, ok := fault.Get(second)
+	Expect(ok).To(BeTrue())
+	reason, bearable := fault.Bearable(f, g, firstAt, secondAt)
+	Expect(reason).To(Equal(problem))
+	Expect(bearable).To(Equal(problem == ""))
+},
+	Entry("two momentary ones", "agent-kill-both", fault.Boundary, "relay-kill-source", fault.Boundary, ""),
+	Entry("a momentary one and one that lasts", "agent-kill-both", fault.Boundary, "cut-60s", fault.Boundary, ""),
+	Entry("a momentary one before one that lasts", "etcd-kill-source", fault.Boundary, "garden-stop-60s", fault.Inside, ""),
+	Entry("one that lasts before another", "garden-stop-60s", fault.Boundary, "agent-kill-source", fault.Inside, "the first one may outlast the moment of the second"),
+	Entry("two of a kind", "relay-kill-source", fault.Boundary, "relay-kill-destination", fault.Inside, "they are of one kind"),
+	Entry("two that last", "version-skew-source", fault.Boundary, "garden-stop-60s", fault.Boundary, "both last"),
+	Entry("two that weaken etcd", "etcd-kill-source", fault.Boundary, "cut-5s", fault.Inside, "both weaken etcd"),
+)
+
+var _ = DescribeTable("Long", func(name string, expected bool) {
+	f, ok := fault.Get(name)
+	Expect(ok).To(BeTrue())
+	Expect(fault.Long(f)).To(Equal(expected))
+},
+	Entry("ten minutes", "cut-10m", true),
+	Entry("a minute", "cut-60s", false),
+	Entry("as long as the step", "rtt-180ms", false),
+	Entry("a moment", "relay-kill-source", false),
+)
