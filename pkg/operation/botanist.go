@@ -25,7 +25,7 @@ import (
 // shoot's specification names. It works on a deep copy of the shoot whose last operation is what the gardenlet of this
 // seed would have set: {Migrate, Processing} in the source, {Restore, Processing} in the destination. The botanist's
 // components read it to choose between deploying and restoring, and its type decides whether the ShootState is loaded.
-// Nothing in the garden is changed by it.
+// Nothing in the garden is changed by it. What only gardenlets may write there, its tasks compare instead (ReadOnlyPublished).
 //
 // A botanist lives for one attempt of one step only: what one task computes (addresses, secrets) is lost with it, so
 // each flow runs the tasks that it depends on again.
@@ -59,7 +59,7 @@ func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardenco
 		}
 	}
 
-	o, err := gardeneroperation.Initialize(ctx, log, d.GardenAPIReader, d.GardenClient, d.SeedClientSet, d.ShootClientMap,
+	o, err := gardeneroperation.Initialize(ctx, log, d.GardenAPIReader, ReadOnlyPublished(d.GardenClient), d.SeedClientSet, d.ShootClientMap,
 		d.GardenletConfig, d.Identity, d.GardenClusterIdentity, shoot, project, cloudProfile, seed, exposureClass)
 	if err != nil {
 		return nil, fmt.Errorf("failed to initialize operation for shoot %s: %w", client.ObjectKeyFromObject(shoot), err)

@@ -17,6 +17,8 @@ import (
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -138,6 +140,29 @@ func (p *party) botanist(ctx context.Context, m *migration.Migration, lastOperat
 		return nil, err
 	}
 	return b, b.InitializeSecretsManagement(ctx)
+}
+
+// publish lets others know the certificate authorities of the control plane, which the gardenlet of the source has done long before
+// a migration.
+func (p *party) publish(shoot *gardencorev1beta1.Shoot) *corev1.ConfigMap {
+	GinkgoHelper()
+	var b *botanist.Botanist
+	// The authorizer may not have heard of the Shoot yet.
+	Eventually(func() (err error) {
+		b, err = p.botanist(ctx, &migration.Migration{Log: logr.Discard(), Shoot: shoot}, gardencorev1beta1.LastOperationTypeReconcile)
+		return err
+	}).Should(Succeed())
+	ca, found := b.SecretsManager.Get(v1beta1constants.SecretNameCACluster)
+	Expect(found).To(BeTrue())
+	configMap := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      gardenerutils.ComputeShootProjectResourceName(shoot.Name, gardenerutils.ShootProjectConfigMapSuffixCACluster),
+			Namespace: shoot.Namespace, Labels: map[string]string{v1beta1constants.LabelUpdateRestriction: "true"},
+		},
+		Data: map[string]string{secretsutils.DataKeyCertificateCA: string(ca.Data[secretsutils.DataKeyCertificateBundle])},
+	}
+	Expect(clientOf(gardenlet(p.seedName)).Create(ctx, configMap)).To(Succeed())
+	return configMap
 }
 
 func (p *party) prepareSource(ctx context.Context, m *migration.Migration) error {

@@ -120,6 +120,7 @@ var _ = Describe("A migration", Ordered, func() {
 			if kind == "gardenlet" {
 				mayReadSeeds(seedA, seedB)
 			}
+			published := a.publish(shoot)
 			failures := migrate(shoot, a, b)
 
 			By("being refused nothing but a BackupEntry for the other seed's bucket, and what the authorizer had not heard of yet")
@@ -144,6 +145,11 @@ var _ = Describe("A migration", Ordered, func() {
 			own := &gardencorev1beta1.BackupEntry{}
 			Expect(garden.Client.Get(ctx, entry, own)).To(Succeed())
 			Expect(own.Spec.BucketName).To(Equal(string(seeds[seedB].UID)))
+
+			By("leaving what its gardenlet has published as it was")
+			configMap := &corev1.ConfigMap{}
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(published), configMap)).To(Succeed())
+			Expect(configMap).To(Equal(published))
 
 			By("letting the source rest, although it may not read the Shoot any more")
 			Eventually(func() error { return a.pass(client.ObjectKeyFromObject(shoot)) }).Should(Succeed())
@@ -170,6 +176,7 @@ var _ = Describe("A migration", Ordered, func() {
 		shoot, _ := migratable("flow-own")
 		identity := func(string) *rest.Config { return as(ownIdentity) }
 		a, b := newParty(seedA, identity(seedA)), newParty(seedB, identity(seedB))
+		a.publish(shoot)
 		Expect(forbidden(migrate(shoot, a, b))).To(BeEmpty())
 
 		uses, err := garden.Used(func(user string) bool { return user == ownIdentity })

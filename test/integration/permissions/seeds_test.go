@@ -56,7 +56,7 @@ func newBelongings(name, seedName string) *belongings {
 	return b
 }
 
-// everything is what an agent does with a Shoot of its seed and what belongs to it.
+// everything is what gardenlets do with a Shoot of their seed and what belongs to it. Agents patch no ConfigMaps.
 var everything = []string{
 	"shoots get", "shoots patch", "shoots/status patch",
 	"shootstates get", "shootstates patch", "shootstates delete",
@@ -192,6 +192,33 @@ var _ = Describe("Seeds", func() {
 		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "regions", Namespace: v1beta1constants.GardenNamespace}}
 		Expect(clientOf(extension(seedC)).Delete(ctx, configMap, client.DryRunAll)).To(Succeed())
 		Expect(clientOf(gardenlet(seedC)).Delete(ctx, configMap, client.DryRunAll)).To(Succeed())
+	})
+})
+
+var _ = Describe("UpdateRestriction", func() {
+	It("lets gardenlets write by what others come to trust a shoot, and no agent with another identity, not even without a change", func() {
+		shoot := newShoot("trusted", seedB)
+		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
+		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name:      gardenerutils.ComputeShootProjectResourceName(shoot.Name, gardenerutils.ShootProjectConfigMapSuffixCACluster),
+			Namespace: shoot.Namespace, Labels: map[string]string{v1beta1constants.LabelUpdateRestriction: "true"},
+		}}
+		refused := func(identity *rest.Config) {
+			GinkgoHelper()
+			c := clientOf(identity)
+			for verb, write := range map[string]func() error{
+				"create": func() error { return c.Create(ctx, configMap.DeepCopy(), client.DryRunAll) },
+				"patch": func() error {
+					return c.Patch(ctx, configMap.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll)
+				},
+			} {
+				// Who is a user of a seed has it when the authorizer has heard of the shoot.
+				Eventually(write).Should(MatchError(ContainSubstring("update-restriction.gardener.cloud")), verb)
+			}
+		}
+		Eventually(func() error { return clientOf(gardenlet(seedB)).Create(ctx, configMap) }).Should(Succeed())
+		refused(extension(seedB))
+		refused(as(ownIdentity, "system:masters"))
 	})
 })
 
