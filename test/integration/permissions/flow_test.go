@@ -196,8 +196,6 @@ var onlySomeShoots = map[string]string{
 	"security.gardener.cloud/credentialsbindings watch": "as above; it is cached",
 	"security.gardener.cloud/workloadidentities list":   "Gardener's shoot.Builder, if credentials of the Shoot are one",
 	"security.gardener.cloud/workloadidentities watch":  "as above; it is cached",
-	"seedmanagement.gardener.cloud/managedseeds list":   "preflight and Gardener's operation.Builder, for Shoots in namespace garden",
-	"seedmanagement.gardener.cloud/managedseeds watch":  "as above; it is cached",
 	"/secrets update": "Botanist.SyncPublicServiceAccountKeys, if the keys have changed",
 }
 
