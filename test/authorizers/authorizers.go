@@ -41,8 +41,9 @@ import (
 )
 
 const (
-	// Name is the name of the program, and User who it is in the garden.
+	// Name is the name of the program.
 	Name = admissioncontroller.DeploymentName
+	// User is who it is in the garden.
 	User = admissioncontroller.DeploymentName
 
 	// seedWebhookPath is where gardener-admission-controller serves the SeedAuthorizer.

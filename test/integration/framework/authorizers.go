@@ -129,7 +129,7 @@ func (g *gatekeeper) await(ctx context.Context) error {
 		}
 		var response *http.Response
 		if response, last = http.Get(g.server.HealthURL()); last != nil { //nolint:noctx // The garden is not used yet.
-			return false, nil
+			return false, nil //nolint:nilerr // It is tried again.
 		}
 		last = errors.Join(response.Body.Close())
 		return response.StatusCode == http.StatusOK, nil
