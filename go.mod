@@ -253,7 +253,7 @@ require (
 	k8s.io/cluster-bootstrap v0.36.4 // indirect
 	k8s.io/component-base v0.36.4
 	k8s.io/component-helpers v0.36.4 // indirect
-	k8s.io/klog/v2 v2.140.0 // indirect
+	k8s.io/klog/v2 v2.140.0
 	k8s.io/kms v0.36.4 // indirect
 	k8s.io/kube-aggregator v0.36.4
 	k8s.io/kube-openapi v0.0.0-20260603220949-865597e52e25 // indirect

@@ -106,6 +106,8 @@ func agentValues(cfg *config.Config) map[string]any {
 		"image": map[string]any{"ref": image.Ref("livecpm-agent")},
 		"relay": map[string]any{"image": map[string]any{"ref": image.Ref("livecpm-relay")}},
 		"config": map[string]any{
+			// How long each task of a flow takes is only said there.
+			"logLevel": "debug",
 			"dns": map[string]any{"resolvers": []any{cfg.Garden.IP + ":53"}},
 			// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the graceful end
 			// of the kube-apiserver. Waiting longer for them would only make the demo longer.

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/steps"
@@ -64,6 +65,9 @@ func Run(ctx context.Context, options Options) (_ *data.Agent, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, garden.Stop()) }()
+	// The gardener-apiserver runs in this process and has set up a logger of its own. With hundreds of migrations it gives up
+	// requests for discovery now and then, and tells so at length between the lines of the bench.
+	klog.SetLogger(logr.Discard())
 	if err := prepare(ctx, garden); err != nil {
 		return nil, err
 	}
