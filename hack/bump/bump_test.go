@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,11 +88,13 @@ var _ = Describe("Run", func() {
 
 	BeforeEach(func() {
 		out, calls, broken = &bytes.Buffer{}, nil, ""
-		gardener, apis, druid := GinkgoT().TempDir(), GinkgoT().TempDir(), GinkgoT().TempDir()
+		gardener, apis, druid, druidAPI := GinkgoT().TempDir(), GinkgoT().TempDir(), GinkgoT().TempDir(), GinkgoT().TempDir()
 		sources = map[string]string{
 			"github.com/gardener/gardener@v2.0.0": gardener, "github.com/gardener/gardener/pkg/apis@v2.0.0": apis, "github.com/gardener/etcd-druid@v0.99.0": druid,
+			"github.com/gardener/etcd-druid/api@v0.99.0": druidAPI,
 		}
 		write(apis, "core/v1beta1/types_shoot.go", "LiveMigration *LiveMigration `json:\"liveMigration,omitempty\" protobuf:\"bytes,1\"`")
+		write(druidAPI, "core/v1alpha1/etcd.go", "BootstrapWithExistingCluster *BootstrapWithExistingCluster `json:\"bootstrapWithExistingCluster,omitempty\"`")
 		write(gardener, "imagevector/containers.yaml", "images: [{name: etcd, tag: v1}, {name: etcd-druid, tag: v0.99.0}]")
 		write(gardener, "go.mod", "require (\n\tgithub.com/gardener/etcd-druid/api v0.99.0\n)\n")
 		write(gardener, "pkg/utils/validation/kubernetesversion/version.go", "var SupportedVersions = []string{\n\t\"1.40\",\n\t\"1.41\",\n}\n\nvar other = \"1.1\"")
@@ -109,7 +110,7 @@ var _ = Describe("Run", func() {
 			if strings.Join(args[:min(len(args), 3)], " ") == "mod download -json" {
 				source, ok := sources[args[3]]
 				if !ok {
-					return "", fmt.Errorf("there is no %s", args[3])
+					return `{"Error": "403 Forbidden"}`, errors.New("exit status 1")
 				}
 				content, err := json.Marshal(map[string]string{"Dir": source})
 				return string(content), err
@@ -167,8 +168,22 @@ var _ = Describe("Run", func() {
 	It("should refuse a version without live migrations, and change nothing", func() {
 		write(sources["github.com/gardener/gardener/pkg/apis@v2.0.0"], "core/v1beta1/types_shoot.go", "package v1beta1 // LiveMigration")
 		err := bump.Run(ctx, options)
-		Expect(err).To(MatchError(bump.ErrNoLiveMigration))
+		Expect(err).To(MatchError(bump.ErrTooOld))
 		Expect(err).To(MatchError(ContainSubstring("Gardener v2.0.0 knows no live migration")))
+		untouched()
+	})
+
+	It("should refuse a version whose etcds cannot join others, and change nothing", func() {
+		write(sources["github.com/gardener/etcd-druid/api@v0.99.0"], "core/v1alpha1/etcd.go", "MemberNamePrefix *string `json:\"memberNamePrefix,omitempty\"`")
+		err := bump.Run(ctx, options)
+		Expect(err).To(MatchError(bump.ErrTooOld))
+		Expect(err).To(MatchError(ContainSubstring("Gardener v2.0.0 deploys etcd-druid v0.99.0, whose etcds cannot join those of another seed")))
+		untouched()
+	})
+
+	It("should pass on why a module cannot be had, and change nothing", func() {
+		delete(sources, "github.com/gardener/etcd-druid@v0.99.0")
+		Expect(bump.Run(ctx, options)).To(MatchError("failed to get github.com/gardener/etcd-druid v0.99.0: exit status 1: 403 Forbidden"))
 		untouched()
 	})
 

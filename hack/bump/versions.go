@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -52,6 +53,7 @@ var (
 	quoted       = regexp.MustCompile(`"([^"]+)"`)
 	druidAPI     = regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(druidAPIModule) + ` (v\S+)`)
 	liveMigrator = "liveMigration"
+	joiner       = "bootstrapWithExistingCluster"
 )
 
 // Resolve finds out what belongs to a version of Gardener, from the sources of Gardener and of the etcd-druid that it deploys.
@@ -65,8 +67,8 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 	if err != nil {
 		return nil, err
 	}
-	if !regexp.MustCompile(`json:"` + liveMigrator + `\b`).Match(types) {
-		return nil, fmt.Errorf("Gardener %s knows no live migration: its Shoot has no status.%s: %w", gardener, liveMigrator, ErrNoLiveMigration) //nolint:staticcheck // A name.
+	if !hasField(types, liveMigrator) {
+		return nil, fmt.Errorf("Gardener %s knows no live migration: its Shoot has no status.%s: %w", gardener, liveMigrator, ErrTooOld) //nolint:staticcheck // A name.
 	}
 
 	source, err := download(ctx, run, repository, gardenerModule, gardener)
@@ -84,6 +86,18 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 	if api := druidAPI.FindSubmatch(modFile); api == nil || string(api[1]) != versions[Druid] {
 		return nil, fmt.Errorf("Gardener %s deploys etcd-druid %s but is not built with the API of that version: look at its go.mod", gardener, versions[Druid]) //nolint:staticcheck // A name.
 	}
+	// The two did not come with the same version: v1.149.0 has the API of live migrations, and an etcd-druid that is too old.
+	druidAPIs, err := download(ctx, run, repository, druidAPIModule, versions[Druid])
+	if err != nil {
+		return nil, err
+	}
+	etcd, err := read(druidAPIs, "core", "v1alpha1", "etcd.go")
+	if err != nil {
+		return nil, err
+	}
+	if !hasField(etcd, joiner) {
+		return nil, fmt.Errorf("Gardener %s deploys etcd-druid %s, whose etcds cannot join those of another seed: its Etcd has no spec.etcd.%s: %w", gardener, versions[Druid], joiner, ErrTooOld) //nolint:staticcheck // A name.
+	}
 	if versions[OldestKubernetes], versions[NewestKubernetes], err = kubernetes(source); err != nil {
 		return nil, err
 	}
@@ -96,18 +110,27 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 	return versions, err
 }
 
-// ErrNoLiveMigration means that a version of Gardener is too old.
-var ErrNoLiveMigration = errors.New("the first version with it is v1.150.0")
+// ErrTooOld means that a version of Gardener lacks what livecpm is built on.
+var ErrTooOld = errors.New("the first version with all that it takes is v1.150.0")
+
+// hasField tells whether Go code has a field that is encoded by that name.
+func hasField(code []byte, name string) bool {
+	return regexp.MustCompile(`json:"` + name + `\b`).Match(code)
+}
 
 // download brings a module into the cache and returns where it is.
 func download(ctx context.Context, run Go, repository, module, version string) (string, error) {
 	output, err := run(ctx, repository, "mod", "download", "-json", module+"@"+version)
-	if err != nil {
-		return "", fmt.Errorf("failed to get %s %s: %w", module, version, err)
-	}
-	var found struct{ Dir string }
-	if err := json.Unmarshal([]byte(output), &found); err != nil || found.Dir == "" {
-		return "", fmt.Errorf("failed to find out where %s %s is (%s): %w", module, version, output, err)
+	// Why it has failed, the go command says in what it prints.
+	var found struct{ Dir, Error string }
+	decoded := json.Unmarshal([]byte(output), &found)
+	switch {
+	case err != nil && decoded == nil && found.Error != "":
+		return "", fmt.Errorf("failed to get %s %s: %w: %s", module, version, err, found.Error)
+	case err != nil:
+		return "", fmt.Errorf("failed to get %s %s: %w: %s", module, version, err, strings.TrimSpace(output))
+	case decoded != nil || found.Dir == "":
+		return "", fmt.Errorf("failed to find out where %s %s is: %w: %s", module, version, errors.Join(decoded, errors.New("no folder is named")), output)
 	}
 	return found.Dir, nil
 }
