@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command chown stands in for the alpine image that etcd-druid uses for one thing only: with a local backup store, an
-// init container runs `chown -R UID:GID PATH` (no shell) so that etcd's unprivileged user may write the backup folder.
+// init container runs `chown -R UID:GID PATH` (no shell) so that etcd's unprivileged user may write the backup folder. The job
+// that copies the backups of a classic migration names two folders.
 package main
 
 import (
@@ -23,8 +24,8 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 3 || args[0] != "-R" {
-		return errors.New("usage: chown -R UID:GID PATH")
+	if len(args) < 3 || args[0] != "-R" {
+		return errors.New("usage: chown -R UID:GID PATH...")
 	}
 	user, group, found := strings.Cut(args[1], ":")
 	if !found {
@@ -38,14 +39,19 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("failed to parse group of owner %q: %w", args[1], err)
 	}
-	return filepath.WalkDir(args[2], func(path string, _ fs.DirEntry, err error) error {
-		// The three members of one etcd share the store's folder: files may be renamed or deleted during the walk.
-		if err == nil {
-			err = os.Lchown(path, uid, gid)
+	for _, folder := range args[2:] {
+		if err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+			// The three members of one etcd share the store's folder: files may be renamed or deleted during the walk.
+			if err == nil {
+				err = os.Lchown(path, uid, gid)
+			}
+			if errors.Is(err, fs.ErrNotExist) && path != folder {
+				return nil
+			}
+			return err
+		}); err != nil {
+			return err
 		}
-		if errors.Is(err, fs.ErrNotExist) && path != args[2] {
-			return nil
-		}
-		return err
-	})
+	}
+	return nil
 }
