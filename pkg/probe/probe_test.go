@@ -6,6 +6,7 @@ package probe_test
 import (
 	"context"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/livecpm/livecpm/pkg/probe"
@@ -274,6 +276,29 @@ var _ = Describe("Probe", func() {
 		Expect(result.WritesFailed + result.ReadsFailed).To(BeZero())
 		Expect(result.Details.DialErrors).To(BeNumerically(">", 0))
 		Expect(result.RawConnectionErrors).To(Equal(result.Details.DialErrors))
+	})
+
+	It("should not hammer an address that accepts connections and closes them", func() {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = listener.Close() }()
+		var accepted atomic.Int64
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				accepted.Add(1)
+				_ = conn.Close()
+			}
+		}()
+		clientSet, err := kubernetes.NewForConfig(&rest.Config{Host: "http://" + listener.Addr().String()})
+		Expect(err).NotTo(HaveOccurred())
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		probe.Watch(ctx, clientSet.CoreV1().RESTClient())
+		Expect(accepted.Load()).To(And(BeNumerically(">", 1), BeNumerically("<", 20)))
 	})
 
 	It("should resume watches that the server ends, without counting it as an error", func() {

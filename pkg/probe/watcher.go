@@ -47,6 +47,9 @@ const causeDecoding metav1.CauseType = "ClientWatchDecoding"
 // retryDelay is how long a watcher waits after an attempt that failed.
 const retryDelay = 250 * time.Millisecond
 
+// errEmptyStream means that a stream ended as soon as it had begun. It is no failure, whatever it is due to is counted below.
+var errEmptyStream = errors.New("the stream ended at once")
+
 func newWatcher(client rest.Interface, namespace string, revision uint64, failed func(error)) *watcher {
 	return &watcher{client: client, namespace: namespace, revision: revision, failed: failed, seen: map[string]*bitset{}}
 }
@@ -54,9 +57,15 @@ func newWatcher(client rest.Interface, namespace string, revision uint64, failed
 // run watches until the context ends and begins again where it stopped each time the server ends the stream.
 func (w *watcher) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		begin := time.Now()
 		err := w.stream(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		// client-go makes an empty stream of a connection that is closed instead of answered: where nobody serves behind an
+		// address that accepts, one would follow the other without a pause.
+		if err == nil && time.Since(begin) < retryDelay {
+			err = errEmptyStream
 		}
 		if err == nil {
 			continue
@@ -67,7 +76,9 @@ func (w *watcher) run(ctx context.Context) {
 			err = w.restart(ctx)
 		}
 		if err != nil {
-			w.failed(err)
+			if !errors.Is(err, errEmptyStream) {
+				w.failed(err)
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryDelay):
