@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -130,6 +131,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 		return Progress{}, err
 	}
 	victim := world.Members.RemovalOrder(d.side)[0]
+	pod := exposure.PodName(etcdRole, victim.Ordinal)
 	wanted := int32(victim.Ordinal) // #nosec G115 -- One of three.
 	switch replicas := ptr.Deref(statefulSet.Spec.Replicas, 1); {
 	case replicas > wanted+1:
@@ -143,11 +145,16 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 			return Progress{}, err
 		}
 		j.Log.Info("Stopping a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", victim.String(), "members", world.Members.String())
-		return j.scale(ctx, etcdRole, statefulSet, wanted, d)
+		progress, err := j.scale(ctx, etcdRole, statefulSet, wanted, d)
+		if err != nil {
+			return Progress{}, err
+		}
+		_, err = j.endPod(ctx, pod)
+		return progress, err
 	}
 
-	pod := exposure.PodName(etcdRole, victim.Ordinal)
-	gone, err := j.podGone(ctx, pod)
+	// It repeats what an interruption may have kept from being done.
+	gone, err := j.endPod(ctx, pod)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -155,6 +162,35 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 		return waiting(d.reason, "pod %s of the %s stops", pod, d.side), nil
 	}
 	return j.remove(ctx, etcdRole, victim, d)
+}
+
+// leaveGrace is how long the pod of a member that leaves may take to stop.
+//
+// An etcd that is told to stop sends its clients away at once and then waits for their requests to end, for 7 s with the
+// usual timings (etcd, server/embed, Etcd.Close). Those of the kube-apiserver's watches never do. All the while it is one of
+// the six voters, of which the moment is to be short. Other requests than watches end within the time given here, and a
+// member that leaves has no data to save.
+const leaveGrace = 3 * time.Second
+
+// endPod sees to it that the pod, which the StatefulSet no longer wants, is gone soon, and tells whether it is.
+func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
+	pod := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: j.Namespace, Name: name}
+	if err := j.Client.Get(ctx, key, pod); err != nil {
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, fmt.Errorf("failed to get pod %s: %w", key, err)
+	}
+	grace := int64(leaveGrace.Seconds())
+	if pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) <= grace {
+		return false, nil
+	}
+	err := j.Client.Delete(ctx, pod, client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return false, fmt.Errorf("failed to end pod %s: %w", key, err)
+	}
+	return false, nil
 }
 
 // mayRetire projects the quorum without the member. Only while there are six voters, the weakest moment of all, does it

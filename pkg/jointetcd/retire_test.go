@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livecpm/livecpm/pkg/jointetcd"
@@ -66,6 +67,36 @@ var _ = Describe("Retire", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(message).To(BeEmpty())
 		Expect(left).To(BeTrue())
+	})
+
+	It("does not let a leaving member wait for watches to end", func() {
+		s.joinDestination("main", 3)
+		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(MatchError(ContainSubstring("etcd-events")))
+		// A kubelet has yet to stop it: it is still there when the StatefulSet has deleted it.
+		victim := &corev1.Pod{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-2"}, victim)).To(Succeed())
+		victim.Finalizers = []string{"test/kubelet"}
+		victim.DeletionGracePeriodSeconds = new(int64(60))
+		Expect(s.client.Update(ctx, victim)).To(Succeed())
+
+		for range 3 {
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Done).To(BeFalse())
+		}
+		Expect(s.deletions()).To(HaveEach(And(HaveField("Pod", "etcd-main-2"), HaveField("Grace", int64(3)), HaveField("UID", victim.UID))))
+		Expect(s.deletions()).NotTo(BeEmpty())
+		Expect(s.clusters["main"].Names()).To(ContainElement("seed-a-etcd-main-2"))
+
+		// The API server has taken it over, so there is nothing more to ask for.
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-2"}, victim)).To(Succeed())
+		victim.DeletionGracePeriodSeconds = new(int64(3))
+		Expect(s.client.Update(ctx, victim)).To(Succeed())
+		asked := len(s.deletions())
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("pod etcd-main-2 of the source stops"))
+		Expect(s.deletions()).To(HaveLen(asked))
 	})
 
 	It("finishes from wherever it was killed", func() {

@@ -17,6 +17,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -39,6 +41,14 @@ type seeds struct {
 	lock   sync.Mutex
 	voters map[string][]int
 	events []string
+	ended  []deletion
+}
+
+// deletion is a request of the code under test to delete a pod.
+type deletion struct {
+	Pod   string
+	UID   types.UID
+	Grace int64
 }
 
 func peerURL(role steps.Role, etcdRole string) func(name string) string {
@@ -53,7 +63,7 @@ func memberName(seed, etcdRole string, ordinal int) string {
 
 func pod(name string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("of-" + name)},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1",
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
@@ -80,6 +90,15 @@ func newSeedsOf(seed string) *seeds {
 		)
 	}
 	s.client = builder.WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			options := (&client.DeleteOptions{}).ApplyOptions(opts)
+			if _, ok := obj.(*corev1.Pod); ok && options.Preconditions != nil {
+				s.lock.Lock()
+				s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""), Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
+				s.lock.Unlock()
+			}
+			return c.Delete(ctx, obj, opts...)
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			if err := c.Patch(ctx, obj, patch, opts...); err != nil {
 				return err
@@ -110,6 +129,12 @@ func (s *seeds) happened() []string {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return append([]string(nil), s.events...)
+}
+
+func (s *seeds) deletions() []deletion {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return append([]deletion(nil), s.ended...)
 }
 
 func (s *seeds) sawVoters(etcdRole string) []int {
