@@ -196,8 +196,8 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 	}
 }
 
-// Verify implements agent.Gate.
-func (w *world) Verify(context.Context, *gardencorev1beta1.Shoot) error { return w.gateErr }
+// Prove implements agent.Gate.
+func (w *world) Prove(context.Context, *gardencorev1beta1.Shoot) error { return w.gateErr }
 
 func (w *world) action(what string) migration.Action {
 	return migration.ActionFunc(func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {

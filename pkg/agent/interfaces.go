@@ -16,8 +16,9 @@ import (
 
 // Gate proves that the classic migration of a shoot cannot start.
 type Gate interface {
-	// Verify returns an error unless the proof succeeded just now.
-	Verify(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
+	// Prove returns an error unless the proof succeeded just now. The Shoot must have been read a moment ago, and not from a
+	// cache.
+	Prove(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 }
 
 // Preflight tells whether a step may begin.

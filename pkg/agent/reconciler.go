@@ -153,7 +153,7 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 		return p.abort(ctx)
 	}
 
-	gateErr := p.Gate.Verify(ctx, p.shoot)
+	gateErr := p.Gate.Prove(ctx, p.shoot)
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
 
 	syncAfter, syncErr := p.always(ctx)
@@ -386,7 +386,7 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 		_, err = p.always(ctx)
 	}
 
-	gateErr := p.Gate.Verify(ctx, shoot)
+	gateErr := p.Gate.Prove(ctx, shoot)
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
 	if gateErr != nil {
 		// The running action is not cancelled: it may be in the midst of a membership change, and the proof may have

@@ -206,6 +206,14 @@ var _ = Describe("Reconciler", func() {
 		It("should survive being shut down while it reads the Shoot for a write", func() {
 			w.goTo(second)
 			cancelled, cancel := context.WithCancel(ctx)
+			// Somebody else has just written, so it has to read again.
+			w.onStatusWrite = func(ctx context.Context, c client.Client) error {
+				w.onStatusWrite = nil
+				shoot := &gardencorev1beta1.Shoot{}
+				Expect(c.Get(ctx, key, shoot)).To(Succeed())
+				shoot.Status.Conditions[0].Status = isFalse
+				return c.Status().Update(ctx, shoot)
+			}
 			r := w.agent(seedB)
 			r.GardenAPIReader = readerFunc{Reader: w.client, before: func() error {
 				if w.gets++; w.gets == 1 {
@@ -487,6 +495,21 @@ var _ = Describe("Reconciler", func() {
 			}
 			w.mustPass(seedB)
 			Expect(w.condition(second).Status).To(Equal(isTrue))
+		})
+
+		It("should read the Shoot once for a pass that nobody disturbs", func() {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+				Expect(m.Report(ctx, steps.ReasonPreparingDestination, "secrets")).To(Succeed())
+				return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "members"), nil
+			}
+			r := w.agent(seedB)
+			r.GardenAPIReader = readerFunc{Reader: w.client, before: func() error { w.gets++; return nil }}
+			writes := len(w.statusWrites)
+			_, err := w.passOf(r)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(w.condition(second).Reason).To(Equal("JoiningEtcdMembers"))
+			Expect(w.statusWrites[writes:]).To(HaveLen(3), "that it has begun, the report, and what it waits for")
+			Expect(w.gets).To(Equal(1))
 		})
 
 		It("should keep what others write into the status at the same time", func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,33 +129,42 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 	})
 }
 
-// write reads the Shoot, makes sure that this pass still works for its current step, lets mutate change it in memory and
-// writes the change to the status with an optimistic lock. After a conflict it starts again. The shoot of the pass is
-// replaced by what was written.
+// write makes sure that this pass still works for the current step of the Shoot, lets mutate change it in memory and writes
+// the change to the status with an optimistic lock. The shoot of the pass is replaced by what was written.
+//
+// It begins with the Shoot as the pass knows it: the lock tells whether that still is how it is. After a conflict, and if
+// there seems to be nothing to write, it reads the Shoot.
 func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) error) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 
 	var before, after *gardencorev1beta1.Shoot
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		shoot := &gardencorev1beta1.Shoot{}
-		if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
-			return err
-		}
+	attempt := func(shoot *gardencorev1beta1.Shoot) (changed bool, err error) {
 		if !p.concerns(shoot) {
-			return errSuperseded
+			return false, errSuperseded
 		}
-
 		original := shoot.DeepCopy()
 		if err := mutate(shoot); err != nil {
-			return err
+			return false, err
 		}
 		before, after = original, shoot
 		if apiequality.Semantic.DeepEqual(original.Status, shoot.Status) && apiequality.Semantic.DeepEqual(original.Annotations, shoot.Annotations) {
-			return nil
+			return false, nil
 		}
-		return p.GardenClient.Status().Patch(ctx, shoot, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{}))
-	})
+		return true, p.GardenClient.Status().Patch(ctx, shoot, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{}))
+	}
+	changed, err := attempt(p.shoot.DeepCopy())
+	if err == nil && !changed || apierrors.IsConflict(err) {
+		before, after = nil, nil
+		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			shoot := &gardencorev1beta1.Shoot{}
+			if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
+				return err
+			}
+			_, err := attempt(shoot)
+			return err
+		})
+	}
 	if err == nil && after == nil {
 		// The retry takes the end of the context for the end of its own patience and swallows it.
 		err = context.Canceled
