@@ -111,8 +111,8 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		destroyExposure = add("Removing the exposure between the seeds", func(ctx context.Context) error {
 			return d.deps.DestroyExposure(ctx, m)
 		}, false)
-		// The etcds come first: their rolling restart needs all members healthy, and the controllers then find an etcd
-		// that is not going to be restarted any more.
+		// Their members restart one after the other, which takes longer than all the rest together. Only what needs the etcds as
+		// they are going to stay waits for the end of it.
 		deployEtcds = add("Giving the etcds their ordinary specification", func(ctx context.Context) error {
 			return d.deployPlainEtcds(ctx, m, b)
 		}, false, base.secrets, destroyExposure)
@@ -123,7 +123,8 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 			},
 			Dependencies: flow.NewTaskIDs(deployEtcds),
 		})
-		kubeAPIServerReady = d.addKubeAPIServer(g, b, flow.NewTaskIDs(base.secrets, base.resources, waitUntilEtcdsReady))
+		// It serves while a member restarts, as it does in any restart of a highly available etcd.
+		kubeAPIServerReady = d.addKubeAPIServer(g, b, flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
 		deploySNI          = add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
 			return b.DeployKubeAPIServerSNI(ctx)
 		}, false, kubeAPIServerReady)
