@@ -100,7 +100,7 @@ bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 
 .PHONY: test-e2e
 test-e2e: ## End-to-end suites on the landscape (needs root)
-	$(GO) test -count=1 -v -timeout 65m ./test/e2e/...
+	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -count=1 -v -timeout 65m ./test/e2e/...
 
 .PHONY: test-abort
 test-abort: ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,...)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -211,14 +212,23 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		var (
 			waits []string
 			errs  []error
+			fault steps.Reason
+
+			looks = make([]jointetcd.Progress, len(jointetcd.EtcdRoles))
+			// The members that leave one cluster and do not answer any more must not hold up those that join the other one.
+			failures = make([]error, len(jointetcd.EtcdRoles))
 		)
-		var fault steps.Reason
-		for _, etcdRole := range jointetcd.EtcdRoles {
-			progress, err := joint.Advance(ctx, etcdRole, exposure.Members)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err))
+		_ = jointetcd.SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
+			i := slices.Index(jointetcd.EtcdRoles, etcdRole)
+			looks[i], failures[i] = joint.Advance(ctx, etcdRole, exposure.Members)
+			return nil
+		})
+		for i, etcdRole := range jointetcd.EtcdRoles {
+			if failures[i] != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), failures[i]))
 				continue
 			}
+			progress := looks[i]
 			message := progress.Message
 			switch {
 			case progress.Done:

@@ -253,23 +253,28 @@ func unsettled(etcd *druidcorev1alpha1.Etcd) string {
 }
 
 func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRole string) (string, error)) (bool, string, error) {
-	var missing []string
-	for _, etcdRole := range EtcdRoles {
+	messages := make([]string, len(EtcdRoles))
+	// A look waits for members that do not answer, and while members change there often is one.
+	if err := SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		message, err := check(ctx, etcdRole)
 		if err != nil {
-			return false, "", fmt.Errorf("failed to check %s: %w", exposure.EtcdName(etcdRole), err)
+			return fmt.Errorf("failed to check %s: %w", exposure.EtcdName(etcdRole), err)
 		}
 		if message != "" {
-			missing = append(missing, exposure.EtcdName(etcdRole)+": "+message)
+			messages[slices.Index(EtcdRoles, etcdRole)] = exposure.EtcdName(etcdRole) + ": " + message
 		}
+		return nil
+	}); err != nil {
+		return false, "", err
 	}
+	missing := slices.DeleteFunc(messages, func(message string) bool { return message == "" })
 	return len(missing) == 0, strings.Join(missing, "; "), nil
 }
 
 // MoveLeaderTo moves the lead of both clusters to the side, unless it is there. The sidecar beside the leader is the one
 // that takes snapshots, so this decides about the bucket that they go to.
 func (j *Joint) MoveLeaderTo(ctx context.Context, side quorum.Side) error {
-	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
+	return SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
@@ -279,8 +284,8 @@ func (j *Joint) MoveLeaderTo(ctx context.Context, side quorum.Side) error {
 	})
 }
 
-// sideBySide does the same for both clusters at once. What fails for one of them does not end it for the other.
-func sideBySide(ctx context.Context, do func(ctx context.Context, etcdRole string) error) error {
+// SideBySide does the same for both clusters at once. What fails for one of them does not end it for the other.
+func SideBySide(ctx context.Context, do func(ctx context.Context, etcdRole string) error) error {
 	var (
 		group sync.WaitGroup
 		errs  = make([]error, len(EtcdRoles))

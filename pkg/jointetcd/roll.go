@@ -25,7 +25,7 @@ import (
 // PrepareRoll moves the lead of both clusters to the member with the lowest ordinal, which a rolling restart reaches last.
 // It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have begun.
 func (j *Joint) PrepareRoll(ctx context.Context) error {
-	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
+	return SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		etcd, err := j.getEtcd(ctx, etcdRole)
 		if err != nil {
 			return err

@@ -108,7 +108,7 @@ func agentValues(cfg *config.Config) map[string]any {
 		"config": map[string]any{
 			// How long each task of a flow takes is only said there.
 			"logLevel": "debug",
-			"dns": map[string]any{"resolvers": []any{cfg.Garden.IP + ":53"}},
+			"dns":      map[string]any{"resolvers": []any{cfg.Garden.IP + ":53"}},
 			// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the graceful end
 			// of the kube-apiserver. Waiting longer for them would only make the demo longer.
 			"flows": map[string]any{"drainTimeout": "20s"},

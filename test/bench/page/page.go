@@ -149,7 +149,7 @@ func (d *document) live(live *data.Live) {
 	if !d.section("Live against classic", data.PartLive, environment) {
 		return
 	}
-	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails when a request is answered with an error or not within ten seconds. The shoot is unavailable in an interval in which not a single write was acknowledged.\n\n")
+	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails when a request is answered with an error or not within ten seconds. The shoot is unavailable in an interval in which not a single write was acknowledged. A classic migration takes etcd-main along by its backups and leaves etcd-events behind, so the Events that were written are among what it loses.\n\n")
 	kinds, header := []*data.Migration{}, []string{""}
 	for _, m := range []*data.Migration{live.Classic, live.Live} {
 		if m != nil {
