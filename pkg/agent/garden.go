@@ -44,7 +44,16 @@ func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
 		opts.Scheme = kubernetes.GardenScheme
 		opts.Logger = log
 		opts.MapperProvider = apiutil.NewDynamicRESTMapper
-		opts.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Event{}, &eventsv1.Event{}}}
+		opts.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{
+			&corev1.Event{},
+			&eventsv1.Event{},
+			// Of these a seed may see what belongs to its shoots only. When a shoot leaves, their watches end some time later and are
+			// refused from then on, but what they have brought stays in the cache. A shoot that comes back would be restored from
+			// the ShootState with which it came the last time.
+			&corev1.ConfigMap{},
+			&gardencorev1beta1.InternalSecret{},
+			&gardencorev1beta1.ShootState{},
+		}}
 
 		opts.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 			opts.ByObject = map[client.Object]cache.ByObject{
@@ -60,17 +69,14 @@ func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
 
 			single := map[client.Object]cache.NewCacheFunc{}
 			for _, obj := range []client.Object{
-				&corev1.ConfigMap{},
 				&corev1.Namespace{},
 				&coordinationv1.Lease{},
 				&gardencorev1.ControllerDeployment{},
 				&gardencorev1beta1.CloudProfile{},
 				&gardencorev1beta1.NamespacedCloudProfile{},
 				&gardencorev1beta1.ExposureClass{},
-				&gardencorev1beta1.InternalSecret{},
 				&gardencorev1beta1.Project{},
 				&gardencorev1beta1.SecretBinding{}, //nolint:staticcheck // Deprecated, but shoots may still refer to one.
-				&gardencorev1beta1.ShootState{},
 				&securityv1alpha1.CredentialsBinding{},
 				&securityv1alpha1.WorkloadIdentity{},
 			} {
