@@ -111,8 +111,8 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		destroyExposure = add("Removing the exposure between the seeds", func(ctx context.Context) error {
 			return d.deps.DestroyExposure(ctx, m)
 		}, false)
-		// Their members restart one after the other, which takes longer than all the rest together. Only what needs the etcds as
-		// they are going to stay waits for the end of it.
+		// Their members restart one after the other, which takes longer than all the rest together. Only the hand-over waits for
+		// the end of it.
 		deployEtcds = add("Giving the etcds their ordinary specification", func(ctx context.Context) error {
 			return d.deployPlainEtcds(ctx, m, b)
 		}, false, base.secrets, destroyExposure)
@@ -201,9 +201,11 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		restored = flow.NewTaskIDs(deploySNI, controllerManagerReady, syncIssuer, extensionsReady, staleExtensionsGone, deployShootSystem,
 			deployClusterIdentity, populateManifests, deployBasicAuth)
 
+		// The deletion of the source's backups takes a while and waits for it, so it is not left to the end of the restart. The
+		// sidecar of the leader takes it, and the leader is the last one to restart.
 		snapshot = add("Taking a full snapshot into the bucket of the destination", func(ctx context.Context) error {
 			return operation.SnapshotEtcd(ctx, b)
-		}, !facts.hasBackup, waitUntilEtcdsReady, base.secrets)
+		}, !facts.hasBackup, deployEtcds)
 		// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration: through a
 		// backup entry of its own that is managed by this seed.
 		deleteFormerBackups = add("Deleting the backups in the bucket of the source", func(ctx context.Context) error {
@@ -216,7 +218,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		// that restores may come after it.
 		updateAddresses = add("Updating the advertised addresses", func(ctx context.Context) error {
 			return b.UpdateAdvertisedAddresses(ctx)
-		}, false, restored, deleteFormerBackups, forgetDNS)
+		}, false, restored, waitUntilEtcdsReady, deleteFormerBackups, forgetDNS)
 		// The very last one: where no ShootState is kept, its absence says that everything else is done.
 		_ = add("Renewing the ShootState", func(ctx context.Context) error {
 			return d.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, facts.keepsShootState)

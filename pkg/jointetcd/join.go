@@ -151,6 +151,11 @@ func (j *Joint) help(ctx context.Context, etcdRole string, world World, learner 
 		return false, waiting(steps.ReasonJoiningEtcdMembers, "the member of pod %s did not start within %s and was removed; it joins anew", pod, j.StuckAfter), nil
 	}
 
+	if !learner.Healthy {
+		// etcd lets a learner become a voter as soon as it has the data, which may be before it answers. As a voter that does not
+		// answer it would hold up every look at the cluster, and that is when there are six.
+		return false, waiting(steps.ReasonWaitingForEtcdMember, "member %s does not answer yet", learner.Name), nil
+	}
 	if err := world.Members.Promote(learner.ID); err != nil {
 		return false, waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
 	}

@@ -91,6 +91,19 @@ var _ = Describe("Join", func() {
 			Expect(s.sawVoters("main")).To(Equal([]int{3, 4, 5}))
 		})
 
+		It("does not promote a learner that does not answer, although it has the data", func() {
+			id := s.addLearner("main", 0)
+			s.clusters["main"].Start(id, "seed-b-etcd-main-0")
+			s.clusters["main"].CatchUp(id)
+			s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+			Expect(advance()).To(Equal(Progress{Reason: steps.ReasonWaitingForEtcdMember, Message: "member seed-b-etcd-main-0 does not answer yet"}))
+			Expect(s.clusters["main"].Calls()).To(BeEmpty())
+
+			s.clusters["main"].SetUp("seed-b-etcd-main-0", true)
+			Expect(advance().Reason).To(Equal(steps.ReasonJoiningEtcdMembers), "the second one is missing")
+			Expect(s.clusters["main"].Calls()).To(Equal([]string{"promote seed-b-etcd-main-0"}))
+		})
+
 		It("does not promote when a failure of the new voter would cost the quorum", func() {
 			id := s.addLearner("main", 0)
 			s.clusters["main"].Start(id, "seed-b-etcd-main-0")

@@ -145,12 +145,15 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 			return Progress{}, err
 		}
 		j.Log.Info("Stopping a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", victim.String(), "members", world.Members.String())
-		progress, err := j.scale(ctx, etcdRole, statefulSet, wanted, d)
-		if err != nil {
+		// The pod ends before its StatefulSet is told: the controller would end it in its own time, and a kubelet does not hurry a
+		// container that it is stopping already. If the agent is interrupted in between, the member restarts and stays.
+		if err := j.pauseDruid(ctx, etcdRole); err != nil {
 			return Progress{}, err
 		}
-		_, err = j.endPod(ctx, pod)
-		return progress, err
+		if _, err := j.endPod(ctx, pod); err != nil {
+			return Progress{}, err
+		}
+		return j.scale(ctx, etcdRole, statefulSet, wanted, d)
 	}
 
 	// It repeats what an interruption may have kept from being done.
