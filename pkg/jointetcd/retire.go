@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -260,9 +261,22 @@ func (j *Joint) scale(ctx context.Context, etcdRole string, statefulSet *appsv1.
 	if err := j.pauseDruid(ctx, etcdRole); err != nil {
 		return Progress{}, err
 	}
-	patch := client.MergeFromWithOptions(statefulSet.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	statefulSet.Spec.Replicas = &replicas
-	if err := j.Client.Patch(ctx, statefulSet, patch); err != nil {
+	before := ptr.Deref(statefulSet.Spec.Replicas, 1)
+	// The end of a pod shows in the status, and is no reason to decide anew.
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if now := ptr.Deref(statefulSet.Spec.Replicas, 1); now != before {
+			return fmt.Errorf("it had %d replicas and has %d now", before, now)
+		}
+		patch := client.MergeFromWithOptions(statefulSet.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		statefulSet.Spec.Replicas = &replicas
+		err := j.Client.Patch(ctx, statefulSet, patch)
+		if apierrors.IsConflict(err) {
+			if err := j.Client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
+				return err
+			}
+		}
+		return err
+	}); err != nil {
 		return Progress{}, fmt.Errorf("failed to scale StatefulSet %s to %d: %w", client.ObjectKeyFromObject(statefulSet), replicas, err)
 	}
 	return waiting(d.reason, "StatefulSet %s of the %s is scaled to %d", statefulSet.Name, d.side, replicas), nil

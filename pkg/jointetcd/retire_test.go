@@ -99,6 +99,41 @@ var _ = Describe("Retire", func() {
 		Expect(s.deletions()).To(HaveLen(asked))
 	})
 
+	It("scales although the end of the pod changes the StatefulSet meanwhile, unless somebody else has scaled it", func() {
+		statefulSet := func() *appsv1.StatefulSet {
+			GinkgoHelper()
+			out := &appsv1.StatefulSet{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, out)).To(Succeed())
+			return out
+		}
+		retire := func() error {
+			for range 3 {
+				if _, err := j.RetireNext(ctx, "main", keep); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		s.joinDestination("main", 3)
+		_ = j.MoveLeaderTo(ctx, quorum.Destination)
+		s.onEnd = func() {
+			s.onEnd = nil
+			changed := statefulSet()
+			changed.Status.ReadyReplicas = 2
+			Expect(s.client.Status().Update(ctx, changed)).To(Succeed())
+		}
+		Expect(retire()).To(Succeed())
+		Expect(of("etcd-main")).To(HaveExactElements("kept", "scaled etcd-main to 2", "removed seed-a-etcd-main-2", "kept", "scaled etcd-main to 1"))
+
+		s.onEnd = func() {
+			s.onEnd = nil
+			changed := statefulSet()
+			changed.Spec.Replicas = new(int32(3))
+			Expect(s.client.Update(ctx, changed)).To(Succeed())
+		}
+		Expect(retire()).To(MatchError(And(ContainSubstring("failed to scale StatefulSet"), ContainSubstring("has 3 now"))))
+	})
+
 	It("finishes from wherever it was killed", func() {
 		s.joinDestination("main", 3)
 		for moves := 0; ; moves++ {

@@ -42,6 +42,7 @@ type seeds struct {
 	voters map[string][]int
 	events []string
 	ended  []deletion
+	onEnd  func() // runs after the code under test has ended a pod
 }
 
 // deletion is a request of the code under test to delete a pod.
@@ -96,6 +97,11 @@ func newSeedsOf(seed string) *seeds {
 				s.lock.Lock()
 				s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""), Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
 				s.lock.Unlock()
+				if err := c.Delete(ctx, obj, opts...); err != nil || s.onEnd == nil {
+					return err
+				}
+				s.onEnd()
+				return nil
 			}
 			return c.Delete(ctx, obj, opts...)
 		},
