@@ -25,7 +25,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 3 || args[0] != "-R" {
-		return errors.New("usage: chown -R UID:GID PATH...")
+		return errors.New("usage: chown -R UID:GID PATH [PATH ...]")
 	}
 	user, group, found := strings.Cut(args[1], ":")
 	if !found {
