@@ -314,7 +314,7 @@ var _ = Describe("Relay", func() {
 	Describe("end", func() {
 		It("should drain: refuse new connections, let open ones end, then reset the rest", func() {
 			Expect(stopNear()).To(Succeed())
-			near.Limits.DrainTimeout.Duration = 500 * time.Millisecond
+			near.Limits.DrainTimeout.Duration = 3 * time.Second
 			stop := start(near, clock.RealClock{})
 			ending, err := dial(innerCA, near.Near[0].Port, innerName)
 			Expect(err).NotTo(HaveOccurred())
@@ -323,7 +323,13 @@ var _ = Describe("Relay", func() {
 
 			done := make(chan error, 1)
 			go func() { done <- stop() }()
-			Eventually(func() error { _, err := net.Dial("tcp", address(near.Near[0].Port)); return err }).Should(MatchError(syscall.ECONNREFUSED))
+			Eventually(func() error {
+				conn, err := net.Dial("tcp", address(near.Near[0].Port))
+				if err == nil {
+					_ = conn.Close()
+				}
+				return err
+			}).WithTimeout(near.Limits.DrainTimeout.Duration).Should(MatchError(syscall.ECONNREFUSED))
 			Expect(closeWrite(ending)).To(Succeed())
 			Expect(io.ReadAll(ending)).To(BeEmpty())
 			Expect(done).NotTo(Receive())
