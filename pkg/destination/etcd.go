@@ -192,9 +192,6 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 		return nil
 	}
 
-	if err := jointetcd.AnnounceMembers(ctx, d.deps.SeedClientSet.Client(), etcd, members); err != nil {
-		return err
-	}
 	patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	etcd.Spec.Replicas = members
 	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation, v1beta1constants.GardenerOperationReconcile)
