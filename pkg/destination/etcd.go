@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -213,15 +212,9 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 			waits []string
 			errs  []error
 			fault steps.Reason
-
-			looks = make([]jointetcd.Progress, len(jointetcd.EtcdRoles))
-			// The members that leave one cluster and do not answer any more must not hold up those that join the other one.
-			failures = make([]error, len(jointetcd.EtcdRoles))
 		)
-		_ = jointetcd.SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
-			i := slices.Index(jointetcd.EtcdRoles, etcdRole)
-			looks[i], failures[i] = joint.Advance(ctx, etcdRole, exposure.Members)
-			return nil
+		looks, failures := jointetcd.LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (jointetcd.Progress, error) {
+			return joint.Advance(ctx, etcdRole, exposure.Members)
 		})
 		for i, etcdRole := range jointetcd.EtcdRoles {
 			if failures[i] != nil {

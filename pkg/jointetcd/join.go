@@ -258,18 +258,17 @@ func unsettled(etcd *druidcorev1alpha1.Etcd) string {
 }
 
 func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRole string) (string, error)) (bool, string, error) {
-	messages := make([]string, len(EtcdRoles))
-	// A look waits for members that do not answer, and while members change there often is one.
-	if err := SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
+	messages, errs := LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (string, error) {
 		message, err := check(ctx, etcdRole)
 		if err != nil {
-			return fmt.Errorf("failed to check %s: %w", exposure.EtcdName(etcdRole), err)
+			return "", fmt.Errorf("failed to check %s: %w", exposure.EtcdName(etcdRole), err)
 		}
-		if message != "" {
-			messages[slices.Index(EtcdRoles, etcdRole)] = exposure.EtcdName(etcdRole) + ": " + message
+		if message == "" {
+			return "", nil
 		}
-		return nil
-	}); err != nil {
+		return exposure.EtcdName(etcdRole) + ": " + message, nil
+	})
+	if err := errors.Join(errs...); err != nil {
 		return false, "", err
 	}
 	missing := slices.DeleteFunc(messages, func(message string) bool { return message == "" })
@@ -279,7 +278,7 @@ func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRo
 // MoveLeaderTo moves the lead of both clusters to the side, unless it is there. The sidecar beside the leader is the one
 // that takes snapshots, so this decides about the bucket that they go to.
 func (j *Joint) MoveLeaderTo(ctx context.Context, side quorum.Side) error {
-	return SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
+	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
@@ -289,16 +288,25 @@ func (j *Joint) MoveLeaderTo(ctx context.Context, side quorum.Side) error {
 	})
 }
 
-// SideBySide does the same for both clusters at once. What fails for one of them does not end it for the other.
-func SideBySide(ctx context.Context, do func(ctx context.Context, etcdRole string) error) error {
+// LookAtBoth looks at both clusters at once and returns what was found, and what went wrong, in the order of EtcdRoles. A
+// look waits for members that do not answer, and while members change there often is one: it must not hold up the look at the
+// other cluster.
+func LookAtBoth[T any](ctx context.Context, look func(ctx context.Context, etcdRole string) (T, error)) ([]T, []error) {
 	var (
 		group sync.WaitGroup
+		found = make([]T, len(EtcdRoles))
 		errs  = make([]error, len(EtcdRoles))
 	)
 	for i, etcdRole := range EtcdRoles {
-		group.Go(func() { errs[i] = do(ctx, etcdRole) })
+		group.Go(func() { found[i], errs[i] = look(ctx, etcdRole) })
 	}
 	group.Wait()
+	return found, errs
+}
+
+// sideBySide does the same for both clusters at once. What fails for one of them does not end it for the other.
+func sideBySide(ctx context.Context, do func(ctx context.Context, etcdRole string) error) error {
+	_, errs := LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (struct{}, error) { return struct{}{}, do(ctx, etcdRole) })
 	return errors.Join(errs...)
 }
 

@@ -134,10 +134,17 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 	victim := world.Members.RemovalOrder(d.side)[0]
 	pod := exposure.PodName(etcdRole, victim.Ordinal)
 	wanted := int32(victim.Ordinal) // #nosec G115 -- One of three.
-	switch replicas := ptr.Deref(statefulSet.Spec.Replicas, 1); {
+	replicas := ptr.Deref(statefulSet.Spec.Replicas, 1)
+	if replicas > wanted {
+		// Without the pause etcd-druid would put the pods back at once.
+		if err := j.pauseDruid(ctx, etcdRole); err != nil {
+			return Progress{}, err
+		}
+	}
+	switch {
 	case replicas > wanted+1:
 		// Pods above the highest member are no members: removed before an interruption and not worth waiting for.
-		return j.scale(ctx, etcdRole, statefulSet, wanted+1, d)
+		return j.scale(ctx, etcdRole, replicas, wanted+1, d)
 	case replicas == wanted+1:
 		if err := d.mayStop(world, victim); err != nil {
 			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
@@ -148,13 +155,10 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 		j.Log.Info("Stopping a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", victim.String(), "members", world.Members.String())
 		// The pod ends before its StatefulSet is told: the controller would end it in its own time, and a kubelet does not hurry a
 		// container that it is stopping already. If the agent is interrupted in between, the member restarts and stays.
-		if err := j.pauseDruid(ctx, etcdRole); err != nil {
-			return Progress{}, err
-		}
 		if _, err := j.endPod(ctx, pod); err != nil {
 			return Progress{}, err
 		}
-		return j.scale(ctx, etcdRole, statefulSet, wanted, d)
+		return j.scale(ctx, etcdRole, replicas, wanted, d)
 	}
 
 	// It repeats what an interruption may have kept from being done.
@@ -178,21 +182,17 @@ const leaveGrace = 3 * time.Second
 
 // endPod sees to it that the pod, which the StatefulSet no longer wants, is gone soon, and tells whether it is.
 func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
-	pod := &corev1.Pod{}
-	key := client.ObjectKey{Namespace: j.Namespace, Name: name}
-	if err := j.Client.Get(ctx, key, pod); err != nil {
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, fmt.Errorf("failed to get pod %s: %w", key, err)
+	pod, err := j.getPod(ctx, name)
+	if err != nil || pod == nil {
+		return err == nil, err
 	}
 	grace := int64(leaveGrace.Seconds())
 	if pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) <= grace {
 		return false, nil
 	}
-	err := j.Client.Delete(ctx, pod, client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})
+	err = j.Client.Delete(ctx, pod, client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return false, fmt.Errorf("failed to end pod %s: %w", key, err)
+		return false, fmt.Errorf("failed to end pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	return false, nil
 }
@@ -256,39 +256,36 @@ func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.St
 	return statefulSet, nil
 }
 
-func (j *Joint) scale(ctx context.Context, etcdRole string, statefulSet *appsv1.StatefulSet, replicas int32, d departure) (Progress, error) {
-	// Without the pause etcd-druid would scale up again at once.
-	if err := j.pauseDruid(ctx, etcdRole); err != nil {
-		return Progress{}, err
-	}
-	before := ptr.Deref(statefulSet.Spec.Replicas, 1)
-	// The end of a pod shows in the status, and is no reason to decide anew.
+// scale changes the number of replicas. That the status changes meanwhile, as it does with the end of a pod, is no reason to
+// decide anew.
+func (j *Joint) scale(ctx context.Context, etcdRole string, from, to int32, d departure) (Progress, error) {
+	name := exposure.EtcdName(etcdRole)
 	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if now := ptr.Deref(statefulSet.Spec.Replicas, 1); now != before {
-			return fmt.Errorf("it had %d replicas and has %d now", before, now)
+		statefulSet, err := j.getStatefulSet(ctx, etcdRole)
+		if err != nil {
+			return err
+		}
+		if now := ptr.Deref(statefulSet.Spec.Replicas, 1); now != from {
+			return fmt.Errorf("it had %d replicas and has %d now", from, now)
 		}
 		patch := client.MergeFromWithOptions(statefulSet.DeepCopy(), client.MergeFromWithOptimisticLock{})
-		statefulSet.Spec.Replicas = &replicas
-		err := j.Client.Patch(ctx, statefulSet, patch)
-		if apierrors.IsConflict(err) {
-			if err := j.Client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
-				return err
-			}
-		}
-		return err
+		statefulSet.Spec.Replicas = &to
+		return j.Client.Patch(ctx, statefulSet, patch)
 	}); err != nil {
-		return Progress{}, fmt.Errorf("failed to scale StatefulSet %s to %d: %w", client.ObjectKeyFromObject(statefulSet), replicas, err)
+		return Progress{}, fmt.Errorf("failed to scale StatefulSet %s/%s to %d: %w", j.Namespace, name, to, err)
 	}
-	return waiting(d.reason, "StatefulSet %s of the %s is scaled to %d", statefulSet.Name, d.side, replicas), nil
+	return waiting(d.reason, "StatefulSet %s of the %s is scaled to %d", name, d.side, to), nil
 }
 
-func (j *Joint) podGone(ctx context.Context, name string) (bool, error) {
+// getPod returns the pod, or nil if it is gone.
+func (j *Joint) getPod(ctx context.Context, name string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	if err := j.Client.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: name}, pod); err != nil {
+	key := client.ObjectKey{Namespace: j.Namespace, Name: name}
+	if err := j.Client.Get(ctx, key, pod); err != nil {
 		if apierrors.IsNotFound(err) {
-			return true, nil
+			return nil, nil
 		}
-		return false, fmt.Errorf("failed to get pod %s: %w", name, err)
+		return nil, fmt.Errorf("failed to get pod %s: %w", key, err)
 	}
-	return false, nil
+	return pod, nil
 }

@@ -9,9 +9,7 @@ import (
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/exposure"
 	"github.com/livecpm/livecpm/pkg/quorum"
@@ -25,7 +23,7 @@ import (
 // PrepareRoll moves the lead of both clusters to the member with the lowest ordinal, which a rolling restart reaches last.
 // It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have begun.
 func (j *Joint) PrepareRoll(ctx context.Context) error {
-	return SideBySide(ctx, func(ctx context.Context, etcdRole string) error {
+	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		etcd, err := j.getEtcd(ctx, etcdRole)
 		if err != nil {
 			return err
@@ -78,13 +76,11 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 		reached   = replicas
 	)
 	for ordinal := range replicas {
-		pod := &corev1.Pod{}
-		key := client.ObjectKey{Namespace: j.Namespace, Name: exposure.PodName(etcdRole, ordinal)}
-		err := j.Client.Get(ctx, key, pod)
-		if client.IgnoreNotFound(err) != nil {
-			return Progress{}, fmt.Errorf("failed to get pod %s: %w", key, err)
+		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
+		if err != nil {
+			return Progress{}, err
 		}
-		leaving := err != nil || !pod.DeletionTimestamp.IsZero()
+		leaving := pod == nil || !pod.DeletionTimestamp.IsZero()
 		if !leaving && pod.Labels[appsv1.StatefulSetRevisionLabel] != revision {
 			continue
 		}

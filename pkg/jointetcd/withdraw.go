@@ -68,17 +68,16 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, 
 	case err != nil:
 		return Progress{}, err
 	case ptr.Deref(statefulSet.Spec.Replicas, 1) > 0:
-		return j.scale(ctx, etcdRole, statefulSet, 0, d)
+		return j.scale(ctx, etcdRole, ptr.Deref(statefulSet.Spec.Replicas, 1), 0, d)
 	}
 
 	for ordinal := range exposure.Members {
-		pod := exposure.PodName(etcdRole, ordinal)
-		gone, err := j.podGone(ctx, pod)
+		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
 		if err != nil {
 			return Progress{}, err
 		}
-		if !gone {
-			return waiting(d.reason, "pod %s of the %s stops", pod, d.side), nil
+		if pod != nil {
+			return waiting(d.reason, "pod %s of the %s stops", pod.Name, d.side), nil
 		}
 	}
 	after, err := j.Observe(ctx, etcdRole)

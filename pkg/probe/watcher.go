@@ -47,9 +47,6 @@ const causeDecoding metav1.CauseType = "ClientWatchDecoding"
 // retryDelay is how long a watcher waits after an attempt that failed.
 const retryDelay = 250 * time.Millisecond
 
-// errEmptyStream means that a stream ended as soon as it had begun. It is no failure, whatever it is due to is counted below.
-var errEmptyStream = errors.New("the stream ended at once")
-
 func newWatcher(client rest.Interface, namespace string, revision uint64, failed func(error)) *watcher {
 	return &watcher{client: client, namespace: namespace, revision: revision, failed: failed, seen: map[string]*bitset{}}
 }
@@ -64,21 +61,17 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		// client-go makes an empty stream of a connection that is closed instead of answered: where nobody serves behind an
 		// address that accepts, one would follow the other without a pause.
-		if err == nil && time.Since(begin) < retryDelay {
-			err = errEmptyStream
-		}
-		if err == nil {
-			continue
-		}
+		pause := err == nil && time.Since(begin) < retryDelay
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			// Whatever happened since is lost to this watcher: it begins anew at the present state.
 			w.resets.Add(1)
 			err = w.restart(ctx)
 		}
 		if err != nil {
-			if !errors.Is(err, errEmptyStream) {
-				w.failed(err)
-			}
+			w.failed(err)
+			pause = true
+		}
+		if pause {
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryDelay):

@@ -4,9 +4,7 @@
 package e2e_test
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/livecpm/livecpm/test/bench/agentbench"
 	"github.com/livecpm/livecpm/test/bench/relaybench"
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 // What the benchmarks count is guarded here, in small. What they time depends on the machine and is not. The counts of a
@@ -24,13 +23,6 @@ import (
 var _ = Describe("Benchmarks in small", func() {
 	var repo, bin string
 
-	build := func(ctx context.Context, packages ...string) {
-		GinkgoHelper()
-		command := exec.CommandContext(ctx, "go", append([]string{"build", "-o", bin + "/"}, packages...)...)
-		command.Dir = repo
-		output, err := command.CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-	}
 	say := func(format string, args ...any) { GinkgoWriter.Printf(format+"\n", args...) }
 
 	BeforeEach(func() {
@@ -41,7 +33,7 @@ var _ = Describe("Benchmarks in small", func() {
 
 	It("should not ask the garden for more, however many migrations there are", func(ctx SpecContext) {
 		Expect(os.Getenv("KUBEBUILDER_ASSETS")).NotTo(BeEmpty(), "make test-e2e sets it")
-		build(ctx, "./test/bench/cmd/simagent", "./cmd/livecpm-controller-manager")
+		Expect(program.Build(ctx, repo, bin, "./test/bench/cmd/simagent", "./cmd/livecpm-controller-manager")).To(Succeed())
 		result, err := agentbench.Run(ctx, agentbench.Options{
 			Agent: filepath.Join(bin, "simagent"), ControllerManager: filepath.Join(bin, "livecpm-controller-manager"),
 			InFlight: []int{1, 20}, Pace: 200 * time.Millisecond, Timeout: 5 * time.Minute,
@@ -65,7 +57,7 @@ var _ = Describe("Benchmarks in small", func() {
 	}, NodeTimeout(12*time.Minute))
 
 	It("should get every connection and every message through two relays", func(ctx SpecContext) {
-		build(ctx, "./test/bench/cmd/simrelay")
+		Expect(program.Build(ctx, repo, bin, "./test/bench/cmd/simrelay")).To(Succeed())
 		result, err := relaybench.Run(ctx, relaybench.Options{
 			Command: []string{filepath.Join(bin, "simrelay")},
 			Rounds:  2, Connects: 10, RoundTrips: 200, Transfer: 200 * time.Millisecond, Connections: 50, Say: say,

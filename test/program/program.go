@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -51,6 +53,16 @@ func AwaitReady(ctx context.Context, port int, timeout time.Duration) error {
 			return fmt.Errorf("not ready in time: %w", err)
 		}
 	}
+}
+
+// Build builds programs of the repository into the folder, each by the name of its package.
+func Build(ctx context.Context, repo, folder string, packages ...string) error {
+	command := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", folder + "/"}, packages...)...) //nolint:gosec // The packages are constants.
+	command.Dir = repo
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("failed to build %s: %w\n%s", strings.Join(packages, ", "), err, output)
+	}
+	return nil
 }
 
 // Sleep waits, and returns the cause if the context ends before.

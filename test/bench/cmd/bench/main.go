@@ -31,6 +31,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 func main() {
@@ -237,10 +238,8 @@ func (b *bench) bringUp(ctx context.Context) error {
 // build builds programs of this repository and returns the folder that they are in.
 func (b *bench) build(ctx context.Context, packages ...string) (string, error) {
 	folder := filepath.Join(b.cfg.Repo, "bin", "bench")
-	command := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", folder + "/"}, packages...)...) //nolint:gosec // The packages are constants.
-	command.Dir = b.cfg.Repo
-	if output, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("failed to build %s: %w\n%s", strings.Join(packages, ", "), err, output)
+	if err := program.Build(ctx, b.cfg.Repo, folder, packages...); err != nil {
+		return "", err
 	}
 	return folder, nil
 }
