@@ -529,6 +529,22 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(second).Status).To(Equal(isTrue))
 		})
 
+		It("should not take a timeout for a write", func() {
+			writes := 0
+			w.onStatusWrite = func(ctx context.Context, c client.Client) error {
+				if writes++; writes > 1 {
+					return context.DeadlineExceeded
+				}
+				shoot := &gardencorev1beta1.Shoot{}
+				Expect(c.Get(ctx, key, shoot)).To(Succeed())
+				shoot.Status.Conditions[0].Status = isFalse
+				return c.Status().Update(ctx, shoot)
+			}
+			_, err := w.pass(seedB)
+			Expect(err).To(MatchError(context.DeadlineExceeded))
+			Expect(w.ran).To(BeEmpty(), "the step has not begun")
+		})
+
 		It("should look again when somebody else has moved the migration on", func() {
 			w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
 				w.change(func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[1].Status = isTrue })

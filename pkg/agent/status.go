@@ -155,19 +155,14 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 	}
 	changed, err := attempt(p.shoot.DeepCopy())
 	if err == nil && !changed || apierrors.IsConflict(err) {
-		before, after = nil, nil
-		err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		// The retry takes a timeout, and the end of the context, for the end of its own patience and swallows it.
+		_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			shoot := &gardencorev1beta1.Shoot{}
-			if err := p.GardenAPIReader.Get(ctx, p.key, shoot); err != nil {
-				return err
+			if err = p.GardenAPIReader.Get(ctx, p.key, shoot); err == nil {
+				_, err = attempt(shoot)
 			}
-			_, err := attempt(shoot)
 			return err
 		})
-	}
-	if err == nil && after == nil {
-		// The retry takes the end of the context for the end of its own patience and swallows it.
-		err = context.Canceled
 	}
 	if err != nil {
 		return fmt.Errorf("failed to write the status of Shoot %s: %w", p.key, err)

@@ -260,7 +260,7 @@ func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.St
 // decide anew.
 func (j *Joint) scale(ctx context.Context, etcdRole string, from, to int32, d departure) (Progress, error) {
 	name := exposure.EtcdName(etcdRole)
-	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	attempt := func() error {
 		statefulSet, err := j.getStatefulSet(ctx, etcdRole)
 		if err != nil {
 			return err
@@ -271,7 +271,14 @@ func (j *Joint) scale(ctx context.Context, etcdRole string, from, to int32, d de
 		patch := client.MergeFromWithOptions(statefulSet.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		statefulSet.Spec.Replicas = &to
 		return j.Client.Patch(ctx, statefulSet, patch)
-	}); err != nil {
+	}
+	var err error
+	// The retry takes a timeout for the end of its own patience and swallows it.
+	_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		err = attempt()
+		return err
+	})
+	if err != nil {
 		return Progress{}, fmt.Errorf("failed to scale StatefulSet %s/%s to %d: %w", j.Namespace, name, to, err)
 	}
 	return waiting(d.reason, "StatefulSet %s of the %s is scaled to %d", name, d.side, to), nil

@@ -134,6 +134,15 @@ var _ = Describe("Retire", func() {
 		Expect(retire()).To(MatchError(And(ContainSubstring("failed to scale StatefulSet"), ContainSubstring("has 3 now"))))
 	})
 
+	It("does not take a timeout for a StatefulSet that is scaled", func() {
+		s.joinDestination("main", 3)
+		_ = j.MoveLeaderTo(ctx, quorum.Destination)
+		s.patchErr = context.DeadlineExceeded
+		_, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).To(MatchError(ContainSubstring("failed to scale StatefulSet shoot--demo--live/etcd-main to 2")))
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+	})
+
 	It("finishes from wherever it was killed", func() {
 		s.joinDestination("main", 3)
 		for moves := 0; ; moves++ {

@@ -43,6 +43,8 @@ type seeds struct {
 	events []string
 	ended  []deletion
 	onEnd  func() // runs after the code under test has ended a pod
+	// patchErr is what becomes of a patch of a StatefulSet.
+	patchErr error
 }
 
 // deletion is a request of the code under test to delete a pod.
@@ -106,6 +108,9 @@ func newSeedsOf(seed string) *seeds {
 			return c.Delete(ctx, obj, opts...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if _, ok := obj.(*appsv1.StatefulSet); ok && s.patchErr != nil {
+				return s.patchErr
+			}
 			if err := c.Patch(ctx, obj, patch, opts...); err != nil {
 				return err
 			}
