@@ -12,6 +12,9 @@ ARTIFACTS ?= _artifacts
 export LIVECPM_STATE ?= $(CURDIR)/.landscape
 export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/livecpm
 
+# The gardenlet of the landscape: composed, upstream or drop-in. Empty: that of the landscape that is up, else composed.
+export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
+
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
 LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
@@ -130,7 +133,7 @@ test-drain: ## Drain a seed of the landscape with five shoots under load: budget
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: ## Bring up garden, two seeds and gardenlets; a second run is a no-op
+landscape-up: ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status
