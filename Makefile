@@ -7,6 +7,9 @@ SHELL := /usr/bin/env bash
 
 export CGO_ENABLED ?= 0
 GO        ?= go
+# The landscape's programs are built like this, and most of what they consist of is in everything else as well: with another
+# flag, go would compile it once more.
+export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 ARTIFACTS ?= _artifacts
 # State of the landscape and cache of what is built once. Both may be set from outside.
 export LIVECPM_STATE ?= $(CURDIR)/.landscape
