@@ -62,11 +62,7 @@ func (l *Landscape) installLivecpm(ctx context.Context) error {
 		digests[b.Name] = b.Digest
 		tarballs = append(tarballs, image.Tarball{Name: b.Name, File: b.File, Refs: b.References, Digest: b.Digest})
 	}
-	version, err := l.kubernetesVersion(ctx)
-	if err != nil {
-		return err
-	}
-	if err := l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, gardenChartValues(l.Config)); err != nil {
+	if err := l.applyGardenChart(ctx); err != nil {
 		return err
 	}
 	// The images first: a pod without one is not tried again at once.
@@ -221,6 +217,15 @@ func (l *Landscape) lookForAgent(ctx context.Context, c client.Client, fingerpri
 		return fmt.Errorf("failed to read the Deployment of the agent: %w", err)
 	}
 	return checkAgent(deployment, fingerprint)
+}
+
+// applyGardenChart applies the chart of the garden.
+func (l *Landscape) applyGardenChart(ctx context.Context) error {
+	version, err := l.kubernetesVersion(ctx)
+	if err != nil {
+		return err
+	}
+	return l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, gardenChartValues(l.Config))
 }
 
 // applyChart renders a chart and applies it to the garden or a seed.
