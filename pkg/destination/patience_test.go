@@ -119,7 +119,9 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		setUp(0)
 		deps.NewCluster = func(_ context.Context, etcdRole string) (etcdcluster.Cluster, error) {
 			name := "seed-a-etcd-" + etcdRole + "-0"
-			cluster := fake.New(func(string) string { return "https://" + name + ".etcd-" + etcdRole + "-peer." + namespace + ".svc:2380" }, name)
+			cluster := fake.New(func(string) string {
+				return "https://" + name + ".etcd-" + etcdRole + "-peer." + namespace + ".svc:2380"
+			}, name)
 			cluster.SetUp(name, false)
 			return cluster, nil
 		}
