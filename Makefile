@@ -7,10 +7,16 @@ SHELL := /usr/bin/env bash
 
 export CGO_ENABLED ?= 0
 GO        ?= go
+# The landscape's programs are built like this, and most of what they consist of is in everything else as well: with another
+# flag, go would compile it once more.
+export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 ARTIFACTS ?= _artifacts
 # State of the landscape and cache of what is built once. Both may be set from outside.
 export LIVECPM_STATE ?= $(CURDIR)/.landscape
 export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/livecpm
+
+# The gardenlet of the landscape: composed, upstream or drop-in. Empty: that of the landscape that is up, else composed.
+export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
 
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
@@ -130,7 +136,7 @@ test-drain: ## Drain a seed of the landscape with five shoots under load: budget
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: ## Bring up garden, two seeds and gardenlets; a second run is a no-op
+landscape-up: ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status

@@ -63,6 +63,7 @@ var seedUses = []struct {
 	{"autoscaling.gardener.cloud/persistentvolumeclaimautoscalers", written, gardener("pkg/component/observability/logging/vali/vali.go"), "PersistentVolumeClaimAutoscaler{", false},
 	{"autoscaling.k8s.io/verticalpodautoscalers", written, gardener("pkg/component/kubernetes/apiserver/verticalpodautoscaler.go"), "VerticalPodAutoscaler{", false},
 	{"autoscaling/horizontalpodautoscalers", written, gardener("pkg/component/kubernetes/apiserver/horizontalpodautoscaler.go"), "HorizontalPodAutoscaler{", false},
+	{"coordination.k8s.io/leases", "create", own("pkg/jointetcd/lease.go"), "coordinationv1.Lease{", false},
 	{"discovery.k8s.io/endpointslices", written, own("pkg/exposure/slices.go"), "discoveryv1.EndpointSlice", false},
 	{"druid.gardener.cloud/etcds", written, gardener("pkg/component/etcd/etcd/etcd.go"), "druidcorev1alpha1.Etcd{", false},
 	{"events.k8s.io/events", "create patch", own("pkg/agent/standby.go"), "s.Recorder.Eventf(", false},

@@ -157,12 +157,27 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 		}
 	}
 
-	for _, etcdRole := range jointetcd.EtcdRoles {
+	return d.waitForRetirement(ctx, m, joint, begun)
+}
+
+// lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter. A
+// member that starts takes much from the processors of its node, and a leader of the other cluster may run beside it; with
+// both at the same instant leaders have lost their lead for want of a processor. Events come first, because they are what a
+// shoot can rather do without if the first of the two meets a fault.
+var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
+
+// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined tells which of the clusters
+// have theirs.
+func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration, joined map[string]bool) error {
+	for _, etcdRole := range lastMemberOrder {
 		if err := d.scaleEtcd(ctx, m, etcdRole, exposure.Members); err != nil {
-			return steps.Outcome{}, err
+			return err
+		}
+		if !joined[etcdRole] {
+			return nil
 		}
 	}
-	return d.waitForRetirement(ctx, m, joint, begun)
+	return nil
 }
 
 // retirementBegun tells whether a cluster has all members of the destination as voters. The source may have begun to
@@ -191,6 +206,9 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 		return nil
 	}
 
+	if err := jointetcd.AnnounceMembers(ctx, d.deps.SeedClientSet.Client(), etcd, members); err != nil {
+		return err
+	}
 	patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	etcd.Spec.Replicas = members
 	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation, v1beta1constants.GardenerOperationReconcile)
@@ -207,7 +225,11 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 	if begun {
 		reason = steps.ReasonReadyForSourceMemberRemoval
 	}
+	joined := map[string]bool{}
 	for {
+		if err := d.joinLastMember(ctx, m, joined); err != nil {
+			return steps.Outcome{}, err
+		}
 		var (
 			waits []string
 			errs  []error
@@ -225,6 +247,7 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 			message := progress.Message
 			switch {
 			case progress.Done:
+				joined[etcdRole] = true
 				reason = steps.ReasonReadyForSourceMemberRemoval
 			case progress.Reason.Fault():
 				fault = progress.Reason

@@ -64,3 +64,8 @@ func MoveEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration)
 func ShrinkEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&destination{deps: deps}).shrinkEtcd(ctx, m)
 }
+
+// PatientDeps returns what the botanist of the step in which the kube-apiserver starts is made of.
+func PatientDeps(ctx context.Context, deps *operation.Deps, m *migration.Migration) (*operation.Deps, error) {
+	return (&destination{deps: deps}).patientDeps(ctx, m)
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
@@ -27,7 +28,11 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		}
 	}
 
-	b, err := d.botanist(ctx, m)
+	deps, err := d.patientDeps(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	b, err := deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore)
 	if err != nil {
 		return steps.Outcome{}, err
 	}

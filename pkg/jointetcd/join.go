@@ -347,6 +347,10 @@ func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, le
 		j.awaitQuiet(ctx, cluster, world.Raw[leader.ID])
 	}
 	defer j.moving.Unlock()
+	// The other lead may have moved for so long that this one's time is over.
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("failed to move the lead of %s: %w", exposure.EtcdName(etcdRole), err)
+	}
 	j.Log.Info("Moving the lead", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
 	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil && !errors.Is(err, etcdcluster.ErrNotLeader) {
 		return err

@@ -8,8 +8,10 @@ var (
 	GardenChartValues  = gardenChartValues
 	AgentRegistration  = agentRegistration
 	CheckAgent         = checkAgent
+	CheckDropIn        = checkDropIn
 	CheckInstallation  = checkInstallation
 	RemoveForeignAgent = removeForeignAgent
+	SeedCommands       = seedCommands
 )
 
 // FingerprintAnnotation is at the agent's pods.

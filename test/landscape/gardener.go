@@ -10,6 +10,7 @@ import (
 
 	"github.com/livecpm/livecpm/test/authorizers"
 	"github.com/livecpm/livecpm/test/landscape/build"
+	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/image"
 	"github.com/livecpm/livecpm/test/landscape/pki"
@@ -68,6 +69,12 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 	}
 	if len(l.tarballs) == 0 {
 		if err := l.makeImages(ctx); err != nil {
+			return err
+		}
+	}
+	if l.Config.Gardenlet == config.GardenletDropIn {
+		// The agents start with the gardenlets, and those end if an agent finds that it may not read what it has to.
+		if err := l.applyGardenChart(ctx); err != nil {
 			return err
 		}
 	}

@@ -97,6 +97,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 		return err
 	}
 	defer unlock()
+	if err := l.Config.RecordGardenlet(); err != nil {
+		return err
+	}
 	for _, p := range l.phases() {
 		if len(only) > 0 && !slices.Contains(only, p.name) {
 			continue

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -41,8 +42,12 @@ const (
 	controllerManager = "livecpm-controller-manager"
 )
 
-// agentKey is the Deployment of the agent in a seed.
-var agentKey = client.ObjectKey{Namespace: livecpmNamespace, Name: "livecpm-agent"}
+var (
+	// agentKey is the Deployment of the agent in a seed.
+	agentKey = client.ObjectKey{Namespace: livecpmNamespace, Name: "livecpm-agent"}
+	// agentLeaseKey is the lease of all agents of a seed.
+	agentLeaseKey = client.ObjectKey{Namespace: livecpmNamespace, Name: "livecpm-agent-leader-election"}
+)
 
 // installLivecpm builds livecpm's images, imports them, applies the chart of the garden and registers the agent, which the
 // gardenlets then install.
@@ -57,11 +62,7 @@ func (l *Landscape) installLivecpm(ctx context.Context) error {
 		digests[b.Name] = b.Digest
 		tarballs = append(tarballs, image.Tarball{Name: b.Name, File: b.File, Refs: b.References, Digest: b.Digest})
 	}
-	version, err := l.kubernetesVersion(ctx)
-	if err != nil {
-		return err
-	}
-	if err := l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, gardenChartValues(l.Config)); err != nil {
+	if err := l.applyGardenChart(ctx); err != nil {
 		return err
 	}
 	// The images first: a pod without one is not tried again at once.
@@ -106,17 +107,19 @@ func (l *Landscape) startControllerManager(ctx context.Context) error {
 	return garden.StartLivecpm(ctx, l.Config, l.Processes, ca, binary)
 }
 
-// seedCommands are the programs that run in the seeds.
-func seedCommands() []images.Command {
+// seedCommands are the programs that run in the seeds, besides the gardenlets.
+func seedCommands(gardenlet config.Gardenlet) []images.Command {
 	return slices.DeleteFunc(slices.Clone(images.Commands), func(command images.Command) bool {
-		return command.Name == controllerManager || command.Name == images.DropIn
+		return command.Name == controllerManager || command.Name == images.DropIn ||
+			command.Name == agentKey.Name && gardenlet == config.GardenletDropIn
 	})
 }
 
 // livecpmImages builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed since.
 func (l *Landscape) livecpmImages(ctx context.Context) ([]images.Image, error) {
 	var packages []string
-	for _, command := range seedCommands() {
+	commands := seedCommands(l.Config.Gardenlet)
+	for _, command := range commands {
 		packages = append(packages, command.Package)
 	}
 	fingerprint, err := build.Fingerprint(ctx, l.Config, packages...)
@@ -141,7 +144,7 @@ func (l *Landscape) livecpmImages(ctx context.Context) ([]images.Image, error) {
 		// Not the version: every commit would roll the pods.
 		Version:  image.Tag,
 		CABundle: images.DefaultCABundle,
-		Commands: seedCommands(),
+		Commands: commands,
 	})
 	if err != nil {
 		return nil, err
@@ -179,7 +182,7 @@ func (l *Landscape) prepareSeed(ctx context.Context, seed config.Seed, tarballs 
 	return nil
 }
 
-// awaitAgent waits until the gardenlet of the seed has installed the agent that the fingerprint stands for.
+// awaitAgent waits until the gardenlet of the seed has installed the agent that the fingerprint stands for, or until it is the agent.
 func (l *Landscape) awaitAgent(ctx context.Context, gardenClient client.Client, seed config.Seed, fingerprint string) error {
 	n, err := node.New(l.Config, seed, l.Processes)
 	if err != nil {
@@ -190,18 +193,39 @@ func (l *Landscape) awaitAgent(ctx context.Context, gardenClient client.Client, 
 		return err
 	}
 	return await(ctx, "agent in "+seed.Name, func(ctx context.Context) error {
-		deployment := &appsv1.Deployment{}
-		deploymentErr := c.Get(ctx, agentKey, deployment)
-		if deploymentErr == nil {
-			deploymentErr = checkAgent(deployment, fingerprint)
-		}
+		agentErr := l.lookForAgent(ctx, c, fingerprint)
 		installations := &gardencorev1beta1.ControllerInstallationList{}
 		if err := gardenClient.List(ctx, installations); err != nil {
 			return fmt.Errorf("failed to list ControllerInstallations: %w", err)
 		}
 		// What stands in the garden says most when nothing arrives in the seed.
-		return errors.Join(checkInstallation(installations.Items, seed.Name), deploymentErr)
+		return errors.Join(checkInstallation(installations.Items, seed.Name), agentErr)
 	})
+}
+
+// lookForAgent tells whether the seed's agent is at work.
+func (l *Landscape) lookForAgent(ctx context.Context, c client.Client, fingerprint string) error {
+	if l.Config.Gardenlet == config.GardenletDropIn {
+		lease := &coordinationv1.Lease{}
+		if err := c.Get(ctx, agentLeaseKey, lease); err != nil {
+			return fmt.Errorf("failed to read the lease of the agents: %w", err)
+		}
+		return checkDropIn(lease, time.Now())
+	}
+	deployment := &appsv1.Deployment{}
+	if err := c.Get(ctx, agentKey, deployment); err != nil {
+		return fmt.Errorf("failed to read the Deployment of the agent: %w", err)
+	}
+	return checkAgent(deployment, fingerprint)
+}
+
+// applyGardenChart applies the chart of the garden.
+func (l *Landscape) applyGardenChart(ctx context.Context) error {
+	version, err := l.kubernetesVersion(ctx)
+	if err != nil {
+		return err
+	}
+	return l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, gardenChartValues(l.Config))
 }
 
 // applyChart renders a chart and applies it to the garden or a seed.

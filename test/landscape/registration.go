@@ -10,9 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +30,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/image"
+	"github.com/livecpm/livecpm/test/landscape/seedsetup"
 )
 
 const (
@@ -36,6 +40,11 @@ const (
 	// fingerprintAnnotation is what the pods of the agent carry to tell which registration and which images they come from: an
 	// image keeps its tag when it changes, and nothing else tells an installation of before from that of now.
 	fingerprintAnnotation = "landscape.livecpm.dev/installation"
+
+	// agentHostLabel is the label of the agents' lease that says where the leading agent runs, agentHostGardenlet its value for a
+	// gardenlet. The agent's own packages are not linked into the landscape's programs.
+	agentHostLabel     = "livecpm.gardener.cloud/agent-host"
+	agentHostGardenlet = "gardenlet"
 )
 
 // gardenChartValues are the values of the chart for the garden, which runs no pods. The agents have service accounts of their own
@@ -50,7 +59,11 @@ func gardenChartValues(cfg *config.Config) map[string]any {
 	}
 	// Each seed is in a region of its own.
 	rbac := map[string]any{"extension": map[string]any{"enabled": true, "seedsInSeveralRegions": seedNames}}
-	if !cfg.Authorizers {
+	switch {
+	case cfg.Gardenlet == config.GardenletDropIn:
+		// The agents are the gardenlets.
+		rbac = map[string]any{"enabled": true}
+	case !cfg.Authorizers:
 		rbac = map[string]any{"enabled": true, "ownIdentity": true, "subjects": agents, "extension": map[string]any{"enabled": true}}
 	}
 	return map[string]any{
@@ -102,17 +115,14 @@ func agentRegistration(cfg *config.Config, digests map[string]string) ([]*unstru
 
 // agentValues are the values of the agent's chart that an operator would set for this landscape.
 func agentValues(cfg *config.Config) map[string]any {
+	if cfg.Gardenlet == config.GardenletDropIn {
+		// Permissions only: what the agent is told there is in the gardenlet's chart (seedsetup).
+		return map[string]any{"dropIn": true}
+	}
 	return map[string]any{
-		"image": map[string]any{"ref": image.Ref("livecpm-agent")},
-		"relay": map[string]any{"image": map[string]any{"ref": image.Ref("livecpm-relay")}},
-		"config": map[string]any{
-			// How long each task of a flow takes is only said there.
-			"logLevel": "debug",
-			"dns":      map[string]any{"resolvers": []any{cfg.Garden.IP + ":53"}},
-			// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the graceful end
-			// of the kube-apiserver. Waiting longer for them would only make the demo longer.
-			"flows": map[string]any{"drainTimeout": "20s"},
-		},
+		"image":  map[string]any{"ref": image.Ref("livecpm-agent")},
+		"relay":  map[string]any{"image": map[string]any{"ref": image.Ref("livecpm-relay")}},
+		"config": seedsetup.AgentSettings(cfg),
 	}
 }
 
@@ -126,6 +136,19 @@ func checkAgent(deployment *appsv1.Deployment, fingerprint string) error {
 		return nil
 	}
 	return fmt.Errorf("%d of %d replicas of deployment %s are available and up to date", min(status.AvailableReplicas, status.UpdatedReplicas), want, client.ObjectKeyFromObject(deployment))
+}
+
+// checkDropIn tells whether the agent of the seed runs in its gardenlet: the lease of all agents says where the one is that leads.
+func checkDropIn(lease *coordinationv1.Lease, now time.Time) error {
+	key := client.ObjectKeyFromObject(lease)
+	if host := lease.Labels[agentHostLabel]; host != agentHostGardenlet {
+		return fmt.Errorf("lease %s is not held by an agent in a gardenlet, but in %q", key, host)
+	}
+	age := now.Sub(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time)
+	if valid := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second; ptr.Deref(lease.Spec.HolderIdentity, "") == "" || age > valid {
+		return fmt.Errorf("lease %s is held by nobody: it was renewed %s ago", key, age.Round(time.Second))
+	}
+	return nil
 }
 
 // checkInstallation tells whether the garden has made an installation of the agent for the seed, and whether it is in order.

@@ -6,10 +6,13 @@ package landscape_test
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +31,7 @@ import (
 	"github.com/gardener/gardener/pkg/chartrenderer"
 
 	"github.com/livecpm/livecpm/charts"
+	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	. "github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
@@ -143,8 +147,44 @@ var _ = Describe("The registration of the agent", func() {
 		Expect(selects).To(BeTrue())
 	})
 
+	Describe("of gardenlets that are the agents", func() {
+		BeforeEach(func() { cfg.Gardenlet = config.GardenletDropIn })
+
+		It("should bring permissions into the seeds and no pods", func() {
+			_, deployment, _ := register(map[string]string{"livecpm-relay": "sha256:b"})
+			objects := installed(deployment)
+			Expect(objects).NotTo(HaveKey("Deployment"))
+			binding := &rbacv1.ClusterRoleBinding{}
+			Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(objects["ClusterRoleBinding"].Object, binding)).To(Succeed())
+			Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "garden", Name: "gardenlet"}))
+		})
+
+		It("should let the gardenlets read in the garden what no seed may by itself", func() {
+			seeds, _ := bindings("livecpm:agent")
+			Expect(seeds).To(ContainElement(ConsistOf(rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "gardener.cloud:system:seeds"})))
+		})
+
+		It("should run the relay's image only", func() {
+			Expect(SeedCommands(cfg.Gardenlet)).To(ConsistOf(HaveField("Name", "livecpm-relay")))
+			Expect(SeedCommands(config.GardenletUpstream)).To(ConsistOf(HaveField("Name", "livecpm-relay"), HaveField("Name", "livecpm-agent")))
+		})
+	})
+
 	Describe("what is awaited", func() {
-		agent := func(fingerprint string, want, available int32) *appsv1.Deployment {
+		DescribeTable("of gardenlets that are the agents", func(host, holder string, age time.Duration, matches types.GomegaMatcher) {
+			now := time.Now()
+			Expect(CheckDropIn(&coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent-leader-election", Labels: map[string]string{agent.LabelHost: host}},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: now.Add(-age)}},
+			}, now)).To(matches)
+		},
+			Entry("the lease that they hold", string(agent.HostGardenlet), "gardenlet-1", time.Second, Succeed()),
+			Entry("not one that pods hold", string(agent.HostPod), "livecpm-agent-1", time.Second, MatchError(ContainSubstring(`in "livecpm-agent"`))),
+			Entry("not one that they held", string(agent.HostGardenlet), "gardenlet-1", time.Minute, MatchError(ContainSubstring("1m0s ago"))),
+			Entry("not one that they have given back", string(agent.HostGardenlet), "", time.Second, MatchError(ContainSubstring("by nobody"))),
+		)
+
+		deployed := func(fingerprint string, want, available int32) *appsv1.Deployment {
 			return &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent", Generation: 2},
 				Spec: appsv1.DeploymentSpec{
@@ -156,13 +196,13 @@ var _ = Describe("The registration of the agent", func() {
 		}
 
 		It("should be all replicas of just this installation", func() {
-			Expect(CheckAgent(agent("now", 2, 2), "now")).To(Succeed())
-			Expect(CheckAgent(agent("before", 2, 2), "now")).To(MatchError(ContainSubstring(`comes from installation "before"`)))
-			Expect(CheckAgent(agent("now", 2, 1), "now")).To(MatchError(ContainSubstring("1 of 2 replicas")))
-			rolling := agent("now", 2, 2)
+			Expect(CheckAgent(deployed("now", 2, 2), "now")).To(Succeed())
+			Expect(CheckAgent(deployed("before", 2, 2), "now")).To(MatchError(ContainSubstring(`comes from installation "before"`)))
+			Expect(CheckAgent(deployed("now", 2, 1), "now")).To(MatchError(ContainSubstring("1 of 2 replicas")))
+			rolling := deployed("now", 2, 2)
 			rolling.Status.Replicas = 3
 			Expect(CheckAgent(rolling, "now")).NotTo(Succeed())
-			unseen := agent("now", 2, 2)
+			unseen := deployed("now", 2, 2)
 			unseen.Status.ObservedGeneration = 1
 			Expect(CheckAgent(unseen, "now")).NotTo(Succeed())
 		})

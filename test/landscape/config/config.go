@@ -6,12 +6,15 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 )
 
@@ -31,6 +34,10 @@ const (
 	// of the garden: on, which is the default, or off.
 	EnvAuthorizers = "LIVECPM_AUTHORIZERS"
 
+	// EnvGardenlet names the environment variable with the gardenlet that the seeds run: composed, upstream or drop-in. Without it,
+	// it is the one of the landscape that is up, and composed if none is.
+	EnvGardenlet = "LIVECPM_GARDENLET"
+
 	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which is the
 	// default.
 	EnvAudit = "LIVECPM_AUDIT"
@@ -49,6 +56,25 @@ const (
 	// ShootDomain is the garden's default domain for shoots.
 	ShootDomain = "shoots." + Domain
 )
+
+// Gardenlet says which program the gardenlets of the seeds are.
+type Gardenlet string
+
+const (
+	// GardenletComposed is put together of upstream's reconcilers, without the one that sets up the seed: the landscape does that,
+	// with the components that its shoots need.
+	GardenletComposed Gardenlet = "composed"
+	// GardenletUpstream is upstream's program as it is. It sets up the seed with everything that a seed has.
+	GardenletUpstream Gardenlet = "upstream"
+	// GardenletDropIn is upstream's command with the agent in its process. It sets up the seed like upstream's.
+	GardenletDropIn Gardenlet = "drop-in"
+)
+
+// gardenlets are all of them.
+var gardenlets = []Gardenlet{GardenletComposed, GardenletUpstream, GardenletDropIn}
+
+// SetsUpSeed tells whether the gardenlet deploys the components of the seed itself.
+func (g Gardenlet) SetsUpSeed() bool { return g != GardenletComposed }
 
 // Config describes one landscape.
 type Config struct {
@@ -75,6 +101,8 @@ type Config struct {
 	Authorizers bool
 	// Audit tells whether the API servers of garden and seeds write down who asks for what.
 	Audit bool
+	// Gardenlet is the gardenlet of all seeds.
+	Gardenlet Gardenlet
 }
 
 // Garden describes the garden cluster, which has a control plane but no node.
@@ -158,8 +186,52 @@ func FromEnvironment() (*Config, error) {
 	if out.Audit, err = onOff(EnvAudit, false); err != nil {
 		return nil, err
 	}
+	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
+
+// gardenlet reads the value of EnvGardenlet.
+func (c *Config) gardenlet(value string) (Gardenlet, error) {
+	if value == "" {
+		recorded, err := c.recordedGardenlet()
+		if recorded == "" {
+			return GardenletComposed, err
+		}
+		value = string(recorded)
+	}
+	if !slices.Contains(gardenlets, Gardenlet(value)) {
+		return "", fmt.Errorf("%s is %q; give one of %q", EnvGardenlet, value, gardenlets)
+	}
+	return Gardenlet(value), nil
+}
+
+// RecordGardenlet keeps which gardenlet the seeds of the landscape run until the landscape is taken down. It is an error if they
+// run another one: what that one has deployed would stay in the seeds.
+func (c *Config) RecordGardenlet() error {
+	recorded, err := c.recordedGardenlet()
+	if err != nil || recorded == c.Gardenlet {
+		return err
+	}
+	if recorded != "" {
+		return fmt.Errorf("the landscape is up with the gardenlet %q, not %q: take it down first (make landscape-down), or leave %s unset", recorded, c.Gardenlet, EnvGardenlet)
+	}
+	if err := os.WriteFile(c.gardenletRecord(), []byte(c.Gardenlet), 0o644); err != nil {
+		return fmt.Errorf("failed to record the landscape's gardenlet: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) recordedGardenlet() (Gardenlet, error) {
+	content, err := os.ReadFile(c.gardenletRecord())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("failed to read which gardenlet the landscape has: %w", err)
+	}
+	return Gardenlet(content), nil
+}
+
+func (c *Config) gardenletRecord() string { return c.Dir("gardenlet-variant") }
 
 // onOff reads a variable that switches something on or off.
 func onOff(variable string, otherwise bool) (bool, error) {
@@ -208,6 +280,7 @@ func New(prefix, network, repo, state, cache string) (*Config, error) {
 		HubIP:       network + ".254",
 		DrainBudget: defaultDrainBudget,
 		Authorizers: true,
+		Gardenlet:   GardenletComposed,
 		Garden:      Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10", ServiceCIDR: "10.96.0.0/16"},
 	}
 	for i, name := range []string{"seed-a", "seed-b"} {

@@ -98,6 +98,53 @@ var _ = Describe("Config", func() {
 		Expect(cfg.Audit).To(BeTrue())
 	})
 
+	Describe("the gardenlet", func() {
+		BeforeEach(func() { GinkgoT().Setenv(config.EnvState, GinkgoT().TempDir()) })
+
+		It("should be the composed one unless another is asked for", func() {
+			GinkgoT().Setenv(config.EnvGardenlet, "")
+			cfg, err := config.FromEnvironment()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cfg.Gardenlet).To(Equal(config.GardenletComposed))
+			Expect(cfg.Gardenlet.SetsUpSeed()).To(BeFalse())
+		})
+
+		DescribeTable("should be the one that is asked for", func(value string, expected config.Gardenlet) {
+			GinkgoT().Setenv(config.EnvGardenlet, value)
+			cfg, err := config.FromEnvironment()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cfg.Gardenlet).To(Equal(expected))
+			Expect(cfg.Gardenlet.SetsUpSeed()).To(BeTrue())
+		},
+			Entry("upstream's", "upstream", config.GardenletUpstream),
+			Entry("the drop-in", "drop-in", config.GardenletDropIn),
+		)
+
+		It("should refuse one that there is not", func() {
+			GinkgoT().Setenv(config.EnvGardenlet, "dropin")
+			_, err := config.FromEnvironment()
+			Expect(err).To(MatchError(And(ContainSubstring(config.EnvGardenlet), ContainSubstring(`"drop-in"`))))
+		})
+
+		It("should stay what it is as long as the landscape is up", func() {
+			GinkgoT().Setenv(config.EnvGardenlet, "upstream")
+			cfg, err := config.FromEnvironment()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cfg.RecordGardenlet()).To(Succeed())
+			Expect(cfg.RecordGardenlet()).To(Succeed(), "the second time")
+
+			GinkgoT().Setenv(config.EnvGardenlet, "")
+			cfg, err = config.FromEnvironment()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cfg.Gardenlet).To(Equal(config.GardenletUpstream))
+
+			GinkgoT().Setenv(config.EnvGardenlet, "composed")
+			cfg, err = config.FromEnvironment()
+			Expect(err).NotTo(HaveOccurred(), "it can still be taken down")
+			Expect(cfg.RecordGardenlet()).To(MatchError(And(ContainSubstring(`"upstream"`), ContainSubstring("landscape-down"))))
+		})
+	})
+
 	It("should not know other seeds", func() {
 		cfg, err := config.New("livecpm", "10.250.0", "/repo", "/state", "/cache")
 		Expect(err).NotTo(HaveOccurred())

@@ -122,6 +122,12 @@ func (g *Garden) Up(ctx context.Context) error {
 		return err
 	}
 
+	if g.Config.Gardenlet.SetsUpSeed() {
+		if err := ensureMonitoringSecret(ctx, c); err != nil {
+			return err
+		}
+	}
+
 	g.Report("starting %s", controllerManager)
 	if err := g.startControllerManager(ctx); err != nil {
 		return err

@@ -4,6 +4,8 @@
 package seedsetup
 
 import (
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 
 	"github.com/livecpm/livecpm/test/landscape/garden"
@@ -13,6 +15,23 @@ import (
 func (s *Setup) GardenletConfiguration() (*gardenletconfigv1alpha1.GardenletConfiguration, error) {
 	err := s.readGardenletValues()
 	return s.gardenlet, err
+}
+
+// ChartValues returns the values of the gardenlet's chart.
+func (s *Setup) ChartValues() (map[string]any, error) {
+	err := s.readGardenletValues()
+	return s.values, err
+}
+
+// AgentConfiguration is agentConfiguration for tests.
+func (s *Setup) AgentConfiguration() ([]byte, error) { return s.agentConfiguration() }
+
+// ImageVectorOverwrite is imageVectorOverwrite for tests.
+var ImageVectorOverwrite = imageVectorOverwrite
+
+// ImageSets are the sets that images of Gardener's vector are in.
+func ImageSets() []sets.Set[string] {
+	return []sets.Set[string]{realImages, gatewayImages, placeholderImages, otherImages}
 }
 
 // DruidImages is druidImages for tests.

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// GardenletImage is the image of the composed gardenlet.
+	// GardenletImage is the image of the gardenlet, whichever it is.
 	GardenletImage = "livecpm.local/gardenlet:landscape"
 	// IngressImage is the image of the ingress gateway's stand-in.
 	IngressImage = "livecpm.local/standin-ingress:landscape"
@@ -36,17 +36,28 @@ const (
 
 // binary is a program of this repository that a seed runs.
 type binary struct {
-	// name is the program's file name, dir the folder of its main package below the repository.
-	name, dir string
+	// name is the program's file name.
+	name string
+	// dir is the folder of the program's module or main package, below the repository; empty is the repository's root.
+	dir string
+	// pkg is the main package, as seen from the folder; empty is the folder's own.
+	pkg string
 	// stamp puts gardener's version into the program: gardener's own code asks for it.
 	stamp bool
 }
 
-var binaries = []binary{
-	{name: "gardenlet", dir: "test/landscape/gardenlet", stamp: true},
-	{name: "standin-ingress", dir: "test/standins/ingress"},
-	{name: "standin-etcd-wrapper", dir: "test/standins/etcdwrapper"},
-	{name: "standin-chown", dir: "test/standins/chown"},
+// binaries are those of a landscape with the gardenlet.
+func binaries(gardenlet config.Gardenlet) []binary {
+	programs := []binary{
+		{name: "gardenlet", pkg: gardenletPackages[gardenlet], stamp: true},
+		{name: "standin-ingress", dir: "test/standins/ingress"},
+		{name: "standin-etcd-wrapper", dir: "test/standins/etcdwrapper"},
+		{name: "standin-chown", dir: "test/standins/chown"},
+	}
+	if gardenlet.SetsUpSeed() {
+		programs = append(programs, binary{name: "placeholder", dir: "test/standins/placeholder"})
+	}
+	return programs
 }
 
 // Tarballs builds the programs of this repository that a seed runs and writes every image that a seed needs for shoots. What
@@ -56,7 +67,7 @@ func Tarballs(ctx context.Context, cfg *config.Config) ([]image.Tarball, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range binaries {
+	for _, b := range binaries(cfg.Gardenlet) {
 		if err := b.build(ctx, cfg, gardener.Version); err != nil {
 			return nil, err
 		}
@@ -81,7 +92,11 @@ func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion s
 	if b.stamp {
 		flags += " -X k8s.io/component-base/version.gitVersion=" + gardenerVersion + " -X k8s.io/component-base/version.gitTreeState=clean"
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), ".")
+	pkg := b.pkg
+	if pkg == "" {
+		pkg = "."
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), pkg)
 	cmd.Dir = filepath.Join(cfg.Repo, b.dir)
 	// Not every mirror's checksum database knows the releases of the etcd server; the go.sum beside it does.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GONOSUMDB=go.etcd.io/etcd/*")
@@ -135,6 +150,9 @@ func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (ma
 		"standin-etcd-wrapper":      single(cfg.Bin(), "standin-etcd-wrapper", "/etcd-wrapper", nonroot, druidRefs["etcd-wrapper-next"]),
 		"standin-chown":             single(cfg.Bin(), "standin-chown", "/bin/chown", "", druidRefs["alpine"]),
 		"standin-ingress":           single(cfg.Bin(), "standin-ingress", "/standin-ingress", nonroot, IngressImage),
+	}
+	if cfg.Gardenlet.SetsUpSeed() {
+		result["placeholder"] = single(cfg.Bin(), "placeholder", "/placeholder", nonroot, PlaceholderImage)
 	}
 	return result, err
 }

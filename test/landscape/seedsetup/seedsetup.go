@@ -3,7 +3,8 @@
 
 // Package seedsetup turns a plain cluster into a seed: upstream's custom resource definitions, gardener-resource-manager,
 // system resources, etcd-druid and the gardenlet itself, all deployed by upstream's own components and chart, and the
-// stand-in for the ingress gateway. It does what upstream's Seed reconciler does, less what no shoot here needs.
+// stand-in for the ingress gateway. It does what upstream's Seed reconciler does, less what no shoot here needs. Where the
+// gardenlet has that reconciler, it does nothing of it (whole.go).
 package seedsetup
 
 import (
@@ -59,6 +60,9 @@ import (
 //go:embed manifests/gardenlet-values.yaml
 var gardenletValues string
 
+//go:embed manifests/ingress-access.yaml
+var ingressAccessManifest string
+
 //go:embed manifests/ingress.yaml
 var ingressManifest string
 
@@ -88,23 +92,36 @@ func (s *Setup) Up(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		title string
-		run   func(context.Context) error
-	}{
-		{"custom resource definitions", s.deployCRDs},
-		{"namespaces", s.deployNamespaces},
-		{"gardenlet", s.deployGardenlet},
-		{"ingress gateway stand-in", s.deployIngress},
-		{"gardener-resource-manager, system resources and etcd-druid", s.deploySystem},
-		{"gardenlet and ingress gateway stand-in to become available", s.awaitDeployments},
-	} {
+	for _, step := range s.steps() {
 		s.Report("%s: %s", s.Seed.Name, step.title)
 		if err := step.run(ctx); err != nil {
 			return fmt.Errorf("failed to set up %s (%s): %w", s.Seed.Name, step.title, err)
 		}
 	}
 	return nil
+}
+
+// step is one entry of the list of what Up does.
+type step struct {
+	title string
+	run   func(context.Context) error
+}
+
+// steps is what Up does, in this order.
+func (s *Setup) steps() []step {
+	if s.Config.Gardenlet.SetsUpSeed() {
+		return s.stepsBeforeGardenlet()
+	}
+	return []step{
+		{"custom resource definitions", s.deployCRDs},
+		{"namespaces", s.deployNamespaces},
+		{"gardenlet", s.deployGardenlet},
+		{"ingress gateway stand-in", s.deployIngress},
+		{"gardener-resource-manager, system resources and etcd-druid", s.deploySystem},
+		{"gardenlet and ingress gateway stand-in to become available", func(ctx context.Context) error {
+			return s.awaitDeployments(ctx, gardenletKey, ingressKey)
+		}},
+	}
 }
 
 func (s *Setup) prepare(ctx context.Context) error {
@@ -152,6 +169,9 @@ func (s *Setup) readGardenletValues() error {
 	s.values = map[string]any{}
 	if err := yaml.Unmarshal(rendered, &s.values); err != nil {
 		return fmt.Errorf("failed to decode values of the gardenlet's chart: %w", err)
+	}
+	if err := s.addVariantValues(); err != nil {
+		return err
 	}
 	if s.gardenlet, s.configuration, err = decodeGardenletConfiguration(s.values["config"]); err != nil {
 		return err
@@ -211,7 +231,19 @@ func (s *Setup) deployGardenlet(ctx context.Context) error {
 }
 
 func (s *Setup) deployIngress(ctx context.Context) error {
+	if err := s.deployIngressAccess(ctx, "istio-ingressgateway"); err != nil {
+		return err
+	}
 	manifests, err := apply.Render("ingress.yaml", ingressManifest, map[string]string{"Image": IngressImage, "Digest": s.Digests["standin-ingress"]})
+	if err != nil {
+		return err
+	}
+	return apply.Manifests(ctx, s.client, manifests)
+}
+
+// deployIngressAccess lets the stand-in for the ingress gateway read the seed with the service account.
+func (s *Setup) deployIngressAccess(ctx context.Context, serviceAccount string) error {
+	manifests, err := apply.Render("ingress-access.yaml", ingressAccessManifest, map[string]string{"ServiceAccount": serviceAccount})
 	if err != nil {
 		return err
 	}
@@ -302,13 +334,16 @@ func (s *Setup) resourceManager(secrets secretsmanager.Interface) (resourcemanag
 	})
 }
 
-func (s *Setup) awaitDeployments(ctx context.Context) error {
+// gardenletKey and ingressKey are the Deployments that are awaited.
+var (
+	gardenletKey = client.ObjectKey{Namespace: v1beta1constants.GardenNamespace, Name: v1beta1constants.DeploymentNameGardenlet}
+	ingressKey   = client.ObjectKey{Namespace: "istio-ingress", Name: "istio-ingressgateway"}
+)
+
+func (s *Setup) awaitDeployments(ctx context.Context, keys ...client.ObjectKey) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	for _, key := range []client.ObjectKey{
-		{Namespace: v1beta1constants.GardenNamespace, Name: v1beta1constants.DeploymentNameGardenlet},
-		{Namespace: "istio-ingress", Name: "istio-ingressgateway"},
-	} {
+	for _, key := range keys {
 		for {
 			deployment := &appsv1.Deployment{}
 			err := s.client.Get(ctx, key, deployment)

@@ -9,11 +9,18 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/yaml"
 
+	"github.com/gardener/gardener/charts"
 	gardenletvalidation "github.com/gardener/gardener/pkg/api/config/gardenlet/v1alpha1/validation"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	"github.com/gardener/gardener/pkg/chartrenderer"
 	gardenletfeatures "github.com/gardener/gardener/pkg/gardenlet/features"
 
+	gardenletapp "github.com/livecpm/livecpm/cmd/gardenlet/app"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	. "github.com/livecpm/livecpm/test/landscape/seedsetup"
@@ -53,6 +60,84 @@ var _ = Describe("Setup", func() {
 			Expect(gardenlet.ETCDConfig.FeatureGates).To(HaveKeyWithValue("UpgradeEtcdVersion", true))
 			Expect(gardenlet.SeedConfig.Spec.Backup).NotTo(BeNil())
 		}
+	})
+})
+
+var _ = Describe("Gardenlets that set up their seed", func() {
+	setup := func(gardenlet config.Gardenlet) *Setup {
+		GinkgoHelper()
+		cfg, err := config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		Expect(err).NotTo(HaveOccurred())
+		cfg.Gardenlet = gardenlet
+		ca, err := pki.EnsureCA(cfg.PKI(cfg.Garden.Name), "ca")
+		Expect(err).NotTo(HaveOccurred())
+		return &Setup{Config: cfg, Seed: cfg.Seeds[0], GardenCA: ca}
+	}
+
+	// pod renders upstream's chart as the landscape applies it.
+	pod := func(s *Setup) corev1.PodTemplateSpec {
+		GinkgoHelper()
+		values, err := s.ChartValues()
+		Expect(err).NotTo(HaveOccurred())
+		chart, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderEmbeddedFS(charts.ChartGardenlet, charts.ChartPathGardenlet, "gardenlet", "garden", values)
+		Expect(err).NotTo(HaveOccurred())
+		deployment := &appsv1.Deployment{}
+		Expect(yaml.Unmarshal([]byte(chart.FileContent("deployment.yaml")), deployment)).To(Succeed())
+		Expect(deployment.Spec.Template.Spec.Containers).To(HaveLen(1))
+		return deployment.Spec.Template
+	}
+	environment := func(template corev1.PodTemplateSpec) map[string]string {
+		out := map[string]string{}
+		for _, variable := range template.Spec.Containers[0].Env {
+			out[variable.Name] = variable.Value
+		}
+		return out
+	}
+
+	It("should not be what the composed one is", func() {
+		Expect(environment(pod(setup(config.GardenletComposed)))).NotTo(HaveKey("IMAGEVECTOR_OVERWRITE"))
+	})
+
+	It("should have the images of the landscape", func() {
+		for _, gardenlet := range []config.Gardenlet{config.GardenletUpstream, config.GardenletDropIn} {
+			s := setup(gardenlet)
+			Expect(environment(pod(s))).To(HaveKey("IMAGEVECTOR_OVERWRITE"))
+			values, err := s.ChartValues()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(values["imageVectorOverwrite"]).To(ContainSubstring(PlaceholderImage))
+		}
+	})
+
+	It("should know nothing of the agent where they are upstream's", func() {
+		Expect(environment(pod(setup(config.GardenletUpstream)))).NotTo(HaveKey(gardenletapp.EnvRelayImage))
+	})
+
+	It("should have the agent's configuration where they are the drop-in", func() {
+		s := setup(config.GardenletDropIn)
+		template := pod(s)
+		variables := environment(template)
+		file := variables[gardenletapp.EnvConfig]
+		Expect(template.Spec.Containers[0].VolumeMounts).To(ContainElement(And(HaveField("Name", "livecpm-agent"), HaveField("MountPath", filepath.Dir(file)))))
+		Expect(template.Spec.Volumes).To(ContainElement(And(HaveField("Name", "livecpm-agent"), HaveField("VolumeSource.ConfigMap.Name", "landscape-livecpm-agent"))))
+		Expect(template.Annotations).To(HaveKey("landscape.livecpm.dev/agent-configuration"))
+		Expect(template.Annotations).To(HaveKey("landscape.livecpm.dev/image"), "those of all gardenlets stay")
+
+		content, err := s.AgentConfiguration()
+		Expect(err).NotTo(HaveOccurred())
+		mounted := filepath.Join(GinkgoT().TempDir(), filepath.Base(file))
+		Expect(os.WriteFile(mounted, content, 0o600)).To(Succeed())
+		gardenletConfig, err := s.GardenletConfiguration()
+		Expect(err).NotTo(HaveOccurred())
+		agent, err := gardenletapp.Configuration(gardenletConfig, "gardenlet.yaml", func(name string) string {
+			if name == gardenletapp.EnvConfig {
+				return mounted
+			}
+			return variables[name]
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(agent.Relay.Image).To(Equal("livecpm.local/livecpm-relay:landscape"))
+		Expect(agent.DNS.Resolvers).To(ConsistOf(s.Config.Garden.IP + ":53"))
+		Expect(agent.Flows.DrainTimeout.Duration.String()).To(Equal("20s"))
 	})
 })
 

@@ -196,9 +196,21 @@ func (s *Shoot) WriteKubeconfig(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// WaitForSeeds waits until every Seed of the landscape has registered itself and is ready for shoots.
+const (
+	// seedTimeout is how long seeds may take to become ready.
+	seedTimeout = 4 * time.Minute
+	// wholeSeedTimeout is that where the gardenlets deploy everything that a seed has: a wait of their flow that is too short for a
+	// small machine costs a whole attempt.
+	wholeSeedTimeout = 15 * time.Minute
+)
+
+// WaitForSeeds waits until every Seed of the landscape has registered itself, is set up and is ready for shoots.
 func WaitForSeeds(ctx context.Context, cfg *config.Config, c client.Client, report func(format string, args ...any)) error {
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	timeout := seedTimeout
+	if cfg.Gardenlet.SetsUpSeed() {
+		timeout = wholeSeedTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, seed := range cfg.Seeds {
 		var reported string
@@ -226,6 +238,9 @@ func seedReady(ctx context.Context, c client.Client, name string) error {
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
 		return fmt.Errorf("not registered by its gardenlet yet: %w", err)
 	}
+	if last := seed.Status.LastOperation; last == nil || last.State != gardencorev1beta1.LastOperationStateSucceeded || seed.Status.ObservedGeneration != seed.Generation {
+		return fmt.Errorf("not set up by its gardenlet yet: %s", describe(last))
+	}
 	conditions := map[gardencorev1beta1.ConditionType]gardencorev1beta1.Condition{}
 	for _, condition := range seed.Status.Conditions {
 		conditions[condition.Type] = condition
@@ -246,6 +261,13 @@ func seedReady(ctx context.Context, c client.Client, name string) error {
 		return errors.New("no cluster identity is reported yet")
 	}
 	return nil
+}
+
+func describe(last *gardencorev1beta1.LastOperation) string {
+	if last == nil {
+		return "no operation"
+	}
+	return fmt.Sprintf("%s %s: %s", last.Type, last.State, last.Description)
 }
 
 func (s *Shoot) key() client.ObjectKey { return client.ObjectKey{Namespace: Namespace, Name: s.Name} }

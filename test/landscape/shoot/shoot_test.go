@@ -109,13 +109,20 @@ var _ = Describe("Shoot", func() {
 var _ = Describe("SeedReady", func() {
 	ctx := context.Background()
 
-	seedWith := func(status gardencorev1beta1.ConditionStatus, identity *string) client.Client {
-		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}
+	seedWith := func(status gardencorev1beta1.ConditionStatus, identity *string, change ...func(*gardencorev1beta1.Seed)) client.Client {
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Generation: 2}}
 		seed.Status.ClusterIdentity = identity
+		seed.Status.ObservedGeneration = 2
+		seed.Status.LastOperation = &gardencorev1beta1.LastOperation{
+			Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, Description: "done",
+		}
 		for _, kind := range []gardencorev1beta1.ConditionType{
 			gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady, gardencorev1beta1.SeedBackupBucketsReady, gardencorev1beta1.SeedSystemComponentsHealthy,
 		} {
 			seed.Status.Conditions = append(seed.Status.Conditions, gardencorev1beta1.Condition{Type: kind, Status: status, Message: "so it is"})
+		}
+		for _, change := range change {
+			change(seed)
 		}
 		return fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(seed).Build()
 	}
@@ -130,4 +137,18 @@ var _ = Describe("SeedReady", func() {
 		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-a")).To(MatchError(ContainSubstring("cluster identity")))
 		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-c")).To(MatchError(ContainSubstring("not registered")))
 	})
+
+	DescribeTable("should wait until the gardenlet has set up the seed as it is configured", func(change func(*gardencorev1beta1.Seed), message string) {
+		identity := "me"
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, &identity, change), "seed-a")).To(MatchError("not set up by its gardenlet yet: " + message))
+	},
+		Entry("not begun", func(seed *gardencorev1beta1.Seed) { seed.Status.LastOperation = nil }, "no operation"),
+		Entry("under way", func(seed *gardencorev1beta1.Seed) {
+			seed.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
+		}, "Reconcile Processing: done"),
+		Entry("failed", func(seed *gardencorev1beta1.Seed) {
+			seed.Status.LastOperation.State = gardencorev1beta1.LastOperationStateError
+		}, "Reconcile Error: done"),
+		Entry("with an older configuration", func(seed *gardencorev1beta1.Seed) { seed.Generation = 3 }, "Reconcile Succeeded: done"),
+	)
 })

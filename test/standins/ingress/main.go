@@ -37,6 +37,14 @@ import (
 	"github.com/livecpm/livecpm/test/standins/ingress/gateway"
 )
 
+// The ports are those of upstream's pods.
+const (
+	defaultGatewayPort = 443
+	defaultListen      = ":9443"
+	defaultAdmin       = ":15021"
+	defaultDrain       = 5 * time.Second
+)
+
 type options struct {
 	kubeconfig string
 	identity   gateway.Identity
@@ -61,6 +69,7 @@ func newCommand(log logr.Logger) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "ingress",
 		Short:         "Ingress gateway of a seed: routes TLS by SNI after Istio's Gateway and VirtualService objects",
+		Long:          "Without a subcommand it is configured by flags. \"proxy router\" is the command line of Istio's proxy, for pods that Gardener has made for that.",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -70,10 +79,11 @@ func newCommand(log logr.Logger) *cobra.Command {
 	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "kubeconfig of the seed; default: the pod's service account")
 	flags.StringVar(&opts.identity.Namespace, "namespace", "istio-ingress", "namespace of the gateway's workload")
 	flags.StringToStringVar(&opts.identity.Labels, "labels", map[string]string{"app": "istio-ingressgateway", "istio": "ingressgateway"}, "labels of the gateway's pods, which the selectors of Gateways must match")
-	flags.Uint32Var(&opts.identity.Port, "gateway-port", 443, "port number of the servers in Gateways")
-	flags.StringVar(&opts.listen, "listen", ":9443", "address to accept connections on: where the Service leads that port")
-	flags.StringVar(&opts.admin, "admin", ":15021", "address of readiness, status and faults")
-	flags.DurationVar(&opts.drain, "drain", 5*time.Second, "time that open connections are given at the end")
+	flags.Uint32Var(&opts.identity.Port, "gateway-port", defaultGatewayPort, "port number of the servers in Gateways")
+	flags.StringVar(&opts.listen, "listen", defaultListen, "address to accept connections on: where the Service leads that port")
+	flags.StringVar(&opts.admin, "admin", defaultAdmin, "address of readiness, status and faults")
+	flags.DurationVar(&opts.drain, "drain", defaultDrain, "time that open connections are given at the end")
+	cmd.AddCommand(newProxyCommand(log))
 	return cmd
 }
 

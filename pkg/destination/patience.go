@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/operation"
+)
+
+// While it starts, a kube-apiserver makes some hundred requests to etcd one after the other, most of them for the roles that
+// every cluster has, and each waits for etcd's leader. The leader is still in the source then. Gardener's liveness probe ends
+// a kube-apiserver that is not there after about 45 seconds, so over a distance none would ever be. With a startup probe the
+// kubelet waits for the start to end before it asks for the liveness.
+//
+// A shoot whose seeds are near each other gets the kube-apiserver that Gardener deploys, unchanged, because it restarts once
+// more when the startup probe goes. That is in the last step, which deploys Gardener's again: the leader is near then.
+const (
+	// distantLeader is from how far away of the leader on the kube-apiserver gets more time. With answers after 20 ms the start
+	// takes some ten seconds longer than it does otherwise.
+	distantLeader = 20 * time.Millisecond
+	// startupPeriod and startupAttempts give it five minutes, which is how long Gardener waits for it.
+	startupPeriod   = 5 * time.Second
+	startupAttempts = 60
+)
+
+// patientDeps returns the dependencies for a botanist whose kube-apiserver gets the time that its start takes.
+func (d *destination) patientDeps(ctx context.Context, m *migration.Migration) (*operation.Deps, error) {
+	patient, err := d.needsPatience(ctx, m)
+	if err != nil || !patient {
+		return d.deps, err
+	}
+	deps := *d.deps
+	deps.SeedClientSet = patientClientSet{deps.SeedClientSet}
+	return &deps, nil
+}
+
+// needsPatience measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver would
+// restart otherwise.
+func (d *destination) needsPatience(ctx context.Context, m *migration.Migration) (bool, error) {
+	deployment := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), Name: v1beta1constants.DeploymentNameKubeAPIServer}
+	if err := d.deps.SeedClientSet.Client().Get(ctx, key, deployment); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("failed to read Deployment %s: %w", key, err)
+	}
+	if container := kubeAPIServerContainer(deployment); container != nil && container.StartupProbe != nil {
+		return true, nil
+	}
+
+	joint := d.deps.Joint(m, nil)
+	defer func() { _ = joint.Close() }()
+	distance, err := joint.LeaderDistance(ctx)
+	if err != nil {
+		return false, err
+	}
+	patient := distance >= distantLeader
+	m.Log.Info("Measured how far away the leaders of etcd are", "distance", distance.String(), "moreTimeForKubeAPIServer", patient)
+	return patient, nil
+}
+
+func kubeAPIServerContainer(deployment *appsv1.Deployment) *corev1.Container {
+	containers := deployment.Spec.Template.Spec.Containers
+	for i := range containers {
+		if containers[i].Name == v1beta1constants.DeploymentNameKubeAPIServer {
+			return &containers[i]
+		}
+	}
+	return nil
+}
+
+type patientClientSet struct{ kubernetes.Interface }
+
+// Client implements kubernetes.Interface.
+func (p patientClientSet) Client() client.Client { return patientClient{p.Interface.Client()} }
+
+// patientClient adds the startup probe to the Deployment of the kube-apiserver, which Gardener's component writes as a whole.
+type patientClient struct{ client.Client }
+
+// Create implements client.Client.
+func (p patientClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+	addStartupProbe(object)
+	return p.Client.Create(ctx, object, opts...)
+}
+
+// Patch implements client.Client. Gardener's helpers hand over a patch that they computed before, so it is computed anew. The
+// object has the version that they read: if there is a newer one by now, the API server refuses.
+func (p patientClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if addStartupProbe(object) {
+		current := &appsv1.Deployment{}
+		if err := p.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {
+			return fmt.Errorf("failed to read Deployment %s: %w", client.ObjectKeyFromObject(object), err)
+		}
+		patch = client.MergeFrom(current)
+	}
+	return p.Client.Patch(ctx, object, patch, opts...)
+}
+
+// addStartupProbe returns true if the object is the Deployment of the kube-apiserver.
+func addStartupProbe(object client.Object) bool {
+	deployment, ok := object.(*appsv1.Deployment)
+	if !ok || deployment.Name != v1beta1constants.DeploymentNameKubeAPIServer {
+		return false
+	}
+	container := kubeAPIServerContainer(deployment)
+	if container == nil || container.LivenessProbe == nil {
+		return false
+	}
+	probe := container.LivenessProbe.DeepCopy()
+	probe.InitialDelaySeconds = 0
+	probe.PeriodSeconds = int32(startupPeriod.Seconds())
+	probe.FailureThreshold = startupAttempts
+	container.StartupProbe = probe
+	return true
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jointetcd_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	. "github.com/livecpm/livecpm/pkg/jointetcd"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// farLeader is a cluster whose source is some way off. Every third answer takes much longer than the way.
+type farLeader struct {
+	etcdcluster.Cluster
+
+	way, busy time.Duration
+	answers   atomic.Int32
+	err       error
+}
+
+func (c *farLeader) Status(ctx context.Context, member etcdcluster.Member) (etcdcluster.Status, error) {
+	if strings.HasPrefix(member.Name, "seed-a-") {
+		time.Sleep(c.way)
+		if answer := c.answers.Add(1); answer%3 == 0 {
+			time.Sleep(c.busy)
+		}
+		if c.answers.Load() > 3 && c.err != nil {
+			return etcdcluster.Status{}, c.err
+		}
+	}
+	return c.Cluster.Status(ctx, member)
+}
+
+var _ = Describe("LeaderDistance", func() {
+	var (
+		s        *seeds
+		clusters map[string]*farLeader
+		j        *Joint
+	)
+
+	BeforeEach(func() {
+		s = newSeeds()
+		clusters = map[string]*farLeader{}
+		for _, etcdRole := range EtcdRoles {
+			s.joinDestination(etcdRole, 2)
+			clusters[etcdRole] = &farLeader{Cluster: s.clusters[etcdRole]}
+		}
+		j = s.joint(steps.Destination, func(c *Config) {
+			c.NewCluster = func(_ context.Context, etcdRole string) (etcdcluster.Cluster, error) { return clusters[etcdRole], nil }
+		})
+	})
+
+	It("is that of the leader that is farther away, however busy the nodes are", func(ctx SpecContext) {
+		clusters["events"].way, clusters["events"].busy = 10*time.Millisecond, 500*time.Millisecond
+		distance, err := j.LeaderDistance(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(distance).To(BeNumerically(">=", 10*time.Millisecond))
+		Expect(distance).To(BeNumerically("<", 500*time.Millisecond))
+	})
+
+	It("is not known when a leader does not answer", func(ctx SpecContext) {
+		clusters["main"].err = errors.New("no answer")
+		_, err := j.LeaderDistance(ctx)
+		Expect(err).To(MatchError(And(ContainSubstring("the leader of etcd-main"), ContainSubstring("no answer"))))
+	})
+
+	It("is not known without a leader", func(ctx SpecContext) {
+		for ordinal := range 3 {
+			s.clusters["events"].SetUp(memberName("seed-a", "events", ordinal), false)
+		}
+		_, err := j.LeaderDistance(ctx)
+		Expect(err).To(MatchError(ContainSubstring("the leader of etcd-events")))
+	})
+})
