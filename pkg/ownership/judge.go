@@ -71,8 +71,6 @@ type Sample struct {
 	// From and To are the phases read right before and right after the look at the seeds. What any phase between them permits
 	// is permitted.
 	From, To Phase
-	// Workers tells whether the shoot has workers.
-	Workers bool
 	// Running tells by what the sets are at work in each seed: the names of pods or other objects. A set that is not at work is
 	// missing.
 	Running map[Name]map[steps.Role][]string
