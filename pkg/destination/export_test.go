@@ -46,7 +46,10 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 	return map[string]*flow.Graph{
 		"prepare with backup":    d.prepareGraph(m, b, true),
 		"prepare without backup": d.prepareGraph(m, b, false),
-		"kube-apiserver":         d.kubeAPIServerGraph(m, b),
+		"kube-apiserver":         d.kubeAPIServerGraph(m, b, &advertisement{}),
+		"overlap":                d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
+		"settle":                 d.settleGraph(b),
+		"complete with workers":  d.completeGraph(m, b, facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
 		"dns":                    d.dnsGraph(b),
 		"complete with all":      d.completeGraph(m, b, facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
 		"abort":                  d.abortGraph(m, b, abortFacts{hasBackup: true}),

@@ -55,6 +55,8 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 		"prepare without backup":             s.prepareGraph(m, b, false),
 		"extensions":                         s.extensionsGraph(m, b),
 		"cleanup":                            s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true}),
+		"cleanup with workers":               s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true}),
+		"cleanup with released machines":     s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true, machinesReleased: true}),
 		"abort":                              s.abortGraph(m, b, abortFacts{hasBackup: true, keepsShootState: true, formerBucket: "bucket-b"}),
 		"abort without backup":               s.abortGraph(m, b, abortFacts{}),
 		"cleanup while namespace terminates": s.cleanupGraph(m, b, remains{namespace: true, terminating: true, cluster: true}),
