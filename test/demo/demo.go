@@ -80,6 +80,7 @@ type run struct {
 	seeds   *seedObserver
 	tracker *Tracker
 	etcds   []*etcdObserver
+	owners  *ownershipSampler
 	machine *machineMeter
 
 	mu        sync.Mutex
@@ -113,6 +114,10 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	for _, etcd := range r.etcds {
 		observers.Go(func() { etcd.run(observeCtx) })
+	}
+	if !r.Classic {
+		// A classic migration has no steps that could say who may act where.
+		observers.Go(func() { r.owners.run(observeCtx) })
 	}
 
 	if err := r.load.Start(ctx); err != nil {
@@ -198,6 +203,9 @@ func (r *run) prepare(ctx context.Context) error {
 	seeds := []*cluster{r.source, r.destination}
 	r.tracker = NewTracker(r.source.name, r.destination.name)
 	r.seeds = newSeedObserver(r.namespace, seeds, r.tracker)
+	if r.owners, err = newOwnershipSampler(ctx, r.garden.client, r.shoot, r.source, r.destination); err != nil {
+		return err
+	}
 	for _, role := range []string{RoleMain, RoleEvents} {
 		r.etcds = append(r.etcds, newEtcdObserver(role, r.namespace, seeds, r.seeds))
 	}
@@ -352,6 +360,10 @@ func (r *run) fill(report *Report, triggered, completed time.Time) {
 	report.SourceEtcdRestarts = len(report.Details.SourceRestarts)
 	report.Details.Overlaps = r.tracker.Overlaps(time.Now())
 	report.ControllersActiveInBothSeeds = overlapping(report.Details.Overlaps)
+	var err error
+	if report.Ownership, err = r.owners.result(); err != nil {
+		report.Details.ObserverErrors = append(report.Details.ObserverErrors, err.Error())
+	}
 	report.Steps = []StepReport{}
 	if r.timeline != nil {
 		report.Steps = r.timeline.Report()

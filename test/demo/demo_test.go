@@ -42,6 +42,7 @@ var _ = Describe("Report", func() {
 			},
 			Etcd:                         map[string]demo.EtcdReport{"main": etcd, "events": etcd},
 			ControllersActiveInBothSeeds: []string{},
+			Ownership:                    demo.OwnershipReport{Samples: 300, Violations: []string{}},
 		}
 		for _, step := range steps.Table() {
 			report.Steps = append(report.Steps, demo.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
@@ -81,6 +82,11 @@ var _ = Describe("Report", func() {
 		Entry("for a controller in both seeds", func(r *demo.Report) {
 			r.ControllersActiveInBothSeeds = []string{"gardener-resource-manager"}
 		}, "controllersActiveInBothSeeds"),
+		Entry("for somebody who acts where the table does not permit it", func(r *demo.Report) {
+			r.Ownership.Violations = []string{"worker was at work in both seeds"}
+		}, "worker was at work in both seeds"),
+		Entry("without looks at who acts where", func(r *demo.Report) { r.Ownership.Samples = 0 }, "looked at only 0 times in 300 s"),
+		Entry("with too few of them", func(r *demo.Report) { r.Ownership.Samples = 60 }, "looked at only 60 times"),
 		Entry("for leftovers", func(r *demo.Report) { r.Details.LeftInSource = []string{"secrets a/b"} }, "left in the source seed"),
 		Entry("for another cluster ID", func(r *demo.Report) {
 			etcd := r.Etcd["main"]
@@ -115,7 +121,7 @@ var _ = Describe("Report", func() {
 		form := map[string]any{}
 		Expect(json.Unmarshal(data, &form)).To(Succeed())
 		Expect(keys(form)).To(ConsistOf("result", "shoot", "source", "destination", "durationSeconds", "probe", "etcd",
-			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "steps"))
+			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "ownership", "steps"))
 		Expect(keys(form["probe"])).To(ConsistOf("writes", "writesFailed", "reads", "readsFailed", "rawConnectionErrors",
 			"watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
 		Expect(keys(form["etcd"])).To(ConsistOf("main", "events"))
