@@ -156,11 +156,11 @@ func (d *destination) openTunnel(ctx context.Context, m *migration.Migration, b 
 	if err := m.Report(ctx, steps.ReasonWaitingForTunnel, "Connecting the nodes to the VPN server of the destination"); err != nil {
 		return steps.Outcome{}, err
 	}
-	objects, err := components.VPN(ctx, vpnDomain(b), b.Shoot.VPNHighAvailabilityNumberOfShootClients/2)
+	objects, err := components.VPN(ctx, vpnDomain(b)+".", b.Shoot.VPNHighAvailabilityNumberOfShootClients/2)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	access, err := d.shootAccess(b)
+	access, err := d.access(b)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
@@ -208,10 +208,15 @@ func (d *destination) settle(ctx context.Context, m *migration.Migration, b *bot
 // overlapGraph is what has to be done while the kube-apiserver still publishes the source's address and counts on temporary VPN
 // clients: the nodes serve the destination's address as well, and the regular VPN client takes the place of the temporary one.
 func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin.Components, a *advertisement) *flow.Graph {
+	g := flow.NewGraph("preparation of the nodes")
+	base := d.addBase(g, plain)
+	d.addOverlap(g, b, plain, components, a, flow.NewTaskIDs(base.secrets))
+	return g
+}
+
+func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, components *twin.Components, a *advertisement, dependencies flow.TaskIDs) {
 	var (
-		g       = flow.NewGraph("preparation of the nodes")
 		timeout = d.deps.Timings.RolloutTimeout
-		base    = d.addBase(g, plain)
 
 		applyProxy = g.Add(flow.Task{
 			Name: "Deploying a second apiserver-proxy for the destination's address",
@@ -220,18 +225,19 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 				if err != nil {
 					return err
 				}
-				access, err := d.shootAccess(b)
+				access, err := d.access(b)
 				if err != nil {
 					return err
 				}
 				return twin.Apply(ctx, access.client, objects)
 			}, timeout),
-			SkipIf: a.own == a.address,
+			SkipIf:       a.own == a.address,
+			Dependencies: dependencies,
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until every node serves the destination's address",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.shootAccess(b)
+				access, err := d.access(b)
 				if err != nil {
 					return err
 				}
@@ -245,7 +251,7 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return deployVPNClient(ctx, plain)
 			}, timeout),
-			Dependencies: flow.NewTaskIDs(base.secrets),
+			Dependencies: dependencies,
 		})
 		vpnClientReady = g.Add(flow.Task{
 			Name: "Waiting until the regular VPN client has moved",
@@ -264,7 +270,7 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the tunnel stands without the temporary VPN client",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.shootAccess(b)
+				access, err := d.access(b)
 				if err != nil {
 					return err
 				}
@@ -284,7 +290,6 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 			Dependencies: flow.NewTaskIDs(destroyTemporary),
 		})
 	)
-	return g
 }
 
 // settleGraph gives kube-apiserver, apiserver-proxy and VPN server the form that the gardenlet gives them. The second
@@ -313,7 +318,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the tunnel stands with all in its ordinary form",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.shootAccess(plain)
+				access, err := d.access(plain)
 				if err != nil {
 					return err
 				}
@@ -363,7 +368,7 @@ func deployVPNClient(ctx context.Context, b *botanist.Botanist) error {
 }
 
 func (d *destination) destroyTwin(ctx context.Context, b *botanist.Botanist, name string) error {
-	access, err := d.shootAccess(b)
+	access, err := d.access(b)
 	if err != nil {
 		return err
 	}

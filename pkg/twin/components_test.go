@@ -245,7 +245,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 
 			config := only[*corev1.ConfigMap](objects).Data["envoy.yaml"]
 			Expect(config).To(ContainSubstring("address: 240.4.5.6"))
-			Expect(config).To(ContainSubstring("api.live.demo.example.com"))
+			Expect(config).To(ContainSubstring("address: api.live.demo.internal.example.com"))
 			Expect(config).To(ContainSubstring("outbound|443||kube-apiserver.shoot--demo--live.svc.cluster.local"))
 			Expect(config).NotTo(ContainSubstring("16910"))
 
