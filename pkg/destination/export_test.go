@@ -63,6 +63,12 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 // PublishedAddress reads the address of the kube-apiserver in a shoot.
 var PublishedAddress = publishedAddress
 
+// CheckPublished compares it.
+var CheckPublished = checkPublished
+
+// Moves tells whether the address inside of the shoot changes.
+func Moves(address, own string) bool { return (&advertisement{address: address, own: own}).moves() }
+
 // AnnotationAdvertisedAddress is where it is remembered.
 const AnnotationAdvertisedAddress = annotationAdvertisedAddress
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
@@ -74,6 +75,14 @@ func (a *advertisement) apply(b *botanist.Botanist) {
 	b.APIServerClusterIP = a.address
 }
 
+// moves tells whether the address changes at all. Seeds may have services of the same address, as far as it shows in the shoot.
+func (a *advertisement) moves() bool { return !sameAddress(a.own, a.address) }
+
+// sameAddress compares addresses that may be written in different ways.
+func sameAddress(a, b string) bool {
+	return net.ParseIP(a) != nil && net.ParseIP(a).Equal(net.ParseIP(b))
+}
+
 // readAdvertisement reads what is published from the shoot's namespace.
 func (d *destination) readAdvertisement(ctx context.Context, name string) (*advertisement, error) {
 	namespace := &corev1.Namespace{}
@@ -136,7 +145,7 @@ func (d *destination) forgetAdvertisement(ctx context.Context, name string) erro
 func publishedAddress(ctx context.Context, shoot client.Client) (string, error) {
 	list := &discoveryv1.EndpointSliceList{}
 	if err := shoot.List(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"}); err != nil {
-		return "", fmt.Errorf("failed to read the EndpointSlices of Service default/kubernetes from the source's kube-apiserver: %w", err)
+		return "", fmt.Errorf("failed to read the EndpointSlices of Service default/kubernetes: %w", err)
 	}
 	addresses := sets.New[string]()
 	for _, slice := range list.Items {
@@ -145,9 +154,21 @@ func publishedAddress(ctx context.Context, shoot client.Client) (string, error) 
 		}
 	}
 	if addresses.Len() != 1 {
-		return "", fmt.Errorf("the Service default/kubernetes of the shoot has the addresses %v instead of one: see which kube-apiservers work on its etcd, and wait until stale addresses have expired", sets.List(addresses))
+		return "", fmt.Errorf("the Service default/kubernetes of the shoot has the addresses %v instead of one: stale ones expire within a minute; if they do not, see which kube-apiservers work on its etcd", sets.List(addresses))
 	}
 	return sets.List(addresses)[0], nil
+}
+
+// checkPublished returns an error unless the address is the only one behind the Service default/kubernetes.
+func checkPublished(ctx context.Context, shoot client.Client, address string) error {
+	published, err := publishedAddress(ctx, shoot)
+	if err != nil {
+		return err
+	}
+	if !sameAddress(published, address) {
+		return fmt.Errorf("the kube-apiserver is published as %s inside of the shoot instead of %s", published, address)
+	}
+	return nil
 }
 
 // openTunnel lets the kube-apiserver of this seed reach nodes, pods and services of the shoot: it runs the temporary VPN client in
@@ -231,7 +252,7 @@ func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, com
 				}
 				return twin.Apply(ctx, access.client, objects)
 			}, timeout),
-			SkipIf:       a.own == a.address,
+			SkipIf:       !a.moves(),
 			Dependencies: dependencies,
 		})
 		_ = g.Add(flow.Task{
@@ -243,7 +264,7 @@ func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, com
 				}
 				return twin.CheckOnEveryNode(ctx, access.client, twin.APIServerProxy)
 			}, timeout),
-			SkipIf:       a.own == a.address,
+			SkipIf:       !a.moves(),
 			Dependencies: flow.NewTaskIDs(applyProxy),
 		})
 		deployVPNClient = g.Add(flow.Task{
@@ -326,12 +347,24 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployVPNServer, deploySNI),
 		})
+		// The regular one lets go of the source's address node by node. Nobody may be led there any more.
+		addressMoved = g.Add(flow.Task{
+			Name: "Waiting until only the destination's address is published inside of the shoot",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				access, err := d.access(plain)
+				if err != nil {
+					return err
+				}
+				return checkPublished(ctx, access.client, plain.APIServerClusterIP)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(deploySNI),
+		})
 		deployProxy = g.Add(flow.Task{
 			Name: "Deploying the apiserver-proxy",
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return plain.DeployAPIServerProxy(ctx)
 			}, timeout),
-			Dependencies: flow.NewTaskIDs(deploySNI),
+			Dependencies: flow.NewTaskIDs(addressMoved),
 		})
 		proxyReady = g.Add(flow.Task{
 			Name: "Waiting until the apiserver-proxy serves the destination's address on every node",

@@ -138,6 +138,20 @@ var _ = Describe("Shoots with workers", func() {
 			Entry("none", "", "has the addresses [] instead of one"),
 		)
 
+		It("is compared by what it means", func() {
+			Expect(destination.Moves("64:ff9b:1::6440:1", "64:ff9b:1::100.64.0.1")).To(BeFalse())
+			Expect(destination.Moves("240.1.2.3", "240.1.2.3")).To(BeFalse())
+			Expect(destination.Moves("240.1.2.3", "240.4.5.6")).To(BeTrue())
+			Expect(destination.Moves("240.1.2.3", "")).To(BeTrue(), "an address that is not known is no reason to leave the nodes unprepared")
+		})
+
+		It("has moved when nobody else's is published", func() {
+			shoot := newShoot(slice("kubernetes", "kubernetes", "64:ff9b:1::6440:1"))
+			Expect(destination.CheckPublished(ctx, shoot, "64:ff9b:1::100.64.0.1")).To(Succeed())
+			Expect(destination.CheckPublished(ctx, shoot, "240.4.5.6")).To(MatchError(ContainSubstring("is published as 64:ff9b:1::6440:1 inside of the shoot instead of 240.4.5.6")))
+			Expect(destination.CheckPublished(ctx, newShoot(slice("kubernetes", "kubernetes", "240.1.2.3", "240.4.5.6")), "240.4.5.6")).To(HaveOccurred())
+		})
+
 		It("is the one that was remembered, without asking again", func() {
 			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{destination.AnnotationAdvertisedAddress: "240.1.2.3"}}})
 			Expect(destination.LearnAdvertisement(ctx, deps, newBotanist(deps))).To(Equal("240.1.2.3"))
