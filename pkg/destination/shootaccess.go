@@ -26,9 +26,9 @@ type shootAccess struct {
 	rest   rest.Interface
 }
 
-// shootAccess returns access to the shoot through the kube-apiserver of this seed, wherever DNS leads. Every request has a
+// throughGateway returns access to the shoot through the kube-apiserver of this seed, wherever DNS leads. Every request has a
 // connection of its own, so that requests spread over the replicas.
-func (d *destination) shootAccess(b *botanist.Botanist) (*shootAccess, error) {
+func (d *destination) throughGateway(b *botanist.Botanist) (*shootAccess, error) {
 	config, err := d.shootConfig(b)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func newShootClient(config *rest.Config) (client.Client, error) {
 }
 
 // vpnDomain is the name under which the temporary VPN client finds the gateway of this seed. It is below the shoot's internal
-// domain, which the nodes can resolve: they find the kube-apiserver there.
+// domain, which the nodes can resolve: the regular VPN client and the apiserver-proxy find the kube-apiserver there.
 func vpnDomain(b *botanist.Botanist) string {
 	return "livecpm-vpn." + *b.Shoot.InternalClusterDomain
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
@@ -74,6 +75,14 @@ func (a *advertisement) apply(b *botanist.Botanist) {
 	b.APIServerClusterIP = a.address
 }
 
+// moves tells whether the address changes at all. Seeds may have services of the same address, as far as it shows in the shoot.
+func (a *advertisement) moves() bool { return !sameAddress(a.own, a.address) }
+
+// sameAddress compares addresses that may be written in different ways.
+func sameAddress(a, b string) bool {
+	return net.ParseIP(a) != nil && net.ParseIP(a).Equal(net.ParseIP(b))
+}
+
 // readAdvertisement reads what is published from the shoot's namespace.
 func (d *destination) readAdvertisement(ctx context.Context, name string) (*advertisement, error) {
 	namespace := &corev1.Namespace{}
@@ -136,7 +145,7 @@ func (d *destination) forgetAdvertisement(ctx context.Context, name string) erro
 func publishedAddress(ctx context.Context, shoot client.Client) (string, error) {
 	list := &discoveryv1.EndpointSliceList{}
 	if err := shoot.List(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"}); err != nil {
-		return "", fmt.Errorf("failed to read the EndpointSlices of Service default/kubernetes from the source's kube-apiserver: %w", err)
+		return "", fmt.Errorf("failed to read the EndpointSlices of Service default/kubernetes: %w", err)
 	}
 	addresses := sets.New[string]()
 	for _, slice := range list.Items {
@@ -145,9 +154,21 @@ func publishedAddress(ctx context.Context, shoot client.Client) (string, error) 
 		}
 	}
 	if addresses.Len() != 1 {
-		return "", fmt.Errorf("the Service default/kubernetes of the shoot has the addresses %v instead of one: see which kube-apiservers work on its etcd, and wait until stale addresses have expired", sets.List(addresses))
+		return "", fmt.Errorf("the Service default/kubernetes of the shoot has the addresses %v instead of one: stale ones expire within a minute; if they do not, see which kube-apiservers work on its etcd", sets.List(addresses))
 	}
 	return sets.List(addresses)[0], nil
+}
+
+// checkPublished returns an error unless the address is the only one behind the Service default/kubernetes.
+func checkPublished(ctx context.Context, shoot client.Client, address string) error {
+	published, err := publishedAddress(ctx, shoot)
+	if err != nil {
+		return err
+	}
+	if !sameAddress(published, address) {
+		return fmt.Errorf("the kube-apiserver is published as %s inside of the shoot instead of %s", published, address)
+	}
+	return nil
 }
 
 // openTunnel lets the kube-apiserver of this seed reach nodes, pods and services of the shoot: it runs the temporary VPN client in
@@ -156,11 +177,11 @@ func (d *destination) openTunnel(ctx context.Context, m *migration.Migration, b 
 	if err := m.Report(ctx, steps.ReasonWaitingForTunnel, "Connecting the nodes to the VPN server of the destination"); err != nil {
 		return steps.Outcome{}, err
 	}
-	objects, err := components.VPN(ctx, vpnDomain(b), b.Shoot.VPNHighAvailabilityNumberOfShootClients/2)
+	objects, err := components.VPN(ctx, vpnDomain(b)+".", b.Shoot.VPNHighAvailabilityNumberOfShootClients/2)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	access, err := d.shootAccess(b)
+	access, err := d.access(b)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
@@ -208,10 +229,15 @@ func (d *destination) settle(ctx context.Context, m *migration.Migration, b *bot
 // overlapGraph is what has to be done while the kube-apiserver still publishes the source's address and counts on temporary VPN
 // clients: the nodes serve the destination's address as well, and the regular VPN client takes the place of the temporary one.
 func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin.Components, a *advertisement) *flow.Graph {
+	g := flow.NewGraph("preparation of the nodes")
+	base := d.addBase(g, plain)
+	d.addOverlap(g, b, plain, components, a, flow.NewTaskIDs(base.secrets))
+	return g
+}
+
+func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, components *twin.Components, a *advertisement, dependencies flow.TaskIDs) {
 	var (
-		g       = flow.NewGraph("preparation of the nodes")
 		timeout = d.deps.Timings.RolloutTimeout
-		base    = d.addBase(g, plain)
 
 		applyProxy = g.Add(flow.Task{
 			Name: "Deploying a second apiserver-proxy for the destination's address",
@@ -220,24 +246,25 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 				if err != nil {
 					return err
 				}
-				access, err := d.shootAccess(b)
+				access, err := d.access(b)
 				if err != nil {
 					return err
 				}
 				return twin.Apply(ctx, access.client, objects)
 			}, timeout),
-			SkipIf: a.own == a.address,
+			SkipIf:       !a.moves(),
+			Dependencies: dependencies,
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until every node serves the destination's address",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.shootAccess(b)
+				access, err := d.access(b)
 				if err != nil {
 					return err
 				}
 				return twin.CheckOnEveryNode(ctx, access.client, twin.APIServerProxy)
 			}, timeout),
-			SkipIf:       a.own == a.address,
+			SkipIf:       !a.moves(),
 			Dependencies: flow.NewTaskIDs(applyProxy),
 		})
 		deployVPNClient = g.Add(flow.Task{
@@ -245,7 +272,7 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return deployVPNClient(ctx, plain)
 			}, timeout),
-			Dependencies: flow.NewTaskIDs(base.secrets),
+			Dependencies: dependencies,
 		})
 		vpnClientReady = g.Add(flow.Task{
 			Name: "Waiting until the regular VPN client has moved",
@@ -264,7 +291,7 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the tunnel stands without the temporary VPN client",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.shootAccess(b)
+				access, err := d.access(b)
 				if err != nil {
 					return err
 				}
@@ -284,7 +311,6 @@ func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *twin
 			Dependencies: flow.NewTaskIDs(destroyTemporary),
 		})
 	)
-	return g
 }
 
 // settleGraph gives kube-apiserver, apiserver-proxy and VPN server the form that the gardenlet gives them. The second
@@ -313,7 +339,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the tunnel stands with all in its ordinary form",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.shootAccess(plain)
+				access, err := d.access(plain)
 				if err != nil {
 					return err
 				}
@@ -321,12 +347,24 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployVPNServer, deploySNI),
 		})
+		// The regular one lets go of the source's address node by node. Nobody may be led there any more.
+		addressMoved = g.Add(flow.Task{
+			Name: "Waiting until only the destination's address is published inside of the shoot",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				access, err := d.access(plain)
+				if err != nil {
+					return err
+				}
+				return checkPublished(ctx, access.client, plain.APIServerClusterIP)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(deploySNI),
+		})
 		deployProxy = g.Add(flow.Task{
 			Name: "Deploying the apiserver-proxy",
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return plain.DeployAPIServerProxy(ctx)
 			}, timeout),
-			Dependencies: flow.NewTaskIDs(deploySNI),
+			Dependencies: flow.NewTaskIDs(addressMoved),
 		})
 		proxyReady = g.Add(flow.Task{
 			Name: "Waiting until the apiserver-proxy serves the destination's address on every node",
@@ -363,7 +401,7 @@ func deployVPNClient(ctx context.Context, b *botanist.Botanist) error {
 }
 
 func (d *destination) destroyTwin(ctx context.Context, b *botanist.Botanist, name string) error {
-	access, err := d.shootAccess(b)
+	access, err := d.access(b)
 	if err != nil {
 		return err
 	}

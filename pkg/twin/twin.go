@@ -27,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	vpaautoscalingv1 "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/apis/autoscaling.k8s.io/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -219,10 +220,10 @@ func rename(name string, objects []client.Object) ([]client.Object, error) {
 			renameLabels(selectors, o.Spec.Selector.MatchLabels)
 		case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet:
 			renamePods(name, selectors, podsOf(object))
+		case *corev1.Service, *vpaautoscalingv1.VerticalPodAutoscaler:
+			// Nobody scrapes a twin, and its size is not adapted.
+			continue
 		default:
-			if unneeded(object) {
-				continue
-			}
 			return nil, fmt.Errorf("%w: %T %s", errUnknownKind, object, object.GetName())
 		}
 		object.SetName(Prefix + object.GetName())
@@ -234,14 +235,6 @@ func rename(name string, objects []client.Object) ([]client.Object, error) {
 		out = append(out, object)
 	}
 	return out, nil
-}
-
-// unneeded tells whether the object is one that a twin does without: nobody scrapes it, and its size is not adapted.
-func unneeded(object client.Object) bool {
-	if _, ok := object.(*corev1.Service); ok {
-		return true
-	}
-	return strings.HasSuffix(fmt.Sprintf("%T", object), ".VerticalPodAutoscaler")
 }
 
 // pods is what the kinds of workloads have in common.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/dualrun"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/machine"
@@ -48,6 +49,10 @@ type Options struct {
 	// Until, when set, ends the run as soon as it is true of the shoot. The caller looks after the migration then.
 	Until func(shoot *gardencorev1beta1.Shoot) bool
 
+	// Ownership, when set, is the interval at which both seeds are looked at and judged by the table of who acts in which step
+	// (pkg/ownership). Everything that it does not permit makes the run fail.
+	Ownership time.Duration
+
 	// Out takes the progress; Terminal tells that it can be redrawn, Width how wide it is.
 	Out      io.Writer
 	Terminal bool
@@ -62,6 +67,8 @@ type Options struct {
 const (
 	shootInterval   = 300 * time.Millisecond
 	displayInterval = time.Second
+	// leastLooks is how often both seeds must have been looked at to say that nobody was at work in the wrong one.
+	leastLooks = 30
 )
 
 // run holds what a run needs in its course.
@@ -120,6 +127,11 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		observers.Go(func() { r.owners.run(observeCtx) })
 	}
 
+	var ownership dualrun.Result
+	if r.Ownership > 0 && !r.Classic {
+		observers.Go(func() { ownership = r.ownershipReader().Run(observeCtx, r.Ownership) })
+	}
+
 	if err := r.load.Start(ctx); err != nil {
 		return nil, fmt.Errorf("failed to start the load: %w", err)
 	}
@@ -150,9 +162,20 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	stopObserving()
 	observers.Wait()
 	r.fill(report, triggered, completed)
-	report.Judge(migrationErr, loadErr, dnsErr, leftErr)
+	var ownershipErr error
+	if ownership.Phases != nil {
+		ownershipErr = ownership.Err(leastLooks)
+	}
+	report.Judge(migrationErr, loadErr, dnsErr, leftErr, ownershipErr)
 	report.Details.Migration = migrationErr
 	return report, nil
+}
+
+func (r *run) ownershipReader() *dualrun.Reader {
+	return &dualrun.Reader{
+		Garden: r.garden.client, Source: r.source.client, Destination: r.destination.client,
+		DestinationSeed: r.destination.name, Shoot: client.ObjectKeyFromObject(r.shoot),
+	}
 }
 
 // favour gives the clients a weight of their own on the machine: they would be on other machines in the field, and what is
