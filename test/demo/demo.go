@@ -49,10 +49,6 @@ type Options struct {
 	// Until, when set, ends the run as soon as it is true of the shoot. The caller looks after the migration then.
 	Until func(shoot *gardencorev1beta1.Shoot) bool
 
-	// Ownership, when set, is the interval at which both seeds are looked at and judged by the table of who acts in which step
-	// (pkg/ownership). Everything that it does not permit makes the run fail.
-	Ownership time.Duration
-
 	// Out takes the progress; Terminal tells that it can be redrawn, Width how wide it is.
 	Out      io.Writer
 	Terminal bool
@@ -67,8 +63,8 @@ type Options struct {
 const (
 	shootInterval   = 300 * time.Millisecond
 	displayInterval = time.Second
-	// leastLooks is how often both seeds must have been looked at to say that nobody was at work in the wrong one.
-	leastLooks = 30
+	// ownershipInterval is the time from one look at both seeds to the next, which tells who acts where.
+	ownershipInterval = time.Second
 )
 
 // run holds what a run needs in its course.
@@ -87,7 +83,6 @@ type run struct {
 	seeds   *seedObserver
 	tracker *Tracker
 	etcds   []*etcdObserver
-	owners  *ownershipSampler
 	machine *machineMeter
 
 	mu        sync.Mutex
@@ -122,14 +117,10 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	for _, etcd := range r.etcds {
 		observers.Go(func() { etcd.run(observeCtx) })
 	}
-	if !r.Classic {
-		// A classic migration has no steps that could say who may act where.
-		observers.Go(func() { r.owners.run(observeCtx) })
-	}
-
+	// A classic migration has no steps that could say who may act where.
 	var ownership dualrun.Result
-	if r.Ownership > 0 && !r.Classic {
-		observers.Go(func() { ownership = r.ownershipReader().Run(observeCtx, r.Ownership) })
+	if !r.Classic {
+		observers.Go(func() { ownership = r.ownershipReader().Run(observeCtx, ownershipInterval) })
 	}
 
 	if err := r.load.Start(ctx); err != nil {
@@ -162,20 +153,13 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	stopObserving()
 	observers.Wait()
 	r.fill(report, triggered, completed)
-	var ownershipErr error
-	if ownership.Phases != nil {
-		ownershipErr = ownership.Err(leastLooks)
+	report.Ownership = NewOwnershipReport(ownership)
+	if ownership.LastError != nil {
+		report.Details.ObserverErrors = append(report.Details.ObserverErrors, fmt.Sprintf("%d looks at both seeds failed, the last one: %v", ownership.Failed, ownership.LastError))
 	}
-	report.Judge(migrationErr, loadErr, dnsErr, leftErr, ownershipErr)
+	report.Judge(migrationErr, loadErr, dnsErr, leftErr)
 	report.Details.Migration = migrationErr
 	return report, nil
-}
-
-func (r *run) ownershipReader() *dualrun.Reader {
-	return &dualrun.Reader{
-		Garden: r.garden.client, Source: r.source.client, Destination: r.destination.client,
-		DestinationSeed: r.destination.name, Shoot: client.ObjectKeyFromObject(r.shoot),
-	}
 }
 
 // favour gives the clients a weight of their own on the machine: they would be on other machines in the field, and what is
@@ -226,9 +210,6 @@ func (r *run) prepare(ctx context.Context) error {
 	seeds := []*cluster{r.source, r.destination}
 	r.tracker = NewTracker(r.source.name, r.destination.name)
 	r.seeds = newSeedObserver(r.namespace, seeds, r.tracker)
-	if r.owners, err = newOwnershipSampler(ctx, r.garden.client, r.shoot, r.source, r.destination); err != nil {
-		return err
-	}
 	for _, role := range []string{RoleMain, RoleEvents} {
 		r.etcds = append(r.etcds, newEtcdObserver(role, r.namespace, seeds, r.seeds))
 	}
@@ -383,10 +364,6 @@ func (r *run) fill(report *Report, triggered, completed time.Time) {
 	report.SourceEtcdRestarts = len(report.Details.SourceRestarts)
 	report.Details.Overlaps = r.tracker.Overlaps(time.Now())
 	report.ControllersActiveInBothSeeds = overlapping(report.Details.Overlaps)
-	var err error
-	if report.Ownership, err = r.owners.result(); err != nil {
-		report.Details.ObserverErrors = append(report.Details.ObserverErrors, err.Error())
-	}
 	report.Steps = []StepReport{}
 	if r.timeline != nil {
 		report.Steps = r.timeline.Report()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +16,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/livecpm/livecpm/pkg/ownership"
 	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/dualrun"
 )
 
 var _ = Describe("Report", func() {
@@ -105,6 +108,17 @@ var _ = Describe("Report", func() {
 		Entry("without DNS samples", func(r *demo.Report) { r.Probe.Details.DNS = nil }, "no DNS record was sampled"),
 		Entry("for an error", func(r *demo.Report) { r.Judge(errors.New("out of time")); r.Steps = nil }, "steps"),
 	)
+
+	It("should name who acted where it was not their turn, and say how often", func() {
+		violation := ownership.Violation{Set: ownership.Worker, From: 3, To: 3, Overlap: true, Objects: []string{"source/a", "destination/a"}}
+		result := dualrun.Result{Samples: 7, Violations: slices.Repeat([]ownership.Violation{violation}, 52)}
+		made := demo.NewOwnershipReport(result)
+		Expect(made.Samples).To(Equal(7))
+		Expect(made.Violations).To(HaveLen(51))
+		Expect(made.Violations[0]).To(ContainSubstring("worker was at work in both seeds"))
+		Expect(made.Violations[50]).To(Equal("and 2 more"))
+		Expect(demo.NewOwnershipReport(dualrun.Result{}).Violations).NotTo(BeNil())
+	})
 
 	It("should name the errors of the run", func() {
 		report.Judge(nil, errors.New("out of time"))

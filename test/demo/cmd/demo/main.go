@@ -46,7 +46,6 @@ type flags struct {
 	out           string
 	before, after time.Duration
 	timeout       time.Duration
-	ownership     time.Duration
 }
 
 func command() *cobra.Command {
@@ -66,7 +65,6 @@ func command() *cobra.Command {
 	cmd.Flags().DurationVar(&f.before, "before", time.Minute, "how long the load runs before the migration is triggered")
 	cmd.Flags().DurationVar(&f.after, "after", time.Minute, "how long the load runs after the migration is complete")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Hour, "how long the migration may take")
-	cmd.Flags().DurationVar(&f.ownership, "ownership", 0, "look at both seeds at this interval, and fail if anything is at work in a seed whose turn it is not (0: do not look)")
 	return cmd
 }
 
@@ -103,7 +101,6 @@ func (f *flags) run(ctx context.Context) (err error) {
 		Before:    f.before,
 		After:     f.after,
 		Timeout:   f.timeout,
-		Ownership: f.ownership,
 		Out:       os.Stdout,
 		Terminal:  term.IsTerminal(int(os.Stdout.Fd())),
 	}
