@@ -59,6 +59,13 @@ var _ = Describe("Report", func() {
 		Expect(report.Err()).NotTo(HaveOccurred())
 	})
 
+	It("should succeed for a shoot with workers of which all is as before", func() {
+		report.Workers = workers()
+		report.Judge()
+		Expect(report.Details.Problems).To(BeEmpty())
+		Expect(report.String()).To(ContainSubstring("requests through the VPN"))
+	})
+
 	It("should not hold hidden connection errors against the migration", func() {
 		report.Probe.RawConnectionErrors = 7
 		report.Judge()
@@ -90,6 +97,18 @@ var _ = Describe("Report", func() {
 		}, "worker was at work in both seeds"),
 		Entry("without looks at who acts where", func(r *demo.Report) { r.Ownership.Samples = 0 }, "looked at only 0 times in 300 s"),
 		Entry("with too few of them", func(r *demo.Report) { r.Ownership.Samples = 60 }, "looked at only 60 times"),
+		Entry("for a machine that was created", func(r *demo.Report) { r.Workers = workers(); r.Workers.MachinesCreated = []string{"machine-x"} }, "machines were created: [machine-x]"),
+		Entry("for a node that was deleted", func(r *demo.Report) { r.Workers = workers(); r.Workers.NodesDeleted = []string{"machine-x"} }, "nodes were deleted: [machine-x]"),
+		Entry("for another state of an extension", func(r *demo.Report) { r.Workers = workers(); r.Workers.Changed = []string{"state of X"} }, "is not as before: [state of X]"),
+		Entry("for an extension that failed", func(r *demo.Report) { r.Workers = workers(); r.Workers.Misdone = []string{"no state"} }, "no state"),
+		Entry("for a failed request through the VPN", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.VPN.Failed = 1
+			r.Workers.VPN.Errors = []string{"EOF"}
+		}, "1 of 600 requests through the VPN failed, the first one: EOF"),
+		Entry("with too few of them", func(r *demo.Report) { r.Workers = workers(); r.Workers.VPN.Requests = 3 }, "only 3 requests"),
+		Entry("without machines", func(r *demo.Report) { r.Workers = workers(); r.Workers.Machines = nil }, "there are no machines"),
+		Entry("without operations of the test extension", func(r *demo.Report) { r.Workers = workers(); r.Workers.Operations = 0 }, "recorded no operation"),
 		Entry("for leftovers", func(r *demo.Report) { r.Details.LeftInSource = []string{"secrets a/b"} }, "left in the source seed"),
 		Entry("for another cluster ID", func(r *demo.Report) {
 			etcd := r.Etcd["main"]
@@ -158,6 +177,11 @@ var _ = Describe("Report", func() {
 		))
 	})
 })
+
+// workers is a report without a blemish.
+func workers() *demo.WorkersReport {
+	return &demo.WorkersReport{Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12, VPN: demo.RequestsReport{Requests: 600}}
+}
 
 func keys(object any) []string {
 	out := []string{}

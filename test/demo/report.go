@@ -46,6 +46,8 @@ type Report struct {
 	ControllersActiveInBothSeeds []string              `json:"controllersActiveInBothSeeds"`
 	Ownership                    OwnershipReport       `json:"ownership"`
 	Steps                        []StepReport          `json:"steps"`
+	// Workers is there only for a shoot with workers.
+	Workers *WorkersReport `json:"workers,omitempty"`
 
 	// Details goes to a file of its own.
 	Details Details `json:"-"`
@@ -142,6 +144,9 @@ func (r *Report) Judge(errs ...error) {
 	}
 	if len(r.Steps) != len(steps.Table()) {
 		add("only %d of %d steps finished", len(r.Steps), len(steps.Table()))
+	}
+	if r.Workers != nil {
+		problems = append(problems, r.Workers.problems()...)
 	}
 	problems = append(problems, r.doubts()...)
 
@@ -246,6 +251,12 @@ func (r *Report) String() string {
 	row("connection errors hidden from clients", p.RawConnectionErrors, "")
 	row("DNS moments without a record", r.DNSMomentsWithoutRecord, "")
 	row("source etcd restarts", r.SourceEtcdRestarts, "")
+	if w := r.Workers; w != nil {
+		row("machines and nodes", len(w.Machines), fmt.Sprintf("%d created or deleted", len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))
+		row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
+		row("operations of the test extension", w.Operations, fmt.Sprintf("%d misdone", len(w.Misdone)))
+		row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
+	}
 	row("looks at who acts in which seed", r.Ownership.Samples, fmt.Sprintf("%d violations", len(r.Ownership.Violations)))
 	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds), strings.Join(r.ControllersActiveInBothSeeds, ", "))
 	_ = w.Flush()
