@@ -17,6 +17,8 @@ export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
 
 # The gardenlet of the landscape: composed, upstream or drop-in. Empty: that of the landscape that is up, else composed.
 export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
+# The shoot of the landscape: live, which has no workers, or workers. Empty: that of the landscape that is up, else live.
+export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
@@ -148,7 +150,7 @@ landscape-down: ## Remove every process, mount, network namespace and cgroup of 
 	$(GO) run ./test/landscape/cmd/landscape down
 
 .PHONY: demo
-demo: ## Migrate a shoot's control plane live from seed-a to seed-b under load and report
+demo: ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines
 	$(GO) run ./test/demo/cmd/demo --out $(ARTIFACTS)/demo
 
 .PHONY: clean

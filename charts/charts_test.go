@@ -262,7 +262,7 @@ var _ = Describe("livecpm-agent", func() {
 			"relay": map[string]any{"image": map[string]any{"ref": "livecpm.local/livecpm-relay:v1"}},
 			"config": map[string]any{
 				"dns":         map[string]any{"margin": "5s", "resolvers": []any{"10.0.0.1:53"}},
-				"controllers": map[string]any{"liveMigration": map[string]any{"stepDeadlines": map[string]any{"SourceSeedCleanup": "1h"}}},
+				"controllers": map[string]any{"liveMigration": map[string]any{"stepDeadlines": map[string]any{"SourceSeedCleanup": "1h"}, "workers": true}},
 			},
 		})
 		config := decodeConfig(objects)
@@ -270,6 +270,7 @@ var _ = Describe("livecpm-agent", func() {
 		Expect(config.Relay.Image).To(Equal("livecpm.local/livecpm-relay:v1"))
 		Expect(config.LeaderElection.ResourceNamespace).To(Equal(namespace))
 		Expect(config.DNS.Margin.Seconds()).To(BeEquivalentTo(5))
+		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
 
 		// Every file that the configuration names is mounted.
 		container := only[*appsv1.Deployment](objects).Spec.Template.Spec.Containers[0]

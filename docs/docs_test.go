@@ -24,6 +24,7 @@ import (
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
 	"github.com/livecpm/livecpm/pkg/cli/world"
 	"github.com/livecpm/livecpm/pkg/conditions"
+	"github.com/livecpm/livecpm/pkg/ownership"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
@@ -84,6 +85,29 @@ var _ = Describe("guards.md", func() {
 		}
 		Expect(expected).NotTo(BeEmpty())
 		Expect(rows(read(filepath.Join("concepts", "guards.md")), "check | reason |")).To(Equal(expected))
+	})
+})
+
+var _ = Describe("ownership.md", func() {
+	page := read(filepath.Join("concepts", "ownership.md"))
+
+	It("should have the table of the code", func() {
+		expected, reasons := [][]string{}, [][]string{}
+		for _, set := range ownership.Sets() {
+			workers := "no"
+			if set.OnlyWithWorkers {
+				workers = "yes"
+			}
+			row := []string{string(set.Name), workers, set.Sign}
+			for _, owner := range set.Owners {
+				row = append(row, string(owner))
+			}
+			expected = append(expected, row)
+			reasons = append(reasons, []string{string(set.Name), set.Why})
+		}
+		Expect(expected).NotTo(BeEmpty())
+		Expect(rows(page, "controllers | only with workers |")).To(Equal(expected))
+		Expect(rows(page, "controllers | what makes it safe |")).To(Equal(reasons))
 	})
 })
 

@@ -33,6 +33,8 @@ packages() {
   local-path-provisioner) echo github.com/rancher/local-path-provisioner ;;
   gardener-admission-controller) echo github.com/gardener/gardener/cmd/gardener-admission-controller ;;
   gardener) echo github.com/gardener/gardener/cmd/{gardener-apiserver,gardener-controller-manager,gardener-resource-manager,gardener-extension-provider-local} ;;
+  gardener-machines) echo github.com/gardener/gardener/cmd/{machine-controller-manager-provider-local,cloud-controller-manager-local} ;;
+  machine-controller-manager) echo github.com/gardener/machine-controller-manager/cmd/machine-controller-manager ;;
   etcd-druid) echo etcd-druid=github.com/gardener/etcd-druid/cmd ;;
   etcd-backup-restore) echo etcdbrctl=github.com/gardener/etcd-backup-restore ;;
   etcd) echo etcd=go.etcd.io/etcd/server/v3 ;;
@@ -44,12 +46,13 @@ packages() {
   esac
 }
 
-# What the landscape runs. The linter, promtool, govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
+# What the landscape runs. What shoots with workers need besides (machine-controller-manager, gardener-machines), the linter, promtool,
+# govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
 components() { echo etcd kubernetes containerd cni coredns local-path-provisioner etcd-druid etcd-backup-restore gardener gardener-admission-controller; }
 
 module() { # the folder of the component's module; what is added to one later gets a component of its own, so that the rest stays cached
   case "$1" in
-  gardener-admission-controller) echo gardener ;;
+  gardener-admission-controller | gardener-machines) echo gardener ;;
   *) echo "$1" ;;
   esac
 }

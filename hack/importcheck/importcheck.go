@@ -67,7 +67,7 @@ var Rules = []Rule{
 		Why: "the roles know each other by the step table only",
 	},
 	{
-		In: own("pkg/steps", "pkg/quorum", "pkg/conditions", "pkg/drain", "pkg/cli/world"), Forbidden: clients, Indirect: true,
+		In: own("pkg/steps", "pkg/quorum", "pkg/ownership", "pkg/conditions", "pkg/drain", "pkg/cli/world"), Forbidden: clients, Indirect: true,
 		Why: "the pure core decides and does not look",
 	},
 	{

@@ -188,6 +188,7 @@ func NewEnvironmentFor(
 			RelayImage:            config.Relay.Image,
 			Timings:               timings(config),
 			Resolvers:             config.DNS.Resolvers,
+			PermitsWorkers:        ptr.Deref(config.Controllers.LiveMigration.Workers, false),
 		},
 	}, nil
 }

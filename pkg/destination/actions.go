@@ -19,11 +19,14 @@ import (
 type destination struct {
 	deps        *operation.Deps
 	nameServers operation.NameServers
+	// access returns access to the shoot through the gateway of this seed; see throughGateway.
+	access func(b *botanist.Botanist) (*shootAccess, error)
 }
 
 // NewActions returns the destination's part in a live migration.
 func NewActions(deps *operation.Deps) migration.Actions {
 	d := &destination{deps: deps, nameServers: operation.NewNameServers(deps.Resolvers)}
+	d.access = d.throughGateway
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined:    migration.ActionFunc(d.joinPeers),

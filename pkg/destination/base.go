@@ -15,8 +15,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/operation"
 )
 
-func (d *destination) botanist(ctx context.Context, m *migration.Migration) (*botanist.Botanist, error) {
-	return d.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore)
+func (d *destination) botanist(ctx context.Context, m *migration.Migration, options ...operation.BotanistOption) (*botanist.Botanist, error) {
+	return d.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore, options...)
 }
 
 // base is the part of a restoration that every flow of the destination begins with. It is repeated by each, because a
@@ -62,12 +62,21 @@ func (d *destination) addBase(g *flow.Graph, b *botanist.Botanist) base {
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployNamespace, reconcileIstio),
 		})
+		// The provider's webhooks look for it when control plane components are deployed.
+		deployCloudProviderSecret = g.Add(flow.Task{
+			Name: "Deploying the secret of the cloud provider",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeployCloudProviderSecret(ctx)
+			}, timeout),
+			SkipIf:       !withWorkers(b) || b.Shoot.Credentials == nil,
+			Dependencies: flow.NewTaskIDs(deployNamespace),
+		})
 		deployReferencedResources = g.Add(flow.Task{
 			Name: "Deploying referenced resources",
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return b.DeployReferencedResources(ctx)
 			}, timeout),
-			Dependencies: flow.NewTaskIDs(deployNamespace),
+			Dependencies: flow.NewTaskIDs(deployNamespace, deployCloudProviderSecret),
 		})
 	)
 	return base{namespace: deployNamespace, secrets: initializeSecrets, resources: deployReferencedResources}

@@ -32,7 +32,21 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	b, err := d.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation)
+	var (
+		workers   = !v1beta1helper.IsWorkerless(m.Shoot)
+		published *advertisement
+		options   []operation.BotanistOption
+	)
+	if workers {
+		if published, err = d.readAdvertisement(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)); err != nil {
+			return steps.Outcome{}, err
+		}
+		if published.address != "" {
+			// Nothing may roll before the nodes are prepared for it.
+			options = append(options, operation.WithTemporaryVPNClients)
+		}
+	}
+	b, err := d.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation, options...)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
@@ -53,8 +67,19 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 		hasManagedIssuer:   v1beta1helper.HasManagedIssuer(m.Shoot),
 		keepsShootState:    keepsShootState,
 		wantsObservability: b.WantsObservabilityComponents(),
+		workers:            workers,
+		published:          published,
 	})); err != nil {
 		return steps.Outcome{}, err
+	}
+	if workers {
+		if err := d.settle(ctx, m, b, published); err != nil {
+			return steps.Outcome{}, err
+		}
+		// The gardenlet restores from it.
+		if err := d.deps.DateShootState(ctx, m.Shoot); err != nil {
+			return steps.Outcome{}, err
+		}
 	}
 
 	if err := m.Report(ctx, steps.ReasonHandingOver, "Checking the preconditions of the hand-over"); err != nil {
@@ -95,13 +120,20 @@ type facts struct {
 	hasManagedIssuer   bool
 	keepsShootState    bool
 	wantsObservability bool
+	// workers tells that the shoot has workers. Then only what the nodes need of the control plane is restored here, and the rest
+	// by the gardenlet after the hand-over, from the ShootState.
+	workers bool
+	// published is the address that the kube-apiserver of a shoot with workers advertises inside of it.
+	published *advertisement
 }
 
 func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist, facts facts) *flow.Graph {
 	var (
 		g       = flow.NewGraph("completion of the control plane")
 		timeout = d.deps.Timings.RolloutTimeout
-		add     = func(name string, fn flow.TaskFn, skip bool, dependencies ...flow.TaskIDer) flow.TaskID {
+		// What the gardenlet restores after the hand-over, as it does in a classic migration.
+		byGardenlet = facts.workers
+		add         = func(name string, fn flow.TaskFn, skip bool, dependencies ...flow.TaskIDer) flow.TaskID {
 			return g.Add(flow.Task{Name: name, Fn: operation.Retry(fn, timeout), SkipIf: skip, Dependencies: flow.NewTaskIDs(dependencies...)})
 		}
 
@@ -124,7 +156,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 			Dependencies: flow.NewTaskIDs(deployEtcds),
 		})
 		// It serves while a member restarts, as it does in any restart of a highly available etcd.
-		kubeAPIServerReady = d.addKubeAPIServer(g, b, flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
+		kubeAPIServerReady = d.addKubeAPIServer(g, b, facts.published, flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
 		deploySNI          = add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
 			return b.DeployKubeAPIServerSNI(ctx)
 		}, false, kubeAPIServerReady)
@@ -138,67 +170,71 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		deployControllerManager = add("Deploying the kube-controller-manager", func(ctx context.Context) error {
 			return b.DeployKubeControllerManager(ctx)
 		}, false, kubeAPIServerReady)
+		deployScheduler = add("Deploying the kube-scheduler", func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeScheduler.Deploy(ctx)
+		}, !facts.workers, kubeAPIServerReady)
 		controllerManagerReady = add("Waiting until the kube-controller-manager is ready", func(ctx context.Context) error {
 			return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
 		}, false, deployControllerManager)
 
 		deployGardenerAccess = add("Deploying Gardener's access to the shoot", func(ctx context.Context) error {
 			return b.Shoot.Components.GardenerAccess.Deploy(ctx)
-		}, false, resourceManagerReady)
+		}, byGardenlet, resourceManagerReady)
 		initializeShootClients = add("Connecting to the shoot", func(ctx context.Context) error {
 			return b.InitializeDesiredShootClients(ctx)
-		}, false, deployGardenerAccess, deploySNI)
+		}, byGardenlet, deployGardenerAccess, deploySNI)
 		syncIssuer = add("Publishing the keys of the service account issuer", func(ctx context.Context) error {
 			return b.SyncPublicServiceAccountKeys(ctx)
-		}, !facts.hasManagedIssuer, initializeShootClients)
+		}, !facts.hasManagedIssuer || byGardenlet, initializeShootClients)
 
 		restoreExtensions = add("Restoring extensions after kube-apiserver", func(ctx context.Context) error {
 			return b.DeployExtensionsAfterKubeAPIServer(ctx)
-		}, false, initializeShootClients)
+		}, byGardenlet, initializeShootClients)
 		extensionsReady = g.Add(flow.Task{
 			Name: "Waiting until extensions after kube-apiserver are ready",
 			Fn: func(ctx context.Context) error {
 				return b.Shoot.Components.Extensions.Extension.WaitAfterKubeAPIServer(ctx)
 			},
+			SkipIf:       byGardenlet,
 			Dependencies: flow.NewTaskIDs(restoreExtensions),
 		})
 		deleteStaleExtensions = add("Deleting stale extensions", func(ctx context.Context) error {
 			return b.Shoot.Components.Extensions.Extension.DeleteStaleResources(ctx)
-		}, false, initializeShootClients)
+		}, byGardenlet, initializeShootClients)
 		staleExtensionsGone = add("Waiting until stale extensions are deleted", func(ctx context.Context) error {
 			return b.Shoot.Components.Extensions.Extension.WaitCleanupStaleResources(ctx)
-		}, false, deleteStaleExtensions)
+		}, byGardenlet, deleteStaleExtensions)
 
 		deployShootNamespaces = add("Deploying the namespaces in the shoot", func(ctx context.Context) error {
 			return b.Shoot.Components.SystemComponents.Namespaces.Deploy(ctx)
-		}, false, resourceManagerReady)
+		}, byGardenlet, resourceManagerReady)
 		shootNamespacesReady = add("Waiting until the namespaces in the shoot are ready", func(ctx context.Context) error {
 			return b.Shoot.Components.SystemComponents.Namespaces.Wait(ctx)
-		}, false, deployShootNamespaces)
+		}, byGardenlet, deployShootNamespaces)
 		deployShootSystem = add("Deploying system resources into the shoot", func(ctx context.Context) error {
 			return b.DeployShootSystem(ctx)
-		}, false, initializeShootClients, extensionsReady, shootNamespacesReady)
+		}, byGardenlet, initializeShootClients, extensionsReady, shootNamespacesReady)
 		deployClusterIdentity = add("Deploying the cluster identity into the shoot", func(ctx context.Context) error {
 			return b.DeployClusterIdentity(ctx)
-		}, false, resourceManagerReady)
+		}, byGardenlet, resourceManagerReady)
 		populateManifests = add("Populating static manifests from the seed into the shoot", func(ctx context.Context) error {
 			return b.PopulateStaticManifestsFromSeedToShoot(ctx)
-		}, false, shootNamespacesReady)
+		}, byGardenlet, shootNamespacesReady)
 
 		deployLogging = add("Deploying the logging stack", func(ctx context.Context) error {
 			return b.DeployLogging(ctx)
-		}, false, resourceManagerReady)
+		}, byGardenlet, resourceManagerReady)
 		deployMonitoring = add("Deploying the monitoring stack", func(ctx context.Context) error {
 			return flow.Sequential(b.DeployAlertManager, b.DeployPrometheus, b.ReconcileBlackboxExporterControlPlane, b.DeployPlutono)(ctx)
-		}, false, initializeShootClients, deployLogging)
+		}, byGardenlet, initializeShootClients, deployLogging)
 		monitoringReady = add("Waiting until the monitoring stack is ready", func(ctx context.Context) error {
 			return flow.Parallel(b.WaitForAlertManager, b.WaitForPrometheus, b.WaitForPlutono)(ctx)
-		}, !facts.wantsObservability, deployMonitoring)
+		}, !facts.wantsObservability || byGardenlet, deployMonitoring)
 		deployBasicAuth = add("Deploying the authentication of the monitoring stack", func(ctx context.Context) error {
 			return b.Shoot.Components.ControlPlane.IstioBasicAuthServer.Deploy(ctx)
-		}, false, monitoringReady)
+		}, byGardenlet, monitoringReady)
 
-		restored = flow.NewTaskIDs(deploySNI, controllerManagerReady, syncIssuer, extensionsReady, staleExtensionsGone, deployShootSystem,
+		restored = flow.NewTaskIDs(deploySNI, controllerManagerReady, deployScheduler, syncIssuer, extensionsReady, staleExtensionsGone, deployShootSystem,
 			deployClusterIdentity, populateManifests, deployBasicAuth)
 
 		// The deletion of the source's backups takes a while and waits for it, so it is not left to the end of the restart. The
@@ -218,29 +254,35 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		// that restores may come after it.
 		updateAddresses = add("Updating the advertised addresses", func(ctx context.Context) error {
 			return b.UpdateAdvertisedAddresses(ctx)
-		}, false, restored, waitUntilEtcdsReady, deleteFormerBackups, forgetDNS)
+		}, byGardenlet, restored, waitUntilEtcdsReady, deleteFormerBackups, forgetDNS)
 		// The very last one: where no ShootState is kept, its absence says that everything else is done.
 		_ = add("Renewing the ShootState", func(ctx context.Context) error {
 			return d.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, facts.keepsShootState)
-		}, false, updateAddresses)
+		}, byGardenlet, updateAddresses)
 	)
 	return g
 }
 
-// handOver gives the shoot to the gardenlet of this seed. The whole restoration is done, so the shoot appears as restored
-// and only waits for an ordinary reconciliation, which the frame asks for afterwards.
+// handOver gives the shoot to the gardenlet of this seed. Without workers, the whole restoration is done, so the shoot appears as
+// restored and only waits for an ordinary reconciliation, which the frame asks for afterwards. With workers, it appears as one that
+// the source's gardenlet has let go of: the gardenlet restores infrastructure, workers and all else from the ShootState, and
+// gardener-apiserver wakes it up for that.
 func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName != d.deps.SeedName() {
 		return fmt.Errorf("failed to hand over shoot %s/%s: its specification does not name seed %s", shoot.Namespace, shoot.Name, d.deps.SeedName())
 	}
 
+	lastOperation := gardencorev1beta1.LastOperationTypeRestore
+	if !v1beta1helper.IsWorkerless(shoot) {
+		lastOperation = gardencorev1beta1.LastOperationTypeMigrate
+	}
 	seedName := d.deps.SeedName()
 	shoot.Status.SeedName = &seedName
 	shoot.Status.Gardener = *d.deps.Identity
 	shoot.Status.RetryCycleStartTime = nil
 	shoot.Status.LastErrors = nil
 	shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-		Type:           gardencorev1beta1.LastOperationTypeRestore,
+		Type:           lastOperation,
 		State:          gardencorev1beta1.LastOperationStateSucceeded,
 		Progress:       100,
 		Description:    "Control plane of the shoot was migrated live from seed " + m.SourceSeed + ".",

@@ -173,6 +173,16 @@ var _ = Describe("Handing over", func() {
 		Expect(shoot.Annotations).To(Equal(map[string]string{steps.AnnotationIntent: "true"}), "the frame takes care of annotations")
 	})
 
+	It("leaves the restoration of a shoot with workers to the gardenlet", func() {
+		m := newMigration()
+		shoot := m.Shoot.DeepCopy()
+		shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
+		Expect(destination.NewActions(newDeps()).HandOver(m, shoot)).To(Succeed())
+		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
+		Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeMigrate))
+		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
+	})
+
 	It("refuses a shoot that is not meant for this seed", func() {
 		m := newMigration()
 		m.Shoot.Spec.SeedName = ptr.To("seed-c")

@@ -9,6 +9,8 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/operation"
@@ -46,13 +48,66 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 	return map[string]*flow.Graph{
 		"prepare with backup":    d.prepareGraph(m, b, true),
 		"prepare without backup": d.prepareGraph(m, b, false),
-		"kube-apiserver":         d.kubeAPIServerGraph(m, b),
+		"kube-apiserver":         d.kubeAPIServerGraph(m, b, &advertisement{}),
+		"overlap":                d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
+		"settle":                 d.settleGraph(b),
+		"complete with workers":  d.completeGraph(m, b, facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
 		"dns":                    d.dnsGraph(b),
 		"complete with all":      d.completeGraph(m, b, facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
 		"abort":                  d.abortGraph(m, b, abortFacts{hasBackup: true}),
 		"abort at its end":       d.abortGraph(m, b, abortFacts{terminating: true}),
 		"complete with nothing":  d.completeGraph(m, b, facts{}),
 	}
+}
+
+// PublishedAddress reads the address of the kube-apiserver in a shoot.
+var PublishedAddress = publishedAddress
+
+// CheckPublished compares it.
+var CheckPublished = checkPublished
+
+// Moves tells whether the address inside of the shoot changes.
+func Moves(address, own string) bool { return (&advertisement{address: address, own: own}).moves() }
+
+// AnnotationAdvertisedAddress is where it is remembered.
+const AnnotationAdvertisedAddress = annotationAdvertisedAddress
+
+// Advertise applies the address to the botanist and returns the botanist's own.
+func Advertise(b *botanist.Botanist, address string, times int) string {
+	a := &advertisement{address: address}
+	for range times {
+		a.apply(b)
+	}
+	return a.own
+}
+
+// LearnAdvertisement returns the address that the destination's kube-apiserver is to publish.
+func LearnAdvertisement(ctx context.Context, deps *operation.Deps, b *botanist.Botanist) (string, error) {
+	d := &destination{deps: deps}
+	a, err := d.readAdvertisement(ctx, b.Shoot.ControlPlaneNamespace)
+	if err != nil {
+		return "", err
+	}
+	err = d.learnAdvertisement(ctx, b, a)
+	return a.address, err
+}
+
+// ForgetAdvertisement removes what was remembered.
+func ForgetAdvertisement(ctx context.Context, deps *operation.Deps, namespace string) error {
+	return (&destination{deps: deps}).forgetAdvertisement(ctx, namespace)
+}
+
+// CheckTunnel looks whether the nodes can be reached.
+func CheckTunnel(ctx context.Context, c client.Client, r rest.Interface) error {
+	return checkTunnel(ctx, &shootAccess{client: c, rest: r})
+}
+
+// MoveVPN runs the part of the last step in which the regular VPN client takes the place of the temporary one.
+func MoveVPN(ctx context.Context, deps *operation.Deps, b, plain *botanist.Botanist, c client.Client, r rest.Interface) error {
+	d := &destination{deps: deps, access: func(*botanist.Botanist) (*shootAccess, error) { return &shootAccess{client: c, rest: r}, nil }}
+	g := flow.NewGraph("test")
+	d.addOverlap(g, b, plain, nil, &advertisement{address: "240.1.2.3", own: "240.1.2.3"}, flow.NewTaskIDs())
+	return g.Compile().Run(ctx, flow.Opts{})
 }
 
 // MoveEtcd runs the action.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
@@ -17,6 +18,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/operation"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/twin"
 )
 
 // startKubeAPIServer runs the kube-apiserver in the destination beside the source's. Both work on the same etcd cluster.
@@ -28,15 +30,33 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		}
 	}
 
+	var (
+		workers    = !v1beta1helper.IsWorkerless(m.Shoot)
+		published  = &advertisement{}
+		components *twin.Components
+		options    []operation.BotanistOption
+	)
+	if workers {
+		var err error
+		if published, err = d.readAdvertisement(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)); err != nil {
+			return steps.Outcome{}, err
+		}
+		options = append(options, operation.WithTemporaryVPNClients)
+	}
 	deps, err := d.patientDeps(ctx, m)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	b, err := deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore)
+	b, err := deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore, options...)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer, d.kubeAPIServerGraph(m, b)); err != nil {
+	if workers {
+		if components, err = twin.NewComponents(b); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer, d.kubeAPIServerGraph(m, b, published)); err != nil {
 		return steps.Outcome{}, err
 	}
 
@@ -52,13 +72,20 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 	}); err != nil {
 		return steps.Outcome{}, err
 	}
+	if workers {
+		if outcome, err := d.openTunnel(ctx, m, b, components); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
+		return steps.Done("The kube-apiserver in the destination is ready, takes writes through its gateway at %s and reaches the nodes through its VPN", b.APIServerAddress), nil
+	}
 	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s", b.APIServerAddress), nil
 }
 
-func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Botanist) *flow.Graph {
+func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Botanist, published *advertisement) *flow.Graph {
 	var (
 		g       = flow.NewGraph("rollout of the kube-apiserver")
 		timeout = d.deps.Timings.RolloutTimeout
+		skip    = !withWorkers(b)
 		base    = d.addBase(g, b)
 
 		restoreExtensions = g.Add(flow.Task{
@@ -75,12 +102,41 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 			},
 			Dependencies: flow.NewTaskIDs(restoreExtensions),
 		})
-		deploy = d.addKubeAPIServer(g, b, flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady))
+		learnAddress = g.Add(flow.Task{
+			Name: "Asking the source for its address inside of the shoot",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return d.learnAdvertisement(ctx, b, published)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(base.secrets),
+		})
+		// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come later.
+		deployVPNServer = g.Add(flow.Task{
+			Name: "Deploying the VPN server",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeployVPNServer(ctx)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(base.secrets),
+		})
+		deploy = d.addKubeAPIServer(g, b, published, flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, learnAddress, deployVPNServer))
 		_      = g.Add(flow.Task{
 			Name: "Exposing the kube-apiserver at the ingress gateway",
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return b.DeployKubeAPIServerSNI(ctx)
 			}, timeout),
+			Dependencies: flow.NewTaskIDs(deploy),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Deploying the DNS record of the temporary VPN client",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				record := d.vpnRecord(b)
+				if err := record.Deploy(ctx); err != nil {
+					return err
+				}
+				return record.Wait(ctx)
+			}, timeout),
+			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(deploy),
 		})
 	)
@@ -90,7 +146,9 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 // addKubeAPIServer adds the kube-apiserver with its service and returns the task after which it is ready. The service
 // comes first on the same botanist: it finds the address to advertise and the gateway's address. Components that only
 // run with a kube-apiserver learn from this deployment how many replicas they get.
-func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, dependencies flow.TaskIDs) flow.TaskID {
+//
+// published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives it.
+func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, published *advertisement, dependencies flow.TaskIDs) flow.TaskID {
 	service := d.addKubeAPIServerService(g, b, dependencies)
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the kube-apiserver",
@@ -100,6 +158,7 @@ func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, depe
 			if _, err := gardeneretcd.GenerateClientCertificate(ctx, b.SecretsManager); err != nil {
 				return fmt.Errorf("failed to look up the client certificate of etcd: %w", err)
 			}
+			published.apply(b)
 			return b.DeployKubeAPIServer(ctx)
 		}, d.deps.Timings.RolloutTimeout),
 		Dependencies: flow.NewTaskIDs(service, dependencies),

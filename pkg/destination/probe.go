@@ -49,6 +49,22 @@ func (d *destination) probe(ctx context.Context, b *botanist.Botanist) error {
 }
 
 func (d *destination) probeConfig(b *botanist.Botanist) (*rest.Config, error) {
+	config, err := d.shootConfig(b)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		dialer  = &net.Dialer{Timeout: probeTimeout}
+		address = net.JoinHostPort(b.APIServerAddress, strconv.Itoa(443))
+	)
+	config.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, address)
+	}
+	return config, nil
+}
+
+// shootConfig is access to the shoot as an administrator, under its name and wherever DNS leads.
+func (d *destination) shootConfig(b *botanist.Botanist) (*rest.Config, error) {
 	clientCA, found := b.SecretsManager.Get(v1beta1constants.SecretNameCAClient, secretsmanager.Current)
 	if !found {
 		return nil, fmt.Errorf("failed to find secret %s", v1beta1constants.SecretNameCAClient)
@@ -75,10 +91,6 @@ func (d *destination) probeConfig(b *botanist.Botanist) (*rest.Config, error) {
 		return nil, fmt.Errorf("failed to make a client certificate for the probe: %w", err)
 	}
 
-	var (
-		dialer  = &net.Dialer{Timeout: probeTimeout}
-		address = net.JoinHostPort(b.APIServerAddress, strconv.Itoa(443))
-	)
 	return &rest.Config{
 		Host:    "https://" + b.Shoot.ComputeOutOfClusterAPIServerAddress(false),
 		Timeout: probeTimeout,
@@ -86,9 +98,6 @@ func (d *destination) probeConfig(b *botanist.Botanist) (*rest.Config, error) {
 			CAData:   clusterCA.Data[secretsutils.DataKeyCertificateBundle],
 			CertData: certificate.CertificatePEM,
 			KeyData:  certificate.PrivateKeyPEM,
-		},
-		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, address)
 		},
 	}, nil
 }

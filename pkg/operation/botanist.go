@@ -29,7 +29,7 @@ import (
 //
 // A botanist lives for one attempt of one step only: what one task computes (addresses, secrets) is lost with it, so
 // each flow runs the tasks that it depends on again.
-func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot, lastOperation gardencorev1beta1.LastOperationType) (*botanist.Botanist, error) {
+func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot, lastOperation gardencorev1beta1.LastOperationType, options ...BotanistOption) (*botanist.Botanist, error) {
 	shoot = shoot.DeepCopy()
 	setLastOperation(shoot, lastOperation)
 
@@ -80,11 +80,23 @@ func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardenco
 		o.Shoot.Networks = networks
 	}
 
+	for _, option := range options {
+		option(o)
+	}
 	b, err := botanist.New(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("failed to construct botanist for shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	return b, nil
+}
+
+// BotanistOption changes what a botanist is made of, before it makes its components of it.
+type BotanistOption func(*gardeneroperation.Operation)
+
+// WithTemporaryVPNClients makes VPN server and kube-apiserver count on temporary VPN clients behind the regular ones, as many as
+// there are of those (twin.Components.VPN).
+func WithTemporaryVPNClients(o *gardeneroperation.Operation) {
+	o.Shoot.VPNHighAvailabilityNumberOfShootClients *= 2
 }
 
 // Staying returns the shoot of a migration that is aborted as one that is to stay where it is: its components then name the

@@ -8,22 +8,17 @@ import (
 	"fmt"
 	"time"
 
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/utils/retry"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/ownership"
 )
 
 // Controllers are the Deployments in a shoot's namespace that act on the shoot and must not run in two seeds.
-var Controllers = []string{
-	v1beta1constants.DeploymentNameKubeControllerManager,
-	v1beta1constants.DeploymentNameKubeScheduler,
-	v1beta1constants.DeploymentNameGardenerResourceManager,
-	v1beta1constants.DeploymentNameMachineControllerManager,
-	v1beta1constants.DeploymentNameClusterAutoscaler,
-}
+var Controllers = ownership.Exclusive()
 
 // DeleteDeployments deletes the Deployments and waits until their last pod is gone: in foreground deletion the object
 // outlives its pods. They are deleted instead of scaled because others scale them too (dependency-watchdog,

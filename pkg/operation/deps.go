@@ -49,6 +49,8 @@ type Deps struct {
 	// Resolvers are DNS servers ("host:port") that must show a moved record before its TTL starts to count. When empty,
 	// the authoritative servers of the record's zone are looked up and asked.
 	Resolvers []string
+	// PermitsWorkers tells whether shoots with workers are migrated; see LiveMigrationController.Workers.
+	PermitsWorkers bool
 	// NewCluster may be set to use other than real etcd clusters.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdcluster.Cluster, error)
 }

@@ -13,6 +13,7 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/gardener/gardener/pkg/utils/gardener/shootstate"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -95,6 +96,22 @@ func (d *Deps) RenewShootState(ctx context.Context, shoot *gardencorev1beta1.Sho
 	}
 	if err := shootstate.Deploy(ctx, d.Clock, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace, true); err != nil {
 		return fmt.Errorf("failed to write ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
+	}
+	return nil
+}
+
+// DateShootState makes the ShootState one of now, without another change. The destination's gardenlet restores from it, and
+// after that its periodic backup is due when it always is.
+func (d *Deps) DateShootState(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
+	state := &gardencorev1beta1.ShootState{}
+	key := client.ObjectKeyFromObject(shoot)
+	if err := d.GardenAPIReader.Get(ctx, key, state); err != nil {
+		return fmt.Errorf("failed to read ShootState %s: %w", key, err)
+	}
+	patch := client.MergeFrom(state.DeepCopy())
+	metav1.SetMetaDataAnnotation(&state.ObjectMeta, v1beta1constants.GardenerTimestamp, d.Clock.Now().UTC().Format(time.RFC3339))
+	if err := d.GardenClient.Patch(ctx, state, patch); err != nil {
+		return fmt.Errorf("failed to date ShootState %s: %w", key, err)
 	}
 	return nil
 }

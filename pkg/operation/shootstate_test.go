@@ -75,6 +75,25 @@ var _ = Describe("ShootState", func() {
 		Expect(operation.CheckShootState(state, now.Add(25*time.Hour))).To(MatchError(ContainSubstring("not ahead")))
 	})
 
+	It("is dated back to now without another change", func() {
+		for _, name := range names {
+			addSecret(name)
+		}
+		Expect(deps.PersistShootState(ctx, shoot, namespace, true)).To(Succeed())
+		before := &gardencorev1beta1.ShootState{}
+		Expect(gardenClient.Get(ctx, client.ObjectKeyFromObject(shoot), before)).To(Succeed())
+
+		Expect(deps.DateShootState(ctx, shoot)).To(Succeed())
+		after := &gardencorev1beta1.ShootState{}
+		Expect(gardenClient.Get(ctx, client.ObjectKeyFromObject(shoot), after)).To(Succeed())
+		Expect(after.Annotations).To(HaveKeyWithValue("gardener.cloud/timestamp", now.Format(time.RFC3339)))
+		Expect(after.Spec).To(Equal(before.Spec))
+	})
+
+	It("cannot be dated when it is not there", func() {
+		Expect(deps.DateShootState(ctx, shoot)).To(MatchError(ContainSubstring("failed to read ShootState garden-demo/live")))
+	})
+
 	It("replaces entries of before when it is overwritten, and keeps them otherwise", func() {
 		for _, name := range names {
 			addSecret(name)

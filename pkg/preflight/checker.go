@@ -6,6 +6,7 @@ package preflight
 import (
 	"context"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
@@ -31,6 +32,10 @@ type Options struct {
 	Version string
 	// Etcds looks at the etcds of the shoot in that seed. When nil, the checks of them are left out.
 	Etcds func(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]EtcdView, error)
+	// Workers tells that shoots with workers are permitted.
+	Workers bool
+	// Machines looks at the machines of the shoot in that seed. When nil, the check of them is left out.
+	Machines func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (MachinesView, error)
 	// Clock is the clock. It defaults to the real one.
 	Clock clock.PassiveClock
 }
@@ -77,7 +82,7 @@ func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, st
 
 // read reads what the guards look at.
 func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) World {
-	world := World{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version}
+	world := World{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version, PermitsWorkers: c.options.Workers}
 
 	source, destination, between := steps.Seeds(shoot)
 	if !between {
@@ -101,6 +106,10 @@ func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) W
 	}
 	if cloudProfile := cloudProfileName(shoot); cloudProfile != "" && !sameRegion(world) {
 		world.RegionConfigMaps, world.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader, v1beta1constants.GardenNamespace, cloudProfile)
+	}
+	if c.options.Machines != nil && c.options.Workers && !v1beta1helper.IsWorkerless(shoot) {
+		world.MachinesRead = true
+		world.Machines, world.MachinesError = c.options.Machines(ctx, shoot)
 	}
 	world.Bastions, world.BastionsError = c.bastions(ctx, shoot)
 	world.ManagedSeeds, world.ManagedSeedsError = c.managedSeeds(ctx, shoot)

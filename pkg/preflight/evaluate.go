@@ -69,6 +69,14 @@ type World struct {
 	Etcds []EtcdView
 	// EtcdsError tells why they could not be looked at.
 	EtcdsError error
+	// PermitsWorkers tells whether the agent in OwnSeed permits shoots with workers.
+	PermitsWorkers bool
+	// MachinesRead tells that the machines were to be looked at. Otherwise the check of them is left out.
+	MachinesRead bool
+	// Machines are the shoot's machines in OwnSeed.
+	Machines MachinesView
+	// MachinesError tells why they could not be read.
+	MachinesError error
 	// Now is the time of the look.
 	Now time.Time
 }
@@ -89,6 +97,7 @@ func Evaluate(w World) []Finding {
 		checkBastions(w),
 		checkNotASeed(w),
 	)
+	findings = append(findings, checkWorkers(w)...)
 	for _, check := range []struct {
 		name  Name
 		check func(World) Finding
@@ -157,14 +166,6 @@ func checkHighAvailability(w World) Finding {
 	}
 	return fail(HighAvailability, "set spec.controlPlane.highAvailability and wait until the shoot is reconciled, or migrate classically",
 		"the control plane is not highly available")
-}
-
-func checkWorkerless(w World) Finding {
-	if v1beta1helper.IsWorkerless(w.Shoot) {
-		return pass(Workerless, "the shoot has no workers")
-	}
-	return fail(Workerless, "remove the intent annotation to migrate classically; live migrations of shoots with workers are not supported yet",
-		"the shoot has %d worker pools", len(w.Shoot.Spec.Provider.Workers))
 }
 
 func checkNotHibernated(w World) Finding {

@@ -37,8 +37,12 @@ const (
 	Intent Name = "Intent"
 	// HighAvailability passes if the control plane is highly available. With one etcd member there is no quorum to share.
 	HighAvailability Name = "HighAvailability"
-	// Workerless passes if the shoot has no workers. Shoots with workers are not supported yet.
+	// Workerless passes if the shoot has no workers, or if the agent's configuration permits them.
 	Workerless Name = "Workerless"
+	// SpecReconciled passes if no change of the specification is still to be reconciled. It is made for shoots with workers.
+	SpecReconciled Name = "SpecReconciled"
+	// Machines passes if no machine is being created, replaced or deleted, and none has failed.
+	Machines Name = "Machines"
 	// NotHibernated passes if the shoot neither is hibernated nor on its way into or out of hibernation.
 	NotHibernated Name = "NotHibernated"
 	// LastOperation passes if the last operation succeeded. A control plane that does not reconcile must not move.

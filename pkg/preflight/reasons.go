@@ -14,6 +14,8 @@ var reasons = map[Name]steps.Reason{
 	Intent:                steps.ReasonNotRequested,
 	HighAvailability:      steps.ReasonNotHighlyAvailable,
 	Workerless:            steps.ReasonWorkersNotSupported,
+	SpecReconciled:        steps.ReasonShootNotReconciled,
+	Machines:              steps.ReasonMachinesNotSettled,
 	NotHibernated:         steps.ReasonShootHibernated,
 	LastOperation:         steps.ReasonShootNotReconciled,
 	CredentialsRotation:   steps.ReasonCredentialsRotationRunning,

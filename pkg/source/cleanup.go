@@ -36,6 +36,11 @@ type remains struct {
 	kubeAPIServer bool
 	// cluster tells whether the Cluster resource exists.
 	cluster bool
+	// workers tells that the shoot has workers.
+	workers bool
+	// machinesReleased tells that the machines are safe in the ShootState and their objects are being deleted here. What is
+	// left of them then must not be saved again.
+	machinesReleased bool
 }
 
 func (s *source) readRemains(ctx context.Context, namespace string) (remains, error) {
@@ -52,6 +57,7 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 		return out, err
 	}
 	out.namespace = found
+	_, out.machinesReleased = ns.Annotations[annotationMachinesReleased]
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
 	if found, err = operation.Exists(ctx, reader, client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
@@ -108,6 +114,7 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Outcome{}, err
 	}
 
+	left.workers = !b.Shoot.IsWorkerless
 	reason := steps.ReasonStoppingSourceControlPlane
 	if !left.kubeAPIServer {
 		reason = steps.ReasonDeletingSourceResources
@@ -150,6 +157,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(deleteManagedResources),
 		})
+		workersMigrated = s.addWorkersCleanup(g, m, b, skip || !left.workers, flow.NewTaskIDs(waitUntilManagedResourcesDeleted))
+
 		migrateExtensions = g.Add(flow.Task{
 			Name: "Migrating extensions while the kube-apiserver runs",
 			Fn: func(ctx context.Context) error {
@@ -166,9 +175,11 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			Fn: func(ctx context.Context) error {
 				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
 			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(migrateExtensions),
+			SkipIf:       skip || left.machinesReleased,
+			Dependencies: flow.NewTaskIDs(migrateExtensions, workersMigrated),
 		})
+		workersDeleted = s.addWorkersDeletion(g, m, b, skip || !left.workers, flow.NewTaskIDs(persistState))
+
 		destroyExtensions = g.Add(flow.Task{
 			Name: "Deleting migrated extensions",
 			Fn: func(ctx context.Context) error {
@@ -178,15 +189,16 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 				return b.Shoot.Components.Extensions.Extension.WaitCleanupBeforeKubeAPIServer(ctx)
 			},
 			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(persistState),
+			Dependencies: flow.NewTaskIDs(persistState, workersDeleted),
 		})
+		controlPlaneDeleted                        = s.addControlPlaneCleanup(g, m, b, skip || !left.workers, flow.NewTaskIDs(destroyExtensions))
 		waitUntilExtensionsManagedResourcesDeleted = g.Add(flow.Task{
 			Name: "Waiting until the managed resources of extensions are deleted",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
 				return b.WaitUntilShootManagedResourcesDeleted(ctx)
 			}).Timeout(timeout),
 			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(destroyExtensions),
+			Dependencies: flow.NewTaskIDs(destroyExtensions, controlPlaneDeleted),
 		})
 		// The resource manager takes its finalizers off the secrets of managed resources a moment after it has let go of
 		// the managed resources. Without it they would keep the namespace.
@@ -199,6 +211,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			Dependencies: flow.NewTaskIDs(waitUntilExtensionsManagedResourcesDeleted),
 		})
 		// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
+		//
+		// For a shoot with workers, those that ask for machines are long gone; see addWorkersCleanup.
 		stopControllers = g.Add(flow.Task{
 			Name: "Stopping the controllers of the shoot",
 			Fn: func(ctx context.Context) error {
@@ -237,13 +251,36 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
 		})
+		// The last one of all, as in a classic migration: it is what everything else stands on.
+		migrateInfrastructure = g.Add(flow.Task{
+			Name: "Migrating the infrastructure",
+			Fn: func(ctx context.Context) error {
+				if err := b.Shoot.Components.Extensions.Infrastructure.Migrate(ctx); err != nil {
+					return err
+				}
+				return b.Shoot.Components.Extensions.Infrastructure.WaitMigrate(ctx)
+			},
+			SkipIf:       skip || !left.workers,
+			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
+		})
 		persistRemainingState = g.Add(flow.Task{
 			Name: "Persisting the state of extensions after kube-apiserver",
 			Fn: func(ctx context.Context) error {
 				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
 			},
 			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(migrateRemainingExtensions),
+			Dependencies: flow.NewTaskIDs(migrateRemainingExtensions, migrateInfrastructure),
+		})
+		destroyInfrastructure = g.Add(flow.Task{
+			Name: "Deleting the migrated infrastructure",
+			Fn: func(ctx context.Context) error {
+				if err := b.Shoot.Components.Extensions.Infrastructure.Destroy(ctx); err != nil {
+					return err
+				}
+				return b.Shoot.Components.Extensions.Infrastructure.WaitCleanup(ctx)
+			},
+			SkipIf:       skip || !left.workers,
+			Dependencies: flow.NewTaskIDs(persistRemainingState),
 		})
 		destroyRemainingExtensions = g.Add(flow.Task{
 			Name: "Deleting all extensions",
@@ -257,7 +294,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			Dependencies: flow.NewTaskIDs(persistRemainingState),
 		})
 	)
-	s.deps.AddSeedCleanup(g, m, b, skip, flow.NewTaskIDs(stopKubeAPIServer), flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions))
+	s.deps.AddSeedCleanup(g, m, b, skip, flow.NewTaskIDs(stopKubeAPIServer), flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions, destroyInfrastructure))
 	return g
 }
 

@@ -46,6 +46,26 @@ func CleanUp(ctx context.Context, deps *operation.Deps, m *migration.Migration) 
 	return (&source{deps: deps}).cleanUp(ctx, m)
 }
 
+// CleanupGraph runs the flow of the cleanup for a shoot with workers of which all is left.
+func CleanupGraph(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist) error {
+	return runCleanup(ctx, deps, m, b, true)
+}
+
+// CleanupGraphWorkerless does the same for a shoot without workers.
+func CleanupGraphWorkerless(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist) error {
+	return runCleanup(ctx, deps, m, b, false)
+}
+
+func runCleanup(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist, workers bool) error {
+	s := &source{deps: deps}
+	left, err := s.readRemains(ctx, b.Shoot.ControlPlaneNamespace)
+	if err != nil {
+		return err
+	}
+	left.workers = workers
+	return s.cleanupGraph(m, b, left).Compile().Run(ctx, flow.Opts{})
+}
+
 // Graphs returns the flows of the source by the situation that they are for.
 func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph {
 	s := &source{deps: deps}
@@ -55,6 +75,8 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 		"prepare without backup":             s.prepareGraph(m, b, false),
 		"extensions":                         s.extensionsGraph(m, b),
 		"cleanup":                            s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true}),
+		"cleanup with workers":               s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true}),
+		"cleanup with released machines":     s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true, machinesReleased: true}),
 		"abort":                              s.abortGraph(m, b, abortFacts{hasBackup: true, keepsShootState: true, formerBucket: "bucket-b"}),
 		"abort without backup":               s.abortGraph(m, b, abortFacts{}),
 		"cleanup while namespace terminates": s.cleanupGraph(m, b, remains{namespace: true, terminating: true, cluster: true}),

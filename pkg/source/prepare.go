@@ -24,8 +24,8 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if !b.Shoot.IsWorkerless {
-		return steps.Outcome{}, fmt.Errorf("failed to prepare shoot %s/%s: only shoots without workers are supported", m.Shoot.Namespace, m.Shoot.Name)
+	if !b.Shoot.IsWorkerless && !s.deps.PermitsWorkers {
+		return steps.Outcome{}, fmt.Errorf("failed to prepare shoot %s/%s: it has workers, which the agent's configuration does not permit (controllers.liveMigration.workers)", m.Shoot.Namespace, m.Shoot.Name)
 	}
 
 	joint := s.deps.Joint(m, nil)

@@ -15,15 +15,19 @@ const (
 	// ReasonNotHighlyAvailable appears when the control plane has one etcd member only. The operator makes it highly
 	// available first, or migrates classically.
 	ReasonNotHighlyAvailable Reason = "NotHighlyAvailable"
-	// ReasonWorkersNotSupported appears when the shoot has workers. The operator migrates classically.
+	// ReasonWorkersNotSupported appears when the shoot has workers and the agent does not permit them. The operator migrates
+	// classically, or permits them in both seeds.
 	ReasonWorkersNotSupported Reason = "WorkersNotSupported"
+	// ReasonMachinesNotSettled appears when machines of the shoot are being created, replaced or deleted, or have failed. The
+	// operator waits, and looks at the machines that the message names if it lasts.
+	ReasonMachinesNotSettled Reason = "MachinesNotSettled"
 	// ReasonManagedSeedNotSupported appears when the shoot is itself a seed. The operator migrates classically.
 	ReasonManagedSeedNotSupported Reason = "ManagedSeedNotSupported"
 	// ReasonShootHibernated appears when the shoot is hibernated or on its way into or out of hibernation. The operator
 	// wakes it up.
 	ReasonShootHibernated Reason = "ShootHibernated"
-	// ReasonShootNotReconciled appears when the shoot's last operation did not succeed or is still running. The operator
-	// gets the shoot reconciled.
+	// ReasonShootNotReconciled appears when the shoot's last operation did not succeed or is still running, or when a change of
+	// the specification of a shoot with workers has not been reconciled. The operator gets the shoot reconciled.
 	ReasonShootNotReconciled Reason = "ShootNotReconciled"
 	// ReasonCredentialsRotationRunning appears when a rotation of credentials is requested or between two stable phases. The
 	// operator waits until it is Prepared or Completed.
@@ -75,6 +79,7 @@ var guardReasons = map[Reason]bool{
 	ReasonNotRequested:               true,
 	ReasonNotHighlyAvailable:         true,
 	ReasonWorkersNotSupported:        true,
+	ReasonMachinesNotSettled:         false,
 	ReasonManagedSeedNotSupported:    true,
 	ReasonShootHibernated:            true,
 	ReasonShootNotReconciled:         true,

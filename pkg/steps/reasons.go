@@ -102,6 +102,11 @@ const (
 	// operator looks at the ingress gateway of the destination if it lasts.
 	ReasonProbingKubeAPIServer Reason = "ProbingKubeAPIServer"
 
+	// ReasonWaitingForTunnel appears, for shoots with workers, until the kube-apiserver of the destination reaches the nodes
+	// through the VPN server there. The operator looks at the pods livecpm-vpn-shoot in the namespace kube-system of the shoot, and
+	// at vpn-seed-server in the destination, if it lasts.
+	ReasonWaitingForTunnel Reason = "WaitingForTunnel"
+
 	// ReasonReleasingDNSRecords appears while the source's DNSRecord objects are removed without touching the records.
 	// The operator waits.
 	ReasonReleasingDNSRecords Reason = "ReleasingDNSRecords"
@@ -132,6 +137,9 @@ const (
 	// ReasonDeployingControlPlane appears while the other control plane components and extensions are started in the
 	// destination. The operator looks at the component that the message names if it lasts.
 	ReasonDeployingControlPlane Reason = "DeployingControlPlane"
+	// ReasonMovingNodes appears, for shoots with workers, while VPN client and apiserver-proxy on the nodes are moved to the
+	// destination. The operator looks at the pods in the namespace kube-system of the shoot if it lasts.
+	ReasonMovingNodes Reason = "MovingNodes"
 	// ReasonRollingEtcd appears while the etcds of the destination get their ordinary specification, with one rolling
 	// restart. The operator waits.
 	ReasonRollingEtcd Reason = "RollingEtcd"

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"google.golang.org/grpc/grpclog"
 	"k8s.io/client-go/rest"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/dualrun"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/machine"
@@ -62,6 +64,8 @@ type Options struct {
 const (
 	shootInterval   = 300 * time.Millisecond
 	displayInterval = time.Second
+	// ownershipInterval is the time from one look at both seeds to the next, which tells who acts where.
+	ownershipInterval = time.Second
 )
 
 // run holds what a run needs in its course.
@@ -80,6 +84,7 @@ type run struct {
 	seeds   *seedObserver
 	tracker *Tracker
 	etcds   []*etcdObserver
+	workers *workersObserver // nil for a shoot without workers
 	machine *machineMeter
 
 	mu        sync.Mutex
@@ -114,6 +119,17 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	for _, etcd := range r.etcds {
 		observers.Go(func() { etcd.run(observeCtx) })
 	}
+	// A classic migration has no steps that could say who may act where.
+	if r.workers != nil {
+		if err := r.workers.start(observeCtx); err != nil {
+			return nil, err
+		}
+		observers.Go(func() { r.workers.askKubelets(observeCtx) })
+	}
+	var ownership dualrun.Result
+	if !r.Classic {
+		observers.Go(func() { ownership = r.ownershipReader().Run(observeCtx, ownershipInterval) })
+	}
 
 	if err := r.load.Start(ctx); err != nil {
 		return nil, fmt.Errorf("failed to start the load: %w", err)
@@ -140,12 +156,17 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	report.Probe = *result
 	r.setLoad(false)
 
+	workersErr := r.reportWorkers(stopCtx, report, triggered, migrationErr == nil)
 	dnsErr := r.reportDNS(report, triggered)
 	leftErr := r.reportLeftovers(stopCtx, report, migrationErr == nil)
 	stopObserving()
 	observers.Wait()
 	r.fill(report, triggered, completed)
-	report.Judge(migrationErr, loadErr, dnsErr, leftErr)
+	report.Ownership = NewOwnershipReport(ownership)
+	if ownership.LastError != nil {
+		report.Details.ObserverErrors = append(report.Details.ObserverErrors, fmt.Sprintf("%d looks at both seeds failed, the last one: %v", ownership.Failed, ownership.LastError))
+	}
+	report.Judge(migrationErr, loadErr, dnsErr, leftErr, workersErr)
 	report.Details.Migration = migrationErr
 	return report, nil
 }
@@ -191,6 +212,15 @@ func (r *run) prepare(ctx context.Context) error {
 	access, err := ShootAccess(ctx, r.garden.client, r.shoot)
 	if err != nil {
 		return err
+	}
+	if !v1beta1helper.IsWorkerless(r.shoot) {
+		cloud, err := connect("cloud", r.Landscape.Kubeconfig(r.Landscape.Cloud().Name))
+		if err != nil {
+			return err
+		}
+		if r.workers, err = newWorkersObserver(r.namespace, r.source, r.destination, cloud, access); err != nil {
+			return err
+		}
 	}
 	if r.load, err = newLoad(access, r.Landscape, r.names, r.Load); err != nil {
 		return err
@@ -326,6 +356,20 @@ func (r *run) reportLeftovers(ctx context.Context, report *Report, complete bool
 	}
 	var err error
 	report.Details.LeftInSource, err = leftovers(ctx, r.source, r.namespace)
+	return err
+}
+
+// reportWorkers compares machines, nodes and the state of extensions with those of before.
+func (r *run) reportWorkers(ctx context.Context, report *Report, triggered time.Time, complete bool) error {
+	if r.workers == nil {
+		return nil
+	}
+	seed := r.destination
+	if !complete {
+		seed = r.source
+	}
+	var err error
+	report.Workers, err = r.workers.finish(ctx, seed, triggered)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +16,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/livecpm/livecpm/pkg/ownership"
 	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/dualrun"
 )
 
 var _ = Describe("Report", func() {
@@ -42,6 +45,7 @@ var _ = Describe("Report", func() {
 			},
 			Etcd:                         map[string]demo.EtcdReport{"main": etcd, "events": etcd},
 			ControllersActiveInBothSeeds: []string{},
+			Ownership:                    demo.OwnershipReport{Samples: 300, Violations: []string{}},
 		}
 		for _, step := range steps.Table() {
 			report.Steps = append(report.Steps, demo.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
@@ -53,6 +57,13 @@ var _ = Describe("Report", func() {
 		Expect(report.Details.Problems).To(BeEmpty())
 		Expect(report.Result).To(Equal("succeeded"))
 		Expect(report.Err()).NotTo(HaveOccurred())
+	})
+
+	It("should succeed for a shoot with workers of which all is as before", func() {
+		report.Workers = workers()
+		report.Judge()
+		Expect(report.Details.Problems).To(BeEmpty())
+		Expect(report.String()).To(ContainSubstring("requests through the VPN"))
 	})
 
 	It("should not hold hidden connection errors against the migration", func() {
@@ -81,6 +92,23 @@ var _ = Describe("Report", func() {
 		Entry("for a controller in both seeds", func(r *demo.Report) {
 			r.ControllersActiveInBothSeeds = []string{"gardener-resource-manager"}
 		}, "controllersActiveInBothSeeds"),
+		Entry("for somebody who acts where the table does not permit it", func(r *demo.Report) {
+			r.Ownership.Violations = []string{"worker was at work in both seeds"}
+		}, "worker was at work in both seeds"),
+		Entry("without looks at who acts where", func(r *demo.Report) { r.Ownership.Samples = 0 }, "looked at only 0 times in 300 s"),
+		Entry("with too few of them", func(r *demo.Report) { r.Ownership.Samples = 60 }, "looked at only 60 times"),
+		Entry("for a machine that was created", func(r *demo.Report) { r.Workers = workers(); r.Workers.MachinesCreated = []string{"machine-x"} }, "machines were created: [machine-x]"),
+		Entry("for a node that was deleted", func(r *demo.Report) { r.Workers = workers(); r.Workers.NodesDeleted = []string{"machine-x"} }, "nodes were deleted: [machine-x]"),
+		Entry("for another state of an extension", func(r *demo.Report) { r.Workers = workers(); r.Workers.Changed = []string{"state of X"} }, "is not as before: [state of X]"),
+		Entry("for an extension that failed", func(r *demo.Report) { r.Workers = workers(); r.Workers.Misdone = []string{"no state"} }, "no state"),
+		Entry("for a failed request through the VPN", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.VPN.Failed = 1
+			r.Workers.VPN.Errors = []string{"EOF"}
+		}, "1 of 600 requests through the VPN failed, the first one: EOF"),
+		Entry("with too few of them", func(r *demo.Report) { r.Workers = workers(); r.Workers.VPN.Requests = 3 }, "only 3 requests"),
+		Entry("without machines", func(r *demo.Report) { r.Workers = workers(); r.Workers.Machines = nil }, "there are no machines"),
+		Entry("without operations of the test extension", func(r *demo.Report) { r.Workers = workers(); r.Workers.Operations = 0 }, "recorded no operation"),
 		Entry("for leftovers", func(r *demo.Report) { r.Details.LeftInSource = []string{"secrets a/b"} }, "left in the source seed"),
 		Entry("for another cluster ID", func(r *demo.Report) {
 			etcd := r.Etcd["main"]
@@ -100,6 +128,17 @@ var _ = Describe("Report", func() {
 		Entry("for an error", func(r *demo.Report) { r.Judge(errors.New("out of time")); r.Steps = nil }, "steps"),
 	)
 
+	It("should name who acted where it was not their turn, and say how often", func() {
+		violation := ownership.Violation{Set: ownership.Worker, From: 3, To: 3, Overlap: true, Objects: []string{"source/a", "destination/a"}}
+		result := dualrun.Result{Samples: 7, Violations: slices.Repeat([]ownership.Violation{violation}, 52)}
+		made := demo.NewOwnershipReport(result)
+		Expect(made.Samples).To(Equal(7))
+		Expect(made.Violations).To(HaveLen(51))
+		Expect(made.Violations[0]).To(ContainSubstring("worker was at work in both seeds"))
+		Expect(made.Violations[50]).To(Equal("and 2 more"))
+		Expect(demo.NewOwnershipReport(dualrun.Result{}).Violations).NotTo(BeNil())
+	})
+
 	It("should name the errors of the run", func() {
 		report.Judge(nil, errors.New("out of time"))
 		Expect(report.Err()).To(MatchError(ContainSubstring("out of time")))
@@ -115,7 +154,7 @@ var _ = Describe("Report", func() {
 		form := map[string]any{}
 		Expect(json.Unmarshal(data, &form)).To(Succeed())
 		Expect(keys(form)).To(ConsistOf("result", "shoot", "source", "destination", "durationSeconds", "probe", "etcd",
-			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "steps"))
+			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "ownership", "steps"))
 		Expect(keys(form["probe"])).To(ConsistOf("writes", "writesFailed", "reads", "readsFailed", "rawConnectionErrors",
 			"watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
 		Expect(keys(form["etcd"])).To(ConsistOf("main", "events"))
@@ -138,6 +177,11 @@ var _ = Describe("Report", func() {
 		))
 	})
 })
+
+// workers is a report without a blemish.
+func workers() *demo.WorkersReport {
+	return &demo.WorkersReport{Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12, VPN: demo.RequestsReport{Requests: 600}}
+}
 
 func keys(object any) []string {
 	out := []string{}

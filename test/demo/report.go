@@ -44,7 +44,10 @@ type Report struct {
 	SourceEtcdRestarts           int                   `json:"sourceEtcdRestarts"`
 	DNSMomentsWithoutRecord      int64                 `json:"dnsMomentsWithoutRecord"`
 	ControllersActiveInBothSeeds []string              `json:"controllersActiveInBothSeeds"`
+	Ownership                    OwnershipReport       `json:"ownership"`
 	Steps                        []StepReport          `json:"steps"`
+	// Workers is there only for a shoot with workers.
+	Workers *WorkersReport `json:"workers,omitempty"`
 
 	// Details goes to a file of its own.
 	Details Details `json:"-"`
@@ -89,6 +92,10 @@ type Details struct {
 // minimumRate is the load below which a run proves nothing.
 const minimumRate = 50
 
+// maxOwnershipSeconds is the time in which both seeds are looked at at least once on the average. It is asked for every second; a busy
+// machine answers later.
+const maxOwnershipSeconds = 5
+
 // Judge sets the result from everything that the report holds and from the errors that the run met.
 func (r *Report) Judge(errs ...error) {
 	var problems []string
@@ -109,11 +116,15 @@ func (r *Report) Judge(errs ...error) {
 		{"sourceEtcdRestarts", int64(r.SourceEtcdRestarts)},
 		{"dnsMomentsWithoutRecord", r.DNSMomentsWithoutRecord},
 		{"controllersActiveInBothSeeds", int64(len(r.ControllersActiveInBothSeeds))},
+		{"ownership.violations", int64(len(r.Ownership.Violations))},
 		{"objects left in the source seed", int64(len(r.Details.LeftInSource))},
 	} {
 		if count.value != 0 {
 			add("%s must be 0 and is %d", count.name, count.value)
 		}
+	}
+	if len(r.Ownership.Violations) > 0 {
+		add("%s", r.Ownership.Violations[0])
 	}
 	for _, role := range []string{RoleMain, RoleEvents} {
 		etcd, ok := r.Etcd[role]
@@ -133,6 +144,9 @@ func (r *Report) Judge(errs ...error) {
 	}
 	if len(r.Steps) != len(steps.Table()) {
 		add("only %d of %d steps finished", len(r.Steps), len(steps.Table()))
+	}
+	if r.Workers != nil {
+		problems = append(problems, r.Workers.problems()...)
 	}
 	problems = append(problems, r.doubts()...)
 
@@ -157,6 +171,9 @@ func (r *Report) doubts() []string {
 	}
 	if details.RequestsPerSecond < minimumRate {
 		add("the load was %.1f requests per second, less than %d", details.RequestsPerSecond, minimumRate)
+	}
+	if float64(r.Ownership.Samples) < r.DurationSeconds/maxOwnershipSeconds || r.Ownership.Samples == 0 {
+		add("who acts in which seed was looked at only %d times in %.0f s", r.Ownership.Samples, r.DurationSeconds)
 	}
 	if len(details.Watches) == 0 || r.Probe.WatchEvents == 0 {
 		add("the watches delivered no event")
@@ -234,6 +251,13 @@ func (r *Report) String() string {
 	row("connection errors hidden from clients", p.RawConnectionErrors, "")
 	row("DNS moments without a record", r.DNSMomentsWithoutRecord, "")
 	row("source etcd restarts", r.SourceEtcdRestarts, "")
+	if w := r.Workers; w != nil {
+		row("machines and nodes", len(w.Machines), fmt.Sprintf("%d created or deleted", len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))
+		row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
+		row("operations of the test extension", w.Operations, fmt.Sprintf("%d misdone", len(w.Misdone)))
+		row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
+	}
+	row("looks at who acts in which seed", r.Ownership.Samples, fmt.Sprintf("%d violations", len(r.Ownership.Violations)))
 	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds), strings.Join(r.ControllersActiveInBothSeeds, ", "))
 	_ = w.Flush()
 	b.WriteByte('\n')

@@ -157,6 +157,8 @@ func expectNothingLost(report *demo.Report) {
 	Expect(report.SourceEtcdRestarts).To(BeZero())
 	Expect(report.DNSMomentsWithoutRecord).To(BeZero())
 	Expect(report.ControllersActiveInBothSeeds).To(BeEmpty())
+	Expect(report.Ownership.Samples).NotTo(BeZero())
+	Expect(report.Ownership.Violations).To(BeEmpty())
 	Expect(report.Steps).To(HaveLen(len(steps.Table())))
 	for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
 		etcd := report.Etcd[role]

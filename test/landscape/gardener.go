@@ -98,7 +98,7 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 	return shoot.WaitForSeeds(ctx, l.Config, c, l.progress.report)
 }
 
-// createShoot creates the shoot of the demonstration in the first seed.
+// createShoot creates the landscape's shoot in the first seed.
 func (l *Landscape) createShoot(ctx context.Context) error {
-	return (&shoot.Shoot{Config: l.Config, Name: "live", Seed: l.Config.Seeds[0].Name, Report: l.progress.report}).Up(ctx)
+	return (&shoot.Shoot{Config: l.Config, Name: l.Config.Shoot, Workers: l.Config.HasWorkers(), Seed: l.Config.Seeds[0].Name, Report: l.progress.report}).Up(ctx)
 }

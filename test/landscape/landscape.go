@@ -28,6 +28,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/network"
 	"github.com/livecpm/livecpm/test/landscape/node"
 	"github.com/livecpm/livecpm/test/landscape/process"
+	"github.com/livecpm/livecpm/test/landscape/seedsetup"
 )
 
 // Landscape is a garden with its seeds.
@@ -100,6 +101,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	if err := l.Config.RecordGardenlet(); err != nil {
 		return err
 	}
+	if err := l.Config.RecordShoot(); err != nil {
+		return err
+	}
 	for _, p := range l.phases() {
 		if len(only) > 0 && !slices.Contains(only, p.name) {
 			continue
@@ -154,7 +158,13 @@ func (l *Landscape) checkRequirements(context.Context) error {
 }
 
 func (l *Landscape) buildTools(ctx context.Context) error {
-	return build.Tools(ctx, l.Config, l.progress.lines())
+	if err := build.Tools(ctx, l.Config, l.progress.lines()); err != nil {
+		return err
+	}
+	if l.Config.HasWorkers() {
+		return build.Tools(ctx, l.Config, l.progress.lines(), seedsetup.WorkerTools()...)
+	}
+	return nil
 }
 
 func (l *Landscape) buildOwn(ctx context.Context) error {

@@ -14,7 +14,10 @@ import (
 )
 
 func newPlan(o *options) *cobra.Command {
-	var to string
+	var (
+		to             string
+		permitsWorkers bool
+	)
 	command := &cobra.Command{
 		Use:   "plan SHOOT",
 		Short: "Tell whether a shoot can be migrated live, and what would happen",
@@ -33,7 +36,7 @@ func newPlan(o *options) *cobra.Command {
 			if err := o.checkOutput(); err != nil {
 				return err
 			}
-			p, err := o.plan(command, args[0], to)
+			p, err := o.plan(command, args[0], to, permitsWorkers)
 			if err != nil {
 				return err
 			}
@@ -47,13 +50,19 @@ func newPlan(o *options) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&to, "to", "", "seed to move to")
+	command.Flags().BoolVar(&permitsWorkers, flagPermitWorkers, false, usagePermitWorkers)
 	complete(command, "to", o.seedNames)
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
 	return command
 }
 
-func (o *options) plan(command *cobra.Command, name, to string) (plan.Plan, error) {
+const (
+	flagPermitWorkers  = "permit-workers"
+	usagePermitWorkers = "the agents of both seeds permit shoots with workers (controllers.liveMigration.workers), which is not the default"
+)
+
+func (o *options) plan(command *cobra.Command, name, to string, permitsWorkers bool) (plan.Plan, error) {
 	g, _, err := o.connect(false)
 	if err != nil {
 		return plan.Plan{}, err
@@ -71,6 +80,7 @@ func (o *options) plan(command *cobra.Command, name, to string) (plan.Plan, erro
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	in.PermitsWorkers = permitsWorkers
 	return plan.Evaluate(in, to)
 }
 

@@ -18,8 +18,8 @@ import (
 
 func newStart(o *options) *cobra.Command {
 	var (
-		to, pauseBefore string
-		dryRun, watch   bool
+		to, pauseBefore               string
+		dryRun, watch, permitsWorkers bool
 	)
 	command := &cobra.Command{
 		Use:   "start SHOOT --to SEED",
@@ -46,7 +46,7 @@ func newStart(o *options) *cobra.Command {
 				start.PauseBefore = &step
 			}
 
-			p, err := o.plan(command, args[0], to)
+			p, err := o.plan(command, args[0], to, permitsWorkers)
 			if err != nil {
 				return err
 			}
@@ -78,6 +78,7 @@ func newStart(o *options) *cobra.Command {
 	flags.StringVar(&to, "to", "", "seed to move to")
 	flags.StringVar(&pauseBefore, "pause-before", "", "condition or number of the step to hold before")
 	flags.BoolVar(&dryRun, "dry-run", false, "let the API server judge what can be judged, and keep nothing")
+	flags.BoolVar(&permitsWorkers, flagPermitWorkers, false, usagePermitWorkers)
 	flags.BoolVarP(&watch, "watch", "w", false, "show the migration until it ends")
 	complete(command, "to", o.seedNames)
 	complete(command, "pause-before", stepNames)

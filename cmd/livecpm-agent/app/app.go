@@ -123,9 +123,11 @@ func AddControllers(environment *agent.Environment, config *configv1alpha1.Agent
 			OwnSeed:   deps.SeedName(),
 			Gardenlet: gardenlet,
 			// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside it.
-			Version: version.Get().GitVersion,
-			Etcds:   deps.EtcdViews,
-			Clock:   deps.Clock,
+			Version:  version.Get().GitVersion,
+			Etcds:    deps.EtcdViews,
+			Workers:  deps.PermitsWorkers,
+			Machines: deps.MachinesView,
+			Clock:    deps.Clock,
 		}),
 	}
 	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {

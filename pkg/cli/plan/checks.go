@@ -31,6 +31,14 @@ func (in Input) check(source, destination string) ([]Check, error) {
 		case preflight.Intent:
 			// It is what start sets.
 			continue
+		case preflight.Workerless:
+			if n := len(in.Shoot.Spec.Provider.Workers); n > 0 && finding.Status == preflight.Pass {
+				out = append(out,
+					deferred(preflight.Workerless, fmt.Sprintf("only the configuration of the agents tells whether they permit the %d worker pools", n)),
+					deferred(preflight.Machines, "only the machines in the source tell"),
+				)
+				continue
+			}
 		case preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdSize, preflight.EtcdDefragmentation:
 			if len(in.Etcds) == 0 {
 				// What etcd-druid reports does not tell.
@@ -79,9 +87,10 @@ func (in Input) preflightWorld(source, destination string) (preflight.World, err
 	triggered := in.Shoot.DeepCopy()
 	metav1.SetMetaDataAnnotation(&triggered.ObjectMeta, steps.AnnotationIntent, "true")
 	triggered.Spec.SeedName = &destination
+	triggered.Generation++
 
 	w := preflight.World{
-		Shoot: triggered, OwnSeed: source, Now: in.Now.Time,
+		Shoot: triggered, OwnSeed: source, Now: in.Now.Time, PermitsWorkers: in.PermitsWorkers,
 		Bastions: in.Bastions, BastionsError: in.unreadable(preflight.Bastions),
 		ManagedSeeds: in.ManagedSeeds, ManagedSeedsError: in.unreadable(preflight.NotASeed),
 		RegionError: in.unreadable(preflight.RegionDistance),

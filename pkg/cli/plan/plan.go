@@ -50,6 +50,8 @@ type Input struct {
 	// Bastions and ManagedSeeds are the names of those that refer to the shoot.
 	Bastions     []string `json:"bastions,omitempty"`
 	ManagedSeeds []string `json:"managedSeeds,omitempty"`
+	// PermitsWorkers is what the user says: that the agents permit shoots with workers.
+	PermitsWorkers bool `json:"permitsWorkers,omitempty"`
 	// MissingPolicies are the objects of the gate that are not there.
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
 	// Unreadable tells why a check can not be made by the user.
@@ -168,7 +170,11 @@ func (p Plan) next(in Input) string {
 	target := fmt.Sprintf("%s -n %s", p.Shoot, p.Namespace)
 	switch {
 	case p.CanGo:
-		return fmt.Sprintf("kubectl livecpm start %s --to %s", target, p.Destination)
+		permit := ""
+		if in.PermitsWorkers && len(in.Shoot.Spec.Provider.Workers) > 0 {
+			permit = " --permit-workers"
+		}
+		return fmt.Sprintf("kubectl livecpm start %s --to %s%s", target, p.Destination, permit)
 	case stateOf(in) != world.None && slices.Contains(obstacles(p.Checks), NotUnderWay):
 		return "kubectl livecpm get " + target
 	case p.Destination != "":

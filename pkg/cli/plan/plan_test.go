@@ -299,6 +299,47 @@ func abort(in *plan.Input, destination string) {
 	}}}
 }
 
+var _ = Describe("A shoot with workers", func() {
+	withWorkers := func() plan.Input {
+		in := fit()
+		in.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
+		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
+		return in
+	}
+
+	It("should not go by default", func() {
+		p, err := plan.Evaluate(withWorkers(), "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeFalse())
+		Expect(find(p, preflight.Workerless).Status).To(Equal(preflight.Fail))
+		Expect(find(p, preflight.Workerless).Remedy).To(ContainSubstring("controllers.liveMigration.workers"))
+	})
+
+	It("should leave it to the agents when the user says that they permit it", func() {
+		in := withWorkers()
+		in.PermitsWorkers = true
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeTrue())
+		Expect(p.Next).To(Equal("kubectl livecpm start live -n garden-demo --to seed-b --permit-workers"))
+		for _, name := range []preflight.Name{preflight.Workerless, preflight.Machines} {
+			Expect(find(p, name).Deferred).To(BeTrue(), string(name))
+		}
+		Expect(find(p, preflight.Workerless).Evidence).To(ContainSubstring("the 2 worker pools"))
+		Expect(find(p, preflight.SpecReconciled).Status).To(Equal(preflight.Pass))
+	})
+
+	It("should not go with a change that is not reconciled", func() {
+		in := withWorkers()
+		in.PermitsWorkers = true
+		in.Shoot.Generation = 1
+		p, err := plan.Evaluate(in, "seed-b")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(p.CanGo).To(BeFalse())
+		Expect(find(p, preflight.SpecReconciled).Status).To(Equal(preflight.Fail))
+	})
+})
+
 var _ = Describe("Reader", func() {
 	var (
 		ctx     = context.Background()

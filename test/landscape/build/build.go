@@ -20,9 +20,9 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/config"
 )
 
-// Tools builds those real components that are missing and reports each on out.
-func Tools(ctx context.Context, cfg *config.Config, out io.Writer) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(cfg.Repo, "hack", "build-tools.sh"))
+// Tools builds those of the real components that are missing and reports each on out. Without names, they are those of every landscape.
+func Tools(ctx context.Context, cfg *config.Config, out io.Writer, components ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(cfg.Repo, "hack", "build-tools.sh"), components...)
 	cmd.Env = append(os.Environ(), config.EnvCache+"="+cfg.Cache)
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(out, &stderr)

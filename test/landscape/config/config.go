@@ -38,6 +38,13 @@ const (
 	// it is the one of the landscape that is up, and composed if none is.
 	EnvGardenlet = "LIVECPM_GARDENLET"
 
+	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no workers, or
+	// workers. Without it, it is the one of the landscape that is up, and live if none is.
+	EnvShoot = "LIVECPM_SHOOT"
+	// ShootLive and ShootWorkers are these names.
+	ShootLive    = "live"
+	ShootWorkers = "workers"
+
 	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which is the
 	// default.
 	EnvAudit = "LIVECPM_AUDIT"
@@ -103,7 +110,16 @@ type Config struct {
 	Audit bool
 	// Gardenlet is the gardenlet of all seeds.
 	Gardenlet Gardenlet
+	// Shoot is the name of the shoot that the landscape gets.
+	Shoot string
 }
+
+// HasWorkers tells whether the landscape's shoot has workers. Then the seeds need more programs.
+func (c *Config) HasWorkers() bool { return c.Shoot == ShootWorkers }
+
+// Cloud is the seed in which provider-local keeps machines, for shoots in any seed. In the field that is where a cloud is: apart from
+// all seeds. Here it is the only one with nodes that there are.
+func (c *Config) Cloud() Seed { return c.Seeds[0] }
 
 // Garden describes the garden cluster, which has a control plane but no node.
 type Garden struct {
@@ -189,8 +205,39 @@ func FromEnvironment() (*Config, error) {
 	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
 		return nil, err
 	}
+	if out.Shoot, err = out.shoot(os.Getenv(EnvShoot)); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
+
+// shoot reads the value of EnvShoot.
+func (c *Config) shoot(value string) (string, error) {
+	if value == "" {
+		content, err := os.ReadFile(c.shootRecord())
+		if errors.Is(err, fs.ErrNotExist) {
+			return ShootLive, nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("failed to read which shoot the landscape has: %w", err)
+		}
+		value = string(content)
+	}
+	if value != ShootLive && value != ShootWorkers {
+		return "", fmt.Errorf("%s is %q; give %s or %s", EnvShoot, value, ShootLive, ShootWorkers)
+	}
+	return value, nil
+}
+
+// RecordShoot keeps which shoot the landscape has until it is taken down.
+func (c *Config) RecordShoot() error {
+	if err := os.WriteFile(c.shootRecord(), []byte(c.Shoot), 0o644); err != nil {
+		return fmt.Errorf("failed to record the landscape's shoot: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) shootRecord() string { return c.Dir("shoot-variant") }
 
 // gardenlet reads the value of EnvGardenlet.
 func (c *Config) gardenlet(value string) (Gardenlet, error) {
@@ -281,6 +328,7 @@ func New(prefix, network, repo, state, cache string) (*Config, error) {
 		DrainBudget: defaultDrainBudget,
 		Authorizers: true,
 		Gardenlet:   GardenletComposed,
+		Shoot:       ShootLive,
 		Garden:      Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10", ServiceCIDR: "10.96.0.0/16"},
 	}
 	for i, name := range []string{"seed-a", "seed-b"} {

@@ -152,3 +152,31 @@ var _ = Describe("Config", func() {
 		Expect(err).To(MatchError(ContainSubstring("seed-c")))
 	})
 })
+
+var _ = Describe("The landscape's shoot", func() {
+	It("should stay what it was until something else is asked for", func() {
+		GinkgoT().Setenv(config.EnvState, GinkgoT().TempDir())
+		GinkgoT().Setenv(config.EnvShoot, "")
+		cfg, err := config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.Shoot).To(Equal("live"))
+		Expect(cfg.HasWorkers()).To(BeFalse())
+
+		GinkgoT().Setenv(config.EnvShoot, "workers")
+		cfg, err = config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.HasWorkers()).To(BeTrue())
+		Expect(cfg.RecordShoot()).To(Succeed())
+
+		GinkgoT().Setenv(config.EnvShoot, "")
+		cfg, err = config.FromEnvironment()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.Shoot).To(Equal("workers"))
+	})
+
+	It("should be one that there is", func() {
+		GinkgoT().Setenv(config.EnvShoot, "many")
+		_, err := config.FromEnvironment()
+		Expect(err).To(MatchError(ContainSubstring(`LIVECPM_SHOOT is "many"; give live or workers`)))
+	})
+})

@@ -144,20 +144,29 @@ func (g *Garden) manifestValues(ctx context.Context, module Module) (map[string]
 	if err != nil {
 		return nil, err
 	}
+	testExtension, err := packChart(filepath.Join(g.Config.Repo, "test", "extension", "chart"), "extension-test")
+	if err != nil {
+		return nil, err
+	}
 	regions := make([]string, 0, len(g.Config.Seeds))
 	for _, seed := range g.Config.Seeds {
 		regions = append(regions, seed.Region)
 	}
 	return map[string]any{
-		"GardenerVersion":    module.Version,
-		"InternalDomain":     config.InternalDomain,
-		"ShootDomain":        config.ShootDomain,
-		"Regions":            regions,
-		"ProviderLocalChart": base64.StdEncoding.EncodeToString(chart),
-		"ProviderLocalImage": ProviderLocalImage + ":" + module.Version,
-		"BackupFolder":       BackupFolder(g.Config),
-		"KubernetesVersion":  kubernetesModule.Version[len("v"):],
-		"Authorizers":        g.Config.Authorizers,
+		"GardenerVersion":      module.Version,
+		"InternalDomain":       config.InternalDomain,
+		"ShootDomain":          config.ShootDomain,
+		"Regions":              regions,
+		"ProviderLocalChart":   base64.StdEncoding.EncodeToString(chart),
+		"ProviderLocalImage":   ProviderLocalImage + ":" + module.Version,
+		"MachineImage":         MachineImage,
+		"MachineDriverImage":   MachineDriverImage,
+		"CloudControllerImage": CloudControllerImage,
+		"TestExtensionChart":   base64.StdEncoding.EncodeToString(testExtension),
+		"TestExtensionImage":   TestExtensionImage,
+		"BackupFolder":         BackupFolder(g.Config),
+		"KubernetesVersion":    kubernetesModule.Version[len("v"):],
+		"Authorizers":          g.Config.Authorizers,
 	}, nil
 }
 

@@ -73,6 +73,8 @@ var _ = Describe("garden.yaml", func() {
 		rendered, err := apply.Render("garden.yaml", GardenManifest, map[string]any{
 			"GardenerVersion": "v1.2.3", "InternalDomain": "internal.example", "ShootDomain": "shoots.example", "Regions": []string{"here", "there"},
 			"ProviderLocalChart": "", "ProviderLocalImage": "image", "BackupFolder": "/backups", "KubernetesVersion": "1.2.3", "Authorizers": authorizers,
+			"MachineImage": MachineImage, "MachineDriverImage": MachineDriverImage, "CloudControllerImage": CloudControllerImage,
+			"TestExtensionChart": "", "TestExtensionImage": TestExtensionImage,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		objects, err := apply.Decode(rendered)
@@ -85,6 +87,26 @@ var _ = Describe("garden.yaml", func() {
 		Expect(render(false)).To(ContainElement(binding))
 		Expect(render(true)).NotTo(ContainElement(HaveField("Object", HaveKeyWithValue("kind", "ClusterRoleBinding"))))
 		Expect(render(true)).To(HaveLen(len(render(false)) - 1))
+	})
+
+	It("should serve every resource that a shoot with workers has", func() {
+		served := map[string][]string{}
+		for _, object := range render(true) {
+			if object.GetKind() != "ControllerRegistration" {
+				continue
+			}
+			resources, _, err := unstructured.NestedSlice(object.Object, "spec", "resources")
+			Expect(err).NotTo(HaveOccurred())
+			for _, resource := range resources {
+				fields := resource.(map[string]any)
+				served[fields["kind"].(string)] = append(served[fields["kind"].(string)], fields["type"].(string))
+			}
+		}
+		for _, kind := range []string{"Infrastructure", "ControlPlane", "OperatingSystemConfig", "Worker", "DNSRecord", "BackupEntry"} {
+			Expect(served[kind]).To(ConsistOf("local"), kind)
+		}
+		Expect(served["Network"]).To(ConsistOf("test"))
+		Expect(served["Extension"]).To(ConsistOf("test-early", "test-late"))
 	})
 
 	It("should know the distance between any two regions in both directions", func() {

@@ -46,8 +46,8 @@ type binary struct {
 	stamp bool
 }
 
-// binaries are those of a landscape with the gardenlet.
-func binaries(gardenlet config.Gardenlet) []binary {
+// binaries are those of a landscape with the gardenlet, for a shoot with or without workers.
+func binaries(gardenlet config.Gardenlet, workers bool) []binary {
 	programs := []binary{
 		{name: "gardenlet", pkg: gardenletPackages[gardenlet], stamp: true},
 		{name: "standin-ingress", dir: "test/standins/ingress"},
@@ -56,6 +56,9 @@ func binaries(gardenlet config.Gardenlet) []binary {
 	}
 	if gardenlet.SetsUpSeed() {
 		programs = append(programs, binary{name: "placeholder", dir: "test/standins/placeholder"})
+	}
+	if workers {
+		programs = append(programs, workerBinaries...)
 	}
 	return programs
 }
@@ -67,7 +70,7 @@ func Tarballs(ctx context.Context, cfg *config.Config) ([]image.Tarball, error) 
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range binaries(cfg.Gardenlet) {
+	for _, b := range binaries(cfg.Gardenlet, cfg.HasWorkers()) {
 		if err := b.build(ctx, cfg, gardener.Version); err != nil {
 			return nil, err
 		}
@@ -153,6 +156,13 @@ func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (ma
 	}
 	if cfg.Gardenlet.SetsUpSeed() {
 		result["placeholder"] = single(cfg.Bin(), "placeholder", "/placeholder", nonroot, PlaceholderImage)
+	}
+	if cfg.HasWorkers() {
+		more, err := workerImages(ctx, cfg, kubernetes.Version, gardenerRef)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(result, more)
 	}
 	return result, err
 }

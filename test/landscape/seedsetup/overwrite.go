@@ -20,12 +20,17 @@ const PlaceholderImage = "livecpm.local/placeholder:landscape"
 // A gardenlet that sets up its seed deploys everything that a seed has. Each image of Gardener's vector is in one of the following
 // sets, so that one that a new version brings is noticed here and not by a pod that does not start.
 var (
-	// realImages are in the seeds under the references of the vector. See images.
+	// realImages are in the seeds under the references of the vector, with their programs or stand-ins for these. See images, and
+	// workerImages for what is there only for a shoot with workers.
 	realImages = sets.New(
+		imagevector.ContainerImageNameEnvoyProxy,
 		imagevector.ContainerImageNameEtcdDruid,
 		imagevector.ContainerImageNameGardenerResourceManager,
 		imagevector.ContainerImageNameKubeApiserver,
 		imagevector.ContainerImageNameKubeControllerManager,
+		imagevector.ContainerImageNameKubeScheduler,
+		imagevector.ContainerImageNameMachineControllerManager,
+		imagevector.ContainerImageNameVpnServer,
 	)
 	// gatewayImages are those that the stand-in for the ingress gateway takes the place of.
 	gatewayImages = sets.New(imagevector.ContainerImageNameIstioProxy)
@@ -78,7 +83,6 @@ var (
 		imagevector.ContainerImageNameCoredns,
 		imagevector.ContainerImageNameCorednsConfigAdapter,
 		imagevector.ContainerImageNameCortex,
-		imagevector.ContainerImageNameEnvoyProxy,
 		imagevector.ContainerImageNameEtcd,
 		imagevector.ContainerImageNameEtcdBackupRestore,
 		imagevector.ContainerImageNameGardenadm,
@@ -93,10 +97,8 @@ var (
 		imagevector.ContainerImageNameGardenlet,
 		imagevector.ContainerImageNameHyperkube,
 		imagevector.ContainerImageNameKubeProxy,
-		imagevector.ContainerImageNameKubeScheduler,
 		imagevector.ContainerImageNameKubernetesDashboard,
 		imagevector.ContainerImageNameKubernetesDashboardMetricsScraper,
-		imagevector.ContainerImageNameMachineControllerManager,
 		imagevector.ContainerImageNameMetricsServer,
 		imagevector.ContainerImageNameNodeExporter,
 		imagevector.ContainerImageNameNodeLocalDns,
@@ -104,7 +106,6 @@ var (
 		imagevector.ContainerImageNameTerminalControllerManager,
 		imagevector.ContainerImageNameValitail,
 		imagevector.ContainerImageNameVpnClient,
-		imagevector.ContainerImageNameVpnServer,
 	)
 )
 

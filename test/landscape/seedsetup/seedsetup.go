@@ -115,6 +115,7 @@ func (s *Setup) steps() []step {
 	return []step{
 		{"custom resource definitions", s.deployCRDs},
 		{"namespaces", s.deployNamespaces},
+		{"what machines need", s.deployCloud},
 		{"gardenlet", s.deployGardenlet},
 		{"ingress gateway stand-in", s.deployIngress},
 		{"gardener-resource-manager, system resources and etcd-druid", s.deploySystem},

@@ -138,6 +138,7 @@ var _ = Describe("Gardenlets that set up their seed", func() {
 		Expect(agent.Relay.Image).To(Equal("livecpm.local/livecpm-relay:landscape"))
 		Expect(agent.DNS.Resolvers).To(ConsistOf(s.Config.Garden.IP + ":53"))
 		Expect(agent.Flows.DrainTimeout.Duration.String()).To(Equal("20s"))
+		Expect(agent.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
 	})
 })
 

@@ -60,6 +60,7 @@ func (s *Setup) stepsBeforeGardenlet() []step {
 	return []step{
 		{"what the cluster has before it becomes a seed", s.deployGivens},
 		{"namespaces", s.deployNamespaces},
+		{"what machines need", s.deployCloud},
 		{"gardenlet", s.deployWholeGardenlet},
 		{"gardenlet to become available", func(ctx context.Context) error { return s.awaitDeployments(ctx, gardenletKey) }},
 	}
@@ -163,5 +164,7 @@ func AgentSettings(cfg *config.Config) map[string]any {
 		// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the graceful end
 		// of the kube-apiserver. Waiting longer for them would only make the demo longer.
 		"flows": map[string]any{"drainTimeout": "20s"},
+		// What the landscape is there to prove.
+		"controllers": map[string]any{"liveMigration": map[string]any{"workers": true}},
 	}
 }

@@ -8,6 +8,7 @@ package shoot
 import (
 	"context"
 	_ "embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +37,13 @@ const kubeconfigValidity = 24 * time.Hour
 //go:embed manifests/shoot.yaml
 var shootManifest string
 
+//go:embed manifests/workers.yaml
+var workersManifest string
+
+// machinesPerPool is how many machines each of the two worker pools has. A second one shows whether the right one is kept; more would
+// show nothing else.
+const machinesPerPool = 2
+
 // Shoot is one shoot of the landscape.
 type Shoot struct {
 	Config *config.Config
@@ -43,6 +51,8 @@ type Shoot struct {
 	Name, Seed string
 	// Single makes a control plane that is not highly available, Hibernated one that sleeps from the beginning.
 	Single, Hibernated bool
+	// Workers gives the shoot two pools of machines, and extensions that keep a state.
+	Workers bool
 	// Report tells the user how far the creation is.
 	Report func(format string, args ...any)
 }
@@ -90,7 +100,7 @@ func (s *Shoot) create(ctx context.Context, c client.Client) error {
 }
 
 func (s *Shoot) manifest(region, kubernetesVersion string) ([]byte, error) {
-	return apply.Render("shoot.yaml", shootManifest, map[string]any{
+	values := map[string]any{
 		"Name":              s.Name,
 		"Namespace":         Namespace,
 		"Region":            region,
@@ -98,7 +108,18 @@ func (s *Shoot) manifest(region, kubernetesVersion string) ([]byte, error) {
 		"KubernetesVersion": kubernetesVersion,
 		"HighlyAvailable":   !s.Single,
 		"Hibernated":        s.Hibernated,
-	})
+		"Pools":             []string{"one", "two"},
+		"MachinesPerPool":   machinesPerPool,
+	}
+	if !s.Workers {
+		return apply.Render("shoot.yaml", shootManifest, values)
+	}
+	kubeconfig, err := garden.CloudKubeconfig(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	values["CloudKubeconfig"] = base64.StdEncoding.EncodeToString(kubeconfig)
+	return apply.Render("workers.yaml", workersManifest, values)
 }
 
 // Down deletes the shoot and waits until it is gone. A shoot that does not exist is no error.

@@ -6,10 +6,13 @@ package shoot_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
@@ -18,6 +21,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 
+	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	. "github.com/livecpm/livecpm/test/landscape/shoot"
 )
@@ -81,6 +85,46 @@ var _ = Describe("Shoot", func() {
 		Entry("single", func(s *Shoot) { s.Single = true }, false, false),
 		Entry("hibernated", func(s *Shoot) { s.Hibernated = true }, true, true),
 	)
+
+	It("should have workers if that is asked for", func() {
+		shoot.Workers = true
+		manifest, err := shoot.Manifest("region-a", "1.36.0")
+		Expect(err).NotTo(HaveOccurred())
+		objects, err := apply.Decode(manifest)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(objects).To(HaveExactElements(HaveField("GetKind()", "Secret"), HaveField("GetKind()", "CredentialsBinding"), HaveField("GetKind()", "Shoot")))
+
+		made := &gardencorev1beta1.Shoot{}
+		content, err := objects[2].MarshalJSON()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(yaml.UnmarshalStrict(content, made)).To(Succeed())
+		Expect(v1beta1helper.IsWorkerless(made)).To(BeFalse())
+		Expect(v1beta1helper.IsHAControlPlaneConfigured(made)).To(BeTrue())
+		Expect(made.Spec.Provider.Workers).To(HaveExactElements(HaveField("Name", "one"), HaveField("Name", "two")))
+		for _, pool := range made.Spec.Provider.Workers {
+			Expect(pool.Minimum).To(Equal(pool.Maximum), "with another maximum, Gardener would want a cluster-autoscaler")
+			Expect(pool.Minimum).To(BeEquivalentTo(2))
+		}
+		Expect(made.Spec.CredentialsBindingName).To(HaveValue(Equal(objects[1].GetName())))
+
+		ranges := []string{*made.Spec.Networking.Nodes, *made.Spec.Networking.Pods, *made.Spec.Networking.Services}
+		for _, seed := range shoot.Config.Seeds {
+			ranges = append(ranges, seed.PodCIDR, seed.ServiceCIDR, seed.IP+"/32")
+		}
+		for i, one := range ranges {
+			for _, other := range ranges[:i] {
+				Expect(netip.MustParsePrefix(one).Overlaps(netip.MustParsePrefix(other))).To(BeFalse(), one+" and "+other)
+			}
+		}
+
+		secret := &corev1.Secret{}
+		content, err = objects[0].MarshalJSON()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(yaml.UnmarshalStrict(content, secret)).To(Succeed())
+		cloud, err := clientcmd.Load(secret.Data["kubeconfig"])
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cloud.Clusters).To(ContainElement(HaveField("Server", "https://192.0.2.11:6443")))
+	})
 
 	It("should confirm the deletion of a shoot and wait until it is gone", func() {
 		Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())

@@ -41,6 +41,7 @@ import (
 const (
 	defaultGatewayPort = 443
 	defaultListen      = ":9443"
+	defaultConnect     = ":8443"
 	defaultAdmin       = ":15021"
 	defaultDrain       = 5 * time.Second
 )
@@ -49,6 +50,7 @@ type options struct {
 	kubeconfig string
 	identity   gateway.Identity
 	listen     string
+	connect    string
 	admin      string
 	drain      time.Duration
 }
@@ -81,6 +83,7 @@ func newCommand(log logr.Logger) *cobra.Command {
 	flags.StringToStringVar(&opts.identity.Labels, "labels", map[string]string{"app": "istio-ingressgateway", "istio": "ingressgateway"}, "labels of the gateway's pods, which the selectors of Gateways must match")
 	flags.Uint32Var(&opts.identity.Port, "gateway-port", defaultGatewayPort, "port number of the servers in Gateways")
 	flags.StringVar(&opts.listen, "listen", defaultListen, "address to accept connections on: where the Service leads that port")
+	flags.StringVar(&opts.connect, "connect", defaultConnect, "address to accept clients of the HTTP proxy on: VPN clients and apiserver-proxies of shoots with workers")
 	flags.StringVar(&opts.admin, "admin", defaultAdmin, "address of readiness, status and faults")
 	flags.DurationVar(&opts.drain, "drain", defaultDrain, "time that open connections are given at the end")
 	cmd.AddCommand(newProxyCommand(log))
@@ -109,12 +112,17 @@ func run(ctx context.Context, log logr.Logger, opts options) error {
 	if err != nil {
 		return fmt.Errorf("failed to listen: %w", err)
 	}
+	proxied, err := listen.Listen(ctx, "tcp", opts.connect)
+	if err != nil {
+		return fmt.Errorf("failed to listen: %w", err)
+	}
 	admin := &http.Server{Addr: opts.admin, Handler: gw.AdminHandler(), ReadHeaderTimeout: 5 * time.Second}
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return objects.Start(ctx) })
 	group.Go(func() error { return follow(ctx, log, objects, gw) })
 	group.Go(func() error { return gw.Serve(ctx, listener, opts.drain) })
+	group.Go(func() error { return gw.ServeConnect(ctx, proxied) })
 	group.Go(func() error {
 		defer context.AfterFunc(ctx, func() { _ = admin.Close() })()
 		if err := admin.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
@@ -122,7 +130,7 @@ func run(ctx context.Context, log logr.Logger, opts options) error {
 		}
 		return nil
 	})
-	log.Info("Serving", "listen", opts.listen, "admin", opts.admin, "labels", opts.identity.Labels)
+	log.Info("Serving", "listen", opts.listen, "connect", opts.connect, "admin", opts.admin, "labels", opts.identity.Labels)
 	return group.Wait()
 }
 

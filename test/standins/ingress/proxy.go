@@ -36,6 +36,7 @@ func newProxyCommand(log logr.Logger) *cobra.Command {
 			return run(cmd.Context(), log, options{
 				identity: gateway.Identity{Namespace: os.Getenv(envNamespace), Labels: labels, Port: defaultGatewayPort},
 				listen:   defaultListen,
+				connect:  defaultConnect,
 				admin:    defaultAdmin,
 				drain:    defaultDrain,
 			})

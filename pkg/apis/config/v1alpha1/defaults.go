@@ -56,6 +56,9 @@ func SetDefaults(c *AgentConfiguration) {
 	if controller.ConcurrentSyncs == nil {
 		controller.ConcurrentSyncs = ptr.To(5)
 	}
+	if controller.Workers == nil {
+		controller.Workers = ptr.To(false)
+	}
 	setDuration(&controller.SyncPeriod, 15*time.Second)
 	setDuration(&controller.GatePeriod, 5*time.Second)
 	setDuration(&controller.HoldPeriod, 5*time.Second)

@@ -146,6 +146,10 @@ type LiveMigrationController struct {
 	// StepDeadlines overwrites deadlines of the step table, by condition type.
 	// +optional
 	StepDeadlines map[string]metav1.Duration `json:"stepDeadlines,omitempty"`
+	// Workers permits live migrations of shoots with workers. They have not been proved on a landscape with real providers and
+	// nodes yet, so both agents of a migration have to permit them. Default: false.
+	// +optional
+	Workers *bool `json:"workers,omitempty"`
 }
 
 // RetryBackoff is an exponential backoff.

@@ -67,6 +67,7 @@ controllers:
   liveMigration:
     concurrentSyncs: 2
     stepDeadlines: {SourceSeedCleanup: 2h}
+    workers: true
 dns:
   margin: 0s
   resolvers: ["10.250.0.10:53"]
@@ -77,10 +78,17 @@ flows:
 		Expect(config.LogLevel).To(Equal("debug"))
 		Expect(*config.Server.Metrics).To(Equal(Endpoint{BindAddress: "127.0.0.1", Port: 9090}))
 		Expect(config.Controllers.LiveMigration.ConcurrentSyncs).To(HaveValue(Equal(2)))
+		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
 		Expect(config.Controllers.LiveMigration.StepDeadlines).To(HaveKeyWithValue("SourceSeedCleanup", metav1.Duration{Duration: 2 * time.Hour}))
 		Expect(config.DNS.Margin.Duration).To(BeZero())
 		Expect(config.DNS.Resolvers).To(ConsistOf("10.250.0.10:53"))
 		Expect(config.Flows.DrainTimeout.Duration).To(BeZero())
+	})
+
+	It("should not permit shoots with workers by default", func() {
+		config, err := Decode([]byte(minimal))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeFalse()))
 	})
 
 	DescribeTable("should refuse what it does not understand",
@@ -174,6 +182,7 @@ var _ = Describe("#Validate", func() {
 		Entry("bad relay image", func(c *AgentConfiguration) { c.Relay.Image = "a b" }, field.ErrorTypeInvalid, "relay.image", "blanks"),
 		Entry("no concurrency", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.liveMigration.concurrentSyncs", "at least 1"),
 		Entry("concurrency unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = nil }, field.ErrorTypeRequired, "controllers.liveMigration.concurrentSyncs", ""),
+		Entry("workers unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.Workers = nil }, field.ErrorTypeRequired, "controllers.liveMigration.workers", ""),
 		Entry("sync period", func(c *AgentConfiguration) { c.Controllers.LiveMigration.SyncPeriod = &metav1.Duration{} }, field.ErrorTypeInvalid, "controllers.liveMigration.syncPeriod", "longer than zero"),
 		Entry("backoff upside down", func(c *AgentConfiguration) { c.Controllers.LiveMigration.RetryBackoff.Max.Duration = time.Millisecond }, field.ErrorTypeInvalid, "controllers.liveMigration.retryBackoff.max", "shorter than base"),
 		Entry("unknown step", func(c *AgentConfiguration) {

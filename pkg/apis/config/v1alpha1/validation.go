@@ -154,6 +154,10 @@ func validateController(c *LiveMigrationController, path *field.Path) field.Erro
 	errs = append(errs, validatePositive(c.HoldPeriod, path.Child("holdPeriod"))...)
 	errs = append(errs, validatePositive(c.AttemptTimeout, path.Child("attemptTimeout"))...)
 
+	if c.Workers == nil {
+		errs = append(errs, field.Required(path.Child("workers"), "must be true or false"))
+	}
+
 	backoff := path.Child("retryBackoff")
 	errs = append(errs, validatePositive(c.RetryBackoff.Base, backoff.Child("base"))...)
 	errs = append(errs, validatePositive(c.RetryBackoff.Max, backoff.Child("max"))...)

@@ -405,6 +405,11 @@ func (in *LiveMigrationController) DeepCopyInto(out *LiveMigrationController) {
 		**out = **in
 	}
 	in.RetryBackoff.DeepCopyInto(&out.RetryBackoff)
+	if in.Workers != nil {
+		in, out := &in.Workers, &out.Workers
+		*out = new(bool)
+		**out = **in
+	}
 	if in.StepDeadlines != nil {
 		in, out := &in.StepDeadlines, &out.StepDeadlines
 		*out = make(map[string]v1.Duration, len(*in))

@@ -58,7 +58,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
-	cmd.Flags().StringVar(&f.shoot, "shoot", "live", "name of the shoot, which is created if it does not exist")
+	cmd.Flags().StringVar(&f.shoot, "shoot", "", "name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+" (default: the landscape's, see "+config.EnvShoot+")")
 	cmd.Flags().BoolVar(&f.back, "back", false, "migrate to the first seed (default: to the seed that does not have the shoot)")
 	cmd.Flags().BoolVar(&f.keep, "keep", true, "leave the landscape up afterwards")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of report.html, report.json and details.json (default: _artifacts/demo in the repository)")
@@ -72,6 +72,12 @@ func (f *flags) run(ctx context.Context) (err error) {
 	cfg, err := config.FromEnvironment()
 	if err != nil {
 		return err
+	}
+	switch f.shoot {
+	case "":
+		f.shoot = cfg.Shoot
+	case config.ShootLive, config.ShootWorkers:
+		cfg.Shoot = f.shoot
 	}
 	if f.out == "" {
 		f.out = filepath.Join(cfg.Repo, "_artifacts", "demo")
@@ -119,9 +125,10 @@ func (f *flags) run(ctx context.Context) (err error) {
 // createShoot makes sure that the shoot exists and is at rest. It is created in the first seed.
 func (f *flags) createShoot(ctx context.Context, cfg *config.Config) error {
 	return (&shoot.Shoot{
-		Config: cfg,
-		Name:   f.shoot,
-		Seed:   cfg.Seeds[0].Name,
-		Report: func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
+		Config:  cfg,
+		Name:    f.shoot,
+		Seed:    cfg.Seeds[0].Name,
+		Workers: f.shoot == config.ShootWorkers,
+		Report:  func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
 	}).Up(ctx)
 }

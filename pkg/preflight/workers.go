@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
+
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// MachinesView is what a seed knows of the machines of a shoot.
+type MachinesView struct {
+	// Deployments are the MachineDeployments, one for each zone of each worker pool.
+	Deployments []machinev1alpha1.MachineDeployment
+	// Machines are the Machines of all of them.
+	Machines []machinev1alpha1.Machine
+}
+
+func checkWorkerless(w World) Finding {
+	const classically = "remove the intent annotation to migrate classically"
+
+	workers := w.Shoot.Spec.Provider.Workers
+	switch {
+	case v1beta1helper.IsWorkerless(w.Shoot):
+		return pass(Workerless, "the shoot has no workers")
+	case v1beta1helper.IsShootSelfHosted(workers):
+		return fail(Workerless, classically, "the shoot runs its control plane on its own workers")
+	case !w.PermitsWorkers:
+		return fail(Workerless, classically+"; shoots with workers are migrated live only if the agents of both seeds permit it (controllers.liveMigration.workers)",
+			"the shoot has %d worker pools", len(workers))
+	case w.Shoot.Spec.Networking == nil || w.Shoot.Spec.Networking.Nodes == nil:
+		return fail(Workerless, "get the shoot reconciled, so that the range of its nodes is known, or "+classically, "spec.networking.nodes of the shoot is not set")
+	}
+	return pass(Workerless, "the shoot has %d worker pools, and the agent of seed %s permits that", len(workers), w.OwnSeed)
+}
+
+// checkWorkers makes the checks that only shoots with workers need. What they look at passes on its own account in the
+// course of an ordinary day, and the source's controllers go on with it until step 7. Therefore they are made once, by the
+// source before it begins.
+func checkWorkers(w World) []Finding {
+	if role, ok := steps.RoleOf(w.Shoot, w.OwnSeed); v1beta1helper.IsWorkerless(w.Shoot) || !w.PermitsWorkers || !ok || role != steps.Source {
+		return nil
+	}
+	findings := []Finding{checkSpecReconciled(w)}
+	if w.MachinesRead {
+		findings = append(findings, checkMachines(w))
+	}
+	return findings
+}
+
+// checkSpecReconciled asks for a specification that has arrived at the machines: at the end of the migration the gardenlet of the
+// destination restores the workers from what the specification says then, and a change that waits for the maintenance time
+// window (spec.maintenance.confineSpecUpdateRollout) would replace machines. During the migration gardener-apiserver refuses
+// changes, those of the maintenance among them. The new seed name counts as one generation.
+func checkSpecReconciled(w World) Finding {
+	if pending := w.Shoot.Generation - w.Shoot.Status.ObservedGeneration; pending > 1 {
+		return fail(SpecReconciled, "set spec.seedName back, get the shoot reconciled (gardener.cloud/operation=reconcile), and begin again",
+			"the specification has changed %d times since its last reconciliation, the new seed name included", pending)
+	}
+	return pass(SpecReconciled, "the specification is reconciled")
+}
+
+// checkMachines asks for machines that are what their deployments want. A machine whose node is not ready is carried over as it is:
+// the timeout after which it counts as failed begins anew in the destination.
+func checkMachines(w World) Finding {
+	const remedy = "wait until machine-controller-manager is done, or mend what keeps it (Machines in the shoot's namespace of the source)"
+	if w.MachinesError != nil {
+		return unknown(Machines, "see that the agent may list the machines in its seed (chart livecpm-agent)", "the machines could not be read: %v", w.MachinesError)
+	}
+
+	var unsettled []string
+	if updates := w.Shoot.Status.InPlaceUpdates; updates != nil && updates.PendingWorkerUpdates != nil {
+		pending := slices.Concat(updates.PendingWorkerUpdates.AutoInPlaceUpdate, updates.PendingWorkerUpdates.ManualInPlaceUpdate)
+		if len(pending) > 0 {
+			unsettled = append(unsettled, "in-place updates are pending in pools "+strings.Join(pending, ", "))
+		}
+	}
+	for _, deployment := range w.Machines.Deployments {
+		if state := unsettledDeployment(deployment); state != "" {
+			unsettled = append(unsettled, fmt.Sprintf("MachineDeployment %s %s", deployment.Name, state))
+		}
+	}
+	carried := 0
+	for _, machine := range w.Machines.Machines {
+		phase := machine.Status.CurrentStatus.Phase
+		switch {
+		case machine.DeletionTimestamp != nil:
+			unsettled = append(unsettled, fmt.Sprintf("Machine %s is being deleted", machine.Name))
+		case phase == machinev1alpha1.MachineUnknown:
+			carried++
+		case phase != machinev1alpha1.MachineRunning && phase != machinev1alpha1.MachineAvailable:
+			unsettled = append(unsettled, fmt.Sprintf("Machine %s is %q", machine.Name, phase))
+		}
+	}
+	if len(unsettled) > 0 {
+		return fail(Machines, remedy, "%s", strings.Join(unsettled, ", "))
+	}
+	if carried > 0 {
+		return pass(Machines, "%d machines are settled, %d of them with nodes that are not ready", len(w.Machines.Machines), carried)
+	}
+	return pass(Machines, "%d machines are settled", len(w.Machines.Machines))
+}
+
+// unsettledDeployment tells what is going on in the deployment; it is empty if nothing is.
+func unsettledDeployment(deployment machinev1alpha1.MachineDeployment) string {
+	var (
+		spec, status = deployment.Spec, deployment.Status
+		observed     = status.ObservedGeneration >= deployment.Generation
+	)
+	switch {
+	case deployment.DeletionTimestamp != nil:
+		return "is being deleted"
+	case !observed:
+		return "has not been looked at since its last change"
+	case status.UpdatedReplicas < status.Replicas:
+		return fmt.Sprintf("is rolling: %d of %d machines are up to date", status.UpdatedReplicas, status.Replicas)
+	case status.Replicas != spec.Replicas:
+		return fmt.Sprintf("is scaling from %d to %d machines", status.Replicas, spec.Replicas)
+	}
+	return ""
+}

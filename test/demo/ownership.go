@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/test/dualrun"
+)
+
+// maxViolations bounds what is reported: a violation that lasts is found again with every look.
+const maxViolations = 50
+
+// OwnershipReport is what looking at both seeds again and again has shown.
+type OwnershipReport struct {
+	// Samples is how often both seeds were looked at.
+	Samples int `json:"samples"`
+	// Violations are what docs/concepts/ownership.md does not permit, one sentence each.
+	Violations []string `json:"violations"`
+}
+
+// NewOwnershipReport returns the report of what a reader of both seeds has found.
+func NewOwnershipReport(result dualrun.Result) OwnershipReport {
+	report := OwnershipReport{Samples: result.Samples, Violations: []string{}}
+	for i, violation := range result.Violations {
+		if i == maxViolations {
+			report.Violations = append(report.Violations, fmt.Sprintf("and %d more", len(result.Violations)-i))
+			break
+		}
+		report.Violations = append(report.Violations, violation.String())
+	}
+	return report
+}
+
+func (r *run) ownershipReader() *dualrun.Reader {
+	return &dualrun.Reader{
+		Garden: r.garden.client, Source: r.source.client, Destination: r.destination.client,
+		DestinationSeed: r.destination.name, Shoot: client.ObjectKeyFromObject(r.shoot),
+	}
+}

@@ -1,0 +1,347 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/test/extension/stateful"
+)
+
+// WorkersReport is what a migration meant for the nodes of a shoot with workers.
+type WorkersReport struct {
+	// Machines are the machines after the migration, each with its node.
+	Machines map[string]string `json:"machines"`
+	// MachinesCreated and MachinesDeleted are the machines that the cloud has seen come and go, NodesCreated and NodesDeleted the nodes
+	// that the shoot has.
+	MachinesCreated []string `json:"machinesCreated"`
+	MachinesDeleted []string `json:"machinesDeleted"`
+	NodesCreated    []string `json:"nodesCreated"`
+	NodesDeleted    []string `json:"nodesDeleted"`
+	// Changed is what is not as it was before: machines, nodes, and the state that extensions keep.
+	Changed []string `json:"changed"`
+	// Misdone are operations of the test extension that failed, or that two seeds did at the same time.
+	Misdone []string `json:"misdone"`
+	// Operations is how many operations the test extension has recorded during the migration.
+	Operations int `json:"operations"`
+	// VPN counts requests of the kube-apiserver to kubelets, which go through the VPN.
+	VPN RequestsReport `json:"vpn"`
+}
+
+// RequestsReport counts requests.
+type RequestsReport struct {
+	Requests int `json:"requests"`
+	Failed   int `json:"failed"`
+	// Errors are the first errors.
+	Errors []string `json:"errors,omitempty"`
+}
+
+const (
+	vpnInterval = 500 * time.Millisecond
+	vpnTimeout  = 10 * time.Second
+	// minimumVPNRequests is below what a run proves nothing.
+	minimumVPNRequests = 60
+	maxRequestErrors   = 10
+)
+
+// problems says what is wrong.
+func (w *WorkersReport) problems() []string {
+	var problems []string
+	for _, list := range []struct {
+		what   string
+		values []string
+	}{
+		{"machines were created", w.MachinesCreated}, {"machines were deleted", w.MachinesDeleted},
+		{"nodes were created", w.NodesCreated}, {"nodes were deleted", w.NodesDeleted},
+		{"is not as before", w.Changed}, {"an extension did what it must not", w.Misdone},
+	} {
+		if len(list.values) > 0 {
+			problems = append(problems, fmt.Sprintf("%s: %v", list.what, list.values))
+		}
+	}
+	if len(w.Machines) == 0 {
+		problems = append(problems, "there are no machines")
+	}
+	if w.Operations == 0 {
+		problems = append(problems, "the test extension has recorded no operation")
+	}
+	if w.VPN.Failed > 0 {
+		problems = append(problems, fmt.Sprintf("%d of %d requests through the VPN failed, the first one: %s", w.VPN.Failed, w.VPN.Requests, slices.Concat(w.VPN.Errors, []string{"unknown"})[0]))
+	}
+	if w.VPN.Requests < minimumVPNRequests {
+		problems = append(problems, fmt.Sprintf("only %d requests went through the VPN", w.VPN.Requests))
+	}
+	return problems
+}
+
+// workersObserver looks after machines, nodes, extensions and VPN of a shoot with workers.
+type workersObserver struct {
+	namespace           string
+	source, destination *cluster
+	cloud               *cluster
+	access              *rest.Config
+	shoot               kubernetes.Interface
+
+	before WorkersPicture
+
+	mu     sync.Mutex
+	report WorkersReport
+}
+
+// WorkersPicture is what of a shoot with workers must be the same after a migration.
+type WorkersPicture struct {
+	// Machines tells the node of each machine, MachineUIDs and NodeUIDs who they are in the cloud and in the shoot.
+	Machines, MachineUIDs, NodeUIDs map[string]string
+	// States are the states that extensions keep, by kind and name of their resource.
+	States map[string]string
+}
+
+// Compare returns what is different afterwards.
+func (p WorkersPicture) Compare(after WorkersPicture) []string {
+	changed := []string{}
+	for _, part := range []struct {
+		what          string
+		before, after map[string]string
+	}{
+		{"node of machine", p.Machines, after.Machines}, {"UID of machine", p.MachineUIDs, after.MachineUIDs},
+		{"UID of node", p.NodeUIDs, after.NodeUIDs}, {"state of", p.States, after.States},
+	} {
+		names := maps.Clone(part.before)
+		maps.Copy(names, part.after)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if before, after := part.before[name], part.after[name]; before != after {
+				changed = append(changed, fmt.Sprintf("%s %s: %q -> %q", part.what, name, before, after))
+			}
+		}
+	}
+	return changed
+}
+
+func newWorkersObserver(namespace string, source, destination, cloud *cluster, access *rest.Config) (*workersObserver, error) {
+	config := rest.CopyConfig(access)
+	config.QPS = -1
+	config.Timeout = 0
+	shoot, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to create client for the shoot: %w", err)
+	}
+	return &workersObserver{
+		namespace: namespace, source: source, destination: destination, cloud: cloud, access: config, shoot: shoot,
+		report: WorkersReport{MachinesCreated: []string{}, MachinesDeleted: []string{}, NodesCreated: []string{}, NodesDeleted: []string{}, Misdone: []string{}},
+	}, nil
+}
+
+// start takes the picture of before and begins to watch who comes and goes.
+func (o *workersObserver) start(ctx context.Context) error {
+	var err error
+	if o.before, err = o.picture(ctx, o.source); err != nil {
+		return err
+	}
+	machines := informers.NewSharedInformerFactoryWithOptions(o.cloud.kube, 0, informers.WithNamespace(machineNamespace(o.namespace)))
+	nodes := informers.NewSharedInformerFactory(o.shoot, 0)
+	var synced []cache.InformerSynced
+	for _, watched := range []struct {
+		informer         cache.SharedIndexInformer
+		created, deleted *[]string
+	}{
+		{machines.Core().V1().Pods().Informer(), &o.report.MachinesCreated, &o.report.MachinesDeleted},
+		{nodes.Core().V1().Nodes().Informer(), &o.report.NodesCreated, &o.report.NodesDeleted},
+	} {
+		if _, err := watched.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(object any, initial bool) {
+				if !initial {
+					o.note(watched.created, object)
+				}
+			},
+			DeleteFunc: func(object any) { o.note(watched.deleted, object) },
+		}); err != nil {
+			return fmt.Errorf("failed to watch machines and nodes: %w", err)
+		}
+		synced = append(synced, watched.informer.HasSynced)
+	}
+	machines.Start(ctx.Done())
+	nodes.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return fmt.Errorf("failed to list machines and nodes: %w", ctx.Err())
+	}
+	return nil
+}
+
+func (o *workersObserver) note(list *[]string, object any) {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	if named, ok := object.(metav1.Object); ok {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		*list = append(*list, named.GetName())
+	}
+}
+
+// askKubelets sends a request through the VPN twice per second until the context ends: the kube-apiserver asks the kubelets of all nodes
+// in turn.
+func (o *workersObserver) askKubelets(ctx context.Context) {
+	ticker := time.NewTicker(vpnInterval)
+	defer ticker.Stop()
+	nodes := slices.Sorted(maps.Keys(o.before.NodeUIDs))
+	for i := 0; ; i++ {
+		if len(nodes) > 0 {
+			node := nodes[i%len(nodes)]
+			requestCtx, cancel := context.WithTimeout(ctx, vpnTimeout)
+			err := o.askKubelet(requestCtx, node)
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			o.count(node, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (o *workersObserver) askKubelet(ctx context.Context, node string) error {
+	code := 0
+	result := o.shoot.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").MaxRetries(0).Do(ctx).StatusCode(&code)
+	body, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	if code != http.StatusOK || string(body) != "ok" {
+		return fmt.Errorf("status %d: %s", code, body)
+	}
+	return nil
+}
+
+func (o *workersObserver) count(node string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.report.VPN.Requests++
+	if err == nil {
+		return
+	}
+	o.report.VPN.Failed++
+	if len(o.report.VPN.Errors) < maxRequestErrors {
+		o.report.VPN.Errors = append(o.report.VPN.Errors, fmt.Sprintf("%s %s: %v", time.Now().UTC().Format(time.RFC3339), node, err))
+	}
+}
+
+// finish returns the report. The shoot is in the seed.
+func (o *workersObserver) finish(ctx context.Context, seed *cluster, since time.Time) (*WorkersReport, error) {
+	after, err := o.picture(ctx, seed)
+	operations, operationsErr := o.operations(ctx, since)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	report := o.report
+	report.Machines = after.Machines
+	report.Changed = o.before.Compare(after)
+	report.Operations = len(operations)
+	report.Misdone = Misdone(operations)
+	return &report, errors.Join(err, operationsErr)
+}
+
+// operations reads what the test extension has done for the shoot in both seeds.
+func (o *workersObserver) operations(ctx context.Context, since time.Time) ([]stateful.Operation, error) {
+	var out []stateful.Operation
+	for _, seed := range []*cluster{o.source, o.destination} {
+		operations, err := stateful.Read(ctx, seed.client)
+		if err != nil {
+			return nil, fmt.Errorf("failed to read the operations of the test extension in %s: %w", seed.name, err)
+		}
+		for _, operation := range operations {
+			if operation.Namespace == o.namespace && !operation.Begin.Before(since) {
+				out = append(out, operation)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Misdone returns the operations that failed, and those that two seeds did on the same resource at the same time.
+func Misdone(operations []stateful.Operation) []string {
+	out := []string{}
+	name := func(operation stateful.Operation) string {
+		return fmt.Sprintf("%s %s of %s %s", operation.Seed, operation.Operation, operation.Kind, operation.Name)
+	}
+	for i, one := range operations {
+		if one.Error != "" {
+			out = append(out, name(one)+": "+one.Error)
+		}
+		for _, other := range operations[:i] {
+			if one.Seed != other.Seed && one.Kind == other.Kind && one.Namespace == other.Namespace && one.Name == other.Name &&
+				one.Begin.Before(other.End) && other.Begin.Before(one.End) {
+				out = append(out, name(other)+" and "+name(one)+" at the same time")
+			}
+		}
+	}
+	return out
+}
+
+// picture reads what must not change.
+func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPicture, error) {
+	picture := WorkersPicture{Machines: map[string]string{}, MachineUIDs: map[string]string{}, NodeUIDs: map[string]string{}, States: map[string]string{}}
+	machines, err := listKind(ctx, seed, schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineList"}, o.namespace)
+	if err != nil {
+		return picture, err
+	}
+	for _, machine := range machines {
+		picture.Machines[machine.GetName()] = machine.GetLabels()["node"]
+	}
+	pods := &corev1.PodList{}
+	if err := o.cloud.client.List(ctx, pods, client.InNamespace(machineNamespace(o.namespace))); err != nil {
+		return picture, fmt.Errorf("failed to list machines in the cloud: %w", err)
+	}
+	for _, pod := range pods.Items {
+		picture.MachineUIDs[pod.Name] = string(pod.UID)
+	}
+	nodes, err := o.shoot.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return picture, fmt.Errorf("failed to list nodes of the shoot: %w", err)
+	}
+	for _, node := range nodes.Items {
+		picture.NodeUIDs[node.Name] = string(node.UID)
+	}
+	// A Worker's state is its machines, which are compared by themselves.
+	for _, kind := range []string{extensionsv1alpha1.ExtensionResource, extensionsv1alpha1.NetworkResource, extensionsv1alpha1.InfrastructureResource, extensionsv1alpha1.ControlPlaneResource, extensionsv1alpha1.ContainerRuntimeResource} {
+		objects, err := listKind(ctx, seed, extensionsv1alpha1.SchemeGroupVersion.WithKind(kind+"List"), o.namespace)
+		if err != nil {
+			return picture, err
+		}
+		for _, object := range objects {
+			state, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "state")
+			picture.States[kind+" "+object.GetName()] = fmt.Sprint(state)
+		}
+	}
+	return picture, nil
+}
+
+func listKind(ctx context.Context, seed *cluster, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	if err := seed.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("failed to list %s in %s: %w", kind.Kind, seed.name, err)
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dualrun_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/livecpm/livecpm/pkg/ownership"
+	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/dualrun"
+)
+
+const namespace = "shoot--demo--live"
+
+var _ = Describe("Looking at both seeds", func() {
+	var (
+		ctx = context.Background()
+		now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		key = client.ObjectKey{Namespace: "garden-demo", Name: "live"}
+	)
+
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: namespace} }
+	pod := func(name, ownerKind, owner, hash string, running bool) *corev1.Pod {
+		out := &corev1.Pod{ObjectMeta: meta(name)}
+		out.Labels = map[string]string{"pod-template-hash": hash}
+		out.OwnerReferences = []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}
+		if running {
+			out.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		}
+		return out
+	}
+	lastOperation := func(kind gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState) extensionsv1alpha1.DefaultStatus {
+		return extensionsv1alpha1.DefaultStatus{LastOperation: &gardencorev1beta1.LastOperation{Type: kind, State: state}}
+	}
+	extension := func(name, kind string, status extensionsv1alpha1.DefaultStatus) *extensionsv1alpha1.Extension {
+		return &extensionsv1alpha1.Extension{
+			ObjectMeta: meta(name), Spec: extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: kind}},
+			Status: extensionsv1alpha1.ExtensionStatus{DefaultStatus: status},
+		}
+	}
+	shootIn := func(step int, seed string) *gardencorev1beta1.Shoot {
+		shoot := &gardencorev1beta1.Shoot{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+			Status:     gardencorev1beta1.ShootStatus{TechnicalID: namespace, UID: "uid", SeedName: &seed, LiveMigration: &gardencorev1beta1.LiveMigration{}},
+		}
+		for i, conditionType := range steps.ConditionTypes() {
+			status := gardencorev1beta1.ConditionUnknown
+			switch {
+			case i+1 < step:
+				status = gardencorev1beta1.ConditionTrue
+			case i+1 == step:
+				status = gardencorev1beta1.ConditionProgressing
+			}
+			shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, gardencorev1beta1.Condition{Type: conditionType, Status: status})
+		}
+		return shoot
+	}
+	registration := &gardencorev1beta1.ControllerRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "early"},
+		Spec: gardencorev1beta1.ControllerRegistrationSpec{Resources: []gardencorev1beta1.ControllerResource{
+			{Kind: "Extension", Type: "early", Lifecycle: &gardencorev1beta1.ControllerResourceLifecycle{Reconcile: new(gardencorev1beta1.BeforeKubeAPIServer)}},
+			{Kind: "Extension", Type: "late"},
+		}},
+	}
+	newReader := func(shoot *gardencorev1beta1.Shoot, source, destination []client.Object) *dualrun.Reader {
+		build := func(objects []client.Object) client.Client {
+			return fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
+		}
+		return &dualrun.Reader{
+			Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot, registration).Build(),
+			Source: build(source), Destination: build(destination), DestinationSeed: "seed-b", Shoot: key, Now: func() time.Time { return now },
+		}
+	}
+	seen := func(objects ...client.Object) map[ownership.Name][]string {
+		GinkgoHelper()
+		sample, err := newReader(shootIn(1, "seed-a"), objects, nil).Sample(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		out := map[ownership.Name][]string{}
+		for name, running := range sample.Running {
+			Expect(running).NotTo(HaveKey(steps.Destination))
+			out[name] = running[steps.Source]
+		}
+		return out
+	}
+
+	DescribeTable("sees who is at work", func(name ownership.Name, object client.Object) {
+		Expect(seen(object)).To(HaveLen(1))
+		Expect(seen(object)[name]).To(HaveLen(1))
+	},
+		Entry("a Deployment by its pod", ownership.KubeControllerManager, pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", true)),
+		Entry("a pod that is being deleted", ownership.ResourceManager, func() client.Object {
+			out := pod("gardener-resource-manager-5d-x", "ReplicaSet", "gardener-resource-manager-5d", "5d", true)
+			out.DeletionTimestamp, out.Finalizers = &metav1.Time{Time: now}, []string{"x"}
+			return out
+		}()),
+		Entry("machine-controller-manager", ownership.MachineControllerManager, pod("machine-controller-manager-5d-x", "ReplicaSet", "machine-controller-manager-5d", "5d", true)),
+		Entry("a highly available VPN server", ownership.VPNServer, pod("vpn-seed-server-0", "StatefulSet", "vpn-seed-server", "", true)),
+		Entry("an etcd member", ownership.Etcd, pod("etcd-main-0", "StatefulSet", "etcd-main", "", true)),
+		Entry("the dependency-watchdog by its access", ownership.DependencyWatchdog, &corev1.Secret{ObjectMeta: meta("shoot-access-dependency-watchdog-probe")}),
+		Entry("an early extension", ownership.EarlyExtensions, extension("a", "early", extensionsv1alpha1.DefaultStatus{})),
+		Entry("another extension", ownership.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeReconcile, gardencorev1beta1.LastOperationStateSucceeded))),
+		Entry("an extension that is being migrated", ownership.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate, gardencorev1beta1.LastOperationStateProcessing))),
+		Entry("a Worker", ownership.Worker, &extensionsv1alpha1.Worker{ObjectMeta: meta("live")}),
+		Entry("an Infrastructure", ownership.Infrastructure, &extensionsv1alpha1.Infrastructure{ObjectMeta: meta("live")}),
+		Entry("a ControlPlane", ownership.ControlPlane, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta("live")}),
+		Entry("a Network", ownership.NodeExtensions, &extensionsv1alpha1.Network{ObjectMeta: meta("live")}),
+		Entry("an OperatingSystemConfig", ownership.NodeExtensions, &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: meta("live")}),
+		Entry("a ContainerRuntime", ownership.NodeExtensions, &extensionsv1alpha1.ContainerRuntime{ObjectMeta: meta("live")}),
+		Entry("a DNSRecord", ownership.DNSRecords, &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("live-external")}),
+		Entry("the backup entry", ownership.BackupEntry, &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: namespace + "--uid"}}),
+	)
+
+	DescribeTable("sees who is not", func(object client.Object) {
+		Expect(seen(object)).To(BeEmpty())
+	},
+		Entry("a pod that has not started", pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", false)),
+		Entry("a pod of something else", pod("plutono-5d-x", "ReplicaSet", "plutono-5d", "5d", true)),
+		Entry("a pod of a job", pod("etcd-main-compactor", "Job", "etcd-main-compactor", "", true)),
+		Entry("an extension that has been migrated", extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate, gardencorev1beta1.LastOperationStateSucceeded))),
+		Entry("a DNSRecord that is being deleted", func() client.Object {
+			out := &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("live-external")}
+			out.DeletionTimestamp, out.Finalizers = &metav1.Time{Time: now}, []string{"x"}
+			return out
+		}()),
+		Entry("a DNSRecord of the migration itself", &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("livecpm-vpn")}),
+		Entry("the backup entry of another shoot", &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: "source-" + namespace + "--uid"}}),
+	)
+
+	It("tells the phases before and after the look", func() {
+		reader := newReader(shootIn(7, "seed-a"), nil, nil)
+		reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				reader.Garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shootIn(8, "seed-a")).Build()
+				return c.List(ctx, list, opts...)
+			},
+		}).Build()
+		sample, err := reader.Sample(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sample.From).To(Equal(ownership.Phase(6)))
+		Expect(sample.To).To(Equal(ownership.Phase(7)))
+		Expect(sample.Time).To(Equal(now))
+	})
+
+	It("knows a shoot that was handed over", func() {
+		sample, err := newReader(shootIn(9, "seed-b"), nil, nil).Sample(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(sample.From).To(Equal(ownership.After))
+	})
+
+	Describe("again and again", func() {
+		run := func(reader *dualrun.Reader) dualrun.Result {
+			timeoutCtx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+			defer cancel()
+			return reader.Run(timeoutCtx, 10*time.Millisecond)
+		}
+		worker := func() *extensionsv1alpha1.Worker { return &extensionsv1alpha1.Worker{ObjectMeta: meta("live")} }
+
+		It("is content with one owner", func() {
+			result := run(newReader(shootIn(4, "seed-a"), []client.Object{worker()}, nil))
+			Expect(result.Err(2, ownership.Phase(3))).To(Succeed())
+		})
+
+		It("fails on an overlap", func() {
+			result := run(newReader(shootIn(4, "seed-a"), []client.Object{worker()}, []client.Object{worker()}))
+			Expect(result.Err(2)).To(MatchError(ContainSubstring("worker was at work in both seeds at the same time between step 4 and step 4")))
+		})
+
+		It("fails if it has seen too little", func() {
+			result := run(newReader(shootIn(4, "seed-a"), nil, nil))
+			Expect(result.Err(100000)).To(MatchError(ContainSubstring("instead of at least 100000")))
+			Expect(result.Err(1, ownership.Phase(3), ownership.Phase(5))).To(MatchError(ContainSubstring("not looked at in step 6")))
+		})
+
+		It("fails if a seed cannot be looked at", func() {
+			reader := newReader(shootIn(4, "seed-a"), nil, nil)
+			reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					return errors.New("unreachable")
+				},
+			}).Build()
+			Expect(run(reader).Err(0)).To(MatchError(ContainSubstring("failed to look at the source: failed to list the pods in namespace shoot--demo--live: unreachable")))
+		})
+	})
+})

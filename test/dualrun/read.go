@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dualrun looks at both seeds of a live migration again and again and has pkg/ownership judge what it sees: no set of
+// controllers may be at work in two seeds at the same time unless the table there says so, nor in a seed whose turn it is not.
+package dualrun
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/component/nodemanagement/dependencywatchdog"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/ownership"
+	"github.com/livecpm/livecpm/pkg/steps"
+)
+
+// ownPrefix is how the names of objects begin that are there for the migration itself and exist in both seeds.
+const ownPrefix = "livecpm-"
+
+// Reader takes samples of one migration.
+type Reader struct {
+	// Garden reads the garden.
+	Garden client.Reader
+	// Source and Destination read the seeds. None of the readers may be a cache.
+	Source, Destination client.Reader
+	// DestinationSeed is the name of the seed that the shoot moves to: when the Shoot names it in its status, it was handed over.
+	DestinationSeed string
+	// Shoot is the shoot.
+	Shoot client.ObjectKey
+	// Now tells the time; time.Now if nil.
+	Now func() time.Time
+
+	early sets.Set[string]
+}
+
+// Sample takes one look: at the Shoot, at the destination, at the source, and at the Shoot again. The destination comes first; see
+// ownership.Sample.
+func (r *Reader) Sample(ctx context.Context) (ownership.Sample, error) {
+	now := time.Now
+	if r.Now != nil {
+		now = r.Now
+	}
+	sample := ownership.Sample{Time: now(), Running: map[ownership.Name]map[steps.Role][]string{}}
+
+	if r.early == nil {
+		early, err := earlyExtensions(ctx, r.Garden)
+		if err != nil {
+			return sample, err
+		}
+		r.early = early
+	}
+
+	shoot, from, err := r.phase(ctx)
+	if err != nil {
+		return sample, err
+	}
+	sample.From = from
+	for _, seed := range []struct {
+		role   steps.Role
+		reader client.Reader
+	}{{steps.Destination, r.Destination}, {steps.Source, r.Source}} {
+		running, err := r.running(ctx, seed.reader, shoot)
+		if err != nil {
+			return sample, fmt.Errorf("failed to look at the %s: %w", seed.role, err)
+		}
+		for name, objects := range running {
+			if sample.Running[name] == nil {
+				sample.Running[name] = map[steps.Role][]string{}
+			}
+			sample.Running[name][seed.role] = objects
+		}
+	}
+	_, sample.To, err = r.phase(ctx)
+	return sample, err
+}
+
+func (r *Reader) phase(ctx context.Context) (*gardencorev1beta1.Shoot, ownership.Phase, error) {
+	shoot := &gardencorev1beta1.Shoot{}
+	if err := r.Garden.Get(ctx, r.Shoot, shoot); err != nil {
+		return nil, 0, fmt.Errorf("failed to read Shoot %s: %w", r.Shoot, err)
+	}
+	return shoot, ownership.PhaseOf(steps.Conditions(shoot), ptr.Deref(shoot.Status.SeedName, "") == r.DestinationSeed), nil
+}
+
+// earlyExtensions returns the types of extensions that act before the kube-apiserver.
+func earlyExtensions(ctx context.Context, garden client.Reader) (sets.Set[string], error) {
+	registrations := &gardencorev1beta1.ControllerRegistrationList{}
+	if err := garden.List(ctx, registrations); err != nil {
+		return nil, fmt.Errorf("failed to list the ControllerRegistrations: %w", err)
+	}
+	out := sets.New[string]()
+	for _, registration := range registrations.Items {
+		for _, resource := range registration.Spec.Resources {
+			if resource.Kind == extensionsv1alpha1.ExtensionResource && resource.Lifecycle != nil &&
+				ptr.Deref(resource.Lifecycle.Reconcile, "") == gardencorev1beta1.BeforeKubeAPIServer {
+				out.Insert(resource.Type)
+			}
+		}
+	}
+	return out, nil
+}
+
+// running returns by what each set is at work in the seed.
+func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot) (map[ownership.Name][]string, error) {
+	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
+	out := map[ownership.Name][]string{}
+
+	pods := &corev1.PodList{}
+	if err := seed.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("failed to list the pods in namespace %s: %w", namespace, err)
+	}
+	for _, pod := range pods.Items {
+		if name, ok := setOfPod(&pod); ok && atWork(&pod) {
+			out[name] = append(out[name], "Pod "+pod.Name)
+		}
+	}
+
+	access := &corev1.Secret{}
+	err := seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: dependencywatchdog.KubeConfigSecretName}, access)
+	switch {
+	case err == nil && access.DeletionTimestamp == nil:
+		out[ownership.DependencyWatchdog] = append(out[ownership.DependencyWatchdog], "Secret "+access.Name)
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("failed to read secret %s: %w", dependencywatchdog.KubeConfigSecretName, err)
+	}
+
+	for _, kind := range []struct {
+		list client.ObjectList
+		set  func(extensionsv1alpha1.Object) ownership.Name
+	}{
+		{&extensionsv1alpha1.ExtensionList{}, func(object extensionsv1alpha1.Object) ownership.Name {
+			if r.early.Has(object.GetExtensionSpec().GetExtensionType()) {
+				return ownership.EarlyExtensions
+			}
+			return ownership.Extensions
+		}},
+		{&extensionsv1alpha1.ControlPlaneList{}, always(ownership.ControlPlane)},
+		{&extensionsv1alpha1.InfrastructureList{}, always(ownership.Infrastructure)},
+		{&extensionsv1alpha1.WorkerList{}, always(ownership.Worker)},
+		{&extensionsv1alpha1.NetworkList{}, always(ownership.NodeExtensions)},
+		{&extensionsv1alpha1.OperatingSystemConfigList{}, always(ownership.NodeExtensions)},
+		{&extensionsv1alpha1.ContainerRuntimeList{}, always(ownership.NodeExtensions)},
+		{&extensionsv1alpha1.DNSRecordList{}, always(ownership.DNSRecords)},
+	} {
+		if err := seed.List(ctx, kind.list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("failed to list %T in namespace %s: %w", kind.list, namespace, err)
+		}
+		if err := meta.EachListItem(kind.list, func(item runtime.Object) error {
+			object := item.(extensionsv1alpha1.Object)
+			if !strings.HasPrefix(object.GetName(), ownPrefix) && acted(object) {
+				name := kind.set(object)
+				out[name] = append(out[name], fmt.Sprintf("%s %s", object.GetExtensionSpec().GetExtensionType(), object.GetName()))
+			}
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+
+	name, err := gardenerutils.GenerateBackupEntryName(namespace, shoot.Status.UID, shoot.UID)
+	if err != nil {
+		return nil, fmt.Errorf("failed to tell the name of the backup entry of Shoot %s: %w", r.Shoot, err)
+	}
+	entry := &extensionsv1alpha1.BackupEntry{}
+	err = seed.Get(ctx, client.ObjectKey{Name: name}, entry)
+	switch {
+	case err == nil && acted(entry):
+		out[ownership.BackupEntry] = append(out[ownership.BackupEntry], entry.Name)
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("failed to read BackupEntry %s: %w", name, err)
+	}
+	return out, nil
+}
+
+func always(name ownership.Name) func(extensionsv1alpha1.Object) ownership.Name {
+	return func(extensionsv1alpha1.Object) ownership.Name { return name }
+}
+
+// setOfPod returns the set that the pod belongs to.
+func setOfPod(pod *corev1.Pod) (ownership.Name, bool) {
+	for _, owner := range pod.OwnerReferences {
+		workload := owner.Name
+		if owner.Kind == "ReplicaSet" {
+			workload = strings.TrimSuffix(workload, "-"+pod.Labels["pod-template-hash"])
+		}
+		if owner.Kind == "StatefulSet" && (workload == v1beta1constants.ETCDMain || workload == v1beta1constants.ETCDEvents) {
+			return ownership.Etcd, true
+		}
+		for _, set := range ownership.Sets() {
+			if set.Deployment != "" && set.Deployment == workload {
+				return set.Name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// atWork tells whether a container of the pod runs. One that is being deleted works until its end.
+func atWork(pod *corev1.Pod) bool {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Running != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// acted tells whether the controller of the object acts on it: it has neither let go of it in a migration nor is it deleting it.
+func acted(object extensionsv1alpha1.Object) bool {
+	operation := object.GetExtensionStatus().GetLastOperation()
+	migrated := operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeMigrate && operation.State == gardencorev1beta1.LastOperationStateSucceeded
+	return object.GetDeletionTimestamp() == nil && !migrated
+}

@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package seedsetup
+
+import (
+	"context"
+	_ "embed"
+	"path/filepath"
+
+	"github.com/gardener/gardener/imagevector"
+	imagevectorutils "github.com/gardener/gardener/pkg/utils/imagevector"
+
+	"github.com/livecpm/livecpm/hack/images/tarball"
+	"github.com/livecpm/livecpm/test/landscape/apply"
+	"github.com/livecpm/livecpm/test/landscape/build"
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/landscape/garden"
+)
+
+// What this file adds is for a shoot with workers. Its infrastructure, control plane, operating system configuration and machines are
+// served by the real provider-local, with the real machine-controller-manager and its driver, and the real kube-scheduler. provider-local
+// keeps machines as pods of the cluster whose kubeconfig is in the shoot's credentials, in any case the same one, wherever the control plane
+// is: here the first seed, which plays the cloud. The image of its machines is not to be had and is stood in for
+// (test/standins/machine), as are the images of the VPN (test/standins/vpn).
+
+// The components of hack/build-tools.sh that only such a shoot needs.
+const (
+	toolMachineControllerManager = "machine-controller-manager"
+	toolGardenerMachines         = "gardener-machines"
+)
+
+// WorkerTools are the real components that only a shoot with workers needs.
+func WorkerTools() []string { return []string{toolMachineControllerManager, toolGardenerMachines} }
+
+//go:embed manifests/cloud.yaml
+var cloudManifest string
+
+// workerBinaries are the programs of this repository that only a shoot with workers needs.
+var workerBinaries = []binary{
+	{name: "standin-machine", dir: "test/standins/machine"},
+	{name: "standin-shell", dir: "test/standins/machine/shell"},
+	{name: "standin-vpn", dir: "test/standins/vpn"},
+	{name: "extension-test", dir: "test/extension"},
+}
+
+// workerImages are the images that only a shoot with workers needs.
+func workerImages(ctx context.Context, cfg *config.Config, kubernetes string, ref func(name string, options ...imagevectorutils.FindOptionFunc) string) (map[string]tarball.Image, error) {
+	paths := map[string]string{}
+	for _, component := range append(WorkerTools(), "kubernetes") {
+		var err error
+		if paths[component], err = build.Tool(ctx, cfg, component); err != nil {
+			return nil, err
+		}
+	}
+	target := imagevectorutils.TargetVersion(kubernetes)
+	machine := single(cfg.Bin(), "standin-machine", "/machine", "", garden.MachineImage)
+	machine.Files = append(machine.Files, tarball.File{Path: "/bin/sh", Source: filepath.Join(cfg.Bin(), "standin-shell")})
+	return map[string]tarball.Image{
+		"kube-scheduler":                            single(paths["kubernetes"], "kube-scheduler", "/usr/local/bin/kube-scheduler", "", ref(imagevector.ContainerImageNameKubeScheduler, target)),
+		"machine-controller-manager":                single(paths[toolMachineControllerManager], "machine-controller-manager", "/machine-controller-manager", nonroot, ref(imagevector.ContainerImageNameMachineControllerManager)),
+		"machine-controller-manager-provider-local": single(paths[toolGardenerMachines], "machine-controller-manager-provider-local", "/machine-controller-manager-provider-local", nonroot, garden.MachineDriverImage),
+		"cloud-controller-manager-local":            single(paths[toolGardenerMachines], "cloud-controller-manager-local", "/cloud-controller-manager-local", "", garden.CloudControllerImage),
+		"extension-test":                            single(cfg.Bin(), "extension-test", "/extension-test", nonroot, garden.TestExtensionImage),
+		"standin-machine":                           machine,
+		"standin-vpn-server":                        single(cfg.Bin(), "standin-vpn", "/bin/vpn-server", "", ref(imagevector.ContainerImageNameVpnServer, target)),
+		"standin-vpn-proxy":                         single(cfg.Bin(), "standin-vpn", "/usr/local/bin/envoy", nonroot, ref(imagevector.ContainerImageNameEnvoyProxy, target)),
+	}, nil
+}
+
+// deployCloud prepares the seed that plays the cloud: what provider-local may do there, and the custom resource of Calico that it
+// writes.
+func (s *Setup) deployCloud(ctx context.Context) error {
+	if s.Seed.Name != s.Config.Cloud().Name {
+		return nil
+	}
+	return apply.Manifests(ctx, s.client, []byte(cloudManifest))
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command machine stands in for the image of provider-local's machines, which is not to be had: the pod that provider-local's machine
+// driver makes for a Machine runs it and becomes a hollow node of the shoot (see package hollow). The pod's own address is of no use to
+// the shoot, whose nodes have a range of their own; the machine gives itself one of that range on the bridge that all machines share.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gardener/gardener/pkg/logger"
+	"github.com/go-logr/logr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/livecpm/livecpm/test/standins/machine/hollow"
+)
+
+const (
+	// userData is where provider-local mounts it, folder outlives a restart of the container.
+	userData = "/etc/machine/userdata"
+	folder   = "/run/hollow-node"
+	// device is the pod's interface.
+	device = "eth0"
+	// NodesCIDR is the range of the nodes of the landscape's shoot, which its manifest names, too.
+	nodesCIDR = "10.180.0.0/16"
+)
+
+func main() {
+	log := logger.MustNewZapLogger(logger.InfoLevel, logger.FormatJSON)
+	runtimelog.SetLogger(log)
+	klog.SetLogger(log)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, log); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error(err, "Failed")
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, log logr.Logger) error {
+	script, err := os.ReadFile(userData)
+	if err != nil {
+		return fmt.Errorf("failed to read the user data: %w", err)
+	}
+	data, err := hollow.ParseUserData(string(script))
+	if err != nil {
+		return err
+	}
+	name := os.Getenv("NODE_NAME")
+	if name == "" {
+		return errors.New("the environment has no NODE_NAME")
+	}
+	ip, err := ownAddress()
+	if err != nil {
+		return err
+	}
+	return (&hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder}).Run(ctx)
+}
+
+// ownAddress gives the machine the address of the nodes' range that corresponds to that of its pod.
+func ownAddress() (net.IP, error) {
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return nil, fmt.Errorf("failed to find interface %s: %w", device, err)
+	}
+	addresses, err := netlink.AddrList(link, unix.AF_INET)
+	if err != nil {
+		return nil, fmt.Errorf("failed to list addresses of %s: %w", device, err)
+	}
+	nodes := netip.MustParsePrefix(nodesCIDR)
+	for _, address := range addresses {
+		pod, ok := netip.AddrFromSlice(address.IP.To4())
+		if !ok || nodes.Contains(pod) {
+			continue
+		}
+		own := hollow.NodeAddress(nodes, pod)
+		if err := netlink.AddrReplace(link, &netlink.Addr{IPNet: &net.IPNet{IP: own.AsSlice(), Mask: net.CIDRMask(nodes.Bits(), 32)}}); err != nil {
+			return nil, fmt.Errorf("failed to add address %s to %s: %w", own, device, err)
+		}
+		return own.AsSlice(), nil
+	}
+	return nil, fmt.Errorf("interface %s has no address", device)
+}
