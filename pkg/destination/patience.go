@@ -11,6 +11,7 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,9 @@ import (
 // every cluster has, and each waits for etcd's leader. The leader is still in the source then. Gardener's liveness probe ends
 // a kube-apiserver that is not there after about 45 seconds, so over a distance none would ever be. With a startup probe the
 // kubelet waits for the start to end before it asks for the liveness.
+//
+// Nodes without processors to spare have the same effect. How busy a node will be cannot be measured beforehand, so there the
+// first attempt of the step shows it: its kube-apiservers have been restarted.
 //
 // A shoot whose seeds are near each other gets the kube-apiserver that Gardener deploys, unchanged, because it restarts once
 // more when the startup probe goes. That is in the last step, which deploys Gardener's again: the leader is near then.
@@ -57,6 +61,14 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 	if container := kubeAPIServerContainer(deployment); container != nil && container.StartupProbe != nil {
 		return true, nil
 	}
+	restarted, err := d.kubeAPIServerRestarted(ctx, key.Namespace)
+	if err != nil {
+		return false, err
+	}
+	if restarted {
+		m.Log.Info("The kube-apiserver of a former attempt was restarted and gets more time")
+		return true, nil
+	}
 
 	joint := d.deps.Joint(m, nil)
 	defer func() { _ = joint.Close() }()
@@ -67,6 +79,22 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 	patient := distance >= distantLeader
 	m.Log.Info("Measured how far away the leaders of etcd are", "distance", distance.String(), "moreTimeForKubeAPIServer", patient)
 	return patient, nil
+}
+
+// kubeAPIServerRestarted tells whether the kubelet has ended a kube-apiserver that a former attempt has deployed.
+func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace string) (bool, error) {
+	pods := &corev1.PodList{}
+	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
+		return false, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
+	}
+	for _, pod := range pods.Items {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.Name == v1beta1constants.DeploymentNameKubeAPIServer && status.RestartCount > 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 func kubeAPIServerContainer(deployment *appsv1.Deployment) *corev1.Container {

@@ -115,6 +115,19 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
 	})
 
+	It("is longer when the kubelet has ended the one of a former attempt", func() {
+		pod := func(app string, restarts int32) client.Object {
+			return &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, Labels: map[string]string{"app": app, "role": "apiserver"}},
+				Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar", RestartCount: 7}, {Name: "kube-apiserver", RestartCount: restarts}}},
+			}
+		}
+		setUp(0, pod("kubernetes", 0), pod("other", 1))
+		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(BeNil())
+		setUp(0, pod("kubernetes", 1))
+		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
+	})
+
 	It("is not guessed when no leader answers", func() {
 		setUp(0)
 		deps.NewCluster = func(_ context.Context, etcdRole string) (etcdcluster.Cluster, error) {
