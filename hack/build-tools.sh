@@ -52,7 +52,7 @@ components() { echo etcd kubernetes containerd cni coredns local-path-provisione
 
 module() { # the folder of the component's module; what is added to one later gets a component of its own, so that the rest stays cached
   case "$1" in
-  gardener-admission-controller | gardener-machines) echo gardener ;;
+  gardener-admission-controller) echo gardener ;;
   *) echo "$1" ;;
   esac
 }
