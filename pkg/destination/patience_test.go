@@ -118,7 +118,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 	It("is longer when the kubelet has ended the one of a former attempt", func() {
 		pod := func(app string, restarts int32) client.Object {
 			return &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, Labels: map[string]string{"app": app, "role": "apiserver"}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, Labels: map[string]string{"app": app, "role": "apiserver", "gardener.cloud/role": "controlplane"}},
 				Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar", RestartCount: 7}, {Name: "kube-apiserver", RestartCount: restarts}}},
 			}
 		}
