@@ -11,6 +11,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	"github.com/gardener/gardener/pkg/component/kubernetes/apiserverexposure"
 	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/garden"
@@ -246,7 +247,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 			config := only[*corev1.ConfigMap](objects).Data["envoy.yaml"]
 			Expect(config).To(ContainSubstring("address: 240.4.5.6"))
 			Expect(config).To(ContainSubstring("address: api.live.demo.internal.example.com"))
-			Expect(config).To(ContainSubstring("outbound|443||kube-apiserver.shoot--demo--live.svc.cluster.local"))
+			Expect(config).To(ContainSubstring(apiserverexposure.GetAPIServerProxyTargetClusterName(namespace)))
 			Expect(config).NotTo(ContainSubstring("16910"))
 
 			daemonSet := only[*appsv1.DaemonSet](objects)

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -76,6 +77,16 @@ var _ = Describe("Objects in the shoot", func() {
 		deployment := &appsv1.Deployment{}
 		Expect(shoot.Get(ctx, client.ObjectKeyFromObject(objects[0]), deployment)).To(Succeed())
 		Expect(*deployment.Spec.Replicas).To(Equal(int32(3)))
+	})
+
+	It("are of kinds that the twin knows, so that a change of Gardener's component is noticed", func() {
+		_, err := twin.Rename(twin.VPN, []client.Object{&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "role"}}})
+		Expect(err).To(MatchError(twin.ErrUnknownKind))
+		Expect(err).To(MatchError(ContainSubstring("*v1.ClusterRole role")))
+	})
+
+	It("are no Services", func() {
+		Expect(twin.Rename(twin.VPN, []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "service"}}})).To(BeEmpty())
 	})
 
 	It("do not take the place of somebody else's", func() {
