@@ -41,3 +41,6 @@ func RenderForTest() (map[string][]byte, error) {
 	}
 	return result, err
 }
+
+// EnsureSocket is ensureSocket for tests.
+var EnsureSocket = ensureSocket

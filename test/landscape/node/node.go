@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,6 +40,14 @@ import (
 // hostFolders are where the kubelet and the runtime keep things at fixed paths. The node sees folders of its own there, but a mount
 // needs a folder to be mounted at.
 var hostFolders = []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log/containers"}
+
+// The machines of a shoot with workers and its cloud controller have these mounted from the node, and do not start without them. The
+// folder is what the machine has; where that has no modules, it is empty. Nobody listens on the socket: Docker is asked only for
+// load balancers.
+const (
+	modulesFolder = "/lib/modules"
+	dockerSocket  = "/run/docker.sock"
+)
 
 // Node is the node of a seed and with it the seed's cluster.
 type Node struct {
@@ -221,8 +230,26 @@ func (n *Node) ensureInit(ctx context.Context, cgroups []string) (process.Namesp
 	}); err != nil {
 		return none, err
 	}
+	if n.cfg.HasWorkers() {
+		if err := errors.Join(n.ensureHostFolder(modulesFolder), ensureSocket(fmt.Sprintf("/proc/%d/root%s", pid, dockerSocket))); err != nil {
+			return none, err
+		}
+	}
 	ns := func(kind string) string { return fmt.Sprintf("/proc/%d/ns/%s", pid, kind) }
 	return process.Namespaces{Net: ns("net"), Mount: ns("mnt"), PID: ns("pid"), UTS: ns("uts"), IPC: ns("ipc")}, nil
+}
+
+// ensureSocket makes a socket that nobody listens on, unless it is there.
+func ensureSocket(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("failed to make socket %s: %w", path, err)
+	}
+	listener.SetUnlinkOnClose(false)
+	return listener.Close()
 }
 
 // ensureHostFolder makes a folder of the machine and remembers it, so that Down can remove it again.

@@ -4,6 +4,9 @@
 package node_test
 
 import (
+	"os"
+	"path/filepath"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,5 +77,20 @@ var _ = Describe("Node", func() {
 		Expect(node.FirstIP("10.97.0.0/16")).To(Equal("10.97.0.1"))
 		_, err := node.FirstIP("nonsense")
 		Expect(err).To(HaveOccurred())
+	})
+})
+
+var _ = Describe("EnsureSocket", func() {
+	It("should leave a socket behind that nobody listens on, once", func() {
+		folder, err := os.MkdirTemp("", "socket") // The test's own folder may have a longer name than a socket can have.
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(os.RemoveAll, folder)
+		path := filepath.Join(folder, "s")
+		Expect(node.EnsureSocket(path)).To(Succeed())
+		Expect(node.EnsureSocket(path)).To(Succeed())
+		info, err := os.Stat(path)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(info.Mode().Type()).To(Equal(os.ModeSocket))
+		Expect(node.EnsureSocket(filepath.Join(folder, "missing", "s"))).To(MatchError(ContainSubstring("failed to make socket")))
 	})
 })

@@ -9,7 +9,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,10 +20,6 @@ import (
 
 // ReadyFile appears in the node's mount namespace when the mounts are arranged.
 const readyFile = "/run/nodeinit-ready"
-
-// dockerSocket is where provider-local's machines and cloud controller have Docker's socket mounted from. They do not start without it,
-// and use it only for load balancers.
-const dockerSocket = "/run/docker.sock"
 
 func main() {
 	hostname := flag.String("hostname", "", "host name of the node")
@@ -53,9 +48,6 @@ func arrange(hostname, binds, memory string) error {
 	// The runtime keeps its sockets and state below /run at fixed paths: each node has its own.
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
 		return fmt.Errorf("failed to mount /run: %w", err)
-	}
-	if err := makeSocket(dockerSocket); err != nil {
-		return err
 	}
 	for _, pair := range strings.Split(binds, ",") {
 		if pair == "" {
@@ -96,16 +88,6 @@ func arrange(hostname, binds, memory string) error {
 		return fmt.Errorf("failed to report readiness: %w", err)
 	}
 	return nil
-}
-
-// makeSocket makes a socket that nobody listens on.
-func makeSocket(path string) error {
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return fmt.Errorf("failed to make socket %s: %w", path, err)
-	}
-	listener.SetUnlinkOnClose(false)
-	return listener.Close()
 }
 
 // reap collects ended orphans for ever. The first process of a pid namespace gets only those signals it handles, so that

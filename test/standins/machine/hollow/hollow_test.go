@@ -6,6 +6,7 @@ package hollow_test
 import (
 	"context"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
@@ -155,9 +156,8 @@ var _ = Describe("Node", func() {
 		target, err := url.Parse(server.URL + "/portForward/kube-system/vpn-shoot")
 		Expect(err).NotTo(HaveOccurred())
 		stop, ready := make(chan struct{}), make(chan struct{})
-		forwarder, err := portforward.New(spdy.NewDialer(upgrader, server.Client(), "POST", target), []string{"0:22"}, stop, ready, GinkgoWriter, GinkgoWriter)
+		forwarder, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, "POST", target), []string{"0:22"}, stop, ready, GinkgoWriter, GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
-		_ = transport
 		ended := make(chan error, 1)
 		go func() { ended <- forwarder.ForwardPorts() }()
 		Eventually(ready).Should(BeClosed())

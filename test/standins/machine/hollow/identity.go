@@ -123,7 +123,6 @@ func (i *identity) config(data *UserData) *rest.Config {
 	return &rest.Config{
 		Host:            data.Server,
 		TLSClientConfig: rest.TLSClientConfig{CAData: data.CA, CertData: i.certificate, KeyData: i.key},
-		Timeout:         30 * time.Second,
 		QPS:             -1,
 	}
 }

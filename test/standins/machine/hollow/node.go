@@ -135,11 +135,14 @@ func (n *Node) patiently(ctx context.Context, f func() (*identity, error)) (out 
 }
 
 // beat calls f with each heartbeat. A failure is only logged: a node goes on without its kube-apiserver.
-func (n *Node) beat(ctx context.Context, what string, f func() error) error {
+func (n *Node) beat(ctx context.Context, what string, f func(context.Context) error) error {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
-		if err := f(); err != nil && ctx.Err() == nil {
+		beatCtx, cancel := context.WithTimeout(ctx, 2*heartbeat)
+		err := f(beatCtx)
+		cancel()
+		if err != nil && ctx.Err() == nil {
 			n.Log.Info("Missed a heartbeat", "of", what, "reason", err.Error())
 		}
 		select {
@@ -222,7 +225,8 @@ func ready(node *corev1.Node) bool {
 func renew(ctx context.Context, client kubernetes.Interface, namespace, name, holder string) error {
 	leases := client.CoordinationV1().Leases(namespace)
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	missing := apierrors.IsNotFound(err)
+	if missing {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	} else if err != nil {
 		return fmt.Errorf("failed to get Lease %s/%s: %w", namespace, name, err)
@@ -230,7 +234,7 @@ func renew(ctx context.Context, client kubernetes.Interface, namespace, name, ho
 	lease.Spec.HolderIdentity = &holder
 	lease.Spec.LeaseDurationSeconds = ptr.To[int32](leaseSeconds)
 	lease.Spec.RenewTime = ptr.To(metav1.NowMicro())
-	if lease.ResourceVersion == "" {
+	if missing {
 		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
 	} else {
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
