@@ -89,7 +89,9 @@ func (n *Node) Run(ctx context.Context) error {
 	n.Log.Info("Joined", "node", n.Name, "ip", n.IP.String(), "server", n.Data.Server)
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return n.beat(ctx, "kubelet", func(ctx context.Context) error { return n.keepNode(ctx, kubeletClient) }) })
+	group.Go(func() error {
+		return n.beat(ctx, "kubelet", func(ctx context.Context) error { return n.keepNode(ctx, kubeletClient) })
+	})
 	group.Go(func() error {
 		return n.beat(ctx, "gardener-node-agent", func(ctx context.Context) error { return n.agent(ctx, agentClient) })
 	})
