@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// RecordNamespace and RecordName name the ConfigMap in each seed with the operations, which outlives extension and shoot.
+	// RecordNamespace is the namespace of the ConfigMap in each seed with the operations, which outlives extension and shoot.
 	RecordNamespace = "garden"
-	RecordName      = "extension-test-operations"
+	// RecordName is the name of that ConfigMap.
+	RecordName = "extension-test-operations"
 	// recordKey holds one operation per line.
 	recordKey = "operations"
 	// maxRecorded bounds the record: the oldest operations go first.

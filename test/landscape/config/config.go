@@ -41,8 +41,9 @@ const (
 	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no workers, or
 	// workers. Without it, it is the one of the landscape that is up, and live if none is.
 	EnvShoot = "LIVECPM_SHOOT"
-	// ShootLive and ShootWorkers are these names.
-	ShootLive    = "live"
+	// ShootLive is the name of the shoot without workers.
+	ShootLive = "live"
+	// ShootWorkers is the name of the shoot with workers.
 	ShootWorkers = "workers"
 
 	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which is the

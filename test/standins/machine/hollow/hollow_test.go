@@ -168,7 +168,7 @@ var _ = Describe("Node", func() {
 	It("should answer requests for health and logs", func() {
 		for path, expected := range map[string]string{"/healthz": "ok", "/containerLogs/kube-system/coredns/coredns": "kube-system/coredns on hollow node machine-x\n"} {
 			recorder := httptest.NewRecorder()
-			node.KubeletHandler().ServeHTTP(recorder, httptest.NewRequest("GET", path, nil))
+			node.KubeletHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 			Expect(recorder.Code).To(Equal(200))
 			Expect(recorder.Body.String()).To(Equal(expected))
 		}
