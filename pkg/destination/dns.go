@@ -175,15 +175,21 @@ func (d *destination) remember(ctx context.Context, namespace *corev1.Namespace,
 
 // forgetDNS removes what was remembered of the switch.
 func (d *destination) forgetDNS(ctx context.Context, name string) error {
+	return d.forget(ctx, name, annotationFormerTTL, annotationMovedAt)
+}
+
+// forget removes what remember has written to the shoot's namespace.
+func (d *destination) forget(ctx context.Context, name string, keys ...string) error {
 	namespace := &corev1.Namespace{}
 	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return fmt.Errorf("failed to read namespace %s: %w", name, err)
 	}
 	patch := client.MergeFrom(namespace.DeepCopy())
-	delete(namespace.Annotations, annotationFormerTTL)
-	delete(namespace.Annotations, annotationMovedAt)
+	for _, key := range keys {
+		delete(namespace.Annotations, key)
+	}
 	if err := d.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
-		return fmt.Errorf("failed to remove annotations from namespace %s: %w", name, err)
+		return fmt.Errorf("failed to remove annotations %v from namespace %s: %w", keys, name, err)
 	}
 	return nil
 }

@@ -226,10 +226,10 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		reason = steps.ReasonReadyForSourceMemberRemoval
 	}
 	joined := map[string]bool{}
+	if err := d.joinLastMember(ctx, m, joined); err != nil {
+		return steps.Outcome{}, err
+	}
 	for {
-		if err := d.joinLastMember(ctx, m, joined); err != nil {
-			return steps.Outcome{}, err
-		}
 		var (
 			waits []string
 			errs  []error
@@ -247,8 +247,13 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 			message := progress.Message
 			switch {
 			case progress.Done:
-				joined[etcdRole] = true
 				reason = steps.ReasonReadyForSourceMemberRemoval
+				if !joined[etcdRole] {
+					joined[etcdRole] = true
+					if err := d.joinLastMember(ctx, m, joined); err != nil {
+						return steps.Outcome{}, err
+					}
+				}
 			case progress.Reason.Fault():
 				fault = progress.Reason
 				// The condition may have to keep another reason.

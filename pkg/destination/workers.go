@@ -42,8 +42,6 @@ import (
 const annotationAdvertisedAddress = "livecpm.gardener.cloud/advertised-address"
 
 const (
-	// managedResourceAPIServerProxy is the name of the ManagedResource of Gardener's apiserver-proxy, which is not exported.
-	managedResourceAPIServerProxy = "shoot-core-apiserver-proxy"
 	// tunnelProbes is how many requests have to come through the tunnel in a row, each on a new connection: there are three
 	// replicas of the kube-apiserver, and each has its own way to the VPN server.
 	tunnelProbes = 6
@@ -129,16 +127,7 @@ func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botani
 
 // forgetAdvertisement makes every later deployment of the kube-apiserver publish the destination's own address.
 func (d *destination) forgetAdvertisement(ctx context.Context, name string) error {
-	namespace := &corev1.Namespace{}
-	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
-		return fmt.Errorf("failed to read namespace %s: %w", name, err)
-	}
-	patch := client.MergeFrom(namespace.DeepCopy())
-	delete(namespace.Annotations, annotationAdvertisedAddress)
-	if err := d.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
-		return fmt.Errorf("failed to remove annotation %s from namespace %s: %w", annotationAdvertisedAddress, name, err)
-	}
-	return nil
+	return d.forget(ctx, name, annotationAdvertisedAddress)
 }
 
 // publishedAddress returns the one address behind the Service default/kubernetes.
@@ -270,7 +259,7 @@ func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, com
 		deployVPNClient = g.Add(flow.Task{
 			Name: "Moving the regular VPN client",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				return deployVPNClient(ctx, plain)
+				return twin.DeployVPNClient(ctx, plain, plain.Shoot.Components.SystemComponents.VPNShoot)
 			}, timeout),
 			Dependencies: dependencies,
 		})
@@ -369,7 +358,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		proxyReady = g.Add(flow.Task{
 			Name: "Waiting until the apiserver-proxy serves the destination's address on every node",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				return managedresources.WaitUntilHealthyAndNotProgressing(ctx, plain.SeedClientSet.Client(), plain.Shoot.ControlPlaneNamespace, managedResourceAPIServerProxy)
+				return managedresources.WaitUntilHealthyAndNotProgressing(ctx, plain.SeedClientSet.Client(), plain.Shoot.ControlPlaneNamespace, twin.ManagedResourceAPIServerProxy)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployProxy),
 		})
@@ -382,22 +371,6 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		})
 	)
 	return g
-}
-
-// deployVPNClient deploys the regular VPN client with this seed's key. The botanist's own task would write a constraint of the Shoot
-// in addition, which is the gardenlet's.
-func deployVPNClient(ctx context.Context, b *botanist.Botanist) error {
-	if err := twin.KnowTLSAuth(ctx, b); err != nil {
-		return err
-	}
-	component := b.Shoot.Components.SystemComponents.VPNShoot
-	component.SetPodNetworkCIDRs(b.Shoot.Networks.Pods)
-	component.SetServiceNetworkCIDRs(b.Shoot.Networks.Services)
-	component.SetNodeNetworkCIDRs(b.Shoot.Networks.Nodes)
-	if err := component.Deploy(ctx); err != nil {
-		return fmt.Errorf("failed to deploy the VPN client: %w", err)
-	}
-	return nil
 }
 
 func (d *destination) destroyTwin(ctx context.Context, b *botanist.Botanist, name string) error {

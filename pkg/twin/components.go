@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// managedResourceVPN and managedResourceAPIServerProxy are the names of the ManagedResources of Gardener's components. They
-	// are not exported.
-	managedResourceVPN            = "shoot-core-vpn-shoot"
-	managedResourceAPIServerProxy = "shoot-core-apiserver-proxy"
+	// ManagedResourceAPIServerProxy is the name of the ManagedResource of Gardener's apiserver-proxy, which Gardener does not export.
+	ManagedResourceAPIServerProxy = "shoot-core-apiserver-proxy"
+	// managedResourceVPN is that of the VPN client.
+	managedResourceVPN = "shoot-core-vpn-shoot"
 
 	// envEndpoint is the environment variable of the VPN client with the name that it connects to.
 	envEndpoint = "ENDPOINT"
@@ -70,11 +70,18 @@ func NewComponents(b *botanist.Botanist) (*Components, error) {
 	return c, nil
 }
 
-// KnowTLSAuth makes the secrets manager of the botanist know the key that VPN server and clients share. It exists since the server was
-// deployed; a secrets manager only knows what was asked for in its own life.
-func KnowTLSAuth(ctx context.Context, b *botanist.Botanist) error {
+// DeployVPNClient deploys the component of the VPN client with this seed's key. The botanist's own task would write a constraint of the
+// Shoot in addition, which is the gardenlet's. VPN server and clients share the key. It exists since the server was deployed; the
+// botanist's secrets manager only knows what was asked for in its own life.
+func DeployVPNClient(ctx context.Context, b *botanist.Botanist, component vpnshoot.Interface) error {
 	if _, err := b.SecretsManager.Generate(ctx, &secretsutils.VPNTLSAuthConfig{Name: vpnseedserver.SecretNameTLSAuth}, secretsmanager.Rotate(secretsmanager.InPlace)); err != nil {
 		return fmt.Errorf("failed to look up secret %s: %w", vpnseedserver.SecretNameTLSAuth, err)
+	}
+	component.SetPodNetworkCIDRs(b.Shoot.Networks.Pods)
+	component.SetServiceNetworkCIDRs(b.Shoot.Networks.Services)
+	component.SetNodeNetworkCIDRs(b.Shoot.Networks.Nodes)
+	if err := component.Deploy(ctx); err != nil {
+		return fmt.Errorf("failed to deploy the VPN client: %w", err)
 	}
 	return nil
 }
@@ -88,14 +95,8 @@ func KnowTLSAuth(ctx context.Context, b *botanist.Botanist) error {
 // one that comes last: there the twin has to go as soon as the regular client comes.
 func (c *Components) VPN(ctx context.Context, endpoint string, regularClients int) ([]client.Object, error) {
 	b := c.botanist
-	if err := KnowTLSAuth(ctx, b); err != nil {
+	if err := DeployVPNClient(ctx, b, c.vpn); err != nil {
 		return nil, err
-	}
-	c.vpn.SetPodNetworkCIDRs(b.Shoot.Networks.Pods)
-	c.vpn.SetServiceNetworkCIDRs(b.Shoot.Networks.Services)
-	c.vpn.SetNodeNetworkCIDRs(b.Shoot.Networks.Nodes)
-	if err := c.vpn.Deploy(ctx); err != nil {
-		return nil, fmt.Errorf("failed to write the objects of the VPN client: %w", err)
 	}
 	objects, err := c.recorder.managed(ctx, b.Shoot.ControlPlaneNamespace, managedResourceVPN)
 	if err != nil {
@@ -210,7 +211,7 @@ func (c *Components) APIServerProxy(ctx context.Context, address string) ([]clie
 	if err := c.proxy.Deploy(ctx); err != nil {
 		return nil, fmt.Errorf("failed to write the objects of the apiserver-proxy: %w", err)
 	}
-	objects, err := c.recorder.managed(ctx, c.botanist.Shoot.ControlPlaneNamespace, managedResourceAPIServerProxy)
+	objects, err := c.recorder.managed(ctx, c.botanist.Shoot.ControlPlaneNamespace, ManagedResourceAPIServerProxy)
 	if err != nil {
 		return nil, err
 	}
