@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -24,12 +26,38 @@ import (
 
 const loopback = "127.0.0.1"
 
-// gatekeeper is the gardener-admission-controller of a garden, in this process.
+// gatekeeperConfiguration is the environment variable that makes this program a gardener-admission-controller. Its value is the
+// path of the configuration.
+const gatekeeperConfiguration = "LIVECPM_GARDENER_ADMISSION_CONTROLLER_CONFIG"
+
+// Gardener's command sets klog's logger when it starts, which is a data race with the gardener-apiserver that logs in the same process
+// already. So it gets a process of its own, of this same program.
+func init() {
+	file := os.Getenv(gatekeeperConfiguration)
+	if file == "" {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		// The other end is closed when the garden is stopped, and by the system when the tests have ended in any other way.
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	command := admissioncontrollerapp.NewCommand()
+	command.SetArgs([]string{"--config=" + file})
+	if err := command.ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "%s ended: %v\n", authorizers.Name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// gatekeeper is the gardener-admission-controller of a garden.
 type gatekeeper struct {
 	server authorizers.Server
-	// ended gets what it has ended with; cancel ends it.
-	ended  chan error
-	cancel context.CancelFunc
+	// lifeline ends it when it is closed, ended gets what it has ended with. Without a lifeline it has not been started.
+	lifeline io.Closer
+	ended    chan error
 }
 
 // newGatekeeper lets the kube-apiserver, which does not run yet, ask a gardener-admission-controller that does not run yet
@@ -102,11 +130,9 @@ func (g *gatekeeper) start(garden *Garden) error {
 		return err
 	}
 
-	command := admissioncontrollerapp.NewCommand()
-	command.SetArgs([]string{"--config=" + file})
-	running, cancel := context.WithCancel(ctx)
-	g.cancel, g.ended = cancel, make(chan error, 1)
-	go func() { g.ended <- command.ExecuteContext(running) }()
+	if err := g.run(file); err != nil {
+		return err
+	}
 	if err := g.await(ctx); err != nil {
 		return err
 	}
@@ -115,6 +141,26 @@ func (g *gatekeeper) start(garden *Garden) error {
 			return fmt.Errorf("failed to create %T %s: %w", object, object.GetName(), err)
 		}
 	}
+	return nil
+}
+
+func (g *gatekeeper) run(file string) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("failed to find this program: %w", err)
+	}
+	command := exec.Command(program) // #nosec G204 -- It is this program.
+	command.Env = append(os.Environ(), gatekeeperConfiguration+"="+file)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	lifeline, err := command.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("failed to make a pipe to %s: %w", authorizers.Name, err)
+	}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("failed to start %s: %w", authorizers.Name, err)
+	}
+	g.lifeline, g.ended = lifeline, make(chan error, 1)
+	go func() { g.ended <- command.Wait() }()
 	return nil
 }
 
@@ -142,7 +188,7 @@ func (g *gatekeeper) await(ctx context.Context) error {
 
 // stop ends it and takes its webhooks away.
 func (g *gatekeeper) stop(garden *Garden) error {
-	if g.cancel == nil {
+	if g.lifeline == nil {
 		return nil
 	}
 	_, webhooks, err := g.server.Objects(context.Background())
@@ -154,6 +200,5 @@ func (g *gatekeeper) stop(garden *Garden) error {
 			return fmt.Errorf("failed to delete %T %s: %w", object, object.GetName(), err)
 		}
 	}
-	g.cancel()
-	return <-g.ended
+	return errors.Join(g.lifeline.Close(), <-g.ended)
 }
