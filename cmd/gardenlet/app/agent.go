@@ -17,13 +17,17 @@ import (
 	"github.com/gardener/gardener/pkg/utils/gardener/gardenlet"
 	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	agentapp "github.com/livecpm/livecpm/cmd/livecpm-agent/app"
 	"github.com/livecpm/livecpm/pkg/agent"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 )
 
 // retryPeriod is the wait between two attempts to get ready, while the gardenlet registers its seed.
@@ -31,6 +35,9 @@ const retryPeriod = 10 * time.Second
 
 // errNoCredentials means that the gardenlet has not registered yet.
 var errNoCredentials = errors.New("the gardenlet has no kubeconfig for the garden yet")
+
+// errNoPermissions means that the agent's ControllerRegistration has not been installed in the seed.
+var errNoPermissions = errors.New("the agent has no permissions yet")
 
 // runAgent runs the agent of the gardenlet with the given configuration.
 func runAgent(ctx context.Context, configFile string) error {
@@ -55,6 +62,9 @@ func runAgent(ctx context.Context, configFile string) error {
 		if err != nil {
 			return err
 		}
+		if err := mayLead(ctx, access.Seed, config); err != nil {
+			return err
+		}
 		environment, err = agent.NewEnvironmentFor(ctx, log, *access, config, gardenletConfig, agent.HostGardenlet)
 		return err
 	}) {
@@ -66,6 +76,32 @@ func runAgent(ctx context.Context, configFile string) error {
 	log.Info("Starting the agent's manager in the gardenlet", "seed", gardenletConfig.SeedConfig.Name)
 	if err := environment.Manager.Start(ctx); err != nil {
 		return fmt.Errorf("the agent in the gardenlet has ended: %w", err)
+	}
+	return nil
+}
+
+// mayLead asks the seed whether the agent may keep its lease. The gardenlet of a new seed may make leases, and what the agent's
+// registration brings comes later: an agent that starts in between takes the lease, cannot renew it, and its end would end the gardenlet.
+func mayLead(ctx context.Context, seed *rest.Config, config *configv1alpha1.AgentConfiguration) error {
+	if !ptr.Deref(config.LeaderElection.LeaderElect, true) {
+		return nil
+	}
+	c, err := client.New(seed, client.Options{Scheme: kubernetes.SeedScheme})
+	if err != nil {
+		return fmt.Errorf("failed to set up access to the seed: %w", err)
+	}
+	return mayUpdate(ctx, c, config.LeaderElection.ResourceNamespace, config.LeaderElection.ResourceName)
+}
+
+func mayUpdate(ctx context.Context, seed client.Client, namespace, lease string) error {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Group: coordinationv1.GroupName, Resource: "leases", Verb: "update", Namespace: namespace, Name: lease,
+	}}}
+	if err := seed.Create(ctx, review); err != nil {
+		return fmt.Errorf("failed to ask the seed for the agent's permissions: %w", err)
+	}
+	if !review.Status.Allowed {
+		return fmt.Errorf("%w: Lease %s/%s may not be updated in the seed; they come with the registration of livecpm-agent, its chart with dropIn=true", errNoPermissions, namespace, lease)
 	}
 	return nil
 }

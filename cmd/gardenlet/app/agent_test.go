@@ -17,11 +17,13 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livecpm/livecpm/cmd/gardenlet/app"
@@ -90,6 +92,41 @@ var _ = Describe("The access of the agent in a gardenlet to the garden", func() 
 		registered()
 		_, err := app.GardenAccess(ctx, seed(), config)
 		Expect(err).To(MatchError(app.ErrNoCredentials))
+	})
+})
+
+var _ = Describe("The permissions of the agent in a gardenlet", func() {
+	const namespace, lease = "garden", "livecpm-agent-leader-election"
+
+	var (
+		ctx   = context.Background()
+		asked *authorizationv1.ResourceAttributes
+	)
+
+	seed := func(allowed bool, failure error) client.Client {
+		return fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+				review := object.(*authorizationv1.SelfSubjectAccessReview)
+				asked = review.Spec.ResourceAttributes
+				review.Status.Allowed = allowed
+				return failure
+			},
+		}).Build()
+	}
+
+	It("should suffice when the lease may be updated", func() {
+		Expect(app.MayUpdate(ctx, seed(true, nil), namespace, lease)).To(Succeed())
+		Expect(asked).To(Equal(&authorizationv1.ResourceAttributes{Group: "coordination.k8s.io", Resource: "leases", Verb: "update", Namespace: namespace, Name: lease}))
+	})
+
+	It("should not suffice before the registration has brought them", func() {
+		err := app.MayUpdate(ctx, seed(false, nil), namespace, lease)
+		Expect(err).To(MatchError(app.ErrNoPermissions))
+		Expect(err).To(MatchError(ContainSubstring("garden/livecpm-agent-leader-election")))
+	})
+
+	It("should not suffice when the seed does not say", func() {
+		Expect(app.MayUpdate(ctx, seed(true, errors.New("away")), namespace, lease)).To(MatchError(ContainSubstring("away")))
 	})
 })
 

@@ -8,4 +8,6 @@ var (
 	GardenAccess     = gardenAccess
 	Until            = until
 	ErrNoCredentials = errNoCredentials
+	ErrNoPermissions = errNoPermissions
+	MayUpdate        = mayUpdate
 )
