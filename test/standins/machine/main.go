@@ -10,11 +10,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/gardener/gardener/pkg/logger"
 	"github.com/go-logr/logr"
@@ -32,6 +35,10 @@ const (
 	folder   = "/run/hollow-node"
 	// device is the pod's interface.
 	device = "eth0"
+	// bootTime is how long a machine takes until it joins. Machine-controller-manager takes a Node that is there before the machine's
+	// creation has returned for one of a former machine, and replaces the machine; provider-local looks every five seconds
+	// whether it runs.
+	bootTime = 20 * time.Second
 	// NodesCIDR is the range of the nodes of the landscape's shoot, which its manifest names, too.
 	nodesCIDR = "10.180.0.0/16"
 )
@@ -66,7 +73,23 @@ func run(ctx context.Context, log logr.Logger) error {
 	if err != nil {
 		return err
 	}
+	if err := boot(ctx); err != nil {
+		return err
+	}
 	return (&hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder}).Run(ctx)
+}
+
+// boot takes its time when the machine is new, not when its container has been restarted.
+func boot(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(folder, hollow.ReadyFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(bootTime):
+		return nil
+	}
 }
 
 // ownAddress gives the machine the address of the nodes' range that corresponds to that of its pod.
