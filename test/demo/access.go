@@ -6,6 +6,9 @@ package demo
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -26,6 +29,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/exposure"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
+
+// dialTimeout bounds how long a connection to the shoot may take.
+const dialTimeout = 5 * time.Second
 
 var scheme = runtime.NewScheme()
 
@@ -67,6 +73,17 @@ func connect(name, kubeconfig string) (*cluster, error) {
 func ShootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) (*rest.Config, error) {
 	config, _, err := access.Shoot(ctx, garden, shoot, 12*time.Hour)
 	return config, err
+}
+
+// resolvedBy returns the same access for clients on this machine: the landscape's names are known to its own DNS server only.
+func resolvedBy(server string, access *rest.Config) *rest.Config {
+	config := rest.CopyConfig(access)
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server)
+	}}
+	config.Dial = (&net.Dialer{Timeout: dialTimeout, Resolver: resolver}).DialContext
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	return config
 }
 
 // dnsNames returns the names of all records of the shoot in the seed, without those that a migration makes for etcd.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"io"
 	"runtime/debug"
 	"slices"
@@ -218,7 +219,7 @@ func (r *run) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.workers, err = newWorkersObserver(r.namespace, r.source, r.destination, cloud, access); err != nil {
+		if r.workers, err = newWorkersObserver(r.namespace, r.source, r.destination, cloud, resolvedBy(dnsServer(r.Landscape), access)); err != nil {
 			return err
 		}
 	}
@@ -234,10 +235,13 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
+// dnsServer is the address of the server that knows the landscape's names.
+func dnsServer(landscape *config.Config) string { return net.JoinHostPort(landscape.Garden.IP, "53") }
+
 func newLoad(access *rest.Config, landscape *config.Config, names []string, change func(*probe.Config)) (*probe.Probe, error) {
 	load := probe.Config{
 		REST:      access,
-		DNSServer: landscape.Garden.IP + ":53",
+		DNSServer: dnsServer(landscape),
 		DNSNames:  names,
 	}
 	if change != nil {
