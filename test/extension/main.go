@@ -18,6 +18,7 @@ import (
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/gardener/gardener/pkg/logger"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -58,8 +59,10 @@ func run(ctx context.Context, seed, namespace string) error {
 		return fmt.Errorf("failed to read the pod's credentials: %w", err)
 	}
 	mgr, err := manager.New(config, manager.Options{
-		Scheme:                        kubernetes.SeedScheme,
-		Metrics:                       server.Options{BindAddress: "0"},
+		Scheme:  kubernetes.SeedScheme,
+		Metrics: server.Options{BindAddress: "0"},
+		// Its permission for Leases is for its own namespace, which does not suffice for a cache.
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&coordinationv1.Lease{}}}},
 		LeaderElection:                true,
 		LeaderElectionID:              name + "-leader-election",
 		LeaderElectionNamespace:       namespace,

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -35,6 +36,9 @@ type Keeper struct {
 	Seed   string
 	Record *Record
 }
+
+// annotationRestored has the identity that an object was restored with in its seed.
+const annotationRestored = "extension-test.livecpm.example/restored"
 
 // The errors of a restoration that must not go on.
 var (
@@ -64,20 +68,39 @@ func (k *Keeper) Migrate(ctx context.Context, object extensionsv1alpha1.Object) 
 	})
 }
 
-// Restore takes up the object in a new seed.
+// Restore takes up the object in a new seed. Gardener restores once more when an attempt is repeated, and does not write the state then;
+// the extension library has reconciled the object meanwhile. Such a restoration finds the object as this seed has taken it up.
 func (k *Keeper) Restore(ctx context.Context, object extensionsv1alpha1.Object) error {
 	return k.do(ctx, gardencorev1beta1.LastOperationTypeRestore, object, func(state *State) error {
 		switch {
 		case state.ID == "":
 			return ErrNoState
-		case state.MigratedFrom == "":
+		case state.MigratedFrom == "" && object.GetAnnotations()[annotationRestored] != state.ID:
 			return ErrNotMigrated
 		case state.MigratedFrom == k.Seed:
 			return fmt.Errorf("the state says that the object has left seed %s, which is where it is to be restored", k.Seed)
 		}
-		// It stays as it is until the object is reconciled: an attempt that is repeated finds the same.
-		return nil
+		// The state stays as it is until the object is reconciled: an attempt that is repeated before finds the same.
+		return k.markRestored(ctx, object, state.ID)
 	})
+}
+
+// markRestored remembers at the object, which does not leave the seed, that it was restored with this identity.
+func (k *Keeper) markRestored(ctx context.Context, object extensionsv1alpha1.Object, id string) error {
+	if object.GetAnnotations()[annotationRestored] == id {
+		return nil
+	}
+	patch := client.MergeFrom(object.DeepCopyObject().(client.Object))
+	annotations := maps.Clone(object.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationRestored] = id
+	object.SetAnnotations(annotations)
+	if err := k.Client.Patch(ctx, object, patch); err != nil {
+		return fmt.Errorf("failed to remember the restoration: %w", err)
+	}
+	return nil
 }
 
 // Delete only writes down that it was asked for.

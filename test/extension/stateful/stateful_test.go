@@ -63,6 +63,8 @@ var _ = Describe("Keeper", func() {
 		Expect(destination.keeper.Restore(ctx, destination.object)).To(Succeed(), "an attempt may be repeated")
 		Expect(destination.keeper.Reconcile(ctx, destination.object)).To(Succeed())
 		Expect(stored(destination)).To(Equal(before))
+		Expect(destination.keeper.Restore(ctx, destination.object)).To(Succeed(), "the library reconciles what it has restored, and the attempt may be repeated then as well")
+		Expect(stored(destination)).To(Equal(before))
 
 		operations, err := stateful.Read(ctx, source.client)
 		Expect(err).NotTo(HaveOccurred())
