@@ -156,7 +156,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 			Dependencies: flow.NewTaskIDs(deployEtcds),
 		})
 		// It serves while a member restarts, as it does in any restart of a highly available etcd.
-		kubeAPIServerReady = d.addKubeAPIServer(g, b, facts.published, flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
+		kubeAPIServerReady = d.addKubeAPIServer(g, b, facts.published, untilRolledOut(b), flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
 		deploySNI          = add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
 			return b.DeployKubeAPIServerSNI(ctx)
 		}, false, kubeAPIServerReady)

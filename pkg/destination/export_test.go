@@ -5,6 +5,7 @@ package destination
 
 import (
 	"context"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
@@ -118,6 +119,11 @@ func MoveEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration)
 // ShrinkEtcd runs this part of the step.
 func ShrinkEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&destination{deps: deps}).shrinkEtcd(ctx, m)
+}
+
+// WaitUnlessRestarted waits as the step in which the kube-apiserver starts does.
+func WaitUnlessRestarted(ctx context.Context, deps *operation.Deps, namespace string, interval time.Duration, rolledOut func(context.Context) error) error {
+	return (&destination{deps: deps}).waitUnlessRestarted(ctx, namespace, interval, rolledOut)
 }
 
 // PatientDeps returns what the botanist of the step in which the kube-apiserver starts is made of.

@@ -119,7 +119,7 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(base.secrets),
 		})
-		deploy = d.addKubeAPIServer(g, b, published, flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, learnAddress, deployVPNServer))
+		deploy = d.addKubeAPIServer(g, b, published, d.untilRolledOutOrRestarted(b), flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, learnAddress, deployVPNServer))
 		_      = g.Add(flow.Task{
 			Name: "Exposing the kube-apiserver at the ingress gateway",
 			Fn: operation.Retry(func(ctx context.Context) error {
@@ -147,8 +147,9 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 // comes first on the same botanist: it finds the address to advertise and the gateway's address. Components that only
 // run with a kube-apiserver learn from this deployment how many replicas they get.
 //
-// published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives it.
-func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, published *advertisement, dependencies flow.TaskIDs) flow.TaskID {
+// published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives it. wait waits
+// until it is rolled out.
+func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, published *advertisement, wait flow.TaskFn, dependencies flow.TaskIDs) flow.TaskID {
 	service := d.addKubeAPIServerService(g, b, dependencies)
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the kube-apiserver",
@@ -164,12 +165,16 @@ func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, publ
 		Dependencies: flow.NewTaskIDs(service, dependencies),
 	})
 	return g.Add(flow.Task{
-		Name: "Waiting until the kube-apiserver is rolled out",
-		Fn: func(ctx context.Context) error {
-			return b.Shoot.Components.ControlPlane.KubeAPIServer.Wait(ctx)
-		},
+		Name:         "Waiting until the kube-apiserver is rolled out",
+		Fn:           wait,
 		Dependencies: flow.NewTaskIDs(deploy),
 	})
+}
+
+func untilRolledOut(b *botanist.Botanist) flow.TaskFn {
+	return func(ctx context.Context) error {
+		return b.Shoot.Components.ControlPlane.KubeAPIServer.Wait(ctx)
+	}
 }
 
 func (d *destination) addKubeAPIServerService(g *flow.Graph, b *botanist.Botanist, dependencies flow.TaskIDs) flow.TaskID {

@@ -5,6 +5,7 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,8 +13,11 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -53,15 +57,15 @@ func (d *destination) patientDeps(ctx context.Context, m *migration.Migration) (
 // needsPatience measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver would
 // restart otherwise.
 func (d *destination) needsPatience(ctx context.Context, m *migration.Migration) (bool, error) {
-	deployment := &appsv1.Deployment{}
-	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), Name: v1beta1constants.DeploymentNameKubeAPIServer}
-	if err := d.deps.SeedClientSet.Client().Get(ctx, key, deployment); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("failed to read Deployment %s: %w", key, err)
+	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+	deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
+	if err != nil {
+		return false, err
 	}
 	if container := kubeAPIServerContainer(deployment); container != nil && container.StartupProbe != nil {
 		return true, nil
 	}
-	restarted, err := d.kubeAPIServerRestarted(ctx, key.Namespace)
+	restarted, err := d.kubeAPIServerRestarted(ctx, namespace)
 	if err != nil {
 		return false, err
 	}
@@ -81,7 +85,7 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 	return patient, nil
 }
 
-// kubeAPIServerRestarted tells whether the kubelet has ended a kube-apiserver that a former attempt has deployed.
+// kubeAPIServerRestarted tells whether the kubelet has ended a kube-apiserver, one of this attempt or of a former one.
 func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace string) (bool, error) {
 	pods := &corev1.PodList{}
 	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
@@ -95,6 +99,57 @@ func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace stri
 		}
 	}
 	return false, nil
+}
+
+// errRestarted ends an attempt whose kube-apiserver the kubelet keeps ending: the next one gives it more time.
+var errRestarted = errors.New("the kubelet has restarted the kube-apiserver before it was ready; the next attempt gives it more time to start")
+
+// restartPollInterval is how often the pods are looked at.
+const restartPollInterval = 5 * time.Second
+
+// untilRolledOutOrRestarted waits until the kube-apiserver is rolled out. One without a startup probe that is restarted is not waited for
+// any longer: it would be restarted again and again, until the wait ends after minutes.
+func (d *destination) untilRolledOutOrRestarted(b *botanist.Botanist) flow.TaskFn {
+	return func(ctx context.Context) error {
+		return d.waitUnlessRestarted(ctx, b.Shoot.ControlPlaneNamespace, restartPollInterval, b.Shoot.Components.ControlPlane.KubeAPIServer.Wait)
+	}
+}
+
+func (d *destination) waitUnlessRestarted(ctx context.Context, namespace string, interval time.Duration, rolledOut func(context.Context) error) error {
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go wait.UntilWithContext(waiting, func(ctx context.Context) {
+		// What cannot be read now can be read the next time.
+		if impatient, err := d.restartedWithoutPatience(ctx, namespace); err == nil && impatient {
+			end(errRestarted)
+		}
+	}, interval)
+	err := rolledOut(waiting)
+	if err != nil && errors.Is(context.Cause(waiting), errRestarted) {
+		return errRestarted
+	}
+	return err
+}
+
+func (d *destination) restartedWithoutPatience(ctx context.Context, namespace string) (bool, error) {
+	deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
+	if err != nil {
+		return false, err
+	}
+	if container := kubeAPIServerContainer(deployment); container == nil || container.StartupProbe != nil {
+		return false, nil
+	}
+	return d.kubeAPIServerRestarted(ctx, namespace)
+}
+
+// kubeAPIServerDeployment returns an empty Deployment if there is none.
+func (d *destination) kubeAPIServerDeployment(ctx context.Context, namespace string) (*appsv1.Deployment, error) {
+	deployment := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}
+	if err := d.deps.SeedClientSet.Client().Get(ctx, key, deployment); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("failed to read Deployment %s: %w", key, err)
+	}
+	return deployment, nil
 }
 
 func kubeAPIServerContainer(deployment *appsv1.Deployment) *corev1.Container {

@@ -5,6 +5,8 @@ package destination_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gardener/gardener/pkg/controllerutils"
@@ -126,6 +128,46 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(BeNil())
 		setUp(0, pod("kubernetes", 1))
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
+	})
+
+	Context("while it is waited for", func() {
+		restarted := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one", Labels: map[string]string{"app": "kubernetes", "role": "apiserver", "gardener.cloud/role": "controlplane"}},
+			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "kube-apiserver", RestartCount: 1}}},
+		}
+		forever := func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("failed to wait: %w", ctx.Err())
+		}
+
+		It("is given up when the kubelet has ended it, so that the next attempt gives it more time", func() {
+			setUp(0)
+			deploy("kube-apiserver", "one")
+			Expect(deps.SeedClientSet.Client().Create(ctx, restarted.DeepCopy())).To(Succeed())
+			err := destination.WaitUnlessRestarted(ctx, deps, namespace, time.Millisecond, forever)
+			Expect(err).To(MatchError(ContainSubstring("the next attempt gives it more time")))
+		})
+
+		It("is waited for to the end when it has more time already", func() {
+			setUp(25 * time.Millisecond)
+			deploy("kube-apiserver", "one")
+			Expect(deps.SeedClientSet.Client().Create(ctx, restarted.DeepCopy())).To(Succeed())
+			looks := 0
+			err := destination.WaitUnlessRestarted(ctx, deps, namespace, time.Millisecond, func(ctx context.Context) error {
+				Consistently(ctx.Err, 50*time.Millisecond, time.Millisecond).Should(Succeed())
+				looks++
+				return nil
+			})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(looks).To(Equal(1))
+		})
+
+		It("says why it failed when that was another reason", func() {
+			setUp(0)
+			deploy("kube-apiserver", "one")
+			failure := errors.New("the deployment is stuck")
+			Expect(destination.WaitUnlessRestarted(ctx, deps, namespace, time.Millisecond, func(context.Context) error { return failure })).To(MatchError(failure))
+		})
 	})
 
 	It("is not guessed when no leader answers", func() {
