@@ -4,13 +4,17 @@
 package device_test
 
 import (
+	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/livecpm/livecpm/test/standins/machine/device"
@@ -137,3 +141,46 @@ var _ = Describe("Ensure", func() {
 		Expect(device.Ensure(k, "x", address)).To(Succeed())
 	})
 })
+
+var _ = Describe("A real kernel", func() {
+	It("should serve the addresses in a network namespace of its own", func() {
+		if os.Geteuid() != 0 {
+			Skip("only root may make a network namespace")
+		}
+		done := make(chan error, 1)
+		go func() {
+			// The thread is in another namespace for the rest of its life, which ends with the goroutine.
+			runtime.LockOSThread()
+			done <- inNamespace(netip.MustParseAddr("240.1.2.3"))
+		}()
+		Eventually(done, "10s").Should(Receive(BeNil()))
+	})
+})
+
+func inNamespace(address netip.Addr) error {
+	namespace, err := netns.New()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = namespace.Close() }()
+	links := &netlink.Handle{}
+	for _, name := range []string{"livecpm-proxy", "apiserver-proxy", "apiserver-proxy"} {
+		if err := device.Ensure(links, name, address); err != nil {
+			return err
+		}
+	}
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, 443).String())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	former, err := links.LinkByName("livecpm-proxy")
+	if err != nil {
+		return err
+	}
+	left, err := links.AddrList(former, unix.AF_INET)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("%s is left on the former interface", left)
+	}
+	return err
+}

@@ -6,6 +6,7 @@ package hollow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -68,7 +69,7 @@ func (r *readiness) unready() error {
 
 func (r *readiness) set(reason error) {
 	r.mu.Lock()
-	same := (r.reason == nil) == (reason == nil)
+	same := fmt.Sprint(r.reason) == fmt.Sprint(reason)
 	r.reason = reason
 	r.mu.Unlock()
 	if !same {
@@ -115,19 +116,21 @@ func (n *Node) removePodFolder(pod *corev1.Pod) {
 
 // SetReady makes a running pod ready, or not, with all its containers. It returns whether that is a change.
 func SetReady(status *corev1.PodStatus, ready bool, message string, now metav1.Time) bool {
-	value, changed := corev1.ConditionFalse, false
+	value, reason, changed := corev1.ConditionTrue, "", false
 	if ready {
-		value, message = corev1.ConditionTrue, ""
+		message = ""
+	} else {
+		value, reason = corev1.ConditionFalse, "ContainersNotReady"
 	}
 	for i := range status.Conditions {
 		condition := &status.Conditions[i]
-		if (condition.Type == corev1.PodReady || condition.Type == corev1.ContainersReady) && condition.Status != value {
-			condition.Status, condition.Message, condition.LastTransitionTime, changed = value, message, now, true
-			condition.Reason = ""
-			if !ready {
-				condition.Reason = "ContainersNotReady"
-			}
+		if condition.Type != corev1.PodReady && condition.Type != corev1.ContainersReady || condition.Status == value && condition.Message == message {
+			continue
 		}
+		if condition.Status != value {
+			condition.LastTransitionTime = now
+		}
+		condition.Status, condition.Reason, condition.Message, changed = value, reason, message, true
 	}
 	for i := range status.ContainerStatuses {
 		if status.ContainerStatuses[i].Ready != ready {
