@@ -5,6 +5,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,6 +52,16 @@ func Markdown(r Report) string {
 			{"p50", figure(p.P50.Before), figure(p.P50.During), figure(p.P50.After)},
 			{"p99", figure(p.P99.Before), figure(p.P99.During), figure(p.P99.After)},
 		})
+	}
+	for _, t := range r.Tables {
+		var rows [][]string
+		for _, row := range t.Rows {
+			rows = append(rows, slices.Clone(row.Cells))
+		}
+		table(t.Title, t.Header, rows)
+		if t.Note != "" {
+			fmt.Fprintf(&out, "%s\n\n", cell(t.Note))
+		}
 	}
 	var events [][]string
 	for _, event := range r.Events {

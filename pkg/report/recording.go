@@ -46,6 +46,9 @@ type recording struct {
 		Owner     string  `json:"owner"`
 		Seconds   float64 `json:"seconds"`
 	} `json:"steps"`
+	// Ownership and Workers are nil where they were not looked at.
+	Ownership *recordedOwnership `json:"ownership"`
+	Workers   *recordedWorkers   `json:"workers"`
 }
 
 // details is what is read of the demo's details.json.
@@ -125,6 +128,13 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 	count("restarts of etcd in the source", int64(in.SourceEtcdRestarts))
 	count("controllers active in both seeds", int64(len(in.ControllersActiveInBothSeeds)))
 	count("objects left in the source", int64(len(det.LeftInSource)))
+
+	if in.Ownership != nil {
+		out.addOwnership(*in.Ownership)
+	}
+	if in.Workers != nil {
+		out.addWorkers(*in.Workers)
+	}
 
 	out.addStepEvents()
 	out.addMemberEvents()

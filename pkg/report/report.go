@@ -40,6 +40,8 @@ type Report struct {
 	Probe *Probe `json:"probe,omitempty"`
 	// Facts are further figures.
 	Facts []Fact `json:"facts,omitempty"`
+	// Tables are what else was looked at.
+	Tables []Table `json:"tables,omitempty"`
 	// Events are what happened, in order.
 	Events []Event `json:"events,omitempty"`
 }
@@ -133,6 +135,24 @@ type Point struct {
 type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+	// Note is what the value is to be seen with.
+	Note string `json:"note,omitempty"`
+	// Bad tells that it should be otherwise.
+	Bad bool `json:"bad,omitempty"`
+}
+
+// Table is something that was looked at, in rows.
+type Table struct {
+	Title  string   `json:"title"`
+	Header []string `json:"header"`
+	Rows   []Row    `json:"rows"`
+	// Note explains the figures.
+	Note string `json:"note,omitempty"`
+}
+
+// Row is a row of a table.
+type Row struct {
+	Cells []string `json:"cells"`
 	// Bad tells that it should be otherwise.
 	Bad bool `json:"bad,omitempty"`
 }

@@ -52,6 +52,24 @@ func recorded() report.Report {
 	return out
 }
 
+// withWorkers is the recording as that of a shoot with workers, of which some is not as it should be.
+func withWorkers() report.Report {
+	GinkgoHelper()
+	merged := map[string]any{}
+	for _, name := range []string{"report.json", "workers.json"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(json.Unmarshal(data, &merged)).To(Succeed())
+	}
+	data, err := json.Marshal(merged)
+	Expect(err).NotTo(HaveOccurred())
+	details, err := os.ReadFile(filepath.Join("testdata", "details.json"))
+	Expect(err).NotTo(HaveOccurred())
+	out, err := report.FromRecording(data, details)
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
+
 // withSeries adds a course of the latencies to the recording, which has failures and a gap.
 func withSeries(r report.Report) report.Report {
 	series := &report.Series{Begin: r.Begin, IntervalSeconds: 2}
@@ -133,6 +151,42 @@ var _ = Describe("FromRecording", func() {
 		Expect(texts).NotTo(ContainElement(ContainSubstring("unstarted")))
 	})
 
+	It("should tell what became of workers, and who acted where", func() {
+		r := withWorkers()
+		bad := map[string]bool{}
+		for _, fact := range r.Facts {
+			bad[fact.Name] = fact.Bad
+		}
+		Expect(bad).To(And(
+			HaveKeyWithValue("violations of who acts in which seed", false), HaveKeyWithValue("machines and nodes created or deleted", true),
+			HaveKeyWithValue("machines, nodes and states of extensions that changed", true), HaveKeyWithValue("misdone operations of the test extension", false),
+			HaveKeyWithValue("failed requests through the VPN", false), HaveKeyWithValue("failed requests of in-cluster clients", false),
+		))
+		rows := map[string][]report.Row{}
+		for _, table := range r.Tables {
+			rows[table.Title] = table.Rows
+		}
+		Expect(rows["Worker pools, machines and nodes"]).To(HaveExactElements(
+			report.Row{Cells: []string{"one", "one-a", "machine-one-a", "machine-one-a"}}, report.Row{Cells: []string{"one", "one-b", "machine-one-b", "-"}, Bad: true},
+			report.Row{Cells: []string{"two", "two-a", "machine-two-a", "machine-two-a"}}, report.Row{Cells: []string{"node deleted", "machine-one-b", "", ""}, Bad: true},
+		))
+		Expect(rows["State of extensions"]).To(ContainElement(report.Row{Cells: []string{"Network workers", "12 bytes, sha256 0102", "none"}, Bad: true}))
+		Expect(rows["Inside of the shoot"]).To(ContainElements(
+			report.Row{Cells: []string{"machine-one-a", "2000", "1", "1", "700"}}, report.Row{Cells: []string{"all", "4000", "1", "1", "700"}},
+		))
+		Expect(rows["Through the VPN"]).To(HaveExactElements(report.Row{Cells: []string{"1100", "0"}}))
+		Expect(rows["Who acted in which seed"]).To(ContainElement(report.Row{Cells: []string{"looks at both seeds", "540"}}))
+	})
+
+	It("should call figures of nothing bad", func() {
+		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","ownership":{"violations":["worker was at work in both seeds"]},"workers":{"inCluster":{"nodes":{"x":{}}}}}`), nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range []string{"violations of who acts in which seed", "misdone operations of the test extension", "failed requests through the VPN", "failed requests of in-cluster clients"} {
+			Expect(r.Facts).To(ContainElement(And(HaveField("Name", name), HaveField("Bad", true))))
+		}
+		Expect(r.Tables[0].Rows).To(ContainElement(report.Row{Cells: []string{"worker was at work in both seeds", ""}, Bad: true}))
+	})
+
 	It("should believe a recording that says when it was triggered", func() {
 		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","durationSeconds":60,"steps":[{"condition":"SourceEtcdPreparedForPeerJoin","seconds":6}]}`),
 			[]byte(`{"triggered":"2026-03-04T05:06:00Z","problems":["a problem"],"probe":{"seconds":180,"phases":{"before":"2026-03-04T05:05:00Z","after":"2026-03-04T05:07:00Z"}}}`))
@@ -186,6 +240,7 @@ var _ = Describe("FromShoot", func() {
 var _ = Describe("formats", func() {
 	reports := map[string]func() report.Report{
 		"recorded": recorded,
+		"workers":  withWorkers,
 		"series":   func() report.Report { return withSeries(recorded()) },
 		"shoot": func() report.Report {
 			r, err := report.FromShoot(shoot(8), nil, now)

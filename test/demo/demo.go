@@ -120,14 +120,23 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	for _, etcd := range r.etcds {
 		observers.Go(func() { etcd.run(observeCtx) })
 	}
-	// A classic migration has no steps that could say who may act where.
 	if r.workers != nil {
 		if err := r.workers.start(observeCtx); err != nil {
 			return nil, err
 		}
+		defer func() {
+			if err := r.workers.inCluster.remove(context.WithoutCancel(ctx)); err != nil {
+				r.display.line("%v", err)
+			}
+		}()
+		if err := r.workers.startClients(ctx); err != nil {
+			return nil, err
+		}
+		observers.Go(func() { r.workers.inCluster.run(observeCtx) })
 		observers.Go(func() { r.workers.askKubelets(observeCtx) })
 	}
 	var ownership dualrun.Result
+	// A classic migration has no steps that could say who may act where.
 	if !r.Classic {
 		observers.Go(func() { ownership = r.ownershipReader().Run(observeCtx, ownershipInterval) })
 	}
@@ -291,6 +300,9 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 		}
 	}
 	triggered = time.Now()
+	if r.workers != nil {
+		r.workers.inCluster.tally.Trigger()
+	}
 	r.mu.Lock()
 	r.timeline = NewStepTimeline(triggered)
 	r.mu.Unlock()

@@ -107,6 +107,21 @@ var _ = Describe("Report", func() {
 			r.Workers.VPN.Errors = []string{"EOF"}
 		}, "1 of 600 requests through the VPN failed, the first one: EOF"),
 		Entry("with too few of them", func(r *demo.Report) { r.Workers = workers(); r.Workers.VPN.Requests = 3 }, "only 3 requests"),
+		Entry("for a failed request inside of the shoot", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy, r.Workers.InCluster.Errors = 3, 2, []string{"connection refused"}
+		}, "1 of 1400 requests of the in-cluster clients failed, the first one: connection refused"),
+		Entry("for more requests cut on a node than proxies can have in hand", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy = 5, 5
+			r.Workers.InCluster.Nodes["machine-one-a"] = demo.InClusterNode{Requests: 1400, Failed: 5, CutByProxy: 5, Seconds: 360}
+		}, "5 requests of the in-cluster client on node machine-one-a were cut"),
+		Entry("with too few requests on a node", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.InCluster.Nodes["machine-one-b"] = demo.InClusterNode{Requests: 700, Seconds: 360}
+		}, "too little load: the in-cluster client on node machine-one-b sent 700 requests of 1440 that were due"),
+		Entry("without any", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Nodes = nil }, "there was no in-cluster client"),
+		Entry("for counts that may not be all", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Doubts = []string{"it began anew"} }, "it began anew"),
 		Entry("without machines", func(r *demo.Report) { r.Workers = workers(); r.Workers.Machines = nil }, "there are no machines"),
 		Entry("without operations of the test extension", func(r *demo.Report) { r.Workers = workers(); r.Workers.Operations = 0 }, "recorded no operation"),
 		Entry("for leftovers", func(r *demo.Report) { r.Details.LeftInSource = []string{"secrets a/b"} }, "left in the source seed"),
@@ -167,6 +182,24 @@ var _ = Describe("Report", func() {
 		Expect(filepath.Join(folder, "details.json")).To(BeARegularFile())
 	})
 
+	It("should show the same figures on its page", func() {
+		report.Workers = workers()
+		report.Workers.VPN.Requests = 61234
+		report.Workers.InCluster.CutByProxy, report.Workers.InCluster.Failed = 1, 1
+		report.Ownership.Samples = 71234
+		report.Judge()
+		Expect(report.Result).To(Equal("succeeded"), "%v", report.Details.Problems)
+		folder := GinkgoT().TempDir()
+		Expect(report.Write(folder)).To(Succeed())
+		page, err := os.ReadFile(filepath.Join(folder, "report.html"))
+		Expect(err).NotTo(HaveOccurred())
+		for _, text := range []string{"61234", "71234", "1400", "612"} {
+			Expect(string(page)).To(ContainSubstring("<td>" + text + "</td>"))
+			Expect(report.String()).To(ContainSubstring(text))
+		}
+		Expect(string(page)).To(ContainSubstring("<tr><td>one</td><td>one-a</td><td>machine-one-a</td><td>machine-one-a</td></tr>"))
+	})
+
 	It("should read as a table", func() {
 		report.Judge()
 		Expect(report.String()).To(And(
@@ -180,7 +213,11 @@ var _ = Describe("Report", func() {
 
 // workers is a report without a blemish.
 func workers() *demo.WorkersReport {
-	return &demo.WorkersReport{Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12, VPN: demo.RequestsReport{Requests: 600}}
+	return &demo.WorkersReport{
+		Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12, VPN: demo.RequestsReport{Requests: 600},
+		Pools:     []demo.PoolReport{{Name: "one", Machines: []demo.MachineReport{{Name: "one-a", Before: "machine-one-a", After: "machine-one-a"}}}},
+		InCluster: demo.InClusterReport{Requests: 1400, LongestGapMs: 612, Nodes: map[string]demo.InClusterNode{"machine-one-a": {Requests: 1400, Seconds: 360}}},
+	}
 }
 
 func keys(object any) []string {

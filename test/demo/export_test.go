@@ -10,6 +10,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/probe"
 )
 
+// Digest is digest for tests.
+func Digest(state any) string { return digest(state) }
+
 // RenderScreen returns what a terminal of the given width shows.
 func RenderScreen(phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot, width int) string {
 	var out bytes.Buffer

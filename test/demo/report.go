@@ -256,6 +256,9 @@ func (r *Report) String() string {
 		row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
 		row("operations of the test extension", w.Operations, fmt.Sprintf("%d misdone", len(w.Misdone)))
 		row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
+		row("requests of in-cluster clients", w.InCluster.Requests, w.InCluster.Failed)
+		row("of these cut by an apiserver-proxy that ended", "", w.InCluster.CutByProxy)
+		row("longest time without an answer in the cluster (ms)", w.InCluster.LongestGapMs, fmt.Sprintf("%d before", w.InCluster.BaselineLongestGapMs))
 	}
 	row("looks at who acts in which seed", r.Ownership.Samples, fmt.Sprintf("%d violations", len(r.Ownership.Violations)))
 	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds), strings.Join(r.ControllersActiveInBothSeeds, ", "))

@@ -4,7 +4,10 @@
 package demo
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,12 +35,16 @@ import (
 type WorkersReport struct {
 	// Machines are the machines after the migration, each with its node.
 	Machines map[string]string `json:"machines"`
+	// Pools are the worker pools with their machines, before and after.
+	Pools []PoolReport `json:"pools"`
 	// MachinesCreated and MachinesDeleted are the machines that the cloud has seen come and go, NodesCreated and NodesDeleted the nodes
 	// that the shoot has.
 	MachinesCreated []string `json:"machinesCreated"`
 	MachinesDeleted []string `json:"machinesDeleted"`
 	NodesCreated    []string `json:"nodesCreated"`
 	NodesDeleted    []string `json:"nodesDeleted"`
+	// States are the states that extensions keep, before and after.
+	States []StateReport `json:"states"`
 	// Changed is what is not as it was before: machines, nodes, and the state that extensions keep.
 	Changed []string `json:"changed"`
 	// Misdone are operations of the test extension that failed, or that two seeds did at the same time.
@@ -45,6 +53,28 @@ type WorkersReport struct {
 	Operations int `json:"operations"`
 	// VPN counts requests of the kube-apiserver to kubelets, which go through the VPN.
 	VPN RequestsReport `json:"vpn"`
+	// InCluster counts requests of clients on the nodes to the address of the Service default/kubernetes.
+	InCluster InClusterReport `json:"inCluster"`
+}
+
+// PoolReport is a worker pool.
+type PoolReport struct {
+	Name     string          `json:"name"`
+	Machines []MachineReport `json:"machines"`
+}
+
+// MachineReport is a machine with the names of its node before and after the migration; empty where it had none or was none.
+type MachineReport struct {
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// StateReport is the state that an extension keeps, as a digest: states may hold what nobody should read.
+type StateReport struct {
+	Resource string `json:"resource"`
+	Before   string `json:"before"`
+	After    string `json:"after"`
 }
 
 // RequestsReport counts requests.
@@ -90,7 +120,7 @@ func (w *WorkersReport) problems() []string {
 	if w.VPN.Requests < minimumVPNRequests {
 		problems = append(problems, fmt.Sprintf("only %d requests went through the VPN", w.VPN.Requests))
 	}
-	return problems
+	return append(problems, w.InCluster.problems()...)
 }
 
 // workersObserver looks after machines, nodes, extensions and VPN of a shoot with workers.
@@ -101,7 +131,8 @@ type workersObserver struct {
 	access              *rest.Config
 	shoot               kubernetes.Interface
 
-	before WorkersPicture
+	before    WorkersPicture
+	inCluster *inClusterObserver
 
 	mu     sync.Mutex
 	report WorkersReport
@@ -111,8 +142,51 @@ type workersObserver struct {
 type WorkersPicture struct {
 	// Machines tells the node of each machine, MachineUIDs and NodeUIDs who they are in the cloud and in the shoot.
 	Machines, MachineUIDs, NodeUIDs map[string]string
-	// States are the states that extensions keep, by kind and name of their resource.
+	// Pools tells the worker pool of each node.
+	Pools map[string]string
+	// States are digests of the states that extensions keep, by kind and name of their resource.
 	States map[string]string
+}
+
+// ComparePools returns the pools with their machines of before and after.
+func (p WorkersPicture) ComparePools(after WorkersPicture) []PoolReport {
+	pools := map[string][]MachineReport{}
+	machines := maps.Clone(p.Machines)
+	maps.Copy(machines, after.Machines)
+	for _, name := range slices.Sorted(maps.Keys(machines)) {
+		machine := MachineReport{Name: name, Before: p.Machines[name], After: after.Machines[name]}
+		pool := cmp.Or(p.Pools[machine.Before], after.Pools[machine.After])
+		pools[pool] = append(pools[pool], machine)
+	}
+	out := []PoolReport{}
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		out = append(out, PoolReport{Name: name, Machines: pools[name]})
+	}
+	return out
+}
+
+// CompareStates returns the states of extensions of before and after.
+func (p WorkersPicture) CompareStates(after WorkersPicture) []StateReport {
+	states := maps.Clone(p.States)
+	maps.Copy(states, after.States)
+	out := []StateReport{}
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		out = append(out, StateReport{Resource: name, Before: p.States[name], After: after.States[name]})
+	}
+	return out
+}
+
+// digest stands for a state.
+func digest(state any) string {
+	if state == nil {
+		return "none"
+	}
+	// Objects are encoded with their keys in order.
+	content, err := json.Marshal(state)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d bytes, sha256 %.6x", len(content), sha256.Sum256(content))
 }
 
 // Compare returns what is different afterwards.
@@ -123,7 +197,7 @@ func (p WorkersPicture) Compare(after WorkersPicture) []string {
 		before, after map[string]string
 	}{
 		{"node of machine", p.Machines, after.Machines}, {"UID of machine", p.MachineUIDs, after.MachineUIDs},
-		{"UID of node", p.NodeUIDs, after.NodeUIDs}, {"state of", p.States, after.States},
+		{"UID of node", p.NodeUIDs, after.NodeUIDs}, {"pool of node", p.Pools, after.Pools}, {"state of", p.States, after.States},
 	} {
 		names := maps.Clone(part.before)
 		maps.Copy(names, part.after)
@@ -146,7 +220,8 @@ func newWorkersObserver(namespace string, source, destination, cloud *cluster, a
 	}
 	return &workersObserver{
 		namespace: namespace, source: source, destination: destination, cloud: cloud, access: config, shoot: shoot,
-		report: WorkersReport{MachinesCreated: []string{}, MachinesDeleted: []string{}, NodesCreated: []string{}, NodesDeleted: []string{}, Misdone: []string{}},
+		inCluster: &inClusterObserver{cloud: cloud.kube, namespace: machineNamespace(namespace), shoot: shoot},
+		report:    WorkersReport{MachinesCreated: []string{}, MachinesDeleted: []string{}, NodesCreated: []string{}, NodesDeleted: []string{}, Misdone: []string{}},
 	}, nil
 }
 
@@ -184,6 +259,11 @@ func (o *workersObserver) start(ctx context.Context) error {
 		return fmt.Errorf("failed to list machines and nodes: %w", ctx.Err())
 	}
 	return nil
+}
+
+// startClients has clients run on all nodes of the shoot. A machine in the cloud has the name of its node.
+func (o *workersObserver) startClients(ctx context.Context) error {
+	return o.inCluster.start(ctx, slices.Sorted(maps.Keys(o.before.NodeUIDs)))
 }
 
 func (o *workersObserver) note(list *[]string, object any) {
@@ -250,13 +330,17 @@ func (o *workersObserver) count(node string, err error) {
 
 // finish returns the report. The shoot is in the seed.
 func (o *workersObserver) finish(ctx context.Context, seed *cluster, since time.Time) (*WorkersReport, error) {
+	inCluster := o.inCluster.finish(ctx)
 	after, err := o.picture(ctx, seed)
 	operations, operationsErr := o.operations(ctx, since)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	report := o.report
 	report.Machines = after.Machines
+	report.Pools = o.before.ComparePools(after)
+	report.States = o.before.CompareStates(after)
 	report.Changed = o.before.Compare(after)
+	report.InCluster = inCluster
 	report.Operations = len(operations)
 	report.Misdone = Misdone(operations)
 	return &report, errors.Join(err, operationsErr)
@@ -301,7 +385,7 @@ func Misdone(operations []stateful.Operation) []string {
 
 // picture reads what must not change.
 func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPicture, error) {
-	picture := WorkersPicture{Machines: map[string]string{}, MachineUIDs: map[string]string{}, NodeUIDs: map[string]string{}, States: map[string]string{}}
+	picture := WorkersPicture{Machines: map[string]string{}, MachineUIDs: map[string]string{}, NodeUIDs: map[string]string{}, Pools: map[string]string{}, States: map[string]string{}}
 	machines, err := listKind(ctx, seed, schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineList"}, o.namespace)
 	if err != nil {
 		return picture, err
@@ -322,6 +406,7 @@ func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPi
 	}
 	for _, node := range nodes.Items {
 		picture.NodeUIDs[node.Name] = string(node.UID)
+		picture.Pools[node.Name] = node.Labels[v1beta1constants.LabelWorkerPool]
 	}
 	// A Worker's state is its machines, which are compared by themselves.
 	for _, kind := range []string{extensionsv1alpha1.ExtensionResource, extensionsv1alpha1.NetworkResource, extensionsv1alpha1.InfrastructureResource, extensionsv1alpha1.ControlPlaneResource, extensionsv1alpha1.ContainerRuntimeResource} {
@@ -331,7 +416,7 @@ func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPi
 		}
 		for _, object := range objects {
 			state, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "state")
-			picture.States[kind+" "+object.GetName()] = fmt.Sprint(state)
+			picture.States[kind+" "+object.GetName()] = digest(state)
 		}
 	}
 	return picture, nil

@@ -4,6 +4,7 @@
 package demo_test
 
 import (
+	"errors"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -12,6 +13,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/inventory"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/extension/stateful"
+	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
 
 var _ = Describe("WorkersPicture", func() {
@@ -39,6 +41,66 @@ var _ = Describe("WorkersPicture", func() {
 			`UID of node machine-one-a: "2" -> "8"`,
 			`state of Network workers: "id" -> "<nil>"`,
 		))
+	})
+})
+
+var _ = Describe("Pools and states", func() {
+	It("should be told of before and after", func() {
+		before := demo.WorkersPicture{
+			Machines: map[string]string{"a": "node-a", "b": "node-b"}, Pools: map[string]string{"node-a": "one", "node-b": "two"}, States: map[string]string{"Network x": "1"},
+		}
+		after := demo.WorkersPicture{
+			Machines: map[string]string{"a": "node-a", "c": "node-c"}, Pools: map[string]string{"node-a": "one", "node-c": "two"}, States: map[string]string{"Extension y": "2"},
+		}
+		Expect(before.ComparePools(after)).To(HaveExactElements(
+			demo.PoolReport{Name: "one", Machines: []demo.MachineReport{{Name: "a", Before: "node-a", After: "node-a"}}},
+			demo.PoolReport{Name: "two", Machines: []demo.MachineReport{{Name: "b", Before: "node-b"}, {Name: "c", After: "node-c"}}},
+		))
+		Expect(before.CompareStates(after)).To(HaveExactElements(demo.StateReport{Resource: "Extension y", After: "2"}, demo.StateReport{Resource: "Network x", Before: "1"}))
+	})
+
+	It("should not show a state, only whether it is the same", func() {
+		one := demo.Digest(map[string]any{"a": "secret", "b": int64(1)})
+		Expect(one).To(MatchRegexp(`^24 bytes, sha256 [0-9a-f]{12}$`))
+		Expect(demo.Digest(map[string]any{"b": int64(1), "a": "secret"})).To(Equal(one))
+		Expect(demo.Digest(map[string]any{"a": "Secret", "b": int64(1)})).NotTo(Equal(one))
+		Expect(demo.Digest(nil)).To(Equal("none"))
+	})
+})
+
+var _ = Describe("InClusterTally", func() {
+	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	counts := func(node string, began time.Time, requests, failed int, gap int64) incluster.Counts {
+		return incluster.Counts{Node: node, Started: began, Reads: requests / 2, Writes: requests - requests/2, Failed: failed, LongestGapMs: gap}
+	}
+
+	It("should take the last counts of each node, and remember the gap before the trigger", func() {
+		tally := &demo.InClusterTally{}
+		tally.Note([]incluster.Counts{counts("a", began, 10, 0, 300)})
+		tally.Trigger()
+		tally.Note([]incluster.Counts{counts("a", began, 101, 1, 900)})
+		tally.Note([]incluster.Counts{counts("a", began, 50, 0, 300)})
+		tally.Note([]incluster.Counts{counts("b", began, 200, 0, 100)})
+		report := tally.Report(began.Add(time.Minute), nil)
+		Expect(report).To(And(HaveField("Requests", 301), HaveField("Failed", 1), HaveField("LongestGapMs", int64(900)), HaveField("BaselineLongestGapMs", int64(300)), HaveField("Doubts", BeEmpty())))
+		Expect(report.Nodes["a"]).To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60}))
+		Expect(tally.Nodes()).To(Equal(2))
+	})
+
+	It("should keep what a client had counted before it began anew, and say that it did", func() {
+		tally := &demo.InClusterTally{}
+		before := counts("a", began, 100, 2, 100)
+		before.Errors = []string{"refused"}
+		tally.Note([]incluster.Counts{before})
+		tally.Note([]incluster.Counts{counts("a", began.Add(time.Minute), 5, 0, 50)})
+		report := tally.Report(began.Add(2*time.Minute), nil)
+		Expect(report).To(And(HaveField("Requests", 105), HaveField("Failed", 2), HaveField("Errors", ConsistOf("a: refused"))))
+		Expect(report.Doubts).To(ConsistOf(ContainSubstring("node a began anew 1 times, the last time at 2026-11-20T12:01:00Z")))
+	})
+
+	It("should say what could not be read in the end", func() {
+		report := (&demo.InClusterTally{}).Report(began, map[string]error{"a": errors.New("no answer")})
+		Expect(report.Doubts).To(ConsistOf("what the in-cluster client on node a has noticed in the end is not known: no answer"))
 	})
 })
 

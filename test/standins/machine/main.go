@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -22,7 +21,6 @@ import (
 	"github.com/gardener/gardener/pkg/logger"
 	"github.com/go-logr/logr"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -69,14 +67,15 @@ func run(ctx context.Context, log logr.Logger) error {
 	if name == "" {
 		return errors.New("the environment has no NODE_NAME")
 	}
-	ip, err := ownAddress()
+	links := &netlink.Handle{}
+	ip, err := hollow.OwnAddress(links, device, netip.MustParsePrefix(nodesCIDR))
 	if err != nil {
 		return err
 	}
 	if err := boot(ctx); err != nil {
 		return err
 	}
-	return (&hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder}).Run(ctx)
+	return (&hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder, Links: links}).Run(ctx)
 }
 
 // boot takes its time when the machine is new, not when its container has been restarted.
@@ -90,29 +89,4 @@ func boot(ctx context.Context) error {
 	case <-time.After(bootTime):
 		return nil
 	}
-}
-
-// ownAddress gives the machine the address of the nodes' range that corresponds to that of its pod.
-func ownAddress() (net.IP, error) {
-	link, err := netlink.LinkByName(device)
-	if err != nil {
-		return nil, fmt.Errorf("failed to find interface %s: %w", device, err)
-	}
-	addresses, err := netlink.AddrList(link, unix.AF_INET)
-	if err != nil {
-		return nil, fmt.Errorf("failed to list addresses of %s: %w", device, err)
-	}
-	nodes := netip.MustParsePrefix(nodesCIDR)
-	for _, address := range addresses {
-		pod, ok := netip.AddrFromSlice(address.IP.To4())
-		if !ok || nodes.Contains(pod) {
-			continue
-		}
-		own := hollow.NodeAddress(nodes, pod)
-		if err := netlink.AddrReplace(link, &netlink.Addr{IPNet: &net.IPNet{IP: own.AsSlice(), Mask: net.CIDRMask(nodes.Bits(), 32)}}); err != nil {
-			return nil, fmt.Errorf("failed to add address %s to %s: %w", own, device, err)
-		}
-		return own.AsSlice(), nil
-	}
-	return nil, fmt.Errorf("interface %s has no address", device)
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 )
 
 // Status is status for tests.
@@ -37,4 +39,47 @@ func VPNCertificates(ctx context.Context, client kubernetes.Interface, pod *core
 	}
 	files, err := vpn.certificates(ctx)
 	return files, true, err
+}
+
+// CountsHandler is countsHandler for tests.
+func (n *Node) CountsHandler() http.Handler { return n.countsHandler() }
+
+// Pods are the pods of a node for tests, without a watch.
+type Pods struct {
+	pods  *pods
+	Store cache.Store
+	// Changed gets the keys of pods that are to be looked at again.
+	Changed chan string
+}
+
+// NewPods returns the pods of the node, of which nothing outlives the context.
+func NewPods(ctx context.Context, node *Node, client kubernetes.Interface) *Pods {
+	node.lives = ctx
+	out := &Pods{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), Changed: make(chan string, 100)}
+	out.pods = &pods{node: node, client: client, store: out.Store, known: map[types.UID]*running{}, enqueue: func(object any) {
+		key, _ := cache.MetaNamespaceKeyFunc(object)
+		out.Changed <- key
+	}}
+	return out
+}
+
+// Reconcile is reconcile for tests.
+func (p *Pods) Reconcile(ctx context.Context, key string) error { return p.pods.reconcile(ctx, key) }
+
+// End is end for tests.
+func (p *Pods) End(uid types.UID) { p.pods.end(uid) }
+
+// ReadFile returns the content of a file of the pod's first container.
+func ReadFile(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, file string) ([]byte, error) {
+	return mounted{client: client, pod: pod, container: &pod.Spec.Containers[0]}.read(ctx, file)
+}
+
+// KeepToken keeps the token that is mounted into the pod's first container.
+func KeepToken(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, mountedAt, file string) error {
+	files := mounted{client: client, pod: pod, container: &pod.Spec.Containers[0]}
+	projection, err := files.token(mountedAt)
+	if err != nil {
+		return err
+	}
+	return files.keepToken(ctx, logr.Discard(), projection, file)
 }

@@ -3,8 +3,9 @@
 
 // Package hollow is a node of a shoot of which only the outside is there: it joins the shoot by the user data and the certificates that
 // Gardener gives its machines, keeps its Node and its leases alive, and reports the pods that are bound to it as running without starting
-// anything of them. Two kinds of requests have an effect: those of the kube-apiserver to the kubelet's port, which come through the VPN,
-// and the VPN client itself, which runs for real when its pod is bound to the node (as its stand-in, see test/standins/vpn).
+// anything of them. What has an effect are requests of the kube-apiserver to the kubelet's port, which come through the VPN, and a few kinds
+// of pods, of which a stand-in runs when one is bound to the node: the VPN client (test/standins/vpn), the apiserver-proxy, kube-proxy, and
+// the client that uses both (packages apiserverproxy, serviceproxy and incluster).
 package hollow
 
 import (
@@ -29,6 +30,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/test/standins/machine/device"
 )
 
 const (
@@ -50,6 +53,14 @@ type Node struct {
 	IP   net.IP
 	// Folder keeps the certificates and tells the machine's probe (see ReadyFile) that the node has joined.
 	Folder string
+	// Links are the network interfaces of the machine.
+	Links device.Links
+
+	// lives is done when the node ends, and what outlives its pods with it.
+	lives   context.Context
+	rules   rules
+	cuts    cuts
+	clients clients
 }
 
 // ReadyFile appears in the folder when the node has joined.
@@ -89,14 +100,16 @@ func (n *Node) Run(ctx context.Context) error {
 	n.Log.Info("Joined", "node", n.Name, "ip", n.IP.String(), "server", n.Data.Server)
 
 	group, ctx := errgroup.WithContext(ctx)
+	n.lives = ctx
 	group.Go(func() error {
 		return n.beat(ctx, "kubelet", func(ctx context.Context) error { return n.keepNode(ctx, kubeletClient) })
 	})
 	group.Go(func() error {
 		return n.beat(ctx, "gardener-node-agent", func(ctx context.Context) error { return n.agent(ctx, agentClient) })
 	})
-	pods := &pods{node: n, client: kubeletClient, known: map[types.UID]context.CancelFunc{}}
+	pods := &pods{node: n, client: kubeletClient, known: map[types.UID]*running{}}
 	group.Go(func() error { return pods.run(ctx) })
+	group.Go(func() error { return n.serveCounts(ctx) })
 	group.Go(func() error {
 		serving, err := n.patiently(ctx, func() (*identity, error) {
 			return obtain(ctx, kubelet.config(n.Data), n.Folder, servingRequest(n.Name, n.IP))

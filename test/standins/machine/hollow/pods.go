@@ -27,10 +27,25 @@ type pods struct {
 	node   *Node
 	client kubernetes.Interface
 	store  cache.Store
+	// enqueue has the pod looked at again.
+	enqueue func(object any)
 
 	mu    sync.Mutex
-	known map[types.UID]context.CancelFunc // ends what runs for the pod
+	known map[types.UID]*running
 	next  netip.Addr
+}
+
+// running is what runs for a pod.
+type running struct {
+	end      context.CancelFunc
+	workload workload // nil for most pods
+}
+
+func (r *running) unready() error {
+	if r.workload == nil {
+		return nil
+	}
+	return r.workload.unready()
 }
 
 func (p *pods) run(ctx context.Context) error {
@@ -57,6 +72,7 @@ func (p *pods) run(ctx context.Context) error {
 		},
 	})
 	p.store = store
+	p.enqueue = enqueue
 	go controller.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), controller.HasSynced) {
 		return ctx.Err()
@@ -93,15 +109,22 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 	if finished(pod) {
 		return nil
 	}
-	p.begin(ctx, pod)
+	reason, message := p.begin(ctx, pod).unready(), ""
+	if reason != nil {
+		message = reason.Error()
+	}
 	if pod.Status.Phase == corev1.PodRunning {
-		return nil
+		if !SetReady(&pod.Status, reason == nil, message, metav1.Now()) {
+			return nil
+		}
+	} else {
+		ip, err := p.address(ctx, pod)
+		if err != nil {
+			return err
+		}
+		pod.Status = RunningStatus(pod, p.node.IP.String(), ip, metav1.Now())
+		SetReady(&pod.Status, reason == nil, message, metav1.Now())
 	}
-	ip, err := p.address(ctx, pod)
-	if err != nil {
-		return err
-	}
-	pod.Status = RunningStatus(pod, p.node.IP.String(), ip, metav1.Now())
 	if _, err := p.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("failed to report pod %s as running: %w", key, err)
 	}
@@ -112,25 +135,27 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// begin starts what really runs of a pod, which is the VPN client only.
-func (p *pods) begin(ctx context.Context, pod *corev1.Pod) {
+// begin starts what really runs of a pod, which is little: see workloadOf.
+func (p *pods) begin(ctx context.Context, pod *corev1.Pod) *running {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, known := p.known[pod.UID]; known {
-		return
+	if started, known := p.known[pod.UID]; known {
+		return started
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p.known[pod.UID] = cancel
-	if client, ok := newVPNClient(p.node.Log, p.client, pod); ok {
-		go client.run(ctx)
+	started := &running{end: cancel, workload: p.workloadOf(pod, func() { p.enqueue(pod) })}
+	p.known[pod.UID] = started
+	if started.workload != nil {
+		go started.workload.run(ctx)
 	}
+	return started
 }
 
 func (p *pods) end(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if cancel, known := p.known[uid]; known {
-		cancel()
+	if started, known := p.known[uid]; known {
+		started.end()
 		delete(p.known, uid)
 	}
 }

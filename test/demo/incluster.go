@@ -1,0 +1,252 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/livecpm/livecpm/test/standins/machine/hollow"
+	"github.com/livecpm/livecpm/test/standins/machine/incluster"
+)
+
+// InClusterReport is what clients inside of the shoot have noticed that use the address of the Service default/kubernetes, one on each
+// node.
+type InClusterReport struct {
+	Requests int `json:"requests"`
+	// Failed are all requests that failed. CutByProxy are those of them that were on their way while an apiserver-proxy of the same node
+	// ended with all its connections: the price of rolling it, which Gardener's own updates have as well.
+	Failed     int `json:"failed"`
+	CutByProxy int `json:"cutByProxy"`
+	// LongestGapMs is the longest time in which one client had no answer, BaselineLongestGapMs the one before the trigger.
+	LongestGapMs         int64 `json:"longestGapMs"`
+	BaselineLongestGapMs int64 `json:"baselineLongestGapMs"`
+	// Nodes are the counts by node.
+	Nodes map[string]InClusterNode `json:"nodes"`
+	// Errors are the first errors of each node.
+	Errors []string `json:"errors,omitempty"`
+	// Doubts are why the counts may not be all: a client that began anew, and one that could not be asked in the end.
+	Doubts []string `json:"doubts,omitempty"`
+}
+
+// InClusterNode is what was counted on one node.
+type InClusterNode struct {
+	Requests     int     `json:"requests"`
+	Failed       int     `json:"failed"`
+	CutByProxy   int     `json:"cutByProxy"`
+	LongestGapMs int64   `json:"longestGapMs"`
+	Seconds      float64 `json:"seconds"`
+}
+
+const (
+	inClusterInterval = 2 * time.Second
+	// inClusterStart is how long the clients may take until they are served.
+	inClusterStart = 3 * time.Minute
+	// inClusterTimeout is how long reading the counts of all nodes may take.
+	inClusterTimeout = 20 * time.Second
+	// maxCutByProxy is how many requests of a node may have been cut by its own apiserver-proxies. Two of them end in a migration, and each
+	// may have a request of either connection in hand.
+	maxCutByProxy = 4
+	// minimumInClusterShare is the part of the requests that were due below which a run proves nothing.
+	minimumInClusterShare = 0.5
+)
+
+// problems says what is wrong.
+func (r *InClusterReport) problems() []string {
+	problems := slices.Clone(r.Doubts)
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if failed := r.Failed - r.CutByProxy; failed > 0 {
+		add("%d of %d requests of the in-cluster clients failed, the first one: %s", failed, r.Requests, slices.Concat(r.Errors, []string{"unknown"})[0])
+	}
+	if len(r.Nodes) == 0 {
+		add("there was no in-cluster client")
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Nodes)) {
+		node := r.Nodes[name]
+		if node.CutByProxy > maxCutByProxy {
+			add("%d requests of the in-cluster client on node %s were cut by the node's apiserver-proxies, more than two that end can have in hand", node.CutByProxy, name)
+		}
+		due := node.Seconds / incluster.DefaultInterval.Seconds() * incluster.RequestsPerInterval
+		if node.Requests == 0 || float64(node.Requests) < minimumInClusterShare*due {
+			add("too little load: the in-cluster client on node %s sent %d requests of %.0f that were due", name, node.Requests, due)
+		}
+	}
+	return problems
+}
+
+// InClusterTally adds up the counts of all clients. A client that began anew counts from 0 again: what it had counted before is kept.
+type InClusterTally struct {
+	mu sync.Mutex
+	// all are the last counts by node and by when counting began there.
+	all      map[string]map[time.Time]incluster.Counts
+	baseline int64
+}
+
+// Note takes the counts that were read.
+func (t *InClusterTally) Note(counts []incluster.Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, count := range counts {
+		if t.all == nil {
+			t.all = map[string]map[time.Time]incluster.Counts{}
+		}
+		if t.all[count.Node] == nil {
+			t.all[count.Node] = map[time.Time]incluster.Counts{}
+		}
+		// A reading that was under way for long may be older than the last one.
+		began := count.Started.UTC().Round(0)
+		if last, known := t.all[count.Node][began]; !known || last.Requests() <= count.Requests() {
+			t.all[count.Node][began] = count
+		}
+	}
+}
+
+// Trigger remembers the longest gap so far.
+func (t *InClusterTally) Trigger() {
+	report := t.Report(time.Now(), nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.baseline = report.LongestGapMs
+}
+
+// Nodes tells on how many nodes a client has counted something.
+func (t *InClusterTally) Nodes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all)
+}
+
+// Report returns the sums. unread are the nodes that could not be asked in the end, with the reason.
+func (t *InClusterTally) Report(now time.Time, unread map[string]error) InClusterReport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := InClusterReport{Nodes: map[string]InClusterNode{}, BaselineLongestGapMs: t.baseline}
+	for _, name := range slices.Sorted(maps.Keys(t.all)) {
+		node := InClusterNode{}
+		starts := slices.SortedFunc(maps.Keys(t.all[name]), time.Time.Compare)
+		for _, began := range starts {
+			count := t.all[name][began]
+			node.Requests += count.Requests()
+			node.Failed += count.Failed
+			node.CutByProxy += count.CutByProxy
+			node.LongestGapMs = max(node.LongestGapMs, count.LongestGapMs)
+			for _, text := range count.Errors {
+				out.Errors = append(out.Errors, name+": "+text)
+			}
+		}
+		node.Seconds = seconds(now.Sub(starts[0]))
+		if len(starts) > 1 {
+			out.Doubts = append(out.Doubts, fmt.Sprintf("the in-cluster client on node %s began anew %d times, the last time at %s: what it noticed right before is not known",
+				name, len(starts)-1, starts[len(starts)-1].Format(time.RFC3339)))
+		}
+		out.Requests += node.Requests
+		out.Failed += node.Failed
+		out.CutByProxy += node.CutByProxy
+		out.LongestGapMs = max(out.LongestGapMs, node.LongestGapMs)
+		out.Nodes[name] = node
+	}
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		out.Doubts = append(out.Doubts, fmt.Sprintf("what the in-cluster client on node %s has noticed in the end is not known: %v", name, unread[name]))
+	}
+	return out
+}
+
+// inClusterObserver has clients run in the shoot and reads what they count. They are read through the seed that has the machines: by
+// another way than the one that is measured.
+type inClusterObserver struct {
+	tally     InClusterTally
+	cloud     kubernetes.Interface
+	namespace string // of the machines
+	shoot     kubernetes.Interface
+	nodes     []string
+}
+
+// start deploys the clients and waits until every node has one that is served.
+func (o *inClusterObserver) start(ctx context.Context, nodes []string) error {
+	o.nodes = nodes
+	ctx, cancel := context.WithTimeout(ctx, inClusterStart)
+	defer cancel()
+	if err := incluster.Apply(ctx, o.shoot); err != nil {
+		return err
+	}
+	for {
+		unread := o.read(ctx)
+		if len(unread) == 0 {
+			return nil
+		}
+		if err := wait(ctx, inClusterInterval); err != nil {
+			for _, name := range slices.Sorted(maps.Keys(unread)) {
+				return fmt.Errorf("the in-cluster clients on %d of %d nodes are not served by the address of the Service default/kubernetes, node %s: %w", len(unread), len(nodes), name, unread[name])
+			}
+		}
+	}
+}
+
+// run reads the counts until the context ends.
+func (o *inClusterObserver) run(ctx context.Context) {
+	for wait(ctx, inClusterInterval) == nil {
+		_ = o.read(ctx)
+	}
+}
+
+// read asks all nodes, and returns those that gave no counts. A node of the machine's name is the machine's.
+func (o *inClusterObserver) read(ctx context.Context) map[string]error {
+	ctx, cancel := context.WithTimeout(ctx, inClusterTimeout)
+	defer cancel()
+	var (
+		mu      sync.Mutex
+		readers sync.WaitGroup
+		unread  = map[string]error{}
+	)
+	for _, name := range o.nodes {
+		readers.Go(func() {
+			counts, err := o.readNode(ctx, name)
+			if err == nil && len(counts) == 0 {
+				err = fmt.Errorf("no request has succeeded yet; see the log of pod %s in namespace %s", name, o.namespace)
+			}
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				unread[name] = err
+				return
+			}
+			o.tally.Note(counts)
+		})
+	}
+	readers.Wait()
+	return unread
+}
+
+func (o *inClusterObserver) readNode(ctx context.Context, name string) ([]incluster.Counts, error) {
+	content, err := o.cloud.CoreV1().Pods(o.namespace).ProxyGet("http", name, strconv.Itoa(hollow.CountsPort), hollow.CountsPath, nil).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the counts of machine %s: %w", name, err)
+	}
+	var counts []incluster.Counts
+	if err := json.Unmarshal(content, &counts); err != nil {
+		return nil, fmt.Errorf("failed to decode the counts of machine %s: %w", name, err)
+	}
+	return counts, nil
+}
+
+// finish reads the counts for the last time and returns the report.
+func (o *inClusterObserver) finish(ctx context.Context) InClusterReport {
+	unread := o.read(ctx)
+	return o.tally.Report(time.Now(), unread)
+}
+
+// remove takes the clients out of the shoot.
+func (o *inClusterObserver) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return incluster.Remove(ctx, o.shoot)
+}

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hollow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// workload is what really runs of a pod.
+type workload interface {
+	// run runs it until the context ends.
+	run(ctx context.Context)
+	// unready returns why the pod is not ready; nil if it is.
+	unready() error
+}
+
+// workloadOf returns what really runs of the pod; nil for all pods but a few. changed is to be called when unready may say something
+// else.
+func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
+	log := p.node.Log.WithValues("pod", pod.Namespace+"/"+pod.Name)
+	if client, ok := newVPNClient(p.node.Log, p.client, pod); ok {
+		return client
+	}
+	if proxy, ok := newAPIServerProxy(log, p.node, p.client, pod, changed); ok {
+		return proxy
+	}
+	if proxy, ok := newKubeProxy(log, p.node, p.client, pod, changed); ok {
+		return proxy
+	}
+	if client, ok := newInClusterClient(log, p.node, p.client, pod); ok {
+		return client
+	}
+	return nil
+}
+
+// unready tells nothing: a VPN client is taken for ready as soon as it was started, since a probe of it finds a process only.
+func (v *vpnClient) unready() error { return nil }
+
+// errStarting is why a pod is not ready whose program has not come that far.
+var errStarting = errors.New("it is starting")
+
+// readiness is whether a pod is ready, and tells changes.
+type readiness struct {
+	changed func()
+
+	mu     sync.Mutex
+	reason error
+}
+
+func newReadiness(changed func()) *readiness {
+	return &readiness{changed: changed, reason: errStarting}
+}
+
+func (r *readiness) unready() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reason
+}
+
+func (r *readiness) set(reason error) {
+	r.mu.Lock()
+	same := fmt.Sprint(r.reason) == fmt.Sprint(reason)
+	r.reason = reason
+	r.mu.Unlock()
+	if !same {
+		r.changed()
+	}
+}
+
+// cuts remembers when an apiserver-proxy of the node has closed the connections through it, so that a client knows what it was disturbed
+// by.
+type cuts struct {
+	mu   sync.Mutex
+	when []time.Time
+}
+
+func (c *cuts) add(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.when = append(c.when, at)
+}
+
+// between tells whether there was one in that time.
+func (c *cuts) between(begin, end time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.when {
+		if !at.Before(begin) && !at.After(end) {
+			return true
+		}
+	}
+	return false
+}
+
+// podFolder is where files of the pod are kept.
+func (n *Node) podFolder(pod *corev1.Pod) string {
+	return filepath.Join(n.Folder, "pods", string(pod.UID))
+}
+
+// removePodFolder is called when the pod has ended.
+func (n *Node) removePodFolder(pod *corev1.Pod) {
+	if err := os.RemoveAll(n.podFolder(pod)); err != nil {
+		n.Log.Info("Could not remove the files of a pod", "pod", pod.Namespace+"/"+pod.Name, "reason", err.Error())
+	}
+}
+
+// SetReady makes a running pod ready, or not, with all its containers. It returns whether that is a change.
+func SetReady(status *corev1.PodStatus, ready bool, message string, now metav1.Time) bool {
+	value, reason, changed := corev1.ConditionTrue, "", false
+	if ready {
+		message = ""
+	} else {
+		value, reason = corev1.ConditionFalse, "ContainersNotReady"
+	}
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		if condition.Type != corev1.PodReady && condition.Type != corev1.ContainersReady || condition.Status == value && condition.Message == message {
+			continue
+		}
+		if condition.Status != value {
+			condition.LastTransitionTime = now
+		}
+		condition.Status, condition.Reason, condition.Message, changed = value, reason, message, true
+	}
+	for i := range status.ContainerStatuses {
+		if status.ContainerStatuses[i].Ready != ready {
+			status.ContainerStatuses[i].Ready, changed = ready, true
+		}
+	}
+	return changed
+}

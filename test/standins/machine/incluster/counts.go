@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package incluster
+
+import (
+	"sync"
+	"time"
+)
+
+// maxErrors is how many errors are kept. The first ones tell what began.
+const maxErrors = 10
+
+// Counts is what one client has seen since it had its first answers. A client that starts again counts anew, with another Started: who
+// reads counts must add up what the same node had under another one, and ask why there are two.
+type Counts struct {
+	// Node and Pod (its UID) tell whose counts they are.
+	Node string `json:"node"`
+	Pod  string `json:"pod"`
+	// Started is when counting began.
+	Started time.Time `json:"started"`
+	// Reads and Writes are how many were sent and have an end, whichever.
+	Reads  int `json:"reads"`
+	Writes int `json:"writes"`
+	// Failed is how many of them failed.
+	Failed int `json:"failed"`
+	// CutByProxy is how many of the failed ones were on their way while an apiserver-proxy of the same node closed its connections
+	// because its pod ended, as it does whenever Gardener rolls it.
+	CutByProxy int `json:"cutByProxy"`
+	// LongestGapMs is the longest time between two answers.
+	LongestGapMs int64 `json:"longestGapMs"`
+	// Errors are the first errors, with time and kind of request.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// Requests is how many requests there were.
+func (c Counts) Requests() int { return c.Reads + c.Writes }
+
+// counter counts for several goroutines.
+type counter struct {
+	mu     sync.Mutex
+	counts Counts
+	last   time.Time
+}
+
+func (c *counter) begin(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts.Started, c.last = now, now
+}
+
+// add counts a request that ended now.
+func (c *counter) add(now time.Time, write bool, failure string, cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if write {
+		c.counts.Writes++
+	} else {
+		c.counts.Reads++
+	}
+	if failure == "" {
+		c.counts.LongestGapMs = max(c.counts.LongestGapMs, now.Sub(c.last).Milliseconds())
+		c.last = now
+		return
+	}
+	c.counts.Failed++
+	if cut {
+		c.counts.CutByProxy++
+	}
+	if len(c.counts.Errors) < maxErrors {
+		c.counts.Errors = append(c.counts.Errors, failure)
+	}
+}
+
+// read returns the counts of now. A gap that has not ended counts.
+func (c *counter) read(now time.Time) (Counts, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts.Started.IsZero() {
+		return Counts{}, false
+	}
+	out := c.counts
+	out.Errors = append([]string(nil), c.counts.Errors...)
+	out.LongestGapMs = max(out.LongestGapMs, now.Sub(c.last).Milliseconds())
+	return out, true
+}
