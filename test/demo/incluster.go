@@ -118,13 +118,6 @@ func (t *InClusterTally) Trigger() {
 	t.baseline = report.LongestGapMs
 }
 
-// Nodes tells on how many nodes a client has counted something.
-func (t *InClusterTally) Nodes() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.all)
-}
-
 // Report returns the sums. unread are the nodes that could not be asked in the end, with the reason.
 func (t *InClusterTally) Report(now time.Time, unread map[string]error) InClusterReport {
 	t.mu.Lock()
@@ -198,7 +191,7 @@ func (o *inClusterObserver) run(ctx context.Context) {
 	}
 }
 
-// read asks all nodes, and returns those that gave no counts. A node of the machine's name is the machine's.
+// read asks the machines of all nodes, and returns those that gave no counts.
 func (o *inClusterObserver) read(ctx context.Context) map[string]error {
 	ctx, cancel := context.WithTimeout(ctx, inClusterTimeout)
 	defer cancel()

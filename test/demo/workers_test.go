@@ -61,7 +61,7 @@ var _ = Describe("Pools and states", func() {
 
 	It("should not show a state, only whether it is the same", func() {
 		one := demo.Digest(map[string]any{"a": "secret", "b": int64(1)})
-		Expect(one).To(MatchRegexp(`^24 bytes, sha256 [0-9a-f]{12}$`))
+		Expect(one).To(MatchRegexp(`^20 bytes, sha256 [0-9a-f]{12}$`))
 		Expect(demo.Digest(map[string]any{"b": int64(1), "a": "secret"})).To(Equal(one))
 		Expect(demo.Digest(map[string]any{"a": "Secret", "b": int64(1)})).NotTo(Equal(one))
 		Expect(demo.Digest(nil)).To(Equal("none"))
@@ -84,7 +84,6 @@ var _ = Describe("InClusterTally", func() {
 		report := tally.Report(began.Add(time.Minute), nil)
 		Expect(report).To(And(HaveField("Requests", 301), HaveField("Failed", 1), HaveField("LongestGapMs", int64(900)), HaveField("BaselineLongestGapMs", int64(300)), HaveField("Doubts", BeEmpty())))
 		Expect(report.Nodes["a"]).To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60}))
-		Expect(tally.Nodes()).To(Equal(2))
 	})
 
 	It("should keep what a client had counted before it began anew, and say that it did", func() {

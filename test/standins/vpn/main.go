@@ -60,18 +60,18 @@ func run(ctx context.Context, log logr.Logger, name string, args []string) error
 	case "setup":
 		return nil // routes and interfaces are OpenVPN's
 	case "liveness":
-		return ask(ctx, "/livez")
+		return ask(ctx, "http://"+inside+"/livez")
 	case "readiness":
-		return ask(ctx, "/readyz")
+		return ask(ctx, "http://"+inside+"/readyz")
 	}
 	return fmt.Errorf("unknown command %q", args[0])
 }
 
 // ask is what the probes run.
-func ask(ctx context.Context, path string) error {
+func ask(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+inside+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func ask(ctx context.Context, path string) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", path, response.Status)
+		return fmt.Errorf("%s: %s", url, response.Status)
 	}
 	return nil
 }
@@ -123,13 +123,17 @@ func serveTunnel(ctx context.Context, log logr.Logger) error {
 
 // serveProxy takes off TLS and leaves the rest to the VPN server.
 func serveProxy(ctx context.Context, log logr.Logger) error {
-	config := certificates(proxyCerts)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", proxyAddress)
 	if err != nil {
 		return fmt.Errorf("failed to listen: %w", err)
 	}
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	log.Info("Serving", "proxy", proxyAddress)
+	return acceptProxied(ctx, log, listener, certificates(proxyCerts), inside)
+}
+
+// acceptProxied leads what the listener accepts to the VPN server until the context ends.
+func acceptProxied(ctx context.Context, log logr.Logger, listener net.Listener, config func() (*tls.Config, error), server string) error {
+	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	for {
 		conn, err := listener.Accept()
 		if ctx.Err() != nil {
@@ -140,14 +144,14 @@ func serveProxy(ctx context.Context, log logr.Logger) error {
 		}
 		go func() {
 			defer func() { _ = conn.Close() }()
-			if err := proxy(ctx, conn, config); err != nil && !errors.Is(err, io.EOF) {
+			if err := proxy(ctx, conn, config, server); err != nil && !errors.Is(err, io.EOF) {
 				log.V(1).Info("Connection ended", "reason", err.Error())
 			}
 		}()
 	}
 }
 
-func proxy(ctx context.Context, conn net.Conn, config func() (*tls.Config, error)) error {
+func proxy(ctx context.Context, conn net.Conn, config func() (*tls.Config, error), address string) error {
 	settings, err := config()
 	if err != nil {
 		return err
@@ -159,7 +163,7 @@ func proxy(ctx context.Context, conn net.Conn, config func() (*tls.Config, error
 	if err := secured.HandshakeContext(handshake); err != nil {
 		return err
 	}
-	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", inside)
+	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("failed to reach the VPN server: %w", err)
 	}

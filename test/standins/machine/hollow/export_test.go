@@ -6,6 +6,7 @@ package hollow
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -83,3 +84,9 @@ func KeepToken(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 	}
 	return files.keepToken(ctx, logr.Discard(), projection, file)
 }
+
+// Disturbed tells whether a request of that time was disturbed by a proxy that ended.
+func (n *Node) Disturbed(begin, end time.Time) bool { return n.cuts.between(begin, end) }
+
+// ProxyEnded has the node remember that a proxy has ended.
+func (n *Node) ProxyEnded(at time.Time) { n.cuts.add(at) }

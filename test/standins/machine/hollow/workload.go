@@ -90,12 +90,15 @@ func (c *cuts) add(at time.Time) {
 	c.when = append(c.when, at)
 }
 
-// between tells whether there was one in that time.
+// cutShows is how long it may take until a client notices that its connection was closed.
+const cutShows = 2 * time.Second
+
+// between tells whether there was one in that time that the end can have come from. What lasts longer has another reason.
 func (c *cuts) between(begin, end time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, at := range c.when {
-		if !at.Before(begin) && !at.After(end) {
+		if !at.Before(begin) && !at.After(end) && end.Sub(at) <= cutShows {
 			return true
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	gardenerkubernetes "github.com/gardener/gardener/pkg/client/kubernetes"
 	upstream "github.com/gardener/gardener/pkg/component/networking/apiserverproxy"
@@ -422,6 +423,18 @@ var _ = Describe("Pods of which something runs", func() {
 		Expect(status("kube-system", "other")).To(ready(corev1.ConditionTrue, ""))
 	})
 })
+
+var _ = DescribeTable("A request that failed was disturbed by a proxy that ended", func(from, to time.Duration, expected bool) {
+	node, at := &hollow.Node{}, time.Now()
+	node.ProxyEnded(at.Add(-time.Hour))
+	node.ProxyEnded(at)
+	Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
+},
+	Entry("while it was on its way", -time.Second, 10*time.Millisecond, true),
+	Entry("not if it was over before", -2*time.Second, -time.Second, false),
+	Entry("not if it began afterwards", time.Millisecond, time.Second, false),
+	Entry("not if it went on for long", -time.Second, 9*time.Second, false),
+)
 
 var _ = Describe("SetReady", func() {
 	It("should change pod and containers, and tell whether it did", func() {

@@ -6,6 +6,7 @@ package serviceproxy_test
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -47,11 +48,13 @@ var _ = Describe("Forwarder", func() {
 	var (
 		forwarder *serviceproxy.Forwarder
 		address   string
+		choose    atomic.Pointer[func(n int) int]
 	)
 
 	BeforeEach(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		forwarder = &serviceproxy.Forwarder{Log: logr.Discard()}
+		choose.Store(new(rand.IntN))
+		forwarder = &serviceproxy.Forwarder{Log: logr.Discard(), Choose: func(n int) int { return (*choose.Load())(n) }}
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
 		address = listener.Addr().String()
@@ -92,12 +95,12 @@ var _ = Describe("Forwarder", func() {
 
 	It("should choose among several", func() {
 		var asked atomic.Int64
-		forwarder.Choose = func(n int) int { return int(asked.Add(1)) % n }
+		choose.Store(new(func(n int) int { return int(asked.Add(1)) % n }))
 		forwarder.Set([]string{endpoint("one"), endpoint("two")})
 		Expect(read(connect(), 3)).To(Equal("two"))
 		Expect(read(connect(), 3)).To(Equal("one"))
 
-		forwarder.Choose = nil
+		choose.Store(new(rand.IntN))
 		seen := map[string]bool{}
 		Eventually(func() map[string]bool {
 			seen[read(connect(), 3)] = true
