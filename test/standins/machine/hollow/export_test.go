@@ -29,6 +29,11 @@ func (n *Node) KeepNode(ctx context.Context, client kubernetes.Interface) error 
 	return n.keepNode(ctx, client)
 }
 
+// Register makes the Node.
+func (n *Node) Register(ctx context.Context, client kubernetes.Interface) error {
+	return n.register(ctx, client)
+}
+
 // KubeletHandler is kubeletHandler for tests.
 func (n *Node) KubeletHandler() http.Handler { return n.kubeletHandler() }
 

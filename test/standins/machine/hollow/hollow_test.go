@@ -136,6 +136,15 @@ var _ = Describe("Node", func() {
 		Expect(lease.Spec.RenewTime.Time).To(BeTemporally("~", time.Now(), time.Minute))
 	})
 
+	It("should have the labels that a kubelet gives its Node", func() {
+		c := fake.NewClientset()
+		Expect(node.Register(ctx, c)).To(Succeed())
+		got, err := c.CoreV1().Nodes().Get(ctx, "machine-x", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(got.Labels).To(And(HaveKeyWithValue("kubernetes.io/hostname", "machine-x"), HaveKeyWithValue("worker.gardener.cloud/kubernetes-version", "1.36.3")))
+		Expect(node.Register(ctx, c)).To(Succeed(), "a machine may be restarted")
+	})
+
 	It("should become ready again when somebody has called it unknown", func() {
 		c := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-x"}, Status: corev1.NodeStatus{
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}},

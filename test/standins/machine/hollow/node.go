@@ -19,6 +19,7 @@ import (
 	"time"
 
 	nodeagentconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/nodeagent/v1alpha1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -173,6 +174,8 @@ func (n *Node) register(ctx context.Context, client kubernetes.Interface) error 
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{
 			corev1.LabelHostname: n.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: goruntime.GOARCH,
+			// A flag of the kubelet (--node-labels). The kube-proxy of a pool goes to its nodes by this label.
+			v1beta1constants.LabelWorkerKubernetesVersion: n.Data.KubernetesVersion,
 		}},
 		Status: n.status(metav1.Now()),
 	}
