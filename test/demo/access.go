@@ -134,13 +134,13 @@ func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1
 }
 
 // handedOver tells whether the destination's gardenlet has the shoot and is done with it: after a live migration it has
-// reconciled the shoot by itself, after a classic one it has restored it.
-func handedOver(shoot *gardencorev1beta1.Shoot, destination string, classic bool) bool {
+// reconciled the shoot by itself, or restored it if the shoot has workers, as after a classic one.
+func handedOver(shoot *gardencorev1beta1.Shoot, destination string, restores bool) bool {
 	operation := shoot.Status.LastOperation
 	if shoot.Status.SeedName == nil || *shoot.Status.SeedName != destination || shoot.Status.ObservedGeneration < shoot.Generation ||
 		operation == nil || operation.State != gardencorev1beta1.LastOperationStateSucceeded {
 		return false
 	}
 	return operation.Type == gardencorev1beta1.LastOperationTypeReconcile ||
-		classic && operation.Type == gardencorev1beta1.LastOperationTypeRestore
+		restores && operation.Type == gardencorev1beta1.LastOperationTypeRestore
 }

@@ -342,7 +342,7 @@ func (r *run) over(shoot *gardencorev1beta1.Shoot) bool {
 	if r.Until != nil && r.Until(shoot) {
 		return true
 	}
-	return handedOver(shoot, r.destination.name, r.Classic)
+	return handedOver(shoot, r.destination.name, r.Classic || r.workers != nil)
 }
 
 // RefusedError tells that the garden did not accept the request to migrate.
