@@ -113,7 +113,7 @@ func tiles(r Report) []tile {
 		out = append(out, tile{Name: "lost writes in " + etcd.Name, Value: fmt.Sprint(etcd.Lost), Note: map[bool]string{true: "same cluster throughout", false: "ANOTHER CLUSTER ID"}[etcd.ClusterIDUnchanged], Bad: etcd.Lost > 0 || !etcd.ClusterIDUnchanged})
 	}
 	for _, fact := range r.Facts {
-		out = append(out, tile{Name: fact.Name, Value: fact.Value, Note: fact.Note, Bad: fact.Bad})
+		out = append(out, tile(fact))
 	}
 	return out
 }

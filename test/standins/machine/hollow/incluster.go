@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	// CountsPort is the port of the machine at which what its in-cluster clients have counted can be read, CountsPath the path.
+	// CountsPort is the port of the machine at which what its in-cluster clients have counted can be read.
 	CountsPort = 9480
+	// CountsPath is the path there.
 	CountsPath = "/in-cluster"
 	// tokenFile and caFile are where pods find them.
 	tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token" // #nosec G101 -- It is a path.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -191,7 +190,7 @@ var _ = Describe("Client", func() {
 		start()
 		Eventually(func() int { return counts().Requests() }).Should(BeNumerically(">", 4))
 		front.CloseClientConnections()
-		Expect(front.Listener.(net.Listener).Close()).To(Succeed())
+		Expect(front.Listener.Close()).To(Succeed())
 		Eventually(func() int { return counts().Failed }).Should(BeNumerically(">", 3))
 	})
 })
