@@ -26,6 +26,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/livecpm/livecpm/test/standins/accept"
 	"github.com/livecpm/livecpm/test/standins/vpn/tunnel"
 )
 
@@ -133,22 +134,14 @@ func serveProxy(ctx context.Context, log logr.Logger) error {
 
 // acceptProxied leads what the listener accepts to the VPN server until the context ends.
 func acceptProxied(ctx context.Context, log logr.Logger, listener net.Listener, config func() (*tls.Config, error), server string) error {
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	for {
-		conn, err := listener.Accept()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("failed to accept: %w", err)
-		}
+	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
 			defer func() { _ = conn.Close() }()
 			if err := proxy(ctx, conn, config, server); err != nil && !errors.Is(err, io.EOF) {
 				log.V(1).Info("Connection ended", "reason", err.Error())
 			}
 		}()
-	}
+	})
 }
 
 func proxy(ctx context.Context, conn net.Conn, config func() (*tls.Config, error), address string) error {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/test/standins/accept"
 )
 
 // destinationHeader tells where a client of the HTTP proxy wants to. Gardener's apiserver-proxy and VPN clients set it, and its
@@ -43,22 +44,14 @@ func ParseDestination(value string) (Target, error) {
 // ServeConnect accepts the clients of the HTTP proxy until the context ends. They ask for their destination by CONNECT; everything after
 // the answer is handed through untouched.
 func (g *Gateway) ServeConnect(ctx context.Context, listener net.Listener) error {
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	for {
-		conn, err := listener.Accept()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("failed to accept: %w", err)
-		}
+	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
 			defer func() { _ = conn.Close() }()
 			if err := g.connect(ctx, conn.(*net.TCPConn)); err != nil && !errors.Is(err, io.EOF) {
 				g.Log.Info("Dropped a client of the HTTP proxy", "client", conn.RemoteAddr().String(), "reason", err.Error())
 			}
 		}()
-	}
+	})
 }
 
 func (g *Gateway) connect(ctx context.Context, conn *net.TCPConn) error {

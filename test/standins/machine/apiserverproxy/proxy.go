@@ -4,14 +4,12 @@
 package apiserverproxy
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +17,9 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"github.com/livecpm/livecpm/test/standins/accept"
+	"github.com/livecpm/livecpm/test/standins/vpn/tunnel"
 )
 
 // answerTimeout is how long the gateway may take to answer.
@@ -90,18 +91,13 @@ func (p *Proxy) serve(ctx context.Context, listener net.Listener) error {
 	connsCtx, closeConns := context.WithCancel(context.WithoutCancel(ctx))
 	defer closeConns()
 	defer p.end()
+	listening, stopListening := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopListening()
 	defer context.AfterFunc(ctx, func() {
 		p.announce()
-		_ = listener.Close()
+		stopListening()
 	})()
-	for {
-		conn, err := listener.Accept()
-		if err != nil && ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("failed to accept: %w", err)
-		}
+	return accept.Each(listening, listener, func(conn net.Conn) {
 		handlers.Go(func() {
 			defer func() { _ = conn.Close() }()
 			if !p.keep(conn) {
@@ -112,7 +108,7 @@ func (p *Proxy) serve(ctx context.Context, listener net.Listener) error {
 				p.Log.Info("Could not connect", "gateway", p.Config.Gateway, "reason", err.Error())
 			}
 		})
-	}
+	})
 }
 
 func (p *Proxy) keep(conn net.Conn) bool {
@@ -194,19 +190,11 @@ func (p *Proxy) ask(conn net.Conn) (io.Reader, error) {
 	if err := conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return nil, fmt.Errorf("failed to set deadline: %w", err)
 	}
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: p.Config.Authority}, Host: p.Config.Authority, Header: p.Config.Header}
-	if err := request.Write(conn); err != nil {
-		return nil, fmt.Errorf("failed to ask the gateway: %w", err)
-	}
-	buffered := bufio.NewReader(conn)
-	response, err := http.ReadResponse(buffered, request)
+	answered, err := tunnel.Ask(conn, p.Config.Authority, p.Config.Header)
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the gateway's answer: %w", err)
+		return nil, err
 	}
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the gateway answered %s", response.Status)
-	}
-	return buffered, conn.SetDeadline(time.Time{})
+	return answered, conn.SetDeadline(time.Time{})
 }
 
 func closeWrite(conn net.Conn) {

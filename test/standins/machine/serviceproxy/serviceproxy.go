@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -32,6 +31,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/test/standins/accept"
 )
 
 const (
@@ -79,27 +81,19 @@ func (f *Forwarder) endpoint() (string, error) {
 func (f *Forwarder) Serve(ctx context.Context, listener net.Listener) error {
 	var handlers sync.WaitGroup
 	defer handlers.Wait()
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	for {
-		conn, err := listener.Accept()
-		if err != nil && ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("failed to accept: %w", err)
-		}
+	return accept.Each(ctx, listener, func(conn net.Conn) {
 		handlers.Go(func() {
 			defer func() { _ = conn.Close() }()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-			if err := f.forward(ctx, conn); err != nil && ctx.Err() == nil {
+			if err := f.forward(ctx, conn.(*net.TCPConn)); err != nil && ctx.Err() == nil {
 				f.Log.Info("Could not connect", "service", service, "reason", err.Error())
-				reset(conn)
+				tunnel.Reset(conn)
 			}
 		})
-	}
+	})
 }
 
-func (f *Forwarder) forward(ctx context.Context, client net.Conn) error {
+func (f *Forwarder) forward(ctx context.Context, client tunnel.Conn) error {
 	address, err := f.endpoint()
 	if err != nil {
 		return err
@@ -110,34 +104,9 @@ func (f *Forwarder) forward(ctx context.Context, client net.Conn) error {
 	}
 	defer func() { _ = endpoint.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = endpoint.Close() })()
-	back := make(chan struct{})
-	go func() {
-		defer close(back)
-		if _, err := io.Copy(client, endpoint); err != nil {
-			reset(client)
-		}
-		closeWrite(client)
-	}()
-	if _, err := io.Copy(endpoint, client); err != nil {
-		reset(endpoint)
-		_ = endpoint.Close()
-	}
-	closeWrite(endpoint)
-	<-back
+	// It resets either side when the other one fails, and an end that was orderly stays so.
+	_ = tunnel.Join(client, endpoint.(*net.TCPConn), nil, nil)
 	return nil
-}
-
-// reset makes closing a connection look as an endpoint's reset does to the other side.
-func reset(conn net.Conn) {
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-}
-
-func closeWrite(conn net.Conn) {
-	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite()
-	}
 }
 
 // Address returns the address of the Service. It lists, because kube-proxy may list Services and not get them.

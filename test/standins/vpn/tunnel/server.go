@@ -18,6 +18,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/net/http2"
+
+	"github.com/livecpm/livecpm/test/standins/accept"
 )
 
 // ErrNoTunnel tells that no client is connected.
@@ -33,22 +35,14 @@ type Server struct {
 
 // Serve accepts tunnels until the context ends. The TLS configuration is asked for with each of them: certificates are renewed in place.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config func() (*tls.Config, error)) error {
-	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	for {
-		conn, err := listener.Accept()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("failed to accept: %w", err)
-		}
+	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
 			if err := s.accept(ctx, conn, config); err != nil {
 				s.Log.Info("Refused a tunnel", "remote", conn.RemoteAddr().String(), "reason", err.Error())
 				_ = conn.Close()
 			}
 		}()
-	}
+	})
 }
 
 func (s *Server) accept(ctx context.Context, conn net.Conn, config func() (*tls.Config, error)) error {

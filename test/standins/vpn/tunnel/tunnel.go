@@ -106,23 +106,33 @@ func (c *Client) pass(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, fmt.Errorf("failed to set deadline: %w", err)
 	}
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: c.Gateway}, Host: c.Gateway, Header: http.Header{c.Header: {c.Destination}}}
-	if err := request.Write(conn); err != nil {
-		return nil, fmt.Errorf("failed to ask the gateway: %w", err)
-	}
 	// The server speaks after the client: nothing that follows the answer can be in the buffer.
-	response, err := http.ReadResponse(bufio.NewReader(conn), request)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read the gateway's answer: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the gateway answered %s for %s", response.Status, c.Destination)
+	if _, err := Ask(conn, c.Gateway, http.Header{c.Header: {c.Destination}}); err != nil {
+		return nil, fmt.Errorf("%w for %s", err, c.Destination)
 	}
 	secured := tls.Client(conn, c.TLS)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, fmt.Errorf("failed to greet the VPN server: %w", err)
 	}
 	return secured, secured.SetDeadline(time.Time{})
+}
+
+// Ask asks an ingress gateway by HTTP CONNECT to be led on. The header says where to. What follows the gateway's answer comes from the
+// reader.
+func Ask(conn net.Conn, authority string, header http.Header) (io.Reader, error) {
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: authority}, Host: authority, Header: header}
+	if err := request.Write(conn); err != nil {
+		return nil, fmt.Errorf("failed to ask the gateway: %w", err)
+	}
+	buffered := bufio.NewReader(conn)
+	response, err := http.ReadResponse(buffered, request)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the gateway's answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the gateway answered %s", response.Status)
+	}
+	return buffered, nil
 }
 
 // serve opens the connection that a stream is for.
