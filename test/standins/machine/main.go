@@ -37,8 +37,9 @@ const (
 	// creation has returned for one of a former machine, and replaces the machine; provider-local looks every five seconds
 	// whether it runs.
 	bootTime = 20 * time.Second
-	// NodesCIDR is the range of the nodes of the landscape's shoot, which its manifest names, too.
+	// nodesCIDR and podsCIDR are the ranges of the nodes and pods of the landscape's shoot, which its manifest names, too.
 	nodesCIDR = "10.180.0.0/16"
+	podsCIDR  = "10.181.0.0/16"
 )
 
 func main() {
@@ -70,6 +71,9 @@ func run(ctx context.Context, log logr.Logger) error {
 	links := &netlink.Handle{}
 	ip, err := hollow.OwnAddress(links, device, netip.MustParsePrefix(nodesCIDR))
 	if err != nil {
+		return err
+	}
+	if err := hollow.RouteToPods(links, device, netip.MustParsePrefix(podsCIDR)); err != nil {
 		return err
 	}
 	if err := boot(ctx); err != nil {

@@ -50,3 +50,25 @@ func OwnAddress(addresses Addresses, name string, nodes netip.Prefix) (net.IP, e
 	}
 	return nil, fmt.Errorf("interface %s has no address of its pod", name)
 }
+
+// Routes is what RouteToPods asks of the kernel. A netlink.Handle does it for the network namespace of the process.
+type Routes interface {
+	LinkByName(name string) (netlink.Link, error)
+	RouteReplace(route *netlink.Route) error
+}
+
+// RouteToPods lets the machine reach the addresses of pods on all machines, which are on one bridge: in the place of the shoot's network.
+func RouteToPods(routes Routes, name string, pods netip.Prefix) error {
+	link, err := routes.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("failed to find interface %s: %w", name, err)
+	}
+	route := &netlink.Route{
+		LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK,
+		Dst: &net.IPNet{IP: pods.Masked().Addr().AsSlice(), Mask: net.CIDRMask(pods.Bits(), pods.Addr().BitLen())},
+	}
+	if err := routes.RouteReplace(route); err != nil {
+		return fmt.Errorf("failed to add a route to pods, %s: %w", pods, err)
+	}
+	return nil
+}

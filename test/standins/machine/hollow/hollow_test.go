@@ -193,7 +193,7 @@ var _ = Describe("The VPN client", func() {
 			Containers: []corev1.Container{{Name: "vpn-shoot", Env: []corev1.EnvVar{
 				{Name: "ENDPOINT", Value: "api.example"}, {Name: "OPENVPN_PORT", Value: "8443"},
 				{Name: "REVERSED_VPN_HEADER", Value: "outbound|1194||vpn-seed-server.ns.svc.cluster.local"}, {Name: "REVERSED_VPN_HEADER_KEY", Value: "X-Gardener-Destination"},
-			}}},
+			}, VolumeMounts: []corev1.VolumeMount{{Name: "tlsauth", MountPath: "/srv/secrets/tlsauth"}, {Name: "certs", MountPath: "/srv/secrets/vpn-client"}}}},
 			Volumes: []corev1.Volume{
 				{Name: "tlsauth", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "auth"}}},
 				{Name: "certs", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -206,6 +206,7 @@ var _ = Describe("The VPN client", func() {
 	}
 	secrets := func() *fake.Clientset {
 		return fake.NewClientset(
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "auth"}, Data: map[string][]byte{"vpn.tlsauth": []byte("0")}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ca"}, Data: map[string][]byte{"bundle.crt": []byte("1")}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "client"}, Data: map[string][]byte{"tls.crt": []byte("2"), "tls.key": []byte("3")}},
 		)
@@ -225,9 +226,14 @@ var _ = Describe("The VPN client", func() {
 	})
 
 	It("should say what it misses", func() {
-		_, _, err := hollow.VPNCertificates(context.Background(), secrets(), pod(func(p *corev1.Pod) { p.Spec.Volumes = p.Spec.Volumes[:1] }))
+		_, _, err := hollow.VPNCertificates(context.Background(), secrets(), pod(func(p *corev1.Pod) {
+			p.Spec.Volumes = p.Spec.Volumes[:1]
+			p.Spec.Containers[0].VolumeMounts = p.Spec.Containers[0].VolumeMounts[:1]
+		}))
 		Expect(err).To(MatchError(And(ContainSubstring("tlsauth"), ContainSubstring("has ca.crt"))))
-		_, _, err = hollow.VPNCertificates(context.Background(), fake.NewClientset(), pod(func(*corev1.Pod) {}))
-		Expect(err).To(MatchError(ContainSubstring("failed to get Secret ca")))
+		client := secrets()
+		Expect(client.CoreV1().Secrets("kube-system").Delete(context.Background(), "ca", metav1.DeleteOptions{})).To(Succeed())
+		_, _, err = hollow.VPNCertificates(context.Background(), client, pod(func(*corev1.Pod) {}))
+		Expect(err).To(MatchError(ContainSubstring("failed to get Secret kube-system/ca")))
 	})
 })

@@ -4,8 +4,8 @@
 // Package hollow is a node of a shoot of which only the outside is there: it joins the shoot by the user data and the certificates that
 // Gardener gives its machines, keeps its Node and its leases alive, and reports the pods that are bound to it as running without starting
 // anything of them. What has an effect are requests of the kube-apiserver to the kubelet's port, which come through the VPN, and a few kinds
-// of pods, of which a stand-in runs when one is bound to the node: the VPN client (test/standins/vpn), the apiserver-proxy, kube-proxy, and
-// the client that uses both (packages apiserverproxy, serviceproxy and incluster).
+// of pods, of which a stand-in runs when one is bound to the node: the VPN client (test/standins/vpn), the apiserver-proxy, kube-proxy,
+// the client that uses both (packages apiserverproxy, serviceproxy and incluster), and metrics-server.
 package hollow
 
 import (

@@ -38,6 +38,7 @@ type pods struct {
 // running is what runs for a pod.
 type running struct {
 	end      context.CancelFunc
+	ip       string
 	workload workload // nil for most pods
 }
 
@@ -109,7 +110,11 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 	if finished(pod) {
 		return nil
 	}
-	reason, message := p.begin(ctx, pod).unready(), ""
+	started, err := p.begin(ctx, pod)
+	if err != nil {
+		return err
+	}
+	reason, message := started.unready(), ""
 	if reason != nil {
 		message = reason.Error()
 	}
@@ -118,11 +123,7 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 			return nil
 		}
 	} else {
-		ip, err := p.address(ctx, pod)
-		if err != nil {
-			return err
-		}
-		pod.Status = RunningStatus(pod, p.node.IP.String(), ip, metav1.Now())
+		pod.Status = RunningStatus(pod, p.node.IP.String(), started.ip, metav1.Now())
 		SetReady(&pod.Status, reason == nil, message, metav1.Now())
 	}
 	if _, err := p.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
@@ -136,19 +137,26 @@ func finished(pod *corev1.Pod) bool {
 }
 
 // begin starts what really runs of a pod, which is little: see workloadOf.
-func (p *pods) begin(ctx context.Context, pod *corev1.Pod) *running {
+func (p *pods) begin(ctx context.Context, pod *corev1.Pod) (*running, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if started, known := p.known[pod.UID]; known {
-		return started
+		return started, nil
+	}
+	if pod.Status.PodIP == "" {
+		ip, err := p.address(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		pod.Status.PodIP = ip
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	started := &running{end: cancel, workload: p.workloadOf(pod, func() { p.enqueue(pod) })}
+	started := &running{end: cancel, ip: pod.Status.PodIP, workload: p.workloadOf(pod, func() { p.enqueue(pod) })}
 	p.known[pod.UID] = started
 	if started.workload != nil {
 		go started.workload.run(ctx)
 	}
-	return started
+	return started, nil
 }
 
 func (p *pods) end(uid types.UID) {
@@ -160,13 +168,12 @@ func (p *pods) end(uid types.UID) {
 	}
 }
 
-// address returns the address of the pod: one of the node's range, which leads nowhere, unless it shares the node's network.
+// address returns the address of the pod: one of the node's range, unless it shares the node's network. It leads nowhere if nothing of
+// the pod listens. The mutex must be held.
 func (p *pods) address(ctx context.Context, pod *corev1.Pod) (string, error) {
 	if pod.Spec.HostNetwork {
 		return p.node.IP.String(), nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !p.next.IsValid() {
 		node, err := p.client.CoreV1().Nodes().Get(ctx, p.node.Name, metav1.GetOptions{})
 		if err != nil {

@@ -5,14 +5,17 @@ package hollow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path"
 	"strings"
 	"time"
 
+	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/livecpm/livecpm/test/standins/vpn/tunnel"
@@ -32,21 +35,21 @@ const (
 // vpnClient is what runs of a pod of the VPN client. It is known by its environment, so that it does not matter how the pod is called
 // or who has made it.
 type vpnClient struct {
-	log    logr.Logger
-	client kubernetes.Interface
-	pod    *corev1.Pod
-	env    map[string]string
+	log   logr.Logger
+	files mounted
+	env   map[string]string
 }
 
 // newVPNClient returns the client if the pod is one.
 func newVPNClient(log logr.Logger, client kubernetes.Interface, pod *corev1.Pod) (*vpnClient, bool) {
-	for _, container := range pod.Spec.Containers {
+	for i := range pod.Spec.Containers {
+		container := &pod.Spec.Containers[i]
 		env := map[string]string{}
 		for _, variable := range container.Env {
 			env[variable.Name] = variable.Value
 		}
 		if env[envEndpoint] != "" && env[envPort] != "" && env[envHeader] != "" && env[envDestination] != "" {
-			return &vpnClient{log: log.WithValues("pod", pod.Namespace+"/"+pod.Name), client: client, pod: pod, env: env}, true
+			return &vpnClient{log: log, files: mounted{client: client, pod: pod, container: container}, env: env}, true
 		}
 	}
 	return nil, false
@@ -71,7 +74,7 @@ func (v *vpnClient) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := tunnel.TLSConfig(files["ca.crt"], files["tls.crt"], files["tls.key"])
+	config, err := tunnel.TLSConfig(files[secretsutils.DataKeyCertificateCA], files[secretsutils.DataKeyCertificate], files[secretsutils.DataKeyPrivateKey])
 	if err != nil {
 		return err
 	}
@@ -87,33 +90,29 @@ func (v *vpnClient) connect(ctx context.Context) error {
 	}).Run(ctx)
 }
 
-// certificates reads what is mounted into the pod: a projected volume with all three files.
+// certificates reads what is mounted into the pod: one of the volumes has all three files.
 func (v *vpnClient) certificates(ctx context.Context) (map[string][]byte, error) {
-	for _, volume := range v.pod.Spec.Volumes {
-		if volume.Projected == nil {
+	names := []string{secretsutils.DataKeyCertificateCA, secretsutils.DataKeyCertificate, secretsutils.DataKeyPrivateKey}
+	var searched []string
+	for _, mount := range v.files.container.VolumeMounts {
+		if mount.SubPath != "" {
 			continue
 		}
+		searched = append(searched, mount.Name)
 		files := map[string][]byte{}
-		for _, source := range volume.Projected.Sources {
-			if source.Secret == nil {
-				continue
+		for _, name := range names {
+			content, err := v.files.read(ctx, path.Join(mount.MountPath, name))
+			if errors.Is(err, os.ErrNotExist) {
+				break
 			}
-			// The kubelet may read the Secrets of its pods.
-			secret, err := v.client.CoreV1().Secrets(v.pod.Namespace).Get(ctx, source.Secret.Name, metav1.GetOptions{})
 			if err != nil {
-				return nil, fmt.Errorf("failed to get Secret %s of the VPN client: %w", source.Secret.Name, err)
+				return nil, err
 			}
-			for _, item := range source.Secret.Items {
-				files[item.Path] = secret.Data[item.Key]
-			}
+			files[name] = content
 		}
-		if len(files["ca.crt"]) > 0 && len(files["tls.crt"]) > 0 && len(files["tls.key"]) > 0 {
+		if len(files) == len(names) {
 			return files, nil
 		}
 	}
-	var names []string
-	for _, volume := range v.pod.Spec.Volumes {
-		names = append(names, volume.Name)
-	}
-	return nil, fmt.Errorf("none of the volumes (%s) has ca.crt, tls.crt and tls.key", strings.Join(names, ", "))
+	return nil, fmt.Errorf("none of the volumes (%s) has %s", strings.Join(searched, ", "), strings.Join(names, ", "))
 }

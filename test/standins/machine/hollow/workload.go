@@ -24,11 +24,11 @@ type workload interface {
 	unready() error
 }
 
-// workloadOf returns what really runs of the pod; nil for all pods but a few. changed is to be called when unready may say something
+// workloadOf returns what really runs of the pod, which has its address; nil for all pods but a few. changed is to be called when unready may say something
 // else.
 func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 	log := p.node.Log.WithValues("pod", pod.Namespace+"/"+pod.Name)
-	if client, ok := newVPNClient(p.node.Log, p.client, pod); ok {
+	if client, ok := newVPNClient(log, p.client, pod); ok {
 		return client
 	}
 	if proxy, ok := newAPIServerProxy(log, p.node, p.client, pod, changed); ok {
@@ -36,6 +36,9 @@ func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 	}
 	if proxy, ok := newKubeProxy(log, p.node, p.client, pod, changed); ok {
 		return proxy
+	}
+	if server, ok := newMetricsServer(log, p.node, p.client, pod, changed); ok {
+		return server
 	}
 	if client, ok := newInClusterClient(log, p.node, p.client, pod); ok {
 		return client

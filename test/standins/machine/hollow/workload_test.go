@@ -37,10 +37,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	certutil "k8s.io/client-go/util/cert"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/test/standins/machine/hollow"
@@ -418,6 +423,55 @@ var _ = Describe("Pods of which something runs", func() {
 		Eventually(func() corev1.PodStatus { return status("kube-system", "kube-proxy-x") }).Should(ready(corev1.ConditionFalse, "failed to get Secret kube-system/kube-proxy"))
 	})
 
+	metricsPod := func(port int) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "metrics-server-x", UID: "metrics-server-x"}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{
+				Name: "metrics-server",
+				Command: []string{
+					"/metrics-server", "--cert-dir=/home/certdir", "--secure-port=" + strconv.Itoa(port),
+					"--tls-cert-file=/srv/metrics-server/tls/tls.crt", "--tls-private-key-file=/srv/metrics-server/tls/tls.key",
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: "metrics-server", MountPath: "/srv/metrics-server/tls"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "metrics-server", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "metrics-server"}}}},
+		}}
+	}
+
+	It("should let metrics-server answer at the address of its pod, with the certificate of the pod", func() {
+		Expect(client.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-x"}, Spec: corev1.NodeSpec{PodCIDR: "127.0.3.0/24"}})).To(Succeed())
+		port := freePort("0.0.0.0")
+		add(metricsPod(port))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }).Should(ready(corev1.ConditionFalse, "failed to get Secret kube-system/metrics-server"))
+
+		certificate, key, err := certutil.GenerateSelfSignedCertKey("metrics-server.kube-system.svc", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(client.Tracker().Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "metrics-server"}, Data: map[string][]byte{"tls.crt": certificate, "tls.key": key}})).To(Succeed())
+		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }, "10s").Should(And(ready(corev1.ConditionTrue, ""), HaveField("PodIP", "127.0.3.2")))
+		Expect(links.on("hollow-pods")).To(Equal([]string{"127.0.3.2"}))
+
+		config := &rest.Config{
+			Host:            "https://" + net.JoinHostPort("127.0.3.2", strconv.Itoa(port)),
+			TLSClientConfig: rest.TLSClientConfig{CAData: certificate, ServerName: "metrics-server.kube-system.svc"},
+		}
+		discovered, err := discovery.NewDiscoveryClientForConfig(config)
+		Expect(err).NotTo(HaveOccurred())
+		_, resources, err := discovered.ServerGroupsAndResources()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(resources).To(HaveExactElements(And(HaveField("GroupVersion", "metrics.k8s.io/v1beta1"), HaveField("APIResources", HaveLen(2)))))
+		lists, err := dynamic.NewForConfig(config)
+		Expect(err).NotTo(HaveOccurred())
+		pods0, err := lists.Resource(schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods"}).Namespace("kube-system").List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(pods0.GetKind()).To(Equal("PodMetricsList"))
+		Expect(pods0.Items).To(BeEmpty())
+
+		pods.End("metrics-server-x")
+		Eventually(func() error {
+			_, err := discovered.ServerGroups()
+			return err
+		}).Should(MatchError(ContainSubstring("connection refused")))
+	})
+
 	It("should still report all other pods as ready at once", func() {
 		add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other", UID: "other"}, Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "x"}}}})
 		Expect(status("kube-system", "other")).To(ready(corev1.ConditionTrue, ""))
@@ -533,6 +587,33 @@ func (p *pod0) AddrReplace(_ netlink.Link, address *netlink.Addr) error {
 	p.replace = append(p.replace, address.IPNet.String())
 	return p.refuse
 }
+
+// routes are those of a machine.
+type routes struct {
+	pod0
+	replaced []string
+}
+
+func (r *routes) RouteReplace(route *netlink.Route) error {
+	r.replaced = append(r.replaced, fmt.Sprintf("%s scope %s", route.Dst, route.Scope))
+	return r.refuse
+}
+
+var _ = Describe("RouteToPods", func() {
+	pods := netip.MustParsePrefix("10.181.0.0/16")
+
+	It("should be one of the bridge", func() {
+		kernel := &routes{pod0: pod0{names: []string{"eth0"}}}
+		Expect(hollow.RouteToPods(kernel, "eth0", pods)).To(Succeed())
+		Expect(kernel.replaced).To(Equal([]string{"10.181.0.0/16 scope link"}))
+	})
+
+	It("should say what went wrong", func() {
+		Expect(hollow.RouteToPods(&routes{}, "eth0", pods)).To(MatchError(ContainSubstring("failed to find interface eth0")))
+		kernel := &routes{pod0: pod0{names: []string{"eth0"}, refuse: errors.New("not permitted")}}
+		Expect(hollow.RouteToPods(kernel, "eth0", pods)).To(MatchError("failed to add a route to pods, 10.181.0.0/16: not permitted"))
+	})
+})
 
 var _ = Describe("OwnAddress", func() {
 	nodes := netip.MustParsePrefix("10.180.0.0/16")
