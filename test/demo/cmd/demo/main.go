@@ -42,11 +42,18 @@ func main() {
 type flags struct {
 	shoot         string
 	back          bool
+	andBack       bool
 	keep          bool
 	out           string
 	before, after time.Duration
 	timeout       time.Duration
 }
+
+const (
+	flagAndBack = "and-back"
+	// folderBack is where in the folder of the report that of the way back is.
+	folderBack = "back"
+)
 
 func command() *cobra.Command {
 	f := &flags{}
@@ -56,10 +63,14 @@ func command() *cobra.Command {
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), cmd.Flags().Changed(flagAndBack))
+		},
 	}
 	cmd.Flags().StringVar(&f.shoot, "shoot", "", "name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+" (default: the landscape's, see "+config.EnvShoot+")")
 	cmd.Flags().BoolVar(&f.back, "back", false, "migrate to the first seed (default: to the seed that does not have the shoot)")
+	cmd.Flags().BoolVar(&f.andBack, flagAndBack, false, "migrate there and back, with a report of its own in the folder "+folderBack+" (default: for the shoot "+config.ShootWorkers+" only)")
+	cmd.MarkFlagsMutuallyExclusive("back", flagAndBack)
 	cmd.Flags().BoolVar(&f.keep, "keep", true, "leave the landscape up afterwards")
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of report.html, report.json and details.json (default: _artifacts/demo in the repository)")
 	cmd.Flags().DurationVar(&f.before, "before", time.Minute, "how long the load runs before the migration is triggered")
@@ -68,7 +79,7 @@ func command() *cobra.Command {
 	return cmd
 }
 
-func (f *flags) run(ctx context.Context) (err error) {
+func (f *flags) run(ctx context.Context, andBackGiven bool) (err error) {
 	cfg, err := config.FromEnvironment()
 	if err != nil {
 		return err
@@ -91,34 +102,50 @@ func (f *flags) run(ctx context.Context) (err error) {
 	if err := landscape.New(cfg, os.Stdout).Up(ctx); err != nil {
 		return err
 	}
+	destination := ""
+	if f.back {
+		destination = cfg.Seeds[0].Name
+	}
+	if err := f.migrate(ctx, cfg, destination, f.out); err != nil {
+		return err
+	}
+	if !andBackGiven {
+		// What machines and extensions keep has to survive in either direction.
+		f.andBack = f.shoot == config.ShootWorkers && !f.back
+	}
+	if !f.andBack {
+		return nil
+	}
+	return f.migrate(ctx, cfg, "", filepath.Join(f.out, folderBack))
+}
+
+// migrate migrates the shoot, which is created if there is none, to the seed that it is not on unless one is named, and writes the report.
+func (f *flags) migrate(ctx context.Context, cfg *config.Config, destination, out string) error {
 	if err := f.createShoot(ctx, cfg); err != nil {
 		return err
 	}
 	options := demo.Options{
-		Landscape: cfg,
-		Namespace: shoot.Namespace,
-		Shoot:     f.shoot,
-		Before:    f.before,
-		After:     f.after,
-		Timeout:   f.timeout,
-		Out:       os.Stdout,
-		Terminal:  term.IsTerminal(int(os.Stdout.Fd())),
-	}
-	if f.back {
-		options.Destination = cfg.Seeds[0].Name
+		Landscape:   cfg,
+		Namespace:   shoot.Namespace,
+		Shoot:       f.shoot,
+		Destination: destination,
+		Before:      f.before,
+		After:       f.after,
+		Timeout:     f.timeout,
+		Out:         os.Stdout,
+		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
 	}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		options.Width = width
 	}
-
 	report, err := demo.Run(ctx, options)
 	if err != nil {
 		return err
 	}
-	if err := report.Write(f.out); err != nil {
+	if err := report.Write(out); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\nReport: %s\n", report, filepath.Join(f.out, "report.html"))
+	fmt.Printf("\n%s\nReport: %s\n", report, filepath.Join(out, "report.html"))
 	return report.Err()
 }
 
