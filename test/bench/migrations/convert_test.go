@@ -150,6 +150,14 @@ var _ = DescribeTable("joined", func(status gardencorev1beta1.ConditionStatus, m
 	Entry("the step is complete", gardencorev1beta1.ConditionTrue, "done", true),
 )
 
+var _ = It("should not take what a former migration has left for a join", func() {
+	var conditions []gardencorev1beta1.Condition
+	for _, step := range steps.Table() {
+		conditions = append(conditions, gardencorev1beta1.Condition{Type: step.Condition, Status: gardencorev1beta1.ConditionTrue})
+	}
+	Expect(joined(conditions)).To(BeFalse())
+})
+
 var _ = Describe("values", func() {
 	It("should be different ones under keys of their own", func() {
 		first, second := values(0, 2), values(2, 1)

@@ -98,6 +98,10 @@ func (b *Bench) joinAt(ctx context.Context, mib int) (_ *data.SizeRun, err error
 
 // joined tells whether etcd-main has the members of the destination, or the step is past that.
 func joined(conditions []gardencorev1beta1.Condition) bool {
+	// Those of a former migration stay until the next one begins, and say that everything is done.
+	if _, underWay := steps.Current(conditions); !underWay {
+		return false
+	}
 	for _, condition := range conditions {
 		if condition.Type == joinStep {
 			return condition.Status == gardencorev1beta1.ConditionTrue ||
