@@ -110,6 +110,14 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(base.secrets),
 		})
+		keepAddress = g.Add(flow.Task{
+			Name: "Keeping the address inside of the shoot published",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return d.keepPublished(ctx, b)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(learnAddress),
+		})
 		// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come later.
 		deployVPNServer = g.Add(flow.Task{
 			Name: "Deploying the VPN server",
@@ -119,7 +127,7 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(base.secrets),
 		})
-		deploy = d.addKubeAPIServer(g, b, published, d.untilRolledOutOrRestarted(b), flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, learnAddress, deployVPNServer))
+		deploy = d.addKubeAPIServer(g, b, published, d.untilRolledOutOrRestarted(b), flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, keepAddress, deployVPNServer))
 		_      = g.Add(flow.Task{
 			Name: "Exposing the kube-apiserver at the ingress gateway",
 			Fn: operation.Retry(func(ctx context.Context) error {

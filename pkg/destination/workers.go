@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/endpoints"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/operation"
 	"github.com/livecpm/livecpm/pkg/steps"
@@ -32,7 +33,7 @@ import (
 // Each seed has an address of its own. A kube-apiserver publishes its address in the shoot (Service default/kubernetes), to which all
 // clients there are led at random as soon as there are two. So the destination's takes the source's address (step 4) until a
 // second apiserver-proxy serves its own one on all nodes (step 8). Then it takes its own, the regular apiserver-proxy follows,
-// and the second one goes. At no time an address is published that nobody serves.
+// and the second one goes. At no time an address is published that nobody serves, nor none at all (package endpoints).
 //
 // The VPN server of the destination gets a client of its own in the shoot (step 4), before any webhook is called from there. The
 // regular one stays with the source until its key is replaced by the destination's (step 8).
@@ -90,8 +91,7 @@ func (d *destination) readAdvertisement(ctx context.Context, name string) (*adve
 	return &advertisement{address: namespace.Annotations[annotationAdvertisedAddress]}, nil
 }
 
-// learnAdvertisement asks the source's kube-apiserver under which address it is known inside of the shoot, and remembers it. The
-// shoot's DNS name leads to the source until step 6.
+// learnAdvertisement asks the source's kube-apiserver under which address it is known inside of the shoot, and remembers it.
 func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botanist, a *advertisement) error {
 	if a.address != "" {
 		return nil
@@ -100,11 +100,7 @@ func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botani
 		return errors.New("failed to learn the address of the kube-apiserver inside of the shoot: without an internal and an external domain the nodes have no apiserver-proxy, " +
 			"and clients inside of the shoot would lose the kube-apiserver; migrate classically")
 	}
-	config, err := d.shootConfig(b)
-	if err != nil {
-		return err
-	}
-	shoot, err := newShootClient(config)
+	shoot, err := d.throughDNS(b)
 	if err != nil {
 		return err
 	}
@@ -123,6 +119,25 @@ func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botani
 	}
 	a.address = address
 	return nil
+}
+
+// keepPublished has the shared address stay published whichever of the kube-apiservers ends: those of both seeds do, in good order or
+// not, until the destination has one of its own.
+func (d *destination) keepPublished(ctx context.Context, b *botanist.Botanist) error {
+	shoot, err := d.throughDNS(b)
+	if err != nil {
+		return err
+	}
+	return endpoints.Keep(ctx, shoot)
+}
+
+// throughDNS returns access to the shoot by its name, which leads to the source until step 6.
+func (d *destination) throughDNS(b *botanist.Botanist) (client.Client, error) {
+	config, err := d.shootConfig(b)
+	if err != nil {
+		return nil, err
+	}
+	return newShootClient(config)
 }
 
 // forgetAdvertisement makes every later deployment of the kube-apiserver publish the destination's own address.
@@ -366,6 +381,18 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 			Name: "Removing the second apiserver-proxy",
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return d.destroyTwin(ctx, plain, twin.APIServerProxy)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(proxyReady),
+		})
+		// From here on there are kube-apiservers of one seed only, as ever.
+		_ = g.Add(flow.Task{
+			Name: "Letting go of the addresses published inside of the shoot",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				access, err := d.access(plain)
+				if err != nil {
+					return err
+				}
+				return endpoints.Release(ctx, access.client)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(proxyReady),
 		})

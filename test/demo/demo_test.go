@@ -118,8 +118,8 @@ var _ = Describe("Report", func() {
 		}, "5 requests of the in-cluster client on node machine-one-a were cut"),
 		Entry("with too few requests on a node", func(r *demo.Report) {
 			r.Workers = workers()
-			r.Workers.InCluster.Nodes["machine-one-b"] = demo.InClusterNode{Requests: 700, Seconds: 360}
-		}, "too little load: the in-cluster client on node machine-one-b sent 700 requests of 1440 that were due"),
+			r.Workers.InCluster.Nodes["machine-one-b"] = demo.InClusterNode{Requests: 350, Seconds: 360}
+		}, "too little load: the in-cluster client on node machine-one-b sent 350 requests of 720 that were due"),
 		Entry("without any", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Nodes = nil }, "there was no in-cluster client"),
 		Entry("for counts that may not be all", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Doubts = []string{"it began anew"} }, "it began anew"),
 		Entry("without machines", func(r *demo.Report) { r.Workers = workers(); r.Workers.Machines = nil }, "there are no machines"),

@@ -307,7 +307,7 @@ func (o *workersObserver) askKubelet(ctx context.Context, node string) error {
 	result := o.shoot.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").MaxRetries(0).Do(ctx).StatusCode(&code)
 	body, err := result.Raw()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %.200s", err, body)
 	}
 	if code != http.StatusOK || string(body) != "ok" {
 		return fmt.Errorf("status %d: %s", code, body)

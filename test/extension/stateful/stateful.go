@@ -25,7 +25,7 @@ import (
 type State struct {
 	// ID is given once, when the object is reconciled for the first time.
 	ID string `json:"id"`
-	// MigratedFrom is the seed that the object has left. It is there from its migration until it is reconciled again.
+	// MigratedFrom is the seed that the object has left. It is there from its migration until its restoration.
 	MigratedFrom string `json:"migratedFrom,omitempty"`
 }
 
@@ -68,8 +68,8 @@ func (k *Keeper) Migrate(ctx context.Context, object extensionsv1alpha1.Object) 
 	})
 }
 
-// Restore takes up the object in a new seed. Gardener restores once more when an attempt is repeated, and does not write the state then;
-// the extension library has reconciled the object meanwhile. Such a restoration finds the object as this seed has taken it up.
+// Restore takes up the object in a new seed, with the state of before the migration. Gardener restores once more when an attempt is
+// repeated. Such a restoration finds the object as this seed has taken it up, or with what the migration has left once more.
 func (k *Keeper) Restore(ctx context.Context, object extensionsv1alpha1.Object) error {
 	return k.do(ctx, gardencorev1beta1.LastOperationTypeRestore, object, func(state *State) error {
 		switch {
@@ -80,8 +80,11 @@ func (k *Keeper) Restore(ctx context.Context, object extensionsv1alpha1.Object) 
 		case state.MigratedFrom == k.Seed:
 			return fmt.Errorf("the state says that the object has left seed %s, which is where it is to be restored", k.Seed)
 		}
-		// The state stays as it is until the object is reconciled: an attempt that is repeated before finds the same.
-		return k.markRestored(ctx, object, state.ID)
+		if err := k.markRestored(ctx, object, state.ID); err != nil {
+			return err
+		}
+		state.MigratedFrom = ""
+		return nil
 	})
 }
 

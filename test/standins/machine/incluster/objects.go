@@ -24,7 +24,7 @@ const (
 	// Image is the image of the pods, by which a hollow node knows them. There is no such image: nothing pulls it.
 	Image = "livecpm.example/in-cluster-client"
 	// DefaultInterval is an interval that a small machine can bear: each node sends four requests in it.
-	DefaultInterval = time.Second
+	DefaultInterval = 2 * time.Second
 	// RequestsPerInterval is how many requests a client sends in an interval.
 	RequestsPerInterval = 4
 	// pollInterval is the time from one look to the next while something is waited for.
