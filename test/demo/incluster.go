@@ -85,16 +85,20 @@ func (r *InClusterReport) problems() []string {
 
 // InClusterTally adds up the counts of all clients. A client that began anew counts from 0 again: what it had counted before is kept.
 type InClusterTally struct {
+	// Since is when the run began: machines keep the counts of clients of earlier runs as well.
+	Since time.Time
+
 	mu sync.Mutex
 	// all are the last counts by node and by when counting began there.
 	all      map[string]map[time.Time]incluster.Counts
 	baseline int64
 }
 
-// Note takes the counts that were read.
-func (t *InClusterTally) Note(counts []incluster.Counts) {
+// Note takes the counts that were read of a node, and tells whether there were any of this run.
+func (t *InClusterTally) Note(counts []incluster.Counts) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	counts = slices.DeleteFunc(slices.Clone(counts), func(count incluster.Counts) bool { return count.Started.Before(t.Since) })
 	for _, count := range counts {
 		if t.all == nil {
 			t.all = map[string]map[time.Time]incluster.Counts{}
@@ -108,6 +112,7 @@ func (t *InClusterTally) Note(counts []incluster.Counts) {
 			t.all[count.Node][began] = count
 		}
 	}
+	return len(counts) > 0
 }
 
 // Trigger remembers the longest gap so far.
@@ -163,11 +168,15 @@ type inClusterObserver struct {
 	nodes     []string
 }
 
-// start deploys the clients and waits until every node has one that is served.
+// start deploys the clients and waits until every node has one that is served. Those of an earlier run that was interrupted go first.
 func (o *inClusterObserver) start(ctx context.Context, nodes []string) error {
 	o.nodes = nodes
 	ctx, cancel := context.WithTimeout(ctx, inClusterStart)
 	defer cancel()
+	if err := incluster.Remove(ctx, o.shoot); err != nil {
+		return err
+	}
+	o.tally.Since = time.Now()
 	if err := incluster.Apply(ctx, o.shoot); err != nil {
 		return err
 	}
@@ -203,16 +212,14 @@ func (o *inClusterObserver) read(ctx context.Context) map[string]error {
 	for _, name := range o.nodes {
 		readers.Go(func() {
 			counts, err := o.readNode(ctx, name)
-			if err == nil && len(counts) == 0 {
+			if err == nil && !o.tally.Note(counts) {
 				err = fmt.Errorf("no request has succeeded yet; see the log of pod %s in namespace %s", name, o.namespace)
 			}
 			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				unread[name] = err
-				return
 			}
-			o.tally.Note(counts)
 		})
 	}
 	readers.Wait()

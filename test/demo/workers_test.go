@@ -97,6 +97,14 @@ var _ = Describe("InClusterTally", func() {
 		Expect(report.Doubts).To(ConsistOf(ContainSubstring("node a began anew 1 times, the last time at 2026-11-20T12:01:00Z")))
 	})
 
+	It("should leave out what clients of an earlier run have counted", func() {
+		tally := &demo.InClusterTally{Since: began}
+		Expect(tally.Note([]incluster.Counts{counts("a", began.Add(-time.Hour), 100, 7, 100)})).To(BeFalse())
+		Expect(tally.Note([]incluster.Counts{counts("a", began.Add(-time.Hour), 100, 7, 100), counts("a", began.Add(time.Second), 5, 0, 50)})).To(BeTrue())
+		report := tally.Report(began.Add(time.Minute), nil)
+		Expect(report).To(And(HaveField("Requests", 5), HaveField("Failed", 0), HaveField("LongestGapMs", int64(50)), HaveField("Doubts", BeEmpty())))
+	})
+
 	It("should say what could not be read in the end", func() {
 		report := (&demo.InClusterTally{}).Report(began, map[string]error{"a": errors.New("no answer")})
 		Expect(report.Doubts).To(ConsistOf("what the in-cluster client on node a has noticed in the end is not known: no answer"))
