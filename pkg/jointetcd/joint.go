@@ -62,7 +62,7 @@ type Config struct {
 	PollInterval time.Duration
 	// StuckAfter is how long a learner may exist without having started before it is removed. Defaults to three minutes.
 	StuckAfter time.Duration
-	// QuietTimeout is how long to wait for a good moment to move the lead. Defaults to a minute.
+	// QuietTimeout is how long to wait for a good moment to move the lead. Defaults to 30 seconds.
 	QuietTimeout time.Duration
 	// TLS returns the configuration of a client of the etcd with the role. By default the secrets are those that the Etcd
 	// resource refers to.

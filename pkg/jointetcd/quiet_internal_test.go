@@ -41,8 +41,8 @@ var _ = Describe("calm", func() {
 		Entry("faster than ever", time.Millisecond, time.Duration(0), uint64(7), uint64(7), true),
 		Entry("a little slower", 4*time.Millisecond, 4*time.Second, uint64(7), uint64(7), true),
 		Entry("not while the way is slow", 5*time.Millisecond, 4*time.Second, uint64(7), uint64(7), false),
-		Entry("slower, after a while", 6*time.Millisecond, quietRelax, uint64(7), uint64(7), true),
-		Entry("not much slower after a while", 7*time.Millisecond, 2*quietRelax-time.Second, uint64(7), uint64(7), false),
+		Entry("slower, after a while", 6*time.Millisecond, 5*time.Second, uint64(7), uint64(7), true),
+		Entry("not much slower after a while", 7*time.Millisecond, 9*time.Second, uint64(7), uint64(7), false),
 		Entry("not in the midst of writes", 2*time.Millisecond, time.Minute, uint64(8), uint64(8), false),
 		Entry("not while a write is being applied", 2*time.Millisecond, time.Minute, uint64(7), uint64(6), false),
 	)
