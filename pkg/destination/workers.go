@@ -261,13 +261,9 @@ func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, com
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until every node serves the destination's address",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.access(b)
-				if err != nil {
-					return err
-				}
+			Fn: operation.Retry(d.inShoot(b, func(ctx context.Context, access *shootAccess) error {
 				return twin.CheckOnEveryNode(ctx, access.client, twin.APIServerProxy)
-			}, timeout),
+			}), timeout),
 			SkipIf:       !a.moves(),
 			Dependencies: flow.NewTaskIDs(applyProxy),
 		})
@@ -293,14 +289,8 @@ func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, com
 			Dependencies: flow.NewTaskIDs(vpnClientReady),
 		})
 		_ = g.Add(flow.Task{
-			Name: "Waiting until the tunnel stands without the temporary VPN client",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.access(b)
-				if err != nil {
-					return err
-				}
-				return checkTunnel(ctx, access)
-			}, timeout),
+			Name:         "Waiting until the tunnel stands without the temporary VPN client",
+			Fn:           operation.Retry(d.inShoot(b, checkTunnel), timeout),
 			Dependencies: flow.NewTaskIDs(destroyTemporary),
 		})
 		_ = g.Add(flow.Task{
@@ -341,26 +331,16 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 			Dependencies: flow.NewTaskIDs(kubeAPIServerReady),
 		})
 		_ = g.Add(flow.Task{
-			Name: "Waiting until the tunnel stands with all in its ordinary form",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.access(plain)
-				if err != nil {
-					return err
-				}
-				return checkTunnel(ctx, access)
-			}, timeout),
+			Name:         "Waiting until the tunnel stands with all in its ordinary form",
+			Fn:           operation.Retry(d.inShoot(plain, checkTunnel), timeout),
 			Dependencies: flow.NewTaskIDs(deployVPNServer, deploySNI),
 		})
 		// The regular one lets go of the source's address node by node. Nobody may be led there any more.
 		addressMoved = g.Add(flow.Task{
 			Name: "Waiting until only the destination's address is published inside of the shoot",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.access(plain)
-				if err != nil {
-					return err
-				}
+			Fn: operation.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
 				return checkPublished(ctx, access.client, plain.APIServerClusterIP)
-			}, timeout),
+			}), timeout),
 			Dependencies: flow.NewTaskIDs(deploySNI),
 		})
 		deployProxy = g.Add(flow.Task{
@@ -387,17 +367,24 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		// From here on there are kube-apiservers of one seed only, as ever.
 		_ = g.Add(flow.Task{
 			Name: "Letting go of the addresses published inside of the shoot",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				access, err := d.access(plain)
-				if err != nil {
-					return err
-				}
+			Fn: operation.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
 				return endpoints.Release(ctx, access.client)
-			}, timeout),
+			}), timeout),
 			Dependencies: flow.NewTaskIDs(proxyReady),
 		})
 	)
 	return g
+}
+
+// inShoot returns a task with access to the shoot, which is made anew for each attempt.
+func (d *destination) inShoot(b *botanist.Botanist, task func(ctx context.Context, access *shootAccess) error) flow.TaskFn {
+	return func(ctx context.Context) error {
+		access, err := d.access(b)
+		if err != nil {
+			return err
+		}
+		return task(ctx, access)
+	}
 }
 
 func (d *destination) destroyTwin(ctx context.Context, b *botanist.Botanist, name string) error {

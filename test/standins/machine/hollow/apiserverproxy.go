@@ -82,18 +82,10 @@ func newAPIServerProxy(log logr.Logger, node *Node, client kubernetes.Interface,
 
 // run serves until the context ends. The address stays on the interface after that, as it does without the sidecar's flag --cleanup.
 func (a *apiServerProxy) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := a.serve(ctx)
-		if ctx.Err() != nil {
-			break
-		}
+	keepTrying(ctx, retryInterval, a.serve, func(err error) {
 		a.set(err)
 		a.log.Info("apiserver-proxy does not serve", "reason", err.Error())
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
-	}
+	})
 	a.log.Info("apiserver-proxy ended", "address", a.address, "interface", a.device)
 }
 

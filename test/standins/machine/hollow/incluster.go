@@ -97,15 +97,9 @@ func (i *inClusterClient) unready() error { return nil }
 
 func (i *inClusterClient) run(ctx context.Context) {
 	defer i.node.removePodFolder(i.pod)
-	for ctx.Err() == nil {
-		if err := i.ask(ctx); ctx.Err() == nil {
-			i.log.Info("The in-cluster client cannot begin", "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
-	}
+	keepTrying(ctx, retryInterval, i.ask, func(err error) {
+		i.log.Info("The in-cluster client cannot begin", "reason", err.Error())
+	})
 	i.log.Info("In-cluster client ended")
 }
 

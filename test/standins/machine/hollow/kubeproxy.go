@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -99,16 +98,10 @@ func newKubeProxy(log logr.Logger, node *Node, client kubernetes.Interface, pod 
 
 func (k *kubeProxy) run(ctx context.Context) {
 	defer k.node.removePodFolder(k.files.pod)
-	for ctx.Err() == nil {
-		if err := k.follow(ctx); ctx.Err() == nil {
-			k.set(err)
-			k.log.Info("kube-proxy does not follow", "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
-	}
+	keepTrying(ctx, retryInterval, k.follow, func(err error) {
+		k.set(err)
+		k.log.Info("kube-proxy does not follow", "reason", err.Error())
+	})
 	k.log.Info("kube-proxy ended, what it has set up stays")
 }
 

@@ -75,16 +75,10 @@ func newMetricsServer(log logr.Logger, node *Node, client kubernetes.Interface, 
 
 // run serves until the context ends. The address stays on the interface: the node gives it to no other pod for as long as it has more.
 func (m *metricsServer) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := m.serve(ctx); ctx.Err() == nil {
-			m.set(err)
-			m.log.Info("metrics-server does not serve", "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryInterval):
-		}
-	}
+	keepTrying(ctx, retryInterval, m.serve, func(err error) {
+		m.set(err)
+		m.log.Info("metrics-server does not serve", "reason", err.Error())
+	})
 	m.log.Info("metrics-server ended")
 }
 

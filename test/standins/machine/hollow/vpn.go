@@ -57,15 +57,9 @@ func newVPNClient(log logr.Logger, client kubernetes.Interface, pod *corev1.Pod)
 
 // run keeps the tunnel until the context ends.
 func (v *vpnClient) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := v.connect(ctx); ctx.Err() == nil {
-			v.log.Info("No tunnel", "endpoint", v.env[envEndpoint], "reason", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(reconnectInterval):
-		}
-	}
+	keepTrying(ctx, reconnectInterval, v.connect, func(err error) {
+		v.log.Info("No tunnel", "endpoint", v.env[envEndpoint], "reason", err.Error())
+	})
 	v.log.Info("VPN client ended")
 }
 

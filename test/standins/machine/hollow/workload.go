@@ -24,8 +24,8 @@ type workload interface {
 	unready() error
 }
 
-// workloadOf returns what really runs of the pod, which has its address; nil for all pods but a few. changed is to be called when unready may say something
-// else.
+// workloadOf returns what really runs of the pod, which has its address; nil for all pods but a few. changed is to be called when unready
+// may say something else.
 func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 	log := p.node.Log.WithValues("pod", pod.Namespace+"/"+pod.Name)
 	if client, ok := newVPNClient(log, p.client, pod); ok {
@@ -44,6 +44,19 @@ func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 		return client
 	}
 	return nil
+}
+
+// keepTrying makes an attempt, tells why it has ended, and makes the next one after the interval, until the context ends.
+func keepTrying(ctx context.Context, interval time.Duration, attempt func(context.Context) error, ended func(error)) {
+	for ctx.Err() == nil {
+		if err := attempt(ctx); ctx.Err() == nil {
+			ended(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(interval):
+		}
+	}
 }
 
 // unready tells nothing: a VPN client is taken for ready as soon as it was started, since a probe of it finds a process only.
