@@ -30,6 +30,9 @@ const loopback = "127.0.0.1"
 // path of the configuration.
 const gatekeeperConfiguration = "LIVECPM_GARDENER_ADMISSION_CONTROLLER_CONFIG"
 
+// gatekeeperEndTimeout is how long a gardener-admission-controller may take to end.
+const gatekeeperEndTimeout = time.Minute
+
 // Gardener's command sets klog's logger when it starts, which is a data race with the gardener-apiserver that logs in the same process
 // already. So it gets a process of its own, of this same program.
 func init() {
@@ -57,6 +60,7 @@ type gatekeeper struct {
 	server authorizers.Server
 	// lifeline ends it when it is closed, ended gets what it has ended with. Without a lifeline it has not been started.
 	lifeline io.Closer
+	process  *os.Process
 	ended    chan error
 }
 
@@ -149,7 +153,10 @@ func (g *gatekeeper) run(file string) error {
 	if err != nil {
 		return fmt.Errorf("failed to find this program: %w", err)
 	}
-	command := exec.Command(program) // #nosec G204 -- It is this program.
+	return g.runCommand(exec.Command(program), file) // #nosec G204 -- It is this program.
+}
+
+func (g *gatekeeper) runCommand(command *exec.Cmd, file string) error {
 	command.Env = append(os.Environ(), gatekeeperConfiguration+"="+file)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	lifeline, err := command.StdinPipe()
@@ -159,7 +166,7 @@ func (g *gatekeeper) run(file string) error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("failed to start %s: %w", authorizers.Name, err)
 	}
-	g.lifeline, g.ended = lifeline, make(chan error, 1)
+	g.lifeline, g.process, g.ended = lifeline, command.Process, make(chan error, 1)
 	go func() { g.ended <- command.Wait() }()
 	return nil
 }
@@ -200,5 +207,26 @@ func (g *gatekeeper) stop(garden *Garden) error {
 			return fmt.Errorf("failed to delete %T %s: %w", object, object.GetName(), err)
 		}
 	}
-	return errors.Join(g.lifeline.Close(), <-g.ended)
+	return g.end()
+}
+
+// end asks it to end, and ends it if it does not. How it has ended does not count: Gardener's command waits five seconds for its
+// servers and fails when a kube-apiserver still has a connection to them, which says nothing about what has been tested.
+func (g *gatekeeper) end() error {
+	if err := g.lifeline.Close(); err != nil {
+		return fmt.Errorf("failed to ask %s to end: %w", authorizers.Name, err)
+	}
+	var ended error
+	select {
+	case ended = <-g.ended:
+	case <-time.After(gatekeeperEndTimeout):
+		if err := g.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("failed to end %s: %w", authorizers.Name, err)
+		}
+		ended = <-g.ended
+	}
+	if ended != nil {
+		fmt.Fprintf(os.Stderr, "%s was asked to end and did so with: %v\n", authorizers.Name, ended)
+	}
+	return nil
 }
