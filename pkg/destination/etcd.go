@@ -150,9 +150,8 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
 	} else {
-		// Raft drops the writes that reach it while the lead moves. The lead moves now, between long-standing voters and
-		// while nothing else is going on, instead of in the burst of work that the last member's joining is.
-		if err := joint.MoveLeaderTo(ctx, quorum.Destination); err != nil {
+		// The source moves the lead to the destination, when that has a quorum by itself; see RetireNext.
+		if err := joint.SpareFirstToLeave(ctx); err != nil {
 			return steps.Outcome{}, err
 		}
 	}

@@ -131,8 +131,19 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(replicas("etcd-main")).To(Equal(int32(2)), "that of etcd-main comes after that of etcd-events")
 		Expect(reported).NotTo(ContainElement(steps.ReasonReadyForSourceMemberRemoval))
 		for etcdRole, cluster := range clusters {
-			Expect(cluster.Leader()).To(Equal("seed-b-etcd-"+etcdRole+"-0"), "the lead moves before the last member joins")
+			Expect(cluster.Leader()).To(Equal("seed-a-etcd-"+etcdRole+"-0"), "the lead moves when the destination is a quorum by itself")
 		}
+	})
+
+	It("does not let the first member that leaves have the lead", func() {
+		setUp(3, 2, 3, 2, outlived)
+		list, err := clusters["main"].List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(clusters["main"].MoveLeader(ctx, list.Members[0], list.Members[2].ID)).To(Succeed())
+		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-2"))
+		_, err = destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
 	})
 
 	It("asks the source as soon as the first of the clusters has all members of the destination", func() {

@@ -275,16 +275,24 @@ func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRo
 	return len(missing) == 0, strings.Join(missing, "; "), nil
 }
 
-// MoveLeaderTo moves the lead of both clusters to the side, unless it is there. The sidecar beside the leader is the one
-// that takes snapshots, so this decides about the bucket that they go to.
-func (j *Joint) MoveLeaderTo(ctx context.Context, side quorum.Side) error {
+// SpareFirstToLeave moves the lead of both clusters away from the member of the source that leaves first, to the one that leaves
+// last. Then the moment with six voters does not have to wait for it. While the destination has two voters, those of the
+// source are a quorum by themselves, so it is a move within the source.
+func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
 		}
-		_, err = j.moveLeader(ctx, etcdRole, world, side)
-		return err
+		leaving := world.Members.RemovalOrder(quorum.Source)
+		if len(leaving) == 0 || !leaving[0].Leader {
+			return nil
+		}
+		target, ok := world.Members.NextLeader(quorum.Source)
+		if !ok || target.ID == leaving[0].ID {
+			return nil
+		}
+		return j.moveLeadTo(ctx, etcdRole, world, leaving[0], target)
 	})
 }
 
@@ -337,14 +345,14 @@ func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, le
 	if err != nil {
 		return err
 	}
-	j.awaitQuiet(ctx, cluster, world.Raw[leader.ID])
+	j.awaitQuiet(ctx, cluster, world.Raw[leader.ID], world.Raw[target.ID])
 	for !j.moving.TryLock() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("failed to move the lead of %s: %w", exposure.EtcdName(etcdRole), ctx.Err())
 		case <-j.Clock.After(quietPause):
 		}
-		j.awaitQuiet(ctx, cluster, world.Raw[leader.ID])
+		j.awaitQuiet(ctx, cluster, world.Raw[leader.ID], world.Raw[target.ID])
 	}
 	defer j.moving.Unlock()
 	// The other lead may have moved for so long that this one's time is over.

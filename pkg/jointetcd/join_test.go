@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livecpm/livecpm/pkg/jointetcd"
-	"github.com/livecpm/livecpm/pkg/quorum"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -289,15 +288,25 @@ var _ = Describe("Join", func() {
 		})
 	})
 
-	It("moves the lead to a side once", func() {
+	DescribeTable("spares the first member to leave the lead", func(leader, expected string, down ...string) {
 		s.joinDestination("main", 2)
 		s.joinDestination("events", 2)
-		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(Succeed())
-		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(Succeed())
-		Expect(s.clusters["main"].Calls()).To(ContainElement("move lead seed-a-etcd-main-0 -> seed-b-etcd-main-0"))
-		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
-		Expect(s.clusters["events"].Leader()).To(Equal("seed-b-etcd-events-0"))
-	})
+		s.lead("main", leader)
+		for _, name := range down {
+			s.clusters["main"].SetUp(name, false)
+		}
+		for range 2 {
+			Expect(j.SpareFirstToLeave(ctx)).To(Succeed())
+			Expect(s.clusters["main"].Leader()).To(Equal(expected))
+			Expect(s.clusters["events"].Leader()).To(Equal("seed-a-etcd-events-0"))
+		}
+	},
+		Entry("when it has it", "seed-a-etcd-main-2", "seed-a-etcd-main-0"),
+		Entry("when it has it and the last one is down", "seed-a-etcd-main-2", "seed-a-etcd-main-1", "seed-a-etcd-main-0"),
+		Entry("not when it is the last one of the source that is left", "seed-a-etcd-main-2", "seed-a-etcd-main-2", "seed-a-etcd-main-0", "seed-a-etcd-main-1"),
+		Entry("not when another one has it", "seed-a-etcd-main-1", "seed-a-etcd-main-1"),
+		Entry("not when the destination has it", "seed-b-etcd-main-1", "seed-b-etcd-main-1"),
+	)
 
 	Describe("#CheckPlain", func() {
 		It("says what is missing", func() {

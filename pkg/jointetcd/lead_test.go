@@ -13,7 +13,6 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/etcdcluster"
 	. "github.com/livecpm/livecpm/pkg/jointetcd"
-	"github.com/livecpm/livecpm/pkg/quorum"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -54,6 +53,7 @@ var _ = Describe("the leads of both clusters", func() {
 		clusters = map[string]*slowLead{}
 		for _, etcdRole := range EtcdRoles {
 			s.joinDestination(etcdRole, 2)
+			s.lead(etcdRole, memberName("seed-a", etcdRole, 2))
 			clusters[etcdRole] = &slowLead{Cluster: s.clusters[etcdRole], etcdRole: etcdRole, moving: moving, goOn: goOn}
 		}
 		j = s.joint(steps.Destination, func(c *Config) {
@@ -62,7 +62,7 @@ var _ = Describe("the leads of both clusters", func() {
 	})
 
 	It("should wait for their moments at the same time and move one after the other", func(ctx SpecContext) {
-		go func() { done <- j.MoveLeaderTo(ctx, quorum.Destination) }()
+		go func() { done <- j.SpareFirstToLeave(ctx) }()
 		var first string
 		Eventually(moving).Should(Receive(&first))
 		second := clusters[map[string]string{"main": "events", "events": "main"}[first]]
@@ -74,23 +74,24 @@ var _ = Describe("the leads of both clusters", func() {
 
 		goOn <- struct{}{}
 		Eventually(moving).Should(Receive(Equal(second.etcdRole)))
-		Expect(s.clusters[first].Leader()).To(HavePrefix("seed-b-"), "only now")
+		Expect(s.clusters[first].Leader()).To(HaveSuffix("-0"), "only now")
 		goOn <- struct{}{}
 		Eventually(done).Should(Receive(BeNil()))
-		Expect(s.clusters[second.etcdRole].Leader()).To(HavePrefix("seed-b-"))
+		Expect(s.clusters[second.etcdRole].Leader()).To(HaveSuffix("-0"))
 	})
 
 	It("should not keep one of them because of the other", func(ctx SpecContext) {
 		close(goOn)
-		s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
-		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
-		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(MatchError(ContainSubstring("etcd-main")))
-		Expect(s.clusters["events"].Leader()).To(HavePrefix("seed-b-"))
+		for _, name := range s.clusters["main"].Names() {
+			s.clusters["main"].SetUp(name, false)
+		}
+		Expect(j.SpareFirstToLeave(ctx)).NotTo(Succeed())
+		Expect(s.clusters["events"].Leader()).To(HaveSuffix("-0"))
 	})
 
 	It("should give up with the context while the other one moves", func(ctx SpecContext) {
 		ended, end := context.WithCancelCause(ctx)
-		go func() { done <- j.MoveLeaderTo(ended, quorum.Destination) }()
+		go func() { done <- j.SpareFirstToLeave(ended) }()
 		Eventually(moving).Should(Receive())
 		end(errors.New("no time left"))
 		close(goOn)

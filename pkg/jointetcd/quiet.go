@@ -5,6 +5,8 @@ package jointetcd
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/etcdcluster"
@@ -59,16 +61,17 @@ func (c *calm) sample(took, waited time.Duration, status etcdcluster.Status) boo
 	return c.samples >= quietSamples && settled && c.fast >= max(quietRun-int(relaxed), 1)
 }
 
-// awaitQuiet waits for a good moment to move the lead, for a limited time. An error of the leader ends the wait: the move
-// will meet it again.
-func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdcluster.Cluster, leader etcdcluster.Member) {
+// awaitQuiet waits for a good moment to move the lead from one member to another, for a limited time. Both are asked at the same
+// time, and the slower answer counts: each has to act at once when it comes to it. An error ends the wait, since the move will
+// meet it again.
+func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdcluster.Cluster, leader, target etcdcluster.Member) {
 	var (
 		c     calm
 		begin = j.Clock.Now()
 	)
 	for {
 		asked := j.Clock.Now()
-		status, err := cluster.Status(ctx, leader)
+		status, err := statusOfFirst(ctx, cluster, leader, target)
 		if err != nil {
 			return
 		}
@@ -83,4 +86,16 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdcluster.Cluster, lea
 		case <-j.Clock.After(quietPause):
 		}
 	}
+}
+
+// statusOfFirst returns the status of the first member when both have answered.
+func statusOfFirst(ctx context.Context, cluster etcdcluster.Cluster, first, second etcdcluster.Member) (etcdcluster.Status, error) {
+	var (
+		group sync.WaitGroup
+		other error
+	)
+	group.Go(func() { _, other = cluster.Status(ctx, second) })
+	status, err := cluster.Status(ctx, first)
+	group.Wait()
+	return status, errors.Join(err, other)
 }

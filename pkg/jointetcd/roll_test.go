@@ -16,7 +16,6 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/exposure"
 	. "github.com/livecpm/livecpm/pkg/jointetcd"
-	"github.com/livecpm/livecpm/pkg/quorum"
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
@@ -107,7 +106,8 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		for _, etcdRole := range EtcdRoles {
 			s.joinDestination(etcdRole, 3)
 		}
-		Expect(j.MoveLeaderTo(ctx, quorum.Destination)).To(Succeed())
+		s.lead("main", "seed-b-etcd-main-0")
+		s.lead("events", "seed-b-etcd-events-0")
 		for _, etcdRole := range EtcdRoles {
 			list, err := s.clusters[etcdRole].List(ctx)
 			Expect(err).NotTo(HaveOccurred())

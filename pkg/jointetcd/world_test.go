@@ -183,6 +183,21 @@ func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 	return id
 }
 
+// lead gives the lead to the member.
+func (s *seeds) lead(etcdRole, name string) {
+	cluster := s.clusters[etcdRole]
+	list, err := cluster.List(context.Background())
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	byName := map[string]etcdcluster.Member{}
+	for _, member := range list.Members {
+		byName[member.Name] = member
+	}
+	if leader := cluster.Leader(); leader != name {
+		ExpectWithOffset(1, byName).To(HaveKey(name))
+		ExpectWithOffset(1, cluster.MoveLeader(context.Background(), byName[leader], byName[name].ID)).To(Succeed())
+	}
+}
+
 // joinDestination makes voters of the given number of the destination's members.
 func (s *seeds) joinDestination(etcdRole string, members int) {
 	for ordinal := range members {

@@ -136,6 +136,12 @@ func (s Set) HasQuorum() bool {
 	return len(voters) > 0 && len(voters.Healthy()) >= Size(len(voters))
 }
 
+// Decides tells whether the healthy voters of the side are a quorum by themselves: they elect and commit without the other one.
+func (s Set) Decides(side Side) bool {
+	voters := s.Voters()
+	return len(voters) > 0 && len(voters.On(side).Healthy()) >= Size(len(voters))
+}
+
 // LostError says that a change would leave the cluster without a quorum. It names the members that count as down.
 type LostError struct {
 	// Change is the change that must not be made.

@@ -118,6 +118,19 @@ var _ = Describe("Quorum", func() {
 		Entry("none", "s0* s1 s2 d0!", ""),
 	)
 
+	DescribeTable("#Decides", func(text string, destination, source bool) {
+		Expect(world(text).Decides(Destination)).To(Equal(destination))
+		Expect(world(text).Decides(Source)).To(Equal(source))
+	},
+		Entry("two of five", "s0* s1 s2 d0 d1", false, true),
+		Entry("two of five and a learner", "s0* s1 s2 d0 d1 d2?", false, true),
+		Entry("three of six", "s0* s1 s2 d0 d1 d2", false, false),
+		Entry("three of five", "s0* s1 d0 d1 d2", true, false),
+		Entry("three of five, one of them down", "s0* s1 d0 d1! d2", false, false),
+		Entry("three of four", "s0* d0 d1 d2", true, false),
+		Entry("a learner only", "d0?", false, false),
+	)
+
 	It("finds the leader", func() {
 		leader, ok := world("s0 s1* s2").Leader()
 		Expect(ok).To(BeTrue())
