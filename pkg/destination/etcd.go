@@ -150,7 +150,7 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
 	} else {
-		// The source moves the lead to the destination, when that has a quorum by itself; see RetireNext.
+		// The source has seen to it in the first step; the lead may have moved since.
 		if err := joint.SpareFirstToLeave(ctx); err != nil {
 			return steps.Outcome{}, err
 		}

@@ -276,12 +276,12 @@ func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRo
 }
 
 // SpareFirstToLeave moves the lead of both clusters away from the member of the source that leaves first, to the one that leaves
-// last. Then the moment with six voters does not have to wait for it. While the destination has two voters, those of the
-// source are a quorum by themselves, so it is a move within the source.
+// last. Then the moment with six voters does not have to wait for it. Until the sixth one, the voters of the source are a quorum by
+// themselves, so it is a move within the source.
 func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
-		world, err := j.Observe(ctx, etcdRole)
-		if err != nil {
+		world, hold, err := j.observeForChange(ctx, etcdRole)
+		if err != nil || hold != nil {
 			return err
 		}
 		leaving := world.Members.RemovalOrder(quorum.Source)

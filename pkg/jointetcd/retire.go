@@ -11,6 +11,7 @@ import (
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,6 +80,9 @@ func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.C
 //  3. with the first member gone, the destination's are a quorum by themselves, and the lead moves to one of them. Then the
 //     two others go in the same way.
 //
+// A cluster waits before 3, and again after it, until the other one has come as far. So the time with six members is not made
+// longer by what goes on in the other cluster, and nothing goes on while the leads move.
+//
 // A lead that moves earlier needs the vote of a member at the other end, and raft takes no writes until it is there: the
 // moment is three times as long as it is with the votes of the destination alone. It moves before all the same if the member
 // that has to go has it.
@@ -107,6 +111,12 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have, exposure.Members), nil
 	}
 
+	// With all of its members and the lead not among the first to leave, the source begins without regard to the other cluster.
+	if len(leaving) < exposure.Members {
+		if behind, err := j.otherIsBehind(ctx, etcdRole, world); err != nil || behind != "" {
+			return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", behind), err
+		}
+	}
 	if leaving[0].Leader || world.Members.Decides(quorum.Destination) {
 		moved, err := j.moveLeader(ctx, etcdRole, world, quorum.Destination)
 		if err != nil {
@@ -119,6 +129,31 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 	return j.takeAway(ctx, etcdRole, world, departure{
 		side: quorum.Source, reason: steps.ReasonReadyForSourceMemberRemoval, mayStop: mayRetire, before: keep,
 	})
+}
+
+// otherIsBehind tells what the other cluster has to do before this one, in which the first member of the source has gone, may go
+// on; empty if nothing. If that one is past the point, it is no matter how it fares.
+func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, world World) (string, error) {
+	other := v1beta1constants.ETCDRoleMain
+	if etcdRole == other {
+		other = v1beta1constants.ETCDRoleEvents
+	}
+	seen, hold, err := j.observeForChange(ctx, other)
+	if err != nil {
+		return "", fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(other), err)
+	}
+	left := len(seen.Members.On(quorum.Source))
+	switch {
+	case len(seen.Members) > 0 && left < exposure.Members-1:
+		return "", nil
+	case hold != nil:
+		return fmt.Sprintf("waiting for %s: %s", exposure.EtcdName(other), hold.Message), nil
+	case left == exposure.Members:
+		return fmt.Sprintf("waiting until the first member of the source has left %s as well", exposure.EtcdName(other)), nil
+	case world.Members.LeadIsOn(quorum.Destination) && !seen.Members.LeadIsOn(quorum.Destination):
+		return fmt.Sprintf("waiting until the destination has the lead of %s as well", exposure.EtcdName(other)), nil
+	}
+	return "", nil
 }
 
 // departure is how the members of one side leave.

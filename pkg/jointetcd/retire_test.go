@@ -113,6 +113,7 @@ var _ = Describe("Retire", func() {
 			}
 			return nil
 		}
+		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		s.lead("main", "seed-b-etcd-main-0")
 		s.onEnd = func() {
@@ -143,6 +144,7 @@ var _ = Describe("Retire", func() {
 	})
 
 	It("finishes from wherever it was killed", func() {
+		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		for moves := 0; ; moves++ {
 			Expect(moves).To(BeNumerically("<", 30))
@@ -175,7 +177,52 @@ var _ = Describe("Retire", func() {
 		Expect(s.clusters["events"].Leader()).To(Equal("seed-a-etcd-events-0"))
 	})
 
+	DescribeTable("waits for the other cluster once the first member of the source has gone", func(other func(), mainLeads, message string, goesOn bool) {
+		s.joinDestination("main", 3)
+		s.lead("main", mainLeads)
+		s.removeSource("main", 2)
+		statefulSet := &appsv1.StatefulSet{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).To(Succeed())
+		statefulSet.Spec.Replicas = new(int32(2))
+		Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
+		other()
+		before := len(s.clusters["main"].Calls())
+
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress).To(And(HaveField("Done", BeFalse()), HaveField("Reason", steps.ReasonReadyForSourceMemberRemoval)))
+		Expect(progress.Message).To(ContainSubstring(message))
+		if !goesOn {
+			Expect(s.clusters["main"].Calls()).To(HaveLen(before))
+			Expect(s.deletions()).To(BeEmpty())
+		}
+	},
+		Entry("whose last member joins", func() { s.joinDestination("events", 2); s.addLearner("events", 2) }, "seed-a-etcd-main-0",
+			"waiting until the first member of the source has left etcd-events as well", false),
+		Entry("which has six", func() { s.joinDestination("events", 3) }, "seed-a-etcd-main-0",
+			"waiting until the first member of the source has left etcd-events as well", false),
+		Entry("which has six, with the lead moved before", func() { s.joinDestination("events", 3) }, "seed-b-etcd-main-0",
+			"waiting until the first member of the source has left etcd-events as well", false),
+		Entry("which has come as far", func() { s.joinDestination("events", 3); s.removeSource("events", 2) }, "seed-a-etcd-main-0",
+			"the lead moves to the destination", true),
+		Entry("whose lead is in the source", func() { s.joinDestination("events", 3); s.removeSource("events", 2) }, "seed-b-etcd-main-0",
+			"waiting until the destination has the lead of etcd-events as well", false),
+		Entry("whose lead is in the destination", func() { s.retireSource("events", 2) }, "seed-b-etcd-main-0",
+			"StatefulSet etcd-main of the source is scaled to 1", true),
+		Entry("which is ahead", func() { s.retireSource("events", 1) }, "seed-b-etcd-main-0",
+			"StatefulSet etcd-main of the source is scaled to 1", true),
+		Entry("which is ahead and not healthy", func() { s.retireSource("events", 1); s.clusters["events"].SetUp("seed-b-etcd-events-1", false) }, "seed-b-etcd-main-0",
+			"StatefulSet etcd-main of the source is scaled to 1", true),
+		Entry("which has lost its quorum", func() {
+			s.joinDestination("events", 3)
+			for ordinal := range 3 {
+				s.clusters["events"].SetUp(memberName("seed-b", "events", ordinal), false)
+			}
+		}, "seed-b-etcd-main-0", "waiting for etcd-events: ", false),
+	)
+
 	It("does not move the lead while a member of the destination is down, of which the source's vote would have to take the place", func() {
+		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		for range 2 { // scale, remove
 			_, err := j.RetireNext(ctx, "main", keep)
@@ -248,6 +295,7 @@ var _ = Describe("Retire", func() {
 	})
 
 	It("ends the time with six members although a member of the destination restarts, but waits with five", func() {
+		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
 		for range 3 { // scale, remove, next

@@ -198,6 +198,26 @@ func (s *seeds) lead(etcdRole, name string) {
 	}
 }
 
+// retireSource makes the members of the source leave the cluster, and the destination lead it, until so many are left.
+func (s *seeds) retireSource(etcdRole string, left int) {
+	s.joinDestination(etcdRole, 3)
+	s.lead(etcdRole, memberName("seed-b", etcdRole, 0))
+	s.removeSource(etcdRole, left)
+}
+
+// removeSource removes members of the source, highest ordinal first, until so many are left.
+func (s *seeds) removeSource(etcdRole string, left int) {
+	cluster := s.clusters[etcdRole]
+	list, err := cluster.List(context.Background())
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	for _, member := range list.Members {
+		if ordinal := int(member.Name[len(member.Name)-1] - '0'); strings.HasPrefix(member.Name, "seed-a-") && ordinal >= left {
+			cluster.SetUp(member.Name, false)
+			ExpectWithOffset(1, cluster.Remove(context.Background(), member.ID)).To(Succeed())
+		}
+	}
+}
+
 // joinDestination makes voters of the given number of the destination's members.
 func (s *seeds) joinDestination(etcdRole string, members int) {
 	for ordinal := range members {

@@ -117,6 +117,12 @@ func (s Set) Leader() (Member, bool) {
 	return Member{}, false
 }
 
+// LeadIsOn tells whether the leader is known and on the side.
+func (s Set) LeadIsOn(side Side) bool {
+	leader, ok := s.Leader()
+	return ok && leader.Side == side
+}
+
 // ByID returns the member with the ID, and false when there is none.
 func (s Set) ByID(id uint64) (Member, bool) {
 	for _, m := range s {

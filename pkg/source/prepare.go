@@ -17,8 +17,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
-// prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed up;
-// neither it nor its pods are changed.
+// prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed up, and its
+// lead may move from one member to another; neither its member list nor its pods are changed.
 func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
@@ -36,6 +36,10 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd, "The etcds of the source are not ready: %s", err), nil
 	}
 	if err := operation.RunFlow(ctx, m, steps.ReasonPersistingShootState, s.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+		return steps.Outcome{}, err
+	}
+	// Now, because the busiest time of the migration has yet to come.
+	if err := joint.SpareFirstToLeave(ctx); err != nil {
 		return steps.Outcome{}, err
 	}
 	if err := joint.CheckSource(ctx); err != nil {
