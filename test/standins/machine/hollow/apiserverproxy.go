@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -109,6 +110,7 @@ func (a *apiServerProxy) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go a.keepAddress(ctx, address)
+	var ending atomic.Pointer[cut]
 	err = (&apiserverproxy.Proxy{
 		Log: a.log, Config: config,
 		Listening: func(listens net.Addr) {
@@ -121,10 +123,11 @@ func (a *apiServerProxy) serve(ctx context.Context) error {
 			a.set(nil)
 		},
 		Ending: func(connections int) {
-			a.node.cuts.add(time.Now())
+			ending.Store(a.node.cuts.begin(time.Now()))
 			a.log.Info("apiserver-proxy closes its connections", "connections", connections)
 		},
 	}).Run(ctx)
+	a.node.cuts.end(ending.Load(), time.Now())
 	if err == nil {
 		err = errors.New("it ended")
 	}

@@ -93,5 +93,8 @@ func KeepToken(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 // Disturbed tells whether a request of that time was disturbed by a proxy that ended.
 func (n *Node) Disturbed(begin, end time.Time) bool { return n.cuts.between(begin, end) }
 
-// ProxyEnded has the node remember that a proxy has ended.
-func (n *Node) ProxyEnded(at time.Time) { n.cuts.add(at) }
+// ProxyEnds has the node remember that a proxy has begun to end at that time; it calls the result when it has ended.
+func (n *Node) ProxyEnds(at time.Time) func(at time.Time) {
+	cut := n.cuts.begin(at)
+	return func(at time.Time) { n.cuts.end(cut, at) }
+}

@@ -93,17 +93,31 @@ func (r *readiness) set(reason error) {
 	}
 }
 
-// cuts remembers when an apiserver-proxy of the node has closed the connections through it, so that a client knows what it was disturbed
-// by.
+// cuts remembers when apiserver-proxies of the node have ended, so that a client knows what it was disturbed by.
 type cuts struct {
-	mu   sync.Mutex
-	when []time.Time
+	mu  sync.Mutex
+	all []*cut
 }
 
-func (c *cuts) add(at time.Time) {
+// cut is the end of an apiserver-proxy. From begin to end it may still take connections, none of which lasts; end is zero before it
+// is over.
+type cut struct{ begin, end time.Time }
+
+func (c *cuts) begin(at time.Time) *cut {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.when = append(c.when, at)
+	added := &cut{begin: at}
+	c.all = append(c.all, added)
+	return added
+}
+
+// end says that it is over; of nil nothing.
+func (c *cuts) end(over *cut, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if over != nil {
+		over.end = at
+	}
 }
 
 // cutShows is how long it may take until a client notices that its connection was closed.
@@ -113,8 +127,12 @@ const cutShows = 2 * time.Second
 func (c *cuts) between(begin, end time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, at := range c.when {
-		if !at.Before(begin) && !at.After(end) && end.Sub(at) <= cutShows {
+	for _, cut := range c.all {
+		over := cut.end
+		if over.IsZero() || over.After(end) {
+			over = end
+		}
+		if !over.Before(begin) && !cut.begin.After(end) && end.Sub(over) <= cutShows {
 			return true
 		}
 	}

@@ -480,14 +480,25 @@ var _ = Describe("Pods of which something runs", func() {
 
 var _ = DescribeTable("A request that failed was disturbed by a proxy that ended", func(from, to time.Duration, expected bool) {
 	node, at := &hollow.Node{}, time.Now()
-	node.ProxyEnded(at.Add(-time.Hour))
-	node.ProxyEnded(at)
+	node.ProxyEnds(at.Add(-time.Hour))(at.Add(-time.Hour))
+	node.ProxyEnds(at)(at.Add(250 * time.Millisecond))
 	Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
 },
 	Entry("while it was on its way", -time.Second, 10*time.Millisecond, true),
 	Entry("not if it was over before", -2*time.Second, -time.Second, false),
-	Entry("not if it began afterwards", time.Millisecond, time.Second, false),
+	Entry("if it began while the proxy was about to end", 240*time.Millisecond, 251*time.Millisecond, true),
+	Entry("not if it began afterwards", 251*time.Millisecond, time.Second, false),
 	Entry("not if it went on for long", -time.Second, 9*time.Second, false),
+)
+
+var _ = DescribeTable("A request that failed may be disturbed by a proxy that has not ended yet", func(from, to time.Duration, expected bool) {
+	node, at := &hollow.Node{}, time.Now()
+	node.ProxyEnds(at)
+	Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
+},
+	Entry("while it was on its way", -time.Second, 10*time.Millisecond, true),
+	Entry("if it began after the proxy began to end", 10*time.Millisecond, 20*time.Millisecond, true),
+	Entry("not if it was over before", -2*time.Second, -time.Second, false),
 )
 
 var _ = Describe("SetReady", func() {
