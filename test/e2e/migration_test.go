@@ -127,8 +127,8 @@ var _ = Describe("Live migration", Ordered, func() {
 	}, NodeTimeout(5*time.Minute))
 })
 
-// maxWritesInLeadMoves bounds the writes that may fail because the lead of etcd-main moves, which it does twice in a
-// migration: to the destination, and in the rolling restart at its end. On a machine that is not busy with other things
+// maxWritesInLeadMoves bounds the writes that may fail because the lead of etcd-main moves, which it does up to three
+// times in a migration: away from the first member that leaves, to the destination, and in the rolling restart at its end. On a machine that is not busy with other things
 // none fails.
 const maxWritesInLeadMoves = 2
 
