@@ -245,17 +245,13 @@ func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, com
 
 		applyProxy = g.Add(flow.Task{
 			Name: "Deploying a second apiserver-proxy for the destination's address",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: operation.Retry(d.inShoot(b, func(ctx context.Context, access *shootAccess) error {
 				objects, err := components.APIServerProxy(ctx, a.own)
 				if err != nil {
 					return err
 				}
-				access, err := d.access(b)
-				if err != nil {
-					return err
-				}
 				return twin.Apply(ctx, access.client, objects)
-			}, timeout),
+			}), timeout),
 			SkipIf:       !a.moves(),
 			Dependencies: dependencies,
 		})

@@ -268,11 +268,7 @@ var _ = Describe("Join", func() {
 			Expect(etcd().Annotations).To(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))
 
 			for _, etcdRole := range EtcdRoles {
-				list, err := s.clusters[etcdRole].List(ctx)
-				Expect(err).NotTo(HaveOccurred())
-				for _, member := range list.Members[:3] {
-					Expect(s.clusters[etcdRole].Remove(ctx, member.ID)).To(Succeed())
-				}
+				s.removeSource(etcdRole, 0)
 			}
 			left, _, err = j.OnlyDestinationLeft(ctx)
 			Expect(err).NotTo(HaveOccurred())

@@ -111,7 +111,7 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have, exposure.Members), nil
 	}
 
-	// With all of its members and the lead not among the first to leave, the source begins without regard to the other cluster.
+	// The first member leaves without regard to the other cluster: the time with six members is to be short.
 	if len(leaving) < exposure.Members {
 		if behind, err := j.otherIsBehind(ctx, etcdRole, world); err != nil || behind != "" {
 			return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", behind), err

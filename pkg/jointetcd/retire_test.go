@@ -253,14 +253,7 @@ var _ = Describe("Retire", func() {
 
 		s = newSeeds()
 		j = s.joint(steps.Source)
-		s.joinDestination("main", 3)
-		s.lead("main", "seed-b-etcd-main-0")
-		list, err := s.clusters["main"].List(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		for _, member := range list.Members[:3] {
-			s.clusters["main"].SetUp(member.Name, false)
-			Expect(s.clusters["main"].Remove(ctx, member.ID)).To(Succeed())
-		}
+		s.retireSource("main", 0)
 		progress, err = j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(progress.Done).To(BeTrue())

@@ -104,17 +104,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		s = newSeedsOf("seed-b")
 		j = s.joint(steps.Destination)
 		for _, etcdRole := range EtcdRoles {
-			s.joinDestination(etcdRole, 3)
-		}
-		s.lead("main", "seed-b-etcd-main-0")
-		s.lead("events", "seed-b-etcd-events-0")
-		for _, etcdRole := range EtcdRoles {
-			list, err := s.clusters[etcdRole].List(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			for _, member := range list.Members[:3] {
-				s.clusters[etcdRole].SetUp(member.Name, false)
-				Expect(s.clusters[etcdRole].Remove(ctx, member.ID)).To(Succeed())
-			}
+			s.retireSource(etcdRole, 0)
 			specification(etcdRole, bootstrap)
 			for ordinal := range 3 {
 				label(etcdRole, ordinal, before)

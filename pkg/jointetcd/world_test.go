@@ -205,7 +205,7 @@ func (s *seeds) retireSource(etcdRole string, left int) {
 	s.removeSource(etcdRole, left)
 }
 
-// removeSource removes members of the source, highest ordinal first, until so many are left.
+// removeSource removes the members of the source, but for so many with the lowest ordinals.
 func (s *seeds) removeSource(etcdRole string, left int) {
 	cluster := s.clusters[etcdRole]
 	list, err := cluster.List(context.Background())
