@@ -7,12 +7,14 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -193,19 +195,42 @@ type Live struct {
 
 // Distance has a live migration for each distance.
 type Distance struct {
+	Runs []DistanceRun `json:"runs"`
+}
+
+// DistanceRun is a live migration over a distance. It has an environment of its own: a distance takes as long as a whole
+// migration, so they may be measured one at a time.
+type DistanceRun struct {
 	Environment Environment `json:"environment"`
-	Runs        []Migration `json:"runs"`
+	Migration
+}
+
+// Record takes in a run, in place of a former one over the same distance.
+func (d *Distance) Record(run DistanceRun) {
+	d.Runs = record(d.Runs, run, func(r DistanceRun) int { return r.RoundTripMs })
 }
 
 // Size has the joining of members for each size of the database.
 type Size struct {
-	Environment Environment `json:"environment"`
-	Runs        []SizeRun   `json:"runs"`
+	Runs []SizeRun `json:"runs"`
+}
+
+// Record takes in a run, in place of a former one with as much data.
+func (s *Size) Record(run SizeRun) {
+	s.Runs = record(s.Runs, run, func(r SizeRun) int { return r.MiB })
+}
+
+// record keeps the runs in the order of their keys, and one for each.
+func record[T any](runs []T, run T, key func(T) int) []T {
+	runs = append(slices.DeleteFunc(slices.Clone(runs), func(other T) bool { return key(other) == key(run) }), run)
+	slices.SortFunc(runs, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+	return runs
 }
 
 // SizeRun is the joining of two members of the destination to clusters of which etcd-main has so much data. The migration
 // is aborted afterwards.
 type SizeRun struct {
+	Environment Environment `json:"environment"`
 	// MiB is the size of the values that were written, DatabaseMiB that of the database file then.
 	MiB         int     `json:"mib"`
 	DatabaseMiB float64 `json:"databaseMiB"`

@@ -4,6 +4,7 @@
 package data_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -21,6 +22,31 @@ var _ = Describe("recording", func() {
 		Expect(Write(folder, PartRelay, relay)).To(Succeed())
 		Expect(Write(folder, PartSize, size)).To(Succeed())
 		Expect(Read(folder)).To(Equal(Set{Relay: relay, Size: size}))
+	})
+
+	It("should keep one run for each distance and size, in their order, and where it was measured", func() {
+		distance, size := &Distance{}, &Size{}
+		for i, key := range []int{180, 25, 180, 100} {
+			environment := Environment{Commit: fmt.Sprint(i)}
+			distance.Record(DistanceRun{Environment: environment, Migration: Migration{RoundTripMs: key}})
+			size.Record(SizeRun{Environment: environment, MiB: key})
+		}
+		folder := GinkgoT().TempDir()
+		Expect(Write(folder, PartDistance, distance)).To(Succeed())
+		Expect(Write(folder, PartSize, size)).To(Succeed())
+		set, err := Read(folder)
+		Expect(err).NotTo(HaveOccurred())
+		for i, want := range []struct {
+			key    int
+			commit string
+		}{{25, "1"}, {100, "3"}, {180, "2"}} {
+			Expect(set.Distance.Runs).To(HaveLen(3))
+			Expect(set.Distance.Runs[i].RoundTripMs).To(Equal(want.key))
+			Expect(set.Distance.Runs[i].Environment.Commit).To(Equal(want.commit))
+			Expect(set.Size.Runs).To(HaveLen(3))
+			Expect(set.Size.Runs[i].MiB).To(Equal(want.key))
+			Expect(set.Size.Runs[i].Environment.Commit).To(Equal(want.commit))
+		}
 	})
 
 	It("should read every part", func() {
@@ -51,7 +77,7 @@ var _ = Describe("Targets", func() {
 	good := func() Set {
 		return Set{
 			Live:     &Live{Classic: migration(KindClassic, 0, 500, 0, 900), Live: migration(KindLive, 0, 500, 10, 0)},
-			Distance: &Distance{Runs: []Migration{*migration(KindLive, 180, 900, 30, 0), *migration(KindLive, 220, 900, 90, 7)}},
+			Distance: &Distance{Runs: []DistanceRun{{Migration: *migration(KindLive, 180, 900, 30, 0)}, {Migration: *migration(KindLive, 220, 900, 90, 7)}}},
 			Relay: &Relay{
 				RoundTrip:      Pair{Direct: Latency{P99: 100}, Relayed: Latency{P99: 1100}},
 				NearCPUSeconds: 1.0 / 3, FarCPUSeconds: 0.2, RelayedMBPerSecond: 107.3,
@@ -88,7 +114,7 @@ var _ = Describe("Targets", func() {
 		Entry("a migration that was stopped on the way", func(s *Set) {
 			m := *migration(KindLive, 100, 900, 20, 0)
 			m.Outcome = OutcomeStopped
-			s.Distance.Runs = append(s.Distance.Runs, m)
+			s.Distance.Record(DistanceRun{Migration: m})
 		}, 0),
 		Entry("duration", func(s *Set) { s.Live.Live.Seconds = 501 }, 1),
 		Entry("window nearby", func(s *Set) { s.Live.Live.Etcd["events"] = Etcd{SixMemberSeconds: 10.1} }, 2),

@@ -53,7 +53,7 @@ func atDistance(set Set, roundTripMs int) *Migration {
 	if set.Distance != nil {
 		for i := range set.Distance.Runs {
 			if set.Distance.Runs[i].RoundTripMs == roundTripMs {
-				return &set.Distance.Runs[i]
+				return &set.Distance.Runs[i].Migration
 			}
 		}
 	}
@@ -73,7 +73,9 @@ func failedRequests(set Set) Target {
 	if set.Live != nil && set.Live.Live != nil {
 		runs = append(runs, *set.Live.Live)
 	}
-	runs = append(runs, set.Distance.Runs...)
+	for _, run := range set.Distance.Runs {
+		runs = append(runs, run.Migration)
+	}
 	var failed int64
 	target.Met = true
 	for _, run := range runs {

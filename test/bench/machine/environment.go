@@ -42,12 +42,32 @@ func Environment(ctx context.Context, proc, repo string, now time.Time) (data.En
 		}
 		e.Versions[name] = version
 	}
-	output, err := exec.CommandContext(ctx, "git", "-C", repo, "describe", "--always", "--dirty", "--exclude", "*").Output()
-	if err != nil {
+	var err error
+	if e.Commit, err = commit(ctx, repo); err != nil {
 		return data.Environment{}, fmt.Errorf("failed to find out the commit: %w", err)
 	}
-	e.Commit = strings.TrimSpace(string(output))
 	return e, nil
+}
+
+// commit returns what is checked out, with a mark if something of it was changed. The figures and their page do not count:
+// the parts that were measured before have just written theirs.
+func commit(ctx context.Context, repo string) (string, error) {
+	git := func(args ...string) (string, error) {
+		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", repo}, args...)...).Output()
+		return strings.TrimSpace(string(output)), err
+	}
+	head, err := git("rev-parse", "--short", "HEAD")
+	if err != nil {
+		return "", err
+	}
+	changed, err := git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)docs/benchmarks", ":(exclude)docs/benchmarks.md")
+	if err != nil {
+		return "", err
+	}
+	if changed != "" {
+		head += "-dirty"
+	}
+	return head, nil
 }
 
 func processor(cpuinfo string) string {

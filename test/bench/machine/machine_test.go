@@ -6,6 +6,7 @@ package machine_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -84,6 +85,37 @@ var _ = Describe("Environment", func() {
 		Expect(e.Kernel).NotTo(BeEmpty())
 		Expect(e.Commit).To(MatchRegexp(`^[0-9a-f]{7,}(-dirty)?$`))
 		Expect(e.Versions).To(And(HaveKeyWithValue("Gardener", HavePrefix("v")), HaveKeyWithValue("Kubernetes", HavePrefix("v")), HaveKeyWithValue("etcd", HavePrefix("v")), HaveKey("Go")))
+	})
+
+	It("should take a change of anything but figures for one of the code", func(ctx SpecContext) {
+		repo, figures := GinkgoT().TempDir(), "docs/benchmarks/data/live.json"
+		files := []string{"go.mod", "hack/tools/kubernetes/go.mod", "hack/tools/etcd/go.mod"}
+		for _, file := range append(files, figures) {
+			content, err := os.ReadFile(filepath.Join("../../..", file))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(os.MkdirAll(filepath.Dir(filepath.Join(repo, file)), 0o750)).To(Succeed())
+			Expect(os.WriteFile(filepath.Join(repo, file), content, 0o600)).To(Succeed())
+		}
+		for _, args := range [][]string{
+			{"init", "--quiet"}, {"add", "."},
+			{"-c", "user.name=somebody", "-c", "user.email=somebody@example.com", "commit", "--quiet", "--message", "Begin"},
+		} {
+			output, err := exec.CommandContext(ctx, "git", append([]string{"-C", repo}, args...)...).CombinedOutput()
+			Expect(err).NotTo(HaveOccurred(), string(output))
+		}
+		commit := func() string {
+			e, err := Environment(ctx, Proc, repo, time.Now())
+			ExpectWithOffset(1, err).NotTo(HaveOccurred())
+			return e.Commit
+		}
+		clean := commit()
+		Expect(clean).To(MatchRegexp(`^[0-9a-f]{7,}$`))
+		Expect(os.WriteFile(filepath.Join(repo, figures), []byte("{}"), 0o600)).To(Succeed())
+		Expect(commit()).To(Equal(clean))
+		content, err := os.ReadFile(filepath.Join(repo, "go.mod"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(repo, "go.mod"), append(content, "// changed\n"...), 0o600)).To(Succeed())
+		Expect(commit()).To(Equal(clean + "-dirty"))
 	})
 
 	It("should say what is missing", func(ctx SpecContext) {

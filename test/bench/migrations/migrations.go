@@ -83,22 +83,9 @@ func (b *Bench) Live(ctx context.Context) (*data.Live, error) {
 	return out, nil
 }
 
-// Distance moves the shoot live over each of the distances.
-func (b *Bench) Distance(ctx context.Context, roundTrips []time.Duration) (*data.Distance, error) {
-	out := &data.Distance{}
-	for _, roundTrip := range roundTrips {
-		m, err := b.over(ctx, roundTrip)
-		if err != nil {
-			return nil, fmt.Errorf("failed to measure the migration over %s: %w", roundTrip, err)
-		}
-		out.Runs = append(out.Runs, *m)
-	}
-	return out, nil
-}
-
-// over moves the shoot live with the round trip between the seeds. A migration that does not come to its end goes on without
-// the distance, so that the next one can begin.
-func (b *Bench) over(ctx context.Context, roundTrip time.Duration) (_ *data.Migration, err error) {
+// Distance moves the shoot live with the round trip between the seeds. A migration that does not come to its end goes on
+// without the distance, so that the next one can begin.
+func (b *Bench) Distance(ctx context.Context, roundTrip time.Duration) (_ *data.Migration, err error) {
 	link, err := b.link(ctx)
 	if err != nil {
 		return nil, err

@@ -39,20 +39,8 @@ const (
 	joinStep = gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined
 )
 
-// Size lets members of the destination join clusters of which etcd-main has so much data, and aborts then.
-func (b *Bench) Size(ctx context.Context, mib []int) (*data.Size, error) {
-	out := &data.Size{}
-	for _, size := range mib {
-		run, err := b.joinAt(ctx, size)
-		if err != nil {
-			return nil, fmt.Errorf("failed to measure a join with %d MiB: %w", size, err)
-		}
-		out.Runs = append(out.Runs, *run)
-	}
-	return out, nil
-}
-
-func (b *Bench) joinAt(ctx context.Context, mib int) (_ *data.SizeRun, err error) {
+// Size lets members of the destination join clusters of which etcd-main has so many MiB of data, and aborts then.
+func (b *Bench) Size(ctx context.Context, mib int) (_ *data.SizeRun, err error) {
 	source, destination, err := b.shoot.Seeds(ctx)
 	if err != nil {
 		return nil, err

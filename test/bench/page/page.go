@@ -86,9 +86,9 @@ type document struct {
 func (d *document) say(format string, args ...any) { fmt.Fprintf(&d.out, format, args...) }
 
 // section begins a part. It returns false if there is nothing to show.
-func (d *document) section(title, part string, environment *data.Environment) bool {
+func (d *document) section(title, part string, measured bool) bool {
 	d.say("## %s\n\n", title)
-	if environment == nil {
+	if !measured {
 		d.say("Not measured yet: `make bench BENCH=%s`.\n\n", part)
 		return false
 	}
@@ -96,16 +96,46 @@ func (d *document) section(title, part string, environment *data.Environment) bo
 }
 
 // measured says where the figures of the section come from.
-func (d *document) measured(e data.Environment) {
+func (d *document) measured(e data.Environment) { d.say("Measured %s.\n\n", origin(e)) }
+
+// origins are the environments that the runs of a section come from, with what they are called in its table.
+type origins struct {
+	texts []string
+	runs  map[string][]string
+}
+
+func (o *origins) add(run string, e data.Environment) {
+	text := origin(e)
+	if o.runs == nil {
+		o.runs = map[string][]string{}
+	}
+	if _, known := o.runs[text]; !known {
+		o.texts = append(o.texts, text)
+	}
+	o.runs[text] = append(o.runs[text], run)
+}
+
+// measuredOn says it of a section whose runs need not have been measured together.
+func (d *document) measuredOn(o origins) {
+	for _, text := range o.texts {
+		if len(o.texts) > 1 {
+			text += " (" + strings.Join(o.runs[text], ", ") + ")"
+		}
+		d.say("Measured %s.\n\n", text)
+	}
+}
+
+// origin tells what was measured, when, and on what.
+func origin(e data.Environment) string {
 	var versions []string
 	for _, name := range slices.Sorted(maps.Keys(e.Versions)) {
 		versions = append(versions, name+" "+e.Versions[name])
 	}
-	d.say("Measured %s at commit %s on %s, %d cores, %.0f GiB of memory, Linux %s", e.Time.UTC().Format(time.DateOnly), e.Commit, e.Processor, e.Cores, e.MemoryGiB, e.Kernel)
+	text := fmt.Sprintf("%s at commit %s on %s, %d cores, %.0f GiB of memory, Linux %s", e.Time.UTC().Format(time.DateOnly), e.Commit, e.Processor, e.Cores, e.MemoryGiB, e.Kernel)
 	if len(versions) > 0 {
-		d.say("; %s", strings.Join(versions, ", "))
+		text += "; " + strings.Join(versions, ", ")
 	}
-	d.say(".\n\n")
+	return text
 }
 
 func (d *document) table(header []string, rows [][]string) {
@@ -142,11 +172,7 @@ func (d *document) targets(set data.Set) {
 }
 
 func (d *document) live(live *data.Live) {
-	var environment *data.Environment
-	if live != nil {
-		environment = &live.Environment
-	}
-	if !d.section("Live against classic", data.PartLive, environment) {
+	if !d.section("Live against classic", data.PartLive, live != nil) {
 		return
 	}
 	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails when a request is answered with an error or not within ten seconds. The shoot is unavailable in an interval in which not a single write was acknowledged. A classic migration takes etcd-main along by its backups and leaves etcd-events behind, so the Events that were written are among what it loses.\n\n")
@@ -251,13 +277,16 @@ func outcome(m *data.Migration) string {
 }
 
 func (d *document) distance(set data.Set) {
-	var environment *data.Environment
-	var runs []data.Migration
-	if set.Distance != nil {
-		environment, runs = &set.Distance.Environment, slices.Clone(set.Distance.Runs)
-	}
-	if !d.section("Distance between the seeds", data.PartDistance, environment) {
+	if !d.section("Distance between the seeds", data.PartDistance, set.Distance != nil) {
 		return
+	}
+	var (
+		runs []data.Migration
+		on   origins
+	)
+	for _, run := range set.Distance.Runs {
+		runs = append(runs, run.Migration)
+		on.add(fmt.Sprintf("%d ms", run.RoundTripMs), run.Environment)
 	}
 	d.say("Live migrations with an added round trip between the seeds, from before the trigger to the end. Where 0 ms is not among them, it is the live migration from above.\n\n")
 	if set.Live != nil && set.Live.Live != nil && !slices.ContainsFunc(runs, func(m data.Migration) bool { return m.RoundTripMs == 0 }) {
@@ -289,23 +318,21 @@ func (d *document) distance(set data.Set) {
 		"p50 quiet (ms)", "p50 (ms)", "p99 quiet (ms)", "p99 (ms)", "gap quiet (ms)", "gap (ms)"}, rows)
 	d.picture("distance-writes", "Latency of writes over the distance", lines("Latency of writes over the distance", "round trip in ms", "ms", []curve{p50, p99}))
 	d.picture("distance-members", "Joining of members and the six-member window over the distance", lines("Members over the distance", "round trip in ms", "s", []curve{join, window}))
-	d.measured(set.Distance.Environment)
+	d.measuredOn(on)
 }
 
 func (d *document) size(size *data.Size) {
-	var environment *data.Environment
-	if size != nil {
-		environment = &size.Environment
-	}
-	if !d.section("Size of the data", data.PartSize, environment) {
+	if !d.section("Size of the data", data.PartSize, size != nil) {
 		return
 	}
 	d.say("Two members of the destination join clusters of which etcd-main has so much data, in values of 8 KiB, with 50 writes per second going on. The migration is aborted then.\n\n")
 	var (
 		rows       [][]string
 		join, step = curve{name: "longest join"}, curve{name: "the whole step"}
+		on         origins
 	)
 	for _, run := range size.Runs {
+		on.add(fmt.Sprintf("%d MiB", run.MiB), run.Environment)
 		result := run.Outcome
 		if run.Reason != "" {
 			result += ": " + run.Reason
@@ -323,15 +350,11 @@ func (d *document) size(size *data.Size) {
 	d.table([]string{"data", "database (MiB)", "outcome", "step 1 (s)", "step 2 (s)", "longest join (s)", "failed writes",
 		"p99 quiet (ms)", "p99 (ms)", "gap quiet (ms)", "gap (ms)"}, rows)
 	d.picture("size", "Joining of members over the size of the database", lines("Joining over the size of the database", "MiB", "s", []curve{join, step}))
-	d.measured(size.Environment)
+	d.measuredOn(on)
 }
 
 func (d *document) relay(relay *data.Relay) {
-	var environment *data.Environment
-	if relay != nil {
-		environment = &relay.Environment
-	}
-	if !d.section("Relay", data.PartRelay, environment) {
+	if !d.section("Relay", data.PartRelay, relay != nil) {
 		return
 	}
 	d.say("The way through two relays compared with a direct connection, both over loopback, with TLS from end to end and the keys that the agents make. Each relay is a process of its own.\n\n")
@@ -367,11 +390,7 @@ func (d *document) relay(relay *data.Relay) {
 }
 
 func (d *document) agent(agent *data.Agent) {
-	var environment *data.Environment
-	if agent != nil {
-		environment = &agent.Environment
-	}
-	if !d.section("Agent and controller manager", data.PartAgent, environment) {
+	if !d.section("Agent and controller manager", data.PartAgent, agent != nil) {
 		return
 	}
 	d.say("So many migrations at once from one seed to another in a real garden. The agents' frame, gate, guards and caches are the real ones; what they do in the seeds takes a second for each step and nothing else. Real actions come on top, five at a time by default.\n\n")
@@ -420,11 +439,7 @@ func (d *document) agent(agent *data.Agent) {
 }
 
 func (d *document) landscape(landscape *data.Landscape) {
-	var environment *data.Environment
-	if landscape != nil {
-		environment = &landscape.Environment
-	}
-	if !d.section("The landscape", data.PartLandscape, environment) {
+	if !d.section("The landscape", data.PartLandscape, landscape != nil) {
 		return
 	}
 	if landscape.ReadySeconds > 0 {

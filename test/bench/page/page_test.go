@@ -39,11 +39,13 @@ var _ = Describe("Generate", func() {
 		stopped := migration(data.KindLive, 220)
 		stopped.Outcome, stopped.Reason = data.OutcomeStopped, "it took | too long"
 		return data.Set{
-			Live:     &data.Live{Environment: environment, Classic: &classic, Live: &live},
-			Distance: &data.Distance{Environment: environment, Runs: []data.Migration{stopped, migration(data.KindLive, 100)}},
-			Size: &data.Size{Environment: environment, Runs: []data.SizeRun{
-				{MiB: 10, DatabaseMiB: 12, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 5}}},
-				{MiB: 256, DatabaseMiB: 300, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 15}}},
+			Live: &data.Live{Environment: environment, Classic: &classic, Live: &live},
+			Distance: &data.Distance{Runs: []data.DistanceRun{
+				{Environment: environment, Migration: stopped}, {Environment: environment, Migration: migration(data.KindLive, 100)},
+			}},
+			Size: &data.Size{Runs: []data.SizeRun{
+				{Environment: environment, MiB: 10, DatabaseMiB: 12, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 5}}},
+				{Environment: environment, MiB: 256, DatabaseMiB: 300, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 15}}},
 			}},
 			Relay: &data.Relay{
 				Environment: environment, Connections: 400, NearCPUSeconds: 0.25, FarCPUSeconds: 0.2, RelayedMBPerSecond: 400,
@@ -88,6 +90,16 @@ var _ = Describe("Generate", func() {
 			Expect(page).To(ContainSubstring(text))
 		}
 		Expect(strings.Index(page, "| 0 ms |")).To(BeNumerically("<", strings.Index(page, "| 100 ms |")))
+	})
+
+	It("should say which runs of a part were measured where", func() {
+		set := full()
+		Expect(Generate(set)[File]).NotTo(ContainSubstring("(100 ms"))
+		set.Distance.Runs[0].Environment.Commit = "def5678"
+		set.Size.Record(data.SizeRun{Environment: set.Distance.Runs[0].Environment, MiB: 1024})
+		page := Generate(set)[File]
+		Expect(page).To(MatchRegexp(`commit def5678 .* \(220 ms\)\.\n\n.* commit abc1234 .* \(100 ms\)\.\n`))
+		Expect(page).To(MatchRegexp(`commit abc1234 .* \(10 MiB, 256 MiB\)\.\n\n.* commit def5678 .* \(1024 MiB\)\.\n`))
 	})
 
 	It("should leave parts out one by one", func() {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,23 +189,36 @@ func (b *bench) measure(ctx context.Context, part string) error {
 		result.Environment = environment
 		return data.Write(b.folder, part, result)
 	case data.PartDistance:
-		var roundTrips []time.Duration
 		for _, ms := range b.distances {
-			roundTrips = append(roundTrips, time.Duration(ms)*time.Millisecond)
+			run, err := mover.Distance(ctx, time.Duration(ms)*time.Millisecond)
+			if err != nil {
+				return fmt.Errorf("over %d ms: %w", ms, err)
+			}
+			if err := b.record(part, func(set *data.Set) any {
+				set.Distance = cmp.Or(set.Distance, &data.Distance{})
+				set.Distance.Record(data.DistanceRun{Environment: environment, Migration: *run})
+				return set.Distance
+			}); err != nil {
+				return err
+			}
 		}
-		result, err := mover.Distance(ctx, roundTrips)
-		if err != nil {
-			return err
-		}
-		result.Environment = environment
-		return data.Write(b.folder, part, result)
+		return nil
 	case data.PartSize:
-		result, err := mover.Size(ctx, b.sizes)
-		if err != nil {
-			return err
+		for _, mib := range b.sizes {
+			run, err := mover.Size(ctx, mib)
+			if err != nil {
+				return fmt.Errorf("with %d MiB: %w", mib, err)
+			}
+			run.Environment = environment
+			if err := b.record(part, func(set *data.Set) any {
+				set.Size = cmp.Or(set.Size, &data.Size{})
+				set.Size.Record(*run)
+				return set.Size
+			}); err != nil {
+				return err
+			}
 		}
-		result.Environment = environment
-		return data.Write(b.folder, part, result)
+		return nil
 	default:
 		result, err := migrations.Rest(ctx, b.cfg, 30*time.Second)
 		if err != nil {
@@ -213,6 +227,16 @@ func (b *bench) measure(ctx context.Context, part string) error {
 		result.Environment, result.ReadySeconds, result.Cold = environment, b.ready, b.cold
 		return data.Write(b.folder, part, result)
 	}
+}
+
+// record adds to what is recorded of a part. Each run takes as long as a migration: one that fails must not take the others
+// with it.
+func (b *bench) record(part string, add func(*data.Set) any) error {
+	set, err := data.Read(b.folder)
+	if err != nil {
+		return err
+	}
+	return data.Write(b.folder, part, add(&set))
 }
 
 // bringUp brings the landscape up once, and measures that if it was down before.
