@@ -337,13 +337,26 @@ func sum(counts map[string]float64) float64 {
 // Landscape is what the landscape itself costs.
 type Landscape struct {
 	Environment Environment `json:"environment"`
-	// ReadySeconds is how long it took until the shoot was ready; 0 if it was up before. Cold tells that what is built once
-	// had to be built.
-	ReadySeconds float64 `json:"readySeconds,omitempty"`
-	Cold         bool    `json:"cold,omitempty"`
+	// Warm and Cold are the newest starts with what is built once in its cache, and with all of it to be built.
+	Warm *Start `json:"warm,omitempty"`
+	Cold *Start `json:"cold,omitempty"`
 	// Machine is the whole machine at rest, Clusters the garden and the seeds.
 	Machine  Usage            `json:"machine"`
 	Clusters map[string]Usage `json:"clusters"`
+}
+
+// Start is a start of the landscape from nothing.
+type Start struct {
+	Environment Environment `json:"environment"`
+	// Seconds is how long it took until the shoot was ready.
+	Seconds float64 `json:"seconds"`
+}
+
+// Keep takes over the starts that were measured before, unless they were measured again.
+func (l *Landscape) Keep(former *Landscape) {
+	if former != nil {
+		l.Warm, l.Cold = cmp.Or(l.Warm, former.Warm), cmp.Or(l.Cold, former.Cold)
+	}
 }
 
 // Usage is what something uses.

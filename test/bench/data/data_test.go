@@ -49,6 +49,18 @@ var _ = Describe("recording", func() {
 		}
 	})
 
+	It("should keep the starts of a landscape that were not measured again", func() {
+		former := &Landscape{Warm: &Start{Seconds: 400}, Cold: &Start{Seconds: 1500}}
+		landscape := &Landscape{Warm: &Start{Seconds: 300}}
+		landscape.Keep(former)
+		Expect(landscape).To(Equal(&Landscape{Warm: &Start{Seconds: 300}, Cold: &Start{Seconds: 1500}}))
+		landscape = &Landscape{}
+		landscape.Keep(nil)
+		Expect(landscape).To(Equal(&Landscape{}))
+		landscape.Keep(former)
+		Expect(landscape).To(Equal(former))
+	})
+
 	It("should read every part", func() {
 		folder := GinkgoT().TempDir()
 		for _, part := range Parts() {

@@ -442,15 +442,20 @@ func (d *document) landscape(landscape *data.Landscape) {
 	if !d.section("The landscape", data.PartLandscape, landscape != nil) {
 		return
 	}
-	if landscape.ReadySeconds > 0 {
-		kind := "with everything built before"
-		if landscape.Cold {
-			kind = "with everything to be built"
+	d.say("Time until the shoot was ready:\n\n")
+	starts := [][]string{}
+	for _, start := range []struct {
+		caches string
+		*data.Start
+	}{{"built before", landscape.Warm}, {"to be built", landscape.Cold}} {
+		if start.Start == nil {
+			starts = append(starts, []string{start.caches, "not measured", ""})
+			continue
 		}
-		d.say("Time until the shoot was ready, %s: %.0f s. At rest:\n\n", kind, landscape.ReadySeconds)
-	} else {
-		d.say("At rest:\n\n")
+		starts = append(starts, []string{start.caches, number(start.Seconds), origin(start.Environment)})
 	}
+	d.table([]string{"the real components are", "seconds", "measured"}, starts)
+	d.say("At rest:\n\n")
 	row := func(name string, usage data.Usage) []string {
 		return []string{name, number(usage.CPUCores), number(usage.MemoryMiB)}
 	}

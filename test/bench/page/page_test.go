@@ -56,7 +56,7 @@ var _ = Describe("Generate", func() {
 				{InFlight: 1, Agents: data.Process{CPUSeconds: 1, PeakMiB: 80}, Requests: map[string]float64{"GET shoots": 10}},
 				{InFlight: 50, Agents: data.Process{CPUSeconds: 50, PeakMiB: 90}, Requests: map[string]float64{"GET shoots": 20, "PATCH shoots/status": 30}},
 			}},
-			Landscape: &data.Landscape{Environment: environment, ReadySeconds: 360, Machine: data.Usage{CPUCores: 0.7}, Clusters: map[string]data.Usage{"garden": {CPUCores: 0.1}}},
+			Landscape: &data.Landscape{Environment: environment, Warm: &data.Start{Environment: environment, Seconds: 360}, Machine: data.Usage{CPUCores: 0.7}, Clusters: map[string]data.Usage{"garden": {CPUCores: 0.1}}},
 		}
 	}
 	parts := map[string]func(*data.Set){
@@ -85,7 +85,7 @@ var _ = Describe("Generate", func() {
 			"| 0 ms | completed |", "| 100 ms | completed |", `| 220 ms | stopped: it took \| too long |`,
 			"250, quiet 100: 2.5 times", "| livecpm-agent: processor (s), memory of the largest (MiB) | 3, 77 | 3, 77 |",
 			"| 256 MiB | 300 |", "| round trip of 1 KiB | 50 | 150 | 100 | 90 | 390 | 300 |", "| Relay/connect/direct | ns/op | 1234567 |",
-			"| PATCH shoots/status | 0 | 30 |", "with everything built before: 360 s", "commit abc1234", "Gardener v1.150.0", "**missed**",
+			"| PATCH shoots/status | 0 | 30 |", "| built before | 360 | 2026-11-21 at commit abc1234 ", "| to be built | not measured |", "commit abc1234", "Gardener v1.150.0", "**missed**",
 		} {
 			Expect(page).To(ContainSubstring(text))
 		}
