@@ -128,8 +128,8 @@ var _ = Describe("Live migration", Ordered, func() {
 })
 
 // maxWritesInLeadMoves bounds the writes that may fail because the lead of etcd-main moves, which it does up to three
-// times in a migration: away from the first member that leaves, to the destination, and in the rolling restart at its end. On a machine that is not busy with other things
-// none fails.
+// times in a migration: away from the first member that leaves, to the destination, and in the rolling restart at its end.
+// On a machine that is not busy with other things none fails.
 const maxWritesInLeadMoves = 2
 
 // leadMoved are the answers of a kube-apiserver to a write that reached etcd in the moment in which the lead moved: raft

@@ -166,7 +166,7 @@ func (b *Bench) fill(ctx context.Context, seed string, mib int) (float64, error)
 
 // values returns writes of random values, which nothing on the way can make smaller.
 func values(first, count int) []clientv3.Op {
-	random := rand.NewChaCha8([32]byte{byte(first), byte(first >> 8), byte(first >> 16), byte(first >> 24)}) //nolint:gosec // They are no secrets.
+	random := rand.NewChaCha8([32]byte{byte(first), byte(first >> 8), byte(first >> 16)}) //nolint:gosec // They are no secrets.
 	ops := make([]clientv3.Op, 0, count)
 	for i := range count {
 		value := make([]byte, valueSize)

@@ -30,6 +30,7 @@ import (
 	"github.com/livecpm/livecpm/test/bench/page"
 	"github.com/livecpm/livecpm/test/bench/relaybench"
 	"github.com/livecpm/livecpm/test/landscape"
+	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 	"github.com/livecpm/livecpm/test/program"
@@ -250,8 +251,8 @@ func (b *bench) record(part string, add func(*data.Set) any) error {
 	return data.Write(b.folder, part, add(&set))
 }
 
-// largestComponent takes longest of what is built once. The folder that they are in says nothing: it also holds the API
-// servers of the integration tests, which are built before this program runs.
+// largestComponent takes longest of what is built once. The cache that it is in says nothing: it also holds the API servers
+// of the integration tests, which are built before this program runs.
 const largestComponent = "kubernetes"
 
 // bringUp brings the landscape up once, and measures that if it was down before.
@@ -261,11 +262,8 @@ func (b *bench) bringUp(ctx context.Context) error {
 	}
 	_, err := os.Stat(b.cfg.Kubeconfig(b.cfg.Garden.Name))
 	down := os.IsNotExist(err)
-	built, err := filepath.Glob(filepath.Join(b.cfg.Cache, "tools", largestComponent+"-*"))
-	if err != nil {
-		return fmt.Errorf("failed to look for what is built once: %w", err)
-	}
-	b.cold = len(built) == 0
+	_, err = build.Tool(ctx, b.cfg, largestComponent)
+	b.cold = err != nil
 	begin := time.Now()
 	if err := landscape.New(b.cfg, b.out).Up(ctx); err != nil {
 		return err
