@@ -153,8 +153,12 @@ func stepNames() []string {
 	return names
 }
 
-// perMoment is how many faults strike at one moment of a migration at most.
-const perMoment = 2
+const (
+	// perMoment is how many faults strike at one moment of a migration at most.
+	perMoment = 3
+	// perMigration is how many long faults a migration has at most.
+	perMigration = 3
+)
 
 // Plan distributes cells over few migrations.
 func Plan(cells []Cell) [][]Cell {
@@ -226,14 +230,16 @@ func fits(migration []Cell, cell Cell) bool {
 	if !ok {
 		return len(migration) == 0
 	}
-	there := 0
+	there, long := 0, 0
 	for _, other := range migration {
 		g, ok := fault.Get(other.Fault)
 		switch {
 		case !ok:
 			return false
-		case fault.Long(f) && fault.Long(g):
-			return false
+		case fault.Long(g):
+			long++
+		}
+		switch {
 		case other.Step != cell.Step:
 			continue
 		case other.Moment == cell.Moment:
@@ -243,7 +249,7 @@ func fits(migration []Cell, cell Cell) bool {
 			return false
 		}
 	}
-	return there < perMoment
+	return there < perMoment && (!fault.Long(f) || long < perMigration)
 }
 
 // bearable tells whether two cells of a step can be in one migration, and why not.

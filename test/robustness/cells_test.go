@@ -97,7 +97,7 @@ var _ = Describe("Plan", func() {
 		Expect(planned).To(ConsistOf(robustness.AllCells()))
 	})
 
-	It("should let few faults strike together, and one long one in a migration at most", func() {
+	It("should let few faults strike together, and few long ones in a migration", func() {
 		for _, migration := range robustness.Plan(robustness.AllCells()) {
 			together, long := map[robustness.Cell]int{}, 0
 			for _, cell := range migration {
@@ -108,8 +108,8 @@ var _ = Describe("Plan", func() {
 				cell.Fault = ""
 				together[cell]++
 			}
-			Expect(together).To(HaveEach(BeNumerically("<=", 2)))
-			Expect(long).To(BeNumerically("<=", 1))
+			Expect(together).To(HaveEach(BeNumerically("<=", 3)))
+			Expect(long).To(BeNumerically("<=", 3))
 		}
 	})
 
@@ -151,7 +151,7 @@ var _ = Describe("Sample", func() {
 		Expect(reached).To(HaveLen(len(steps.Table())))
 		Expect(reached).To(HaveEach(BeNumerically(">=", 4)))
 		Expect(faults).To(HaveLen(len(fault.All())))
-		Expect(moments[fault.Boundary]).To(BeNumerically("~", moments[fault.Inside], 6))
+		Expect(moments[fault.Boundary]).To(BeNumerically("~", moments[fault.Inside], 8))
 	})
 
 	It("should go on where the matrix ends", func() {

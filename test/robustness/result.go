@@ -27,8 +27,8 @@ const (
 	Broken Outcome = "FAILED"
 )
 
-// CellResult is what came of a cell, and what its fault cost clients. Figures are from the moment when the fault struck to
-// the next fault, or to the end of the run.
+// CellResult is what came of a cell, and what its fault cost clients. Figures are from the moment when the fault struck
+// until the next moment with faults, or the end of the run; and at least until the fault was healed.
 type CellResult struct {
 	Cell
 
@@ -55,7 +55,8 @@ type CellResult struct {
 	// MigrationSeconds is how long the whole migration took, Together how many cells it had.
 	MigrationSeconds float64 `json:"migrationSeconds"`
 	Together         int     `json:"together"`
-	// With names the faults that struck at the same moment. They share the figures.
+	// With names the faults that struck at the same moment, or while this one was in force, or that were in force as this one
+	// struck. They share the figures.
 	With []string `json:"with,omitempty"`
 }
 
@@ -113,7 +114,7 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 			r.measure(&result, s, until(s, strikes[i+1:], end))
 		}
 		for _, other := range strikes {
-			if other != s && simultaneous(s, other) {
+			if other != s && (simultaneous(s, other) || overlap(s, other)) {
 				result.With = append(result.With, other.cell.Fault)
 			}
 		}
@@ -133,12 +134,28 @@ func simultaneous(a, b *strike) bool {
 	return a.cell.Step == b.cell.Step && a.cell.Moment == b.cell.Moment
 }
 
-// until is when the next of the strikes happened that does not belong to the same moment.
+// overlap tells whether one of them struck while the other one was in force.
+func overlap(a, b *strike) bool {
+	if a.injected.IsZero() || b.injected.IsZero() {
+		return false
+	}
+	within := func(at time.Time, s *strike) bool {
+		return !at.Before(s.injected) && (s.healed.IsZero() || at.Before(s.healed))
+	}
+	return within(a.injected, b) || within(b.injected, a)
+}
+
+// until is when the next of the strikes happened that does not belong to the same moment, or when this one was healed if
+// that was later.
 func until(this *strike, later []*strike, end time.Time) time.Time {
 	for _, s := range later {
-		if !s.injected.IsZero() && !simultaneous(this, s) {
-			return s.injected
+		if s.injected.IsZero() || simultaneous(this, s) {
+			continue
 		}
+		if this.healed.After(s.injected) {
+			return this.healed
+		}
+		return s.injected
 	}
 	return end
 }

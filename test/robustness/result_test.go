@@ -101,6 +101,27 @@ var _ = Describe("Result", func() {
 		Expect(result.Cells[3]).To(And(HaveField("Requests", 30), HaveField("With", BeEmpty())))
 	})
 
+	It("should measure a fault for as long as it is in force, and name those that struck meanwhile", func(ctx SpecContext) {
+		clock := clocktesting.NewFakeClock(begin)
+		slow := &testFault{name: "slow", notes: &notes, course: fault.Course{Lasts: time.Hour, ThroughStep: true}}
+		d, err := robustness.NewDirector([]robustness.Cell{cell("slow", 2, fault.Boundary), cell("kill", 2, fault.Inside), cell("kill", 3, fault.Boundary)},
+			[]fault.Fault{kill, slow}, clock, func() time.Time { return clock.Now().Add(time.Second) },
+			func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
+		Expect(err).NotTo(HaveOccurred())
+		for _, observed := range []struct {
+			second, step int
+			reason       steps.Reason
+		}{{10, 2, steps.ReasonPaused}, {20, 2, steps.ReasonJoiningEtcdMembers}, {30, 3, steps.ReasonPaused}, {31, 3, steps.ReasonPaused}} {
+			clock.SetTime(at(observed.second))
+			d.Observe(ctx, migrating(observed.step, observed.reason))
+		}
+		d.Judge(result, at(60))
+		Expect(result.Err()).NotTo(HaveOccurred())
+		Expect(result.Cells[0]).To(And(HaveField("Requests", 20), HaveField("FailedRequests", 3+1), HaveField("With", []string{"kill"}), HaveField("Seconds", 20.)))
+		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"slow"})))
+		Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("With", BeEmpty())))
+	})
+
 	It("should find the cell in which a write was lost", func(ctx SpecContext) {
 		result.Verdict = &history.Verdict{Linearizable: "Illegal", Problems: []string{"gone"}, Lost: []history.Operation{{Return: 21 * time.Second}}}
 		judge(ctx)

@@ -37,7 +37,7 @@ type Options struct {
 	Landscape *config.Config
 	// Namespace and Shoot name the shoot. It moves to the seed that it is not on.
 	Namespace, Shoot string
-	// Cells are what happens, in the order of the steps. At most one cell is at each moment of a step.
+	// Cells are what happens, in the order of the steps. Those of a moment of a step strike together.
 	Cells []Cell
 	// Artifacts is the folder of the suite. What is kept of a failure and the matrix go there.
 	Artifacts string

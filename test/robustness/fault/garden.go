@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const familyGardenStop = "garden-stop"
+
 // gardenServers are the landscape's daemons that serve the garden's API: gardener's own, and the kube-apiserver in front
 // of it.
 var gardenServers = []string{"gardener-apiserver", "garden-kube-apiserver"}
@@ -20,7 +22,7 @@ var gardenServers = []string{"gardener-apiserver", "garden-kube-apiserver"}
 type gardenStop struct{ fault }
 
 func gardenStops() []Fault {
-	return []Fault{&gardenStop{fault{name: "garden-stop-60s", family: "garden-stop", span: whole, course: Course{Lasts: time.Minute}}}}
+	return []Fault{&gardenStop{fault{name: "garden-stop-60s", family: familyGardenStop, span: whole, course: Course{Lasts: time.Minute}}}}
 }
 
 // Inject implements Fault.

@@ -5,15 +5,18 @@ package fault
 
 import "time"
 
-// long is how long a fault is in force from which a migration should not have to bear a second one like it.
+// long is how long a fault is in force from which a migration should not have to bear many like it.
 const long = 5 * time.Minute
 
 // weakening are the families of faults that take something from etcd: members, connections between them, or the right to
 // write. Two of them at a time may cost a quorum, and then say nothing about the migration.
 var weakening = map[string]bool{familyEtcdKill: true, familyCut: true, familyLatency: true, familyQuota: true}
 
-// Long tells whether a fault is in force for so long that one of them is enough for a migration.
+// Long tells whether a fault is in force for so long that few of them are enough for a migration.
 func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().ThroughStep }
+
+// gardenwards are the families of faults that keep a step waiting through the garden: its API, or what it says of the seeds.
+var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: true}
 
 // Bearable tells whether the second fault may strike in the step in which the first one has struck, or strikes at the same
 // moment. If not, it says why.
@@ -21,15 +24,27 @@ func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().Through
 // Whatever passes together has passed a harder test than alone. Whatever fails together has to be repeated alone, to know
 // which of them it was.
 func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bearable bool) {
+	lasting := first.Course().Lasts > 0 && second.Course().Lasts > 0
 	switch {
 	case first.Family() == second.Family():
 		return "they are of one kind", false
-	case first.Course().Lasts > 0 && second.Course().Lasts > 0:
-		return "both last", false
 	case weakening[first.Family()] && weakening[second.Family()]:
 		return "both weaken etcd", false
-	case firstAt == Boundary && secondAt == Inside && first.Course().Lasts > 0:
-		return "the first one may outlast the moment of the second", false
+	case first.Family() == familyGardenStop && firstAt == Boundary && secondAt == Inside:
+		return "the first one hides the moment of the second", false
+	case lasting && firstAt == secondAt && gardenwards[first.Family()] == gardenwards[second.Family()]:
+		return "both last", false
+	case lasting && firstAt == secondAt && !outlasts(first, second):
+		return "one of them is over while the other one keeps the step waiting", false
 	}
 	return "", true
+}
+
+// outlasts tells whether of two faults that strike together the one that keeps the step waiting is over first, so that the
+// step meets the other one too.
+func outlasts(a, b Fault) bool {
+	if gardenwards[a.Family()] {
+		a, b = b, a
+	}
+	return a.Course().Lasts > b.Course().Lasts
 }

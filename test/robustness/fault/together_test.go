@@ -22,9 +22,14 @@ var _ = DescribeTable("Bearable", func(first string, firstAt fault.Moment, secon
 	Entry("two momentary ones", "agent-kill-both", fault.Boundary, "relay-kill-source", fault.Boundary, ""),
 	Entry("a momentary one and one that lasts", "agent-kill-both", fault.Boundary, "cut-60s", fault.Boundary, ""),
 	Entry("a momentary one before one that lasts", "etcd-kill-source", fault.Boundary, "garden-stop-60s", fault.Inside, ""),
-	Entry("one that lasts before another", "garden-stop-60s", fault.Boundary, "agent-kill-source", fault.Inside, "the first one may outlast the moment of the second"),
+	Entry("one that keeps a moment from being seen", "garden-stop-60s", fault.Boundary, "agent-kill-source", fault.Inside, "the first one hides the moment of the second"),
+	Entry("one that lasts before another", "cut-60s", fault.Boundary, "agent-kill-source", fault.Inside, ""),
+	Entry("one that lasts before another one that does", "rtt-50ms", fault.Boundary, "garden-stop-60s", fault.Inside, ""),
 	Entry("two of a kind", "relay-kill-source", fault.Boundary, "relay-kill-destination", fault.Inside, "they are of one kind"),
 	Entry("two that last", "version-skew-source", fault.Boundary, "garden-stop-60s", fault.Boundary, "both last"),
+	Entry("one that keeps the step waiting, and one for which that is too long", "version-skew-source", fault.Boundary, "cut-5s", fault.Boundary,
+		"one of them is over while the other one keeps the step waiting"),
+	Entry("one that keeps the step waiting, and one that outlasts that", "rtt-50ms", fault.Inside, "version-skew-source", fault.Inside, ""),
 	Entry("two that weaken etcd", "etcd-kill-source", fault.Boundary, "cut-5s", fault.Inside, "both weaken etcd"),
 )
 

@@ -17,7 +17,10 @@ import (
 )
 
 // skewSuffix turns a version into another one that tells what it was.
-const skewSuffix = "-skew"
+const (
+	familyVersionSkew = "version-skew"
+	skewSuffix        = "-skew"
+)
 
 // versionSkew lets a Seed report another version of its gardenlet. The gardenlet writes the true one when the Seed's
 // specification changes, when it starts, and once per sync period (an hour), so the false one stays for as long as the fault
@@ -29,11 +32,10 @@ type versionSkew struct {
 }
 
 func versionSkews() []Fault {
-	const family = "version-skew"
 	faults := []Fault{}
 	for _, role := range sides {
 		faults = append(faults, &versionSkew{
-			fault{name: family + "-" + string(role), family: family, span: whole, course: Course{Lasts: 45 * time.Second, Early: true}}, role,
+			fault{name: familyVersionSkew + "-" + string(role), family: familyVersionSkew, span: whole, course: Course{Lasts: 45 * time.Second, Early: true}}, role,
 		})
 	}
 	return faults
