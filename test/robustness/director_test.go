@@ -166,13 +166,22 @@ var _ = Describe("Director", func() {
 	})
 
 	It("should strike inside a short step after its time", func(ctx SpecContext) {
+		d := start(ctx, cell("kill", 3, fault.Inside))
+		d.Observe(ctx, migrating(3, steps.ReasonPaused))
+		clock.Step(time.Minute)
+		d.Observe(ctx, migrating(3, steps.ReasonPaused))
+		d.Observe(ctx, migrating(3, steps.ReasonStarted))
+		Expect(done()).To(Equal([]string{"pause 3", "pause 0"}))
+		clock.Step(time.Second)
+		d.Observe(ctx, migrating(3, steps.ReasonStarted))
+		Expect(done()).To(Equal([]string{"inject kill"}))
+	})
+
+	It("should strike inside the shortest step as it begins", func(ctx SpecContext) {
 		d := start(ctx, cell("kill", 5, fault.Inside))
 		d.Observe(ctx, migrating(5, steps.ReasonPaused))
-		clock.Step(time.Minute)
-		d.Observe(ctx, migrating(5, steps.ReasonPaused))
-		d.Observe(ctx, migrating(5, steps.ReasonStarted))
+		d.Observe(ctx, migrating(5, steps.ReasonPending))
 		Expect(done()).To(Equal([]string{"pause 5", "pause 0"}))
-		clock.Step(time.Second)
 		d.Observe(ctx, migrating(5, steps.ReasonStarted))
 		Expect(done()).To(Equal([]string{"inject kill"}))
 	})

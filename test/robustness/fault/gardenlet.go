@@ -19,9 +19,11 @@ type restart struct {
 	deployment string
 }
 
+const familyGardenletRestart = "gardenlet-restart"
+
 // gardenletRestarts: a gardenlet that starts sets every operation in progress that it finds to Aborted.
 func gardenletRestarts() []Fault {
-	return restarts("gardenlet-restart", v1beta1constants.DeploymentNameGardenlet)
+	return restarts(familyGardenletRestart, v1beta1constants.DeploymentNameGardenlet)
 }
 
 func restarts(family, deployment string) []Fault {

@@ -34,8 +34,9 @@ var insides = map[gardencorev1beta1.ConditionType]InsideMark{
 	gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: {
 		Reasons: []steps.Reason{steps.ReasonDeployingKubeAPIServer}, After: 10 * time.Second,
 	},
+	// It can be over within a second, so that its beginning is all that is sure to be seen of it.
 	gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords: {
-		Reasons: []steps.Reason{steps.ReasonReleasingDNSRecords}, After: time.Second,
+		Reasons: []steps.Reason{steps.ReasonStarted, steps.ReasonReleasingDNSRecords},
 	},
 	// The cluster is at its weakest with six members.
 	gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: {

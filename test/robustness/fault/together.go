@@ -18,6 +18,9 @@ func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().Through
 // gardenwards are the families of faults that keep a step waiting through the garden: its API, or what it says of the seeds.
 var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: true}
 
+// restoresVersion are the families of which one ends the other.
+var restoresVersion = map[string]bool{familyGardenletRestart: true, familyVersionSkew: true}
+
 // Bearable tells whether the second fault may strike in the step in which the first one has struck, or strikes at the same
 // moment. If not, it says why.
 //
@@ -30,6 +33,8 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "they are of one kind", false
 	case weakening[first.Family()] && weakening[second.Family()]:
 		return "both weaken etcd", false
+	case restoresVersion[first.Family()] && restoresVersion[second.Family()]:
+		return "a gardenlet that starts reports its true version", false
 	case first.Family() == familyGardenStop && firstAt == Boundary && secondAt == Inside:
 		return "the first one hides the moment of the second", false
 	case lasting && firstAt == secondAt && gardenwards[first.Family()] == gardenwards[second.Family()]:

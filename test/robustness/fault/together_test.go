@@ -30,6 +30,7 @@ var _ = DescribeTable("Bearable", func(first string, firstAt fault.Moment, secon
 	Entry("one that keeps the step waiting, and one for which that is too long", "version-skew-source", fault.Boundary, "cut-5s", fault.Boundary,
 		"one of them is over while the other one keeps the step waiting"),
 	Entry("one that keeps the step waiting, and one that outlasts that", "rtt-50ms", fault.Inside, "version-skew-source", fault.Inside, ""),
+	Entry("one that ends the other", "version-skew-source", fault.Boundary, "gardenlet-restart-source", fault.Boundary, "a gardenlet that starts reports its true version"),
 	Entry("two that weaken etcd", "etcd-kill-source", fault.Boundary, "cut-5s", fault.Inside, "both weaken etcd"),
 )
 
