@@ -29,6 +29,8 @@ type strike struct {
 	injected, healed time.Time
 	// missed is true if the step was over before the moment of the cell came.
 	missed bool
+	// short is true if the fault was over before it was healed.
+	short bool
 	// err is why the fault could not be injected.
 	err error
 	// at is what the step's condition said when the fault struck.
@@ -118,6 +120,17 @@ func (d *director) heal(ctx context.Context) {
 func (d *director) healOne(ctx context.Context, s *strike) {
 	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
 	defer cancel()
+	if fleeting, ok := s.fault.(fault.Fleeting); ok {
+		inForce, err := fleeting.InForce(ctx, d.world)
+		if err != nil {
+			d.log("failed to find out whether %s is in force: %v", s.cell, err)
+			return
+		}
+		if !inForce {
+			s.short = true
+			d.log("%s was over before its time", s.cell)
+		}
+	}
 	if err := s.fault.Heal(ctx, d.world); err != nil {
 		d.log("failed to heal %s: %v", s.cell, err)
 		return
@@ -175,8 +188,9 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 		if condition.Reason != string(steps.ReasonPaused) || !d.settled() {
 			return
 		}
-		if moment == fault.Boundary {
-			d.injectAll(ctx, due, condition, func(course fault.Course) bool { return course.Early })
+		early := due[0].fault.Course().Early
+		if moment == fault.Boundary && early {
+			d.injectAll(ctx, due, condition)
 		}
 		if err := d.release(ctx); err != nil {
 			// The step does not begin, and the next observation tries again.
@@ -185,7 +199,7 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 		}
 		d.armed = true
 		if moment == fault.Boundary {
-			d.injectAll(ctx, due, condition, func(course fault.Course) bool { return !course.Early })
+			d.injectAll(ctx, due, condition) // Those that have struck early do not strike again.
 			d.advance()
 		}
 		return
@@ -195,7 +209,7 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 		d.began = d.clock.Now()
 	}
 	if fault.InsideOf(step).Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason)) {
-		d.injectAll(ctx, due, condition, func(fault.Course) bool { return true })
+		d.injectAll(ctx, due, condition)
 		d.advance()
 	}
 }
@@ -210,12 +224,11 @@ func (d *director) due() []*strike {
 	return d.strikes[d.next:end]
 }
 
-// injectAll lets those faults strike whose course is asked for: first the momentary ones, because one that lasts may keep
-// the others from striking.
-func (d *director) injectAll(ctx context.Context, due []*strike, condition gardencorev1beta1.Condition, want func(fault.Course) bool) {
+// injectAll lets the faults strike: first the momentary ones, because one that lasts may keep the others from striking.
+func (d *director) injectAll(ctx context.Context, due []*strike, condition gardencorev1beta1.Condition) {
 	for _, lasting := range []bool{false, true} {
 		for _, s := range due {
-			if course := s.fault.Course(); want(course) && (course.Lasts > 0) == lasting {
+			if (s.fault.Course().Lasts > 0) == lasting {
 				d.inject(ctx, s, condition)
 			}
 		}

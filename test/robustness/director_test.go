@@ -45,6 +45,15 @@ func (f *testFault) Heal(context.Context, *fault.World) error {
 	return f.healing
 }
 
+// fleetingFault is one that something else may put right.
+type fleetingFault struct {
+	testFault
+
+	inForce bool
+}
+
+func (f *fleetingFault) InForce(context.Context, *fault.World) (bool, error) { return f.inForce, nil }
+
 // migrating returns a shoot whose current step is the given one, with the given reason of its condition. Reasons of holds and
 // Pending stand for a step that has not begun. With no step left the migration is over.
 func migrating(current int, reason steps.Reason) *gardencorev1beta1.Shoot {
@@ -123,6 +132,7 @@ var _ = Describe("Director", func() {
 		Entry("cells out of order", "cannot follow", cell("kill", 2, fault.Boundary), cell("kill", 1, fault.Inside)),
 		Entry("two of a kind in one step", "kill at the start of DestinationEtcdPeersJoined and kill inside DestinationEtcdPeersJoined cannot be in one migration: they are of one kind",
 			cell("kill", 2, fault.Boundary), cell("kill", 2, fault.Inside)),
+		Entry("one that keeps the step from beginning, and one that strikes as it begins", "keeps the step from beginning", cell("kill", 2, fault.Boundary), cell("skew", 2, fault.Boundary)),
 		Entry("two that last at one moment", "both last", cell("cut", 2, fault.Boundary), cell("slow", 2, fault.Boundary)),
 	)
 
@@ -233,10 +243,16 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(BeEmpty())
 	})
 
-	It("should let one strike early and the other after the migration was let go on", func(ctx SpecContext) {
-		d := start(ctx, cell("kill", 1, fault.Boundary), cell("skew", 1, fault.Boundary))
+	It("should let a fault strike early, before the migration is let go on", func(ctx SpecContext) {
+		d := start(ctx, cell("skew", 1, fault.Boundary), cell("kill", 1, fault.Inside))
 		d.Observe(ctx, migrating(1, steps.ReasonPaused))
-		Expect(done()).To(Equal([]string{"pause 1", "inject skew", "pause 0", "inject kill"}))
+		Expect(done()).To(Equal([]string{"pause 1", "inject skew", "pause 0"}))
+		d.Observe(ctx, migrating(1, steps.ReasonVersionSkew))
+		Expect(done()).To(BeEmpty())
+		clock.Step(time.Minute)
+		d.Heal(ctx)
+		d.Observe(ctx, migrating(1, steps.ReasonPersistingShootState))
+		Expect(done()).To(Equal([]string{"heal skew", "inject kill"}))
 	})
 
 	It("should miss all faults of a moment together", func(ctx SpecContext) {

@@ -110,6 +110,8 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, fmt.Sprintf("the fault could not be injected: %v", s.err))
 		case s.injected.IsZero():
 			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "the moment of the fault did not come")
+		case s.short:
+			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "something else put the fault right before its time")
 		default:
 			r.measure(&result, s, until(s, strikes[i+1:], end))
 		}

@@ -160,6 +160,28 @@ var _ = Describe("Result", func() {
 		Expect(result.Err()).To(MatchError(ContainSubstring("the fault could not be injected: no such pod")))
 	})
 
+	It("should not accept a cell whose fault somebody else has put right before its time", func(ctx SpecContext) {
+		skew := &fleetingFault{testFault: testFault{name: "skew", notes: &notes, course: fault.Course{Lasts: time.Minute}}, inForce: true}
+		for _, inForce := range []bool{true, false} {
+			clock := clocktesting.NewFakeClock(begin)
+			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, []fault.Fault{skew}, clock, func() time.Time { return clock.Now() },
+				func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
+			Expect(err).NotTo(HaveOccurred())
+			d.Observe(ctx, migrating(1, steps.ReasonPaused))
+			skew.inForce = inForce
+			clock.SetTime(at(60))
+			d.Heal(ctx)
+			result.Cells = nil
+			d.Judge(result, at(60))
+			if inForce {
+				Expect(result.Err()).NotTo(HaveOccurred())
+				continue
+			}
+			Expect(result.Cells[0].Outcome).To(Equal(robustness.Missed))
+			Expect(result.Err()).To(MatchError(ContainSubstring("something else put the fault right before its time")))
+		}
+	})
+
 	It("should not accept a cell whose moment did not come", func(ctx SpecContext) {
 		cells = append(cells, cell("kill", 7, fault.Inside))
 		judge(ctx)

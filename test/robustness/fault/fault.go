@@ -43,6 +43,13 @@ type Fault interface {
 	Heal(ctx context.Context, world *World) error
 }
 
+// Fleeting is a fault that something else may put right before its time.
+type Fleeting interface {
+	Fault
+	// InForce tells whether the fault still is what Inject has made of it.
+	InForce(ctx context.Context, world *World) (bool, error)
+}
+
 // Course is how a fault goes on after it has struck.
 type Course struct {
 	// Lasts is how long the fault is in force. Zero stands for faults that need no healing.

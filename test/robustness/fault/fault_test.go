@@ -197,6 +197,17 @@ var _ = Describe("Faults", func() {
 		}
 	})
 
+	It("should tell whether somebody has put the version right", func(ctx SpecContext) {
+		f, ok := fault.Get("version-skew-source")
+		Expect(ok).To(BeTrue())
+		skew := f.(fault.Fleeting)
+		Expect(skew.InForce(ctx, &w.World)).To(BeFalse())
+		Expect(inject(ctx, "version-skew-source")).To(Succeed())
+		Expect(skew.InForce(ctx, &w.World)).To(BeTrue())
+		Expect(heal(ctx, "version-skew-destination")).To(Succeed())
+		Expect(skew.InForce(ctx, &w.World)).To(BeFalse())
+	})
+
 	DescribeTable("should tell that there is nothing to hit", func(ctx SpecContext, name string, spoil func(ctx context.Context, w *world), problem string) {
 		spoil(ctx, w)
 		Expect(inject(ctx, name)).To(MatchError(ContainSubstring(problem)))

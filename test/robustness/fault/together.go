@@ -35,6 +35,8 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "both weaken etcd", false
 	case restoresVersion[first.Family()] && restoresVersion[second.Family()]:
 		return "a gardenlet that starts reports its true version", false
+	case firstAt == Boundary && secondAt == Boundary && (first.Course().Early || second.Course().Early):
+		return "one of them keeps the step from beginning, in whose beginning the other one is to strike", false
 	case first.Family() == familyGardenStop && firstAt == Boundary && secondAt == Inside:
 		return "the first one hides the moment of the second", false
 	case lasting && firstAt == secondAt && gardenwards[first.Family()] == gardenwards[second.Family()]:

@@ -57,6 +57,16 @@ func (f *versionSkew) Heal(ctx context.Context, world *World) error {
 	return errors.Join(errs...)
 }
 
+// InForce implements Fleeting: the gardenlet writes its version when it starts and when it reconciles its Seed.
+func (f *versionSkew) InForce(ctx context.Context, world *World) (bool, error) {
+	name := world.Seeds[f.role].Name
+	seed := &gardencorev1beta1.Seed{}
+	if err := world.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
+		return false, fmt.Errorf("failed to get Seed %s: %w", name, err)
+	}
+	return seed.Status.Gardener != nil && strings.HasSuffix(seed.Status.Gardener.Version, skewSuffix), nil
+}
+
 func (w *World) changeVersion(ctx context.Context, name string, change func(string) string) error {
 	seed := &gardencorev1beta1.Seed{}
 	if err := w.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
