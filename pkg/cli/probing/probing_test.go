@@ -69,9 +69,11 @@ var _ = Describe("Run", func() {
 
 		// do runs with a clock that goes on whenever somebody waits.
 		do = func(ctx context.Context) (*probe.Result, error) {
-			done := make(chan struct{})
-			defer close(done)
+			done, gone := make(chan struct{}), make(chan struct{})
+			// The next spec has another clock, which must not be written while this one is still read.
+			defer func() { close(done); <-gone }()
 			go func() {
+				defer close(gone)
 				for {
 					select {
 					case <-done:
