@@ -98,7 +98,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	}
 
 	It("should lose it for a while when one of them ends", func() {
-		Expect(emptied()).To(BeTrue(), "kube-apiservers do not do any more what this package is there for")
+		// Not every time: the first one may look, or write, just as the second one takes the address away.
+		Eventually(emptied).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "kube-apiservers do not do any more what this package is there for")
 	})
 
 	It("should not let anybody take the last address away", func() {
