@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the real components the landscape runs, each from its own pinned module under hack/tools. A component is built
-# once: the output folder is named after the checksum of the module's go.mod and go.sum, so a version bump builds anew
+# once: the output folder is named after the checksum of the module's go.mod, go.sum and code, so a version bump builds anew
 # and everything else is found in the cache.
 #
 #   hack/build-tools.sh            build what is missing, one line per component
@@ -29,7 +29,7 @@ packages() {
   kubernetes) echo k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kube-scheduler,kubelet,kube-proxy,kubectl} ;;
   containerd) echo github.com/containerd/containerd/v2/cmd/{containerd,ctr,containerd-shim-runc-v2} ;;
   cni) echo github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local,meta/portmap} ;;
-  coredns) echo github.com/coredns/coredns ;;
+  coredns) echo coredns=. ;; # with the plugins that hack/tools/coredns/main.go names
   local-path-provisioner) echo github.com/rancher/local-path-provisioner ;;
   gardener-admission-controller) echo github.com/gardener/gardener/cmd/gardener-admission-controller ;;
   gardener) echo github.com/gardener/gardener/cmd/{gardener-apiserver,gardener-controller-manager,gardener-resource-manager,gardener-extension-provider-local} ;;
@@ -73,21 +73,26 @@ tags() { # promtool tests rules here and discovers no targets; the clients of al
 
 folder() { # where the component's binaries are, whether or not they are built yet
   local key
-  key="$(cat "$tools/$(module "$1")/go.mod" "$tools/$(module "$1")/go.sum" | sha256sum | cut -c1-12)"
+  key="$(find "$tools/$(module "$1")" -maxdepth 1 \( -name go.mod -o -name go.sum -o -name '*.go' \) | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
   echo "$cache/tools/$1-$key"
 }
 
+compile() { # compile COMPONENT OUTPUT PACKAGE...
+  (cd "$tools/$(module "$1")" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' \
+    go build -trimpath -buildvcs=false -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$2" "${@:3}")
+}
+
 build() {
-  local out tmp spec name pkg start=$SECONDS
+  local out tmp spec plain=() start=$SECONDS
   out="$(folder "$1")"
   if [ -e "$out/.complete" ]; then echo "$1: cached"; return; fi
   echo "$1: building (once; cached afterwards)"
   tmp="$out.partial"; mkdir -p "$tmp"
   for spec in $(packages "$1"); do
-    pkg="${spec#*=}"; name="${spec%%=*}"; name="${name##*/}"
-    (cd "$tools/$(module "$1")" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' \
-      go build -trimpath -buildvcs=false -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$tmp/$name" "$pkg")
+    if [[ "$spec" = *=* ]]; then compile "$1" "$tmp/${spec%%=*}" "${spec#*=}"; else plain+=("$spec"); fi
   done
+  # All at once, so that one is linked, which takes one processor, while another is still compiled.
+  if [ "${#plain[@]}" -gt 0 ]; then compile "$1" "$tmp/" "${plain[@]}"; fi
   touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"
   echo "$1: built in $((SECONDS - start)) s"
 }

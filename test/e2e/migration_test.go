@@ -56,8 +56,8 @@ var _ = Describe("Live migration", Ordered, func() {
 			Landscape: cfg,
 			Namespace: shoot.Namespace,
 			Shoot:     shootName,
-			Before:    time.Minute,
-			After:     time.Minute,
+			Before:    30 * time.Second,
+			After:     30 * time.Second,
 			Timeout:   25 * time.Minute,
 			Out:       GinkgoWriter,
 		}
