@@ -156,8 +156,8 @@ func stepNames() []string {
 const (
 	// perMoment is how many faults strike at one moment of a migration at most.
 	perMoment = 3
-	// perMigration is how many long faults a migration has at most.
-	perMigration = 3
+	// longPerMigration is how many long faults a migration has at most.
+	longPerMigration = 3
 )
 
 // Plan distributes cells over few migrations.
@@ -233,23 +233,23 @@ func fits(migration []Cell, cell Cell) bool {
 	there, long := 0, 0
 	for _, other := range migration {
 		g, ok := fault.Get(other.Fault)
-		switch {
-		case !ok:
+		if !ok {
 			return false
-		case fault.Long(g):
+		}
+		if fault.Long(g) {
 			long++
 		}
-		switch {
-		case other.Step != cell.Step:
+		if other.Step != cell.Step {
 			continue
-		case other.Moment == cell.Moment:
+		}
+		if other.Moment == cell.Moment {
 			there++
 		}
 		if _, bearable := bearable(other, g, cell, f); !bearable {
 			return false
 		}
 	}
-	return there < perMoment && (!fault.Long(f) || long < perMigration)
+	return there < perMoment && (!fault.Long(f) || long < longPerMigration)
 }
 
 // bearable tells whether two cells of a step can be in one migration, and why not.

@@ -188,8 +188,7 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 		if condition.Reason != string(steps.ReasonPaused) || !d.settled() {
 			return
 		}
-		early := due[0].fault.Course().Early
-		if moment == fault.Boundary && early {
+		if moment == fault.Boundary && due[0].fault.Course().Early {
 			d.injectAll(ctx, due, condition)
 		}
 		if err := d.release(ctx); err != nil {

@@ -18,8 +18,8 @@ func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().Through
 // gardenwards are the families of faults that keep a step waiting through the garden: its API, or what it says of the seeds.
 var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: true}
 
-// restoresVersion are the families of which one ends the other.
-var restoresVersion = map[string]bool{familyGardenletRestart: true, familyVersionSkew: true}
+// changesVersion are the families of faults that change which version a Seed reports. One ends the other.
+var changesVersion = map[string]bool{familyGardenletRestart: true, familyVersionSkew: true}
 
 // Bearable tells whether the second fault may strike in the step in which the first one has struck, or strikes at the same
 // moment. If not, it says why.
@@ -33,7 +33,7 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "they are of one kind", false
 	case weakening[first.Family()] && weakening[second.Family()]:
 		return "both weaken etcd", false
-	case restoresVersion[first.Family()] && restoresVersion[second.Family()]:
+	case changesVersion[first.Family()] && changesVersion[second.Family()]:
 		return "a gardenlet that starts reports its true version", false
 	case firstAt == Boundary && secondAt == Boundary && (first.Course().Early || second.Course().Early):
 		return "one of them keeps the step from beginning, in whose beginning the other one is to strike", false

@@ -16,15 +16,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/steps"
 )
 
+const familyVersionSkew = "version-skew"
+
 // skewSuffix turns a version into another one that tells what it was.
-const (
-	familyVersionSkew = "version-skew"
-	skewSuffix        = "-skew"
-)
+const skewSuffix = "-skew"
 
 // versionSkew lets a Seed report another version of its gardenlet. The gardenlet writes the true one when the Seed's
-// specification changes, when it starts, and once per sync period (an hour), so the false one stays for as long as the fault
-// lasts.
+// specification changes, when it starts or has reconciled the Seed since, and once per sync period (an hour). The false one
+// stays for as long as the fault lasts unless that happens meanwhile, which InForce tells.
 type versionSkew struct {
 	fault
 
@@ -57,20 +56,19 @@ func (f *versionSkew) Heal(ctx context.Context, world *World) error {
 	return errors.Join(errs...)
 }
 
-// InForce implements Fleeting: the gardenlet writes its version when it starts and when it reconciles its Seed.
+// InForce implements Fleeting.
 func (f *versionSkew) InForce(ctx context.Context, world *World) (bool, error) {
-	name := world.Seeds[f.role].Name
-	seed := &gardencorev1beta1.Seed{}
-	if err := world.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
-		return false, fmt.Errorf("failed to get Seed %s: %w", name, err)
+	seed, err := world.seed(ctx, world.Seeds[f.role].Name)
+	if err != nil {
+		return false, err
 	}
 	return seed.Status.Gardener != nil && strings.HasSuffix(seed.Status.Gardener.Version, skewSuffix), nil
 }
 
 func (w *World) changeVersion(ctx context.Context, name string, change func(string) string) error {
-	seed := &gardencorev1beta1.Seed{}
-	if err := w.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
-		return fmt.Errorf("failed to get Seed %s: %w", name, err)
+	seed, err := w.seed(ctx, name)
+	if err != nil {
+		return err
 	}
 	if seed.Status.Gardener == nil || seed.Status.Gardener.Version == "" {
 		return fmt.Errorf("the version of the gardenlet is missing in the status of Seed %s", name)
@@ -86,4 +84,12 @@ func (w *World) changeVersion(ctx context.Context, name string, change func(stri
 		return fmt.Errorf("failed to patch status of Seed %s: %w", name, err)
 	}
 	return nil
+}
+
+func (w *World) seed(ctx context.Context, name string) (*gardencorev1beta1.Seed, error) {
+	seed := &gardencorev1beta1.Seed{}
+	if err := w.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
+		return nil, fmt.Errorf("failed to get Seed %s: %w", name, err)
+	}
+	return seed, nil
 }
