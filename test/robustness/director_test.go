@@ -133,7 +133,6 @@ var _ = Describe("Director", func() {
 		Entry("two of a kind in one step", "kill at the start of DestinationEtcdPeersJoined and kill inside DestinationEtcdPeersJoined cannot be in one migration: they are of one kind",
 			cell("kill", 2, fault.Boundary), cell("kill", 2, fault.Inside)),
 		Entry("one that keeps the step from beginning, and one that strikes as it begins", "keeps the step from beginning", cell("kill", 2, fault.Boundary), cell("skew", 2, fault.Boundary)),
-		Entry("two that last at one moment", "both last", cell("cut", 2, fault.Boundary), cell("slow", 2, fault.Boundary)),
 	)
 
 	It("should do nothing without cells", func(ctx SpecContext) {
@@ -241,6 +240,19 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"heal cut", "pause 0", "inject kill", "inject slow"}))
 		d.Observe(ctx, migrating(6, steps.ReasonJoiningLastEtcdMember))
 		Expect(done()).To(BeEmpty())
+	})
+
+	It("should end each of two faults that last at its own time", func(ctx SpecContext) {
+		d := start(ctx, cell("cut", 2, fault.Boundary), cell("slow", 2, fault.Boundary), cell("kill", 3, fault.Boundary))
+		d.Observe(ctx, migrating(2, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"pause 2", "pause 3", "inject cut", "inject slow"}))
+		clock.Step(time.Minute)
+		d.Heal(ctx)
+		Expect(done()).To(Equal([]string{"heal cut"}))
+		d.Observe(ctx, migrating(2, steps.ReasonJoiningEtcdMembers))
+		Expect(done()).To(BeEmpty())
+		d.Observe(ctx, migrating(3, steps.ReasonPaused))
+		Expect(done()).To(Equal([]string{"heal slow"}))
 	})
 
 	It("should let a fault strike early, before the migration is let go on", func(ctx SpecContext) {

@@ -159,11 +159,20 @@ var _ = Describe("Faults", func() {
 		Expect(inject(ctx, name)).To(Succeed())
 		Expect(w.gateway).To(Equal(map[string][]string{"seed-a": {expected}, "seed-b": {expected}}))
 		Expect(heal(ctx, name)).To(Succeed())
-		Expect(w.gateway).To(BeEmpty())
+		Expect(w.gateway).To(HaveEach(BeEmpty()))
 	},
 		Entry(nil, "cut-60s", "*--shoot--demo--live.* latency= cut=freeze"),
 		Entry(nil, "rtt-180ms", "*--shoot--demo--live.* latency=90ms cut="),
 	)
+
+	It("should leave latency in force when a cut is over", func(ctx SpecContext) {
+		Expect(inject(ctx, "rtt-180ms")).To(Succeed())
+		Expect(inject(ctx, "cut-5s")).To(Succeed())
+		Expect(heal(ctx, "cut-5s")).To(Succeed())
+		Expect(w.gateway).To(HaveEach(Equal([]string{"*--shoot--demo--live.* latency=90ms cut="})))
+		Expect(heal(ctx, "rtt-180ms")).To(Succeed())
+		Expect(w.gateway).To(HaveEach(BeEmpty()))
+	})
 
 	It("should stop the servers of the garden's API and let them go on", func(ctx SpecContext) {
 		Expect(inject(ctx, "garden-stop-60s")).To(Succeed())

@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
@@ -68,7 +69,11 @@ var _ = Describe("GatewayOf", func() {
 			faults = append(faults, fmt.Sprintf("%s %s %s", f.SNI, f.Cut, f.Latency.Duration))
 		}
 		Expect(faults).To(Equal([]string{"*--shoot--demo--live.* freeze 0s", "*--shoot--demo--live.*  90ms"}))
-		Expect(fault.GatewayOf(seed).Reset(ctx)).To(Succeed())
+		Expect(fault.GatewayOf(seed).Lift(ctx, fault.GatewayFault{Cut: "freeze"})).To(Succeed())
+		Expect(stand.Faults.List()).To(HaveExactElements(HaveField("Latency.Duration", 90*time.Millisecond)))
+		Expect(fault.GatewayOf(seed).Lift(ctx, fault.GatewayFault{Latency: "25ms"})).To(Succeed())
+		Expect(stand.Faults.List()).To(HaveLen(1))
+		Expect(fault.GatewayOf(seed).Lift(ctx, fault.GatewayFault{Latency: "90ms"})).To(Succeed())
 		Expect(stand.Faults.List()).To(BeEmpty())
 	})
 

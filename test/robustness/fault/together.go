@@ -8,9 +8,9 @@ import "time"
 // long is how long a fault is in force from which a migration should not have to bear many like it.
 const long = 5 * time.Minute
 
-// weakening are the families of faults that take something from etcd: members, connections between them, or the right to
-// write. Two of them at a time may cost a quorum, and then say nothing about the migration.
-var weakening = map[string]bool{familyEtcdKill: true, familyCut: true, familyLatency: true, familyQuota: true}
+// weakening are the families of faults that take members or the connections between them from etcd. Two of them at a time
+// may cost a quorum, and then say nothing about the migration. Latency and a full quota leave all members where they are.
+var weakening = map[string]bool{familyEtcdKill: true, familyCut: true}
 
 // Long tells whether a fault is in force for so long that few of them are enough for a migration.
 func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().ThroughStep }
@@ -20,6 +20,9 @@ var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: tru
 
 // changesVersion are the families of faults that change which version a Seed reports. One ends the other.
 var changesVersion = map[string]bool{familyGardenletRestart: true, familyVersionSkew: true}
+
+// needsQuorum are the families of faults that are made and ended by a write to etcd.
+var needsQuorum = map[string]bool{familyQuota: true}
 
 // Bearable tells whether the second fault may strike in the step in which the first one has struck, or strikes at the same
 // moment. If not, it says why.
@@ -33,15 +36,17 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "they are of one kind", false
 	case weakening[first.Family()] && weakening[second.Family()]:
 		return "both weaken etcd", false
+	case needsQuorum[first.Family()] && second.Family() == familyCut || first.Family() == familyCut && needsQuorum[second.Family()]:
+		return "one of them needs the quorum that the other one may take", false
 	case changesVersion[first.Family()] && changesVersion[second.Family()]:
 		return "a gardenlet that starts reports its true version", false
 	case firstAt == Boundary && secondAt == Boundary && (first.Course().Early || second.Course().Early):
 		return "one of them keeps the step from beginning, in whose beginning the other one is to strike", false
 	case first.Family() == familyGardenStop && firstAt == Boundary && secondAt == Inside:
 		return "the first one hides the moment of the second", false
-	case lasting && firstAt == secondAt && gardenwards[first.Family()] == gardenwards[second.Family()]:
-		return "both last", false
-	case lasting && firstAt == secondAt && !outlasts(first, second):
+	case lasting && firstAt == secondAt && gardenwards[first.Family()] && gardenwards[second.Family()]:
+		return "both keep the step waiting", false
+	case lasting && firstAt == secondAt && gardenwards[first.Family()] != gardenwards[second.Family()] && !outlasts(first, second):
 		return "one of them is over while the other one keeps the step waiting", false
 	}
 	return "", true

@@ -15,7 +15,7 @@ import (
 
 // GatewayFault is what the stand-in for the ingress gateway takes (test/standins/ingress/gateway).
 type GatewayFault struct {
-	SNI     string `json:"sni"`
+	SNI     string `json:"sni,omitempty"`
 	Latency string `json:"latency,omitempty"`
 	Cut     string `json:"cut,omitempty"`
 }
@@ -76,20 +76,27 @@ func latencies() []Fault {
 
 // Inject implements Fault.
 func (f *traffic) Inject(ctx context.Context, world *World) error {
-	change := GatewayFault{SNI: "*--" + world.Namespace + ".*", Cut: f.cut}
-	if f.latency > 0 {
-		change.Latency = f.latency.String()
-	}
+	change := f.change()
+	change.SNI = "*--" + world.Namespace + ".*"
 	world.Log("traffic between the seeds: %s", f.Name())
 	return world.on(sides, func(seed Seed) error { return world.Gateway(seed).Add(ctx, change) })
 }
 
-// Heal implements Fault.
+// change is what the fault asks of a gateway, for no connection in particular.
+func (f *traffic) change() GatewayFault {
+	change := GatewayFault{Cut: f.cut}
+	if f.latency > 0 {
+		change.Latency = f.latency.String()
+	}
+	return change
+}
+
+// Heal implements Fault. It leaves other faults of the traffic in force.
 func (f *traffic) Heal(ctx context.Context, world *World) error {
 	var errs []error
 	for _, role := range sides {
 		if seed, ok := world.Seeds[role]; ok {
-			errs = append(errs, world.Gateway(seed).Reset(ctx))
+			errs = append(errs, world.Gateway(seed).Lift(ctx, f.change()))
 		}
 	}
 	return errors.Join(errs...)
@@ -119,10 +126,16 @@ func (p adminPort) Add(ctx context.Context, change GatewayFault) error {
 	})
 }
 
-func (p adminPort) Reset(ctx context.Context) error {
+func (p adminPort) Lift(ctx context.Context, change GatewayFault) error {
 	return p.each(ctx, func(pod string) error {
-		return p.seed.Kube.CoreV1().RESTClient().Delete().Namespace(gatewayNamespace).Resource("pods").
-			Name(pod + ":" + gatewayAdminPort).SubResource("proxy").Suffix("faults").Do(ctx).Error()
+		request := p.seed.Kube.CoreV1().RESTClient().Delete().Namespace(gatewayNamespace).Resource("pods").
+			Name(pod + ":" + gatewayAdminPort).SubResource("proxy").Suffix("faults")
+		for key, value := range map[string]string{"latency": change.Latency, "cut": change.Cut} {
+			if value != "" {
+				request.Param(key, value)
+			}
+		}
+		return request.Do(ctx).Error()
 	})
 }
 

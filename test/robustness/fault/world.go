@@ -61,7 +61,8 @@ type Member interface {
 // Gateway makes the traffic into a seed faulty.
 type Gateway interface {
 	Add(ctx context.Context, fault GatewayFault) error
-	Reset(ctx context.Context) error
+	// Lift ends the faults with the same latency and the same cut, whatever connections they are for, and no others.
+	Lift(ctx context.Context, fault GatewayFault) error
 }
 
 // sides are the roles that a family of faults has a member for.

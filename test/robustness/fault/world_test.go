@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
@@ -96,8 +97,10 @@ func (g gatewayOf) Add(_ context.Context, change fault.GatewayFault) error {
 	return nil
 }
 
-func (g gatewayOf) Reset(context.Context) error {
-	delete(g.world.gateway, g.seed)
+func (g gatewayOf) Lift(_ context.Context, change fault.GatewayFault) error {
+	g.world.gateway[g.seed] = slices.DeleteFunc(g.world.gateway[g.seed], func(there string) bool {
+		return strings.HasSuffix(there, fmt.Sprintf(" latency=%s cut=%s", change.Latency, change.Cut))
+	})
 	return nil
 }
 

@@ -5,7 +5,10 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
+	"time"
 )
 
 // AdminHandler serves readiness where Istio's gateway has it, and the faults:
@@ -14,7 +17,7 @@ import (
 //	GET    /status         routes, faults, open connections by route
 //	GET    /faults         the faults in force
 //	POST   /faults         puts one more in force: {"sni": "*.ingress.*", "latency": "20ms"} or {"sni": "...", "cut": "freeze"}
-//	DELETE /faults         lifts all
+//	DELETE /faults         lifts all, or with ?cut=freeze or ?latency=20ms those that are just that, whatever their sni
 func (g *Gateway) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz/ready", func(w http.ResponseWriter, _ *http.Request) {
@@ -39,12 +42,44 @@ func (g *Gateway) AdminHandler() http.Handler {
 		g.Log.Info("Added fault", "sni", fault.SNI, "latency", fault.Latency.Duration.String(), "cut", fault.Cut)
 		writeJSON(w, g.Faults.List())
 	})
-	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
-		g.Faults.Reset()
-		g.Log.Info("Lifted all faults")
+	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if len(query) == 0 {
+			g.Faults.Reset()
+			g.Log.Info("Lifted all faults")
+			writeJSON(w, g.Faults.List())
+			return
+		}
+		fault, err := parseFault(query)
+		if err != nil {
+			http.Error(w, "failed to lift faults: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		g.Faults.Lift(fault)
+		g.Log.Info("Lifted faults", "latency", fault.Latency.Duration.String(), "cut", fault.Cut)
 		writeJSON(w, g.Faults.List())
 	})
 	return mux
+}
+
+// parseFault returns the fault that a query names. It has no SNI.
+func parseFault(query url.Values) (Fault, error) {
+	fault := Fault{SNI: "*", Cut: Cut(query.Get("cut"))}
+	for key := range query {
+		if key != "cut" && key != "latency" {
+			return Fault{}, fmt.Errorf("%s: unknown; there are cut and latency", key)
+		}
+	}
+	if latency := query.Get("latency"); latency != "" {
+		duration, err := time.ParseDuration(latency)
+		if err != nil {
+			return Fault{}, fmt.Errorf("latency: %w", err)
+		}
+		fault.Latency.Duration = duration
+	}
+	err := fault.Validate()
+	fault.SNI = ""
+	return fault, err
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

@@ -76,6 +76,13 @@ func (f *Faults) Add(fault Fault) error {
 // Reset lifts all faults.
 func (f *Faults) Reset() { f.update(func() { f.list = nil }) }
 
+// Lift lifts the faults with the same latency and the same cut, whatever connections they are for.
+func (f *Faults) Lift(fault Fault) {
+	f.update(func() {
+		f.list = slices.DeleteFunc(f.list, func(other Fault) bool { return other.Latency == fault.Latency && other.Cut == fault.Cut })
+	})
+}
+
 // List returns the faults in force.
 func (f *Faults) List() []Fault {
 	f.mu.Lock()

@@ -397,6 +397,25 @@ var _ = Describe("Gateway", func() {
 			Expect(answer).To(Equal([]byte("x")))
 		})
 
+		It("should lift the faults that are named, and no others", func() {
+			lift := func(query string) int {
+				status, _ := request(http.MethodDelete, "/faults?"+query, "")
+				return status
+			}
+			addFault(seedToSeed + `"cut": "freeze"}`)
+			addFault(seedToSeed + `"latency": "1s"}`)
+			Expect(lift("latency=2s")).To(Equal(http.StatusOK))
+			Expect(lift("cut=freeze")).To(Equal(http.StatusOK))
+			_, answer := request(http.MethodGet, "/faults", "")
+			Expect(answer).To(MatchJSON(`[{"sni": "*.ingress.*", "latency": "1s"}]`))
+			for _, query := range []string{"latency=soon", "latency=-1s", "cut=sideways", "cut=", "sni=*"} {
+				Expect(lift(query)).To(Equal(http.StatusBadRequest), query)
+			}
+			Expect(lift("latency=1000ms")).To(Equal(http.StatusOK))
+			_, answer = request(http.MethodGet, "/faults", "")
+			Expect(answer).To(MatchJSON(`[]`))
+		})
+
 		It("should show and refuse", func() {
 			addFault(seedToSeed + `"cut": "freeze", "latency": "1s"}`)
 			_, answer := request(http.MethodGet, "/faults", "")
