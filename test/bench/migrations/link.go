@@ -57,7 +57,7 @@ func (l *link) stretch(ctx context.Context, roundTrip time.Duration) error {
 func (l *link) reset(ctx context.Context) error {
 	var errs []error
 	for _, gateway := range l.gateways {
-		errs = append(errs, gateway.Reset(ctx))
+		errs = append(errs, gateway.Lift(ctx, fault.GatewayFault{}))
 	}
 	return errors.Join(errs...)
 }

@@ -56,7 +56,7 @@ var _ = Describe("GatewayOf", func() {
 		}})
 		server := httptest.NewServer(mux)
 		DeferCleanup(server.Close)
-		kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+		kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, Timeout: 20 * time.Second})
 		Expect(err).NotTo(HaveOccurred())
 		seed = fault.Seed{Name: "seed-a", Kube: kube}
 	})
@@ -74,6 +74,12 @@ var _ = Describe("GatewayOf", func() {
 		Expect(fault.GatewayOf(seed).Lift(ctx, fault.GatewayFault{Latency: "25ms"})).To(Succeed())
 		Expect(stand.Faults.List()).To(HaveLen(1))
 		Expect(fault.GatewayOf(seed).Lift(ctx, fault.GatewayFault{Latency: "90ms"})).To(Succeed())
+		Expect(stand.Faults.List()).To(BeEmpty())
+	})
+
+	It("should lift all faults for those who name none", func(ctx SpecContext) {
+		Expect(fault.GatewayOf(seed).Add(ctx, fault.GatewayFault{SNI: "*", Cut: "reset"})).To(Succeed())
+		Expect(fault.GatewayOf(seed).Lift(ctx, fault.GatewayFault{})).To(Succeed())
 		Expect(stand.Faults.List()).To(BeEmpty())
 	})
 

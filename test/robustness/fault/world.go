@@ -61,7 +61,8 @@ type Member interface {
 // Gateway makes the traffic into a seed faulty.
 type Gateway interface {
 	Add(ctx context.Context, fault GatewayFault) error
-	// Lift ends the faults with the same latency and the same cut, whatever connections they are for, and no others.
+	// Lift ends the faults with the same latency and the same cut, whatever connections they are for, and no
+	// others. Without both it ends all.
 	Lift(ctx context.Context, fault GatewayFault) error
 }
 

@@ -44,6 +44,7 @@ func (g *Gateway) AdminHandler() http.Handler {
 	})
 	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
+		query.Del("timeout") // client-go adds its own.
 		if len(query) == 0 {
 			g.Faults.Reset()
 			g.Log.Info("Lifted all faults")
