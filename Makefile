@@ -111,16 +111,16 @@ test-e2e: ## End-to-end suites on the landscape (needs root)
 	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -count=1 -v -timeout 65m ./test/e2e/...
 
 .PHONY: test-abort
-test-abort: ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,...)
-	$(GO) run ./test/abort/cmd/abort --moments "$(MOMENTS)"
+test-abort: ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,..., FAULT=cut-60s lets a fault strike meanwhile)
+	$(GO) run ./test/abort/cmd/abort --moments "$(MOMENTS)" --fault "$(FAULT)"
 
 .PHONY: test-cli
 test-cli: ## Drive a migration on the landscape by kubectl livecpm alone (needs root)
 	LIVECPM_CLI=1 $(GO) test -count=1 -v -timeout 0 ./test/cli -ginkgo.v -ginkgo.timeout 150m
 
 .PHONY: test-robustness
-test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed
-	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
+test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed, FORCE_SHRINK=true asks for it
+	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' $(GO) test -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
 
 .PHONY: fault-matrix
 fault-matrix: ## Take the results of make test-robustness over into docs/development/fault-matrix

@@ -15,6 +15,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/migrate"
+	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
 // Options say what is to be aborted and when.
@@ -25,7 +26,9 @@ type Options struct {
 	Namespace, Name string
 	// Moment is when the abort is asked for.
 	Moment Moment
-	// Timeout bounds each of the waits. Default: 10 minutes.
+	// Fault, if set, strikes right before the abort is asked for. It must have something to hit in the step of the moment.
+	Fault fault.Fault
+	// Timeout bounds each of the waits, the time that the fault is in force not counted. Default: 10 minutes.
 	Timeout time.Duration
 	// Out takes the progress.
 	Out io.Writer
@@ -33,8 +36,8 @@ type Options struct {
 
 // Result is what came of an abort.
 type Result struct {
-	// Moment names the moment.
-	Moment string
+	// Moment names the moment, Fault the fault that struck. It is empty if there was none.
+	Moment, Fault string
 	// At is what the condition of the step said when the abort was asked for.
 	At string
 	// Seconds is how long the abort took, from the request to the reason Aborted.
@@ -53,12 +56,22 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if options.Timeout == 0 {
 		options.Timeout = 10 * time.Minute
 	}
+	if err := Suits(options.Fault, options.Moment); err != nil {
+		return nil, err
+	}
+	if options.Fault != nil && !options.Fault.Course().ThroughStep {
+		options.Timeout += options.Fault.Course().Lasts
+	}
 	target, err := migrate.Connect(options.Landscape, options.Namespace, options.Name, options.Timeout, options.Out)
 	if err != nil {
 		return nil, err
 	}
 	r := &run{target}
 	source, destination, err := r.Seeds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	trouble, err := r.prepare(ctx, options.Fault)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +82,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if err := r.Begin(ctx, destination, options.Moment.PauseBefore); err != nil {
 		return nil, err
 	}
-	result := &Result{Moment: options.Moment.Name}
+	result := &Result{Moment: options.Moment.Name, Fault: trouble.name()}
 	if err := r.Until(ctx, "the moment "+options.Moment.Name, func(shoot *gardencorev1beta1.Shoot) bool {
 		result.At = migrate.Describe(shoot, options.Moment.Step)
 		return options.Moment.Reached(steps.Conditions(shoot))
@@ -78,6 +91,10 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	}
 
 	r.Say("aborting %s: %s", options.Moment.Name, result.At)
+	if err := trouble.strike(ctx); err != nil {
+		return nil, err
+	}
+	defer trouble.cancel()
 	asked := time.Now()
 	if err := r.Annotate(ctx, steps.AnnotationAbort, "true"); err != nil {
 		return nil, err
@@ -89,6 +106,9 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	}
 	result.Seconds = time.Since(asked).Seconds()
 	r.Say("aborted after %.1f s", result.Seconds)
+	if err := trouble.end(ctx); err != nil {
+		return nil, err
+	}
 
 	after, err := r.take(ctx)
 	if err != nil {

@@ -30,6 +30,8 @@ const (
 	EnvMoment = "MOMENT"
 	// EnvMigrations bounds how many migrations are made of the cells; an empty one stands for as many as they need.
 	EnvMigrations = "MIGRATIONS"
+	// EnvForceShrink asks for the force-shrink in all migrations, if it is true.
+	EnvForceShrink = "FORCE_SHRINK"
 )
 
 // Cell is a fault at a moment of a step.
@@ -271,6 +273,19 @@ func Limit(getenv func(string) string) (int, error) {
 		return 0, fmt.Errorf("%s: %q is not a number of migrations; give one from 1, or leave it empty for all cells", EnvMigrations, value)
 	}
 	return limit, nil
+}
+
+// ForceShrink tells whether the variable asks for the force-shrink.
+func ForceShrink(getenv func(string) string) (bool, error) {
+	value := strings.TrimSpace(getenv(EnvForceShrink))
+	if value == "" {
+		return false, nil
+	}
+	wanted, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("%s: %q is neither true nor false", EnvForceShrink, value)
+	}
+	return wanted, nil
 }
 
 // Short returns the cells of a single migration that has a bit of everything: the leaders of both agents are killed in

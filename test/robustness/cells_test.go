@@ -173,6 +173,19 @@ var _ = Describe("Sample", func() {
 	})
 })
 
+var _ = Describe("ForceShrink", func() {
+	It("should be asked for, or not", func() {
+		Expect(robustness.ForceShrink(environment())).To(BeFalse())
+		Expect(robustness.ForceShrink(environment("FORCE_SHRINK", " true "))).To(BeTrue())
+		Expect(robustness.ForceShrink(environment("FORCE_SHRINK", "false"))).To(BeFalse())
+	})
+
+	It("should be understood", func() {
+		_, err := robustness.ForceShrink(environment("FORCE_SHRINK", "maybe"))
+		Expect(err).To(MatchError(`FORCE_SHRINK: "maybe" is neither true nor false`))
+	})
+})
+
 var _ = Describe("Limit", func() {
 	It("should be what the variable says", func() {
 		Expect(robustness.Limit(environment())).To(BeZero())

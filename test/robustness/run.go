@@ -13,11 +13,8 @@ import (
 
 	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +22,6 @@ import (
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/landscape/process"
 	"github.com/livecpm/livecpm/test/migrate"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
@@ -41,6 +37,9 @@ type Options struct {
 	Cells []Cell
 	// Artifacts is the folder of the suite. What is kept of a failure and the matrix go there.
 	Artifacts string
+	// ForceShrink asks for the force-shrink with the migration. What comes of its cells does not belong in the matrix of
+	// migrations without it: give them other Artifacts.
+	ForceShrink bool
 	// Out takes the progress.
 	Out io.Writer
 	// Cleanup, when set, is given what must be done in any case, be it after a panic.
@@ -58,7 +57,6 @@ const (
 	observeInterval = 100 * time.Millisecond
 	observeTimeout  = 2 * time.Second
 	gardenTimeout   = 5 * time.Second
-	seedTimeout     = 20 * time.Second
 	// completeTimeout bounds a reconciliation by the gardenlet that goes on after the migration.
 	completeTimeout = 3 * time.Minute
 	// healTimeout bounds the healing at the end of a migration.
@@ -87,13 +85,13 @@ func timeout(cells []Cell) time.Duration {
 type run struct {
 	Options
 
-	garden              client.Client
-	shoot               *gardencorev1beta1.Shoot
-	source, destination string
-	world               *fault.World
-	director            *director
-	load                *history.Load
-	stores              []*history.ConfigMaps
+	garden      client.Client
+	shoot       *gardencorev1beta1.Shoot
+	destination string
+	world       *fault.World
+	director    *director
+	load        *history.Load
+	stores      []*history.ConfigMaps
 }
 
 // Run migrates the shoot while the faults of the cells strike, judges what clients were told, and adds the results to the
@@ -148,14 +146,8 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	gardenConfig.Timeout = gardenTimeout
 	// The client asks the garden's API at once, which an earlier run may have left stopped.
-	r.world = &fault.World{
-		Processes: process.NewManager(r.Landscape.State),
-		Proc:      "/proc",
-		Signal:    unix.Kill,
-		Gateway:   fault.GatewayOf,
-		Log:       r.logf,
-	}
-	if err := r.healFamily(ctx, "garden-stop"); err != nil {
+	r.world = fault.NewWorld(r.Landscape, r.logf)
+	if err := r.world.ClearGarden(ctx); err != nil {
 		return err
 	}
 	scheme := runtime.NewScheme()
@@ -167,66 +159,24 @@ func (r *run) prepare(ctx context.Context) error {
 	if r.garden, err = client.New(gardenConfig, client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("failed to create client for the garden: %w", err)
 	}
-	r.world.Garden = r.garden
 
 	r.shoot = &gardencorev1beta1.Shoot{}
 	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot}
 	if err := r.garden.Get(ctx, key, r.shoot); err != nil {
 		return fmt.Errorf("failed to get shoot %s: %w", key, err)
 	}
-	if r.source = ptr.Deref(r.shoot.Status.SeedName, ""); r.source == "" || ptr.Deref(r.shoot.Spec.SeedName, "") != r.source {
-		return fmt.Errorf("shoot %s is not at rest on one seed: finish or repair its migration first", key)
+	if err := r.world.Enter(r.Landscape, r.garden, r.shoot); err != nil {
+		return err
 	}
-	r.world.Namespace = r.shoot.Status.TechnicalID
-	r.world.Etcd = fault.ConnectEtcd(r.world.Namespace)
-	r.world.Seeds = map[steps.Role]fault.Seed{}
-	for _, seed := range r.Landscape.Seeds {
-		role := steps.Source
-		if seed.Name != r.source {
-			role, r.destination = steps.Destination, seed.Name
-		}
-		if r.world.Seeds[role], err = connectSeed(r.Landscape, seed.Name); err != nil {
-			return err
-		}
-	}
-	for _, f := range fault.All() {
-		if f.Course().Lasts > 0 {
-			if err := f.Heal(ctx, r.world); err != nil {
-				return fmt.Errorf("failed to heal what an earlier %s may have left: %w", f.Name(), err)
-			}
-		}
+	r.destination = r.world.Seeds[steps.Destination].Name
+	if err := r.world.Clear(ctx); err != nil {
+		return err
 	}
 
 	r.director.world, r.director.log = r.world, r.logf
 	r.director.pause = r.pauseBefore
 	r.director.lastAcknowledged = func() time.Time { return r.load.LastAcknowledged() }
 	return r.pauseBefore(ctx, "")
-}
-
-func (r *run) healFamily(ctx context.Context, family string) error {
-	for _, f := range fault.All() {
-		if f.Family() == family {
-			if err := f.Heal(ctx, r.world); err != nil {
-				return fmt.Errorf("failed to heal what an earlier %s may have left: %w", f.Name(), err)
-			}
-		}
-	}
-	return nil
-}
-
-func connectSeed(landscape *config.Config, name string) (fault.Seed, error) {
-	kubeconfig := landscape.Kubeconfig(name)
-	restConfig, err := apply.RESTConfig(kubeconfig)
-	if err != nil {
-		return fault.Seed{}, err
-	}
-	restConfig.Timeout = seedTimeout
-	restConfig.WarningHandler = rest.NoWarnings{}
-	kube, err := kubernetes.NewForConfig(restConfig)
-	if err != nil {
-		return fault.Seed{}, fmt.Errorf("failed to create client for %s: %w", name, err)
-	}
-	return fault.Seed{Name: name, Kubeconfig: kubeconfig, Kube: kube}, nil
 }
 
 // pauseBefore makes the migration hold before the step, and lets it go on if it holds before another one.
@@ -291,6 +241,11 @@ func (r *run) migrate(ctx context.Context) (*demo.Report, error) {
 		Timeout:     timeout(r.Cells),
 		Out:         r.Out,
 		BeforeTrigger: func(ctx context.Context, _ client.Client, _ *gardencorev1beta1.Shoot) error {
+			if r.ForceShrink {
+				if err := migrate.Annotate(ctx, r.garden, client.ObjectKeyFromObject(r.shoot), steps.AnnotationForceShrink, "true"); err != nil {
+					return err
+				}
+			}
 			return r.director.begin(ctx)
 		},
 	})

@@ -42,6 +42,15 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 		return
 	}
 	artifacts := filepath.Join(cfg.Repo, "_artifacts", "robustness")
+	forceShrink, err := robustness.ForceShrink(os.Getenv)
+	if err != nil {
+		It("should know whether it is to force-shrink", func() { Expect(err).NotTo(HaveOccurred()) })
+		return
+	}
+	if forceShrink {
+		// Other migrations than those of the matrix.
+		artifacts += "-force-shrink"
+	}
 	plan, err := planned(cfg.Repo, artifacts)
 	if err != nil {
 		It("should know the cells that it is asked for", func() { Expect(err).NotTo(HaveOccurred()) })
@@ -61,13 +70,14 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 		}
 		It(fmt.Sprintf("should bear migration %d of %d: %s", i+1, len(plan), strings.Join(names, ", ")), func(ctx SpecContext) {
 			result, err := robustness.Run(ctx, robustness.Options{
-				Landscape: cfg,
-				Namespace: shoot.Namespace,
-				Shoot:     shootName,
-				Cells:     migration,
-				Artifacts: artifacts,
-				Out:       GinkgoWriter,
-				Cleanup:   func(heal func(context.Context) error) { DeferCleanup(heal, NodeTimeout(healTimeout)) },
+				Landscape:   cfg,
+				Namespace:   shoot.Namespace,
+				Shoot:       shootName,
+				Cells:       migration,
+				ForceShrink: forceShrink,
+				Artifacts:   artifacts,
+				Out:         GinkgoWriter,
+				Cleanup:     func(heal func(context.Context) error) { DeferCleanup(heal, NodeTimeout(healTimeout)) },
 			})
 			Expect(err).NotTo(HaveOccurred())
 			GinkgoWriter.Println(result.Report)

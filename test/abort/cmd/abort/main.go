@@ -20,21 +20,31 @@ import (
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
 func main() {
 	moments := flag.String("moments", "", "comma-separated names, or parts of names, of the moments; all if empty")
+	faultName := flag.String("fault", "", "name of a fault of the fault suite that strikes right before the abort is asked for; none if empty")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *moments, os.Stdout); err != nil {
+	if err := run(ctx, *moments, *faultName, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "abort:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, moments string, out io.Writer) error {
+func run(ctx context.Context, moments, faultName string, out io.Writer) error {
+	chosen, err := choose(moments)
+	if err != nil {
+		return err
+	}
+	trouble, err := faultOf(faultName, chosen)
+	if err != nil {
+		return err
+	}
 	cfg, err := config.FromEnvironment()
 	if err != nil {
 		return err
@@ -43,13 +53,10 @@ func run(ctx context.Context, moments string, out io.Writer) error {
 		return err
 	}
 
-	table := "| abort asked for | the condition said | seconds | not as before |\n| --- | --- | --- | --- |\n"
+	table := "| abort asked for | fault | the condition said | seconds | not as before |\n| --- | --- | --- | --- | --- |\n"
 	differences := 0
-	for _, moment := range abort.Moments() {
-		if !selected(moment.Name, moments) {
-			continue
-		}
-		result, err := abort.Run(ctx, abort.Options{Landscape: cfg, Namespace: shoot.Namespace, Name: "live", Moment: moment, Out: out})
+	for _, moment := range chosen {
+		result, err := abort.Run(ctx, abort.Options{Landscape: cfg, Namespace: shoot.Namespace, Name: "live", Moment: moment, Fault: trouble, Out: out})
 		if err != nil {
 			return fmt.Errorf("failed to abort %s: %w", moment.Name, err)
 		}
@@ -58,7 +65,7 @@ func run(ctx context.Context, moments string, out io.Writer) error {
 		if len(result.Diff) > 0 {
 			diff = strings.Join(result.Diff, "<br>")
 		}
-		table += fmt.Sprintf("| %s | %s | %.0f | %s |\n", result.Moment, result.At, result.Seconds, diff)
+		table += fmt.Sprintf("| %s | %s | %s | %.0f | %s |\n", result.Moment, result.Fault, result.At, result.Seconds, diff)
 	}
 	if _, err := fmt.Fprint(out, "\n"+table); err != nil {
 		return fmt.Errorf("failed to print: %w", err)
@@ -75,6 +82,43 @@ func run(ctx context.Context, moments string, out io.Writer) error {
 		return fmt.Errorf("%d things are not as they were before", differences)
 	}
 	return nil
+}
+
+// choose returns the moments that the list asks for.
+func choose(list string) ([]abort.Moment, error) {
+	var chosen []abort.Moment
+	names := []string{}
+	for _, moment := range abort.Moments() {
+		names = append(names, moment.Name)
+		if selected(moment.Name, list) {
+			chosen = append(chosen, moment)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no moment matches %q; there are %s", list, strings.Join(names, ", "))
+	}
+	return chosen, nil
+}
+
+// faultOf returns the fault with the name, which must suit all of the moments. An empty name stands for none.
+func faultOf(name string, moments []abort.Moment) (fault.Fault, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, ok := fault.Get(name)
+	if !ok {
+		names := []string{}
+		for _, known := range fault.All() {
+			names = append(names, known.Name())
+		}
+		return nil, fmt.Errorf("there is no fault %q; there are %s", name, strings.Join(names, ", "))
+	}
+	for _, moment := range moments {
+		if err := abort.Suits(f, moment); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
 }
 
 func selected(name, moments string) bool {
