@@ -75,8 +75,8 @@ func (j *Joint) Join(ctx context.Context, members int, report ReportFunc) error 
 
 // Advance takes one look at a cluster that members of the destination join, and helps them along. The sidecar of a new
 // member adds it as a learner and promotes it on a timer; Advance promotes it as soon as etcd lets it, and removes a
-// learner that never starts, because it keeps others from being added. While the last member joins it holds the restart of
-// the others until OnlyDestinationLeft is true.
+// learner that never starts, because it keeps others from being added. Pods that stand aside begin anew; see
+// startAnew. While the last member joins it holds the restart of the others until OnlyDestinationLeft is true.
 func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Progress, error) {
 	if members == exposure.Members && j.Role == steps.Destination {
 		if err := j.holdRollout(ctx, etcdRole); err != nil {
@@ -86,15 +86,26 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 	for {
 		world, hold, err := j.observeForChange(ctx, etcdRole)
 		if err != nil {
+			j.mayJoinFromNowOn(etcdRole)
 			return Progress{}, err
 		}
 		if hold != nil {
+			j.mayJoinFromNowOn(etcdRole)
 			return *hold, nil
 		}
 		learners := world.Members.Learners()
 		if len(learners) == 0 {
-			return joined(world, members), nil
+			progress := joined(world, members)
+			if progress.Done || j.Role != steps.Destination {
+				return progress, nil
+			}
+			anew, err := j.startAnew(ctx, etcdRole, world, members)
+			if err != nil || anew != nil {
+				return ptr.Deref(anew, Progress{}), err
+			}
+			return progress, nil
 		}
+		j.mayJoinFromNowOn(etcdRole)
 		if len(learners.On(quorum.Source)) > 0 {
 			return waiting(steps.ReasonWaitingForSourceEtcd, "a member of the source is joining: %s", world.Summary()), nil
 		}

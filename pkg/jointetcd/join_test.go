@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -127,6 +128,96 @@ var _ = Describe("Join", func() {
 			Expect(advance().Message).To(ContainSubstring("was removed"))
 			Expect(s.clusters["main"].Names()).To(HaveLen(3))
 			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, &corev1.Pod{})).To(MatchError(ContainSubstring("not found")))
+		})
+
+		Describe("a pod that has formed a cluster of its own", func() {
+			var fakeClock *testclock.FakeClock
+
+			BeforeEach(func() {
+				fakeClock = testclock.NewFakeClock(time.Now())
+				j = s.joint(steps.Destination, func(c *Config) { c.Clock = fakeClock })
+				for ordinal := range 3 {
+					s.runEtcd(ordinal)
+				}
+			})
+			join := func(ordinal int) {
+				GinkgoHelper()
+				id := s.addLearner("main", ordinal)
+				s.clusters["main"].Start(id, memberName("seed-b", "main", ordinal))
+				s.clusters["main"].CatchUp(id)
+				advance()
+			}
+			uid := func(name string) types.UID {
+				GinkgoHelper()
+				there := &corev1.Pod{}
+				Expect(client.IgnoreNotFound(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, there))).To(Succeed())
+				return there.UID
+			}
+
+			It("begins anew, and only that one", func() {
+				join(0)
+				advance()
+				fakeClock.Step(2 * time.Minute)
+				Expect(advance().Message).To(ContainSubstring("1 of 2 members of the destination have joined"))
+				Expect(s.deletions()).To(BeEmpty())
+
+				fakeClock.Step(time.Minute)
+				Expect(advance()).To(Equal(Progress{Reason: steps.ReasonJoiningEtcdMembers,
+					Message: "pod etcd-main-1 has run for 3m0s without becoming a member; it begins anew"}))
+				Expect(s.deletions()).To(Equal([]deletion{{Pod: "etcd-main-1", UID: "of-etcd-main-1", Grace: -1}}))
+				Expect(uid("etcd-main-0")).NotTo(BeEmpty())
+				Expect(uid("etcd-main-2")).NotTo(BeEmpty(), "it is not expected yet")
+				Expect(s.clusters["main"].Calls()).To(Equal([]string{"promote seed-b-etcd-main-0"}))
+			})
+
+			It("is left alone while etcd takes no more learners", func() {
+				advance()
+				fakeClock.Step(2 * time.Minute)
+				join(0)
+				fakeClock.Step(2 * time.Minute)
+				advance()
+				Expect(s.deletions()).To(BeEmpty())
+				fakeClock.Step(3 * time.Minute)
+				advance()
+				Expect(s.deletions()).To(HaveLen(1))
+			})
+
+			It("is left alone while the cluster has no quorum, and gets its time again afterwards", func() {
+				advance()
+				fakeClock.Step(10 * time.Minute)
+				s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+				s.clusters["main"].SetUp("seed-a-etcd-main-2", false)
+				Expect(advance().Reason).To(Equal(steps.ReasonQuorumLost))
+				s.clusters["main"].SetUp("seed-a-etcd-main-1", true)
+				s.clusters["main"].SetUp("seed-a-etcd-main-2", true)
+				advance()
+				fakeClock.Step(2 * time.Minute)
+				advance()
+				Expect(s.deletions()).To(BeEmpty())
+				fakeClock.Step(time.Minute)
+				advance()
+				Expect(s.deletions()).To(HaveLen(1))
+			})
+
+			It("is left alone while its etcd does not run, and while it ends", func() {
+				there := &corev1.Pod{}
+				Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, there)).To(Succeed())
+				there.Status.ContainerStatuses = nil
+				Expect(s.client.Status().Update(ctx, there)).To(Succeed())
+				join(1)
+				advance()
+				fakeClock.Step(10 * time.Minute)
+				advance()
+				Expect(s.deletions()).To(BeEmpty())
+			})
+
+			It("is none of the source's business", func() {
+				j = s.joint(steps.Source, func(c *Config) { c.Clock = fakeClock })
+				advance()
+				fakeClock.Step(10 * time.Minute)
+				advance()
+				Expect(s.deletions()).To(BeEmpty())
+			})
 		})
 
 		It("touches nothing when a stranger is in the member list", func() {

@@ -21,6 +21,7 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +61,8 @@ type Config struct {
 	// PollInterval is the pause between two looks. It defaults to half a second: the time in which the cluster has six
 	// members is made of such pauses.
 	PollInterval time.Duration
-	// StuckAfter is how long a learner may exist without having started before it is removed. Defaults to three minutes.
+	// StuckAfter is how long a learner may exist without having started before it is removed, and how long a pod may run
+	// without becoming a member before it begins anew. Defaults to three minutes.
 	StuckAfter time.Duration
 	// QuietTimeout is how long to wait for a good moment to move the lead. Defaults to 30 seconds.
 	QuietTimeout time.Duration
@@ -81,6 +83,8 @@ type Joint struct {
 	clusters map[string]etcdcluster.Cluster
 	// unstarted remembers when a learner without a name was seen first; etcd does not tell its age.
 	unstarted map[uint64]time.Time
+	// aside remembers by role of the etcd since when a pod has run without being a member, although it could become one.
+	aside map[string]map[types.UID]time.Time
 	// moving is held while the lead of a cluster moves.
 	moving sync.Mutex
 }
@@ -99,7 +103,7 @@ func New(config Config) *Joint {
 	if config.QuietTimeout == 0 {
 		config.QuietTimeout = defaultQuietTimeout
 	}
-	j := &Joint{Config: config, clusters: map[string]etcdcluster.Cluster{}, unstarted: map[uint64]time.Time{}}
+	j := &Joint{Config: config, clusters: map[string]etcdcluster.Cluster{}, unstarted: map[uint64]time.Time{}, aside: map[string]map[types.UID]time.Time{}}
 	if j.TLS == nil {
 		j.TLS = j.tlsFromEtcd
 	}

@@ -183,6 +183,17 @@ func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 	return id
 }
 
+// runEtcd lets the etcd container of the pod of etcd-main run.
+func (s *seeds) runEtcd(ordinal int) {
+	there := &corev1.Pod{}
+	ExpectWithOffset(1, s.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: exposure.PodName("main", ordinal)}, there)).To(Succeed())
+	there.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "backup-restore", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+	}
+	ExpectWithOffset(1, s.client.Status().Update(context.Background(), there)).To(Succeed())
+}
+
 // lead gives the lead to the member.
 func (s *seeds) lead(etcdRole, name string) {
 	cluster := s.clusters[etcdRole]
