@@ -59,7 +59,7 @@ func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (st
 			}
 		}
 
-		if err := operation.RunFlow(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(b)); err != nil {
+		if err := operation.RunFlow(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(m, b)); err != nil {
 			return steps.Outcome{}, err
 		}
 
@@ -194,12 +194,19 @@ func (d *destination) forget(ctx context.Context, name string, keys ...string) e
 	return nil
 }
 
-func (d *destination) dnsGraph(b *botanist.Botanist) *flow.Graph {
+func (d *destination) dnsGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
 	var (
 		g       = flow.NewGraph("switch of the DNS records")
 		timeout = d.deps.Timings.RolloutTimeout
 		base    = d.addBase(g, b)
 		service = d.addKubeAPIServerService(g, b, flow.NewTaskIDs(base.secrets, base.resources))
+		serving = g.Add(flow.Task{
+			Name: "Waiting until the kube-apiserver serves through the gateway of the destination",
+			Fn: func(ctx context.Context) error {
+				return d.untilServing(ctx, m, func(ctx context.Context) error { return d.probe(ctx, b) })
+			},
+			Dependencies: flow.NewTaskIDs(service),
+		})
 	)
 
 	// Both overwrite what the source's DNSRecords have left behind; for a client there is one address or the other.
@@ -208,14 +215,14 @@ func (d *destination) dnsGraph(b *botanist.Botanist) *flow.Graph {
 		Fn: operation.Retry(func(ctx context.Context) error {
 			return b.DeployOrDestroyExternalDNSRecord(ctx)
 		}, timeout),
-		Dependencies: flow.NewTaskIDs(service),
+		Dependencies: flow.NewTaskIDs(serving),
 	})
 	_ = g.Add(flow.Task{
 		Name: "Deploying the internal DNS record",
 		Fn: operation.Retry(func(ctx context.Context) error {
 			return b.DeployOrDestroyInternalDNSRecord(ctx)
 		}, timeout),
-		Dependencies: flow.NewTaskIDs(service),
+		Dependencies: flow.NewTaskIDs(serving),
 	})
 	return g
 }

@@ -225,6 +225,7 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		reason = steps.ReasonReadyForSourceMemberRemoval
 	}
 	joined := map[string]bool{}
+	lookedAt := time.Time{}
 	if err := d.joinLastMember(ctx, m, joined); err != nil {
 		return steps.Outcome{}, err
 	}
@@ -276,6 +277,14 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 			m.Log.Info("Could not look at the etcds", "reason", errors.Join(errs...).Error())
 		} else if err := m.Report(ctx, shown(reason, fault), strings.Join(waits, "; ")); err != nil && ctx.Err() == nil {
 			return steps.Outcome{}, err
+		}
+
+		// Clients are led here, and here they need a kube-apiserver as soon as etcd answers again.
+		if fault == "" && len(errs) == 0 && m.Clock.Since(lookedAt) >= backOffInterval {
+			lookedAt = m.Clock.Now()
+			if err := d.replaceBackedOff(ctx, m); err != nil {
+				m.Log.Info("Could not look after the kube-apiserver", "reason", err.Error())
+			}
 		}
 
 		select {

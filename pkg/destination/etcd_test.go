@@ -177,6 +177,45 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(outcome.Message).To(ContainSubstring("etcd-main: QuorumLost"))
 	})
 
+	Context("when a kube-apiserver waits for its restart", func() {
+		var (
+			pod *corev1.Pod
+			// left tells whether it still waits.
+			left = func() bool {
+				GinkgoHelper()
+				err := deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{})
+				Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
+				return err == nil
+			}
+		)
+
+		BeforeEach(func() {
+			setUp(3, 2, 3, 2, outlived)
+			pod = &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-apiserver-1", Labels: map[string]string{"app": "kubernetes", "role": "apiserver", "gardener.cloud/role": "controlplane"}},
+				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+					Name: "kube-apiserver", RestartCount: 7, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				}}},
+			}
+			Expect(deps.SeedClientSet.Client().Create(ctx, pod)).To(Succeed())
+		})
+
+		It("replaces it when the etcds answer", func() {
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(left()).To(BeFalse())
+		})
+
+		It("leaves it alone as long as one of them has no quorum", func() {
+			for ordinal := range 3 {
+				clusters["main"].SetUp(fmt.Sprintf("seed-a-etcd-main-%d", ordinal), false)
+			}
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).To(MatchError(ContainSubstring("failed to look at etcd-main")))
+			Expect(left()).To(BeTrue())
+		})
+	})
+
 	It("switches DNS although the source's members were made to leave before", func() {
 		setUp(0, 3, 0, 3, map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",

@@ -53,7 +53,7 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 		"overlap":                d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
 		"settle":                 d.settleGraph(b),
 		"complete with workers":  d.completeGraph(m, b, facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
-		"dns":                    d.dnsGraph(b),
+		"dns":                    d.dnsGraph(m, b),
 		"complete with all":      d.completeGraph(m, b, facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
 		"abort":                  d.abortGraph(m, b, abortFacts{hasBackup: true}),
 		"abort at its end":       d.abortGraph(m, b, abortFacts{terminating: true}),
@@ -124,6 +124,11 @@ func ShrinkEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migratio
 // WaitUnlessRestarted waits as the step in which the kube-apiserver starts does.
 func WaitUnlessRestarted(ctx context.Context, deps *operation.Deps, namespace string, interval time.Duration, rolledOut func(context.Context) error) error {
 	return (&destination{deps: deps}).waitUnlessRestarted(ctx, namespace, interval, rolledOut)
+}
+
+// UntilServing waits as the switch of DNS does.
+func UntilServing(ctx context.Context, deps *operation.Deps, m *migration.Migration, serves func(context.Context) error) error {
+	return (&destination{deps: deps}).untilServing(ctx, m, serves)
 }
 
 // PatientDeps returns what the botanist of the step in which the kube-apiserver starts is made of.
