@@ -173,11 +173,7 @@ func (r *Result) measure(result *CellResult, s *strike, end time.Time) {
 		}
 	}
 	if details := r.Report.Probe.Details; details != nil {
-		for _, incident := range details.Incidents {
-			if failedRequest(incident) && !incident.Time.Before(s.injected) && incident.Time.Before(end) {
-				result.FailedRequests++
-			}
-		}
+		result.FailedRequests += failedRequests(details, s.injected, end)
 	}
 	result.Struck, result.StruckAt = s.injected, s.at
 	if s.healed.IsZero() {
@@ -185,6 +181,27 @@ func (r *Result) measure(result *CellResult, s *strike, end time.Time) {
 		return
 	}
 	result.Seconds = s.healed.Sub(s.injected).Seconds()
+}
+
+// failedRequests counts the requests of the load that failed in the time. The probe remembers only so many incidents; if
+// there were more, the course of the run has to do, whose points are a bit coarser.
+func failedRequests(details *probe.Details, begin, end time.Time) int {
+	failed := 0
+	if details.IncidentsDropped == 0 || details.Series == nil {
+		for _, incident := range details.Incidents {
+			if failedRequest(incident) && !incident.Time.Before(begin) && incident.Time.Before(end) {
+				failed++
+			}
+		}
+		return failed
+	}
+	interval := time.Duration(details.Series.IntervalSeconds * float64(time.Second))
+	for i, point := range details.Series.Points {
+		if at := details.Series.Begin.Add(time.Duration(i) * interval); at.Add(interval).After(begin) && at.Before(end) {
+			failed += point.Failed
+		}
+	}
+	return failed
 }
 
 // failedRequest tells whether an incident of the probe is a request that failed, rather than one that was repaired behind

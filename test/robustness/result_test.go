@@ -92,6 +92,18 @@ var _ = Describe("Result", func() {
 		Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("FailedRequests", 1)))
 	})
 
+	It("should count failed requests of which the probe has not remembered the words", func(ctx SpecContext) {
+		result.Report.Probe.Details.IncidentsDropped = 1
+		result.Report.Probe.Details.Series = &probe.Series{Begin: at(0), IntervalSeconds: 5, Points: make([]probe.Point, 12)}
+		for _, point := range []int{1, 4, 5, 11} {
+			result.Report.Probe.Details.Series.Points[point].Failed = 100 + point
+		}
+		judge(ctx)
+		Expect(result.Cells[0].FailedRequests).To(Equal(0))
+		Expect(result.Cells[1].FailedRequests).To(Equal(104 + 105 + 3))
+		Expect(result.Cells[2].FailedRequests).To(Equal(111))
+	})
+
 	It("should give the figures of a moment to all its faults, and name the others", func(ctx SpecContext) {
 		cells = []robustness.Cell{cells[0], cells[1], {Fault: "stop", Step: cells[1].Step, Moment: cells[1].Moment}, cells[2]}
 		judge(ctx)
