@@ -10,8 +10,6 @@ import (
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
 	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	"github.com/gardener/gardener/pkg/utils/retry"
 	corev1 "k8s.io/api/core/v1"
@@ -37,14 +35,13 @@ const (
 // replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. It is only for times at which etcd
 // answers: otherwise the new ones would end like these.
 func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migration) error {
-	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-	pods := &corev1.PodList{}
-	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
-		return fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
+	pods, err := d.kubeAPIServerPods(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	for i := range pods {
+		pod := &pods[i]
 		if pod.DeletionTimestamp != nil || !backedOff(pod) {
 			continue
 		}
@@ -58,12 +55,8 @@ func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migrati
 }
 
 func backedOff(pod *corev1.Pod) bool {
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == v1beta1constants.DeploymentNameKubeAPIServer {
-			return status.RestartCount >= worthReplacing && status.State.Waiting != nil && status.State.Waiting.Reason == reasonBackOff
-		}
-	}
-	return false
+	status := kubeAPIServerStatus(pod)
+	return status.RestartCount >= worthReplacing && status.State.Waiting != nil && status.State.Waiting.Reason == reasonBackOff
 }
 
 // untilServing waits until the kube-apiserver is available and serves through the gateway. It was so at the end of step 4,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -87,18 +88,29 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 
 // kubeAPIServerRestarted tells whether the kubelet has ended a kube-apiserver, one of this attempt or of a former one.
 func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace string) (bool, error) {
+	pods, err := d.kubeAPIServerPods(ctx, namespace)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return kubeAPIServerStatus(&pod).RestartCount > 0 }), nil
+}
+
+func (d *destination) kubeAPIServerPods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
 	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
-		return false, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
 	}
-	for _, pod := range pods.Items {
-		for _, status := range pod.Status.ContainerStatuses {
-			if status.Name == v1beta1constants.DeploymentNameKubeAPIServer && status.RestartCount > 0 {
-				return true, nil
-			}
+	return pods.Items, nil
+}
+
+// kubeAPIServerStatus returns an empty status if the kubelet has not written one.
+func kubeAPIServerStatus(pod *corev1.Pod) corev1.ContainerStatus {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == v1beta1constants.DeploymentNameKubeAPIServer {
+			return status
 		}
 	}
-	return false, nil
+	return corev1.ContainerStatus{}
 }
 
 // errRestarted ends an attempt whose kube-apiserver the kubelet keeps ending: the next one gives it more time.

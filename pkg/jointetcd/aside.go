@@ -5,14 +5,11 @@ package jointetcd
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/exposure"
 	"github.com/livecpm/livecpm/pkg/quorum"
@@ -31,8 +28,31 @@ const etcdContainer = "etcd"
 // is in it. In a new pod the sidecar finds the cluster, wipes the data directory and adds the member. The pod is no member,
 // so the quorum does not depend on it.
 func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, members int) (*Progress, error) {
-	present := world.Members.On(quorum.Destination)
-	running := map[types.UID]bool{}
+	pods, err := j.standAside(ctx, etcdRole, world, members)
+	if err != nil {
+		return nil, err
+	}
+	since := j.asideSince(etcdRole, pods)
+	for _, pod := range pods {
+		if j.Clock.Since(since[pod.UID]) < j.StuckAfter {
+			continue
+		}
+		j.Log.Info("Deleting a pod that has not become a member", "etcd", exposure.EtcdName(etcdRole), "pod", pod.Name, "since", since[pod.UID], "members", world.Members.String())
+		if err := j.deletePod(ctx, pod); err != nil {
+			return nil, err
+		}
+		anew := waiting(steps.ReasonJoiningEtcdMembers, "pod %s has run for %s without becoming a member; it begins anew", pod.Name, j.StuckAfter)
+		return &anew, nil
+	}
+	return nil, nil
+}
+
+// standAside returns the pods of the destination whose etcd runs without being in the member list.
+func (j *Joint) standAside(ctx context.Context, etcdRole string, world World, members int) ([]*corev1.Pod, error) {
+	var (
+		present = world.Members.On(quorum.Destination)
+		pods    []*corev1.Pod
+	)
 	for ordinal := range members {
 		if slices.ContainsFunc(present, func(m quorum.Member) bool { return m.Ordinal == ordinal }) {
 			continue
@@ -41,24 +61,11 @@ func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, mem
 		if err != nil {
 			return nil, err
 		}
-		if pod == nil || pod.DeletionTimestamp != nil || !runsEtcd(pod) {
-			continue
+		if pod != nil && pod.DeletionTimestamp == nil && runsEtcd(pod) {
+			pods = append(pods, pod)
 		}
-		running[pod.UID] = true
-		since := j.asideSince(etcdRole, pod.UID)
-		if j.Clock.Since(since) < j.StuckAfter {
-			continue
-		}
-		j.Log.Info("Deleting a pod that has not become a member", "etcd", exposure.EtcdName(etcdRole), "pod", pod.Name, "since", since, "members", world.Members.String())
-		err = j.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return nil, fmt.Errorf("failed to delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
-		}
-		anew := waiting(steps.ReasonJoiningEtcdMembers, "pod %s has run for %s without becoming a member; it begins anew", pod.Name, j.StuckAfter)
-		return &anew, nil
 	}
-	j.forgetOthers(etcdRole, running)
-	return nil, nil
+	return pods, nil
 }
 
 func runsEtcd(pod *corev1.Pod) bool {
@@ -67,34 +74,18 @@ func runsEtcd(pod *corev1.Pod) bool {
 	})
 }
 
-func (j *Joint) asideSince(etcdRole string, pod types.UID) time.Time {
+// asideSince returns since when each of the pods has stood aside, and forgets all others.
+func (j *Joint) asideSince(etcdRole string, pods []*corev1.Pod) map[types.UID]time.Time {
 	j.lock.Lock()
 	defer j.lock.Unlock()
-	if j.aside[etcdRole] == nil {
-		j.aside[etcdRole] = map[types.UID]time.Time{}
-	}
-	since, ok := j.aside[etcdRole][pod]
-	if !ok {
-		since = j.Clock.Now()
-		j.aside[etcdRole][pod] = since
-	}
-	return since
-}
-
-// mayJoinFromNowOn gives all pods their whole time again: etcd does not add members now.
-func (j *Joint) mayJoinFromNowOn(etcdRole string) {
-	j.lock.Lock()
-	defer j.lock.Unlock()
-	delete(j.aside, etcdRole)
-}
-
-// forgetOthers forgets pods that have become members or do not run any more.
-func (j *Joint) forgetOthers(etcdRole string, running map[types.UID]bool) {
-	j.lock.Lock()
-	defer j.lock.Unlock()
-	for pod := range j.aside[etcdRole] {
-		if !running[pod] {
-			delete(j.aside[etcdRole], pod)
+	since := map[types.UID]time.Time{}
+	for _, pod := range pods {
+		at, known := j.aside[etcdRole][pod.UID]
+		if !known {
+			at = j.Clock.Now()
 		}
+		since[pod.UID] = at
 	}
+	j.aside[etcdRole] = since
+	return since
 }

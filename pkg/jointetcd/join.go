@@ -85,15 +85,17 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 	}
 	for {
 		world, hold, err := j.observeForChange(ctx, etcdRole)
+		learners := world.Members.Learners()
+		if err != nil || hold != nil || len(learners) > 0 {
+			// No further member can be added now, so all pods get their whole time again.
+			j.asideSince(etcdRole, nil)
+		}
 		if err != nil {
-			j.mayJoinFromNowOn(etcdRole)
 			return Progress{}, err
 		}
 		if hold != nil {
-			j.mayJoinFromNowOn(etcdRole)
 			return *hold, nil
 		}
-		learners := world.Members.Learners()
 		if len(learners) == 0 {
 			progress := joined(world, members)
 			if progress.Done || j.Role != steps.Destination {
@@ -105,7 +107,6 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 			}
 			return progress, nil
 		}
-		j.mayJoinFromNowOn(etcdRole)
 		if len(learners.On(quorum.Source)) > 0 {
 			return waiting(steps.ReasonWaitingForSourceEtcd, "a member of the source is joining: %s", world.Summary()), nil
 		}

@@ -232,11 +232,16 @@ func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
 	if pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) <= grace {
 		return false, nil
 	}
-	err = j.Client.Delete(ctx, pod, client.GracePeriodSeconds(grace), client.Preconditions{UID: &pod.UID})
+	return false, j.deletePod(ctx, pod, client.GracePeriodSeconds(grace))
+}
+
+// deletePod deletes just this pod. One that has followed it under the same name stays.
+func (j *Joint) deletePod(ctx context.Context, pod *corev1.Pod, opts ...client.DeleteOption) error {
+	err := j.Client.Delete(ctx, pod, append(opts, client.Preconditions{UID: &pod.UID})...)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return false, fmt.Errorf("failed to end pod %s: %w", client.ObjectKeyFromObject(pod), err)
+		return fmt.Errorf("failed to delete pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
-	return false, nil
+	return nil
 }
 
 // mayRetire projects the quorum without the member. Only while there are six voters, the weakest moment of all, does it

@@ -5,10 +5,13 @@ package abort
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gardener/gardener/pkg/utils/retry"
 
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/robustness/fault"
@@ -50,7 +53,7 @@ type trouble struct {
 	fault fault.Fault
 	world *fault.World
 
-	// over is closed when the fault need not be healed any more, or cannot be.
+	// over is closed when the fault is healed, or cannot be. It is set when the fault has struck.
 	over chan struct{}
 	stop func()
 	err  error
@@ -88,27 +91,22 @@ func (t *trouble) strike(ctx context.Context) error {
 	injectCtx, cancel := context.WithTimeout(ctx, healTimeout)
 	defer cancel()
 	err := t.fault.Inject(injectCtx, t.world)
-
-	// Also one that has struck only in part is healed.
-	lasts := t.fault.Course().Lasts
+	ctx = context.WithoutCancel(ctx)
 	if err != nil {
-		lasts = 0
+		// It may have struck in part.
+		return errors.Join(fmt.Errorf("failed to inject %s: %w", t.fault.Name(), err), t.heal(ctx))
 	}
+
 	ended := make(chan struct{})
 	t.over, t.stop = make(chan struct{}), sync.OnceFunc(func() { close(ended) })
-	ctx = context.WithoutCancel(ctx)
 	go func() {
 		defer close(t.over)
 		select {
-		case <-time.After(lasts):
+		case <-time.After(t.fault.Course().Lasts):
 		case <-ended:
 		}
 		t.err = t.heal(ctx)
 	}()
-	if err != nil {
-		<-t.over
-		return fmt.Errorf("failed to inject %s: %w", t.fault.Name(), err)
-	}
 	return nil
 }
 
@@ -137,31 +135,21 @@ func (t *trouble) cancel() {
 	<-t.over
 }
 
+// heal ends the fault. It tries again for a while: what it needs may just be recovering.
 func (t *trouble) heal(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healTimeouts)
-	defer cancel()
-	for {
-		err := t.healOnce(ctx)
-		if err == nil {
-			if t.fault.Course().Lasts > 0 {
-				t.world.Log("healed %s", t.fault.Name())
-			}
-			return nil
+	if err := retry.UntilTimeout(ctx, healInterval, healTimeouts, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, healTimeout)
+		defer cancel()
+		if err := t.fault.Heal(ctx, t.world); err != nil {
+			t.world.Log("failed to heal %s: %v", t.fault.Name(), err)
+			return retry.MinorError(err)
 		}
-		t.world.Log("%v", err)
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(healInterval):
-		}
-	}
-}
-
-func (t *trouble) healOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healTimeout)
-	defer cancel()
-	if err := t.fault.Heal(ctx, t.world); err != nil {
+		return retry.Ok()
+	}); err != nil {
 		return fmt.Errorf("failed to heal %s: %w", t.fault.Name(), err)
+	}
+	if t.fault.Course().Lasts > 0 {
+		t.world.Log("healed %s", t.fault.Name())
 	}
 	return nil
 }

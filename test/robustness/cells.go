@@ -71,7 +71,7 @@ func (c Cell) compare(other Cell) int {
 func faultIndex(name string) int { return slices.Index(faultOrder(), name) }
 
 // faultOrder are the names of all faults.
-var faultOrder = sync.OnceValue(faultNames)
+var faultOrder = sync.OnceValue(fault.Names)
 
 // AllCells returns every cell in which the fault has something to hit.
 func AllCells() []Cell {
@@ -91,7 +91,7 @@ func AllCells() []Cell {
 
 // Select returns the cells that the variables ask for.
 func Select(getenv func(string) string) ([]Cell, error) {
-	wantFault, err := chooser(getenv(EnvFault), faultNames(), func(want, name string) bool {
+	wantFault, err := chooser(getenv(EnvFault), fault.Names(), func(want, name string) bool {
 		f, _ := fault.Get(name)
 		return want == name || want == f.Family()
 	})
@@ -137,14 +137,6 @@ func chooser(list string, names []string, matches func(want, name string) bool) 
 		}
 	}
 	return func(name string) bool { return len(chosen) == 0 || chosen[name] }, nil
-}
-
-func faultNames() []string {
-	var names []string
-	for _, f := range fault.All() {
-		names = append(names, f.Name())
-	}
-	return names
 }
 
 func stepNames() []string {

@@ -124,6 +124,15 @@ func All() []Fault {
 	return all
 }
 
+// Names returns the names of all faults, in the same order.
+func Names() []string {
+	var names []string
+	for _, f := range All() {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
 // Get returns the fault with the name.
 func Get(name string) (Fault, bool) {
 	for _, f := range All() {

@@ -15,7 +15,7 @@ import (
 
 // GatewayFault is what the stand-in for the ingress gateway takes (test/standins/ingress/gateway).
 type GatewayFault struct {
-	SNI     string `json:"sni,omitempty"`
+	SNI     string `json:"sni"`
 	Latency string `json:"latency,omitempty"`
 	Cut     string `json:"cut,omitempty"`
 }

@@ -107,11 +107,7 @@ func faultOf(name string, moments []abort.Moment) (fault.Fault, error) {
 	}
 	f, ok := fault.Get(name)
 	if !ok {
-		names := []string{}
-		for _, known := range fault.All() {
-			names = append(names, known.Name())
-		}
-		return nil, fmt.Errorf("there is no fault %q; there are %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("there is no fault %q; there are %s", name, strings.Join(fault.Names(), ", "))
 	}
 	for _, moment := range moments {
 		if err := abort.Suits(f, moment); err != nil {

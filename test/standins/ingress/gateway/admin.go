@@ -63,7 +63,7 @@ func (g *Gateway) AdminHandler() http.Handler {
 	return mux
 }
 
-// parseFault returns the fault that a query names. It has no SNI.
+// parseFault returns the fault that a query names, for any SNI.
 func parseFault(query url.Values) (Fault, error) {
 	fault := Fault{SNI: "*", Cut: Cut(query.Get("cut"))}
 	for key := range query {
@@ -78,9 +78,7 @@ func parseFault(query url.Values) (Fault, error) {
 		}
 		fault.Latency.Duration = duration
 	}
-	err := fault.Validate()
-	fault.SNI = ""
-	return fault, err
+	return fault, fault.Validate()
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
