@@ -23,19 +23,6 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 	var (
 		deps *operation.Deps
 
-		waitingFor = func(reason string) corev1.ContainerState {
-			return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
-		}
-		running = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-		pod     = func(name, app string, restarts int32, state corev1.ContainerState) *corev1.Pod {
-			return &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app, "role": "apiserver", "gardener.cloud/role": "controlplane"}},
-				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-					{Name: "sidecar", RestartCount: 9, State: waitingFor("CrashLoopBackOff")},
-					{Name: "kube-apiserver", RestartCount: restarts, State: state},
-				}},
-			}
-		}
 		deployment = func(available corev1.ConditionStatus) *appsv1.Deployment {
 			return &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-apiserver"},
@@ -60,7 +47,7 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 	)
 
 	It("is asked whether it serves, and left alone", func() {
-		setUp(deployment(corev1.ConditionTrue), pod("one", "kubernetes", 5, waitingFor("CrashLoopBackOff")))
+		setUp(deployment(corev1.ConditionTrue), kubeAPIServerPod("one", "kubernetes", 5, crashLooping()))
 		asked := 0
 		Expect(destination.UntilServing(ctx, deps, newMigration(), func(context.Context) error {
 			if asked++; asked == 1 {
@@ -74,11 +61,11 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 
 	It("does not wait for restarts that take longer than a new pod", func() {
 		setUp(deployment(corev1.ConditionFalse),
-			pod("long", "kubernetes", 3, waitingFor("CrashLoopBackOff")),
-			pod("short", "kubernetes", 2, waitingFor("CrashLoopBackOff")),
-			pod("running", "kubernetes", 9, running),
-			pod("creating", "kubernetes", 9, waitingFor("ContainerCreating")),
-			pod("other", "other", 9, waitingFor("CrashLoopBackOff")),
+			kubeAPIServerPod("long", "kubernetes", 3, crashLooping()),
+			kubeAPIServerPod("short", "kubernetes", 2, crashLooping()),
+			kubeAPIServerPod("running", "kubernetes", 9, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
+			kubeAPIServerPod("creating", "kubernetes", 9, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}),
+			kubeAPIServerPod("other", "other", 9, crashLooping()),
 		)
 		asked := false
 		Expect(destination.UntilServing(ctx, deps, newMigration(), func(context.Context) error {

@@ -52,6 +52,23 @@ func newDeps(objects ...client.Object) *operation.Deps {
 	return deps
 }
 
+// crashLooping is the state of a container that the kubelet lets wait for its restart.
+func crashLooping() corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+}
+
+// kubeAPIServerPod returns a pod of the shoot's kube-apiserver if the app is "kubernetes". Its sidecar has troubles that are
+// nobody's business.
+func kubeAPIServerPod(name, app string, restarts int32, state corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app, "role": "apiserver", "gardener.cloud/role": "controlplane"}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "sidecar", RestartCount: 9, State: crashLooping()},
+			{Name: "kube-apiserver", RestartCount: restarts, State: state},
+		}},
+	}
+}
+
 func newMigration() *migration.Migration {
 	return &migration.Migration{
 		Shoot: &gardencorev1beta1.Shoot{

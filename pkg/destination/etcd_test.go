@@ -191,12 +191,7 @@ var _ = Describe("Moving the etcds", func() {
 
 		BeforeEach(func() {
 			setUp(3, 2, 3, 2, outlived)
-			pod = &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-apiserver-1", Labels: map[string]string{"app": "kubernetes", "role": "apiserver", "gardener.cloud/role": "controlplane"}},
-				Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-					Name: "kube-apiserver", RestartCount: 7, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-				}}},
-			}
+			pod = kubeAPIServerPod("kube-apiserver-1", "kubernetes", 7, crashLooping())
 			Expect(deps.SeedClientSet.Client().Create(ctx, pod)).To(Succeed())
 		})
 

@@ -118,23 +118,14 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 	})
 
 	It("is longer when the kubelet has ended the one of a former attempt", func() {
-		pod := func(app string, restarts int32) client.Object {
-			return &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, Labels: map[string]string{"app": app, "role": "apiserver", "gardener.cloud/role": "controlplane"}},
-				Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "sidecar", RestartCount: 7}, {Name: "kube-apiserver", RestartCount: restarts}}},
-			}
-		}
-		setUp(0, pod("kubernetes", 0), pod("other", 1))
+		setUp(0, kubeAPIServerPod("one", "kubernetes", 0, corev1.ContainerState{}), kubeAPIServerPod("two", "other", 1, corev1.ContainerState{}))
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(BeNil())
-		setUp(0, pod("kubernetes", 1))
+		setUp(0, kubeAPIServerPod("one", "kubernetes", 1, corev1.ContainerState{}))
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
 	})
 
 	Context("while it is waited for", func() {
-		restarted := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one", Labels: map[string]string{"app": "kubernetes", "role": "apiserver", "gardener.cloud/role": "controlplane"}},
-			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "kube-apiserver", RestartCount: 1}}},
-		}
+		restarted := kubeAPIServerPod("one", "kubernetes", 1, corev1.ContainerState{})
 		forever := func(ctx context.Context) error {
 			<-ctx.Done()
 			return fmt.Errorf("failed to wait: %w", ctx.Err())
