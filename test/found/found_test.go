@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package found_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/test/abort"
+	"github.com/livecpm/livecpm/test/recovery"
+	"github.com/livecpm/livecpm/test/robustness"
+	"github.com/livecpm/livecpm/test/robustness/fault"
+)
+
+var (
+	row         = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+	makeCommand = regexp.MustCompile("^`make ([a-z0-9-]+)((?: [A-Z]+=(?:\"[^\"]+\"|[^ `\"]+))*)`$")
+	makeSetting = regexp.MustCompile(`([A-Z]+)=("[^"]+"|\S+)`)
+	specsOf     = regexp.MustCompile("`([a-z/]+)`: \"([^\"]+)\"")
+)
+
+var _ = Describe("docs/development/found.md", func() {
+	const repository = "../.."
+
+	page := read(filepath.Join(repository, "docs", "development", "found.md"))
+	found := row.FindAllStringSubmatch(page, -1)[2:] // without the header
+
+	It("should have a table of three columns, and nothing in it that is not looked at", func() {
+		Expect(found).To(HaveLen(strings.Count(page, "\n| ") - 2))
+		Expect(len(found)).To(BeNumerically(">", 5))
+	})
+
+	It("should name commands that have something to run", func() {
+		makefile := read(filepath.Join(repository, "Makefile"))
+		for _, finding := range found {
+			command := makeCommand.FindStringSubmatch(finding[2])
+			Expect(command).NotTo(BeNil(), "%s is not a call of make", finding[2])
+			target, settings := command[1], map[string]string{}
+			for _, setting := range makeSetting.FindAllStringSubmatch(command[2], -1) {
+				Expect(makefile).To(ContainSubstring("$("+setting[1]+")"), finding[2])
+				settings[setting[1]] = strings.Trim(setting[2], `"`)
+			}
+			Expect(makefile).To(ContainSubstring("\n"+target+":"), finding[2])
+			Expect(runs(target, settings)).To(Succeed(), finding[2])
+		}
+	})
+
+	It("should name specs that are there", func() {
+		for _, finding := range found {
+			specs := specsOf.FindAllStringSubmatch(finding[3], -1)
+			Expect(specs).To(HaveLen(strings.Count(finding[3], "`: ")), finding[3])
+			Expect(specs).NotTo(BeEmpty(), finding[3])
+			for _, spec := range specs {
+				files, err := filepath.Glob(filepath.Join(repository, filepath.FromSlash(spec[1]), "*_test.go"))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(slices.ContainsFunc(files, func(file string) bool { return strings.Contains(read(file), `"`+spec[2]+`"`) })).
+					To(BeTrue(), "%s has no spec %q", spec[1], spec[2])
+			}
+		}
+	})
+})
+
+func read(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}
+
+// runs returns an error if a target of the Makefile would refuse the settings or find nothing to run with them.
+func runs(target string, settings map[string]string) error {
+	switch target {
+	case "test-robustness":
+		getenv := func(name string) string { return settings[name] }
+		if _, err := robustness.Limit(getenv); err != nil {
+			return err
+		}
+		_, err := robustness.Select(getenv)
+		return err
+	case "test-abort":
+		var trouble fault.Fault
+		if name, ok := settings["FAULT"]; ok {
+			if trouble, ok = fault.Get(name); !ok {
+				return fmt.Errorf("there is no fault %q", name)
+			}
+		}
+		chosen := slices.DeleteFunc(abort.Moments(), func(moment abort.Moment) bool { return !strings.Contains(moment.Name, settings["MOMENTS"]) })
+		if len(chosen) == 0 {
+			return fmt.Errorf("no moment matches %q", settings["MOMENTS"])
+		}
+		for _, moment := range chosen {
+			if err := abort.Suits(trouble, moment); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "test-recovery":
+		if !slices.ContainsFunc(recovery.Scenarios(), func(scenario recovery.Scenario) bool { return strings.Contains(scenario.Name, settings["FOCUS"]) }) {
+			return fmt.Errorf("no scenario matches %q", settings["FOCUS"])
+		}
+		return nil
+	default:
+		if len(settings) > 0 {
+			return fmt.Errorf("nothing is known of the settings of make %s", target)
+		}
+		return nil
+	}
+}
