@@ -48,7 +48,6 @@ formatted() {
 }
 
 module_files() { # the pins of the gardener modules agree, and go.mod needs no change
-  go mod verify
   local main apis
   main="$(go list -m -f '{{.Version}}' github.com/gardener/gardener)"
   apis="$(go list -m -f '{{.Version}}' github.com/gardener/gardener/pkg/apis)"
@@ -85,7 +84,7 @@ licences() { # what is shipped contains no code under a licence that nobody has 
   go run -C hack/licences . -check
 }
 
-lint() {
+lint() { # go vet is among the linters; by itself it would look at all that is imported a second time
   hack/build-tools.sh golangci-lint >/dev/null
   "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
 }
@@ -95,12 +94,11 @@ step "gofmt" formatted
 step "words" words
 step "module files" module_files
 step "import restrictions" hack/check-imports.sh
-step "go vet" go vet ./...
-step "charts and examples" go test -count=1 ./charts/... ./hack/examples/...
+step "charts and examples" go test -count=1 -vet=off ./charts/... ./hack/examples/...
 step "alerts" rules
 step "licences" licences
 step "vulnerabilities" vulnerabilities
-step "linter" lint
+step "go vet and other linters" lint
 if [ "${#skipped[@]}" -gt 0 ]; then
   echo "check: passed, but for what could not be checked: ${skipped[*]}"
 else

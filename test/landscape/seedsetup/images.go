@@ -99,10 +99,10 @@ func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion s
 	if pkg == "" {
 		pkg = "."
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), pkg)
 	cmd.Dir = filepath.Join(cfg.Repo, b.dir)
 	// Not every mirror's checksum database knows the releases of the etcd server; the go.sum beside it does.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GONOSUMDB=go.etcd.io/etcd/*")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GONOSUMDB=go.etcd.io/etcd/*")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("failed to build %s: %w: %s", b.name, err, strings.TrimSpace(string(output)))
 	}
