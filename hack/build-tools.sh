@@ -48,11 +48,12 @@ packages() {
 
 # What the landscape runs. What shoots with workers need besides (machine-controller-manager, gardener-machines), the linter, promtool,
 # govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
-components() { echo etcd kubernetes containerd cni coredns local-path-provisioner etcd-druid etcd-backup-restore gardener gardener-admission-controller; }
+components() { echo etcd kubernetes containerd cni coredns etcd-druid etcd-backup-restore gardener gardener-admission-controller local-path-provisioner; }
 
 module() { # the folder of the component's module; what is added to one later gets a component of its own, so that the rest stays cached
   case "$1" in
   gardener-admission-controller) echo gardener ;;
+  local-path-provisioner) echo gardener ;; # by itself it would be a client-go of its own to compile, for twenty packages
   *) echo "$1" ;;
   esac
 }
