@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the real components the landscape runs, each from its own pinned module under hack/tools. A component is built
+# Builds the real components the landscape runs from pinned modules under hack/tools. A component is built
 # once: the output folder is named after the checksum of the module's go.mod, go.sum and code, so a version bump builds anew
 # and everything else is found in the cache.
 #

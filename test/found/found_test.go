@@ -17,7 +17,6 @@ import (
 	"github.com/livecpm/livecpm/test/abort"
 	"github.com/livecpm/livecpm/test/recovery"
 	"github.com/livecpm/livecpm/test/robustness"
-	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
 var (
@@ -87,22 +86,8 @@ func runs(target string, settings map[string]string) error {
 		_, err := robustness.Select(getenv)
 		return err
 	case "test-abort":
-		var trouble fault.Fault
-		if name, ok := settings["FAULT"]; ok {
-			if trouble, ok = fault.Get(name); !ok {
-				return fmt.Errorf("there is no fault %q", name)
-			}
-		}
-		chosen := slices.DeleteFunc(abort.Moments(), func(moment abort.Moment) bool { return !strings.Contains(moment.Name, settings["MOMENTS"]) })
-		if len(chosen) == 0 {
-			return fmt.Errorf("no moment matches %q", settings["MOMENTS"])
-		}
-		for _, moment := range chosen {
-			if err := abort.Suits(trouble, moment); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, _, err := abort.Choose(settings["MOMENTS"], settings["FAULT"])
+		return err
 	case "test-recovery":
 		if !slices.ContainsFunc(recovery.Scenarios(), func(scenario recovery.Scenario) bool { return strings.Contains(scenario.Name, settings["FOCUS"]) }) {
 			return fmt.Errorf("no scenario matches %q", settings["FOCUS"])

@@ -20,7 +20,6 @@ import (
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
-	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
 func main() {
@@ -37,11 +36,7 @@ func main() {
 }
 
 func run(ctx context.Context, moments, faultName string, out io.Writer) error {
-	chosen, err := choose(moments)
-	if err != nil {
-		return err
-	}
-	trouble, err := faultOf(faultName, chosen)
+	chosen, trouble, err := abort.Choose(moments, faultName)
 	if err != nil {
 		return err
 	}
@@ -82,49 +77,4 @@ func run(ctx context.Context, moments, faultName string, out io.Writer) error {
 		return fmt.Errorf("%d things are not as they were before", differences)
 	}
 	return nil
-}
-
-// choose returns the moments that the list asks for.
-func choose(list string) ([]abort.Moment, error) {
-	var chosen []abort.Moment
-	names := []string{}
-	for _, moment := range abort.Moments() {
-		names = append(names, moment.Name)
-		if selected(moment.Name, list) {
-			chosen = append(chosen, moment)
-		}
-	}
-	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no moment matches %q; there are %s", list, strings.Join(names, ", "))
-	}
-	return chosen, nil
-}
-
-// faultOf returns the fault with the name, which must suit all of the moments. An empty name stands for none.
-func faultOf(name string, moments []abort.Moment) (fault.Fault, error) {
-	if name == "" {
-		return nil, nil
-	}
-	f, ok := fault.Get(name)
-	if !ok {
-		return nil, fmt.Errorf("there is no fault %q; there are %s", name, strings.Join(fault.Names(), ", "))
-	}
-	for _, moment := range moments {
-		if err := abort.Suits(f, moment); err != nil {
-			return nil, err
-		}
-	}
-	return f, nil
-}
-
-func selected(name, moments string) bool {
-	if moments == "" {
-		return true
-	}
-	for _, wanted := range strings.Split(moments, ",") {
-		if strings.Contains(name, strings.TrimSpace(wanted)) {
-			return true
-		}
-	}
-	return false
 }
