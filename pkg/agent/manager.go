@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -93,8 +94,11 @@ func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, 
 		Scheme:                  kubernetes.SeedScheme,
 		MapperProvider:          apiutil.NewDynamicRESTMapper,
 		GracefulShutdownTimeout: ptr.To(5 * time.Second),
-		HealthProbeBindAddress:  config.Server.HealthProbes.Address(),
-		Metrics:                 metricsserver.Options{BindAddress: config.Server.Metrics.Address()},
+		// The priority queue can block for ever when it is shut down: https://github.com/kubernetes-sigs/controller-runtime/issues/3538,
+		// mended in v0.25. The agent would hold its lease for the whole grace period before the next one can take over.
+		Controller:             controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},
+		HealthProbeBindAddress: config.Server.HealthProbes.Address(),
+		Metrics:                metricsserver.Options{BindAddress: config.Server.Metrics.Address()},
 
 		LeaderElection:                ptr.Deref(config.LeaderElection.LeaderElect, true),
 		LeaderElectionResourceLock:    config.LeaderElection.ResourceLock,

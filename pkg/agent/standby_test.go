@@ -59,6 +59,12 @@ var _ = Describe("#ManagerOptions", func() {
 		Expect(gardenlet.HealthProbeBindAddress).To(Equal("0"))
 		Expect(gardenlet.Metrics.BindAddress).To(Equal("0"))
 	})
+
+	It("should not use the queue that may never shut down", func() {
+		for _, host := range []agent.Host{agent.HostPod, agent.HostGardenlet} {
+			Expect(agent.ManagerOptions(logr.Discard(), config(), host).Controller.UsePriorityQueue).To(HaveValue(BeFalse()))
+		}
+	})
 })
 
 // output is a buffer that the log writes and the test reads.

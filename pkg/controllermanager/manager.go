@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -86,8 +87,11 @@ func NewManagerFor(
 		Scheme:                  kubernetes.GardenScheme,
 		Cache:                   cacheOptions(),
 		GracefulShutdownTimeout: ptr.To(5 * time.Second),
-		HealthProbeBindAddress:  config.Server.HealthProbes.Address(),
-		Metrics:                 metricsserver.Options{BindAddress: config.Server.Metrics.Address()},
+		// The priority queue can block for ever when it is shut down: https://github.com/kubernetes-sigs/controller-runtime/issues/3538,
+		// mended in v0.25. The manager would wait for its grace period in vain, hold its lease meanwhile, and end with an error.
+		Controller:             controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},
+		HealthProbeBindAddress: config.Server.HealthProbes.Address(),
+		Metrics:                metricsserver.Options{BindAddress: config.Server.Metrics.Address()},
 
 		LeaderElection:                ptr.Deref(config.LeaderElection.LeaderElect, true),
 		LeaderElectionResourceLock:    config.LeaderElection.ResourceLock,

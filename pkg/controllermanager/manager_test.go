@@ -10,6 +10,8 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/controllermanager"
@@ -36,6 +38,15 @@ var _ = Describe("#NewManager", func() {
 		Expect(os.WriteFile(config.GardenClientConnection.Kubeconfig, []byte(kubeconfig), 0o600)).To(Succeed())
 		_, err := controllermanager.NewManager(logr.Discard(), config)
 		Expect(err).To(MatchError(And(ContainSubstring("failed to set up the manager"), ContainSubstring("127.0.0.1:1"))))
+	})
+
+	It("should not use the queue that may never shut down", func() {
+		var used *bool
+		_, err := controllermanager.NewManagerFor(logr.Discard(), &rest.Config{Host: "https://127.0.0.1:1"}, config, func(options *manager.Options) {
+			used = options.Controller.UsePriorityQueue
+		})
+		Expect(err).To(HaveOccurred())
+		Expect(used).To(HaveValue(BeFalse()))
 	})
 
 	It("should tell when there is no access to the garden", func() {

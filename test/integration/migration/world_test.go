@@ -236,7 +236,7 @@ func (w *world) start(seedName string) (stop func()) {
 
 	mgr, err := manager.New(config, manager.Options{
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
+		Controller: controllerconfig.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}, // as agent.ManagerOptions
 	})
 	Expect(err).NotTo(HaveOccurred())
 	gardenCluster, err := cluster.New(config, func(options *cluster.Options) {
