@@ -28,6 +28,9 @@ LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) 
 # Our own code without the landscape-driven suites.
 UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite -e /test/drain/suite -e /test/cli$$)
 INTEGRATION_PACKAGES = ./test/integration/...
+# Packages at once, compiling included. Tests wait more than they compute; those with API servers of their own do less so.
+UNITS_AT_ONCE        ?= $(shell echo $$((2 * $$(nproc))))
+INTEGRATIONS_AT_ONCE ?= $(shell echo $$((1 + $$(nproc))))
 
 .PHONY: help
 help: ## Show this help
@@ -84,13 +87,13 @@ test: test-unit test-integration ## Unit and integration tests, race detector on
 
 .PHONY: test-unit
 test-unit: ## Unit tests
-	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 20m $(UNIT_PACKAGES)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout 20m $(UNIT_PACKAGES)
 	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-integration
 test-integration: ## Integration tests against a real kube-apiserver and gardener-apiserver
-	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -vet=off -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -vet=off -p $(INTEGRATIONS_AT_ONCE) -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
 
 .PHONY: fuzz
 fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= chooses

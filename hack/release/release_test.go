@@ -34,15 +34,13 @@ import (
 const hello = "./hack/images/testdata/hello"
 
 var _ = Describe("Build", func() {
-	var (
-		ctx     = context.Background()
-		options release.Options
-	)
+	ctx := context.Background()
 
-	BeforeEach(func() {
+	newOptions := func() release.Options {
+		GinkgoHelper()
 		bundle := filepath.Join(GinkgoT().TempDir(), "ca.crt")
 		Expect(os.WriteFile(bundle, []byte("authorities"), 0o600)).To(Succeed())
-		options = release.Options{
+		return release.Options{
 			Repository: "../..", Out: filepath.Join(GinkgoT().TempDir(), "release"), Version: "v1.2.3", Registry: "registry.example.com:5000/us", CABundle: bundle,
 			Commands: []images.Command{{Name: "hello", Package: hello}},
 			// One platform is compiled; the program is the same for all.
@@ -51,98 +49,106 @@ var _ = Describe("Build", func() {
 				return images.Compile(ctx, repository, hello, binary, "linux", "amd64", gardener)
 			},
 		}
-	})
-
-	read := func(name string) []byte {
-		GinkgoHelper()
-		content, err := os.ReadFile(filepath.Join(options.Out, name))
-		Expect(err).NotTo(HaveOccurred())
-		return content
 	}
 
-	It("makes all files, and checksums of each", func() {
-		Expect(release.Build(ctx, options)).To(Succeed())
-		expected := []string{
-			"LICENSE", "licences.md", "controllerregistration.yaml", "livecpm-agent-1.2.3.tgz", "livecpm-garden-1.2.3.tgz",
-			"hello.tar", "hello_linux_amd64.cdx.json", "hello_linux_arm64.cdx.json", krew.ManifestFile, release.ChecksumFile,
-		}
-		for _, platform := range krew.Platforms {
-			expected = append(expected, platform.Archive(), "kubectl-livecpm_"+platform.OS+"_"+platform.Arch+".cdx.json")
-		}
-		var written []string
-		entries, err := os.ReadDir(options.Out)
-		Expect(err).NotTo(HaveOccurred())
-		for _, entry := range entries {
-			written = append(written, entry.Name())
-		}
-		Expect(written).To(ConsistOf(expected))
+	// A release takes ten seconds with the race detector: these specs look at one.
+	Context("when it has made a release", Ordered, func() {
+		var options release.Options
 
-		lines := strings.Split(strings.TrimSuffix(string(read(release.ChecksumFile)), "\n"), "\n")
-		Expect(lines).To(HaveLen(len(expected) - 1))
-		Expect(slices.IsSortedFunc(lines, func(a, b string) int { return strings.Compare(a[66:], b[66:]) })).To(BeTrue())
-		for _, line := range lines {
-			sum, name, found := strings.Cut(line, "  ")
-			Expect(found).To(BeTrue(), line)
-			actual := sha256.Sum256(read(name))
-			Expect(sum).To(Equal(hex.EncodeToString(actual[:])), name)
-		}
-		for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"} {
-			system, architecture, _ := strings.Cut(platform, "/")
-			Expect(krew.Platforms).To(ContainElement(krew.Platform{OS: system, Arch: architecture}))
-		}
-	})
+		BeforeAll(func() {
+			options = newOptions()
+			Expect(release.Build(ctx, options)).To(Succeed())
+		})
 
-	It("packs charts whose images are those of the release", func() {
-		Expect(release.Build(ctx, options)).To(Succeed())
-		for chart, expected := range map[string][]string{
-			"livecpm-agent":  {"registry.example.com:5000/us/livecpm-agent:v1.2.3", "registry.example.com:5000/us/livecpm-relay:v1.2.3"},
-			"livecpm-garden": {"registry.example.com:5000/us/livecpm-controller-manager:v1.2.3"},
-		} {
-			archive := read(chart + "-1.2.3.tgz")
-			metadata := map[string]any{}
-			Expect(yaml.Unmarshal(fileIn(archive, chart+"/Chart.yaml"), &metadata)).To(Succeed())
-			Expect(metadata).To(And(HaveKeyWithValue("version", "1.2.3"), HaveKeyWithValue("appVersion", "v1.2.3"), HaveKeyWithValue("name", chart)))
-
-			rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(archive, "livecpm", "garden", map[string]any{
-				"gardenlet": map[string]any{"adopt": true}, "controllerManager": map[string]any{"enabled": true},
-			})
+		read := func(name string) []byte {
+			GinkgoHelper()
+			content, err := os.ReadFile(filepath.Join(options.Out, name))
 			Expect(err).NotTo(HaveOccurred())
-			var found []string
-			for _, manifest := range rendered.Manifests {
-				for _, match := range regexp.MustCompile(`image: (\S*livecpm\S*)`).FindAllStringSubmatch(manifest.Content, -1) {
-					found = append(found, match[1])
+			return content
+		}
+
+		It("has all files, and checksums of each", func() {
+			expected := []string{
+				"LICENSE", "licences.md", "controllerregistration.yaml", "livecpm-agent-1.2.3.tgz", "livecpm-garden-1.2.3.tgz",
+				"hello.tar", "hello_linux_amd64.cdx.json", "hello_linux_arm64.cdx.json", krew.ManifestFile, release.ChecksumFile,
+			}
+			for _, platform := range krew.Platforms {
+				expected = append(expected, platform.Archive(), "kubectl-livecpm_"+platform.OS+"_"+platform.Arch+".cdx.json")
+			}
+			var written []string
+			entries, err := os.ReadDir(options.Out)
+			Expect(err).NotTo(HaveOccurred())
+			for _, entry := range entries {
+				written = append(written, entry.Name())
+			}
+			Expect(written).To(ConsistOf(expected))
+
+			lines := strings.Split(strings.TrimSuffix(string(read(release.ChecksumFile)), "\n"), "\n")
+			Expect(lines).To(HaveLen(len(expected) - 1))
+			Expect(slices.IsSortedFunc(lines, func(a, b string) int { return strings.Compare(a[66:], b[66:]) })).To(BeTrue())
+			for _, line := range lines {
+				sum, name, found := strings.Cut(line, "  ")
+				Expect(found).To(BeTrue(), line)
+				actual := sha256.Sum256(read(name))
+				Expect(sum).To(Equal(hex.EncodeToString(actual[:])), name)
+			}
+			for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"} {
+				system, architecture, _ := strings.Cut(platform, "/")
+				Expect(krew.Platforms).To(ContainElement(krew.Platform{OS: system, Arch: architecture}))
+			}
+		})
+
+		It("has charts whose images are those of the release", func() {
+			for chart, expected := range map[string][]string{
+				"livecpm-agent":  {"registry.example.com:5000/us/livecpm-agent:v1.2.3", "registry.example.com:5000/us/livecpm-relay:v1.2.3"},
+				"livecpm-garden": {"registry.example.com:5000/us/livecpm-controller-manager:v1.2.3"},
+			} {
+				archive := read(chart + "-1.2.3.tgz")
+				metadata := map[string]any{}
+				Expect(yaml.Unmarshal(fileIn(archive, chart+"/Chart.yaml"), &metadata)).To(Succeed())
+				Expect(metadata).To(And(HaveKeyWithValue("version", "1.2.3"), HaveKeyWithValue("appVersion", "v1.2.3"), HaveKeyWithValue("name", chart)))
+
+				rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(archive, "livecpm", "garden", map[string]any{
+					"gardenlet": map[string]any{"adopt": true}, "controllerManager": map[string]any{"enabled": true},
+				})
+				Expect(err).NotTo(HaveOccurred())
+				var found []string
+				for _, manifest := range rendered.Manifests {
+					for _, match := range regexp.MustCompile(`image: (\S*livecpm\S*)`).FindAllStringSubmatch(manifest.Content, -1) {
+						found = append(found, match[1])
+					}
 				}
+				slices.Sort(found)
+				Expect(slices.Compact(found)).To(Equal(expected))
 			}
-			slices.Sort(found)
-			Expect(slices.Compact(found)).To(Equal(expected))
-		}
-	})
+		})
 
-	It("registers the chart that is in the release", func() {
-		Expect(release.Build(ctx, options)).To(Succeed())
-		for document := range strings.SplitSeq(string(read("controllerregistration.yaml")), "\n---\n") {
-			deployment := &gardencorev1.ControllerDeployment{}
-			Expect(yaml.Unmarshal([]byte(document), deployment)).To(Succeed())
-			if deployment.Kind != "ControllerDeployment" {
-				continue
+		It("registers the chart that is in it", func() {
+			for document := range strings.SplitSeq(string(read("controllerregistration.yaml")), "\n---\n") {
+				deployment := &gardencorev1.ControllerDeployment{}
+				Expect(yaml.Unmarshal([]byte(document), deployment)).To(Succeed())
+				if deployment.Kind != "ControllerDeployment" {
+					continue
+				}
+				Expect(deployment.Helm.RawChart).To(Equal(read("livecpm-agent-1.2.3.tgz")))
+				Expect(deployment.Helm.Values.Raw).To(MatchJSON(`{"image":{"ref":"registry.example.com:5000/us/livecpm-agent:v1.2.3"},"relay":{"image":{"ref":"registry.example.com:5000/us/livecpm-relay:v1.2.3"}}}`))
+				return
 			}
-			Expect(deployment.Helm.RawChart).To(Equal(read("livecpm-agent-1.2.3.tgz")))
-			Expect(deployment.Helm.Values.Raw).To(MatchJSON(`{"image":{"ref":"registry.example.com:5000/us/livecpm-agent:v1.2.3"},"relay":{"image":{"ref":"registry.example.com:5000/us/livecpm-relay:v1.2.3"}}}`))
-			return
-		}
-		Fail("no ControllerDeployment")
-	})
+			Fail("no ControllerDeployment")
+		})
 
-	It("makes the same bytes again", func() {
-		Expect(release.Build(ctx, options)).To(Succeed())
-		first := read(release.ChecksumFile)
-		options.Out = filepath.Join(GinkgoT().TempDir(), "again")
-		Expect(release.Build(ctx, options)).To(Succeed())
-		Expect(string(read(release.ChecksumFile))).To(Equal(string(first)))
+		It("makes the same bytes again", func() {
+			again := newOptions()
+			Expect(release.Build(ctx, again)).To(Succeed())
+			checksums, err := os.ReadFile(filepath.Join(again.Out, release.ChecksumFile))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(checksums)).To(Equal(string(read(release.ChecksumFile))))
+		})
 	})
 
 	DescribeTable("refuses before it compiles anything",
 		func(change func(*release.Options), message string) {
+			options := newOptions()
 			change(&options)
 			options.Compile = func(context.Context, string, string, string, string, string, string) error {
 				return errors.New("compiled")

@@ -13,6 +13,8 @@ import (
 	"os"
 	"time"
 
+	gardencorev1 "github.com/gardener/gardener/pkg/apis/core/v1"
+	securityv1alpha1 "github.com/gardener/gardener/pkg/apis/security/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	gardenerenvtest "github.com/gardener/gardener/test/envtest"
 	"github.com/go-logr/logr"
@@ -95,6 +97,10 @@ func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
 		_ = garden.env.Stop()
 		return nil, fmt.Errorf("failed to create a client for the garden: %w", err)
 	}
+	if err = garden.waitUntilServed(context.Background()); err != nil {
+		_ = garden.env.Stop()
+		return nil, err
+	}
 	if guarded {
 		if err = garden.gatekeeper.start(garden); err != nil {
 			_ = garden.Stop()
@@ -102,6 +108,28 @@ func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
 		}
 	}
 	return garden, nil
+}
+
+// servedTimeout is how long the kube-apiserver may take to notice that gardener-apiserver answers for a version of its API.
+const servedTimeout = time.Minute
+
+// waitUntilServed waits until the kube-apiserver passes requests on for each version of gardener-apiserver's API. That its APIService
+// says Available is not enough: the handlers learn it later, and answer 503 until then. Gardener's environment makes sure of three
+// groups in the version in which most objects are, and of no other.
+func (g *Garden) waitUntilServed(ctx context.Context) error {
+	var last error
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedTimeout, true, func(ctx context.Context) (bool, error) {
+		last = nil
+		for _, list := range []client.ObjectList{&gardencorev1.ControllerDeploymentList{}, &securityv1alpha1.CredentialsBindingList{}} {
+			if err := g.Client.List(ctx, list, client.Limit(1)); err != nil {
+				last = fmt.Errorf("failed to list %T: %w", list, err)
+			}
+		}
+		return last == nil, nil
+	}); err != nil {
+		return fmt.Errorf("the garden does not serve all of its API after %s: %w", servedTimeout, errors.Join(err, last))
+	}
+	return nil
 }
 
 // Kubeconfig returns a kubeconfig of the user, who has the permissions that the roles in the garden give.
