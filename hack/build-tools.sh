@@ -78,11 +78,25 @@ folder() { # where the component's binaries are, whether or not they are built y
   echo "$cache/tools/$1-$key"
 }
 
+tool() { # tool COMPONENT GO-COMMAND...: runs go in the component's module
+  (cd "$tools/$(module "$1")" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' go "${@:2}")
+}
+
+download() { # download COMPONENT...: the modules that are compiled, and no other. What fails here, fails again where it is told
+  local component spec wanted
+  for component in "$@"; do
+    [ ! -e "$(folder "$component")/.complete" ] || continue
+    wanted=()
+    for spec in $(packages "$component"); do wanted+=("${spec#*=}"); done
+    tool "$component" list -deps -tags "$(tags "$component")" "${wanted[@]}" >/dev/null 2>&1 || true
+  done
+}
+
 compile() { # compile COMPONENT OUTPUT PACKAGE...
   # Without DWARF, like all that make compiles: what both consist of is compiled once. With a larger heap the compiler
   # collects less garbage, which takes one fifteenth off.
-  (cd "$tools/$(module "$1")" && GOGC="${GOGC:-400}" CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' \
-    go build -trimpath -gcflags=all=-dwarf=false -buildvcs=false -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$2" "${@:3}")
+  GOGC="${GOGC:-400}" tool "$1" build -trimpath -gcflags=all=-dwarf=false -buildvcs=false \
+    -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$2" "${@:3}"
 }
 
 build() {
@@ -105,4 +119,11 @@ if [ "${1:-}" = --path ]; then
   folder "$2"
   exit
 fi
-for component in ${*:-$(components)}; do build "$component"; done
+if [ $# = 0 ]; then set -- $(components); fi
+for component in "$@"; do packages "$component" >/dev/null; done
+# Modules come while others are compiled.
+download "${@:2}" &
+trap 'kill $! 2>/dev/null || true' EXIT
+for component in "$@"; do build "$component"; done
+wait
+trap - EXIT
