@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/steps"
@@ -169,9 +170,7 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	if err := os.WriteFile(b.goFile(), nil, 0o600); err != nil {
 		return out, fmt.Errorf("failed to let the migrations go on: %w", err)
 	}
-	if err := b.until(ctx, "handed over", func(shoot *gardencorev1beta1.Shoot) bool {
-		return shoot.Status.SeedName != nil && *shoot.Status.SeedName == destination
-	}); err != nil {
+	if err := b.until(ctx, "handed over", handedOver); err != nil {
 		return out, err
 	}
 	out.Seconds = time.Since(begin).Seconds()
@@ -189,6 +188,12 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	out.Requests = perMigration(asked, agents.Counts(), b.n)
 	out.ManagerRequests = perMigration(managerAsked, manager.Counts(), b.n)
 	return out, nil
+}
+
+// handedOver tells whether the agent has asked the gardenlet of the destination for a reconciliation, which is the last thing it
+// does. It is a write of its own after the one with the new seed, and the API server makes a new generation of it.
+func handedOver(shoot *gardencorev1beta1.Shoot) bool {
+	return ptr.Deref(shoot.Status.SeedName, "") == destination && shoot.Generation > shoot.Status.ObservedGeneration
 }
 
 // perMigration returns what was asked for between two counts, watches left out.
