@@ -6,6 +6,8 @@ package drain_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -261,16 +263,18 @@ var _ = Describe("Drain", func() {
 
 	It("stops after failures in a row, and goes on when the drain is started anew", func() {
 		newShoots(4)
-		config.Controllers.Drain.MaxFailuresInARow = new(2)
+		// One at a time: while the second of two was still going, the failure of the first would make room for a third.
+		config.Controllers.Drain.MaxFailuresInARow, config.Controllers.Drain.MaxPerSource = new(2), new(1)
 		sim.hold(true)
 		start()
 		begin()
-		Eventually(condition).Should(HavePrefix("Progressing Draining 4 shoots: 0 done, 2 running"))
 		var gone []string
-		for name := range sim.starts() {
-			gone = append(gone, name)
+		for i := range 2 {
+			Eventually(sim.starts).Should(HaveLen(i + 1))
+			Eventually(condition).Should(HavePrefix("Progressing Draining 4 shoots: 0 done, 1 running"))
+			gone = slices.Collect(maps.Keys(sim.starts()))
+			sim.abort(gone...)
 		}
-		sim.abort(gone...)
 		Eventually(condition).Should(HavePrefix("False CircuitOpen 2 migrations in a row have failed"))
 		Consistently(sim.starts).WithTimeout(2 * time.Second).Should(HaveLen(2))
 
