@@ -23,8 +23,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/endpoints"
 )
 
-// address is what all kube-apiservers publish. Nobody has it.
-const address = "192.0.2.10"
+const (
+	// address is what all kube-apiservers publish. Nobody has it.
+	address = "192.0.2.10"
+	// startTimeout is how long a kube-apiserver may take to start.
+	startTimeout = 2 * time.Minute
+)
 
 var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	var (
@@ -34,7 +38,9 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 		watcher     kubernetes.Interface
 	)
 	BeforeAll(func() {
-		environment = &envtest.Environment{}
+		// On a busy machine a second, and the 20 seconds in which a kube-apiserver has to start, are not enough.
+		SetDefaultEventuallyTimeout(30 * time.Second)
+		environment = &envtest.Environment{ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: time.Minute}
 		environment.ControlPlane.GetAPIServer().Configure().Set("advertise-address", address)
 		config, err := environment.Start()
 		Expect(err).NotTo(HaveOccurred())
@@ -57,7 +63,7 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	// emptied has a second kube-apiserver come and go, and tells whether there was no address in the meantime.
 	emptied := func() bool {
 		GinkgoHelper()
-		second := &envtest.APIServer{EtcdURL: environment.ControlPlane.Etcd.URL}
+		second := &envtest.APIServer{EtcdURL: environment.ControlPlane.Etcd.URL, StartTimeout: startTimeout, StopTimeout: time.Minute}
 		second.Configure().Set("advertise-address", address)
 		Expect(second.Start()).To(Succeed())
 		stopped := false
@@ -101,7 +107,7 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 
 	It("should lose it for a while when one of them ends", func() {
 		// Not every time: the first one may look just as the second one takes the address away.
-		Eventually(emptied).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "kube-apiservers do not do any more what this package is there for")
+		Eventually(emptied).WithTimeout(5*time.Minute).WithPolling(time.Second).Should(BeTrue(), "kube-apiservers do not do any more what this package is there for")
 	})
 
 	It("should not let anybody take the last address away", func() {
