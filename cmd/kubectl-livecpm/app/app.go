@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"google.golang.org/grpc/grpclog"
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/cli/exit"
@@ -95,8 +94,6 @@ func NewCommand(streams Streams) *cobra.Command {
 
 // openSeeds opens the seeds that there is access to, and what asks the etcd members in them.
 func (o *options) openSeeds() (seed.Seeds, *members.Looker, error) {
-	// gRPC reports every attempt to connect that failed, across the picture.
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	seeds, err := seed.Open(o.seeds)
 	if err != nil {
 		return nil, nil, err

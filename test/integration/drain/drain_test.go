@@ -138,7 +138,7 @@ var _ = Describe("Drain", func() {
 	running := func() map[string]int { return sim.peak() }
 
 	BeforeEach(func() {
-		SetDefaultEventuallyTimeout(60 * time.Second)
+		SetDefaultEventuallyTimeout(3 * time.Minute)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		count++
 		prefix = fmt.Sprintf("d%d-", count)

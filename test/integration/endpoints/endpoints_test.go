@@ -39,7 +39,7 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	)
 	BeforeAll(func() {
 		// On a busy machine a second, and the 20 seconds in which a kube-apiserver has to start, are not enough.
-		SetDefaultEventuallyTimeout(30 * time.Second)
+		SetDefaultEventuallyTimeout(3 * time.Minute)
 		environment = &envtest.Environment{ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: time.Minute}
 		environment.ControlPlane.GetAPIServer().Configure().Set("advertise-address", address)
 		config, err := environment.Start()

@@ -45,7 +45,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 	)
 
 	BeforeAll(func() {
-		SetDefaultEventuallyTimeout(30 * time.Second)
+		SetDefaultEventuallyTimeout(3 * time.Minute)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		Expect(garden.Client.Get(ctx, key, policy)).To(Succeed())

@@ -32,7 +32,7 @@ var _ = Describe("Migration", func() {
 	var w *world
 
 	BeforeEach(func() {
-		SetDefaultEventuallyTimeout(60 * time.Second)
+		SetDefaultEventuallyTimeout(3 * time.Minute)
 		SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	})
 

@@ -92,7 +92,7 @@ func permit(manifest string) {
 
 var _ = Describe("Two agents in one seed", func() {
 	BeforeEach(func() {
-		SetDefaultEventuallyTimeout(30 * time.Second)
+		SetDefaultEventuallyTimeout(3 * time.Minute)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		// The permissions of the chart for pods; those of the gardenlet, and of the chart for the drop-in.
 		for _, values := range []map[string]any{nil, {"dropIn": true}} {

@@ -73,7 +73,7 @@ var (
 )
 
 var _ = BeforeSuite(func() {
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(3 * time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	garden = framework.StartGuarded(ctx)
 	Expect(garden.InstallChart(ctx, chartValues)).To(Succeed())

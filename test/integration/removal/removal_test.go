@@ -94,7 +94,7 @@ var _ = Describe("Removal", Ordered, func() {
 	}
 
 	BeforeAll(func() {
-		SetDefaultEventuallyTimeout(30 * time.Second)
+		SetDefaultEventuallyTimeout(3 * time.Minute)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		installed()
 		var err error
