@@ -28,6 +28,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/controllermanager"
 	"github.com/livecpm/livecpm/pkg/drain"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
 const specLabel = "test.livecpm.example/spec"
@@ -138,7 +139,7 @@ var _ = Describe("Drain", func() {
 	running := func() map[string]int { return sim.peak() }
 
 	BeforeEach(func() {
-		SetDefaultEventuallyTimeout(3 * time.Minute)
+		SetDefaultEventuallyTimeout(patience.Eventually)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		count++
 		prefix = fmt.Sprintf("d%d-", count)

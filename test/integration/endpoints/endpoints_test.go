@@ -21,14 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/livecpm/livecpm/pkg/endpoints"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
-const (
-	// address is what all kube-apiservers publish. Nobody has it.
-	address = "192.0.2.10"
-	// startTimeout is how long a kube-apiserver may take to start.
-	startTimeout = 2 * time.Minute
-)
+// address is what all kube-apiservers publish. Nobody has it.
+const address = "192.0.2.10"
 
 var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	var (
@@ -38,9 +35,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 		watcher     kubernetes.Interface
 	)
 	BeforeAll(func() {
-		// On a busy machine a second, and the 20 seconds in which a kube-apiserver has to start, are not enough.
-		SetDefaultEventuallyTimeout(3 * time.Minute)
-		environment = &envtest.Environment{ControlPlaneStartTimeout: startTimeout, ControlPlaneStopTimeout: time.Minute}
+		SetDefaultEventuallyTimeout(patience.Eventually)
+		environment = &envtest.Environment{ControlPlaneStartTimeout: patience.Start, ControlPlaneStopTimeout: patience.Stop}
 		environment.ControlPlane.GetAPIServer().Configure().Set("advertise-address", address)
 		config, err := environment.Start()
 		Expect(err).NotTo(HaveOccurred())
@@ -63,7 +59,7 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	// emptied has a second kube-apiserver come and go, and tells whether there was no address in the meantime.
 	emptied := func() bool {
 		GinkgoHelper()
-		second := &envtest.APIServer{EtcdURL: environment.ControlPlane.Etcd.URL, StartTimeout: startTimeout, StopTimeout: time.Minute}
+		second := &envtest.APIServer{EtcdURL: environment.ControlPlane.Etcd.URL, StartTimeout: patience.Start, StopTimeout: patience.Stop}
 		second.Configure().Set("advertise-address", address)
 		Expect(second.Start()).To(Succeed())
 		stopped := false

@@ -29,6 +29,7 @@ import (
 
 	"github.com/livecpm/livecpm/charts"
 	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
 // kubernetesVersion is what the charts are rendered for. It is the version of the kube-apiserver in hack/tools.
@@ -82,8 +83,8 @@ func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
 
 	garden.env = &gardenerenvtest.GardenerTestEnvironment{
 		Environment: &envtest.Environment{
-			ControlPlaneStartTimeout: 2 * time.Minute,
-			ControlPlaneStopTimeout:  time.Minute,
+			ControlPlaneStartTimeout: patience.Start,
+			ControlPlaneStopTimeout:  patience.Stop,
 			ControlPlane:             envtest.ControlPlane{APIServer: apiServer},
 		},
 		GardenerAPIServer: &gardenerenvtest.GardenerAPIServer{

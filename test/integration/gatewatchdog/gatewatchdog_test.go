@@ -31,6 +31,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/controllermanager"
 	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
 const constraint = gardencorev1beta1.ShootReadyForMigration
@@ -45,7 +46,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 	)
 
 	BeforeAll(func() {
-		SetDefaultEventuallyTimeout(3 * time.Minute)
+		SetDefaultEventuallyTimeout(patience.Eventually)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		Expect(garden.Client.Get(ctx, key, policy)).To(Succeed())

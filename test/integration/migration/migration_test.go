@@ -18,6 +18,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
 const (
@@ -32,7 +33,7 @@ var _ = Describe("Migration", func() {
 	var w *world
 
 	BeforeEach(func() {
-		SetDefaultEventuallyTimeout(3 * time.Minute)
+		SetDefaultEventuallyTimeout(patience.Eventually)
 		SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	})
 

@@ -27,6 +27,7 @@ import (
 	"github.com/livecpm/livecpm/charts"
 	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
 // process is an agent in some host. Its work is one runnable that only the leader runs.
@@ -92,7 +93,7 @@ func permit(manifest string) {
 
 var _ = Describe("Two agents in one seed", func() {
 	BeforeEach(func() {
-		SetDefaultEventuallyTimeout(3 * time.Minute)
+		SetDefaultEventuallyTimeout(patience.Eventually)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		// The permissions of the chart for pods; those of the gardenlet, and of the chart for the drop-in.
 		for _, values := range []map[string]any{nil, {"dropIn": true}} {

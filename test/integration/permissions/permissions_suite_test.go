@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
 func TestPermissions(t *testing.T) {
@@ -73,7 +74,7 @@ var (
 )
 
 var _ = BeforeSuite(func() {
-	SetDefaultEventuallyTimeout(3 * time.Minute)
+	SetDefaultEventuallyTimeout(patience.Eventually)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	garden = framework.StartGuarded(ctx)
 	Expect(garden.InstallChart(ctx, chartValues)).To(Succeed())

@@ -6,7 +6,6 @@ package placeholders_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,6 +16,7 @@ import (
 	"github.com/gardener/gardener/pkg/component"
 	"github.com/gardener/gardener/pkg/component/observability/monitoring/prometheusoperator"
 
+	"github.com/livecpm/livecpm/test/integration/patience"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/seedsetup"
 )
@@ -33,7 +33,7 @@ var (
 
 // The kube-apiserver is the one that the seeds of the landscape have.
 var _ = BeforeSuite(func() {
-	environment := &envtest.Environment{ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+	environment := &envtest.Environment{ControlPlaneStartTimeout: patience.Start, ControlPlaneStopTimeout: patience.Stop}
 	config, err := environment.Start()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(environment.Stop)

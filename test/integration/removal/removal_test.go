@@ -31,6 +31,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/removal"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/integration/patience"
 )
 
 var _ = Describe("Removal", Ordered, func() {
@@ -94,7 +95,7 @@ var _ = Describe("Removal", Ordered, func() {
 	}
 
 	BeforeAll(func() {
-		SetDefaultEventuallyTimeout(3 * time.Minute)
+		SetDefaultEventuallyTimeout(patience.Eventually)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		installed()
 		var err error
