@@ -8,6 +8,11 @@
 #
 #   hack/build-tools.sh            build what is missing, one line per component
 #   hack/build-tools.sh --path X   print the folder of component X (kubernetes, etcd, gardener, ...)
+#   hack/build-tools.sh --components   print the components of the landscape, in the order in which they are built
+#   hack/build-tools.sh --built X...   print those of the components that are built
+#   hack/build-tools.sh --download X...   download the modules of components, and build nothing
+#
+# What the compiler says is in the cache's logs/<component>.log; the end of it is printed when a build fails.
 set -euo pipefail
 
 tools="$(cd "$(dirname "${BASH_SOURCE[0]}")/tools" && pwd)"
@@ -26,7 +31,8 @@ version_flags() { # version_flags VERSION MINOR: both packages carry a copy of t
 
 packages() {
   case "$1" in
-  kubernetes) echo k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kube-scheduler,kubelet,kube-proxy,kubectl} ;;
+  kubernetes) echo k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kube-scheduler,kubelet,kube-proxy} ;;
+  kubectl) echo k8s.io/kubernetes/cmd/kubectl ;;
   containerd) echo github.com/containerd/containerd/v2/cmd/{containerd,ctr,containerd-shim-runc-v2} ;;
   cni) echo github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local,meta/portmap} ;;
   coredns) echo coredns=. ;; # with the plugins that hack/tools/coredns/main.go names
@@ -46,13 +52,15 @@ packages() {
   esac
 }
 
-# What the landscape runs. What shoots with workers need besides (machine-controller-manager, gardener-machines), the linter, promtool,
-# govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
-components() { echo etcd kubernetes containerd cni coredns etcd-druid etcd-backup-restore gardener gardener-admission-controller local-path-provisioner; }
+# What the landscape runs. What shoots with workers need besides (machine-controller-manager, gardener-machines), kubectl, the linter,
+# promtool, govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
+# In the order in which the landscape needs them, see test/outlook.
+components() { echo etcd kubernetes containerd cni coredns gardener gardener-admission-controller local-path-provisioner etcd-druid etcd-backup-restore; }
 
 module() { # the folder of the component's module; what is added to one later gets a component of its own, so that the rest stays cached
   case "$1" in
   gardener-admission-controller) echo gardener ;;
+  kubectl) echo kubernetes ;;
   local-path-provisioner) echo gardener ;; # by itself it would be a client-go of its own to compile, for twenty packages
   *) echo "$1" ;;
   esac
@@ -60,7 +68,7 @@ module() { # the folder of the component's module; what is added to one later ge
 
 ldflags() {
   case "$1" in
-  kubernetes) echo "-s -w $(version_flags "$k8s_version" "$k8s_minor")" ;;
+  kubernetes | kubectl) echo "-s -w $(version_flags "$k8s_version" "$k8s_minor")" ;;
   gardener | gardener-*) echo "-s -w $(version_flags "$gardener_version" "$(cut -d. -f2 <<<"$gardener_version")")" ;;
   *) echo "-s -w" ;;
   esac
@@ -92,24 +100,48 @@ download() { # download COMPONENT...: the modules that are compiled, and no othe
   done
 }
 
+# Without DWARF, like all that make compiles: what both consist of is compiled once.
+readonly flags=(-trimpath -gcflags=all=-dwarf=false -buildvcs=false)
+
 compile() { # compile COMPONENT OUTPUT PACKAGE...
-  # Without DWARF, like all that make compiles: what both consist of is compiled once. With a larger heap the compiler
-  # collects less garbage, which takes one fifteenth off.
-  GOGC="${GOGC:-400}" tool "$1" build -trimpath -gcflags=all=-dwarf=false -buildvcs=false \
+  # With a larger heap the compiler collects less garbage, which takes one fifteenth off.
+  GOGC="${GOGC:-400}" tool "$1" build -v "${flags[@]}" \
     -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$2" "${@:3}"
 }
 
+stale() { # stale COMPONENT PACKAGE...: how many packages are to be compiled
+  tool "$1" list -deps "${flags[@]}" -tags "$(tags "$1")" -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${@:2}" | grep -c .
+}
+
+fail() { # fail COMPONENT LOG: says what the compiler said last, and where the rest is
+  {
+    echo "$1: FAILED, the last lines are:"
+    tail -n 20 "$2" | sed 's/^/  /'
+    echo "$1: all lines are in $2"
+  } >&2
+  exit 1
+}
+
+# The log begins with a line "packages N": so many are to be compiled. Each that is being compiled adds a line with its name.
 build() {
-  local out tmp spec plain=() start=$SECONDS
+  local out tmp spec log wanted=() plain=() start=$SECONDS
   out="$(folder "$1")"
   if [ -e "$out/.complete" ]; then echo "$1: cached"; return; fi
   echo "$1: building (once; cached afterwards)"
-  tmp="$out.partial"; mkdir -p "$tmp"
+  tmp="$out.partial"; mkdir -p "$tmp" "$cache/logs"
+  log="$cache/logs/$1.log"
+  for spec in $(packages "$1"); do wanted+=("${spec#*=}"); done
+  echo "packages $(stale "$1" "${wanted[@]}" 2>"$log.err" || echo 0)" >"$log"
+  cat "$log.err" >>"$log"; rm -f "$log.err"
   for spec in $(packages "$1"); do
-    if [[ "$spec" = *=* ]]; then compile "$1" "$tmp/${spec%%=*}" "${spec#*=}"; else plain+=("$spec"); fi
+    if [[ "$spec" = *=* ]]; then
+      compile "$1" "$tmp/${spec%%=*}" "${spec#*=}" >>"$log" 2>&1 || fail "$1" "$log"
+    else
+      plain+=("$spec")
+    fi
   done
   # All at once, so that one is linked, which takes one processor, while another is still compiled.
-  if [ "${#plain[@]}" -gt 0 ]; then compile "$1" "$tmp/" "${plain[@]}"; fi
+  if [ "${#plain[@]}" -gt 0 ]; then compile "$1" "$tmp/" "${plain[@]}" >>"$log" 2>&1 || fail "$1" "$log"; fi
   touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"
   echo "$1: built in $((SECONDS - start)) s"
 }
@@ -117,6 +149,20 @@ build() {
 if [ "${1:-}" = --path ]; then
   packages "${2:?component}" >/dev/null
   folder "$2"
+  exit
+fi
+if [ "${1:-}" = --components ]; then
+  components
+  exit
+fi
+if [ "${1:-}" = --built ]; then
+  for component in "${@:2}"; do
+    if [ -e "$(folder "$component")/.complete" ]; then echo "$component"; fi
+  done
+  exit
+fi
+if [ "${1:-}" = --download ]; then
+  download "${@:2}"
   exit
 fi
 if [ $# = 0 ]; then set -- $(components); fi

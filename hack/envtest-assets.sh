@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints a folder for KUBEBUILDER_ASSETS: links to the kube-apiserver, kubectl and etcd that hack/build-tools.sh builds.
+# Prints a folder for KUBEBUILDER_ASSETS: links to the kube-apiserver and etcd that hack/build-tools.sh builds.
 # Builds them first if they are missing; what the build says goes to stderr.
 set -euo pipefail
 
@@ -14,7 +14,7 @@ kubernetes="$("$here/build-tools.sh" --path kubernetes)"
 # Named after both versions, so that a version bump cannot leave stale links behind.
 assets="$(dirname "$etcd")/envtest-$(basename "$kubernetes")-$(basename "$etcd")"
 mkdir -p "$assets"
-for binary in "$kubernetes/kube-apiserver" "$kubernetes/kubectl" "$etcd/etcd"; do
+for binary in "$kubernetes/kube-apiserver" "$etcd/etcd"; do
   ln -sfn "$binary" "$assets/$(basename "$binary")"
 done
 echo "$assets"

@@ -29,6 +29,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/machine"
 	"github.com/livecpm/livecpm/test/landscape/process"
+	"github.com/livecpm/livecpm/test/outlook"
 )
 
 // Options says what to migrate and how.
@@ -51,10 +52,11 @@ type Options struct {
 	// Until, when set, ends the run as soon as it is true of the shoot. The caller looks after the migration then.
 	Until func(shoot *gardencorev1beta1.Shoot) bool
 
-	// Out takes the progress; Terminal tells that it can be redrawn, Width how wide it is.
-	Out      io.Writer
-	Terminal bool
-	Width    int
+	// Out takes the progress. Screen, when set, is where it is drawn instead.
+	Out    io.Writer
+	Screen *outlook.Screen
+	// Outlook, when set, is told how far the run is, and says how long it still takes.
+	Outlook *outlook.Tracker
 
 	// BeforeTrigger, when set, is called right before the migration is triggered.
 	BeforeTrigger func(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) error
@@ -65,6 +67,10 @@ type Options struct {
 const (
 	shootInterval   = 300 * time.Millisecond
 	displayInterval = time.Second
+	// verificationLimit is how long it may take to read back what was acknowledged, interruptedLimit how long to end the load of a
+	// run that was interrupted.
+	verificationLimit = 5 * time.Minute
+	interruptedLimit  = 5 * time.Second
 	// ownershipInterval is the time from one look at both seeds to the next, which tells who acts where.
 	ownershipInterval = time.Second
 )
@@ -100,7 +106,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	// The etcd client's transport reports every failed attempt on stderr, across the display.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	r := &run{Options: options, begin: time.Now(), machine: newMachineMeter()}
-	r.display = newDisplay(options.Out, options.Terminal, options.Width)
+	r.display = newDisplay(options.Out, options.Screen)
 	leave, err := favour(options)
 	if err != nil {
 		return nil, err
@@ -160,9 +166,17 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	}
 	r.enter("Load ends, verifying what was acknowledged", "")
 
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+	limit := verificationLimit
+	if ctx.Err() != nil {
+		// Somebody wants it to end: there is no report to make, and only the load is to be taken away.
+		limit = interruptedLimit
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	result, loadErr := r.load.Stop(stopCtx)
+	if ctx.Err() != nil {
+		return nil, errors.Join(context.Cause(ctx), loadErr)
+	}
 	report.Probe = *result
 	r.setLoad(false)
 
@@ -434,6 +448,20 @@ func (r *run) enter(phase, meter string) {
 	r.phase = phase
 	r.mu.Unlock()
 	r.machine.enter(meter)
+	if r.Outlook == nil {
+		return
+	}
+	// Each phase is the end of the one before.
+	switch meter {
+	case "before":
+		r.Outlook.Begin(outlook.PartBefore)
+	case "during":
+		r.Outlook.End(outlook.PartBefore)
+		r.Outlook.Begin(outlook.PartMigration)
+	case "after":
+		r.Outlook.End(outlook.PartMigration)
+		r.Outlook.Begin(outlook.PartAfter)
+	}
 }
 
 func (r *run) setLoad(on bool) {
@@ -471,6 +499,9 @@ func (r *run) view() view {
 	}
 	for _, etcd := range r.etcds {
 		v.members[etcd.role] = etcd.timeline.BySeed(v.seeds...)
+	}
+	if r.Outlook != nil {
+		v.left = outlook.Minutes(r.Outlook.Left())
 	}
 	if r.loadState {
 		snapshot := r.load.Snapshot()

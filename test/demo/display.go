@@ -13,12 +13,15 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/probe"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/outlook"
 )
 
 // view is one moment of a run.
 type view struct {
 	phase   string
 	elapsed time.Duration
+	// left is how long the run still takes, empty if that is not known.
+	left string
 	// steps is empty before the trigger.
 	steps []StepState
 	// members gives, by role and seed, a filled circle per voter and an empty one per learner.
@@ -35,49 +38,30 @@ type display interface {
 }
 
 // newDisplay returns one that redraws in place on a terminal and one that prints plain lines elsewhere.
-func newDisplay(out io.Writer, terminal bool, width int) display {
-	if terminal {
-		return &screen{out: out, width: max(width, 60)}
+func newDisplay(out io.Writer, on *outlook.Screen) display {
+	if on == nil {
+		on = outlook.NewPlainScreen(out)
 	}
-	return &lines{out: out, begin: time.Now(), every: 15 * time.Second, steps: map[string]string{}, members: map[string]string{}}
+	if on.Terminal() {
+		return &screen{on}
+	}
+	return &lines{out: on, begin: time.Now(), every: 15 * time.Second, steps: map[string]string{}, members: map[string]string{}}
 }
 
 // screen redraws the last lines of a terminal.
-type screen struct {
-	out   io.Writer
-	width int
+type screen struct{ *outlook.Screen }
 
-	mu    sync.Mutex
-	drawn int
-}
+func (s *screen) line(format string, args ...any) { s.Line(format, args...) }
 
-func (s *screen) erase() {
-	if s.drawn > 0 {
-		fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)
-	}
-	s.drawn = 0
-}
-
-func (s *screen) line(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.erase()
-	fmt.Fprintf(s.out, format+"\n", args...)
-}
-
-func (s *screen) show(v view) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.erase()
-	for _, text := range render(v) {
-		fmt.Fprintln(s.out, cut(text, s.width-1))
-		s.drawn++
-	}
-}
+func (s *screen) show(v view) { s.Block(render(v)...) }
 
 // render returns the lines of a moment.
 func render(v view) []string {
-	out := []string{"", fmt.Sprintf("%s  %s", clockText(v.elapsed), v.phase)}
+	phase := v.phase
+	if v.left != "" {
+		phase += ", " + v.left + " left until the report"
+	}
+	out := []string{"", fmt.Sprintf("%s  %s", clockText(v.elapsed), phase)}
 	for _, state := range v.steps {
 		out = append(out, stepLines(state)...)
 	}
@@ -127,7 +111,7 @@ func loadText(s probe.Snapshot) string {
 
 // lines prints what changes, and the load now and then.
 type lines struct {
-	out   io.Writer
+	out   *outlook.Screen
 	begin time.Time
 	every time.Duration
 
@@ -147,7 +131,7 @@ func (l *lines) line(format string, args ...any) {
 
 func (l *lines) print(at time.Duration, text string) {
 	for part := range strings.SplitSeq(text, "\n") {
-		fmt.Fprintf(l.out, "%s  %s\n", clockText(at), part)
+		l.out.Line("%s  %s", clockText(at), part)
 	}
 }
 
@@ -156,7 +140,11 @@ func (l *lines) show(v view) {
 	defer l.mu.Unlock()
 	if l.phase != v.phase {
 		l.phase = v.phase
-		l.print(v.elapsed, v.phase)
+		text := v.phase
+		if v.left != "" {
+			text += ", " + v.left + " left until the report"
+		}
+		l.print(v.elapsed, text)
 	}
 	for _, state := range v.steps {
 		text := ""
@@ -193,13 +181,4 @@ func (l *lines) show(v view) {
 func clockText(d time.Duration) string {
 	total := int(d.Seconds())
 	return fmt.Sprintf("%02d:%02d", total/60, total%60)
-}
-
-// cut shortens a text to a number of columns.
-func cut(text string, width int) string {
-	runes := []rune(text)
-	if len(runes) <= width {
-		return text
-	}
-	return string(runes[:width-1]) + "…"
 }

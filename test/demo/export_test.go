@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/test/outlook"
 )
 
 // Digest is digest for tests.
@@ -16,14 +17,14 @@ func Digest(state any) string { return digest(state) }
 // RenderScreen returns what a terminal of the given width shows.
 func RenderScreen(phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot, width int) string {
 	var out bytes.Buffer
-	newDisplay(&out, true, width).show(testView(phase, elapsed, states, members, load))
+	newDisplay(nil, outlook.NewTerminalScreen(&out, width)).show(testView(phase, elapsed, states, members, load))
 	return out.String()
 }
 
 // RenderLines returns what is printed where there is no terminal, for the same moment shown several times.
 func RenderLines(times int, phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot) string {
 	var out bytes.Buffer
-	d := newDisplay(&out, false, 0)
+	d := newDisplay(&out, nil)
 	for range times {
 		d.show(testView(phase, elapsed, states, members, load))
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
-	"github.com/livecpm/livecpm/test/landscape/image"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	"github.com/livecpm/livecpm/test/landscape/seedsetup"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
@@ -20,9 +19,16 @@ import (
 
 // The phases in this file put Gardener on top of the plain clusters.
 
-// gardenerImages are the images of what seeds and shoots run.
-func (l *Landscape) gardenerImages(ctx context.Context) ([]image.Tarball, error) {
-	return seedsetup.Tarballs(ctx, l.Config)
+// makeSeedImages makes the images of what a seed is set up with.
+func (l *Landscape) makeSeedImages(ctx context.Context) (err error) {
+	l.seedImages, err = seedsetup.Tarballs(ctx, l.Config, seedsetup.ForSeed)
+	return err
+}
+
+// makeShootImages makes the images of what the control planes of shoots consist of.
+func (l *Landscape) makeShootImages(ctx context.Context) (err error) {
+	l.shootImages, err = seedsetup.Tarballs(ctx, l.Config, seedsetup.ForShoot)
+	return err
 }
 
 // startDNS starts the DNS stand-in, which serves the zones of shoots and seeds to seeds and machine.
@@ -67,10 +73,14 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(l.tarballs) == 0 {
-		if err := l.makeImages(ctx); err != nil {
+	if len(l.seedImages) == 0 {
+		if err := l.makeSeedImages(ctx); err != nil {
 			return err
 		}
+	}
+	// A pod without its image is not tried again at once.
+	if err := l.importImages(ctx, l.seedImages); err != nil {
+		return err
 	}
 	if l.Config.Gardenlet == config.GardenletDropIn {
 		// The agents start with the gardenlets, and those end if an agent finds that it may not read what it has to.
@@ -79,7 +89,7 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 		}
 	}
 	digests := map[string]string{}
-	for _, tarball := range l.tarballs {
+	for _, tarball := range l.seedImages {
 		digests[tarball.Name] = tarball.Digest
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -100,5 +110,13 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 
 // createShoot creates the landscape's shoot in the first seed.
 func (l *Landscape) createShoot(ctx context.Context) error {
+	if len(l.shootImages) == 0 {
+		if err := l.makeShootImages(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.importImages(ctx, l.shootImages); err != nil {
+		return err
+	}
 	return (&shoot.Shoot{Config: l.Config, Name: l.Config.Shoot, Workers: l.Config.HasWorkers(), Seed: l.Config.Seeds[0].Name, Report: l.progress.report}).Up(ctx)
 }

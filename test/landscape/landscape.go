@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
@@ -28,7 +30,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/network"
 	"github.com/livecpm/livecpm/test/landscape/node"
 	"github.com/livecpm/livecpm/test/landscape/process"
-	"github.com/livecpm/livecpm/test/landscape/seedsetup"
+	"github.com/livecpm/livecpm/test/outlook"
 )
 
 // Landscape is a garden with its seeds.
@@ -39,47 +41,73 @@ type Landscape struct {
 	Processes *process.Manager
 
 	progress *progress
-	tarballs []image.Tarball
+	// nodeImages are those of every node, seedImages those of what a seed is set up with, shootImages those of what the control
+	// planes of shoots consist of, livecpmImages those of livecpm. Each is filled by the phase of its name.
+	nodeImages, seedImages, shootImages, livecpmImages []image.Tarball
 }
 
 // New returns the landscape of the configuration. It reports its progress to out.
 func New(cfg *config.Config, out io.Writer) *Landscape {
-	return &Landscape{Config: cfg, Processes: process.NewManager(cfg.State), progress: newProgress(out)}
+	return NewWith(cfg, outlook.NewScreen(out), nil)
 }
 
-// phase is one entry of the list of what Up does.
-type phase struct {
-	// name is what --only takes.
-	name string
-	// title is what is shown.
-	title string
-	run   func(context.Context) error
+// NewWith returns the landscape of the configuration. It reports its progress on the screen and to the tracker, which may be that of
+// a run that goes on when the landscape is up. Without one, Up makes its own.
+func NewWith(cfg *config.Config, screen *outlook.Screen, tracker *outlook.Tracker) *Landscape {
+	return &Landscape{Config: cfg, Processes: process.NewManager(cfg.State), progress: newProgress(screen, tracker)}
 }
 
-// phases is what Up does, in this order. Each entry leaves alone what is in place already.
-func (l *Landscape) phases() []phase {
-	return []phase{
-		{"requirements", "check the machine", l.checkRequirements},
-		{"tools", "build the real components", l.buildTools},
-		{"binaries", "build the landscape's own programs", l.buildOwn},
-		{"images", "make the images", l.makeImages},
-		{"machine", "prepare the machine", l.prepareMachine},
-		{"garden", "start the garden's cluster", l.startGarden},
-		{"seeds", "start the seeds", l.startSeeds},
-		{"supervisor", "start the supervisor", l.startSupervisor},
-		{"dns", "start the DNS server", l.startDNS},
-		{"gardener", "start Gardener", l.startGardener},
-		{"prerequisites", "make seeds of the clusters", l.setUpSeeds},
-		{"livecpm", "install livecpm", l.installLivecpm},
-		{"shoot", "create the shoot", l.createShoot},
+// components are the real components of this landscape beyond those of every one.
+func components(cfg *config.Config) []string {
+	if cfg.HasWorkers() {
+		return outlook.WorkerComponents()
 	}
+	return nil
 }
 
-// Phases returns the names of the phases in their order.
+// phases is what Up does. Each leaves alone what is in place already. What they are called, what each needs and how long it takes is
+// in outlook.Parts.
+func (l *Landscape) phases() map[string]func(context.Context) error {
+	phases := map[string]func(context.Context) error{
+		"requirements":   l.checkRequirements,
+		"machine":        l.prepareMachine,
+		"binaries":       l.buildOwn,
+		"garden":         l.startGarden,
+		"node-images":    l.makeNodeImages,
+		"seeds":          l.startSeeds,
+		"supervisor":     l.startSupervisor,
+		"dns":            l.startDNS,
+		"gardener":       l.startGardener,
+		"seed-images":    l.makeSeedImages,
+		"prerequisites":  l.setUpSeeds,
+		"shoot-images":   l.makeShootImages,
+		"livecpm-images": l.makeLivecpmImages,
+		"livecpm":        l.installLivecpm,
+		"shoot":          l.createShoot,
+	}
+	for _, component := range append(outlook.Components(), components(l.Config)...) {
+		name := outlook.Tool(component)
+		phases[name] = func(ctx context.Context) error {
+			return build.Component(ctx, l.Config, component, l.progress.report, func(done, total int) {
+				l.progress.tracker.Count(name, done, total)
+			})
+		}
+	}
+	return phases
+}
+
+// parts are those of the outlook that bring the landscape of the configuration up, in an order in which they can be run.
+func parts(cfg *config.Config) []outlook.Part {
+	return slices.DeleteFunc(outlook.Until(outlook.Parts(components(cfg)...), "livecpm", "shoot"), func(part outlook.Part) bool {
+		return part.Name == outlook.PartDemo
+	})
+}
+
+// Phases returns the names of the phases in an order in which they can be run.
 func Phases() []string {
 	var names []string
-	for _, p := range (&Landscape{}).phases() {
-		names = append(names, p.name)
+	for _, part := range parts(&config.Config{}) {
+		names = append(names, part.Name)
 	}
 	return names
 }
@@ -104,18 +132,59 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	if err := l.Config.RecordShoot(); err != nil {
 		return err
 	}
-	for _, p := range l.phases() {
-		if len(only) > 0 && !slices.Contains(only, p.name) {
-			continue
-		}
-		done := l.progress.begin(p.title)
-		err := p.run(ctx)
-		done(err)
-		if err != nil {
-			return fmt.Errorf("failed to %s: %w", p.title, err)
-		}
+	parts, phases := parts(l.Config), l.phases()
+	if len(only) > 0 {
+		parts = slices.DeleteFunc(parts, func(part outlook.Part) bool { return !slices.Contains(only, part.Name) })
 	}
-	return nil
+	stop, err = l.progress.show(ctx, l.Config, parts)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	l.downloadModules(ctx)
+	return l.run(ctx, parts, phases)
+}
+
+// run runs the phases, each as soon as those that it needs are done. The first that fails ends the others.
+func (l *Landscape) run(ctx context.Context, parts []outlook.Part, phases map[string]func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	graph := flow.NewGraph("landscape")
+	ids := flow.NewTaskIDs()
+	for _, part := range parts {
+		task := flow.Task{Name: part.Name, Dependencies: flow.NewTaskIDs()}
+		for _, name := range part.Needs {
+			// What is not part of this run is taken to be done.
+			if ids.Has(flow.TaskID(name)) {
+				task.Dependencies.Insert(flow.TaskID(name))
+			}
+		}
+		task.Fn = func(ctx context.Context) error {
+			done := l.progress.begin(part)
+			err := phases[part.Name](ctx)
+			done(err)
+			if err != nil {
+				err = fmt.Errorf("failed to %s: %w", part.Title, err)
+				cancel(err)
+			}
+			return err
+		}
+		ids.Insert(graph.Add(task))
+	}
+	err := graph.Compile().Run(ctx, flow.Opts{Log: logr.Discard()})
+	if err == nil {
+		return nil
+	}
+	// The first failure; those that it has caused say nothing. Without one, somebody else has ended it.
+	return context.Cause(ctx)
+}
+
+// downloadModules lets the modules of the components that are not built yet come while others are compiled.
+func (l *Landscape) downloadModules(ctx context.Context) {
+	go func() {
+		// What does not come is told when it is built.
+		_ = build.Download(ctx, l.Config, append(outlook.Components(), components(l.Config)...)...)
+	}()
 }
 
 // lock keeps two programs from changing the same landscape at once.
@@ -157,16 +226,6 @@ func (l *Landscape) checkRequirements(context.Context) error {
 	return errors.Join(missing...)
 }
 
-func (l *Landscape) buildTools(ctx context.Context) error {
-	if err := build.Tools(ctx, l.Config, l.progress.lines()); err != nil {
-		return err
-	}
-	if l.Config.HasWorkers() {
-		return build.Tools(ctx, l.Config, l.progress.lines(), seedsetup.WorkerTools()...)
-	}
-	return nil
-}
-
 func (l *Landscape) buildOwn(ctx context.Context) error {
 	if err := os.MkdirAll(l.Config.Bin(), 0o755); err != nil {
 		return fmt.Errorf("failed to make folder for binaries: %w", err)
@@ -179,23 +238,15 @@ func (l *Landscape) buildOwn(ctx context.Context) error {
 	return nil
 }
 
-func (l *Landscape) makeImages(ctx context.Context) error {
-	if err := os.MkdirAll(l.Config.Bin(), 0o755); err != nil {
-		return fmt.Errorf("failed to make folder for binaries: %w", err)
-	}
-	l.tarballs = nil
+func (l *Landscape) makeNodeImages(ctx context.Context) error {
+	l.nodeImages = nil
 	for _, recipe := range node.BaseImages() {
 		tarball, err := image.Make(ctx, l.Config, recipe)
 		if err != nil {
 			return err
 		}
-		l.tarballs = append(l.tarballs, tarball)
+		l.nodeImages = append(l.nodeImages, tarball)
 	}
-	gardener, err := l.gardenerImages(ctx)
-	if err != nil {
-		return err
-	}
-	l.tarballs = append(l.tarballs, gardener...)
 	return nil
 }
 
@@ -265,8 +316,8 @@ func (l *Landscape) startGarden(ctx context.Context) error {
 }
 
 func (l *Landscape) startSeeds(ctx context.Context) error {
-	if len(l.tarballs) == 0 {
-		if err := l.makeImages(ctx); err != nil {
+	if len(l.nodeImages) == 0 {
+		if err := l.makeNodeImages(ctx); err != nil {
 			return err
 		}
 	}
@@ -277,7 +328,7 @@ func (l *Landscape) startSeeds(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return n.Up(ctx, l.progress.report, l.tarballs...)
+			return n.Up(ctx, l.progress.report, l.nodeImages...)
 		})
 	}
 	return group.Wait()
@@ -295,6 +346,25 @@ func (l *Landscape) startSupervisor(ctx context.Context) error {
 	}
 	_, err := l.Processes.Ensure(ctx, spec)
 	return err
+}
+
+// importImages imports into every seed what it does not have yet.
+func (l *Landscape) importImages(ctx context.Context, tarballs []image.Tarball) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, seed := range l.Config.Seeds {
+		group.Go(func() error {
+			n, err := node.New(l.Config, seed, l.Processes)
+			if err != nil {
+				return err
+			}
+			imported, err := n.LoadImages(ctx, tarballs...)
+			if err == nil && len(imported) > 0 {
+				l.progress.report("%s: imported %s", seed.Name, strings.Join(imported, ", "))
+			}
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // LoadImages imports images into a running seed, for development.
@@ -324,7 +394,7 @@ func (l *Landscape) Down(context.Context) error {
 		return err
 	}
 	defer unlock()
-	done := l.progress.begin("end the landscape")
+	done := l.progress.begin(outlook.Part{Title: "end the landscape"})
 	err = l.down()
 	done(err)
 	if err != nil {

@@ -49,18 +49,17 @@ var (
 	agentLeaseKey = client.ObjectKey{Namespace: livecpmNamespace, Name: "livecpm-agent-leader-election"}
 )
 
-// installLivecpm builds livecpm's images, imports them, applies the chart of the garden and registers the agent, which the
+// installLivecpm imports livecpm's images, applies the chart of the garden and registers the agent, which the
 // gardenlets then install.
 func (l *Landscape) installLivecpm(ctx context.Context) error {
-	built, err := l.livecpmImages(ctx)
-	if err != nil {
-		return err
+	if len(l.livecpmImages) == 0 {
+		if err := l.makeLivecpmImages(ctx); err != nil {
+			return err
+		}
 	}
 	digests := map[string]string{}
-	var tarballs []image.Tarball
-	for _, b := range built {
-		digests[b.Name] = b.Digest
-		tarballs = append(tarballs, image.Tarball{Name: b.Name, File: b.File, Refs: b.References, Digest: b.Digest})
+	for _, tarball := range l.livecpmImages {
+		digests[tarball.Name] = tarball.Digest
 	}
 	if err := l.applyGardenChart(ctx); err != nil {
 		return err
@@ -69,7 +68,7 @@ func (l *Landscape) installLivecpm(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.startControllerManager(groupCtx) })
 	for _, seed := range l.Config.Seeds {
-		group.Go(func() error { return l.prepareSeed(groupCtx, seed, tarballs) })
+		group.Go(func() error { return l.prepareSeed(groupCtx, seed, l.livecpmImages) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -115,8 +114,21 @@ func seedCommands(gardenlet config.Gardenlet) []images.Command {
 	})
 }
 
-// livecpmImages builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed since.
-func (l *Landscape) livecpmImages(ctx context.Context) ([]images.Image, error) {
+// makeLivecpmImages makes the images of what runs in the seeds.
+func (l *Landscape) makeLivecpmImages(ctx context.Context) error {
+	built, err := l.buildLivecpm(ctx)
+	if err != nil {
+		return err
+	}
+	l.livecpmImages = nil
+	for _, b := range built {
+		l.livecpmImages = append(l.livecpmImages, image.Tarball{Name: b.Name, File: b.File, Refs: b.References, Digest: b.Digest})
+	}
+	return nil
+}
+
+// buildLivecpm builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed since.
+func (l *Landscape) buildLivecpm(ctx context.Context) ([]images.Image, error) {
 	var packages []string
 	commands := seedCommands(l.Config.Gardenlet)
 	for _, command := range commands {

@@ -4,72 +4,74 @@
 package landscape
 
 import (
-	"bytes"
-	"fmt"
-	"io"
-	"sync"
+	"context"
 	"time"
+
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/outlook"
 )
 
-// progress prints what happens, with the time since the start.
+// measuring is how long the speed of the machine is measured, for the time that is left.
+const measuring = 200 * time.Millisecond
+
+// progress prints what happens, with the time since the run began, and how long it still takes.
 type progress struct {
-	mutex sync.Mutex
-	out   io.Writer
-	start time.Time
+	screen  *outlook.Screen
+	tracker *outlook.Tracker
+	begun   time.Time
 }
 
-func newProgress(out io.Writer) *progress { return &progress{out: out, start: time.Now()} }
+func newProgress(screen *outlook.Screen, tracker *outlook.Tracker) *progress {
+	return &progress{screen: screen, tracker: tracker, begun: time.Now()}
+}
+
+// show begins to say how long the parts still take. It returns what ends that.
+func (p *progress) show(ctx context.Context, cfg *config.Config, parts []outlook.Part) (stop func(), err error) {
+	if p.tracker == nil {
+		there, err := outlook.Look(ctx, cfg.Repo, cfg.State, cfg.Shoot, components(cfg)...)
+		if err != nil {
+			return nil, err
+		}
+		machine := outlook.Measure(measuring)
+		p.tracker = outlook.NewTracker(time.Now, p.begun, parts, func(part outlook.Part) time.Duration {
+			return machine.Expect(part, there.First(part))
+		})
+	}
+	return outlook.Show(p.screen, p.tracker), nil
+}
+
+func (p *progress) elapsed() time.Duration {
+	if p.tracker != nil {
+		return p.tracker.Elapsed()
+	}
+	return time.Since(p.begun)
+}
 
 func (p *progress) report(format string, args ...any) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
+	p.screen.Line("%6.1fs  "+format, append([]any{p.elapsed().Seconds()}, args...)...)
 }
 
-// begin announces something and returns what to call with its outcome. Until then it says every ten seconds that it is
-// still awaited.
-func (p *progress) begin(title string) func(error) {
+// begin announces a part and returns what to call with its outcome.
+func (p *progress) begin(part outlook.Part) func(error) {
 	began := time.Now()
-	p.report("%s", title)
-	stop := make(chan struct{})
-	go func() {
-		ticker := time.NewTicker(10 * time.Second)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ticker.C:
-				p.report("… still waiting: %s (%.0f s)", title, time.Since(began).Seconds())
-			}
-		}
-	}()
+	// A component that is there already is not worth a line; one that is not says so itself.
+	silent := part.Component != ""
+	if !silent {
+		p.report("%s", part.Title)
+	}
+	if p.tracker != nil {
+		p.tracker.Begin(part.Name)
+	}
 	return func(err error) {
-		close(stop)
 		outcome := "done"
 		if err != nil {
 			outcome = "FAILED"
+		} else if p.tracker != nil {
+			p.tracker.End(part.Name)
 		}
-		p.report("%s: %s (%.1f s)", outcome, title, time.Since(began).Seconds())
-	}
-}
-
-// lines returns a writer that reports each line.
-func (p *progress) lines() io.Writer { return &lineWriter{progress: p} }
-
-type lineWriter struct {
-	progress *progress
-	rest     []byte
-}
-
-func (w *lineWriter) Write(content []byte) (int, error) {
-	w.rest = append(w.rest, content...)
-	for {
-		end := bytes.IndexByte(w.rest, '\n')
-		if end < 0 {
-			return len(content), nil
+		if silent && err == nil {
+			return
 		}
-		w.progress.report("  %s", w.rest[:end])
-		w.rest = w.rest[end+1:]
+		p.report("%s: %s (%.1f s)", outcome, part.Title, time.Since(began).Seconds())
 	}
 }

@@ -165,7 +165,7 @@ func (r *run) prepare(ctx context.Context) error {
 // shell starts a shell in which kubectl and etcdctl are found.
 func (r *run) shell(ctx context.Context) (*Shell, error) {
 	var path []string
-	for _, component := range []string{"kubernetes", "etcdctl"} {
+	for _, component := range []string{"kubectl", "etcdctl"} {
 		folder, err := build.Tool(ctx, r.Landscape, component)
 		if err != nil {
 			return nil, err

@@ -6,47 +6,117 @@
 package build
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/outlook"
 )
 
-// Tools builds those of the real components that are missing and reports each on out. Without names, they are those of every landscape.
-func Tools(ctx context.Context, cfg *config.Config, out io.Writer, components ...string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(cfg.Repo, "hack", "build-tools.sh"), components...)
-	cmd.Env = append(os.Environ(), config.EnvCache+"="+cfg.Cache)
+// Component builds a real component if it is missing. It reports what the build says, and how many of the packages that were missing
+// are being compiled or are compiled already.
+func Component(ctx context.Context, cfg *config.Config, component string, report func(format string, args ...any), count func(done, total int)) error {
+	cmd := tools(ctx, cfg, component)
+	log := filepath.Join(cfg.Cache, "logs", component+".log")
 	var stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = out, io.MultiWriter(out, &stderr)
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("failed to build the real components: %w: %s", err, strings.TrimSpace(stderr.String()))
+	cmd.Stderr = &stderr
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("failed to build %s: %w", component, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("failed to build %s: %w", component, err)
+	}
+	finished := make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-finished:
+				return
+			case <-ticker.C:
+				count(countPackages(log))
+			}
+		}
+	}()
+	for scanner := bufio.NewScanner(output); scanner.Scan(); {
+		if line := scanner.Text(); line != component+": cached" {
+			report("  %s", line)
+		}
+	}
+	err = cmd.Wait()
+	close(finished)
+	if err != nil {
+		return fmt.Errorf("failed to build %s: %w: %s", component, err, strings.TrimSpace(stderr.String()))
 	}
 	return nil
 }
 
-// Tool returns the folder of a real component's binaries.
-func Tool(ctx context.Context, cfg *config.Config, component string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(cfg.Repo, "hack", "build-tools.sh"), "--path", component)
+// countPackages reads the log of a build: its first line has the number of packages, each other one that says nothing else is a
+// package.
+func countPackages(log string) (done, total int) {
+	content, err := os.ReadFile(log)
+	if err != nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(content)) {
+		if number, found := strings.CutPrefix(strings.TrimSpace(line), "packages "); found {
+			total, _ = strconv.Atoi(number)
+		} else if !strings.HasPrefix(line, "go: ") {
+			done++
+		}
+	}
+	return min(done, total), total
+}
+
+// Download downloads the modules of those components that are not built yet.
+func Download(ctx context.Context, cfg *config.Config, components ...string) error {
+	if err := tools(ctx, cfg, append([]string{"--download"}, components...)...).Run(); err != nil {
+		return fmt.Errorf("failed to download modules: %w", err)
+	}
+	return nil
+}
+
+// tools is a call of the script that builds real components.
+func tools(ctx context.Context, cfg *config.Config, args ...string) *exec.Cmd {
+	cmd := outlook.InGroup(exec.CommandContext(ctx, filepath.Join(cfg.Repo, "hack", "build-tools.sh"), args...))
 	cmd.Env = append(os.Environ(), config.EnvCache+"="+cfg.Cache)
+	return cmd
+}
+
+// Tool returns the folder of a real component's binaries, which must be built.
+func Tool(ctx context.Context, cfg *config.Config, component string) (string, error) {
+	dir, err := ToolFolder(ctx, cfg, component)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".complete")); err != nil {
+		return "", fmt.Errorf("failed to find component %q: it has not been built yet (hack/build-tools.sh %s)", component, component)
+	}
+	return dir, nil
+}
+
+// ToolFolder returns the folder of a real component's binaries, whether or not they are built.
+func ToolFolder(ctx context.Context, cfg *config.Config, component string) (string, error) {
+	cmd := tools(ctx, cfg, "--path", component)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("failed to find component %q: %w: %s", component, err, strings.TrimSpace(stderr.String()))
 	}
-	dir := strings.TrimSpace(string(output))
-	if _, err := os.Stat(filepath.Join(dir, ".complete")); err != nil {
-		return "", fmt.Errorf("failed to find component %q: it has not been built yet (hack/build-tools.sh %s)", component, component)
-	}
-	return dir, nil
+	return strings.TrimSpace(string(output)), nil
 }
 
 // ModuleVersion returns the version of a module that a real component is built from.
@@ -68,13 +138,20 @@ func Own(ctx context.Context, cfg *config.Config, name, pkg string) (string, err
 	file := filepath.Join(cfg.Bin(), name)
 	// The go command leaves a result alone that is up to date, and makes a new file otherwise: one that runs is not
 	// written to.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
-	cmd.Dir = cfg.Repo
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("failed to build %s: %w: %s", pkg, err, strings.TrimSpace(string(output)))
+	return file, Go(ctx, cfg, name, cfg.Repo, nil, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
+}
+
+// Go runs the go command in a folder to build something of the given name. The error has the compiler's last lines and the path of
+// a log with all of them.
+func Go(ctx context.Context, cfg *config.Config, name, folder string, env []string, args ...string) error {
+	log := cfg.Dir("logs", "build-"+name+".log")
+	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+		return fmt.Errorf("failed to make folder for logs: %w", err)
 	}
-	return file, nil
+	cmd := outlook.InGroup(exec.CommandContext(ctx, "go", args...))
+	cmd.Dir = folder
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+	return outlook.RunLogged(cmd, name, log, func(string) {})
 }
 
 // Fingerprint returns what changes whenever a binary built from the packages would. It compiles, but does not link, which

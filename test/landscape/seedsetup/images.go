@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -63,21 +61,52 @@ func binaries(gardenlet config.Gardenlet, workers bool) []binary {
 	return programs
 }
 
-// Tarballs builds the programs of this repository that a seed runs and writes every image that a seed needs for shoots. What
-// has not changed is neither built nor written again.
-func Tarballs(ctx context.Context, cfg *config.Config) ([]image.Tarball, error) {
+// Use tells what images are for.
+type Use int
+
+const (
+	// ForSeed are the images that a seed is set up with.
+	ForSeed Use = iota
+	// ForShoot are those that the control planes of shoots need besides.
+	ForShoot
+)
+
+// forShoot are the names of the images that only shoots need. They are made when a seed has what it is set up with, so that this does
+// not wait for them.
+var forShoot = []string{
+	"kube-apiserver", "kube-controller-manager", "etcd-backup-restore", "standin-etcd-wrapper", "standin-chown",
+	"kube-scheduler", "machine-controller-manager", "machine-controller-manager-provider-local", "cloud-controller-manager-local",
+	"standin-machine", "standin-vpn-server", "standin-vpn-proxy",
+}
+
+// useOf tells what an image is for.
+func useOf(name string) Use {
+	if slices.Contains(forShoot, name) {
+		return ForShoot
+	}
+	return ForSeed
+}
+
+// Tarballs builds the programs of this repository that a seed runs and writes the images for a use. What has not changed is neither
+// built nor written again.
+func Tarballs(ctx context.Context, cfg *config.Config, use Use) ([]image.Tarball, error) {
 	gardener, err := garden.Gardener(ctx, cfg.Repo)
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range binaries(cfg.Gardenlet, cfg.HasWorkers()) {
-		if err := b.build(ctx, cfg, gardener.Version); err != nil {
-			return nil, err
-		}
-	}
 	byName, err := images(ctx, cfg, gardener)
 	if err != nil {
 		return nil, err
+	}
+	maps.DeleteFunc(byName, func(name string, _ tarball.Image) bool { return useOf(name) != use })
+	for _, b := range binaries(cfg.Gardenlet, cfg.HasWorkers()) {
+		// A program is built for the images that it is in.
+		if !slices.ContainsFunc(slices.Collect(maps.Values(byName)), func(i tarball.Image) bool { return contains(i, filepath.Join(cfg.Bin(), b.name)) }) {
+			continue
+		}
+		if err := b.build(ctx, cfg, gardener.Version); err != nil {
+			return nil, err
+		}
 	}
 	var tarballs []image.Tarball
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
@@ -90,6 +119,10 @@ func Tarballs(ctx context.Context, cfg *config.Config) ([]image.Tarball, error) 
 	return tarballs, nil
 }
 
+func contains(i tarball.Image, source string) bool {
+	return slices.ContainsFunc(i.Files, func(file tarball.File) bool { return file.Source == source })
+}
+
 func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion string) error {
 	flags := "-s -w"
 	if b.stamp {
@@ -99,14 +132,9 @@ func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion s
 	if pkg == "" {
 		pkg = "."
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), pkg)
-	cmd.Dir = filepath.Join(cfg.Repo, b.dir)
 	// Not every mirror's checksum database knows the releases of the etcd server; the go.sum beside it does.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GONOSUMDB=go.etcd.io/etcd/*")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("failed to build %s: %w: %s", b.name, err, strings.TrimSpace(string(output)))
-	}
-	return nil
+	return build.Go(ctx, cfg, b.name, filepath.Join(cfg.Repo, b.dir), []string{"GONOSUMDB=go.etcd.io/etcd/*"},
+		"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), pkg)
 }
 
 // images are those that seed prerequisites and shoots run, by a short name: real components under exactly the references
@@ -126,7 +154,8 @@ func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (ma
 	}
 	paths := map[string]string{}
 	for _, component := range []string{"gardener", "kubernetes", "etcd-druid", "etcd-backup-restore"} {
-		if paths[component], err = build.Tool(ctx, cfg, component); err != nil {
+		// Those of the other use may not be built yet.
+		if paths[component], err = build.ToolFolder(ctx, cfg, component); err != nil {
 			return nil, err
 		}
 	}

@@ -24,14 +24,11 @@ import (
 // is: here the first seed, which plays the cloud. The image of its machines is not to be had and is stood in for
 // (test/standins/machine), as are the images of the VPN (test/standins/vpn).
 
-// The components of hack/build-tools.sh that only such a shoot needs.
+// The components that only such a shoot needs.
 const (
 	toolMachineControllerManager = "machine-controller-manager"
 	toolGardenerMachines         = "gardener-machines"
 )
-
-// WorkerTools are the real components that only a shoot with workers needs.
-func WorkerTools() []string { return []string{toolMachineControllerManager, toolGardenerMachines} }
 
 //go:embed manifests/cloud.yaml
 var cloudManifest string
@@ -47,9 +44,9 @@ var workerBinaries = []binary{
 // workerImages are the images that only a shoot with workers needs.
 func workerImages(ctx context.Context, cfg *config.Config, kubernetes string, ref func(name string, options ...imagevectorutils.FindOptionFunc) string) (map[string]tarball.Image, error) {
 	paths := map[string]string{}
-	for _, component := range append(WorkerTools(), "kubernetes") {
+	for _, component := range []string{toolMachineControllerManager, toolGardenerMachines, "kubernetes"} {
 		var err error
-		if paths[component], err = build.Tool(ctx, cfg, component); err != nil {
+		if paths[component], err = build.ToolFolder(ctx, cfg, component); err != nil {
 			return nil, err
 		}
 	}

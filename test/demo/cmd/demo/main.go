@@ -10,33 +10,49 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
+	"github.com/livecpm/livecpm/test/outlook"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &flags{screen: outlook.NewScreen(os.Stdout)}
+	f.during.Store("before anything was started")
+	explain := func() {
+		f.screen.Clear()
+		fmt.Fprintln(os.Stderr, outlook.Resume(f.during.Load().(string)))
+	}
+	interrupted, wasInterrupted := outlook.Interruptible(explain)
+	go func() {
+		<-interrupted
+		cancel()
+	}()
 	// Upstream's components log what they do; the demo shows what matters and returns what fails.
 	log.SetLogger(logr.Discard())
-	if err := command().ExecuteContext(ctx); err != nil {
+	err := f.command().ExecuteContext(ctx)
+	switch {
+	case wasInterrupted():
+		explain()
+		os.Exit(exitInterrupted)
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "demo:", err)
-		stop()
 		os.Exit(1)
 	}
 }
+
+// exitInterrupted is what shells give for a program that SIGINT has ended.
+const exitInterrupted = 130
 
 // flags are what the user can choose.
 type flags struct {
@@ -47,6 +63,10 @@ type flags struct {
 	out           string
 	before, after time.Duration
 	timeout       time.Duration
+
+	screen *outlook.Screen
+	// during holds what the demo is doing, for somebody who interrupts it.
+	during atomic.Value
 }
 
 const (
@@ -55,8 +75,7 @@ const (
 	folderBack = "back"
 )
 
-func command() *cobra.Command {
-	f := &flags{}
+func (f *flags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "demo",
 		Short:         "Migrate a shoot's control plane live and report what its clients noticed",
@@ -95,18 +114,23 @@ func (f *flags) run(ctx context.Context, andBackGiven bool) (err error) {
 	}
 	if !f.keep {
 		defer func() {
-			err = errors.Join(err, landscape.New(cfg, os.Stdout).Down(context.WithoutCancel(ctx)))
+			err = errors.Join(err, landscape.NewWith(cfg, f.screen, nil).Down(context.WithoutCancel(ctx)))
 		}()
 	}
 
-	if err := landscape.New(cfg, os.Stdout).Up(ctx); err != nil {
+	tracker, err := newTracker(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	f.during.Store("while the landscape came up")
+	if err := landscape.NewWith(cfg, f.screen, tracker).Up(ctx); err != nil {
 		return err
 	}
 	destination := ""
 	if f.back {
 		destination = cfg.Seeds[0].Name
 	}
-	if err := f.migrate(ctx, cfg, destination, f.out); err != nil {
+	if err := f.migrate(ctx, cfg, tracker, destination, f.out); err != nil {
 		return err
 	}
 	if !andBackGiven {
@@ -116,11 +140,34 @@ func (f *flags) run(ctx context.Context, andBackGiven bool) (err error) {
 	if !f.andBack {
 		return nil
 	}
-	return f.migrate(ctx, cfg, "", filepath.Join(f.out, folderBack))
+	return f.migrate(ctx, cfg, nil, "", filepath.Join(f.out, folderBack))
 }
 
+// newTracker returns a tracker of all that the demo does.
+func newTracker(ctx context.Context, cfg *config.Config) (*outlook.Tracker, error) {
+	var more []string
+	if cfg.HasWorkers() {
+		more = outlook.WorkerComponents()
+	}
+	there, err := outlook.Look(ctx, cfg.Repo, cfg.State, cfg.Shoot, more...)
+	if err != nil {
+		return nil, err
+	}
+	machine := outlook.Measure(measuring)
+	tracker := outlook.NewTracker(time.Now, outlook.Began(time.Now()), outlook.Parts(more...), func(part outlook.Part) time.Duration {
+		return machine.Expect(part, there.First(part))
+	})
+	// It runs.
+	tracker.End(outlook.PartDemo)
+	return tracker, nil
+}
+
+// measuring is how long the speed of the machine is measured.
+const measuring = 200 * time.Millisecond
+
 // migrate migrates the shoot, which is created if there is none, to the seed that it is not on unless one is named, and writes the report.
-func (f *flags) migrate(ctx context.Context, cfg *config.Config, destination, out string) error {
+func (f *flags) migrate(ctx context.Context, cfg *config.Config, tracker *outlook.Tracker, destination, out string) error {
+	f.during.Store("while the shoot was waited for")
 	if err := f.createShoot(ctx, cfg); err != nil {
 		return err
 	}
@@ -133,11 +180,10 @@ func (f *flags) migrate(ctx context.Context, cfg *config.Config, destination, ou
 		After:       f.after,
 		Timeout:     f.timeout,
 		Out:         os.Stdout,
-		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
+		Screen:      f.screen,
+		Outlook:     tracker,
 	}
-	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
-		options.Width = width
-	}
+	f.during.Store("under load; a migration that has begun proceeds by itself, and the next demo waits for its end")
 	report, err := demo.Run(ctx, options)
 	if err != nil {
 		return err
@@ -156,6 +202,6 @@ func (f *flags) createShoot(ctx context.Context, cfg *config.Config) error {
 		Name:    f.shoot,
 		Seed:    cfg.Seeds[0].Name,
 		Workers: f.shoot == config.ShootWorkers,
-		Report:  func(format string, args ...any) { fmt.Printf(format+"\n", args...) },
+		Report:  f.screen.Line,
 	}).Up(ctx)
 }

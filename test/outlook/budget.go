@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package outlook
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+const (
+	// EnvUntil names the environment variable with the second after which nothing of a run may be going on any more.
+	EnvUntil = "LIVECPM_UNTIL"
+	// EnvSlowness names the environment variable that tells, in percent, how long what was done so far took against what it takes on
+	// a usual machine.
+	EnvSlowness = "LIVECPM_SLOWNESS"
+)
+
+// Budget is the time that a run has, if it has been given one.
+type Budget struct {
+	// Until is when it is over; the zero time says that there is no end.
+	Until time.Time
+	// Slowness is by what usual durations are to be multiplied.
+	Slowness float64
+}
+
+// BudgetFromEnvironment returns the budget that the environment gives.
+func BudgetFromEnvironment() (Budget, error) {
+	b := Budget{Slowness: 1}
+	if text := os.Getenv(EnvUntil); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return b, fmt.Errorf("%s must be a time in seconds: %w", EnvUntil, err)
+		}
+		b.Until = time.Unix(seconds, 0)
+	}
+	if text := os.Getenv(EnvSlowness); text != "" {
+		percent, err := strconv.ParseFloat(text, 64)
+		if err != nil || percent <= 0 {
+			return b, fmt.Errorf("%s must be a positive number of percent, and is %q", EnvSlowness, text)
+		}
+		b.Slowness = percent / 100
+	}
+	return b, nil
+}
+
+// Fits tells whether something that usually takes so long ends in time when it begins now; if not, why says by how much.
+func (b Budget) Fits(now time.Time, usually time.Duration) (fits bool, why string) {
+	if b.Until.IsZero() {
+		return true, ""
+	}
+	takes, left := time.Duration(float64(usually)*b.Slowness), b.Until.Sub(now)
+	if takes <= left {
+		return true, ""
+	}
+	return false, fmt.Sprintf("it takes up to %s, and %s are left", takes.Round(time.Second), max(left, 0).Round(time.Second))
+}
