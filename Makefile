@@ -10,7 +10,7 @@ GO        ?= go
 # The landscape's programs are built like this, and most of what they consist of is in everything else as well: with another
 # flag, go would compile it once more. What is linked has no DWARF anyway, and to compile without it takes a tenth less.
 BUILD_FLAGS = -trimpath -gcflags=all=-dwarf=false
-export GOFLAGS := $(filter-out $(BUILD_FLAGS),$(shell $(GO) env GOFLAGS)) $(BUILD_FLAGS)
+export GOFLAGS := $(filter-out $(BUILD_FLAGS),$(shell $(GO) env GOFLAGS 2>/dev/null)) $(BUILD_FLAGS)
 ARTIFACTS ?= _artifacts
 # State of the landscape and cache of what is built once. Both may be set from outside.
 export LIVECPM_STATE ?= $(CURDIR)/.landscape
@@ -35,6 +35,12 @@ INTEGRATIONS_AT_ONCE ?= $(shell echo $$((1 + $$(nproc))))
 .PHONY: help
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-20s %s\n", $$1, $$2} /^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+
+# What a target needs is looked at before anything of it is made. As a prerequisite, because make asks go for the packages of a
+# recipe before its first line runs. INSTALL=no installs nothing, REQUIREMENTS=warn lets figures pass (see the script).
+.PHONY: setup-landscape setup-test setup-check setup-recovery
+setup-landscape setup-test setup-check setup-recovery: setup-%:
+	@INSTALL='$(INSTALL)' REQUIREMENTS='$(REQUIREMENTS)' hack/setup.sh $*
 
 ##@ Build
 
@@ -71,7 +77,7 @@ usage: ## Bring docs/usage up to what make test-cli has recorded
 	hack/usage.sh
 
 .PHONY: tools
-tools: ## Build the real components the landscape runs (once, cached by version)
+tools: setup-test ## Build the real components the landscape runs (once, cached by version)
 	hack/build-tools.sh
 
 ##@ Test
@@ -79,20 +85,20 @@ tools: ## Build the real components the landscape runs (once, cached by version)
 # Tests of this module do not vet: make check does, and all that is imported would be looked at once more.
 
 .PHONY: check
-check: ## Formatters, vet, linter, import restrictions, charts, examples, alerts, module files, licences, vulnerabilities
+check: setup-check ## Formatters, vet, linter, import restrictions, charts, examples, alerts, module files, licences, vulnerabilities
 	hack/check.sh
 
 .PHONY: test
 test: test-unit test-integration ## Unit and integration tests, race detector on
 
 .PHONY: test-unit
-test-unit: ## Unit tests
+test-unit: setup-test ## Unit tests
 	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout 20m $(UNIT_PACKAGES)
 	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-integration
-test-integration: ## Integration tests against a real kube-apiserver and gardener-apiserver
+test-integration: setup-test ## Integration tests against a real kube-apiserver and gardener-apiserver
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -vet=off -p $(INTEGRATIONS_AT_ONCE) -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
 
 .PHONY: fuzz
@@ -100,12 +106,12 @@ fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= c
 	FUZZTIME='$(FUZZTIME)' FUZZ='$(FUZZ)' hack/fuzz.sh
 
 .PHONY: bench-drain
-bench-drain: ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver with simulated agents, and report what it costs
+bench-drain: setup-test ## Drain 3 of 20 seeds with 2,000 shoots in a real garden-apiserver with simulated agents, and report what it costs
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/livecpm-controller-manager
 	LIVECPM_BENCH_DRAIN=$(CURDIR)/bin/livecpm-controller-manager KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -vet=off -count=1 -v -timeout 15m ./test/integration/drain/... -ginkgo.focus 'Drain at scale'
 
 .PHONY: bench
-bench: ## Measure what migrations cost and write docs/benchmarks.md (needs root; BENCH=relay,agent,landscape,live,distance,size chooses, BENCH_FLAGS= as --distances=0,180)
+bench: setup-landscape ## Measure what migrations cost and write docs/benchmarks.md (needs root; BENCH=relay,agent,landscape,live,distance,size chooses, BENCH_FLAGS= as --distances=0,180)
 	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) run ./test/bench/cmd/bench --parts "$(BENCH)" $(BENCH_FLAGS)
 
 .PHONY: bench-page
@@ -113,19 +119,19 @@ bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 	$(GO) run ./test/bench/cmd/bench --page
 
 .PHONY: test-e2e
-test-e2e: ## End-to-end suites on the landscape (needs root)
+test-e2e: setup-landscape ## End-to-end suites on the landscape (needs root)
 	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -vet=off -count=1 -v -timeout 65m ./test/e2e/...
 
 .PHONY: test-abort
-test-abort: ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,..., FAULT=cut-60s lets a fault strike meanwhile)
+test-abort: setup-landscape ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,..., FAULT=cut-60s lets a fault strike meanwhile)
 	$(GO) run ./test/abort/cmd/abort --moments "$(MOMENTS)" --fault "$(FAULT)"
 
 .PHONY: test-cli
-test-cli: ## Drive a migration on the landscape by kubectl livecpm alone (needs root)
+test-cli: setup-landscape ## Drive a migration on the landscape by kubectl livecpm alone (needs root)
 	LIVECPM_CLI=1 $(GO) test -vet=off -count=1 -v -timeout 0 ./test/cli -ginkgo.v -ginkgo.timeout 150m
 
 .PHONY: test-robustness
-test-robustness: ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed, FORCE_SHRINK=true asks for it
+test-robustness: setup-landscape ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed, FORCE_SHRINK=true asks for it
 	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' $(GO) test -vet=off -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
 
 .PHONY: fault-matrix
@@ -133,18 +139,18 @@ fault-matrix: ## Take the results of make test-robustness over into docs/develop
 	$(GO) run ./test/robustness/cmd/matrix
 
 .PHONY: test-recovery
-test-recovery: ## Lose quorums on the landscape and recover by the commands of docs/operations/recovery.md (needs root and jq); FOCUS= chooses
-	hack/build-tools.sh etcdctl
+test-recovery: setup-recovery ## Lose quorums on the landscape and recover by the commands of docs/operations/recovery.md (needs root and jq); FOCUS= chooses
+	hack/build-tools.sh kubectl etcdctl
 	LIVECPM_RECOVERY=1 $(GO) test -vet=off -count=1 -v -timeout 0 ./test/recovery/suite/... -ginkgo.v -ginkgo.timeout 8h -ginkgo.focus '$(FOCUS)'
 
 .PHONY: test-drain
-test-drain: ## Drain a seed of the landscape with five shoots under load: budget, cancellation, death of the controller (needs root)
+test-drain: setup-landscape ## Drain a seed of the landscape with five shoots under load: budget, cancellation, death of the controller (needs root)
 	LIVECPM_TEST_DRAIN=1 $(GO) test -vet=off -count=1 -v -timeout 0 ./test/drain/suite/... -ginkgo.v -ginkgo.timeout 6h
 
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed
+landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status
@@ -156,8 +162,15 @@ landscape-down: ## Remove every process, mount, network namespace and cgroup of 
 	$(GO) run ./test/landscape/cmd/landscape down
 
 .PHONY: demo
-demo: ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back
-	$(GO) run ./test/demo/cmd/demo --out $(ARTIFACTS)/demo
+demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back
+	@# The first program is small: it says what is going to happen, compiles the demo, and becomes it.
+	@mkdir -p '$(LIVECPM_STATE)/bin'
+	@$(GO) build -o '$(LIVECPM_STATE)/bin/livecpm-demo-start' ./test/demo/cmd/start
+	@exec '$(LIVECPM_STATE)/bin/livecpm-demo-start' --out '$(ARTIFACTS)/demo'
+
+.PHONY: test-fresh
+test-fresh: ## Run make demo, make test and make demo again in a minimal Debian root with empty caches (needs root and 45 GB of disk)
+	hack/fresh-machine.sh all
 
 .PHONY: clean
 clean: ## Remove built files (not the cache of real components)

@@ -278,9 +278,9 @@ var _ = Describe("index", func() {
 })
 
 var _ = Describe("links", func() {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(#[^)]*)?\)`)
 
-	It("should lead somewhere", func() {
+	It("should lead somewhere, and anchors to a heading", func() {
 		pages := []string{filepath.Join("..", "README.md")}
 		Expect(filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 			if strings.HasSuffix(path, ".md") {
@@ -293,11 +293,34 @@ var _ = Describe("links", func() {
 				if strings.Contains(match[1], "://") {
 					continue
 				}
-				Expect(filepath.Join(filepath.Dir(page), match[1])).To(BeAnExistingFile(), "link in %s", page)
+				target := page
+				if match[1] != "" {
+					target = filepath.Join(filepath.Dir(page), match[1])
+				}
+				Expect(target).To(Or(BeAnExistingFile(), BeADirectory()), "link in %s", page)
+				if anchor := strings.TrimPrefix(match[2], "#"); anchor != "" && filepath.Ext(target) == ".md" {
+					Expect(anchors(read(target))).To(ContainElement(anchor), "link to %s in %s", target, page)
+				}
 			}
 		}
 	})
 })
+
+var (
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	linked  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	omitted = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors are those of the headings of a page, as GitHub makes them.
+func anchors(page string) []string {
+	var names []string
+	for _, match := range heading.FindAllStringSubmatch(page, -1) {
+		text := linked.ReplaceAllString(match[1], "$1")
+		names = append(names, strings.ReplaceAll(omitted.ReplaceAllString(strings.ToLower(text), ""), " ", "-"))
+	}
+	return names
+}
 
 func read(path string) string {
 	data, err := os.ReadFile(path)

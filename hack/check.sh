@@ -89,11 +89,16 @@ lint() { # go vet is among the linters; by itself it would look at all that is i
   "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
 }
 
+setup() { # a machine with nothing but Debian's smallest set of packages, make and Go gets all it needs from the two commands
+  hack/fresh-machine.sh setup
+}
+
 step "licence headers" headers
 step "gofmt" formatted
 step "words" words
 step "module files" module_files
 step "import restrictions" hack/check-imports.sh
+step "set-up in a minimal root" setup
 step "charts and examples" go test -count=1 -vet=off ./charts/... ./hack/examples/...
 step "alerts" rules
 step "licences" licences

@@ -32,6 +32,7 @@ var _ = Describe("Benchmarks in small", func() {
 	})
 
 	It("should not ask the garden for more, however many migrations there are", func(ctx SpecContext) {
+		beginOnlyIfItEnds(repo, usuallyBenchmark)
 		Expect(os.Getenv("KUBEBUILDER_ASSETS")).NotTo(BeEmpty(), "make test-e2e sets it")
 		Expect(program.Build(ctx, repo, bin, "./test/bench/cmd/simagent", "./cmd/livecpm-controller-manager")).To(Succeed())
 		result, err := agentbench.Run(ctx, agentbench.Options{
@@ -57,6 +58,7 @@ var _ = Describe("Benchmarks in small", func() {
 	}, NodeTimeout(12*time.Minute))
 
 	It("should get every connection and every message through two relays", func(ctx SpecContext) {
+		beginOnlyIfItEnds(repo, usuallyBenchmark)
 		Expect(program.Build(ctx, repo, bin, "./test/bench/cmd/simrelay")).To(Succeed())
 		result, err := relaybench.Run(ctx, relaybench.Options{
 			Command: []string{filepath.Join(bin, "simrelay")},

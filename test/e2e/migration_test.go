@@ -45,6 +45,7 @@ var _ = Describe("Live migration", Ordered, func() {
 		fresh = len(traces(cfg)) == 0
 		before = sysctls()
 
+		beginOnlyIfItEnds(cfg.Repo, usuallyUp+usuallyDown)
 		By("bringing the landscape up, its shoot included")
 		Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
 	}, NodeTimeout(40*time.Minute))
@@ -70,6 +71,7 @@ var _ = Describe("Live migration", Ordered, func() {
 	}
 
 	It("should leave no trace of a migration that is aborted while etcd members join", func(ctx SpecContext) {
+		beginOnlyIfItEnds(cfg.Repo, usuallyAbort+usuallyDown)
 		moments := abort.Moments()
 		i := slices.IndexFunc(moments, func(m abort.Moment) bool { return m.Name == "with members joined" })
 		Expect(i).To(BeNumerically(">=", 0))
@@ -81,6 +83,7 @@ var _ = Describe("Live migration", Ordered, func() {
 	}, NodeTimeout(20*time.Minute))
 
 	It("should move the control plane while clients keep reading and writing", func(ctx SpecContext) {
+		beginOnlyIfItEnds(cfg.Repo, usuallyThere+usuallyDown)
 		report := migrate(ctx, "there", func(*demo.Options) {})
 		expectNothingLost(report)
 		for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
@@ -89,6 +92,7 @@ var _ = Describe("Live migration", Ordered, func() {
 	}, NodeTimeout(35*time.Minute))
 
 	It("should move it back while agents, a relay, a member of etcd and the connection between the seeds fail", func(ctx SpecContext) {
+		beginOnlyIfItEnds(cfg.Repo, usuallyBack+usuallyDown)
 		result, err := robustness.Run(ctx, robustness.Options{
 			Landscape: cfg,
 			Namespace: shoot.Namespace,
