@@ -248,15 +248,17 @@ var _ = Describe("Moving the etcds", func() {
 
 	It("sees the source retire", func() {
 		setUp(3, 3, 3, 3, outlived)
+		asked, ask := context.WithCancel(context.Background())
 		m.Report = func(_ context.Context, reason steps.Reason, _ string) error {
 			Expect(reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
 			reported = append(reported, reason)
+			ask()
 			return nil
 		}
 		go func() {
 			defer GinkgoRecover()
+			<-asked.Done() // as the source does
 			for range 3 {
-				time.Sleep(200 * time.Millisecond)
 				remove("main")
 				remove("events")
 			}

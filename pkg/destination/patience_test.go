@@ -15,7 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/destination"
@@ -25,14 +25,15 @@ import (
 	"github.com/livecpm/livecpm/pkg/operation"
 )
 
-// away is an etcd cluster that takes its time to answer.
+// away is an etcd cluster that takes its time to answer, on a clock of its own.
 type away struct {
 	etcdcluster.Cluster
-	way time.Duration
+	clock *clocktesting.FakeClock
+	way   time.Duration
 }
 
 func (a away) Status(ctx context.Context, member etcdcluster.Member) (etcdcluster.Status, error) {
-	time.Sleep(a.way)
+	a.clock.Step(a.way)
 	return a.Cluster.Status(ctx, member)
 }
 
@@ -54,13 +55,14 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		}
 		setUp = func(way time.Duration, objects ...client.Object) {
 			deps = newDeps(objects...)
+			clock := clocktesting.NewFakeClock(time.Now())
 			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdcluster.Cluster, error) {
 				return away{fake.New(func(name string) string {
 					return "https://" + name + ".etcd-" + etcdRole + "-peer." + namespace + ".svc:2380"
-				}, "seed-a-etcd-"+etcdRole+"-0", "seed-a-etcd-"+etcdRole+"-1", "seed-a-etcd-"+etcdRole+"-2"), way}, nil
+				}, "seed-a-etcd-"+etcdRole+"-0", "seed-a-etcd-"+etcdRole+"-1", "seed-a-etcd-"+etcdRole+"-2"), clock, way}, nil
 			}
 			m = newMigration()
-			m.Clock = clock.RealClock{}
+			m.Clock = clock
 		}
 		// deploy does what Gardener's component does, which deploys its whole template each time.
 		deploy = func(name, image string) *appsv1.Deployment {

@@ -19,6 +19,7 @@ import (
 
 	. "github.com/livecpm/livecpm/pkg/jointetcd"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 var _ = Describe("Join", func() {
@@ -283,24 +284,25 @@ var _ = Describe("Join", func() {
 			s.joinDestination("main", 2)
 			s.joinDestination("events", 1)
 			var reported []string
+			seen, see := context.WithCancel(ctx)
 			go func() {
 				defer GinkgoRecover()
-				time.Sleep(20 * time.Millisecond)
+				<-seen.Done() // of the state before
 				id := s.addLearner("events", 1)
 				s.clusters["events"].Start(id, "seed-b-etcd-events-1")
 				s.clusters["events"].CatchUp(id)
 			}()
 			Expect(j.Join(ctx, 2, func(_ context.Context, reason steps.Reason, message string) error {
 				reported = append(reported, string(reason)+": "+message)
+				see()
 				return nil
 			})).To(Succeed())
 			Expect(reported).To(ContainElement(And(ContainSubstring("JoiningEtcdMembers"), ContainSubstring("etcd-events: 1 of 2"))))
 		})
 
 		It("ends with the context and says what was missing", func() {
-			timeout, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
-			defer cancel()
-			err := j.Join(timeout, 2, nil)
+			timeout, expire := patience.Expiring(ctx)
+			err := j.Join(timeout, 2, func(context.Context, steps.Reason, string) error { expire(); return nil })
 			Expect(err).To(MatchError(ContainSubstring("0 of 2 members")))
 			Expect(err).To(MatchError(context.DeadlineExceeded))
 		})

@@ -31,6 +31,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/relay"
 	"github.com/livecpm/livecpm/pkg/relay/config"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const (
@@ -134,7 +135,7 @@ func farConfig(files config.TLS, target string) *config.Config {
 
 func withPorts(cfg *config.Config) *config.Config {
 	cfg.Health.Port, cfg.Metrics.Port = freePort(), freePort()
-	cfg.Limits.HandshakeTimeout = metav1.Duration{Duration: 10 * time.Second}
+	cfg.Limits.HandshakeTimeout = metav1.Duration{Duration: time.Hour}
 	cfg.Limits.DrainTimeout = metav1.Duration{Duration: 100 * time.Millisecond}
 	config.SetDefaults(cfg)
 	if err := config.Validate(cfg).ToAggregate(); err != nil {
@@ -231,7 +232,7 @@ func (e *etcd) serverNames() []string {
 // dial opens an inner TLS connection by way of a near port.
 func dial(a *authority, port int32, serverName string) (*tls.Conn, error) {
 	dialer := &tls.Dialer{NetDialer: &net.Dialer{}, Config: &tls.Config{RootCAs: a.pool(), ServerName: serverName}}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Eventually)
 	defer cancel()
 	conn, err := dialer.DialContext(ctx, "tcp", address(port))
 	if err != nil {
@@ -244,6 +245,12 @@ func dial(a *authority, port int32, serverName string) (*tls.Conn, error) {
 func closeWrite(conn *tls.Conn) error {
 	return errors.Join(conn.CloseWrite(), conn.NetConn().(*net.TCPConn).CloseWrite())
 }
+
+// slowHandshake is the time for a handshake where a test lets it pass. All others of the test must be done in that time.
+const slowHandshake = 3 * time.Second
+
+// closed reads until the connection ends, and tells how long that took.
+func closed(conn net.Conn) (time.Duration, error) { return closedWithin(conn, patience.Eventually) }
 
 // closedWithin reads until the connection ends and tells how long that took.
 func closedWithin(conn net.Conn, limit time.Duration) (time.Duration, error) {

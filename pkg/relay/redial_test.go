@@ -134,7 +134,7 @@ var _ = Describe("redialing a member that does not answer", func() {
 				handshake <- tls.Client(conn, &tls.Config{RootCAs: innerCA.pool(), ServerName: innerName}).Handshake()
 			}()
 			var reached net.Conn
-			Eventually(accepted).WithTimeout(10 * time.Second).Should(Receive(&reached))
+			Eventually(accepted).Should(Receive(&reached))
 			Expect(conn.(*net.TCPConn).SetLinger(0)).To(Succeed())
 			Expect(conn.Close()).To(Succeed())
 			Expect(<-handshake).NotTo(Succeed())

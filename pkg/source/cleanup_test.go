@@ -25,6 +25,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/operation"
 	"github.com/livecpm/livecpm/pkg/source"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/patience"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 const namespace = "shoot--demo--live"
@@ -107,9 +109,14 @@ var _ = Describe("Cleaning up", func() {
 
 	It("waits for secrets that the resource manager still holds", func() {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "managedresource-x", Namespace: namespace, Finalizers: []string{"resources.gardener.cloud/gardener-resource-manager"}}}
-		timeoutCtx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-		defer cancel()
-		Expect(source.WaitUntilSecretsGone(timeoutCtx, newDeps(secret).SeedClientSet.Client(), namespace, time.Millisecond)).
+		timeoutCtx, expire := patience.Expiring(ctx)
+		looked := interceptor.NewClient(newDeps(secret).SeedClientSet.Client().(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				defer expire()
+				return c.List(ctx, list, options...)
+			},
+		})
+		Expect(source.WaitUntilSecretsGone(timeoutCtx, looked, namespace, time.Millisecond)).
 			To(MatchError(ContainSubstring("managedresource-x still has finalizer")))
 
 		secret.Finalizers = []string{"other"}

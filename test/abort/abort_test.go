@@ -13,10 +13,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/inventory"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/abort"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 func TestAbort(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(patience.Eventually)
 	RunSpecs(t, "Test Abort Suite")
 }
 

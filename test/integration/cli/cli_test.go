@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
@@ -113,7 +112,7 @@ var _ = Describe("kubectl livecpm", func() {
 		// The admission plugins' informers may not know the seed yet; a start that is refused leaves nothing behind.
 		Eventually(func() int {
 			return livecpm("start", shoot.Name, "--to", destination, "--pause-before", "2")
-		}).WithTimeout(30 * time.Second).Should(Equal(exit.Done))
+		}).Should(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring("Before: None"), ContainSubstring("After:  Requested")))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(destination)))
 		Expect(current().Annotations).To(And(HaveKeyWithValue(steps.AnnotationIntent, "true"), HaveKeyWithValue(steps.AnnotationPauseBefore, "DestinationEtcdPeersJoined")))
@@ -202,7 +201,7 @@ var _ = Describe("kubectl livecpm", func() {
 	})
 
 	It("should let an aborted shoot stay", func() {
-		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).WithTimeout(30 * time.Second).Should(Equal(exit.Done))
+		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(exit.Done))
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
 		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
@@ -238,7 +237,7 @@ var _ = Describe("kubectl livecpm", func() {
 		Eventually(func() string {
 			Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
 			return errs.String()
-		}).WithTimeout(30 * time.Second).Should(And(ContainSubstring("taint"), ContainSubstring("Nothing was started")))
+		}).Should(And(ContainSubstring("taint"), ContainSubstring("Nothing was started")))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 	})

@@ -28,7 +28,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/controllermanager"
 	"github.com/livecpm/livecpm/pkg/drain"
 	"github.com/livecpm/livecpm/test/integration/framework"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const specLabel = "test.livecpm.example/spec"

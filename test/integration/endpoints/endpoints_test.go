@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/livecpm/livecpm/pkg/endpoints"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // address is what all kube-apiservers publish. Nobody has it.
@@ -71,7 +71,7 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 		// Before its first look it has nothing that it could take away. The address is there already, so that does not tell; it
 		// looks every ten seconds.
 		time.Sleep(11 * time.Second)
-		Eventually(published).WithTimeout(30 * time.Second).Should(Equal([]string{address}))
+		Eventually(published).Should(Equal([]string{address}))
 
 		changes, err := watcher.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "kubernetes").String()})
 		Expect(err).NotTo(HaveOccurred())

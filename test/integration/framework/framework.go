@@ -29,7 +29,7 @@ import (
 
 	"github.com/livecpm/livecpm/charts"
 	"github.com/livecpm/livecpm/pkg/gate"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // kubernetesVersion is what the charts are rendered for. It is the version of the kube-apiserver in hack/tools.

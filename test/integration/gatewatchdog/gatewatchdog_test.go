@@ -31,7 +31,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/controllermanager"
 	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const constraint = gardencorev1beta1.ShootReadyForMigration

@@ -18,7 +18,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/pkg/steps"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const (

@@ -27,7 +27,7 @@ import (
 	"github.com/livecpm/livecpm/charts"
 	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // process is an agent in some host. Its work is one runnable that only the leader runs.

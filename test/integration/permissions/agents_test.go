@@ -39,6 +39,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/operation"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // party is the agent of a seed: the real access to the garden with its caches and selectors, the real frame, and of the actions
@@ -70,7 +71,7 @@ func newParty(seedName string, config *rest.Config) *party {
 		cancel()
 		Eventually(ended).Should(Receive(BeNil()))
 	})
-	syncing, stop := context.WithTimeout(ctx, 30*time.Second)
+	syncing, stop := context.WithTimeout(ctx, patience.Eventually)
 	defer stop()
 	Expect(environment.GardenCluster.GetCache().WaitForCacheSync(syncing)).To(BeTrue(), "it may not list and watch what it has to")
 
@@ -338,7 +339,7 @@ func migrate(shoot *gardencorev1beta1.Shoot, a, b *party) (failures []error) {
 		g.Expect(current.Status.SeedName).To(HaveValue(Equal(seedB)), func() string {
 			return fmt.Sprintf("%v\n%v", errors.Join(failures[max(0, len(failures)-3):]...), current.Status.LiveMigration)
 		})
-	}).WithTimeout(time.Minute).Should(Succeed())
+	}).Should(Succeed())
 	return failures
 }
 

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/test/integration/framework"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 func TestPermissions(t *testing.T) {

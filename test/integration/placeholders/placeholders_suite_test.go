@@ -16,9 +16,9 @@ import (
 	"github.com/gardener/gardener/pkg/component"
 	"github.com/gardener/gardener/pkg/component/observability/monitoring/prometheusoperator"
 
-	"github.com/livecpm/livecpm/test/integration/patience"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/seedsetup"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 func TestPlaceholders(t *testing.T) {

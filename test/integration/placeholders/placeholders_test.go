@@ -4,7 +4,6 @@
 package placeholders_test
 
 import (
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,12 +17,13 @@ import (
 	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 
 	"github.com/livecpm/livecpm/test/landscape/seedsetup"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const (
 	realImage = "registry.example.com/real:v1"
 	// waitForPolicies is how long policies may take to come into force.
-	waitForPolicies = 30 * time.Second
+	waitForPolicies = patience.Eventually
 )
 
 // container has everything that a program may bring along.

@@ -31,7 +31,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/removal"
 	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/integration/framework"
-	"github.com/livecpm/livecpm/test/integration/patience"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 var _ = Describe("Removal", Ordered, func() {

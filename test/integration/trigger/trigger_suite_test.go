@@ -11,10 +11,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 func TestTrigger(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(patience.Eventually)
 	RunSpecs(t, "Integration Trigger Suite")
 }
 

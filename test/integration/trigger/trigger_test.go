@@ -68,7 +68,7 @@ var _ = Describe("Trigger", func() {
 			GinkgoHelper()
 			Eventually(func() error {
 				return garden.Bind(ctx, shoot.DeepCopy(), destination.Name)
-			}).WithTimeout(30 * time.Second).WithPolling(50 * time.Millisecond).Should(answer)
+			}).WithPolling(50 * time.Millisecond).Should(answer)
 		}
 		// check asks the agents' check for the shoot as it would be after the trigger.
 		check = func() []preflight.Finding {
@@ -121,7 +121,7 @@ var _ = Describe("Trigger", func() {
 	It("is refused on creation", func() {
 		Expect(garden.CreateSeed(ctx, source)).To(Succeed())
 		shoot.Annotations = annotations
-		Eventually(func() error { return garden.Client.Create(ctx, shoot.DeepCopy()) }).WithTimeout(30 * time.Second).Should(MatchError(ContainSubstring("annotation must not be set on shoot creation")))
+		Eventually(func() error { return garden.Client.Create(ctx, shoot.DeepCopy()) }).Should(MatchError(ContainSubstring("annotation must not be set on shoot creation")))
 	})
 
 	DescribeTable("prerequisites",

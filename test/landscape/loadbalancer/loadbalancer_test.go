@@ -6,7 +6,6 @@ package loadbalancer_test
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
@@ -88,6 +87,6 @@ var _ = Describe("Controller", func() {
 		create()
 		Eventually(ingress).Should(Equal([]corev1.LoadBalancerIngress{{IP: "10.250.0.21"}}))
 		cancel()
-		Eventually(done).WithTimeout(5 * time.Second).Should(BeClosed())
+		Eventually(done).Should(BeClosed())
 	})
 })

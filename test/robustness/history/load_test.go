@@ -38,7 +38,7 @@ var _ = Describe("Load", func() {
 		}
 		load, err := history.Start(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(store.acknowledged).WithContext(ctx).WithTimeout(time.Minute).Should(BeNumerically(">", 300))
+		Eventually(store.acknowledged).WithContext(ctx).Should(BeNumerically(">", 300))
 		Expect(load.LastAcknowledged()).NotTo(BeZero())
 		h, err := load.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())

@@ -5,6 +5,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -22,6 +24,9 @@ func main() {
 	log.SetLogger(logr.Discard())
 	if err := command().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "landscape:", err)
+		if errors.Is(err, context.Canceled) {
+			fmt.Fprintln(os.Stderr, "  What is built and what is up stays. make landscape-up resumes, make landscape-down ends it.")
+		}
 		os.Exit(1)
 	}
 }

@@ -153,7 +153,7 @@ var _ = Describe("A real kernel", func() {
 			runtime.LockOSThread()
 			done <- inNamespace(netip.MustParseAddr("240.1.2.3"))
 		}()
-		Eventually(done, "10s").Should(Receive(BeNil()))
+		Eventually(done).Should(Receive(BeNil()))
 	})
 })
 

@@ -367,7 +367,7 @@ var _ = Describe("Pods of which something runs", func() {
 		Eventually(func() corev1.PodStatus { return status("kube-system", "kube-proxy-x") }).Should(ready(corev1.ConditionTrue, ""))
 		Expect(links.on("apiserver-proxy")).To(Equal([]string{"127.0.0.2"}))
 		Expect(links.on("hollow-services")).To(Equal([]string{"127.0.0.1"}))
-		Eventually(counts, "20s").Should(HaveExactElements(And(
+		Eventually(counts).Should(HaveExactElements(And(
 			HaveField("Node", "machine-x"), HaveField("Pod", "client-x"), HaveField("Writes", BeNumerically(">", 1)), HaveField("Reads", BeNumerically(">", 1)), HaveField("Failed", 0),
 		)))
 		Expect(api.requestsOf("kube-proxy-token")).To(BeNumerically(">", 0))
@@ -378,19 +378,19 @@ var _ = Describe("Pods of which something runs", func() {
 		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-b") }).Should(ready(corev1.ConditionTrue, ""))
 		pods.End("apiserver-proxy-a")
 		before := counts()[0].Requests()
-		Eventually(func() int { return counts()[0].Requests() }, "20s").Should(BeNumerically(">", before+6))
+		Eventually(func() int { return counts()[0].Requests() }).Should(BeNumerically(">", before+6))
 		after := counts()[0]
 		Expect(after.Failed).To(Equal(after.CutByProxy), "%v", after.Errors)
 
 		// kube-proxy's rules outlive it.
 		pods.End("kube-proxy-x")
 		before = counts()[0].Requests()
-		Eventually(func() int { return counts()[0].Requests() }, "20s").Should(BeNumerically(">", before+6))
+		Eventually(func() int { return counts()[0].Requests() }).Should(BeNumerically(">", before+6))
 		Expect(counts()[0].Failed).To(Equal(after.Failed))
 
 		// Without any apiserver-proxy there is no way any more, and that shows.
 		pods.End("apiserver-proxy-b")
-		Eventually(func() int { return counts()[0].Failed - counts()[0].CutByProxy }, "20s").Should(BeNumerically(">", 1))
+		Eventually(func() int { return counts()[0].Failed - counts()[0].CutByProxy }).Should(BeNumerically(">", 1))
 		pods.End("client-x")
 		Expect(counts()).To(HaveLen(1), "what was counted is not lost with the pod")
 	})
@@ -402,7 +402,7 @@ var _ = Describe("Pods of which something runs", func() {
 		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).Should(ready(corev1.ConditionFalse, "failed to listen for clients"))
 		Expect(pods.Changed).To(Receive(Equal("kube-system/apiserver-proxy-a")))
 		Expect(taken.Close()).To(Succeed())
-		Eventually(pods.Changed, "10s").Should(Receive(Equal("kube-system/apiserver-proxy-a")))
+		Eventually(pods.Changed).Should(Receive(Equal("kube-system/apiserver-proxy-a")))
 		Expect(status("kube-system", "apiserver-proxy-a")).To(ready(corev1.ConditionTrue, ""))
 	})
 
@@ -446,7 +446,7 @@ var _ = Describe("Pods of which something runs", func() {
 		certificate, key, err := certutil.GenerateSelfSignedCertKey("metrics-server.kube-system.svc", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(client.Tracker().Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "metrics-server"}, Data: map[string][]byte{"tls.crt": certificate, "tls.key": key}})).To(Succeed())
-		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }, "10s").Should(And(ready(corev1.ConditionTrue, ""), HaveField("PodIP", "127.0.3.2")))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }).Should(And(ready(corev1.ConditionTrue, ""), HaveField("PodIP", "127.0.3.2")))
 		Expect(links.on("hollow-pods")).To(Equal([]string{"127.0.3.2"}))
 
 		config := &rest.Config{
