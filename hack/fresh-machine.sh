@@ -8,6 +8,7 @@
 #
 #   hack/fresh-machine.sh setup    only what both commands install, and whether it does what it is there for
 #   hack/fresh-machine.sh all      make demo, make test, make demo again (back), make landscape-down
+#   hack/fresh-machine.sh ci       .ci/run
 #
 # FRESH=folder   where the root is made (default: a new folder below /var/tmp, which is removed in the end)
 # KEEP=yes       leave the root there
@@ -140,8 +141,9 @@ command -v wget >/dev/null || cannot "debootstrap needs wget"
 case "${1:-}" in
 setup) command="$try" REQUIREMENTS=warn ;;
 all) command="$everything" ;;
+ci) command='trap "make --no-print-directory landscape-down >/dev/null 2>&1 || true" EXIT; bash .ci/run' ;;
 *)
-  echo "usage: hack/fresh-machine.sh setup|all" >&2
+  echo "usage: hack/fresh-machine.sh setup|all|ci" >&2
   exit 2
   ;;
 esac

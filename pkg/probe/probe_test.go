@@ -238,15 +238,20 @@ var _ = Describe("Probe", func() {
 		// All requests but those that hang have to be answered in that time, on a busy machine too.
 		config.WritesPerSecond, config.EventsPerSecond, config.RequestTimeout = 20, 1, 3*time.Second
 		var hang atomic.Bool
+		var hung atomic.Int64
 		api.onWrite = func(http.ResponseWriter, *corev1.ConfigMap) bool {
 			if hang.Load() {
 				api.mu.Unlock()
 				time.Sleep(config.RequestTimeout + 500*time.Millisecond)
+				hung.Add(1)
 				api.mu.Lock()
 			}
 			return false
 		}
-		result := run(func() { hang.Store(true) }, func() { hang.Store(false) })
+		result := run(func() {
+			hang.Store(true)
+			Eventually(hung.Load).Should(BeNumerically(">", 0))
+		}, func() { hang.Store(false) })
 		Expect(result.WritesFailed).To(BeNumerically(">", 0))
 		Expect(result.LongestWriteGapMs).To(BeNumerically(">=", config.RequestTimeout.Milliseconds()))
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
@@ -363,6 +368,7 @@ var _ = Describe("Probe", func() {
 	})
 
 	It("should notice an acknowledged update that is not there", func() {
+		config.DrainTimeout = waitForLost
 		var lost atomic.Bool
 		api.forget = func(configMap *corev1.ConfigMap) bool {
 			return configMap.Data["sequence"] == "5" && lost.CompareAndSwap(false, true)
@@ -374,6 +380,7 @@ var _ = Describe("Probe", func() {
 	})
 
 	It("should notice an acknowledged creation that is not there", func() {
+		config.DrainTimeout = waitForLost
 		api.forget = func(configMap *corev1.ConfigMap) bool {
 			return strings.Contains(configMap.Name, "-mark-")
 		}
@@ -383,6 +390,7 @@ var _ = Describe("Probe", func() {
 	})
 
 	It("should notice an acknowledged Event that is not there", func() {
+		config.DrainTimeout = waitForLost
 		result := run(locked(func() { clear(api.events) }))
 		Expect(result.Details.AcknowledgedEventsLost).To(BeNumerically(">", 0))
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
