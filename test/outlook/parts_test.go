@@ -19,7 +19,7 @@ const repository = "../.."
 
 var _ = Describe("Parts", func() {
 	DescribeTable("should be named once, have a title and a stage, and come after what they need",
-		func(more ...string) {
+		func(more []string) {
 			seen := map[string]bool{}
 			for _, part := range outlook.Parts(more...) {
 				Expect(seen).NotTo(HaveKey(part.Name))
@@ -32,7 +32,7 @@ var _ = Describe("Parts", func() {
 				seen[part.Name] = true
 			}
 		},
-		Entry("without more components"),
+		Entry("without more components", nil),
 		Entry("with the components of workers", outlook.WorkerComponents()),
 	)
 

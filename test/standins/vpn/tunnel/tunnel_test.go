@@ -132,7 +132,8 @@ var _ = Describe("Tunnel", func() {
 		first := connect()
 		second := connect()
 		first()
-		Expect(through(inside.URL)).To(Equal("here"))
+		// That one was ready does not tell that the second was, too.
+		Eventually(through).WithArguments(inside.URL).Should(Equal("here"))
 		second()
 		Eventually(server.Ready).Should(BeFalse())
 	})
