@@ -7,7 +7,7 @@
 # machines have cannot hide there.
 #
 #   hack/fresh-machine.sh setup    only what both commands install, and whether it does what it is there for
-#   hack/fresh-machine.sh all      make demo, make test, make demo again (back), make landscape-down
+#   hack/fresh-machine.sh all      make demo, make test, make demo again (back), make landscape-down; or the targets that follow
 #   hack/fresh-machine.sh ci       .ci/run
 #
 # FRESH=folder   where the root is made (default: a new folder below /var/tmp, which is removed in the end)
@@ -127,10 +127,7 @@ stamp() { while IFS= read -r line; do printf "%6d s  %s\n" "$SECONDS" "$line"; d
 down() { make --no-print-directory landscape-down >/dev/null 2>&1 || true; }
 trap down EXIT
 part() { local begin=$SECONDS; echo "=== $*"; "$@" 2>&1 | stamp; echo "=== $*: 0 after $((SECONDS - begin)) s"; }
-part make --no-print-directory demo
-part make --no-print-directory test
-part make --no-print-directory demo
-part make --no-print-directory landscape-down
+for target in $TARGETS; do part make --no-print-directory "$target"; done
 trap - EXIT
 du -sh /root/.cache/livecpm /root/.cache/go-build /root/go .landscape
 '
@@ -140,7 +137,7 @@ command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || cannot "deboo
 command -v wget >/dev/null || cannot "debootstrap needs wget"
 case "${1:-}" in
 setup) command="$try" REQUIREMENTS=warn ;;
-all) command="$everything" ;;
+all) command="TARGETS='${*:2}'; TARGETS=\"\${TARGETS:-demo test demo landscape-down}\"; $everything" ;;
 ci) command='trap "make --no-print-directory landscape-down >/dev/null 2>&1 || true" EXIT; bash .ci/run' ;;
 *)
   echo "usage: hack/fresh-machine.sh setup|all|ci" >&2

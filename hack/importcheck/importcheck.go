@@ -106,8 +106,12 @@ var Rules = []Rule{
 		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
 	},
 	{
-		In: []string{Module}, Except: own("test"), Forbidden: own("test"), Indirect: true, Tests: true,
+		In: []string{Module}, Except: own("test"), Forbidden: own("test"), Allowed: own("test/patience"), Indirect: true, Tests: true,
 		Why: "what is under test/ stands in for real components and must not get into the product",
+	},
+	{
+		In: []string{Module}, Except: own("test"), Forbidden: own("test/patience"), Indirect: true,
+		Why: "how long tests wait is for test files",
 	},
 	{
 		In: own("pkg", "cmd"), Forbidden: own("hack"), Indirect: true,
