@@ -18,10 +18,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Figures of docs/development/landscape.md, "What it takes". Memory and disk are in MB (10^6 bytes).
+# Figures of docs/development/landscape.md, "What it takes", and some to spare. Memory and disk are in MB (10^6 bytes). What tests
+# need of memory has not been measured: it is an estimate.
 readonly cores=2
 readonly memory_landscape=12000 memory_landscape_up=4000 memory_test=6000
-readonly disk_tools=1500 disk_state=6000 disk_go=20000 disk_go_warm=2000
+readonly disk_tools=1500 disk_state=6000 disk_go=12500 disk_go_warm=2000
 
 # What is installed: purposes (comma-separated), program or file that shows it is there, Debian package, what it is for.
 readonly wants='

@@ -5,6 +5,7 @@ package landscape
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/livecpm/livecpm/test/landscape/config"
@@ -64,7 +65,9 @@ func (p *progress) begin(part outlook.Part) func(error) {
 	}
 	return func(err error) {
 		outcome := "done"
-		if err != nil {
+		if errors.Is(err, context.Canceled) {
+			outcome = "interrupted"
+		} else if err != nil {
 			outcome = "FAILED"
 		} else if p.tracker != nil {
 			p.tracker.End(part.Name)

@@ -159,11 +159,11 @@ func Parts(more ...string) []Part {
 		Part{Name: "livecpm", Title: "install livecpm", Stage: StageShoot, Kind: Start,
 			Needs: []string{"livecpm-images", "prerequisites"}, First: 25 * second, Again: 5 * second},
 		Part{Name: "shoot", Title: "create the shoot", Stage: StageShoot, Kind: Start,
-			Needs: []string{"shoot-images", "seeds", "prerequisites"}, First: 200 * second, Again: 2 * second},
+			Needs: []string{"shoot-images", "seeds", "prerequisites"}, First: 230 * second, Again: 2 * second},
 		Part{Name: PartBefore, Title: "load before the migration", Stage: StageBefore, Kind: Fixed,
 			Needs: []string{"livecpm", "shoot"}, First: 65 * second, Again: 65 * second},
 		Part{Name: PartMigration, Title: "migration under load", Stage: StageMigration, Kind: Start,
-			Needs: []string{PartBefore}, First: 480 * second, Again: 480 * second},
+			Needs: []string{PartBefore}, First: 420 * second, Again: 420 * second},
 		Part{Name: PartAfter, Title: "load after the migration, report", Stage: StageAfter, Kind: Fixed,
 			Needs: []string{PartMigration}, First: 75 * second, Again: 75 * second},
 	)
