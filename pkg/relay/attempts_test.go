@@ -22,6 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livecpm/livecpm/pkg/relay/config"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // What somebody may try who reaches a port of the relay. docs/security.md lists these specs by their texts.
@@ -83,7 +84,7 @@ var _ = Describe("Attempts", func() {
 	// turnedAway expects that the connection ends without a byte of an answer.
 	turnedAway := func(conn net.Conn) {
 		GinkgoHelper()
-		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(patience.Eventually))
 		answer, err := io.ReadAll(conn)
 		Expect(answer).To(BeEmpty())
 		if err != nil {
@@ -132,7 +133,7 @@ var _ = Describe("Attempts", func() {
 		It("drops plain text from outside", func() {
 			conn := plain(far.Far.Port)
 			_, _ = conn.Write([]byte("GET /v3/kv/range HTTP/1.1\r\nHost: " + outerName + "\r\n\r\n"))
-			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+			_ = conn.SetReadDeadline(time.Now().Add(patience.Eventually))
 			_, err := io.ReadAll(conn)
 			Expect(err).To(Or(BeNil(), MatchError(syscall.ECONNRESET)))
 			Eventually(failures(far, "far", "not_tls")).Should(Equal("1"))
@@ -212,10 +213,8 @@ var _ = Describe("Attempts", func() {
 				silent, begun := plain(port), plain(port)
 				_, err := begun.Write([]byte{22, 3, 1, 2, 0, 1, 0})
 				Expect(err).NotTo(HaveOccurred())
-				_, err = closed(silent)
-				Expect(err).NotTo(HaveOccurred())
-				_, err = closed(begun)
-				Expect(err).NotTo(HaveOccurred())
+				Expect(closed(silent)).To(Succeed())
+				Expect(closed(begun)).To(Succeed())
 			}
 			Eventually(failures(far, "far", "timeout")).Should(Equal("2"))
 			Eventually(failures(near, "near", "timeout")).Should(Equal("2"))
@@ -238,8 +237,7 @@ var _ = Describe("Attempts", func() {
 				for range 20 {
 					flood = append(flood, plain(flooded.port))
 				}
-				_, err := closed(flood[0])
-				Expect(err).NotTo(HaveOccurred())
+				Expect(closed(flood[0])).To(Succeed())
 				Eventually(func() (int, error) {
 					return strconv.Atoi(metric(flooded.cfg, "livecpm_relay_refused_connections_total"))
 				}).Should(BeNumerically(">=", 16))
@@ -324,8 +322,7 @@ var _ = Describe("Attempts", func() {
 
 			conn := plain(far.Far.Port)
 			_, _ = conn.Write(recorded.bytes())
-			_, err := closed(conn)
-			Expect(err).NotTo(HaveOccurred())
+			Expect(closed(conn)).To(Succeed())
 			Expect(stillServes()).To(Equal(2), "the replay did not get to the target")
 		})
 

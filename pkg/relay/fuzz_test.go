@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // What FuzzStranger does with its bytes.
@@ -83,7 +84,7 @@ func FuzzStranger(f *testing.F) {
 		}
 		_, _ = conn.Write(data)
 		_ = conn.CloseWrite()
-		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(patience.Eventually))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("the connection was not ended")
 		}
@@ -101,7 +102,7 @@ func FuzzStranger(f *testing.F) {
 			if !bytes.Equal(content, data) {
 				t.Fatalf("%d bytes were sent, %d others have arrived", len(data), len(content))
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience.Eventually):
 			t.Fatal("what asks for a member has not arrived")
 		}
 	})
