@@ -39,7 +39,11 @@ type fakeAPI struct {
 
 	requests    atomic.Int64
 	connections atomic.Int64
+	// served is how many reads and writes of single ConfigMaps came with each connection.
+	served map[string]int
 
+	// beforeWrite, when set, is called with each write of a ConfigMap or an Event before it is carried out.
+	beforeWrite atomic.Pointer[func(r *http.Request)]
 	// onWrite may answer a write of a ConfigMap by itself. Its result tells whether it did.
 	onWrite func(w http.ResponseWriter, configMap *corev1.ConfigMap) bool
 	// forget makes an acknowledged write vanish.
@@ -53,6 +57,10 @@ type fakeAPI struct {
 	// endWatches is closed and replaced to end all watches in an orderly way.
 	endWatches chan struct{}
 	watches    atomic.Int64
+	// following is how many watches have begun to follow, those that have ended since included.
+	following atomic.Int64
+	// gone is how many watches each connection was refused with 410.
+	gone map[string]int
 	// identity is what was created for the probe's own credentials, and refuse what of it must not be.
 	identity []string
 	refuse   string
@@ -78,6 +86,8 @@ func newFakeAPI(http2 bool) *fakeAPI {
 		configMaps: map[string]*corev1.ConfigMap{},
 		events:     map[string]*corev1.Event{},
 		writers:    map[string]bool{},
+		gone:       map[string]int{},
+		served:     map[string]int{},
 		changed:    make(chan struct{}),
 		endWatches: make(chan struct{}),
 	}
@@ -106,6 +116,26 @@ func (f *fakeAPI) endAllWatches() {
 	defer f.mu.Unlock()
 	close(f.endWatches)
 	f.endWatches = make(chan struct{})
+}
+
+// shares returns how many reads and writes of ConfigMaps there were, and how many of them had a connection of their own.
+func (f *fakeAPI) shares() (all, own int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, requests := range f.served {
+		all += requests
+		if requests == 1 {
+			own++
+		}
+	}
+	return all, own
+}
+
+// goneAt returns how many connections have had a watch refused with 410.
+func (f *fakeAPI) goneAt() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.gone)
 }
 
 func (f *fakeAPI) namespaceCount() int {
@@ -141,6 +171,10 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	written := r.Method != http.MethodGet && len(parts) >= 5 && slices.Contains([]string{"configmaps", "events"}, parts[4])
+	if before := f.beforeWrite.Load(); before != nil && written {
+		(*before)(r)
+	}
 	switch {
 	case r.Method == http.MethodPost && slices.Contains(identityResources, parts[len(parts)-1]):
 		f.serveIdentity(w, r, parts[len(parts)-1])
@@ -231,6 +265,9 @@ func (f *fakeAPI) serveEvents(w http.ResponseWriter, r *http.Request) {
 func (f *fakeAPI) serveConfigMaps(w http.ResponseWriter, r *http.Request, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if r.Method != http.MethodGet || name != "" {
+		f.served[r.RemoteAddr]++
+	}
 	switch r.Method {
 	case http.MethodGet:
 		if name == "" {
@@ -295,6 +332,9 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request) {
 	number := f.watches.Add(1)
 	if f.expired.Load() {
 		answerStatus(w, 410, metav1.StatusReasonExpired)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.gone[r.RemoteAddr]++
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -305,6 +345,7 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	end, deliveries := f.endWatches, f.deliveries
 	f.mu.Unlock()
+	f.following.Add(1)
 	for next := 0; ; {
 		f.mu.Lock()
 		entries, changed := f.history[next:], f.changed

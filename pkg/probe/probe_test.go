@@ -4,8 +4,10 @@
 package probe_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -105,6 +107,12 @@ var _ = Describe("Probe", func() {
 		}
 	}
 
+	// follow waits until so many watches have begun to follow.
+	follow := func(times int) {
+		GinkgoHelper()
+		Eventually(api.following.Load).Should(BeNumerically("==", times*config.Watches))
+	}
+
 	expectCleanCounts := func(result *probe.Result) {
 		GinkgoHelper()
 		Expect(result.Details.Incidents).To(BeEmpty())
@@ -153,13 +161,18 @@ var _ = Describe("Probe", func() {
 	)
 
 	It("should open a connection and ask the DNS server for each request of the new half", func() {
-		config.EventsPerSecond = 1
+		// Nobody but who connects asks for a name. Few requests are due while others are under way.
+		config.DNSNames, config.WritesPerSecond, config.ReadsPerSecond, config.EventsPerSecond = nil, 40, 40, 1
 		result := run()
 		expectCleanCounts(result)
-		// Half of all requests, the watches, the kept connections and the one that prepares and verifies.
-		fresh := float64(result.Writes+result.Reads) / 2
-		Expect(float64(result.Details.Dials)).To(BeNumerically("~", fresh, 0.2*fresh+10))
-		Expect(server.questions.Load()).To(BeNumerically(">=", int64(0.8*fresh)))
+		all, own := api.shares()
+		// What is due while a slow machine is not done with what was due before is left out and counted, of whichever half.
+		missed := float64(result.Details.MissedTicks)
+		Expect(float64(own)).To(BeNumerically("~", float64(all)/2, 0.1*float64(all)+10+missed/2))
+		// Beside them there are the watches, the kept connections and a few of those that were begun at the same time, which may have
+		// served one request as well and need not have asked for the name.
+		Expect(result.Details.Dials).To(And(BeNumerically(">=", own), BeNumerically("<=", own+20)))
+		Expect(server.questions.Load()).To(BeNumerically("~", own, 20))
 	})
 
 	It("should tell the course of the run, and that nothing failed", func() {
@@ -235,29 +248,31 @@ var _ = Describe("Probe", func() {
 	})
 
 	It("should count a request that takes too long as failed, and the gap", func() {
-		// All requests but those that hang have to be answered in that time, on a busy machine too.
-		config.WritesPerSecond, config.EventsPerSecond, config.RequestTimeout = 20, 1, 3*time.Second
-		var hang atomic.Bool
+		config.WritesPerSecond, config.KeptConnections, config.RequestTimeout = 20, 2, time.Second
 		var hung atomic.Int64
-		// Nothing is answered while this one hangs, Events neither.
-		api.onWrite = func(http.ResponseWriter, *corev1.ConfigMap) bool {
-			if hang.CompareAndSwap(true, false) {
-				time.Sleep(config.RequestTimeout + 500*time.Millisecond)
-				hung.Add(1)
-			}
-			return false
+		// They are carried out when nobody waits for them any more.
+		hang := func(r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			<-r.Context().Done()
+			hung.Add(1)
 		}
 		result := run(func() {
-			hang.Store(true)
-			Eventually(hung.Load).Should(BeNumerically(">", 0))
-		})
+			api.beforeWrite.Store(&hang)
+			// More than can be under way at once: one was sent when another one had hung already. What did not hang because it was sent
+			// before had no more time than each of the two.
+			Eventually(hung.Load).Should(BeNumerically(">", 2*config.Keys+config.KeptConnections))
+		}, func() { api.beforeWrite.Store(nil) })
 		Expect(result.WritesFailed).To(BeNumerically(">", 0))
 		Expect(result.LongestWriteGapMs).To(BeNumerically(">=", config.RequestTimeout.Milliseconds()))
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
 	})
 
 	It("should count connections that break, also where the client repairs it by itself", func() {
-		result := run(api.server.CloseClientConnections)
+		result := run(func() {
+			follow(1)
+			api.server.CloseClientConnections()
+		})
 		Expect(result.RawConnectionErrors).To(BeNumerically(">=", config.Watches))
 		Expect(result.Details.ConnectionsLost).To(BeNumerically(">=", config.Watches))
 		Expect(result.WatchEventsLost).To(BeZero(), "the watches should go on where they stopped")
@@ -318,7 +333,13 @@ var _ = Describe("Probe", func() {
 	})
 
 	It("should resume watches that the server ends, without counting it as an error", func() {
-		result := run(api.endAllWatches, api.endAllWatches)
+		result := run(func() {
+			follow(1)
+			api.endAllWatches()
+		}, func() {
+			follow(2)
+			api.endAllWatches()
+		}, func() { follow(3) })
 		expectCleanCounts(result)
 		for _, w := range result.Details.Watches {
 			Expect(w.Established).To(BeNumerically("==", 3))
@@ -357,8 +378,10 @@ var _ = Describe("Probe", func() {
 	It("should count the events in between as lost when a watch cannot resume", func() {
 		config.DrainTimeout = waitForLost
 		result := run(func() {
+			follow(1)
 			api.expired.Store(true)
 			api.endAllWatches()
+			Eventually(api.goneAt).Should(Equal(config.Watches))
 		}, func() { api.expired.Store(false) })
 		Expect(result.WatchEventsLost).To(BeNumerically(">", 0))
 		for _, w := range result.Details.Watches {
