@@ -6,6 +6,7 @@ package abort_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,9 @@ type testFault struct {
 	// injectErr is what every injection comes to, unhealed how many attempts to heal fail.
 	injectErr error
 	unhealed  atomic.Int32
+	// struck and over are when it was injected and healed. A heal waits for hold, if that is set.
+	struck, over time.Time
+	hold         chan struct{}
 }
 
 func (f *testFault) Name() string                          { return "test" }
@@ -33,6 +37,7 @@ func (f *testFault) Course() fault.Course                  { return f.course }
 
 func (f *testFault) Inject(context.Context, *fault.World) error {
 	f.injected.Add(1)
+	f.struck = time.Now()
 	return f.injectErr
 }
 
@@ -40,6 +45,10 @@ func (f *testFault) Heal(context.Context, *fault.World) error {
 	if f.unhealed.Add(-1) >= 0 {
 		return errors.New("not yet")
 	}
+	if f.hold != nil {
+		<-f.hold
+	}
+	f.over = time.Now()
 	f.healed.Add(1)
 	return nil
 }
@@ -67,13 +76,19 @@ var _ = Describe("A fault beside an abort", func() {
 	})
 
 	It("should be waited for until it is over", func(ctx SpecContext) {
-		f := &testFault{course: fault.Course{Lasts: 100 * time.Millisecond}}
+		f := &testFault{course: fault.Course{Lasts: 100 * time.Millisecond}, hold: make(chan struct{})}
 		end, cancel, err := abort.Strike(ctx, f)
 		Expect(err).NotTo(HaveOccurred())
 		defer cancel()
-		Expect(f.healed.Load()).To(BeZero())
-		Expect(end(ctx)).To(Succeed())
+		release := sync.OnceFunc(func() { close(f.hold) })
+		defer release()
+		ended := make(chan error, 1)
+		go func() { ended <- end(ctx) }()
+		Consistently(ended, 200*time.Millisecond).ShouldNot(Receive(), "it is not healed")
+		release()
+		Eventually(ended).Should(Receive(BeNil()))
 		Expect(f.healed.Load()).To(BeEquivalentTo(1))
+		Expect(f.over.Sub(f.struck)).To(BeNumerically(">=", f.course.Lasts))
 	})
 
 	It("should be ended before its time when the test is given up, and be tried again until that succeeds", func(ctx SpecContext) {
