@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
@@ -70,7 +71,7 @@ var _ = Describe("Tunnel", func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	connect := func() context.CancelFunc {
+	connectBy := func(dial func(ctx context.Context, network, address string) (net.Conn, error)) context.CancelFunc {
 		GinkgoHelper()
 		connected := make(chan struct{})
 		clientCtx, cancel := context.WithCancel(ctx)
@@ -79,12 +80,16 @@ var _ = Describe("Tunnel", func() {
 			defer GinkgoRecover()
 			Expect((&tunnel.Client{
 				Gateway: gateway, Header: "X-Gardener-Destination", Destination: "outbound|1194||vpn-seed-server.ns.svc.cluster.local",
-				TLS: client, Dial: (&net.Dialer{}).DialContext, Connected: func() { close(connected) },
+				TLS: client, Dial: dial, Connected: func() { close(connected) },
 			}).Run(clientCtx)).NotTo(Succeed())
 		}()
 		Eventually(connected).Should(BeClosed())
 		Eventually(server.Ready).Should(BeTrue())
 		return cancel
+	}
+	connect := func() context.CancelFunc {
+		GinkgoHelper()
+		return connectBy((&net.Dialer{}).DialContext)
 	}
 
 	// through asks a server in the shoot by the way that kube-apiserver goes.
@@ -130,7 +135,16 @@ var _ = Describe("Tunnel", func() {
 		inside := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("here")) }))
 		DeferCleanup(inside.Close)
 		first := connect()
-		second := connect()
+		var dialed atomic.Int32
+		second := connectBy(func(ctx context.Context, network, address string) (net.Conn, error) {
+			dialed.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		})
+		// The client knows of it a moment before the server does. Then it is asked although the first one is still there.
+		Eventually(func() (int32, error) {
+			_, err := through(inside.URL)
+			return dialed.Load(), err
+		}).Should(BeNumerically(">", 0))
 		first()
 		// That one was ready does not tell that the second was, too.
 		Eventually(through).WithArguments(inside.URL).Should(Equal("here"))
