@@ -173,9 +173,13 @@ var _ = Describe("Drain", func() {
 		hibernated.Status.IsHibernated = true
 		Expect(garden.Client.Status().Patch(ctx, hibernated, patch)).To(Succeed())
 
+		// None is moved before the second one is started, however slow the controller is.
+		sim.hold(true)
 		start()
 		begin()
 		Eventually(visible).Should(BeFalse())
+		Eventually(sim.starts).Should(HaveLen(2))
+		sim.hold(false)
 		Eventually(condition).Should(Equal("False ShootsBlocked The shoots that are left stay until what blocks them is gone. " +
 			"10 shoots: 6 done, 0 running, 0 waiting, 4 blocked (NoCandidate: 1, NotHighlyAvailable: 1, OptedOut: 1, ShootHibernated: 1)"))
 		Expect(table(Default)).To(Equal(map[string]string{

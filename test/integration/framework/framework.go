@@ -112,7 +112,7 @@ func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
 }
 
 // servedTimeout is how long the kube-apiserver may take to notice that gardener-apiserver answers for a version of its API.
-const servedTimeout = time.Minute
+const servedTimeout = patience.Start
 
 // waitUntilServed waits until the kube-apiserver passes requests on for each version of gardener-apiserver's API. That its APIService
 // says Available is not enough: the handlers learn it later, and answer 503 until then. Gardener's environment makes sure of three

@@ -42,8 +42,9 @@ func start(host agent.Host, serviceAccount string) *process {
 	GinkgoHelper()
 	config := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(config)
-	config.LeaderElection.LeaseDuration.Duration = 4 * time.Second
-	config.LeaderElection.RenewDeadline.Duration = 3 * time.Second
+	// Who leads gives the lease back at its end, so the other one need not wait until it expires. On a slow machine nobody loses it.
+	config.LeaderElection.LeaseDuration.Duration = 3 * patience.Eventually
+	config.LeaderElection.RenewDeadline.Duration = 2 * patience.Eventually
 	config.LeaderElection.RetryPeriod.Duration = 200 * time.Millisecond
 
 	restConfig := rest.CopyConfig(seed.Config)
