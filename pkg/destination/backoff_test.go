@@ -17,6 +17,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/destination"
 	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 var _ = Describe("A kube-apiserver that clients are to be led to", func() {
@@ -48,6 +49,7 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 
 	It("is asked whether it serves, and left alone", func() {
 		setUp(deployment(corev1.ConditionTrue), kubeAPIServerPod("one", "kubernetes", 5, crashLooping()))
+		deps.Timings.RolloutTimeout = patience.Eventually
 		asked := 0
 		Expect(destination.UntilServing(ctx, deps, newMigration(), func(context.Context) error {
 			if asked++; asked == 1 {

@@ -40,6 +40,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/destination"
 	"github.com/livecpm/livecpm/pkg/operation"
 	"github.com/livecpm/livecpm/pkg/twin"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // vpnClient stands for Gardener's component of the regular VPN client.
@@ -206,9 +207,9 @@ var _ = Describe("Shoots with workers", func() {
 		temporary := func() client.Object {
 			return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-vpn-shoot", Namespace: "kube-system", Labels: map[string]string{twin.LabelTwin: twin.VPN}}}
 		}
-		move := func(shoot client.Client) error {
+		moveWithin := func(timeout time.Duration, shoot client.Client) error {
 			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-			deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, time.Second
+			deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, timeout
 			b := newBotanist(deps)
 			err := destination.MoveVPN(ctx, deps, b, b, shoot, kubelets())
 			if err == nil {
@@ -216,6 +217,7 @@ var _ = Describe("Shoots with workers", func() {
 			}
 			return err
 		}
+		move := func(shoot client.Client) error { return moveWithin(patience.Eventually, shoot) }
 
 		It("removes the temporary one only when the regular one stands, and looks at the tunnel without it", func() {
 			Expect(move(newShoot(node("a", corev1.ConditionTrue), temporary()))).To(Succeed())
@@ -232,7 +234,7 @@ var _ = Describe("Shoots with workers", func() {
 
 		It("fails as long as the tunnel does not stand", func() {
 			fail["a"] = true
-			Expect(move(newShoot(node("a", corev1.ConditionTrue), temporary()))).To(MatchError(ContainSubstring("failed to reach the kubelet of node a")))
+			Expect(moveWithin(time.Second, newShoot(node("a", corev1.ConditionTrue), temporary()))).To(MatchError(ContainSubstring("failed to reach the kubelet of node a")))
 		})
 	})
 })

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	. "github.com/livecpm/livecpm/pkg/etcdcluster"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const (
@@ -177,7 +178,7 @@ var _ = Describe("Client", Ordered, func() {
 	BeforeEach(func() { server.refuse, server.alone, metricsStatus = nil, false, http.StatusOK })
 
 	cluster := func(p places) Cluster {
-		c := New(tlsConfig, p, 2*time.Second)
+		c := New(tlsConfig, p, patience.Eventually)
 		DeferCleanup(c.Close)
 		return c
 	}

@@ -16,6 +16,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 var _ = Describe("DeleteDeployments", func() {
@@ -30,7 +31,7 @@ var _ = Describe("DeleteDeployments", func() {
 
 	It("deletes what exists and does not mind what does not", func() {
 		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
-		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, time.Second, operation.Controllers...)).To(Succeed())
+		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, patience.Eventually, operation.Controllers...)).To(Succeed())
 		Expect(apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment))).To(BeTrue())
 	})
 

@@ -27,6 +27,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/operation"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 var _ = Describe("DeleteBackups", func() {
@@ -101,7 +102,7 @@ var _ = Describe("DeleteBackups", func() {
 		b = &botanist.Botanist{Operation: &gardeneroperation.Operation{Logger: logr.Discard(), GardenClient: garden, Shoot: &shootpkg.Shoot{Components: &shootpkg.Components{
 			SourceBackupEntry: corebackupentry.New(logr.Discard(), garden, &corebackupentry.Values{
 				Namespace: key.Namespace, Name: key.Name, SeedName: ptr.To("seed-b"),
-			}, time.Millisecond, 5*time.Second),
+			}, time.Millisecond, patience.Eventually),
 		}}}}
 		b.Shoot.SetInfo(shoot)
 	})

@@ -49,6 +49,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/operation"
 	"github.com/livecpm/livecpm/pkg/source"
 	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 // journal takes down what happens, in its order.
@@ -193,6 +194,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 	const (
 		machineFinalizer = "machine.sapcloud.io/machine-controller-manager"
 		released         = "livecpm.gardener.cloud/machines-released"
+		// waitInVain is how long a flow waits for what never comes.
+		waitInVain = 2 * time.Second
 	)
 	var (
 		ctx   = context.Background()
@@ -297,7 +300,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 			Clock:           testclock.NewFakeClock(now), Timings: operation.DefaultTimings(), PermitsWorkers: true,
 		}
 		deps.GardenletConfig.SeedConfig.Name = "seed-a"
-		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, 2*time.Second
+		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
 
 		m = &migration.Migration{
 			Log: logr.Discard(), Role: steps.Source, SourceSeed: "seed-a", DestinationSeed: "seed-b", Clock: deps.Clock,
@@ -391,6 +394,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		stray := machine("stray")
 		stray.OwnerReferences = nil
 		Expect(seed.Create(ctx, stray)).To(Succeed())
+		deps.Timings.RolloutTimeout = waitInVain
 		Expect(run()).To(MatchError(ContainSubstring("lacks machines stray: nothing of them is deleted")))
 		Expect(remaining(&machinev1alpha1.MachineList{})).To(Equal(3))
 		Expect(book.entries).NotTo(ContainElement("destroy Worker"))
@@ -399,6 +403,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 
 	It("goes no further when a worker cannot be migrated", func() {
 		b.Shoot.Components.Extensions.Worker = fakeWorker{component: component{name: "Worker", journal: book, fail: map[string]error{"waitMigrate": errors.New("still busy")}}}
+		deps.Timings.RolloutTimeout = waitInVain
 		Expect(run()).To(MatchError(ContainSubstring("still busy")))
 		Expect(remaining(&machinev1alpha1.MachineList{})).To(Equal(2))
 		Expect(book.entries).NotTo(ContainElement("save ShootState"))

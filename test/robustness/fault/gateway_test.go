@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/livecpm/livecpm/test/patience"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/standins/ingress/gateway"
 )
@@ -56,7 +57,7 @@ var _ = Describe("GatewayOf", func() {
 		}})
 		server := httptest.NewServer(mux)
 		DeferCleanup(server.Close)
-		kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, Timeout: 20 * time.Second})
+		kube, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, Timeout: patience.Eventually})
 		Expect(err).NotTo(HaveOccurred())
 		seed = fault.Seed{Name: "seed-a", Kube: kube}
 	})

@@ -83,7 +83,7 @@ member-name-prefix: unknown-keys-are-ignored
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
 	exit := exitMarker{path: filepath.Join(folder, "exit_code")}
 	if err := sidecar.initialize(ctx, exit.validationMode); err != nil {

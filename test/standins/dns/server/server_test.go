@@ -22,6 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/livecpm/livecpm/test/patience"
 	"github.com/livecpm/livecpm/test/standins/dns/server"
 )
 
@@ -93,7 +94,7 @@ var _ = Describe("Server", func() {
 
 	exchange := func(m *dns.Msg, network string) *dns.Msg {
 		GinkgoHelper()
-		response, _, err := (&dns.Client{Net: network}).Exchange(m, address)
+		response, _, err := (&dns.Client{Net: network, Timeout: patience.Eventually}).Exchange(m, address)
 		Expect(err).NotTo(HaveOccurred())
 		return response
 	}
@@ -346,5 +347,5 @@ var _ = Describe("Server", func() {
 type redirect struct{ address *string }
 
 func (r redirect) Exchange(m *dns.Msg, _ string) (*dns.Msg, time.Duration, error) {
-	return (&dns.Client{}).Exchange(m, *r.address)
+	return (&dns.Client{Timeout: patience.Eventually}).Exchange(m, *r.address)
 }

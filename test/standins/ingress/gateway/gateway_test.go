@@ -224,7 +224,7 @@ var _ = Describe("Gateway", func() {
 		Expect(err).NotTo(HaveOccurred())
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\n\r\n")
-		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(patience.Eventually))
 		_, err = conn.Read(make([]byte, 1))
 		Expect(err).To(MatchError(syscall.ECONNRESET))
 	})

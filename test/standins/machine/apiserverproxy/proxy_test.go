@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/livecpm/livecpm/test/patience"
 	"github.com/livecpm/livecpm/test/standins/machine/apiserverproxy"
 )
 
@@ -61,7 +62,7 @@ var _ = Describe("Proxy", func() {
 		DeferCleanup(func() { cancel() })
 		asked = make(chan *http.Request, 10)
 		config = &apiserverproxy.Config{
-			Listen: "127.0.0.1:0", Network: "tcp4", ConnectTimeout: 5 * time.Second, Authority: "api.example:443",
+			Listen: "127.0.0.1:0", Network: "tcp4", ConnectTimeout: patience.Eventually, Authority: "api.example:443",
 			Header: http.Header{"X-Gardener-Destination": {"outbound|443||kube-apiserver.ns.svc.cluster.local"}},
 		}
 	})
@@ -91,7 +92,7 @@ var _ = Describe("Proxy", func() {
 		conn, err := net.Dial("tcp", address)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(conn.Close)
-		Expect(conn.SetDeadline(time.Now().Add(10 * time.Second))).To(Succeed())
+		Expect(conn.SetDeadline(time.Now().Add(patience.Eventually))).To(Succeed())
 		return conn.(*net.TCPConn)
 	}
 	// say sends a text, ends its direction and returns all that comes back.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/livecpm/livecpm/test/patience"
 	"github.com/livecpm/livecpm/test/standins/machine/serviceproxy"
 )
 
@@ -71,7 +72,7 @@ var _ = Describe("Forwarder", func() {
 		conn, err := net.Dial("tcp", address)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(conn.Close)
-		Expect(conn.SetDeadline(time.Now().Add(10 * time.Second))).To(Succeed())
+		Expect(conn.SetDeadline(time.Now().Add(patience.Eventually))).To(Succeed())
 		return conn
 	}
 	read := func(conn net.Conn, n int) string {
@@ -116,7 +117,7 @@ var _ = Describe("Forwarder", func() {
 				return err
 			}
 			defer func() { _ = conn.Close() }()
-			if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			if err := conn.SetDeadline(time.Now().Add(patience.Eventually)); err != nil {
 				return nil
 			}
 			_, err = conn.Read(make([]byte, 1))
