@@ -39,8 +39,6 @@ type fakeAPI struct {
 
 	requests    atomic.Int64
 	connections atomic.Int64
-	// served is how many reads and writes of single ConfigMaps came with each connection.
-	served map[string]int
 
 	// beforeWrite, when set, is called with each write of a ConfigMap or an Event before it is carried out.
 	beforeWrite atomic.Pointer[func(r *http.Request)]
@@ -87,7 +85,6 @@ func newFakeAPI(http2 bool) *fakeAPI {
 		events:     map[string]*corev1.Event{},
 		writers:    map[string]bool{},
 		gone:       map[string]int{},
-		served:     map[string]int{},
 		changed:    make(chan struct{}),
 		endWatches: make(chan struct{}),
 	}
@@ -116,19 +113,6 @@ func (f *fakeAPI) endAllWatches() {
 	defer f.mu.Unlock()
 	close(f.endWatches)
 	f.endWatches = make(chan struct{})
-}
-
-// shares returns how many reads and writes of ConfigMaps there were, and how many of them had a connection of their own.
-func (f *fakeAPI) shares() (all, own int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, requests := range f.served {
-		all += requests
-		if requests == 1 {
-			own++
-		}
-	}
-	return all, own
 }
 
 // goneAt returns how many connections have had a watch refused with 410.
@@ -265,9 +249,6 @@ func (f *fakeAPI) serveEvents(w http.ResponseWriter, r *http.Request) {
 func (f *fakeAPI) serveConfigMaps(w http.ResponseWriter, r *http.Request, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.Method != http.MethodGet || name != "" {
-		f.served[r.RemoteAddr]++
-	}
 	switch r.Method {
 	case http.MethodGet:
 		if name == "" {
