@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -27,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	. "github.com/livecpm/livecpm/pkg/etcdcluster"
-	"github.com/livecpm/livecpm/test/patience"
 )
 
 const (
@@ -177,7 +177,7 @@ var _ = Describe("Client", Ordered, func() {
 	BeforeEach(func() { server.refuse, server.alone, metricsStatus = nil, false, http.StatusOK })
 
 	cluster := func(p places) Cluster {
-		c := New(tlsConfig, p, patience.Eventually)
+		c := New(tlsConfig, p, 2*time.Second)
 		DeferCleanup(c.Close)
 		return c
 	}

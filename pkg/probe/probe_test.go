@@ -110,7 +110,7 @@ var _ = Describe("Probe", func() {
 	// follow waits until so many watches have begun to follow.
 	follow := func(times int) {
 		GinkgoHelper()
-		Eventually(api.following.Load).Should(BeNumerically("==", times*config.Watches))
+		Eventually(api.following.Load).Should(BeNumerically(">=", times*config.Watches))
 	}
 
 	expectCleanCounts := func(result *probe.Result) {
@@ -376,7 +376,7 @@ var _ = Describe("Probe", func() {
 			follow(1)
 			api.expired.Store(true)
 			api.endAllWatches()
-			Eventually(api.goneAt).Should(Equal(config.Watches))
+			Eventually(api.goneAt).Should(BeNumerically(">=", config.Watches))
 		}, func() { api.expired.Store(false) })
 		Expect(result.WatchEventsLost).To(BeNumerically(">", 0))
 		for _, w := range result.Details.Watches {

@@ -146,8 +146,7 @@ var _ = Describe("Tunnel", func() {
 			return dialed.Load(), err
 		}).Should(BeNumerically(">", 0))
 		first()
-		// That one was ready does not tell that the second was, too.
-		Eventually(through).WithArguments(inside.URL).Should(Equal("here"))
+		Expect(through(inside.URL)).To(Equal("here"))
 		second()
 		Eventually(server.Ready).Should(BeFalse())
 	})
