@@ -261,7 +261,7 @@ func startRelay(ctx context.Context, command []string, folder, name, part string
 	if err := p.command.Start(); err != nil {
 		return process{}, fmt.Errorf("failed to start the %s relay: %w", name, err)
 	}
-	if err := program.AwaitReady(ctx, health, time.Minute); err != nil {
+	if err := program.AwaitReady(ctx, health, 20*time.Second); err != nil {
 		p.stop()
 		return process{}, fmt.Errorf("the %s relay is %w", name, err)
 	}
