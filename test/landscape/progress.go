@@ -12,9 +12,6 @@ import (
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
-// measuring is how long the speed of the machine is measured, for the time that is left.
-const measuring = 200 * time.Millisecond
-
 // progress prints what happens, with the time since the run began, and how long it still takes.
 type progress struct {
 	screen  *outlook.Screen
@@ -29,14 +26,9 @@ func newProgress(screen *outlook.Screen, tracker *outlook.Tracker) *progress {
 // show begins to say how long the parts still take. It returns what ends that.
 func (p *progress) show(ctx context.Context, cfg *config.Config, parts []outlook.Part) (stop func(), err error) {
 	if p.tracker == nil {
-		there, err := outlook.Look(ctx, cfg.Repo, cfg.State, cfg.Shoot, components(cfg)...)
-		if err != nil {
+		if p.tracker, _, _, err = outlook.Track(ctx, p.begun, parts, cfg.Repo, cfg.State, cfg.Shoot, components(cfg)...); err != nil {
 			return nil, err
 		}
-		machine := outlook.Measure(measuring)
-		p.tracker = outlook.NewTracker(time.Now, p.begun, parts, func(part outlook.Part) time.Duration {
-			return machine.Expect(part, there.First(part))
-		})
 	}
 	return outlook.Show(p.screen, p.tracker), nil
 }

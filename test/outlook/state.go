@@ -101,3 +101,17 @@ func Began(now time.Time) time.Time {
 	}
 	return time.Unix(seconds, 0)
 }
+
+// measuring is how long the speed of the machine is measured.
+const measuring = 200 * time.Millisecond
+
+// Track returns a tracker of the parts of a run on this machine, with what is there already and how fast the machine is. The run
+// began at the given time; the other arguments are those of Look.
+func Track(ctx context.Context, began time.Time, parts []Part, repo, state, shoot string, more ...string) (*Tracker, State, Machine, error) {
+	there, err := Look(ctx, repo, state, shoot, more...)
+	if err != nil {
+		return nil, there, Machine{}, err
+	}
+	machine := Measure(measuring)
+	return NewTracker(time.Now, began, parts, func(part Part) time.Duration { return machine.Expect(part, there.First(part)) }), there, machine, nil
+}

@@ -202,19 +202,6 @@ func (t *Tracker) Stages() []StageOutlook {
 	return stages
 }
 
-// Durations returns what each finished part took.
-func (t *Tracker) Durations() map[string]time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	durations := map[string]time.Duration{}
-	for _, p := range t.parts {
-		if p.ready {
-			durations[p.Name] = p.ended.Sub(p.began)
-		}
-	}
-	return durations
-}
-
 // Until returns those of the parts that the named ones need, and these themselves.
 func Until(parts []Part, names ...string) []Part {
 	wanted := slices.Clone(names)

@@ -86,7 +86,6 @@ var _ = Describe("Tracker", func() {
 		tracker.End("end")
 		Expect(tracker.Left()).To(BeZero())
 		Expect(tracker.Share()).To(Equal(1.0))
-		Expect(tracker.Durations()).To(Equal(map[string]time.Duration{"a": 100 * second, "b": 60 * second, "start": 60 * second, "end": 0}))
 	})
 
 	It("should say what runs, and how far it is", func() {

@@ -149,21 +149,14 @@ func newTracker(ctx context.Context, cfg *config.Config) (*outlook.Tracker, erro
 	if cfg.HasWorkers() {
 		more = outlook.WorkerComponents()
 	}
-	there, err := outlook.Look(ctx, cfg.Repo, cfg.State, cfg.Shoot, more...)
+	tracker, _, _, err := outlook.Track(ctx, outlook.Began(time.Now()), outlook.Parts(more...), cfg.Repo, cfg.State, cfg.Shoot, more...)
 	if err != nil {
 		return nil, err
 	}
-	machine := outlook.Measure(measuring)
-	tracker := outlook.NewTracker(time.Now, outlook.Began(time.Now()), outlook.Parts(more...), func(part outlook.Part) time.Duration {
-		return machine.Expect(part, there.First(part))
-	})
 	// It runs.
 	tracker.End(outlook.PartDemo)
 	return tracker, nil
 }
-
-// measuring is how long the speed of the machine is measured.
-const measuring = 200 * time.Millisecond
 
 // migrate migrates the shoot, which is created if there is none, to the seed that it is not on unless one is named, and writes the report.
 func (f *flags) migrate(ctx context.Context, cfg *config.Config, tracker *outlook.Tracker, destination, out string) error {

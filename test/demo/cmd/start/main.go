@@ -18,11 +18,7 @@ import (
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
-const (
-	demoPackage = "./test/demo/cmd/demo"
-	// measuring is how long the speed of the machine is measured.
-	measuring = 200 * time.Millisecond
-)
+const demoPackage = "./test/demo/cmd/demo"
 
 func main() {
 	s := &start{began: time.Now(), screen: outlook.NewScreen(os.Stdout)}
@@ -68,15 +64,11 @@ func (s *start) run(ctx context.Context) error {
 	if s.shoot == "workers" {
 		more = outlook.WorkerComponents()
 	}
-	there, err := outlook.Look(ctx, s.repo, s.state, s.shoot, more...)
-	if err != nil {
+	var there outlook.State
+	var machine outlook.Machine
+	if s.tracker, there, machine, err = outlook.Track(ctx, s.began, outlook.Parts(more...), s.repo, s.state, s.shoot, more...); err != nil {
 		return err
 	}
-	machine := outlook.Measure(measuring)
-	parts := outlook.Parts(more...)
-	s.tracker = outlook.NewTracker(time.Now, s.began, parts, func(part outlook.Part) time.Duration {
-		return machine.Expect(part, there.First(part))
-	})
 	plan := outlook.Plan{
 		Shoot: s.shoot, Machine: machine, Model: model(), Stages: s.tracker.Stages(), Left: s.tracker.Left(), Now: time.Now(),
 		State: s.state, Cache: s.cache, There: there, Components: len(outlook.Components()) + len(more),
