@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,8 +66,9 @@ func (l *Landscape) installLivecpm(ctx context.Context) error {
 	// The images first: a pod without one is not tried again at once.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.startControllerManager(groupCtx) })
+	group.Go(func() error { return l.importImages(groupCtx, l.livecpmImages) })
 	for _, seed := range l.Config.Seeds {
-		group.Go(func() error { return l.prepareSeed(groupCtx, seed, l.livecpmImages) })
+		group.Go(func() error { return l.makeRoom(groupCtx, seed) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -171,18 +171,11 @@ func (l *Landscape) buildLivecpm(ctx context.Context) ([]images.Image, error) {
 	return built, nil
 }
 
-// prepareSeed brings livecpm's images into the seed, and makes room for an agent that the gardenlet installs.
-func (l *Landscape) prepareSeed(ctx context.Context, seed config.Seed, tarballs []image.Tarball) error {
+// makeRoom makes room for an agent that the gardenlet installs.
+func (l *Landscape) makeRoom(ctx context.Context, seed config.Seed) error {
 	n, err := node.New(l.Config, seed, l.Processes)
 	if err != nil {
 		return err
-	}
-	imported, err := n.LoadImages(ctx, tarballs...)
-	if err != nil {
-		return err
-	}
-	if len(imported) > 0 {
-		l.progress.report("%s: imported %s", seed.Name, strings.Join(imported, ", "))
 	}
 	c, err := n.Client()
 	if err != nil {
