@@ -31,8 +31,8 @@ import (
 
 	"github.com/livecpm/livecpm/charts"
 	agentconfigv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/gate"
-	"github.com/livecpm/livecpm/pkg/removal"
+	"github.com/livecpm/livecpm/pkg/garden/removalguard"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
 
 const (
@@ -84,8 +84,8 @@ var _ = Describe("livecpm-garden", func() {
 		Expect(names(objects)).To(ConsistOf(
 			"v1.ValidatingAdmissionPolicy "+gate.PolicyName,
 			"v1.ValidatingAdmissionPolicyBinding "+gate.PolicyName,
-			"v1.ValidatingAdmissionPolicy "+removal.PolicyName,
-			"v1.ValidatingAdmissionPolicyBinding "+removal.PolicyName,
+			"v1.ValidatingAdmissionPolicy "+removalguard.PolicyName,
+			"v1.ValidatingAdmissionPolicyBinding "+removalguard.PolicyName,
 		))
 
 		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, gate.PolicyName)
@@ -118,7 +118,7 @@ var _ = Describe("livecpm-garden", func() {
 
 	It("refuses removal by the ConfigMap that the controller manager writes, and refuses nothing without it", func() {
 		objects := render(charts.Garden, map[string]any{"registration": map[string]any{"name": "other"}})
-		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, removal.PolicyName)
+		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, removalguard.PolicyName)
 		Expect(policy.Spec.ParamKind).To(HaveValue(Equal(admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"})))
 		Expect(policy.Spec.MatchConstraints.ResourceRules).To(ConsistOf(And(
 			HaveField("Operations", ConsistOf(admissionregistrationv1.Delete)),
@@ -126,11 +126,11 @@ var _ = Describe("livecpm-garden", func() {
 		)))
 		Expect(policy.Spec.MatchConditions).To(ConsistOf(HaveField("Expression", And(ContainSubstring("registrationRef.?name.orValue('') == 'other'"), ContainSubstring("metadata.name == 'other'")))))
 
-		binding := called[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects, removal.PolicyName)
+		binding := called[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects, removalguard.PolicyName)
 		Expect(binding.Spec.PolicyName).To(Equal(policy.Name))
 		Expect(binding.Spec.ValidationActions).To(ConsistOf(admissionregistrationv1.Deny))
 		Expect(binding.Spec.ParamRef).To(HaveValue(Equal(admissionregistrationv1.ParamRef{
-			Name: removal.ConfigMapName, Namespace: "garden", ParameterNotFoundAction: ptr.To(admissionregistrationv1.AllowAction),
+			Name: removalguard.ConfigMapName, Namespace: "garden", ParameterNotFoundAction: ptr.To(admissionregistrationv1.AllowAction),
 		})))
 	})
 

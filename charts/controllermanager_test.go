@@ -19,8 +19,8 @@ import (
 
 	"github.com/livecpm/livecpm/charts"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/gate"
-	"github.com/livecpm/livecpm/pkg/removal"
+	"github.com/livecpm/livecpm/pkg/garden/removalguard"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
 
 var _ = Describe("livecpm-garden's controller manager", func() {
@@ -49,8 +49,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 	off, virtual := values{"enabled": false}, []any{
 		"v1.ValidatingAdmissionPolicy " + gate.PolicyName,
 		"v1.ValidatingAdmissionPolicyBinding " + gate.PolicyName,
-		"v1.ValidatingAdmissionPolicy " + removal.PolicyName,
-		"v1.ValidatingAdmissionPolicyBinding " + removal.PolicyName,
+		"v1.ValidatingAdmissionPolicy " + removalguard.PolicyName,
+		"v1.ValidatingAdmissionPolicyBinding " + removalguard.PolicyName,
 		"v1.ClusterRole livecpm:controller-manager",
 		"v1.ClusterRoleBinding livecpm:controller-manager",
 		"v1.Role livecpm:controller-manager",
@@ -178,7 +178,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 	It("may not write down what is in flight where that is switched off", func() {
 		objects := with(values{"config": values{"controllers": values{"removalGuard": values{"enabled": false}}}})
 		Expect(configOf(objects).Controllers.RemovalGuard.Enabled).To(HaveValue(BeFalse()))
-		Expect(granted(objects)).NotTo(ContainElement(HaveSuffix(removal.ConfigMapName)))
+		Expect(granted(objects)).NotTo(ContainElement(HaveSuffix(removalguard.ConfigMapName)))
 		Expect(names(objects)).NotTo(ContainElement(ContainSubstring(":removal")))
 		Expect(called[*rbacv1.Role](with(nil), "livecpm:controller-manager:removal").Namespace).To(Equal("garden"))
 	})

@@ -21,7 +21,7 @@ import (
 )
 
 // What every pod of the charts has to be, however the charts are configured. The relay, which the agent deploys, has the
-// same in pkg/exposure.
+// same in pkg/tunnel/exposure.
 var _ = Describe("Hardening", func() {
 	type values = map[string]any
 

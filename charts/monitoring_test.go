@@ -22,7 +22,7 @@ import (
 
 	"github.com/livecpm/livecpm/charts"
 	_ "github.com/livecpm/livecpm/pkg/metrics" // registers what the rules ask for
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 type values = map[string]any

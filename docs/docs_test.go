@@ -22,11 +22,11 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/conditions"
-	"github.com/livecpm/livecpm/pkg/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 var _ = Describe("steps.md", func() {
@@ -187,7 +187,7 @@ var _ = Describe("operations", func() {
 		page := read(filepath.Join(folder, "draining-a-seed.md"))
 		found := 0
 		for _, file := range []string{"reasons.go", "progress.go"} {
-			for _, match := range regexp.MustCompile(`(?m)^\t(?:Condition)?Reason\w+(?: Reason)? += "(\w+)"`).FindAllStringSubmatch(read(filepath.Join("..", "pkg", "drain", file)), -1) {
+			for _, match := range regexp.MustCompile(`(?m)^\t(?:Condition)?Reason\w+(?: Reason)? += "(\w+)"`).FindAllStringSubmatch(read(filepath.Join("..", "pkg", "migration", "drain", file)), -1) {
 				found++
 				Expect(page).To(ContainSubstring("`"+match[1]+"`"), file)
 			}
@@ -256,8 +256,8 @@ var _ = Describe("usage", func() {
 	})
 
 	It("should explain every state", func() {
-		for _, state := range []world.State{
-			world.None, world.Classic, world.Requested, world.Processing, world.Paused, world.Held, world.Overdue, world.Aborting, world.Aborted, world.Succeeded,
+		for _, state := range []summary.State{
+			summary.None, summary.Classic, summary.Requested, summary.Processing, summary.Paused, summary.Held, summary.Overdue, summary.Aborting, summary.Aborted, summary.Succeeded,
 		} {
 			Expect(page).To(ContainSubstring("`%s`", state))
 		}
@@ -359,7 +359,7 @@ func minutes(d time.Duration) string { return fmt.Sprintf("%dm", int(d.Minutes()
 func reasonsOfCode() []string {
 	GinkgoHelper()
 	reasons := []string{}
-	files, err := filepath.Glob(filepath.Join("..", "pkg", "steps", "*.go"))
+	files, err := filepath.Glob(filepath.Join("..", "pkg", "migration", "steps", "*.go"))
 	Expect(err).NotTo(HaveOccurred())
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)

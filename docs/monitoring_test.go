@@ -21,10 +21,10 @@ import (
 	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
-	"github.com/livecpm/livecpm/pkg/conditions"
-	"github.com/livecpm/livecpm/pkg/drain"
 	_ "github.com/livecpm/livecpm/pkg/metrics" // registers what the table has
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 var _ = Describe("monitoring.md", func() {
@@ -85,7 +85,7 @@ var _ = Describe("monitoring.md", func() {
 
 	It("should have every metric of the relay", func() {
 		names := regexp.MustCompile(`livecpm_relay_\w+`)
-		code := names.FindAllString(read(filepath.Join("..", "pkg", "relay", "metrics.go")), -1)
+		code := names.FindAllString(read(filepath.Join("..", "pkg", "tunnel", "relay", "metrics.go")), -1)
 		var listed []string
 		for _, row := range rows(page, "relay metric | says |") {
 			listed = append(listed, names.FindAllString(row[0], -1)...)

@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/relay/config"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
 
 var _ = Describe("security.md", func() {
@@ -37,7 +37,7 @@ var _ = Describe("security.md", func() {
 		for _, test := range all {
 			Expect(exists(test[1], test[2])).To(BeTrue(), "%s: %q", test[1], test[2])
 		}
-		Expect(exists("pkg/relay/attempts_test.go", "does what nobody has written")).To(BeFalse())
+		Expect(exists("pkg/tunnel/relay/attempts_test.go", "does what nobody has written")).To(BeFalse())
 	})
 
 	It("should have a test for every attempt, and every test of an attempt", func() {
@@ -55,12 +55,12 @@ var _ = Describe("security.md", func() {
 		}
 
 		var written []string
-		for _, it := range regexp.MustCompile(`\bIt\("([^"]+)",`).FindAllStringSubmatch(read(filepath.Join("..", "pkg", "relay", "attempts_test.go")), -1) {
-			written = append(written, "pkg/relay/attempts_test.go "+it[1])
+		for _, it := range regexp.MustCompile(`\bIt\("([^"]+)",`).FindAllStringSubmatch(read(filepath.Join("..", "pkg", "tunnel", "relay", "attempts_test.go")), -1) {
+			written = append(written, "pkg/tunnel/relay/attempts_test.go "+it[1])
 		}
-		files, err := filepath.Glob(filepath.Join("..", "pkg", "relay", "*", "*_test.go"))
+		files, err := filepath.Glob(filepath.Join("..", "pkg", "tunnel", "relay", "*", "*_test.go"))
 		Expect(err).NotTo(HaveOccurred())
-		for _, file := range append(files, filepath.Join("..", "pkg", "relay", "fuzz_test.go")) {
+		for _, file := range append(files, filepath.Join("..", "pkg", "tunnel", "relay", "fuzz_test.go")) {
 			for _, fuzz := range regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`).FindAllStringSubmatch(read(file), -1) {
 				written = append(written, strings.TrimPrefix(file, "../")+" "+fuzz[1])
 			}
@@ -72,7 +72,7 @@ var _ = Describe("security.md", func() {
 	})
 
 	It("should give the limits of the code", func() {
-		relay := read(filepath.Join("..", "pkg", "exposure", "relayconfig.go"))
+		relay := read(filepath.Join("..", "pkg", "tunnel", "exposure", "relayconfig.go"))
 		Expect(relay).To(MatchRegexp(`maxConnections = 4096\n`))
 		Expect(relay).To(MatchRegexp(`maxHandshakes  = 512\n`))
 		limits := map[string]string{}

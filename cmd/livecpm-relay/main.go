@@ -19,8 +19,8 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/relay"
-	"github.com/livecpm/livecpm/pkg/relay/config"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
 
 func main() {

@@ -41,7 +41,7 @@ import (
 
 	"github.com/livecpm/livecpm/charts"
 	"github.com/livecpm/livecpm/hack/examples"
-	"github.com/livecpm/livecpm/pkg/agent"
+	"github.com/livecpm/livecpm/pkg/agent/gardenletconfig"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 )
 
@@ -330,7 +330,7 @@ var _ = Describe("The drop-in gardenlet", func() {
 		gardenlet := only[*seedmanagementv1alpha1.Gardenlet](objectsIn("gardenlet/gardenlet.yaml"))
 		file := filepath.Join(GinkgoT().TempDir(), "config.yaml")
 		Expect(os.WriteFile(file, gardenlet.Spec.Config.Raw, 0o600)).To(Succeed())
-		config, err := agent.LoadGardenletConfiguration(file)
+		config, err := gardenletconfig.Load(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config.SeedConfig.Name).To(Equal(gardenlet.Name))
 		Expect(config.ETCDConfig.FeatureGates).To(HaveKeyWithValue("UpgradeEtcdVersion", true))

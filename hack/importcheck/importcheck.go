@@ -59,50 +59,50 @@ var clients = []string{
 // Rules are the directions of dependency in this module.
 var Rules = []Rule{
 	{
-		In: own("pkg/source"), Forbidden: own("pkg/destination"), Indirect: true, Tests: true,
+		In: own("pkg/agent/source"), Forbidden: own("pkg/agent/destination"), Indirect: true, Tests: true,
 		Why: "the roles know each other by the step table only",
 	},
 	{
-		In: own("pkg/destination"), Forbidden: own("pkg/source"), Indirect: true, Tests: true,
+		In: own("pkg/agent/destination"), Forbidden: own("pkg/agent/source"), Indirect: true, Tests: true,
 		Why: "the roles know each other by the step table only",
 	},
 	{
-		In: own("pkg/steps", "pkg/quorum", "pkg/ownership", "pkg/conditions", "pkg/drain", "pkg/cli/world"), Forbidden: clients, Indirect: true,
+		In: own("pkg/migration/steps", "pkg/etcd/quorum", "pkg/migration/ownership", "pkg/migration/conditions", "pkg/migration/drain", "pkg/migration/summary"), Forbidden: clients, Indirect: true,
 		Why: "the pure core decides and does not look",
 	},
 	{
-		In: own("pkg/steps", "pkg/quorum"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/steps", "pkg/quorum"), Indirect: true,
+		In: own("pkg/migration/steps", "pkg/etcd/quorum"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/migration/steps", "pkg/etcd/quorum"), Indirect: true,
 		Why: "the pure core is at the bottom: everything may import it, it imports nothing of ours but itself",
 	},
 	{
-		In: own("pkg/agent", "pkg/migration"), Forbidden: own("pkg/source", "pkg/destination"), Indirect: true, Tests: true,
+		In: own("pkg/agent", "pkg/migration"), Forbidden: own("pkg/agent/source", "pkg/agent/destination"), Indirect: true, Tests: true,
 		Why: "the frame does not know what the actions do",
 	},
 	{
-		In: own("cmd/livecpm-controller-manager", "pkg/controllermanager"), Indirect: true, Tests: true,
-		Forbidden: own("pkg/agent", "pkg/source", "pkg/destination", "pkg/operation", "pkg/jointetcd", "pkg/exposure"),
+		In: own("cmd/livecpm-controller-manager", "pkg/garden"), Indirect: true, Tests: true,
+		Forbidden: own("pkg/agent", "pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/etcd/joint", "pkg/tunnel/exposure"),
 		Why:       "the garden's controllers know migrations by their Shoots only",
 	},
 	{
 		In: own("cmd/kubectl-livecpm", "pkg/cli"), Indirect: true, Tests: true,
-		Forbidden: own("pkg/agent", "pkg/source", "pkg/destination", "pkg/operation", "pkg/jointetcd", "pkg/controllermanager"),
+		Forbidden: own("pkg/agent", "pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/etcd/joint", "pkg/garden"),
 		Why:       "the plugin says what is asked for and shows what is seen; it does no part of the work",
 	},
 	{
-		In: own("pkg/probe", "pkg/inventory", "pkg/portforward"), Forbidden: own("pkg", "cmd"), Indirect: true,
-		Allowed: own("pkg/probe", "pkg/inventory", "pkg/portforward"),
+		In: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"), Forbidden: own("pkg", "cmd"), Indirect: true,
+		Allowed: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"),
 		Why:     "what measures a migration knows nothing of how it is made",
 	},
 	{
-		In: own("cmd/livecpm-agent", "cmd/gardenlet", "pkg/agent", "pkg/source", "pkg/destination", "pkg/operation"), Forbidden: own("pkg/cli", "pkg/probe", "pkg/portforward", "pkg/report"), Indirect: true,
+		In: own("cmd/livecpm-agent", "cmd/gardenlet", "pkg/agent", "pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation"), Forbidden: own("pkg/cli", "pkg/proof/probe", "pkg/portforward", "pkg/proof/report"), Indirect: true,
 		Why: "the agents need none of the operator's tools",
 	},
 	{
-		In: own("pkg/report"), Forbidden: clients, Indirect: true,
+		In: own("pkg/proof/report"), Forbidden: clients, Indirect: true,
 		Why: "a report is made of what was recorded",
 	},
 	{
-		In: own("cmd/livecpm-relay", "pkg/relay"), Forbidden: clients, Indirect: true,
+		In: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Forbidden: clients, Indirect: true,
 		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
 	},
 	{

@@ -24,31 +24,31 @@ var _ = Describe("Check", func() {
 			Expect(violations[0].Why).NotTo(BeEmpty())
 			Expect(violations[0].String()).To(ContainSubstring("must not import"))
 		},
-		Entry("source imports destination", importcheck.Package{ImportPath: "pkg/source", Imports: own("pkg/destination")}, "directly"),
-		Entry("source imports destination by way of another", importcheck.Package{ImportPath: "pkg/source", Deps: own("pkg/destination/x")}, "indirectly"),
-		Entry("a test of destination imports source", importcheck.Package{ImportPath: "pkg/destination", XTestImports: own("pkg/source")}, "in tests"),
-		Entry("both import what they share", importcheck.Package{ImportPath: "pkg/source", Imports: own("pkg/operation", "pkg/steps")}, ""),
-		Entry("a name that only begins alike", importcheck.Package{ImportPath: "pkg/source", Imports: own("pkg/destinations")}, ""),
+		Entry("source imports destination", importcheck.Package{ImportPath: "pkg/agent/source", Imports: own("pkg/agent/destination")}, "directly"),
+		Entry("source imports destination by way of another", importcheck.Package{ImportPath: "pkg/agent/source", Deps: own("pkg/agent/destination/x")}, "indirectly"),
+		Entry("a test of destination imports source", importcheck.Package{ImportPath: "pkg/agent/destination", XTestImports: own("pkg/agent/source")}, "in tests"),
+		Entry("both import what they share", importcheck.Package{ImportPath: "pkg/agent/source", Imports: own("pkg/agent/operation", "pkg/migration/steps")}, ""),
+		Entry("a name that only begins alike", importcheck.Package{ImportPath: "pkg/agent/source", Imports: own("pkg/destinations")}, ""),
 
-		Entry("the core imports a client", importcheck.Package{ImportPath: "pkg/quorum", Deps: []string{"go.etcd.io/etcd/client/v3"}}, "indirectly"),
-		Entry("a test of the core imports a client", importcheck.Package{ImportPath: "pkg/conditions", XTestImports: []string{"k8s.io/client-go/kubernetes"}}, ""),
-		Entry("the core imports what is above it", importcheck.Package{ImportPath: "pkg/steps", Imports: own("pkg/metrics")}, "directly"),
-		Entry("the core imports itself", importcheck.Package{ImportPath: "pkg/quorum", Imports: own("pkg/steps")}, ""),
+		Entry("the core imports a client", importcheck.Package{ImportPath: "pkg/etcd/quorum", Deps: []string{"go.etcd.io/etcd/client/v3"}}, "indirectly"),
+		Entry("a test of the core imports a client", importcheck.Package{ImportPath: "pkg/migration/conditions", XTestImports: []string{"k8s.io/client-go/kubernetes"}}, ""),
+		Entry("the core imports what is above it", importcheck.Package{ImportPath: "pkg/migration/steps", Imports: own("pkg/metrics")}, "directly"),
+		Entry("the core imports itself", importcheck.Package{ImportPath: "pkg/etcd/quorum", Imports: own("pkg/migration/steps")}, ""),
 
-		Entry("the frame imports a role", importcheck.Package{ImportPath: "pkg/agent", Imports: own("pkg/source")}, "directly"),
-		Entry("the command imports both roles", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("pkg/source", "pkg/destination", "pkg/agent")}, ""),
+		Entry("the frame imports a role", importcheck.Package{ImportPath: "pkg/agent", Imports: own("pkg/agent/source")}, "directly"),
+		Entry("the command imports both roles", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent")}, ""),
 
-		Entry("the garden's controllers import the agents' actions", importcheck.Package{ImportPath: "pkg/controllermanager/gatewatchdog", Deps: own("pkg/source")}, "indirectly"),
-		Entry("the garden's controllers import the step table", importcheck.Package{ImportPath: "pkg/controllermanager", Imports: own("pkg/steps", "pkg/gate")}, ""),
+		Entry("the garden's controllers import the agents' actions", importcheck.Package{ImportPath: "pkg/garden/gatewatchdog", Deps: own("pkg/agent/source")}, "indirectly"),
+		Entry("the garden's controllers import the step table", importcheck.Package{ImportPath: "pkg/garden", Imports: own("pkg/migration/steps", "pkg/preflight/gate")}, ""),
 
 		Entry("the relay imports Kubernetes", importcheck.Package{ImportPath: "cmd/livecpm-relay", Deps: []string{"k8s.io/client-go/rest"}}, "indirectly"),
 
-		Entry("the product imports a stand-in", importcheck.Package{ImportPath: "pkg/relay", Imports: own("test/standins/dns")}, "directly"),
+		Entry("the product imports a stand-in", importcheck.Package{ImportPath: "pkg/tunnel/relay", Imports: own("test/standins/dns")}, "directly"),
 		Entry("a test of the product imports a stand-in", importcheck.Package{ImportPath: "charts", TestImports: own("test/landscape")}, "in tests"),
 		Entry("a stand-in imports a stand-in", importcheck.Package{ImportPath: "test/demo", Imports: own("test/landscape")}, ""),
 
-		Entry("the product imports a test library", importcheck.Package{ImportPath: "pkg/gate", Imports: []string{"github.com/onsi/gomega"}}, "directly"),
-		Entry("a test imports a test library", importcheck.Package{ImportPath: "pkg/gate", XTestImports: []string{"github.com/onsi/gomega"}}, ""),
+		Entry("the product imports a test library", importcheck.Package{ImportPath: "pkg/preflight/gate", Imports: []string{"github.com/onsi/gomega"}}, "directly"),
+		Entry("a test imports a test library", importcheck.Package{ImportPath: "pkg/preflight/gate", XTestImports: []string{"github.com/onsi/gomega"}}, ""),
 		Entry("the product imports from hack", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("hack/images")}, "directly"),
 		Entry("the landscape builds images", importcheck.Package{ImportPath: "test/landscape", Imports: own("hack/images")}, ""),
 	)

@@ -36,7 +36,7 @@ var _ = Describe("the report in a browser", func() {
 	for _, name := range []string{"recorded", "series", "shoot", "under-way"} {
 		for _, width := range []int{1280, 400} {
 			It(fmt.Sprintf("should fit %d pixels, in both colour schemes, and ask for nothing: %s", width, name), func() {
-				page, err := os.ReadFile(filepath.Join("..", "..", "pkg", "report", "testdata", "golden", name+".html"))
+				page, err := os.ReadFile(filepath.Join("..", "..", "pkg", "proof", "report", "testdata", "golden", name+".html"))
 				Expect(err).NotTo(HaveOccurred())
 				backgrounds := map[screenshots.Scheme]string{screenshots.Light: "rgb(255, 255, 255)", screenshots.Dark: "rgb(20, 24, 31)"}
 				for scheme, background := range backgrounds {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // ControllerName is the name of the controller.
@@ -100,7 +100,7 @@ func turns(shoot *gardencorev1beta1.Shoot) map[gardencorev1beta1.ConditionType]s
 			continue
 		}
 		out[condition.Type] = string(condition.Status)
-		if step.AssistOn != "" && condition.Reason == string(step.AssistOn) || condition.Reason == string(steps.ReasonWithdrawn) {
+		if step.AssistOn() != "" && condition.Reason == string(step.AssistOn()) || condition.Reason == string(steps.ReasonWithdrawn) {
 			out[condition.Type] += "/" + condition.Reason
 		}
 	}

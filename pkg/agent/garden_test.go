@@ -33,8 +33,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 const (
@@ -181,12 +181,12 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 		Actions:         all,
 		Gate:            w,
 		Preflight: agent.PreflightFunc(func(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (steps.Reason, string, []string) {
-			if findings := w.findings[step.Owner]; len(findings) > 0 && step.Condition == steps.FirstOf(step.Owner).Condition {
+			if findings := w.findings[step.Owner]; len(findings) > 0 && step.Condition == steps.AbortOf(step.Owner).Condition {
 				return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
 			}
 			var versions []preflight.Finding
 			for _, finding := range preflight.New(preflight.Options{Reader: w.client, OwnSeed: seedName, Version: w.version}).CheckStep(ctx, shoot, step) {
-				if finding.Name == preflight.GardenletVersion {
+				if finding.Name == steps.GardenletVersion {
 					versions = append(versions, finding)
 				}
 			}

@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/conditions"
 	"github.com/livecpm/livecpm/pkg/metrics"
 	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Reconciler carries out live migrations in both roles. It keeps nothing in memory between two passes: what is to be done
@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	aborting := steps.AbortDue(shoot)
 	if aborting {
-		step = steps.FirstOf(role)
+		step = steps.AbortOf(role)
 	}
 	overdue := !aborting && slices.ContainsFunc(steps.Conditions(shoot), func(c gardencorev1beta1.Condition) bool {
 		return c.Type == step.Condition && c.Status == gardencorev1beta1.ConditionFalse
@@ -254,7 +254,7 @@ func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Resu
 	}
 
 	duration, known := conditions.Duration(p.Clock, steps.Conditions(p.shoot), p.step)
-	if p.step.Condition == steps.Last().Condition {
+	if p.step.HandsOver {
 		err = p.handOver(ctx, m, outcome)
 	} else {
 		err = p.publish(ctx, outcome)
@@ -267,7 +267,7 @@ func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Resu
 	}
 	p.log.Info("Finished step", "duration", duration.Round(time.Millisecond).String(), "message", outcome.Message)
 
-	if p.step.Condition == steps.Last().Condition {
+	if p.step.HandsOver {
 		metrics.Forget(p.key.Namespace, p.key.Name)
 		return reconcile.Result{}, p.requestReconciliation(ctx, p.log, p.shoot)
 	}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 const (

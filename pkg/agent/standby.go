@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +15,11 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/program"
 )
 
 // Host is the kind of process that an agent runs in.
@@ -36,7 +39,22 @@ const (
 
 	// standbyPeriod is how often an agent that does not lead looks who does. A free lease is taken much faster.
 	standbyPeriod = 15 * time.Second
+
+	// notServed is the address with which controller-runtime serves nothing.
+	notServed = "0"
 )
+
+// ManagerOptions are the options of an agent's manager. All agents of a seed take the same lease, wherever they run, so that
+// only one of them is at work. Within a gardenlet's process, the gardenlet serves probes and metrics.
+func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, host Host) manager.Options {
+	options := program.ManagerOptions(log, kubernetes.SeedScheme, config.Server, config.LeaderElection)
+	options.MapperProvider = apiutil.NewDynamicRESTMapper
+	options.LeaderElectionLabels = map[string]string{LabelHost: string(host)}
+	if host == HostGardenlet {
+		options.HealthProbeBindAddress, options.Metrics.BindAddress = notServed, notServed
+	}
+	return options
+}
 
 // Standby is a runnable of the manager that says, as long as this agent does not lead, that it is passive and who leads. Two
 // replicas of one Deployment are as it should be. An agent in a pod of its own and one in the gardenlet are one too many: the

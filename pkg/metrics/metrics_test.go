@@ -15,7 +15,7 @@ import (
 	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/livecpm/livecpm/pkg/metrics"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // gathered renders all samples of livecpm that belong to the shoot, or have no shoot at all.

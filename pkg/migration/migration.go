@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Migration is what an action gets to know about the migration that it works for. It lives for one pass only.

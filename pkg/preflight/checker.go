@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Options are what a Checker needs.
@@ -68,7 +68,7 @@ func (c *Checker) CheckStep(ctx context.Context, shoot *gardencorev1beta1.Shoot,
 // without holding the step.
 func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (reason steps.Reason, message string, warnings []string) {
 	var findings []Finding
-	if role, ok := steps.RoleOf(shoot, c.options.OwnSeed); ok && step.Condition == steps.FirstOf(role).Condition {
+	if role, ok := steps.RoleOf(shoot, c.options.OwnSeed); ok && step.Entry && step.Owner == role {
 		findings = c.Check(ctx, shoot)
 	} else {
 		findings = c.CheckStep(ctx, shoot, step)

@@ -11,7 +11,8 @@ import (
 	"github.com/robfig/cron"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/livecpm/livecpm/pkg/quorum"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 const (
@@ -80,7 +81,7 @@ func checkEtcds(w World) []Finding {
 	case !w.EtcdsRead:
 		return nil
 	case w.EtcdsError != nil:
-		return []Finding{unknown(EtcdQuorum, "see that the agent may read the Etcds and their secrets in its seed; the check is repeated", "the etcds could not be looked at: %v", w.EtcdsError)}
+		return []Finding{unknown(steps.EtcdQuorum, "see that the agent may read the Etcds and their secrets in its seed; the check is repeated", "the etcds could not be looked at: %v", w.EtcdsError)}
 	case len(w.Etcds) == 0:
 		return nil
 	}
@@ -120,9 +121,9 @@ func checkEtcdQuorum(w World) Finding {
 		fine = append(fine, fmt.Sprintf("%s: %d of %d voters", etcd.Name, healthy, voters))
 	}
 	if len(lost) > 0 {
-		return fail(EtcdQuorum, remedy, "%s", strings.Join(lost, "; "))
+		return fail(steps.EtcdQuorum, remedy, "%s", strings.Join(lost, "; "))
 	}
-	return pass(EtcdQuorum, "%s are healthy", strings.Join(fine, ", "))
+	return pass(steps.EtcdQuorum, "%s are healthy", strings.Join(fine, ", "))
 }
 
 func checkEtcdHealth(w World) Finding {
@@ -133,17 +134,17 @@ func checkEtcdHealth(w World) Finding {
 		}
 	}
 	if len(problems) > 0 {
-		return fail(EtcdHealth, "get the members healthy first", "%s", strings.Join(problems, "; "))
+		return fail(steps.EtcdHealth, "get the members healthy first", "%s", strings.Join(problems, "; "))
 	}
-	return pass(EtcdHealth, "all members are healthy")
+	return pass(steps.EtcdHealth, "all members are healthy")
 }
 
 func checkEtcdSpace(w World) Finding {
-	return checkAlarms(w, EtcdSpace, "make room (compact and defragment), then disarm the alarm", func(alarm string) bool { return alarm == AlarmNoSpace })
+	return checkAlarms(w, steps.EtcdSpace, "make room (compact and defragment), then disarm the alarm", func(alarm string) bool { return alarm == AlarmNoSpace })
 }
 
 func checkEtcdIntegrity(w World) Finding {
-	return checkAlarms(w, EtcdIntegrity, "find out which member's data differs and let it join anew, then disarm the alarm", func(alarm string) bool { return alarm != AlarmNoSpace })
+	return checkAlarms(w, steps.EtcdIntegrity, "find out which member's data differs and let it join anew, then disarm the alarm", func(alarm string) bool { return alarm != AlarmNoSpace })
 }
 
 func checkAlarms(w World, name Name, remedy string, concerned func(alarm string) bool) Finding {
@@ -169,7 +170,7 @@ func checkEtcdDefragmentation(w World) Finding {
 	for _, etcd := range w.working() {
 		for _, member := range etcd.Members {
 			if member.Defragmenting {
-				return fail(EtcdDefragmentation, remedy, "member %s of %s is being defragmented", member.Name, etcd.Name)
+				return fail(steps.EtcdDefragmentation, remedy, "member %s of %s is being defragmented", member.Name, etcd.Name)
 			}
 		}
 		if etcd.DefragmentationSchedule == "" {
@@ -177,21 +178,21 @@ func checkEtcdDefragmentation(w World) Finding {
 		}
 		schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
 		if err != nil {
-			return unknown(EtcdDefragmentation, "mend spec.etcd.defragmentationSchedule of the Etcd", "the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
+			return unknown(steps.EtcdDefragmentation, "mend spec.etcd.defragmentationSchedule of the Etcd", "the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
 		}
 		// The sidecar runs in UTC.
 		if due := schedule.Next(w.Now.UTC().Add(-afterDefragmentation)); due.Before(w.Now.Add(beforeDefragmentation)) {
-			return fail(EtcdDefragmentation, remedy, "the defragmentation of %s is scheduled for %s", etcd.Name, due.Format(time.RFC3339))
+			return fail(steps.EtcdDefragmentation, remedy, "the defragmentation of %s is scheduled for %s", etcd.Name, due.Format(time.RFC3339))
 		}
 	}
-	return pass(EtcdDefragmentation, "no member is being defragmented or is about to be")
+	return pass(steps.EtcdDefragmentation, "no member is being defragmented or is about to be")
 }
 
 func checkEtcdSize(w World) Finding {
 	var largest []string
 	for _, etcd := range w.working() {
 		if etcd.Quota <= 0 {
-			return unknown(EtcdSize, "mend spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name, etcd.Quota)
+			return unknown(steps.EtcdSize, "mend spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name, etcd.Quota)
 		}
 		var percent int64
 		for _, member := range etcd.Members {
@@ -199,18 +200,18 @@ func checkEtcdSize(w World) Finding {
 			percent = max(percent, inUse)
 			switch {
 			case inUse >= maxInUsePercent:
-				return fail(EtcdSize, "delete what is not needed and wait for the compaction, or raise spec.etcd.quota",
+				return fail(steps.EtcdSize, "delete what is not needed and wait for the compaction, or raise spec.etcd.quota",
 					"member %s of %s has %s of data, %d %% of the quota of %s; less than %d %% are asked for",
 					member.Name, etcd.Name, size(member.DBSizeInUse), inUse, size(etcd.Quota), maxInUsePercent)
 			case file >= maxFilePercent:
-				return fail(EtcdSize, "defragment the etcd",
+				return fail(steps.EtcdSize, "defragment the etcd",
 					"the database file of member %s of %s has %s, %d %% of the quota of %s; less than %d %% are asked for",
 					member.Name, etcd.Name, size(member.DBSize), file, size(etcd.Quota), maxFilePercent)
 			}
 		}
 		largest = append(largest, fmt.Sprintf("%s: %d %% of the quota", etcd.Name, percent))
 	}
-	return pass(EtcdSize, "%s", strings.Join(largest, ", "))
+	return pass(steps.EtcdSize, "%s", strings.Join(largest, ", "))
 }
 
 // working returns the etcds that have a quorum.

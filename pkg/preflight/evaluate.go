@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 const (
@@ -103,9 +103,9 @@ func Evaluate(w World) []Finding {
 		check func(World) Finding
 	}{
 		{ProviderType, checkProviderType},
-		{GardenletVersion, checkGardenletVersion},
-		{SourceSeedHealth, checkSourceSeedHealth},
-		{DestinationSeedHealth, checkDestinationSeedHealth},
+		{steps.GardenletVersion, checkGardenletVersion},
+		{steps.SourceSeedHealth, checkSourceSeedHealth},
+		{steps.DestinationSeedHealth, checkDestinationSeedHealth},
 		{RegionDistance, checkRegionDistance},
 		{Backup, checkBackup},
 		{InternalDomain, checkInternalDomain},
@@ -131,9 +131,9 @@ func Evaluate(w World) []Finding {
 func unreadable(w World, name Name) *Finding {
 	views := []SeedView{w.Source, w.Destination}
 	switch name {
-	case SourceSeedHealth:
+	case steps.SourceSeedHealth:
 		views = views[:1]
-	case DestinationSeedHealth:
+	case steps.DestinationSeedHealth:
 		views = views[1:]
 	}
 	for _, view := range views {
@@ -274,17 +274,17 @@ func checkGardenletVersion(w World) Finding {
 			versions[i] = gardener.Version
 		}
 		if versions[i] == "" {
-			return unknown(GardenletVersion, "see that the gardenlet of the seed runs", "the gardenlet of seed %s has not reported its version", view.Name)
+			return unknown(steps.GardenletVersion, "see that the gardenlet of the seed runs", "the gardenlet of seed %s has not reported its version", view.Name)
 		}
 	}
 	if versions[0] != versions[1] {
-		return fail(GardenletVersion, "bring both gardenlets to the same version",
+		return fail(steps.GardenletVersion, "bring both gardenlets to the same version",
 			"the gardenlet of seed %s is %s, that of seed %s is %s", w.Source.Name, versions[0], w.Destination.Name, versions[1])
 	}
 	if w.Version != "" && w.Version != versions[0] {
-		return fail(GardenletVersion, "install the agent of that version", "the agent of seed %s is built with Gardener %s, both gardenlets are %s", w.OwnSeed, w.Version, versions[0])
+		return fail(steps.GardenletVersion, "install the agent of that version", "the agent of seed %s is built with Gardener %s, both gardenlets are %s", w.OwnSeed, w.Version, versions[0])
 	}
-	return pass(GardenletVersion, "both gardenlets are %s", versions[0])
+	return pass(steps.GardenletVersion, "both gardenlets are %s", versions[0])
 }
 
 // checkSourceSeedHealth asks less than the check of the destination: what ails the source may be why the shoot is to leave
@@ -294,22 +294,22 @@ func checkSourceSeedHealth(w World) Finding {
 	ready := v1beta1helper.GetCondition(w.Source.Seed.Status.Conditions, gardencorev1beta1.GardenletReady)
 	switch {
 	case ready == nil:
-		return unknown(SourceSeedHealth, remedy, "seed %s has no condition %s", w.Source.Name, gardencorev1beta1.GardenletReady)
+		return unknown(steps.SourceSeedHealth, remedy, "seed %s has no condition %s", w.Source.Name, gardencorev1beta1.GardenletReady)
 	case ready.Status != gardencorev1beta1.ConditionTrue:
-		return fail(SourceSeedHealth, remedy, "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type, ready.Status, ready.Message)
+		return fail(steps.SourceSeedHealth, remedy, "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type, ready.Status, ready.Message)
 	}
-	return pass(SourceSeedHealth, "the gardenlet of seed %s is ready", w.Source.Name)
+	return pass(steps.SourceSeedHealth, "the gardenlet of seed %s is ready", w.Source.Name)
 }
 
 func checkDestinationSeedHealth(w World) Finding {
 	if w.Destination.Seed.DeletionTimestamp != nil {
-		return fail(DestinationSeedHealth, "choose another destination", "seed %s is being deleted", w.Destination.Name)
+		return fail(steps.DestinationSeedHealth, "choose another destination", "seed %s is being deleted", w.Destination.Name)
 	}
 	// Upstream's check before a classic migration: observed generation and required conditions.
 	if err := health.CheckSeedForMigration(w.Destination.Seed, w.Destination.Seed.Status.Gardener); err != nil {
-		return fail(DestinationSeedHealth, "get the seed healthy first", "seed %s: %v", w.Destination.Name, err)
+		return fail(steps.DestinationSeedHealth, "get the seed healthy first", "seed %s: %v", w.Destination.Name, err)
 	}
-	return pass(DestinationSeedHealth, "seed %s is healthy", w.Destination.Name)
+	return pass(steps.DestinationSeedHealth, "seed %s is healthy", w.Destination.Name)
 }
 
 func checkBackup(w World) Finding {

@@ -10,7 +10,7 @@ package preflight
 import (
 	"fmt"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Status is the result of one check.
@@ -27,8 +27,8 @@ const (
 	Warn Status = "Warn"
 )
 
-// Name identifies a check. Tools may rely on the values.
-type Name string
+// Name identifies a check. Tools may rely on the values. Those that are made before every step are named in pkg/migration/steps.
+type Name = steps.Check
 
 const (
 	// Intent passes if the shoot carries the intent annotation and two different seed names, and is not being deleted. (The
@@ -55,13 +55,6 @@ const (
 	NotASeed Name = "NotASeed"
 	// ProviderType passes if both seeds are of the same provider type.
 	ProviderType Name = "ProviderType"
-	// GardenletVersion passes if both gardenlets report the same version, to the letter, and the agent is built with that
-	// of the gardenlet beside it.
-	GardenletVersion Name = "GardenletVersion"
-	// SourceSeedHealth passes if the gardenlet of the source is there to take part.
-	SourceSeedHealth Name = "SourceSeedHealth"
-	// DestinationSeedHealth passes if the destination is healthy, up to date, and not being deleted.
-	DestinationSeedHealth Name = "DestinationSeedHealth"
 	// RegionDistance passes if the regions of the seeds are the same or near enough.
 	RegionDistance Name = "RegionDistance"
 	// Backup passes if both seeds have a backup configured.
@@ -76,18 +69,6 @@ const (
 	// EtcdMemberPrefix passes if the source's Etcds have that prefix. It is given at creation only, so one that is older
 	// than the gate has none.
 	EtcdMemberPrefix Name = "EtcdMemberPrefix"
-	// EtcdQuorum passes if both etcds have a leader and enough healthy voters.
-	EtcdQuorum Name = "EtcdQuorum"
-	// EtcdHealth passes if all members of both etcds are healthy.
-	EtcdHealth Name = "EtcdHealth"
-	// EtcdSpace passes if the alarm NOSPACE is not raised.
-	EtcdSpace Name = "EtcdSpace"
-	// EtcdIntegrity passes if neither the alarm CORRUPT nor an unknown one is raised.
-	EtcdIntegrity Name = "EtcdIntegrity"
-	// EtcdDefragmentation passes if no member is being defragmented or is about to be.
-	EtcdDefragmentation Name = "EtcdDefragmentation"
-	// EtcdSize passes if the databases are well below their quota.
-	EtcdSize Name = "EtcdSize"
 )
 
 // Finding is the result of one check with what was seen.

@@ -22,8 +22,8 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 // fit returns a world in which every check passes.
@@ -196,25 +196,25 @@ var _ = Describe("Evaluate", func() {
 
 		Entry("provider types differ", preflight.ProviderType, preflight.Fail, "seed-b of type other", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Type = "other" }),
 
-		Entry("patch versions differ", preflight.GardenletVersion, preflight.Fail, "seed-b is v1.150.1", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
-		Entry("version not reported", preflight.GardenletVersion, preflight.Unknown, "seed seed-a has not reported", func(w *preflight.World) { w.Source.Seed.Status.Gardener.Version = "" }),
+		Entry("patch versions differ", steps.GardenletVersion, preflight.Fail, "seed-b is v1.150.1", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+		Entry("version not reported", steps.GardenletVersion, preflight.Unknown, "seed seed-a has not reported", func(w *preflight.World) { w.Source.Seed.Status.Gardener.Version = "" }),
 
-		Entry("destination not ready", preflight.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
+		Entry("destination not ready", steps.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
 			w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
 		}),
-		Entry("destination with sick components", preflight.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
+		Entry("destination with sick components", steps.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
 			w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 		}),
-		Entry("source with sick components, which is a reason to leave it", preflight.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) {
+		Entry("source with sick components, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) {
 			w.Source.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 		}),
-		Entry("source without its gardenlet", preflight.SourceSeedHealth, preflight.Fail, "seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
+		Entry("source without its gardenlet", steps.SourceSeedHealth, preflight.Fail, "seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
 			w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
 		}),
-		Entry("source never ready", preflight.SourceSeedHealth, preflight.Unknown, "seed seed-a has no condition GardenletReady", func(w *preflight.World) { w.Source.Seed.Status.Conditions = nil }),
-		Entry("destination behind its specification", preflight.DestinationSeedHealth, preflight.Fail, "observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
-		Entry("destination in deletion", preflight.DestinationSeedHealth, preflight.Fail, "being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
-		Entry("source in deletion, which is a reason to leave it", preflight.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
+		Entry("source never ready", steps.SourceSeedHealth, preflight.Unknown, "seed seed-a has no condition GardenletReady", func(w *preflight.World) { w.Source.Seed.Status.Conditions = nil }),
+		Entry("destination behind its specification", steps.DestinationSeedHealth, preflight.Fail, "observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
+		Entry("destination in deletion", steps.DestinationSeedHealth, preflight.Fail, "being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
+		Entry("source in deletion, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
 
 		Entry("too far", preflight.RegionDistance, preflight.Fail, "is 181, the threshold is 180", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-c" }),
 		Entry("too far but allowed", preflight.RegionDistance, preflight.Pass, "allowed", func(w *preflight.World) {
@@ -278,44 +278,44 @@ var _ = Describe("Evaluate", func() {
 		Entry("a seed", preflight.NotASeed, preflight.Fail, "ManagedSeed live", func(w *preflight.World) { w.ManagedSeeds = []string{"live"} }),
 		Entry("ManagedSeeds not readable", preflight.NotASeed, preflight.Unknown, "boom", func(w *preflight.World) { w.ManagedSeedsError = errors.New("boom") }),
 
-		Entry("agent of another version", preflight.GardenletVersion, preflight.Fail, "the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.World) { w.Version = "v1.149.9" }),
-		Entry("agent of no version", preflight.GardenletVersion, preflight.Pass, "both gardenlets are v1.150.0", func(w *preflight.World) { w.Version = "" }),
+		Entry("agent of another version", steps.GardenletVersion, preflight.Fail, "the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.World) { w.Version = "v1.149.9" }),
+		Entry("agent of no version", steps.GardenletVersion, preflight.Pass, "both gardenlets are v1.150.0", func(w *preflight.World) { w.Version = "" }),
 
 		Entry("Etcd older than the gate", preflight.EtcdMemberPrefix, preflight.Fail, `the members of etcd-events have the prefix "", not "seed-a"`, func(w *preflight.World) { w.Etcds[1].MemberNamePrefix = "" }),
 		Entry("Etcd with the prefix", preflight.EtcdMemberPrefix, preflight.Pass, "begin with seed-a", func(*preflight.World) {}),
 
-		Entry("no member list", preflight.EtcdQuorum, preflight.Fail, "etcd-main: there is no member list: timeout", func(w *preflight.World) {
+		Entry("no member list", steps.EtcdQuorum, preflight.Fail, "etcd-main: there is no member list: timeout", func(w *preflight.World) {
 			w.Etcds[0] = preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a", Error: errors.New("timeout")}
 		}),
-		Entry("two of three down", preflight.EtcdQuorum, preflight.Fail, "etcd-main: 1 of 3 voters are healthy (member seed-a-etcd-main-0: down; member seed-a-etcd-main-1: down)", func(w *preflight.World) { fell(w, 0, 1) }),
-		Entry("learners do not vote", preflight.EtcdQuorum, preflight.Fail, "1 of 2 voters", func(w *preflight.World) { fell(w, 0); w.Etcds[0].Members[1].Learner = true }),
-		Entry("etcds cannot be looked at", preflight.EtcdQuorum, preflight.Unknown, "boom", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+		Entry("two of three down", steps.EtcdQuorum, preflight.Fail, "etcd-main: 1 of 3 voters are healthy (member seed-a-etcd-main-0: down; member seed-a-etcd-main-1: down)", func(w *preflight.World) { fell(w, 0, 1) }),
+		Entry("learners do not vote", steps.EtcdQuorum, preflight.Fail, "1 of 2 voters", func(w *preflight.World) { fell(w, 0); w.Etcds[0].Members[1].Learner = true }),
+		Entry("etcds cannot be looked at", steps.EtcdQuorum, preflight.Unknown, "boom", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
 
-		Entry("one member down", preflight.EtcdHealth, preflight.Fail, "etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.World) { fell(w, 0) }),
-		Entry("all up", preflight.EtcdHealth, preflight.Pass, "all members are healthy", func(*preflight.World) {}),
+		Entry("one member down", steps.EtcdHealth, preflight.Fail, "etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.World) { fell(w, 0) }),
+		Entry("all up", steps.EtcdHealth, preflight.Pass, "all members are healthy", func(*preflight.World) {}),
 
-		Entry("NOSPACE", preflight.EtcdSpace, preflight.Fail, "NOSPACE of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "NOSPACE") }),
-		Entry("CORRUPT", preflight.EtcdIntegrity, preflight.Fail, "CORRUPT of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "CORRUPT") }),
-		Entry("an alarm of a later etcd", preflight.EtcdIntegrity, preflight.Fail, "HOT of member", func(w *preflight.World) { alarm(w, "HOT") }),
+		Entry("NOSPACE", steps.EtcdSpace, preflight.Fail, "NOSPACE of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("CORRUPT", steps.EtcdIntegrity, preflight.Fail, "CORRUPT of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+		Entry("an alarm of a later etcd", steps.EtcdIntegrity, preflight.Fail, "HOT of member", func(w *preflight.World) { alarm(w, "HOT") }),
 
-		Entry("a member defragments", preflight.EtcdDefragmentation, preflight.Fail, "member seed-a-etcd-events-2 of etcd-events is being", func(w *preflight.World) { w.Etcds[1].Members[2].Defragmenting = true }),
-		Entry("two minutes before the schedule", preflight.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
-		Entry("less than two minutes before the schedule", preflight.EtcdDefragmentation, preflight.Fail, "etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC) }),
-		Entry("less than three minutes after the schedule", preflight.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC) }),
-		Entry("three minutes after the schedule", preflight.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
-		Entry("on schedule, in the sidecar's time zone", preflight.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+		Entry("a member defragments", steps.EtcdDefragmentation, preflight.Fail, "member seed-a-etcd-events-2 of etcd-events is being", func(w *preflight.World) { w.Etcds[1].Members[2].Defragmenting = true }),
+		Entry("two minutes before the schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
+		Entry("less than two minutes before the schedule", steps.EtcdDefragmentation, preflight.Fail, "etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC) }),
+		Entry("less than three minutes after the schedule", steps.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC) }),
+		Entry("three minutes after the schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
+		Entry("on schedule, in the sidecar's time zone", steps.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
 			w.Now = time.Date(2026, 3, 5, 1, 30, 0, 0, time.FixedZone("east", 3*60*60))
 		}),
-		Entry("no schedule", preflight.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) {
+		Entry("no schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) {
 			w.Etcds[0].DefragmentationSchedule, w.Etcds[1].DefragmentationSchedule = "", ""
 		}),
-		Entry("broken schedule", preflight.EtcdDefragmentation, preflight.Unknown, `the schedule "at noon" of etcd-main`, func(w *preflight.World) { w.Etcds[0].DefragmentationSchedule = "at noon" }),
+		Entry("broken schedule", steps.EtcdDefragmentation, preflight.Unknown, `the schedule "at noon" of etcd-main`, func(w *preflight.World) { w.Etcds[0].DefragmentationSchedule = "at noon" }),
 
-		Entry("just below the limit for data", preflight.EtcdSize, preflight.Pass, "etcd-main: 79 % of the quota, etcd-events: 12 % of the quota", func(w *preflight.World) { fill(w, 80*(8<<30)/100-1, 0) }),
-		Entry("at the limit for data", preflight.EtcdSize, preflight.Fail, "member seed-a-etcd-main-2 of etcd-main has 6554Mi of data, 80 % of the quota of 8Gi", func(w *preflight.World) { fill(w, 80*(8<<30)/100+1<<20, 0) }),
-		Entry("file just below its limit", preflight.EtcdSize, preflight.Pass, "of the quota", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100-1) }),
-		Entry("file at its limit", preflight.EtcdSize, preflight.Fail, "the database file of member seed-a-etcd-main-2 of etcd-main has", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100+1) }),
-		Entry("no quota", preflight.EtcdSize, preflight.Unknown, "etcd-main has the quota 0", func(w *preflight.World) { w.Etcds[0].Quota = 0 }),
+		Entry("just below the limit for data", steps.EtcdSize, preflight.Pass, "etcd-main: 79 % of the quota, etcd-events: 12 % of the quota", func(w *preflight.World) { fill(w, 80*(8<<30)/100-1, 0) }),
+		Entry("at the limit for data", steps.EtcdSize, preflight.Fail, "member seed-a-etcd-main-2 of etcd-main has 6554Mi of data, 80 % of the quota of 8Gi", func(w *preflight.World) { fill(w, 80*(8<<30)/100+1<<20, 0) }),
+		Entry("file just below its limit", steps.EtcdSize, preflight.Pass, "of the quota", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100-1) }),
+		Entry("file at its limit", steps.EtcdSize, preflight.Fail, "the database file of member seed-a-etcd-main-2 of etcd-main has", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100+1) }),
+		Entry("no quota", steps.EtcdSize, preflight.Unknown, "etcd-main has the quota 0", func(w *preflight.World) { w.Etcds[0].Quota = 0 }),
 
 		Entry("gate off", preflight.EtcdMemberNames, preflight.Fail, "off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig.FeatureGates["UpgradeEtcdVersion"] = false }),
 		Entry("gate not set", preflight.EtcdMemberNames, preflight.Fail, "off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig = nil }),
@@ -326,7 +326,7 @@ var _ = Describe("Evaluate", func() {
 		world.Destination = preflight.SeedView{Name: "seed-b", Error: errors.New("forbidden")}
 		obstacles := preflight.Obstacles(preflight.Evaluate(world))
 		Expect(obstacles).To(HaveLen(7))
-		Expect(obstacles).NotTo(ContainElement(HaveField("Name", preflight.SourceSeedHealth)))
+		Expect(obstacles).NotTo(ContainElement(HaveField("Name", steps.SourceSeedHealth)))
 		Expect(obstacles).To(HaveEach(And(
 			HaveField("Status", preflight.Unknown),
 			HaveField("Reason", steps.ReasonPrerequisitesUnknown),
@@ -345,16 +345,16 @@ var _ = Describe("Evaluate", func() {
 		world := fit()
 		fell(&world, 0)
 		findings := preflight.Evaluate(world)
-		Expect(find(findings, preflight.EtcdQuorum).Evidence).To(Equal("etcd-main: 2 of 3 voters, etcd-events: 3 of 3 voters are healthy"))
-		Expect(preflight.Obstacles(findings)).To(ConsistOf(HaveField("Name", preflight.EtcdHealth)))
+		Expect(find(findings, steps.EtcdQuorum).Evidence).To(Equal("etcd-main: 2 of 3 voters, etcd-events: 3 of 3 voters are healthy"))
+		Expect(preflight.Obstacles(findings)).To(ConsistOf(HaveField("Name", steps.EtcdHealth)))
 	})
 
 	It("says Unknown of both kinds of alarms when they cannot be listed", func() {
 		world := fit()
 		world.Etcds[1].AlarmsError = errors.New("boom")
 		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(
-			And(HaveField("Name", preflight.EtcdSpace), HaveField("Status", preflight.Unknown), HaveField("Evidence", "the alarms of etcd-events are not known: boom")),
-			And(HaveField("Name", preflight.EtcdIntegrity), HaveField("Status", preflight.Unknown)),
+			And(HaveField("Name", steps.EtcdSpace), HaveField("Status", preflight.Unknown), HaveField("Evidence", "the alarms of etcd-events are not known: boom")),
+			And(HaveField("Name", steps.EtcdIntegrity), HaveField("Status", preflight.Unknown)),
 		))
 	})
 
@@ -364,7 +364,7 @@ var _ = Describe("Evaluate", func() {
 		alarm(&world, "NOSPACE")
 		world.Etcds[0].Members[0].Defragmenting = true
 		world.Etcds[0].AlarmsError = errors.New("timeout")
-		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(HaveField("Name", preflight.EtcdQuorum)))
+		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(HaveField("Name", steps.EtcdQuorum)))
 	})
 
 	It("asks for the prefix in the source only", func() {
@@ -378,7 +378,7 @@ var _ = Describe("Evaluate", func() {
 		change(&world)
 		findings := preflight.Evaluate(world)
 		Expect(preflight.Sentences(findings)).To(BeEmpty())
-		Expect(findings).NotTo(ContainElement(HaveField("Name", preflight.EtcdQuorum)))
+		Expect(findings).NotTo(ContainElement(HaveField("Name", steps.EtcdQuorum)))
 	},
 		Entry("where nobody looks at them", func(w *preflight.World) { w.EtcdsRead, w.Etcds = false, nil }),
 		Entry("where there is none yet", func(w *preflight.World) { w.OwnSeed, w.Etcds = "seed-b", nil }),
@@ -427,7 +427,7 @@ var _ = Describe("Verdict", func() {
 			seen[reason] = append(seen[reason], finding.Name)
 		}
 		Expect(len(seen)).To(BeNumerically(">=", 23))
-		Expect(seen[steps.ReasonSeedNotHealthy]).To(ConsistOf(preflight.SourceSeedHealth, preflight.DestinationSeedHealth))
+		Expect(seen[steps.ReasonSeedNotHealthy]).To(ConsistOf(steps.SourceSeedHealth, steps.DestinationSeedHealth))
 		delete(seen, steps.ReasonSeedNotHealthy)
 		Expect(seen).To(HaveEach(HaveLen(1)))
 	})
@@ -461,28 +461,28 @@ var _ = Describe("EvaluateStep", func() {
 			}
 		}
 	},
-		Entry("version skew", preflight.GardenletVersion, steps.ReasonVersionSkew, "hhhhhhhh", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
-		Entry("no gardenlet in the source", preflight.SourceSeedHealth, steps.ReasonSeedNotHealthy, "hhwwwww-", func(w *preflight.World) {
+		Entry("version skew", steps.GardenletVersion, steps.ReasonVersionSkew, "hhhhhhhh", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+		Entry("no gardenlet in the source", steps.SourceSeedHealth, steps.ReasonSeedNotHealthy, "hhwwwww-", func(w *preflight.World) {
 			w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
 		}),
-		Entry("destination not healthy", preflight.DestinationSeedHealth, steps.ReasonSeedNotHealthy, "hhhhhhww", func(w *preflight.World) {
+		Entry("destination not healthy", steps.DestinationSeedHealth, steps.ReasonSeedNotHealthy, "hhhhhhww", func(w *preflight.World) {
 			w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 		}),
-		Entry("quorum lost", preflight.EtcdQuorum, steps.ReasonQuorumLost, "hhhhhhhh", func(w *preflight.World) { fell(w, 0, 2) }),
-		Entry("etcds not readable", preflight.EtcdQuorum, steps.ReasonPrerequisitesUnknown, "hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
-		Entry("a member down", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
-		Entry("NOSPACE", preflight.EtcdSpace, steps.ReasonEtcdNoSpace, "hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
-		Entry("a member down, and the source's forced out", preflight.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhwwwwh", func(w *preflight.World) {
+		Entry("quorum lost", steps.EtcdQuorum, steps.ReasonQuorumLost, "hhhhhhhh", func(w *preflight.World) { fell(w, 0, 2) }),
+		Entry("etcds not readable", steps.EtcdQuorum, steps.ReasonPrerequisitesUnknown, "hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+		Entry("a member down", steps.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
+		Entry("NOSPACE", steps.EtcdSpace, steps.ReasonEtcdNoSpace, "hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("a member down, and the source's forced out", steps.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhwwwwh", func(w *preflight.World) {
 			fell(w, 1)
 			w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
 		}),
-		Entry("CORRUPT, and the source's members forced out", preflight.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) {
+		Entry("CORRUPT, and the source's members forced out", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) {
 			alarm(w, "CORRUPT")
 			w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
 		}),
-		Entry("CORRUPT", preflight.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) { alarm(w, "CORRUPT") }),
-		Entry("defragmentation", preflight.EtcdDefragmentation, steps.ReasonEtcdDefragmenting, "hh---h-h", func(w *preflight.World) { w.Etcds[0].Members[0].Defragmenting = true }),
-		Entry("near the quota", preflight.EtcdSize, steps.ReasonEtcdNearQuota, "hhwwwwww", func(w *preflight.World) { fill(w, 7<<30, 7<<30) }),
+		Entry("CORRUPT", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+		Entry("defragmentation", steps.EtcdDefragmentation, steps.ReasonEtcdDefragmenting, "hh---h-h", func(w *preflight.World) { w.Etcds[0].Members[0].Defragmenting = true }),
+		Entry("near the quota", steps.EtcdSize, steps.ReasonEtcdNearQuota, "hhwwwwww", func(w *preflight.World) { fill(w, 7<<30, 7<<30) }),
 	)
 
 	It("is made of the guards in their order", func() {
@@ -490,7 +490,7 @@ var _ = Describe("EvaluateStep", func() {
 			var expected []preflight.Name
 			for _, guard := range preflight.Guards() {
 				Expect(guard.Effects).To(HaveLen(len(steps.Table())))
-				if guard.Effects[i] != preflight.Ignores {
+				if guard.Effects[i] != steps.Ignores {
 					expected = append(expected, guard.Name)
 				}
 			}
@@ -599,12 +599,12 @@ var _ = Describe("Checker", func() {
 
 	It("looks at the etcds at the time of the clock", func() {
 		world.Etcds[0].DefragmentationSchedule = "6 5 * * *"
-		Expect(find(check(), preflight.EtcdDefragmentation)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", ContainSubstring("2026-03-04T05:06:00Z"))))
+		Expect(find(check(), steps.EtcdDefragmentation)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", ContainSubstring("2026-03-04T05:06:00Z"))))
 	})
 
 	It("leaves the etcds out when nobody looks at them", func() {
 		etcds = nil
-		Expect(check()).NotTo(ContainElement(HaveField("Name", preflight.EtcdQuorum)))
+		Expect(check()).NotTo(ContainElement(HaveField("Name", steps.EtcdQuorum)))
 	})
 
 	It("makes all checks before the first step of each role, and those of the guards before the others", func() {
@@ -664,10 +664,10 @@ var _ = Describe("Checker", func() {
 		world.Shoot.Namespace = "garden"
 		Expect(find(check(), preflight.NotASeed)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
 		world.EtcdsError = errors.New("no etcds today")
-		Expect(find(check(), preflight.EtcdQuorum)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no etcds today"))))
+		Expect(find(check(), steps.EtcdQuorum)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no etcds today"))))
 
 		objects = objects[1:]
-		Expect(find(check(), preflight.SourceSeedHealth)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring(`"seed-a" not found`))))
+		Expect(find(check(), steps.SourceSeedHealth)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring(`"seed-a" not found`))))
 	})
 })
 

@@ -6,37 +6,37 @@ package preflight
 import (
 	"strings"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // reasons are what the condition shows when a check alone holds the step.
 var reasons = map[Name]steps.Reason{
-	Intent:                steps.ReasonNotRequested,
-	HighAvailability:      steps.ReasonNotHighlyAvailable,
-	Workerless:            steps.ReasonWorkersNotSupported,
-	SpecReconciled:        steps.ReasonShootNotReconciled,
-	Machines:              steps.ReasonMachinesNotSettled,
-	NotHibernated:         steps.ReasonShootHibernated,
-	LastOperation:         steps.ReasonShootNotReconciled,
-	CredentialsRotation:   steps.ReasonCredentialsRotationRunning,
-	Bastions:              steps.ReasonBastionExists,
-	NotASeed:              steps.ReasonManagedSeedNotSupported,
-	ProviderType:          steps.ReasonProviderTypesDiffer,
-	GardenletVersion:      steps.ReasonVersionSkew,
-	SourceSeedHealth:      steps.ReasonSeedNotHealthy,
-	DestinationSeedHealth: steps.ReasonSeedNotHealthy,
-	RegionDistance:        steps.ReasonRegionsTooDistant,
-	Backup:                steps.ReasonBackupNotReady,
-	InternalDomain:        steps.ReasonInternalDomainsDiffer,
-	Exposure:              steps.ReasonIngressDomainMissing,
-	EtcdMemberNames:       steps.ReasonUpgradeEtcdVersionOff,
-	EtcdMemberPrefix:      steps.ReasonEtcdMemberPrefixMissing,
-	EtcdQuorum:            steps.ReasonQuorumLost,
-	EtcdHealth:            steps.ReasonEtcdNotHealthy,
-	EtcdSpace:             steps.ReasonEtcdNoSpace,
-	EtcdIntegrity:         steps.ReasonEtcdCorrupt,
-	EtcdDefragmentation:   steps.ReasonEtcdDefragmenting,
-	EtcdSize:              steps.ReasonEtcdNearQuota,
+	Intent:                      steps.ReasonNotRequested,
+	HighAvailability:            steps.ReasonNotHighlyAvailable,
+	Workerless:                  steps.ReasonWorkersNotSupported,
+	SpecReconciled:              steps.ReasonShootNotReconciled,
+	Machines:                    steps.ReasonMachinesNotSettled,
+	NotHibernated:               steps.ReasonShootHibernated,
+	LastOperation:               steps.ReasonShootNotReconciled,
+	CredentialsRotation:         steps.ReasonCredentialsRotationRunning,
+	Bastions:                    steps.ReasonBastionExists,
+	NotASeed:                    steps.ReasonManagedSeedNotSupported,
+	ProviderType:                steps.ReasonProviderTypesDiffer,
+	steps.GardenletVersion:      steps.ReasonVersionSkew,
+	steps.SourceSeedHealth:      steps.ReasonSeedNotHealthy,
+	steps.DestinationSeedHealth: steps.ReasonSeedNotHealthy,
+	RegionDistance:              steps.ReasonRegionsTooDistant,
+	Backup:                      steps.ReasonBackupNotReady,
+	InternalDomain:              steps.ReasonInternalDomainsDiffer,
+	Exposure:                    steps.ReasonIngressDomainMissing,
+	EtcdMemberNames:             steps.ReasonUpgradeEtcdVersionOff,
+	EtcdMemberPrefix:            steps.ReasonEtcdMemberPrefixMissing,
+	steps.EtcdQuorum:            steps.ReasonQuorumLost,
+	steps.EtcdHealth:            steps.ReasonEtcdNotHealthy,
+	steps.EtcdSpace:             steps.ReasonEtcdNoSpace,
+	steps.EtcdIntegrity:         steps.ReasonEtcdCorrupt,
+	steps.EtcdDefragmentation:   steps.ReasonEtcdDefragmenting,
+	steps.EtcdSize:              steps.ReasonEtcdNearQuota,
 }
 
 // ReasonOf returns what the condition shows when the check alone does not pass.

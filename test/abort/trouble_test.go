@@ -13,7 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/abort"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )

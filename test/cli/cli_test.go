@@ -22,9 +22,9 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/verify"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/report"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/pkg/proof/report"
 	"github.com/livecpm/livecpm/test/landscape"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
@@ -116,19 +116,19 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		keep(args, code, both.String())
 		return code, stdout.String(), both.String()
 	}
-	summary := func(ctx context.Context) world.Summary {
+	look := func(ctx context.Context) summary.Summary {
 		GinkgoHelper()
 		code, out, all := livecpm(ctx, "get", shootName, "-o", "json")
 		Expect(code).To(Equal(exit.Done), all)
-		var s world.Summary
+		var s summary.Summary
 		Expect(json.Unmarshal([]byte(out), &s)).To(Succeed())
 		return s
 	}
 	// reach waits until the migration is at the step with the given number or beyond, in the given state if one is given.
-	reach := func(ctx context.Context, number int, state world.State) {
+	reach := func(ctx context.Context, number int, state summary.State) {
 		GinkgoHelper()
 		Eventually(ctx, func(g Gomega) {
-			s := summary(ctx)
+			s := look(ctx)
 			g.Expect(s.State.Final()).To(BeFalse(), s.String())
 			at := 0
 			for _, step := range s.Steps {
@@ -158,10 +158,10 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		By("bringing the landscape up, its shoot included")
 		Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
 
-		s := summary(ctx)
+		s := look(ctx)
 		Expect(s.State.Final()).To(BeTrue(), "the shoot is on its way already: %s", s)
 		source = s.Destination
-		if s.State == world.Aborted {
+		if s.State == summary.Aborted {
 			source = s.Source
 		}
 		for _, seed := range cfg.Seeds {
@@ -187,7 +187,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 			Expect(code).To(Equal(exit.Failed), all)
 			Expect(all).To(ContainSubstring(message))
 		}
-		Expect(summary(ctx).State.Final()).To(BeTrue())
+		Expect(look(ctx).State.Final()).To(BeTrue())
 	}, NodeTimeout(time.Minute))
 
 	It("should record what is to be compared with afterwards", func(ctx SpecContext) {
@@ -204,7 +204,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all = livecpm(ctx, "start", shootName, "--to", destination)
 		Expect(code).To(Equal(exit.Failed), all)
 
-		reach(ctx, 2, world.Paused)
+		reach(ctx, 2, summary.Paused)
 		code, _, all = livecpm(ctx, "get", shootName)
 		Expect(code).To(Equal(exit.Done))
 		Expect(all).To(And(ContainSubstring("Seeds     %s -> %s", source, destination), ContainSubstring("State     Paused")))
@@ -223,7 +223,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		code, _, all := livecpm(ctx, "resume", shootName)
 		Expect(code).To(Equal(exit.Done), all)
 		Expect(all).To(ContainSubstring("removed the annotation " + steps.AnnotationPauseBefore))
-		reach(ctx, 2, world.Processing)
+		reach(ctx, 2, summary.Processing)
 		code, _, all = livecpm(ctx, "pause", shootName, "--before", "1")
 		Expect(code).To(Equal(exit.Failed), all)
 		record("pause-late")

@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
-	"github.com/livecpm/livecpm/pkg/exposure"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // dialTimeout bounds how long a connection to the shoot may take.

@@ -16,9 +16,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/ownership"
-	"github.com/livecpm/livecpm/pkg/probe"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/dualrun"
 )
@@ -144,7 +144,7 @@ var _ = Describe("Report", func() {
 	)
 
 	It("should name who acted where it was not their turn, and say how often", func() {
-		violation := ownership.Violation{Set: ownership.Worker, From: 3, To: 3, Overlap: true, Objects: []string{"source/a", "destination/a"}}
+		violation := ownership.Violation{Set: steps.Worker, From: 3, To: 3, Overlap: true, Objects: []string{"source/a", "destination/a"}}
 		result := dualrun.Result{Samples: 7, Violations: slices.Repeat([]ownership.Violation{violation}, 52)}
 		made := demo.NewOwnershipReport(result)
 		Expect(made.Samples).To(Equal(7))

@@ -7,7 +7,7 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/outlook"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/livecpm/livecpm/pkg/inventory"
+	"github.com/livecpm/livecpm/pkg/proof/inventory"
 )
 
 // leftovers lists what a seed still holds of a shoot. The machines of a shoot with workers are not the seed's, though one of the seeds plays

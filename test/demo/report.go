@@ -15,9 +15,9 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/probe"
-	"github.com/livecpm/livecpm/pkg/report"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/report"
 )
 
 // The values of Report.Result.

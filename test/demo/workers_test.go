@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/inventory"
+	"github.com/livecpm/livecpm/pkg/proof/inventory"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/extension/stateful"
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"

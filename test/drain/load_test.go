@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/drain"
 )
 

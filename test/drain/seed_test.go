@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	product "github.com/livecpm/livecpm/pkg/drain"
+	product "github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/test/drain"
 )
 

@@ -19,8 +19,8 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/livecpm/livecpm/pkg/ownership"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/dualrun"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -86,11 +86,11 @@ var _ = Describe("Looking at both seeds", func() {
 			Source: build(source), Destination: build(destination), DestinationSeed: "seed-b", Shoot: key, Now: func() time.Time { return now },
 		}
 	}
-	seen := func(objects ...client.Object) map[ownership.Name][]string {
+	seen := func(objects ...client.Object) map[steps.Components][]string {
 		GinkgoHelper()
 		sample, err := newReader(shootIn(1, "seed-a"), objects, nil).Sample(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		out := map[ownership.Name][]string{}
+		out := map[steps.Components][]string{}
 		for name, running := range sample.Running {
 			Expect(running).NotTo(HaveKey(steps.Destination))
 			out[name] = running[steps.Source]
@@ -98,31 +98,31 @@ var _ = Describe("Looking at both seeds", func() {
 		return out
 	}
 
-	DescribeTable("sees who is at work", func(name ownership.Name, object client.Object) {
+	DescribeTable("sees who is at work", func(name steps.Components, object client.Object) {
 		Expect(seen(object)).To(HaveLen(1))
 		Expect(seen(object)[name]).To(HaveLen(1))
 	},
-		Entry("a Deployment by its pod", ownership.KubeControllerManager, pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", true)),
-		Entry("a pod that is being deleted", ownership.ResourceManager, func() client.Object {
+		Entry("a Deployment by its pod", steps.KubeControllerManager, pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", true)),
+		Entry("a pod that is being deleted", steps.ResourceManager, func() client.Object {
 			out := pod("gardener-resource-manager-5d-x", "ReplicaSet", "gardener-resource-manager-5d", "5d", true)
 			out.DeletionTimestamp, out.Finalizers = &metav1.Time{Time: now}, []string{"x"}
 			return out
 		}()),
-		Entry("machine-controller-manager", ownership.MachineControllerManager, pod("machine-controller-manager-5d-x", "ReplicaSet", "machine-controller-manager-5d", "5d", true)),
-		Entry("a highly available VPN server", ownership.VPNServer, pod("vpn-seed-server-0", "StatefulSet", "vpn-seed-server", "", true)),
-		Entry("an etcd member", ownership.Etcd, pod("etcd-main-0", "StatefulSet", "etcd-main", "", true)),
-		Entry("the dependency-watchdog by its access", ownership.DependencyWatchdog, &corev1.Secret{ObjectMeta: meta("shoot-access-dependency-watchdog-probe")}),
-		Entry("an early extension", ownership.EarlyExtensions, extension("a", "early", extensionsv1alpha1.DefaultStatus{})),
-		Entry("another extension", ownership.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeReconcile, gardencorev1beta1.LastOperationStateSucceeded))),
-		Entry("an extension that is being migrated", ownership.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate, gardencorev1beta1.LastOperationStateProcessing))),
-		Entry("a Worker", ownership.Worker, &extensionsv1alpha1.Worker{ObjectMeta: meta("live")}),
-		Entry("an Infrastructure", ownership.Infrastructure, &extensionsv1alpha1.Infrastructure{ObjectMeta: meta("live")}),
-		Entry("a ControlPlane", ownership.ControlPlane, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta("live")}),
-		Entry("a Network", ownership.NodeExtensions, &extensionsv1alpha1.Network{ObjectMeta: meta("live")}),
-		Entry("an OperatingSystemConfig", ownership.NodeExtensions, &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: meta("live")}),
-		Entry("a ContainerRuntime", ownership.NodeExtensions, &extensionsv1alpha1.ContainerRuntime{ObjectMeta: meta("live")}),
-		Entry("a DNSRecord", ownership.DNSRecords, &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("live-external")}),
-		Entry("the backup entry", ownership.BackupEntry, &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: namespace + "--uid"}}),
+		Entry("machine-controller-manager", steps.MachineControllerManager, pod("machine-controller-manager-5d-x", "ReplicaSet", "machine-controller-manager-5d", "5d", true)),
+		Entry("a highly available VPN server", steps.VPNServer, pod("vpn-seed-server-0", "StatefulSet", "vpn-seed-server", "", true)),
+		Entry("an etcd member", steps.Etcd, pod("etcd-main-0", "StatefulSet", "etcd-main", "", true)),
+		Entry("the dependency-watchdog by its access", steps.DependencyWatchdog, &corev1.Secret{ObjectMeta: meta("shoot-access-dependency-watchdog-probe")}),
+		Entry("an early extension", steps.EarlyExtensions, extension("a", "early", extensionsv1alpha1.DefaultStatus{})),
+		Entry("another extension", steps.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeReconcile, gardencorev1beta1.LastOperationStateSucceeded))),
+		Entry("an extension that is being migrated", steps.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate, gardencorev1beta1.LastOperationStateProcessing))),
+		Entry("a Worker", steps.Worker, &extensionsv1alpha1.Worker{ObjectMeta: meta("live")}),
+		Entry("an Infrastructure", steps.Infrastructure, &extensionsv1alpha1.Infrastructure{ObjectMeta: meta("live")}),
+		Entry("a ControlPlane", steps.ControlPlane, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta("live")}),
+		Entry("a Network", steps.NodeExtensions, &extensionsv1alpha1.Network{ObjectMeta: meta("live")}),
+		Entry("an OperatingSystemConfig", steps.NodeExtensions, &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: meta("live")}),
+		Entry("a ContainerRuntime", steps.NodeExtensions, &extensionsv1alpha1.ContainerRuntime{ObjectMeta: meta("live")}),
+		Entry("a DNSRecord", steps.DNSRecords, &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("live-external")}),
+		Entry("the backup entry", steps.BackupEntry, &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: namespace + "--uid"}}),
 	)
 
 	DescribeTable("sees who is not", func(object client.Object) {

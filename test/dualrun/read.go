@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dualrun looks at both seeds of a live migration again and again and has pkg/ownership judge what it sees: no set of
+// Package dualrun looks at both seeds of a live migration again and again and has pkg/migration/ownership judge what it sees: no set of
 // controllers may be at work in two seeds at the same time unless the table there says so, nor in a seed whose turn it is not.
 package dualrun
 
@@ -24,8 +24,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/ownership"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // ownPrefix is how the names of objects begin that are there for the migration itself and exist in both seeds.
@@ -54,7 +54,7 @@ func (r *Reader) Sample(ctx context.Context) (ownership.Sample, error) {
 	if r.Now != nil {
 		now = r.Now
 	}
-	sample := ownership.Sample{Time: now(), Running: map[ownership.Name]map[steps.Role][]string{}}
+	sample := ownership.Sample{Time: now(), Running: map[steps.Components]map[steps.Role][]string{}}
 
 	if r.early == nil {
 		early, err := earlyExtensions(ctx, r.Garden)
@@ -115,9 +115,9 @@ func earlyExtensions(ctx context.Context, garden client.Reader) (sets.Set[string
 }
 
 // running returns by what each set is at work in the seed.
-func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot) (map[ownership.Name][]string, error) {
+func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot) (map[steps.Components][]string, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
-	out := map[ownership.Name][]string{}
+	out := map[steps.Components][]string{}
 
 	pods := &corev1.PodList{}
 	if err := seed.List(ctx, pods, client.InNamespace(namespace)); err != nil {
@@ -133,28 +133,28 @@ func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardenc
 	err := seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: dependencywatchdog.KubeConfigSecretName}, access)
 	switch {
 	case err == nil && access.DeletionTimestamp == nil:
-		out[ownership.DependencyWatchdog] = append(out[ownership.DependencyWatchdog], "Secret "+access.Name)
+		out[steps.DependencyWatchdog] = append(out[steps.DependencyWatchdog], "Secret "+access.Name)
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("failed to read secret %s: %w", dependencywatchdog.KubeConfigSecretName, err)
 	}
 
 	for _, kind := range []struct {
 		list client.ObjectList
-		set  func(extensionsv1alpha1.Object) ownership.Name
+		set  func(extensionsv1alpha1.Object) steps.Components
 	}{
-		{&extensionsv1alpha1.ExtensionList{}, func(object extensionsv1alpha1.Object) ownership.Name {
+		{&extensionsv1alpha1.ExtensionList{}, func(object extensionsv1alpha1.Object) steps.Components {
 			if r.early.Has(object.GetExtensionSpec().GetExtensionType()) {
-				return ownership.EarlyExtensions
+				return steps.EarlyExtensions
 			}
-			return ownership.Extensions
+			return steps.Extensions
 		}},
-		{&extensionsv1alpha1.ControlPlaneList{}, always(ownership.ControlPlane)},
-		{&extensionsv1alpha1.InfrastructureList{}, always(ownership.Infrastructure)},
-		{&extensionsv1alpha1.WorkerList{}, always(ownership.Worker)},
-		{&extensionsv1alpha1.NetworkList{}, always(ownership.NodeExtensions)},
-		{&extensionsv1alpha1.OperatingSystemConfigList{}, always(ownership.NodeExtensions)},
-		{&extensionsv1alpha1.ContainerRuntimeList{}, always(ownership.NodeExtensions)},
-		{&extensionsv1alpha1.DNSRecordList{}, always(ownership.DNSRecords)},
+		{&extensionsv1alpha1.ControlPlaneList{}, always(steps.ControlPlane)},
+		{&extensionsv1alpha1.InfrastructureList{}, always(steps.Infrastructure)},
+		{&extensionsv1alpha1.WorkerList{}, always(steps.Worker)},
+		{&extensionsv1alpha1.NetworkList{}, always(steps.NodeExtensions)},
+		{&extensionsv1alpha1.OperatingSystemConfigList{}, always(steps.NodeExtensions)},
+		{&extensionsv1alpha1.ContainerRuntimeList{}, always(steps.NodeExtensions)},
+		{&extensionsv1alpha1.DNSRecordList{}, always(steps.DNSRecords)},
 	} {
 		if err := seed.List(ctx, kind.list, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("failed to list %T in namespace %s: %w", kind.list, namespace, err)
@@ -179,26 +179,26 @@ func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardenc
 	err = seed.Get(ctx, client.ObjectKey{Name: name}, entry)
 	switch {
 	case err == nil && acted(entry):
-		out[ownership.BackupEntry] = append(out[ownership.BackupEntry], entry.Name)
+		out[steps.BackupEntry] = append(out[steps.BackupEntry], entry.Name)
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("failed to read BackupEntry %s: %w", name, err)
 	}
 	return out, nil
 }
 
-func always(name ownership.Name) func(extensionsv1alpha1.Object) ownership.Name {
-	return func(extensionsv1alpha1.Object) ownership.Name { return name }
+func always(name steps.Components) func(extensionsv1alpha1.Object) steps.Components {
+	return func(extensionsv1alpha1.Object) steps.Components { return name }
 }
 
 // setOfPod returns the set that the pod belongs to.
-func setOfPod(pod *corev1.Pod) (ownership.Name, bool) {
+func setOfPod(pod *corev1.Pod) (steps.Components, bool) {
 	for _, owner := range pod.OwnerReferences {
 		workload := owner.Name
 		if owner.Kind == "ReplicaSet" {
 			workload = strings.TrimSuffix(workload, "-"+pod.Labels["pod-template-hash"])
 		}
 		if owner.Kind == "StatefulSet" && (workload == v1beta1constants.ETCDMain || workload == v1beta1constants.ETCDEvents) {
-			return ownership.Etcd, true
+			return steps.Etcd, true
 		}
 		for _, set := range ownership.Sets() {
 			if set.Deployment != "" && set.Deployment == workload {

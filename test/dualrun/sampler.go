@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
 )
 
 // Result is what a Sampler has seen.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/demo"
 )
 

@@ -13,7 +13,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
@@ -207,7 +207,7 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 	if d.began.IsZero() && steps.Begun(conditions, step) {
 		d.began = d.clock.Now()
 	}
-	if fault.InsideOf(step).Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason)) {
+	if step.Midst.Reached(d.clock.Now(), d.began, steps.Reason(condition.Reason)) {
 		d.injectAll(ctx, due, condition)
 		d.advance()
 	}

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 

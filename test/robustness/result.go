@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )

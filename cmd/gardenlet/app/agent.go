@@ -25,8 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	agentapp "github.com/livecpm/livecpm/cmd/livecpm-agent/app"
 	"github.com/livecpm/livecpm/pkg/agent"
+	"github.com/livecpm/livecpm/pkg/agent/gardenletconfig"
+	"github.com/livecpm/livecpm/pkg/agent/setup"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 )
 
@@ -46,7 +47,7 @@ func runAgent(ctx context.Context, configFile string) error {
 		<-ctx.Done()
 		return nil
 	}
-	gardenletConfig, err := agent.LoadGardenletConfiguration(configFile)
+	gardenletConfig, err := gardenletconfig.Load(configFile)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func runAgent(ctx context.Context, configFile string) error {
 	}
 
 	log := logf.Log.WithName("livecpm")
-	var environment *agent.Environment
+	var environment *setup.Environment
 	if !until(ctx, log, clock.RealClock{}, func() error {
 		access, err := accessOf(ctx, gardenletConfig)
 		if err != nil {
@@ -65,12 +66,12 @@ func runAgent(ctx context.Context, configFile string) error {
 		if err := mayLead(ctx, access.Seed, config); err != nil {
 			return err
 		}
-		environment, err = agent.NewEnvironmentFor(ctx, log, *access, config, gardenletConfig, agent.HostGardenlet)
+		environment, err = setup.NewEnvironmentFor(ctx, log, *access, config, gardenletConfig, agent.HostGardenlet)
 		return err
 	}) {
 		return nil
 	}
-	if err := agentapp.AddControllers(environment, config, gardenletConfig); err != nil {
+	if err := setup.AddControllers(environment, config, gardenletConfig); err != nil {
 		return err
 	}
 	log.Info("Starting the agent's manager in the gardenlet", "seed", gardenletConfig.SeedConfig.Name)
@@ -126,7 +127,7 @@ func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() e
 
 // accessOf returns access to the two clusters with the credentials of the gardenlet. When they change, the gardenlet ends the
 // process, so nobody has to watch them here.
-func accessOf(ctx context.Context, config *gardenletconfigv1alpha1.GardenletConfiguration) (*agent.Access, error) {
+func accessOf(ctx context.Context, config *gardenletconfigv1alpha1.GardenletConfiguration) (*setup.Access, error) {
 	seedConnection := config.SeedClientConnection.ClientConnectionConfiguration
 	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
 		seedConnection.Kubeconfig = kubeconfig
@@ -143,7 +144,7 @@ func accessOf(ctx context.Context, config *gardenletconfigv1alpha1.GardenletConf
 	if err != nil {
 		return nil, err
 	}
-	return &agent.Access{Garden: gardenConfig, Seed: seedConfig}, nil
+	return &setup.Access{Garden: gardenConfig, Seed: seedConfig}, nil
 }
 
 // gardenAccess takes the kubeconfig that the gardenlet has got when it registered, else the one that it was given.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
 	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 var _ = Describe("Commands", func() {
@@ -88,7 +88,7 @@ var _ = Describe("Commands", func() {
 	)
 
 	It("should report on a recording without any access", func() {
-		from := filepath.Join("..", "..", "..", "pkg", "report", "testdata", "report.json")
+		from := filepath.Join("..", "..", "..", "pkg", "proof", "report", "testdata", "report.json")
 		file := filepath.Join(GinkgoT().TempDir(), "report.html")
 		Expect(run("report", "--from", from, "--file", file)).To(Equal(exit.Done))
 		Expect(out.String()).To(BeEmpty())

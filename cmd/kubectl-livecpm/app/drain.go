@@ -10,8 +10,8 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/garden"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 func newDrain(o *options) *cobra.Command {
@@ -75,6 +75,6 @@ func (o *options) drainStatus(command *cobra.Command, g *garden.Garden, name str
 		return err
 	}
 	table, err := g.DrainTable(command.Context(), name)
-	d := world.DrainOf(seed, table, err)
+	d := summary.DrainOf(seed, table, err)
 	return o.print(d, func() string { return view.Drain(d, o.view()) })
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/cli/watch"
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 func newGet(o *options) *cobra.Command {
@@ -55,7 +55,7 @@ func newGet(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.print(picture{Summary: world.Summarize(w.Shoot, w.Now.Time), Seeds: w.Seeds, Probe: w.Probe}, func() string { return view.Tree(w, o.view()) })
+			return o.print(picture{Summary: summary.Summarize(w.Shoot, w.Now.Time), Seeds: w.Seeds, Probe: w.Probe}, func() string { return view.Tree(w, o.view()) })
 		},
 	}
 	command.Flags().BoolVarP(&follow, "watch", "w", false, "show it until it ends")
@@ -66,11 +66,11 @@ func newGet(o *options) *cobra.Command {
 
 // picture is what get tells programs.
 type picture struct {
-	world.Summary
+	summary.Summary
 	// Seeds are what is in the seeds.
-	Seeds []world.Seed `json:"controlPlane,omitempty"`
+	Seeds []summary.Seed `json:"controlPlane,omitempty"`
 	// Probe is the request probe that runs on this machine.
-	Probe *world.Probe `json:"probe,omitempty"`
+	Probe *summary.Probe `json:"probe,omitempty"`
 }
 
 // watch shows a migration until it ends.
@@ -83,16 +83,16 @@ func (o *options) watch(ctx context.Context, name string) error {
 	loop := o.loop(read)
 	changes := watch.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
-		return interrupted(loop.Run(ctx, func(w world.World) bool { return changes(w).State.Final() }))
+		return interrupted(loop.Run(ctx, func(w summary.World) bool { return changes(w).State.Final() }))
 	}
 	screen := watch.Screen{Out: o.Out, Height: func() int {
 		_, height, _ := o.terminal()
 		return height
 	}}
-	return interrupted(loop.Run(ctx, func(w world.World) bool {
+	return interrupted(loop.Run(ctx, func(w summary.World) bool {
 		// The size of the terminal may have changed.
 		screen.Draw(view.Tree(w, o.view()))
-		return world.Summarize(w.Shoot, w.Now.Time).State.Final()
+		return summary.Summarize(w.Shoot, w.Now.Time).State.Final()
 	}))
 }
 
@@ -104,7 +104,7 @@ func interrupted(err error) error {
 	return err
 }
 
-func (o *options) loop(read func(context.Context) (world.World, error)) watch.Loop {
+func (o *options) loop(read func(context.Context) (summary.World, error)) watch.Loop {
 	interval := o.interval
 	if interval == 0 {
 		interval = watch.DefaultInterval
@@ -113,7 +113,7 @@ func (o *options) loop(read func(context.Context) (world.World, error)) watch.Lo
 }
 
 // reader returns a function that looks at the shoot, and at its seeds if asked for, and one to call in the end.
-func (o *options) reader(name string, withSeeds bool) (read func(context.Context) (world.World, error), done func(), err error) {
+func (o *options) reader(name string, withSeeds bool) (read func(context.Context) (summary.World, error), done func(), err error) {
 	g, _, err := o.connect(false)
 	if err != nil {
 		return nil, nil, err
@@ -122,12 +122,12 @@ func (o *options) reader(name string, withSeeds bool) (read func(context.Context
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(ctx context.Context) (world.World, error) {
+	return func(ctx context.Context) (summary.World, error) {
 		shoot, err := g.Shoot(ctx, name)
 		if err != nil {
-			return world.World{}, err
+			return summary.World{}, err
 		}
-		w := world.World{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
+		w := summary.World{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
 		if withSeeds {
 			o.lookAround(ctx, g, seeds, looker, &w)
 		}
@@ -136,8 +136,8 @@ func (o *options) reader(name string, withSeeds bool) (read func(context.Context
 }
 
 // lookAround adds what is not in the garden.
-func (o *options) lookAround(ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *world.World) {
-	summary := world.Summarize(w.Shoot, w.Now.Time)
+func (o *options) lookAround(ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *summary.World) {
+	summary := summary.Summarize(w.Shoot, w.Now.Time)
 	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)
 	members.Fill(w.Seeds, looker.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot), summary.Source, summary.Destination))
 	if store, err := probing.DefaultStore(); err == nil {
@@ -203,9 +203,9 @@ func newList(o *options) *cobra.Command {
 				return err
 			}
 			now := o.clock.Now()
-			summaries := []world.Summary{}
+			summaries := []summary.Summary{}
 			for i := range shoots {
-				summaries = append(summaries, world.Summarize(&shoots[i], now))
+				summaries = append(summaries, summary.Summarize(&shoots[i], now))
 			}
 			if len(summaries) == 0 && !o.machine() {
 				where := "namespace " + g.Namespace

@@ -17,8 +17,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/probing"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
 const (
@@ -166,7 +166,7 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	result, runErr := probing.Run{
 		Load: load, Shoot: func(ctx context.Context) (*gardencorev1beta1.Shoot, error) { return g.Shoot(ctx, name) },
 		Duration: duration, UntilComplete: f.untilComplete, After: f.after, Every: f.every,
-		Publish: func(counts world.Probe) error { return store.Write(key, counts) },
+		Publish: func(counts summary.Probe) error { return store.Write(key, counts) },
 		Clock:   o.clock, Out: o.Err,
 	}.Do(ctx)
 	runErr = errors.Join(runErr, store.Remove(key))

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/report"
+	"github.com/livecpm/livecpm/pkg/proof/report"
 )
 
 const (

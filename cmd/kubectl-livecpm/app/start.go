@@ -12,8 +12,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 func newStart(o *options) *cobra.Command {
@@ -39,7 +39,7 @@ func newStart(o *options) *cobra.Command {
 			}
 			start := steer.Start{Destination: to}
 			if pauseBefore != "" {
-				step, err := world.FindStep(pauseBefore)
+				step, err := summary.FindStep(pauseBefore)
 				if err != nil {
 					return err
 				}
@@ -102,7 +102,7 @@ func newPause(o *options) *cobra.Command {
 		if before == "" {
 			return s.Pause(command.Context(), s.shoot, nil)
 		}
-		step, err := world.FindStep(before)
+		step, err := summary.FindStep(before)
 		if err != nil {
 			return steer.Result{}, err
 		}
@@ -141,7 +141,7 @@ func newAbort(o *options) *cobra.Command {
 	command := o.steering(&cobra.Command{
 		Use:   "abort SHOOT",
 		Short: "Take a live migration back, as long as that is possible",
-		Long: fmt.Sprintf("Take a live migration back: both seeds become as before. That is possible until %s is True;\n", steps.FirstOf(steps.Destination)) +
+		Long: fmt.Sprintf("Take a live migration back: both seeds become as before. That is possible until %s is True;\n", steps.AbortOf(steps.Destination)) +
 			"later it is refused, with what to do instead. When the abort is completed, --stay closes it: the shoot stays where it is.",
 		Example: example(
 			"%[1]s abort live",

@@ -17,7 +17,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/cli/verify"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
 // verifyFlags are what the user can choose.

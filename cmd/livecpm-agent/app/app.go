@@ -14,17 +14,11 @@ import (
 	"github.com/gardener/gardener/pkg/features"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/component-base/version"
 	"k8s.io/component-base/version/verflag"
 
-	"github.com/livecpm/livecpm/pkg/agent"
+	"github.com/livecpm/livecpm/pkg/agent/gardenletconfig"
+	"github.com/livecpm/livecpm/pkg/agent/setup"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/destination"
-	"github.com/livecpm/livecpm/pkg/gate"
-	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/source"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 // Name is the name of the program.
@@ -67,7 +61,7 @@ func (o *options) Complete() error {
 		return err
 	}
 	var err error
-	o.gardenlet, err = agent.LoadGardenletConfiguration(o.config.Gardenlet.ConfigurationFile)
+	o.gardenlet, err = gardenletconfig.Load(o.config.Gardenlet.ConfigurationFile)
 	return err
 }
 
@@ -91,47 +85,14 @@ func (o *options) LogConfig() (logLevel, logFormat string) {
 func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfiguration, gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
 	log.Info("Took over the feature gates of the gardenlet", "seed", gardenlet.SeedConfig.Name, "featureGates", fmt.Sprint(features.DefaultFeatureGate))
 
-	environment, err := agent.NewEnvironment(ctx, log, config, gardenlet)
+	environment, err := setup.NewEnvironment(ctx, log, config, gardenlet)
 	if err != nil {
 		return err
 	}
-	if err := AddControllers(environment, config, gardenlet); err != nil {
+	if err := setup.AddControllers(environment, config, gardenlet); err != nil {
 		return err
 	}
 
 	log.Info("Starting the manager")
 	return environment.Manager.Start(ctx)
-}
-
-// AddControllers adds the agent's controllers, with the actions of both roles, to the manager of the environment.
-func AddControllers(environment *agent.Environment, config *configv1alpha1.AgentConfiguration, gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
-	deps := environment.Deps
-
-	reconciler := &agent.Reconciler{
-		GardenClient:    deps.GardenClient,
-		GardenAPIReader: deps.GardenAPIReader,
-		Recorder:        deps.Recorder,
-		SeedName:        deps.SeedName(),
-		Config:          config.Controllers.LiveMigration,
-		Actions: map[steps.Role]migration.Actions{
-			steps.Source:      source.NewActions(deps),
-			steps.Destination: destination.NewActions(deps),
-		},
-		Gate: gate.New(deps.GardenClient, deps.GardenAPIReader),
-		Preflight: preflight.New(preflight.Options{
-			Reader:    deps.GardenAPIReader,
-			OwnSeed:   deps.SeedName(),
-			Gardenlet: gardenlet,
-			// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside it.
-			Version:  version.Get().GitVersion,
-			Etcds:    deps.EtcdViews,
-			Workers:  deps.PermitsWorkers,
-			Machines: deps.MachinesView,
-			Clock:    deps.Clock,
-		}),
-	}
-	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
-		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
-	}
-	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/livecpm/livecpm/pkg/adoption"
-	"github.com/livecpm/livecpm/pkg/removal"
+	"github.com/livecpm/livecpm/pkg/agent/gardenletconfig"
+	"github.com/livecpm/livecpm/pkg/garden/removalguard"
 )
 
 // newAdoptCommand returns the command that writes what the agent shares with the gardenlet. It is a command of its own because
@@ -47,14 +47,14 @@ func newAdoptCommand(opts *options) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("failed to set up access to the seed: %w", err)
 			}
-			return adoption.Adopt(cmd.Context(), log, seed, opts.config, clock.RealClock{})
+			return gardenletconfig.Adopt(cmd.Context(), log, seed, opts.config, clock.RealClock{})
 		},
 	}
 }
 
 // newRemovableCommand returns the command that tells whether the agent may be removed from its seed.
 func newRemovableCommand(opts *options) *cobra.Command {
-	return removal.NewCommand("Fails if a live migration from or to the agent's seed is in flight", func() (client.Reader, string, error) {
+	return removalguard.NewCommand("Fails if a live migration from or to the agent's seed is in flight", func() (client.Reader, string, error) {
 		if err := opts.Complete(); err != nil {
 			return nil, "", err
 		}

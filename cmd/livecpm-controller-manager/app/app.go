@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/controllermanager"
-	"github.com/livecpm/livecpm/pkg/removal"
+	"github.com/livecpm/livecpm/pkg/garden"
+	"github.com/livecpm/livecpm/pkg/garden/removalguard"
 )
 
 // Name is the name of the program.
@@ -35,7 +35,7 @@ func NewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			mgr, err := controllermanager.NewManager(log, opts.config)
+			mgr, err := garden.NewManager(log, opts.config)
 			if err != nil {
 				return err
 			}
@@ -51,11 +51,11 @@ func NewCommand() *cobra.Command {
 
 // newRemovableCommand returns the command that tells whether livecpm may be removed from the garden.
 func newRemovableCommand(opts *options) *cobra.Command {
-	return removal.NewCommand("Fails if a live migration is in flight anywhere in the garden", func() (client.Reader, string, error) {
+	return removalguard.NewCommand("Fails if a live migration is in flight anywhere in the garden", func() (client.Reader, string, error) {
 		if err := opts.Complete(); err != nil {
 			return nil, "", err
 		}
-		garden, err := controllermanager.NewGardenReader(opts.config)
+		garden, err := garden.NewGardenReader(opts.config)
 		return garden, "", err
 	})
 }

@@ -14,11 +14,11 @@ import (
 	"path/filepath"
 
 	"github.com/livecpm/livecpm/hack/screenshots"
-	"github.com/livecpm/livecpm/pkg/report"
+	"github.com/livecpm/livecpm/pkg/proof/report"
 )
 
 func main() {
-	from := flag.String("from", filepath.Join("pkg", "report", "testdata", "report.json"), "report.json of a recorded migration, with details.json beside it")
+	from := flag.String("from", filepath.Join("pkg", "proof", "report", "testdata", "report.json"), "report.json of a recorded migration, with details.json beside it")
 	out := flag.String("out", filepath.Join("docs", "images"), "folder of the pictures")
 	flag.Parse()
 	if err := run(context.Background(), *from, *out); err != nil {

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
 // Seed returns the seed with the given name.

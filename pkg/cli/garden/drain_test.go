@@ -15,7 +15,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/cli/garden"
-	"github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
 var _ = Describe("The drain of a seed", func() {

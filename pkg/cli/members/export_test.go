@@ -9,12 +9,12 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/etcdcluster"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 )
 
 // SetOpen replaces what makes a client of an etcd.
-func SetOpen(l *Looker, open func(etcdcluster.Locator, etcdcluster.Dial) (etcdcluster.Cluster, error)) {
-	l.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd, places *places) (etcdcluster.Cluster, error) {
+func SetOpen(l *Looker, open func(etcdclient.Locator, etcdclient.Dial) (etcdclient.Cluster, error)) {
+	l.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd, places *places) (etcdclient.Cluster, error) {
 		return open(places, places.dial)
 	}
 }

@@ -10,16 +10,16 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/etcdcluster"
-	"github.com/livecpm/livecpm/pkg/exposure"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // Fill replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever its
 // members run; each is shown in the seed that its name begins with, and one that has no name yet in the last seed.
-func Fill(seeds []world.Seed, etcds []Etcd) {
+func Fill(seeds []summary.Seed, etcds []Etcd) {
 	for _, etcd := range etcds {
-		var own []*world.Etcd
+		var own []*summary.Etcd
 		for i := range seeds {
 			for j := range seeds[i].Etcds {
 				if seeds[i].Etcds[j].Name == exposure.EtcdName(etcd.Role) {
@@ -45,7 +45,7 @@ func Fill(seeds []world.Seed, etcds []Etcd) {
 			newest = max(newest, member.Status.RaftIndex)
 		}
 		// etcd lists its members by ID, that is in an order that means nothing to people. One without a name has not started.
-		members := slices.SortedFunc(slices.Values(etcd.Inspection.Members), func(a, b etcdcluster.MemberInspection) int {
+		members := slices.SortedFunc(slices.Values(etcd.Inspection.Members), func(a, b etcdclient.MemberInspection) int {
 			if (a.Name == "") != (b.Name == "") {
 				return cmp.Compare(b.Name, a.Name)
 			}
@@ -63,13 +63,13 @@ func Fill(seeds []world.Seed, etcds []Etcd) {
 	}
 }
 
-func memberOf(member etcdcluster.MemberInspection, leader, newest uint64) world.Member {
-	out := world.Member{Name: member.String(), Role: world.RoleVoter, Status: "Ready"}
+func memberOf(member etcdclient.MemberInspection, leader, newest uint64) summary.Member {
+	out := summary.Member{Name: member.String(), Role: summary.RoleVoter, Status: "Ready"}
 	switch {
 	case member.Learner:
-		out.Role = world.RoleLearner
+		out.Role = summary.RoleLearner
 	case member.ID == leader:
-		out.Role = world.RoleLeader
+		out.Role = summary.RoleLeader
 	}
 	if member.StatusError != nil {
 		out.Status = "Unknown"

@@ -25,8 +25,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/etcdcluster"
-	"github.com/livecpm/livecpm/pkg/exposure"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 const (
@@ -59,7 +59,7 @@ type Etcd struct {
 	// Resources are its Etcd resources by the names of the seeds.
 	Resources map[string]*druidcorev1alpha1.Etcd
 	// Inspection is what the members say.
-	Inspection etcdcluster.Inspection
+	Inspection etcdclient.Inspection
 	// Err tells why they could not be asked.
 	Err error
 	// Reached tells that a member was connected to. An etcd that was reached and gives no member list has no quorum; one that
@@ -71,26 +71,26 @@ type Etcd struct {
 type Looker struct {
 	seeds map[string]Seed
 	// open makes a client of an etcd.
-	open func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd, places *places) (etcdcluster.Cluster, error)
+	open func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd, places *places) (etcdclient.Cluster, error)
 
 	mu       sync.Mutex
 	clusters map[string]*opened
 }
 
 type opened struct {
-	etcdcluster.Cluster
+	etcdclient.Cluster
 	places *places
 }
 
 // New returns a Looker for the seeds.
 func New(seeds map[string]Seed) *Looker {
 	l := &Looker{seeds: seeds, clusters: map[string]*opened{}}
-	l.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd, places *places) (etcdcluster.Cluster, error) {
-		config, err := etcdcluster.TLSFromEtcd(ctx, reader, etcd)
+	l.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd, places *places) (etcdclient.Cluster, error) {
+		config, err := etcdclient.TLSFromEtcd(ctx, reader, etcd)
 		if err != nil {
 			return nil, err
 		}
-		return etcdcluster.NewThrough(config, places, timeout, places.dial), nil
+		return etcdclient.NewThrough(config, places, timeout, places.dial), nil
 	}
 	return l
 }
@@ -127,7 +127,7 @@ func (l *Looker) look(ctx context.Context, namespace, role string, seeds []strin
 	case cluster == nil:
 		return out, false
 	}
-	out.Inspection, out.Err = etcdcluster.Inspect(ctx, cluster, timeout)
+	out.Inspection, out.Err = etcdclient.Inspect(ctx, cluster, timeout)
 	out.Reached = out.Err == nil || l.reached(namespace, role)
 	return out, true
 }
@@ -139,11 +139,11 @@ func (l *Looker) reached(namespace, role string) bool {
 }
 
 // Cluster returns a client of the etcd, nil if no seed has a resource of it. Close of the Looker closes it.
-func (l *Looker) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdcluster.Cluster, error) {
+func (l *Looker) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Cluster, error) {
 	return l.cluster(ctx, namespace, role, seeds, map[string]*druidcorev1alpha1.Etcd{})
 }
 
-func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd) (etcdcluster.Cluster, error) {
+func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd) (etcdclient.Cluster, error) {
 	var (
 		name  = exposure.EtcdName(role)
 		found []place
@@ -222,7 +222,7 @@ type place struct {
 
 func (p place) address() string { return net.JoinHostPort(p.seed+"/"+p.pod, strconv.Itoa(p.port)) }
 
-// places are where the members of an etcd run now. It implements etcdcluster.Locator.
+// places are where the members of an etcd run now. It implements etcdclient.Locator.
 type places struct {
 	namespace, name, serverName string
 
@@ -245,11 +245,11 @@ func (p *places) get() []place {
 	return slices.Clone(p.all)
 }
 
-// Service implements etcdcluster.Locator.
-func (p *places) Service(context.Context) ([]etcdcluster.Endpoint, error) {
-	var out []etcdcluster.Endpoint
+// Service implements etcdclient.Locator.
+func (p *places) Service(context.Context) ([]etcdclient.Endpoint, error) {
+	var out []etcdclient.Endpoint
 	for _, place := range p.get() {
-		out = append(out, etcdcluster.Endpoint{Address: place.address(), ServerName: p.serverName})
+		out = append(out, etcdclient.Endpoint{Address: place.address(), ServerName: p.serverName})
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("no pod of %s runs in a seed that there is access to", p.name)
@@ -257,14 +257,14 @@ func (p *places) Service(context.Context) ([]etcdcluster.Endpoint, error) {
 	return out, nil
 }
 
-// Member implements etcdcluster.Locator.
-func (p *places) Member(_ context.Context, member etcdcluster.Member) (etcdcluster.Endpoint, error) {
+// Member implements etcdclient.Locator.
+func (p *places) Member(_ context.Context, member etcdclient.Member) (etcdclient.Endpoint, error) {
 	for _, place := range p.get() {
 		if place.member == member.Name {
-			return etcdcluster.Endpoint{Address: place.address(), ServerName: p.serverName}, nil
+			return etcdclient.Endpoint{Address: place.address(), ServerName: p.serverName}, nil
 		}
 	}
-	return etcdcluster.Endpoint{}, fmt.Errorf("no pod of %s runs in a seed that there is access to", member)
+	return etcdclient.Endpoint{}, fmt.Errorf("no pod of %s runs in a seed that there is access to", member)
 }
 
 func (p *places) dial(ctx context.Context, _, address string) (net.Conn, error) {

@@ -18,9 +18,9 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/etcdcluster"
-	"github.com/livecpm/livecpm/pkg/etcdcluster/fake"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 const namespace = "shoot--demo--live"
@@ -46,8 +46,8 @@ var _ = Describe("Looker", func() {
 		ctx     = context.Background()
 		cluster *fake.Cluster
 		forward *dialer
-		locator etcdcluster.Locator
-		dial    etcdcluster.Dial
+		locator etcdclient.Locator
+		dial    etcdclient.Dial
 		opened  int
 		openErr error
 
@@ -70,7 +70,7 @@ var _ = Describe("Looker", func() {
 		}
 		looker = func(seeds map[string]members.Seed) *members.Looker {
 			l := members.New(seeds)
-			members.SetOpen(l, func(l etcdcluster.Locator, d etcdcluster.Dial) (etcdcluster.Cluster, error) {
+			members.SetOpen(l, func(l etcdclient.Locator, d etcdclient.Dial) (etcdclient.Cluster, error) {
 				opened++
 				locator, dial = l, d
 				return cluster, openErr
@@ -100,14 +100,14 @@ var _ = Describe("Looker", func() {
 		Expect(opened).To(Equal(1))
 
 		const serverName = "etcd-main-client." + namespace + ".svc"
-		Expect(locator.Service(ctx)).To(Equal([]etcdcluster.Endpoint{
+		Expect(locator.Service(ctx)).To(Equal([]etcdclient.Endpoint{
 			{Address: "seed-a/etcd-main-0:2379", ServerName: serverName},
 			{Address: "seed-b/etcd-main-0:2379", ServerName: serverName},
 		}))
-		endpoint, err := locator.Member(ctx, etcdcluster.Member{Name: "seed-b-etcd-main-0"})
+		endpoint, err := locator.Member(ctx, etcdclient.Member{Name: "seed-b-etcd-main-0"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(endpoint.Address).To(Equal("seed-b/etcd-main-0:2379"))
-		_, err = locator.Member(ctx, etcdcluster.Member{Name: "seed-a-etcd-main-1"})
+		_, err = locator.Member(ctx, etcdclient.Member{Name: "seed-a-etcd-main-1"})
 		Expect(err).To(MatchError(ContainSubstring("no pod of seed-a-etcd-main-1 runs")))
 
 		conn, err := dial(ctx, "tcp", endpoint.Address)
@@ -151,11 +151,11 @@ var _ = Describe("Looker", func() {
 
 var _ = Describe("Fill", func() {
 	var (
-		seeds  []world.Seed
-		member = func(id, leader, index uint64, name string) etcdcluster.MemberInspection {
-			return etcdcluster.MemberInspection{
-				Member: etcdcluster.Member{ID: id, Name: name},
-				Status: etcdcluster.Status{ClusterID: 7, MemberID: id, LeaderID: leader, RaftIndex: index, RaftAppliedIndex: index, DBSize: 4096},
+		seeds  []summary.Seed
+		member = func(id, leader, index uint64, name string) etcdclient.MemberInspection {
+			return etcdclient.MemberInspection{
+				Member: etcdclient.Member{ID: id, Name: name},
+				Status: etcdclient.Status{ClusterID: 7, MemberID: id, LeaderID: leader, RaftIndex: index, RaftAppliedIndex: index, DBSize: 4096},
 			}
 		}
 	)
@@ -163,8 +163,8 @@ var _ = Describe("Fill", func() {
 	BeforeEach(func() {
 		seeds = nil
 		for _, name := range []string{"seed-a", "seed-b"} {
-			seeds = append(seeds, world.Seed{Name: name, Etcds: []world.Etcd{{
-				Name: "etcd-main", MemberNamePrefix: name, Members: []world.Member{{Name: name + "-reported"}},
+			seeds = append(seeds, summary.Seed{Name: name, Etcds: []summary.Etcd{{
+				Name: "etcd-main", MemberNamePrefix: name, Members: []summary.Member{{Name: name + "-reported"}},
 			}}})
 		}
 	})
@@ -174,17 +174,17 @@ var _ = Describe("Fill", func() {
 		learner.Learner = true
 		silent := member(2, 0, 0, "seed-a-etcd-main-1")
 		silent.StatusError = errors.New("away")
-		unstarted := etcdcluster.MemberInspection{Member: etcdcluster.Member{ID: 0xff, Learner: true}, StatusError: etcdcluster.ErrNotStarted}
-		members.Fill(seeds, []members.Etcd{{Role: "main", Inspection: etcdcluster.Inspection{
-			ClusterID: 7, Members: []etcdcluster.MemberInspection{unstarted, silent, learner, member(1, 1, 42, "seed-a-etcd-main-0")},
+		unstarted := etcdclient.MemberInspection{Member: etcdclient.Member{ID: 0xff, Learner: true}, StatusError: etcdclient.ErrNotStarted}
+		members.Fill(seeds, []members.Etcd{{Role: "main", Inspection: etcdclient.Inspection{
+			ClusterID: 7, Members: []etcdclient.MemberInspection{unstarted, silent, learner, member(1, 1, 42, "seed-a-etcd-main-0")},
 		}}})
-		Expect(seeds[0].Etcds[0].Members).To(Equal([]world.Member{
-			{Name: "seed-a-etcd-main-0", Role: world.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(4096))},
-			{Name: "seed-a-etcd-main-1", Role: world.RoleVoter, Status: "Unknown"},
+		Expect(seeds[0].Etcds[0].Members).To(Equal([]summary.Member{
+			{Name: "seed-a-etcd-main-0", Role: summary.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(4096))},
+			{Name: "seed-a-etcd-main-1", Role: summary.RoleVoter, Status: "Unknown"},
 		}))
-		Expect(seeds[1].Etcds[0].Members).To(Equal([]world.Member{
-			{Name: "seed-b-etcd-main-0", Role: world.RoleLearner, Status: "Ready", Lag: new(uint64(2)), DBSize: new(int64(4096))},
-			{Name: "ff", Role: world.RoleLearner, Status: "Unknown"},
+		Expect(seeds[1].Etcds[0].Members).To(Equal([]summary.Member{
+			{Name: "seed-b-etcd-main-0", Role: summary.RoleLearner, Status: "Ready", Lag: new(uint64(2)), DBSize: new(int64(4096))},
+			{Name: "ff", Role: summary.RoleLearner, Status: "Unknown"},
 		}))
 	})
 

@@ -11,9 +11,9 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 const byAgents = "the agents look at it before the migration begins"
@@ -39,7 +39,7 @@ func (in Input) check(source, destination string) ([]Check, error) {
 				)
 				continue
 			}
-		case preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdSize, preflight.EtcdDefragmentation:
+		case steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdSize, steps.EtcdDefragmentation:
 			if len(in.Etcds) == 0 {
 				// What etcd-druid reports does not tell.
 				continue
@@ -51,12 +51,12 @@ func (in Input) check(source, destination string) ([]Check, error) {
 		}
 		out = append(out, check)
 	}
-	for _, name := range []preflight.Name{preflight.EtcdMemberPrefix, preflight.EtcdQuorum, preflight.EtcdHealth} {
+	for _, name := range []preflight.Name{preflight.EtcdMemberPrefix, steps.EtcdQuorum, steps.EtcdHealth} {
 		if !w.EtcdsRead {
 			out = append(out, deferred(name, in.why(source)))
 		}
 	}
-	for _, name := range []preflight.Name{preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdDefragmentation, preflight.EtcdSize} {
+	for _, name := range []preflight.Name{steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize} {
 		if len(in.Etcds) > 0 {
 			break
 		}
@@ -125,7 +125,7 @@ func (in Input) unreadable(name preflight.Name) error {
 }
 
 // etcdViews are the etcds as far as etcd-druid reports on them.
-func etcdViews(etcds []world.Etcd) []preflight.EtcdView {
+func etcdViews(etcds []summary.Etcd) []preflight.EtcdView {
 	var out []preflight.EtcdView
 	for _, etcd := range etcds {
 		view := preflight.EtcdView{Name: etcd.Name, MemberNamePrefix: etcd.MemberNamePrefix, DefragmentationSchedule: etcd.DefragmentationSchedule}
@@ -144,13 +144,13 @@ func etcdViews(etcds []world.Etcd) []preflight.EtcdView {
 func (in Input) checkNotUnderWay(source, destination string) Check {
 	check := Check{Name: NotUnderWay, Status: preflight.Pass, Evidence: fmt.Sprintf("the shoot is in seed %s and stays there until it is started", source)}
 	switch state := stateOf(in); {
-	case state == world.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName == destination:
+	case state == summary.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName == destination:
 		check.Evidence = "an earlier migration was aborted and can begin anew"
-	case state == world.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName != source:
+	case state == summary.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName != source:
 		check.Status = preflight.Fail
 		check.Evidence = fmt.Sprintf("an aborted migration to seed %s is not closed", *in.Shoot.Spec.SeedName)
 		check.Remedy = "set the seed back with `kubectl livecpm abort --stay`, or start to the same seed again"
-	case state == world.Classic:
+	case state == summary.Classic:
 		check.Status, check.Evidence, check.Remedy = preflight.Fail, "the shoot is migrated classically", "let that complete"
 	case !state.Final():
 		check.Status, check.Evidence, check.Remedy = preflight.Fail, fmt.Sprintf("a live migration is under way: %s", state), "watch it with `kubectl livecpm get`"

@@ -10,16 +10,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 // Names of the checks that only a plan makes. Scripts may rely on the values.
@@ -62,7 +61,7 @@ type Input struct {
 	// EtcdsUnasked tells why the members could not be asked.
 	EtcdsUnasked string `json:"etcdsUnasked,omitempty"`
 	// Views are the seeds as far as the user has access to them.
-	Views []world.Seed `json:"views,omitempty"`
+	Views []summary.Seed `json:"views,omitempty"`
 }
 
 // Check is the result of one check.
@@ -175,7 +174,7 @@ func (p Plan) next(in Input) string {
 			permit = " --permit-workers"
 		}
 		return fmt.Sprintf("kubectl livecpm start %s --to %s%s", target, p.Destination, permit)
-	case stateOf(in) != world.None && slices.Contains(obstacles(p.Checks), NotUnderWay):
+	case stateOf(in) != summary.None && slices.Contains(obstacles(p.Checks), NotUnderWay):
 		return "kubectl livecpm get " + target
 	case p.Destination != "":
 		return fmt.Sprintf("kubectl livecpm plan %s --to %s", target, p.Destination)
@@ -183,26 +182,14 @@ func (p Plan) next(in Input) string {
 	return "kubectl livecpm plan " + target
 }
 
-func stateOf(in Input) world.State { return world.Summarize(in.Shoot, in.Now.Time).State }
-
-// measured is how long the steps take on the landscape of the repository, with two cores and under load.
-var measured = map[gardencorev1beta1.ConditionType]time.Duration{
-	gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin:              7 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined:                 57 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer: 3 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady:              60 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords:                          4 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete:                      204 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:                          85 * time.Second,
-	gardencorev1beta1.ShootLiveMigrationMigrationCompleted:                         152 * time.Second,
-}
+func stateOf(in Input) summary.State { return summary.Summarize(in.Shoot, in.Now.Time).State }
 
 func expected() []Step {
 	var out []Step
 	for _, step := range steps.Table() {
 		out = append(out, Step{
 			Condition: step.String(), Owner: step.Owner, Title: step.Title,
-			ExpectedSeconds: measured[step.Condition].Seconds(), DeadlineSeconds: step.Deadline.Seconds(),
+			ExpectedSeconds: step.Expected.Seconds(), DeadlineSeconds: step.Deadline.Seconds(),
 			Abortable: step.Abortable, PointOfNoReturn: step.PointOfNoReturn,
 		})
 	}
@@ -218,7 +205,7 @@ func (in Input) seed(name string) (*gardencorev1beta1.Seed, error) {
 	return nil, fmt.Errorf("there is no seed %s; `kubectl get seeds` lists them", name)
 }
 
-func (in Input) view(name string) *world.Seed {
+func (in Input) view(name string) *summary.Seed {
 	for i := range in.Views {
 		if in.Views[i].Name == name && in.Views[i].Unknown == "" {
 			return &in.Views[i]

@@ -25,9 +25,9 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/garden"
 	"github.com/livecpm/livecpm/pkg/cli/plan"
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 func newSeed(name string) gardencorev1beta1.Seed {
@@ -68,10 +68,10 @@ func newShoot() *gardencorev1beta1.Shoot {
 	}
 }
 
-func view(name string, ready int32) world.Seed {
-	out := world.Seed{Name: name, Agent: &world.Agent{Desired: 2, Ready: ready}}
+func view(name string, ready int32) summary.Seed {
+	out := summary.Seed{Name: name, Agent: &summary.Agent{Desired: 2, Ready: ready}}
 	if name == "seed-a" {
-		out.Etcds = []world.Etcd{{Name: "etcd-main", MemberNamePrefix: "seed-a", Members: []world.Member{
+		out.Etcds = []summary.Etcd{{Name: "etcd-main", MemberNamePrefix: "seed-a", Members: []summary.Member{
 			{Name: "seed-a-etcd-main-0", Role: "Leader", Status: "Ready"},
 			{Name: "seed-a-etcd-main-1", Role: "Member", Status: "Ready"},
 			{Name: "seed-a-etcd-main-2", Role: "Member", Status: "Ready"},
@@ -87,7 +87,7 @@ func fit() plan.Input {
 		Shoot:         newShoot(),
 		Seeds:         []gardencorev1beta1.Seed{newSeed("seed-a"), newSeed("seed-b")},
 		ShootsPerSeed: map[string]int{"seed-a": 5, "seed-b": 9},
-		Views:         []world.Seed{view("seed-a", 2), view("seed-b", 1)},
+		Views:         []summary.Seed{view("seed-a", 2), view("seed-b", 1)},
 	}
 }
 
@@ -116,8 +116,8 @@ var _ = Describe("Evaluate", func() {
 				left = append(left, check.Name)
 			}
 		}
-		Expect(left).To(ConsistOf(preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdDefragmentation, preflight.EtcdSize, preflight.EtcdMemberNames))
-		Expect(names).To(ContainElements(preflight.HighAvailability, preflight.GardenletVersion, preflight.RegionDistance, preflight.EtcdQuorum, preflight.EtcdHealth, preflight.EtcdMemberPrefix,
+		Expect(left).To(ConsistOf(steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize, preflight.EtcdMemberNames))
+		Expect(names).To(ContainElements(preflight.HighAvailability, steps.GardenletVersion, preflight.RegionDistance, steps.EtcdQuorum, steps.EtcdHealth, preflight.EtcdMemberPrefix,
 			plan.FreeCapacity, plan.GatePolicies, plan.AgentsReady))
 	})
 
@@ -131,7 +131,7 @@ var _ = Describe("Evaluate", func() {
 		p, err := plan.Evaluate(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
-		for _, name := range []preflight.Name{preflight.EtcdSpace, preflight.EtcdIntegrity, preflight.EtcdDefragmentation, preflight.EtcdSize, preflight.EtcdQuorum, preflight.EtcdHealth} {
+		for _, name := range []preflight.Name{steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize, steps.EtcdQuorum, steps.EtcdHealth} {
 			Expect(p.Checks).To(ContainElement(And(HaveField("Name", name), HaveField("Status", preflight.Pass))))
 		}
 
@@ -139,7 +139,7 @@ var _ = Describe("Evaluate", func() {
 		p, err = plan.Evaluate(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeFalse())
-		Expect(p.Checks).To(ContainElement(And(HaveField("Name", preflight.EtcdSize), HaveField("Status", preflight.Fail))))
+		Expect(p.Checks).To(ContainElement(And(HaveField("Name", steps.EtcdSize), HaveField("Status", preflight.Fail))))
 	})
 
 	It("should leave the etcds to the agents if their members could not be asked, and say why", func() {
@@ -148,7 +148,7 @@ var _ = Describe("Evaluate", func() {
 		p, err := plan.Evaluate(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
-		Expect(p.Checks).To(ContainElement(And(HaveField("Name", preflight.EtcdSize), HaveField("Deferred", true), HaveField("Evidence", "the members could not be asked: secrets are forbidden"))))
+		Expect(p.Checks).To(ContainElement(And(HaveField("Name", steps.EtcdSize), HaveField("Deferred", true), HaveField("Evidence", "the members could not be asked: secrets are forbidden"))))
 	})
 
 	It("should make every check of the agents, or say that it does not", func() {
@@ -197,17 +197,17 @@ var _ = Describe("Evaluate", func() {
 		Entry("last operation", preflight.LastOperation, preflight.Fail, func(in *plan.Input) { in.Shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed }),
 		Entry("a bastion", preflight.Bastions, preflight.Fail, func(in *plan.Input) { in.Bastions = []string{"cli"} }),
 		Entry("a seed", preflight.NotASeed, preflight.Fail, func(in *plan.Input) { in.ManagedSeeds = []string{"live"} }),
-		Entry("versions", preflight.GardenletVersion, preflight.Fail, func(in *plan.Input) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
-		Entry("no version", preflight.GardenletVersion, preflight.Unknown, func(in *plan.Input) { in.Seeds[1].Status.Gardener = nil }),
+		Entry("versions", steps.GardenletVersion, preflight.Fail, func(in *plan.Input) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
+		Entry("no version", steps.GardenletVersion, preflight.Unknown, func(in *plan.Input) { in.Seeds[1].Status.Gardener = nil }),
 		Entry("distance", preflight.RegionDistance, preflight.Fail, func(in *plan.Input) { in.Seeds[1].Spec.Provider.Region = "far" }),
 		Entry("full", plan.FreeCapacity, preflight.Fail, func(in *plan.Input) { in.ShootsPerSeed["seed-b"] = 10 }),
 		Entry("no gate", plan.GatePolicies, preflight.Fail, func(in *plan.Input) { in.MissingPolicies = []string{"ValidatingAdmissionPolicy livecpm-gate"} }),
 		Entry("no agent", plan.AgentsReady, preflight.Fail, func(in *plan.Input) { in.Views[1].Agent.Ready = 0 }),
-		Entry("a member is down", preflight.EtcdHealth, preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
-		Entry("no quorum", preflight.EtcdQuorum, preflight.Fail, func(in *plan.Input) {
+		Entry("a member is down", steps.EtcdHealth, preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
+		Entry("no quorum", steps.EtcdQuorum, preflight.Fail, func(in *plan.Input) {
 			in.Views[0].Etcds[0].Members[1].Status, in.Views[0].Etcds[0].Members[2].Status = "NotReady", "Unknown"
 		}),
-		Entry("no etcd", preflight.EtcdQuorum, preflight.Unknown, func(in *plan.Input) { in.Views[0].Etcds = nil }),
+		Entry("no etcd", steps.EtcdQuorum, preflight.Unknown, func(in *plan.Input) { in.Views[0].Etcds = nil }),
 		Entry("no prefix", preflight.EtcdMemberPrefix, preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
 		Entry("under way", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) {
 			in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true"}

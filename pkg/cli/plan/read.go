@@ -22,9 +22,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/garden"
 	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
-	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/preflight/etcdview"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
 
 // Reader reads what a plan is made from. What the user may not read is left to the agents, except the seeds.
@@ -86,7 +85,7 @@ func (r Reader) etcds(ctx context.Context, in *Input, source string) {
 			in.EtcdsUnasked = fmt.Sprint(etcd.Err)
 			return
 		}
-		views = append(views, etcdview.Of(resource, etcd.Inspection, etcd.Err))
+		views = append(views, preflight.EtcdViewOf(resource, etcd.Inspection, etcd.Err))
 	}
 	in.Etcds = views
 }

@@ -20,10 +20,10 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/livecpm/livecpm/pkg/cli/probing"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/conditions"
-	"github.com/livecpm/livecpm/pkg/probe"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
 var begin = time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)
@@ -64,7 +64,7 @@ var _ = Describe("Run", func() {
 		shoot     *gardencorev1beta1.Shoot
 		looks     int
 		looked    func(look int)
-		published []world.Probe
+		published []summary.Probe
 		run       probing.Run
 
 		// do runs with a clock that goes on whenever somebody waits.
@@ -106,7 +106,7 @@ var _ = Describe("Run", func() {
 				looked(looks)
 				return shoot.DeepCopy(), nil
 			},
-			Publish: func(counts world.Probe) error { published = append(published, counts); return nil },
+			Publish: func(counts summary.Probe) error { published = append(published, counts); return nil },
 		}
 	})
 
@@ -164,7 +164,7 @@ var _ = Describe("Run", func() {
 
 	It("should go on when it can neither publish nor see the shoot, and say so once", func() {
 		run.Duration = 5 * time.Second
-		run.Publish = func(world.Probe) error { return errors.New("the disk is full") }
+		run.Publish = func(summary.Probe) error { return errors.New("the disk is full") }
 		_, err := do(context.Background())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(bytes.Count(out.Bytes(), []byte("the disk is full"))).To(Equal(1))
@@ -191,7 +191,7 @@ var _ = Describe("Store", func() {
 		store probing.Store
 		shoot = &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", UID: types.UID("1")}}
 		key   = probing.Key("https://garden", shoot)
-		probe = world.Probe{Started: metav1.NewTime(begin), Updated: metav1.NewTime(begin.Add(time.Minute)), Writes: 7}
+		probe = summary.Probe{Started: metav1.NewTime(begin), Updated: metav1.NewTime(begin.Add(time.Minute)), Writes: 7}
 	)
 
 	BeforeEach(func() { store = probing.Store{Folder: filepath.Join(GinkgoT().TempDir(), "probes")} })

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
 const (
@@ -48,7 +48,7 @@ type Run struct {
 	// Every is the time between two lines about the progress.
 	Every time.Duration
 	// Publish takes the counts, for others to show.
-	Publish func(world.Probe) error
+	Publish func(summary.Probe) error
 	// Clock is the clock.
 	Clock clock.WithTicker
 	// Out takes the progress.
@@ -95,7 +95,7 @@ func (r Run) follow(ctx context.Context, begin time.Time) {
 		// Neither the file nor the garden is what the probe is about: what goes wrong there is told once.
 		err := r.Publish(Counts(snapshot, r.Load.Namespace(), begin, now))
 		if shoot, shootErr := r.Shoot(ctx); shootErr == nil {
-			if phase, line := follower.observe(world.Summarize(shoot, now), now); line != "" {
+			if phase, line := follower.observe(summary.Summarize(shoot, now), now); line != "" {
 				if phase != "" {
 					r.Load.Mark(phase)
 				}
@@ -127,8 +127,8 @@ func (r Run) line(format string, args ...any) {
 }
 
 // Counts returns what is published about a running probe.
-func Counts(s probe.Snapshot, namespace string, begin, now time.Time) world.Probe {
-	return world.Probe{
+func Counts(s probe.Snapshot, namespace string, begin, now time.Time) summary.Probe {
+	return summary.Probe{
 		Started: metav1.NewTime(begin), Updated: metav1.NewTime(now), Namespace: namespace,
 		Writes: s.Writes, WritesFailed: s.WritesFailed, Reads: s.Reads, ReadsFailed: s.ReadsFailed,
 		WatchEvents: s.WatchEvents, ConnectionErrors: s.RawConnectionErrors,
@@ -150,7 +150,7 @@ type follower struct {
 }
 
 // observe returns the phase that begins now, if one does, and what is worth a line.
-func (f *follower) observe(s world.Summary, now time.Time) (probe.Phase, string) {
+func (f *follower) observe(s summary.Summary, now time.Time) (probe.Phase, string) {
 	switch {
 	case !f.running && !s.State.Final():
 		f.running, f.ended, f.step = true, time.Time{}, s.Step

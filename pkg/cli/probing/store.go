@@ -18,7 +18,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // stale is how old the counts of a probe may be. They are written every second; a probe that was killed leaves its file.
@@ -49,7 +49,7 @@ func Key(gardenHost string, shoot *gardencorev1beta1.Shoot) string {
 func (s Store) path(key string) string { return filepath.Join(s.Folder, key+".json") }
 
 // Write replaces the counts.
-func (s Store) Write(key string, probe world.Probe) error {
+func (s Store) Write(key string, probe summary.Probe) error {
 	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
 		return fmt.Errorf("failed to create the folder for the counts of the probe: %w", err)
 	}
@@ -74,12 +74,12 @@ func (s Store) Write(key string, probe world.Probe) error {
 }
 
 // Read returns the counts, nil if no probe runs. What cannot be read is no probe: it is shown in passing.
-func (s Store) Read(key string, now time.Time) *world.Probe {
+func (s Store) Read(key string, now time.Time) *summary.Probe {
 	data, err := os.ReadFile(s.path(key))
 	if err != nil {
 		return nil
 	}
-	var out world.Probe
+	var out summary.Probe
 	if err := json.Unmarshal(data, &out); err != nil || now.Sub(out.Updated.Time) > stale {
 		return nil
 	}

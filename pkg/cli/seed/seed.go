@@ -27,9 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/portforward"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // timeout bounds a look at one seed. The picture must not stand still because a seed does not answer.
@@ -94,31 +94,31 @@ func (s Seeds) Members(flags []string) (*members.Looker, error) {
 }
 
 // Look looks at the shoot's control plane in the named seeds. What can not be seen is unknown, with the reason.
-func (s Seeds) Look(ctx context.Context, shoot *gardencorev1beta1.Shoot, names ...string) []world.Seed {
-	var out []world.Seed
+func (s Seeds) Look(ctx context.Context, shoot *gardencorev1beta1.Shoot, names ...string) []summary.Seed {
+	var out []summary.Seed
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
 		reader, ok := s[name]
 		if !ok {
-			out = append(out, world.Seed{Name: name, Unknown: fmt.Sprintf("give --seed-kubeconfig %s=PATH", name)})
+			out = append(out, summary.Seed{Name: name, Unknown: fmt.Sprintf("give --seed-kubeconfig %s=PATH", name)})
 			continue
 		}
 		seed, err := look(ctx, reader, name, v1beta1helper.ControlPlaneNamespaceForShoot(shoot))
 		if err != nil {
-			seed = world.Seed{Name: name, Unknown: err.Error()}
+			seed = summary.Seed{Name: name, Unknown: err.Error()}
 		}
 		out = append(out, seed)
 	}
 	return out
 }
 
-func look(ctx context.Context, reader client.Reader, name, namespace string) (world.Seed, error) {
+func look(ctx context.Context, reader client.Reader, name, namespace string) (summary.Seed, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 
-	out := world.Seed{Name: name}
+	out := summary.Seed{Name: name}
 	var (
 		agents  = &appsv1.DeploymentList{}
 		etcds   = &druidcorev1alpha1.EtcdList{}
@@ -137,13 +137,13 @@ func look(ctx context.Context, reader client.Reader, name, namespace string) (wo
 		}
 	}
 
-	out.Agent = &world.Agent{}
+	out.Agent = &summary.Agent{}
 	for _, agent := range agents.Items {
 		out.Agent.Desired += ptr.Deref(agent.Spec.Replicas, 1)
 		out.Agent.Ready += agent.Status.ReadyReplicas
 	}
 	for _, etcd := range etcds.Items {
-		view := world.Etcd{
+		view := summary.Etcd{
 			Name:                    etcd.Name,
 			MemberNamePrefix:        ptr.Deref(etcd.Spec.MemberNamePrefix, ""),
 			DefragmentationSchedule: ptr.Deref(etcd.Spec.Etcd.DefragmentationSchedule, ""),
@@ -153,7 +153,7 @@ func look(ctx context.Context, reader client.Reader, name, namespace string) (wo
 			}),
 		}
 		for _, member := range etcd.Status.Members {
-			view.Members = append(view.Members, world.Member{Name: member.Name, Role: string(ptr.Deref(member.Role, "")), Status: string(member.Status)})
+			view.Members = append(view.Members, summary.Member{Name: member.Name, Role: string(ptr.Deref(member.Role, "")), Status: string(member.Status)})
 		}
 		out.Etcds = append(out.Etcds, view)
 	}
@@ -163,20 +163,20 @@ func look(ctx context.Context, reader client.Reader, name, namespace string) (wo
 	for _, record := range records.Items {
 		// Those of the etcd members are no names of the shoot.
 		if record.Labels[exposure.LabelKey] != exposure.LabelValue {
-			out.Records = append(out.Records, world.Record{Name: record.Spec.Name, Values: record.Spec.Values})
+			out.Records = append(out.Records, summary.Record{Name: record.Spec.Name, Values: record.Spec.Values})
 		}
 	}
-	slices.SortFunc(out.Records, func(a, b world.Record) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Records, func(a, b summary.Record) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
-func podsOf(pods *corev1.PodList, wanted func(corev1.Pod) bool) []world.Pod {
-	var out []world.Pod
+func podsOf(pods *corev1.PodList, wanted func(corev1.Pod) bool) []summary.Pod {
+	var out []summary.Pod
 	for _, pod := range pods.Items {
 		if !wanted(pod) {
 			continue
 		}
-		view := world.Pod{Name: pod.Name, Terminating: pod.DeletionTimestamp != nil}
+		view := summary.Pod{Name: pod.Name, Terminating: pod.DeletionTimestamp != nil}
 		for _, condition := range pod.Status.Conditions {
 			if condition.Type == corev1.PodReady {
 				view.Ready = condition.Status == corev1.ConditionTrue
@@ -184,6 +184,6 @@ func podsOf(pods *corev1.PodList, wanted func(corev1.Pod) bool) []world.Pod {
 		}
 		out = append(out, view)
 	}
-	slices.SortFunc(out, func(a, b world.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b summary.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/cli/seed"
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 var _ = Describe("Look", func() {
@@ -67,16 +67,16 @@ var _ = Describe("Look", func() {
 	)
 
 	It("should see what is of the shoot, and nothing else", func() {
-		Expect(seed.Seeds{"seed-a": builder().Build()}.Look(ctx, shoot, "seed-a")).To(Equal([]world.Seed{{
+		Expect(seed.Seeds{"seed-a": builder().Build()}.Look(ctx, shoot, "seed-a")).To(Equal([]summary.Seed{{
 			Name:  "seed-a",
-			Agent: &world.Agent{Desired: 2, Ready: 1},
-			Etcds: []world.Etcd{{
+			Agent: &summary.Agent{Desired: 2, Ready: 1},
+			Etcds: []summary.Etcd{{
 				Name: "etcd-main", MemberNamePrefix: "seed-a", DefragmentationSchedule: "0 1 * * *",
-				Members: []world.Member{{Name: "seed-a-etcd-main-0", Role: "Leader", Status: "Ready"}, {Name: "seed-a-etcd-main-1", Status: "Unknown"}},
-				Pods:    []world.Pod{{Name: "etcd-main-0", Ready: true}, {Name: "etcd-main-1"}},
+				Members: []summary.Member{{Name: "seed-a-etcd-main-0", Role: "Leader", Status: "Ready"}, {Name: "seed-a-etcd-main-1", Status: "Unknown"}},
+				Pods:    []summary.Pod{{Name: "etcd-main-0", Ready: true}, {Name: "etcd-main-1"}},
 			}},
-			APIServers: []world.Pod{{Name: "kube-apiserver-x", Ready: true}},
-			Records:    []world.Record{{Name: "api.live.example.org", Values: []string{"10.0.0.1"}}},
+			APIServers: []summary.Pod{{Name: "kube-apiserver-x", Ready: true}},
+			Records:    []summary.Record{{Name: "api.live.example.org", Values: []string{"10.0.0.1"}}},
 		}}))
 	})
 
@@ -86,7 +86,7 @@ var _ = Describe("Look", func() {
 				return errors.New("away")
 			},
 		}).Build()
-		Expect(seed.Seeds{"seed-b": broken}.Look(ctx, shoot, "seed-a", "", "seed-b")).To(Equal([]world.Seed{
+		Expect(seed.Seeds{"seed-b": broken}.Look(ctx, shoot, "seed-a", "", "seed-b")).To(Equal([]summary.Seed{
 			{Name: "seed-a", Unknown: "give --seed-kubeconfig seed-a=PATH"},
 			{Name: "seed-b", Unknown: "failed to list the Deployments of the agent: away"},
 		}))

@@ -9,22 +9,22 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // Abort asks both seeds to undo what they have done, if that is still possible.
 func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
-	summary := s.Summary(shoot)
-	out := Result{Before: summary.String()}
+	migration := s.Summary(shoot)
+	out := Result{Before: migration.String()}
 	conditions := steps.Conditions(shoot)
 	switch {
-	case summary.State == world.Aborting:
-		return out, fmt.Errorf("%s is being aborted already: %s", nameOf(shoot), summary.Message)
-	case summary.State == world.Aborted:
+	case migration.State == summary.Aborting:
+		return out, fmt.Errorf("%s is being aborted already: %s", nameOf(shoot), migration.Message)
+	case migration.State == summary.Aborted:
 		return out, fmt.Errorf("the live migration of %s is aborted already; choose how it goes on:\n%s", nameOf(shoot), choices(shoot))
 	case !steps.Requested(shoot):
-		return out, fmt.Errorf("%s has no live migration to abort; its state is: %s", nameOf(shoot), summary)
+		return out, fmt.Errorf("%s has no live migration to abort; its state is: %s", nameOf(shoot), migration)
 	case !steps.Abortable(conditions):
 		current, _ := steps.Current(conditions)
 		return out, fmt.Errorf("the live migration of %s cannot be aborted any more: %s is True, the current step is %s. %s",
@@ -69,14 +69,14 @@ func choices(shoot *gardencorev1beta1.Shoot) string {
 
 // Stay closes an aborted migration: spec.seedName becomes the source again.
 func (s Steerer) Stay(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
-	summary := s.Summary(shoot)
-	out := Result{Before: summary.String()}
+	migration := s.Summary(shoot)
+	out := Result{Before: migration.String()}
 	source, destination, between := steps.Seeds(shoot)
 	switch {
 	case !between:
 		return out, fmt.Errorf("%s is not on its way to another seed", nameOf(shoot))
-	case summary.State != world.Aborted:
-		return out, fmt.Errorf("spec.seedName of %s can be set back only when its live migration is Aborted; its state is: %s", nameOf(shoot), summary)
+	case migration.State != summary.Aborted:
+		return out, fmt.Errorf("spec.seedName of %s can be set back only when its live migration is Aborted; its state is: %s", nameOf(shoot), migration)
 	}
 	if err := s.bind(ctx, shoot, source); err != nil {
 		return out, err

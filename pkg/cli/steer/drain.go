@@ -10,7 +10,7 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
 // Drain asks to move all shoots off the seed.

@@ -10,7 +10,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Pause asks the migration to hold before the step. Without one it is the first that has not begun.
@@ -59,11 +59,11 @@ func firstNotBegun(conditions []gardencorev1beta1.Condition, running bool) (step
 
 // Resume takes the request for a pause back.
 func (s Steerer) Resume(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
-	summary := s.Summary(shoot)
-	out := Result{Before: summary.String()}
+	migration := s.Summary(shoot)
+	out := Result{Before: migration.String()}
 	was, ok := shoot.Annotations[steps.AnnotationPauseBefore]
 	if !ok {
-		return out, fmt.Errorf("%s is not asked to pause; its state is: %s", nameOf(shoot), summary)
+		return out, fmt.Errorf("%s is not asked to pause; its state is: %s", nameOf(shoot), migration)
 	}
 	if err := s.annotate(ctx, shoot, map[string]string{steps.AnnotationPauseBefore: ""}); err != nil {
 		return out, err
@@ -77,17 +77,17 @@ func (s Steerer) Resume(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Re
 
 // Retry asks the owner of the current step for another attempt at once, with the whole deadline.
 func (s Steerer) Retry(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
-	summary := s.Summary(shoot)
-	out := Result{Before: summary.String()}
+	migration := s.Summary(shoot)
+	out := Result{Before: migration.String()}
 	conditions := steps.Conditions(shoot)
 	current, unfinished := steps.Current(conditions)
 	switch {
 	case !steps.Requested(shoot) || !steps.Initialized(conditions) || !unfinished:
-		return out, fmt.Errorf("%s has no live migration to retry; its state is: %s", nameOf(shoot), summary)
+		return out, fmt.Errorf("%s has no live migration to retry; its state is: %s", nameOf(shoot), migration)
 	case steps.AbortDue(shoot):
 		return out, fmt.Errorf("%s is being aborted; an abort is repeated by itself", nameOf(shoot))
 	case !steps.Begun(conditions, current):
-		return out, fmt.Errorf("step %s of %s has not begun, so there is nothing to retry; what holds it is looked at every few seconds: %s", current, nameOf(shoot), summary.Message)
+		return out, fmt.Errorf("step %s of %s has not begun, so there is nothing to retry; what holds it is looked at every few seconds: %s", current, nameOf(shoot), migration.Message)
 	}
 	if was, ok := shoot.Annotations[v1beta1constants.GardenerOperation]; ok {
 		return out, fmt.Errorf("%s carries the annotation %s=%s already; wait until it is taken away", nameOf(shoot), v1beta1constants.GardenerOperation, was)

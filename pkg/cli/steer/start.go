@@ -10,8 +10,8 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // Start is what a live migration is asked for with.
@@ -25,16 +25,16 @@ type Start struct {
 // Start asks for the live migration: the annotations, and then the binding to the seed. If the API server refuses the
 // binding, the annotations are taken back.
 func (s Steerer) Start(ctx context.Context, shoot *gardencorev1beta1.Shoot, start Start) (Result, error) {
-	summary := s.Summary(shoot)
-	out := Result{Before: summary.String()}
+	migration := s.Summary(shoot)
+	out := Result{Before: migration.String()}
 	source, destination, between := steps.Seeds(shoot)
 	switch {
-	case summary.State == world.Aborted && between:
+	case migration.State == summary.Aborted && between:
 		if destination != start.Destination {
 			return out, fmt.Errorf("%s has an aborted migration to seed %s; keep it where it is first (kubectl livecpm abort %s --stay), or start to seed %s again", nameOf(shoot), destination, target(shoot), destination)
 		}
 	case between:
-		return out, fmt.Errorf("%s is on its way from seed %s to seed %s already: %s", nameOf(shoot), source, destination, summary)
+		return out, fmt.Errorf("%s is on its way from seed %s to seed %s already: %s", nameOf(shoot), source, destination, migration)
 	case shoot.Status.SeedName == nil || shoot.Spec.SeedName == nil:
 		return out, fmt.Errorf("%s is in no seed yet; wait until it is created", nameOf(shoot))
 	case *shoot.Status.SeedName == start.Destination:

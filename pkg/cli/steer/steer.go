@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // Result is what a command did.
@@ -35,8 +35,8 @@ type Steerer struct {
 }
 
 // Summary returns what the shoot says about its migration.
-func (s Steerer) Summary(shoot *gardencorev1beta1.Shoot) world.Summary {
-	return world.Summarize(shoot, s.Clock.Now())
+func (s Steerer) Summary(shoot *gardencorev1beta1.Shoot) summary.Summary {
+	return summary.Summarize(shoot, s.Clock.Now())
 }
 
 // annotate sets annotations of the object; an empty value removes one. The object is what was written afterwards.

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/cli/steer"
-	"github.com/livecpm/livecpm/pkg/conditions"
-	"github.com/livecpm/livecpm/pkg/drain"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 var _ = Describe("Steerer", func() {

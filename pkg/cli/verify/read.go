@@ -24,11 +24,10 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/garden"
 	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
-	"github.com/livecpm/livecpm/pkg/etcdcluster"
-	"github.com/livecpm/livecpm/pkg/exposure"
-	"github.com/livecpm/livecpm/pkg/inventory"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/preflight/etcdview"
+	"github.com/livecpm/livecpm/pkg/proof/inventory"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // hashAttempts is how often the hashes are asked for if a compaction comes between.
@@ -155,9 +154,9 @@ func (r Reader) readEtcds(ctx context.Context, in *Input, destination string) {
 }
 
 // Hashes asks all members of the etcd for the hash of their data at a revision that all of them have.
-func Hashes(ctx context.Context, cluster etcdcluster.Cluster, name string, etcd members.Etcd) Etcd {
+func Hashes(ctx context.Context, cluster etcdclient.Cluster, name string, etcd members.Etcd) Etcd {
 	out := Etcd{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
-	view := etcdview.Of(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
+	view := preflight.EtcdViewOf(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
 	for i, member := range etcd.Inspection.Members {
 		out.Members = append(out.Members, Member{Name: member.String(), Learner: member.Learner, Problem: view.Members[i].Problem})
 		if member.StatusError == nil && (out.Revision == 0 || member.Status.Revision < out.Revision) {

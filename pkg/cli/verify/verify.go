@@ -16,11 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/backupentry"
 	"github.com/livecpm/livecpm/pkg/cli/plan"
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 )
 
 // The names of the checks. Scripts may rely on the values.
@@ -192,9 +192,9 @@ func unknown(remedy, format string, args ...any) Check {
 }
 
 func checkCompleted(in Input, _ string) Check {
-	summary := world.Summarize(in.Shoot, in.Now.Time)
-	if summary.State != world.Succeeded {
-		return fail("wait for its end with `kubectl livecpm status`", "the state is %s", summary)
+	migration := summary.Summarize(in.Shoot, in.Now.Time)
+	if migration.State != summary.Succeeded {
+		return fail("wait for its end with `kubectl livecpm status`", "the state is %s", migration)
 	}
 	return pass("all %d conditions are True, and no annotation asks for a migration", len(steps.Table()))
 }
@@ -392,7 +392,7 @@ func orNothing(values []string) string {
 }
 
 func checkBackup(in Input, destination string) Check {
-	if err := backupentry.Check(in.BackupEntry, destination, in.DestinationBucket); err != nil {
+	if err := ownership.CheckBackupEntry(in.BackupEntry, destination, in.DestinationBucket); err != nil {
 		return fail("see docs/operations/MigrationCompleted.md", "%v", err)
 	}
 	return pass("backup entry %s is in bucket %s and managed by seed %s", in.BackupEntry.Name, in.DestinationBucket, destination)

@@ -31,11 +31,11 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/cli/verify"
-	"github.com/livecpm/livecpm/pkg/conditions"
-	"github.com/livecpm/livecpm/pkg/etcdcluster"
-	"github.com/livecpm/livecpm/pkg/etcdcluster/fake"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -322,7 +322,7 @@ var _ = Describe("Hashes", func() {
 		cluster := fake.New(func(name string) string { return "https://" + name }, "seed-b-etcd-main-0", "seed-b-etcd-main-1")
 		cluster.SetHash("seed-b-etcd-main-0", 7, 40)
 		cluster.SetHash("seed-b-etcd-main-1", 8, 40)
-		inspection, err := etcdcluster.Inspect(ctx, cluster, patience.Eventually)
+		inspection, err := etcdclient.Inspect(ctx, cluster, patience.Eventually)
 		Expect(err).NotTo(HaveOccurred())
 		inspection.Members[0].Status.Revision, inspection.Members[1].Status.Revision = 50, 42
 		etcd := verify.Hashes(ctx, cluster, "etcd-main", members.Etcd{Inspection: inspection})

@@ -9,12 +9,12 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // Drain draws how far the drain of a seed is, with one line for each shoot, and what those ask for that stay.
-func Drain(d world.Drain, o Options) string {
+func Drain(d summary.Drain, o Options) string {
 	var out strings.Builder
 	asked := "not asked to drain"
 	if d.Requested {

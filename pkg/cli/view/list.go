@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // List draws one line for each migration. Those that are under way come first.
-func List(summaries []world.Summary, now time.Time, o Options) string {
+func List(summaries []summary.Summary, now time.Time, o Options) string {
 	sorted := slices.Clone(summaries)
-	slices.SortStableFunc(sorted, func(a, b world.Summary) int {
+	slices.SortStableFunc(sorted, func(a, b summary.Summary) int {
 		if a.State.Final() != b.State.Final() {
 			if a.State.Final() {
 				return 1
@@ -41,7 +41,7 @@ func List(summaries []world.Summary, now time.Time, o Options) string {
 }
 
 // age tells for how long a migration has been under way, or how long ago it ended.
-func age(s world.Summary, now time.Time) string {
+func age(s summary.Summary, now time.Time) string {
 	switch {
 	case s.Ended != nil:
 		return Duration(max(0, now.Sub(*s.Ended))) + " ago"
@@ -59,9 +59,9 @@ func orDash(text string) string {
 }
 
 // Line draws a migration as one line, for output that is no terminal. It changes only if something happens.
-func Line(s world.Summary, o Options) string {
+func Line(s summary.Summary, o Options) string {
 	text := fmt.Sprintf("%s %s", s.Key(), o.paint(stateColor(s.State), string(s.State)))
-	if len(s.Steps) > 0 && s.State != world.Aborted {
+	if len(s.Steps) > 0 && s.State != summary.Aborted {
 		text += fmt.Sprintf(" %d%%", s.Progress)
 	}
 	if s.Step != "" {

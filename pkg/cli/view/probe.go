@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
 // Probe draws the result of a run of the probe.

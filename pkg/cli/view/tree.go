@@ -10,7 +10,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 const (
@@ -32,8 +32,8 @@ type node struct {
 }
 
 // Tree draws a migration with all that is known of it.
-func Tree(w world.World, o Options) string {
-	summary := world.Summarize(w.Shoot, w.Now.Time)
+func Tree(w summary.World, o Options) string {
+	summary := summary.Summarize(w.Shoot, w.Now.Time)
 
 	var out strings.Builder
 	out.WriteString(head(summary, o))
@@ -53,7 +53,7 @@ func Tree(w world.World, o Options) string {
 	return out.String()
 }
 
-func head(s world.Summary, o Options) string {
+func head(s summary.Summary, o Options) string {
 	var out strings.Builder
 	line := func(name, value string) {
 		if value != "" {
@@ -64,7 +64,7 @@ func head(s world.Summary, o Options) string {
 	line("Seeds", Seeds(s))
 
 	out.WriteString(pad("State", headColumns) + o.paint(stateColor(s.State), string(s.State)))
-	if len(s.Steps) > 0 && s.State != world.Aborted {
+	if len(s.Steps) > 0 && s.State != summary.Aborted {
 		if !o.narrow() {
 			fmt.Fprintf(&out, "  %s", bar(s.Progress))
 		}
@@ -79,7 +79,7 @@ func head(s world.Summary, o Options) string {
 		line("Pause", "before "+s.PauseBefore)
 	}
 	// Below the tree of the steps the current step tells its own reason.
-	if len(s.Steps) == 0 || s.State == world.Aborted || s.State == world.Aborting {
+	if len(s.Steps) == 0 || s.State == summary.Aborted || s.State == summary.Aborting {
 		line("Reason", s.Reason)
 		out.WriteString(indented("Message", s.Message, o))
 	}
@@ -98,20 +98,20 @@ func indented(name, text string, o Options) string {
 	return pad(name, headColumns) + strings.Join(lines, "\n"+strings.Repeat(" ", headColumns)) + "\n"
 }
 
-func explain(state world.State) string {
+func explain(state summary.State) string {
 	switch state {
-	case world.None:
+	case summary.None:
 		return "No live migration is or was asked for."
-	case world.Classic:
+	case summary.Classic:
 		return "The shoot is migrated classically: the intent annotation is not set."
-	case world.Requested:
+	case summary.Requested:
 		return "Waiting for the agent in the source."
 	}
 	return ""
 }
 
 // Seeds writes from where to where.
-func Seeds(s world.Summary) string {
+func Seeds(s summary.Summary) string {
 	switch {
 	case s.Source != "" && s.Destination != "":
 		return s.Source + " -> " + s.Destination
@@ -121,15 +121,15 @@ func Seeds(s world.Summary) string {
 	return s.Destination
 }
 
-func stateColor(state world.State) color {
+func stateColor(state summary.State) color {
 	switch state {
-	case world.Succeeded:
+	case summary.Succeeded:
 		return green
-	case world.Overdue, world.Held:
+	case summary.Overdue, summary.Held:
 		return red
-	case world.Paused, world.Aborting, world.Aborted:
+	case summary.Paused, summary.Aborting, summary.Aborted:
 		return yellow
-	case world.Processing, world.Requested:
+	case summary.Processing, summary.Requested:
 		return cyan
 	}
 	return plain
@@ -141,7 +141,7 @@ func bar(percent int32) string {
 	return "[" + strings.Repeat("#", done) + strings.Repeat(".", length-done) + "]"
 }
 
-func stepNodes(s world.Summary, o Options) []node {
+func stepNodes(s summary.Summary, o Options) []node {
 	var out []node
 	for _, step := range s.Steps {
 		symbol, c := symbolOf(step)
@@ -180,7 +180,7 @@ func stepNodes(s world.Summary, o Options) []node {
 	return out
 }
 
-func symbolOf(step world.Step) (string, color) {
+func symbolOf(step summary.Step) (string, color) {
 	switch {
 	case step.Finished():
 		return "✔", green
@@ -198,8 +198,8 @@ func symbolOf(step world.Step) (string, color) {
 	return "○", faint
 }
 
-func etcdNodes(seeds []world.Seed) []node {
-	return perSeed(seeds, "no etcd of the shoot", func(seed world.Seed) []string {
+func etcdNodes(seeds []summary.Seed) []node {
+	return perSeed(seeds, "no etcd of the shoot", func(seed summary.Seed) []string {
 		var lines []string
 		for _, etcd := range seed.Etcds {
 			ready := 0
@@ -229,8 +229,8 @@ func etcdNodes(seeds []world.Seed) []node {
 	})
 }
 
-func apiServerNodes(seeds []world.Seed) []node {
-	return perSeed(seeds, "none", func(seed world.Seed) []string {
+func apiServerNodes(seeds []summary.Seed) []node {
+	return perSeed(seeds, "none", func(seed summary.Seed) []string {
 		var lines []string
 		for _, pod := range seed.APIServers {
 			lines = append(lines, fmt.Sprintf("%s %s", pad(pod.Name, 40), podState(pod)))
@@ -239,7 +239,7 @@ func apiServerNodes(seeds []world.Seed) []node {
 	})
 }
 
-func podState(pod world.Pod) string {
+func podState(pod summary.Pod) string {
 	switch {
 	case pod.Terminating:
 		return "terminating"
@@ -249,8 +249,8 @@ func podState(pod world.Pod) string {
 	return "not ready"
 }
 
-func dnsNodes(seeds []world.Seed) []node {
-	return perSeed(seeds, "manages no record", func(seed world.Seed) []string {
+func dnsNodes(seeds []summary.Seed) []node {
+	return perSeed(seeds, "manages no record", func(seed summary.Seed) []string {
 		var lines []string
 		for _, record := range seed.Records {
 			lines = append(lines, fmt.Sprintf("%s -> %s", record.Name, strings.Join(record.Values, ", ")))
@@ -259,7 +259,7 @@ func dnsNodes(seeds []world.Seed) []node {
 	})
 }
 
-func probeNodes(p world.Probe, now time.Time) []node {
+func probeNodes(p summary.Probe, now time.Time) []node {
 	c := green
 	if p.WritesFailed+p.ReadsFailed > 0 {
 		c = red
@@ -271,7 +271,7 @@ func probeNodes(p world.Probe, now time.Time) []node {
 }
 
 // unknownNodes are the seeds of which nothing is known.
-func unknownNodes(seeds []world.Seed) []node {
+func unknownNodes(seeds []summary.Seed) []node {
 	var out []node
 	for _, seed := range seeds {
 		if seed.Unknown != "" {
@@ -281,7 +281,7 @@ func unknownNodes(seeds []world.Seed) []node {
 	return out
 }
 
-func perSeed(seeds []world.Seed, empty string, lines func(world.Seed) []string) []node {
+func perSeed(seeds []summary.Seed, empty string, lines func(summary.Seed) []string) []node {
 	var out []node
 	for _, seed := range seeds {
 		if seed.Unknown != "" {

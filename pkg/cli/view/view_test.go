@@ -19,10 +19,10 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/plan"
 	"github.com/livecpm/livecpm/pkg/cli/verify"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/drain"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
 // With UPDATE_GOLDEN=1 the golden files are written anew; look at what has changed before you commit them.
@@ -61,12 +61,12 @@ func names(folder string) []string {
 var _ = Describe("Tree", func() {
 	for _, name := range names("worlds") {
 		It("should draw "+name, func() {
-			expectGolden("tree-"+name, view.Tree(load[world.World]("worlds", name), view.Options{}))
+			expectGolden("tree-"+name, view.Tree(load[summary.World]("worlds", name), view.Options{}))
 		})
 	}
 
 	It("should draw for narrow terminals, and leave nothing out when it is told to", func() {
-		w := load[world.World]("worlds", "joining")
+		w := load[summary.World]("worlds", "joining")
 		expectGolden("tree-joining-narrow", view.Tree(w, view.Options{Width: 60}))
 		expectGolden("tree-joining-wide", view.Tree(w, view.Options{Wide: true}))
 		expectGolden("tree-joining-color", view.Tree(w, view.Options{Color: true}))
@@ -74,7 +74,7 @@ var _ = Describe("Tree", func() {
 
 	DescribeTable("should never be wider than the terminal, since lines that wrap spoil the next screen", func(width int) {
 		for _, name := range names("worlds") {
-			for line := range strings.Lines(view.Tree(load[world.World]("worlds", name), view.Options{Width: width})) {
+			for line := range strings.Lines(view.Tree(load[summary.World]("worlds", name), view.Options{Width: width})) {
 				Expect(utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))).To(BeNumerically("<=", width), line)
 			}
 		}
@@ -89,16 +89,16 @@ var _ = Describe("Tree", func() {
 
 var _ = Describe("List", func() {
 	var (
-		summaries []world.Summary
+		summaries []summary.Summary
 		now       = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	)
 
 	BeforeEach(func() {
 		summaries = nil
 		for _, name := range names("worlds") {
-			w := load[world.World]("worlds", name)
+			w := load[summary.World]("worlds", name)
 			w.Shoot.Name = name
-			summaries = append(summaries, world.Summarize(w.Shoot, now))
+			summaries = append(summaries, summary.Summarize(w.Shoot, now))
 		}
 	})
 
@@ -133,12 +133,12 @@ var _ = Describe("Plan", func() {
 var _ = Describe("Drain", func() {
 	for _, name := range names("drains") {
 		It("should draw "+name, func() {
-			expectGolden("drain-"+name, view.Drain(load[world.Drain]("drains", name), view.Options{}))
+			expectGolden("drain-"+name, view.Drain(load[summary.Drain]("drains", name), view.Options{}))
 		})
 	}
 
 	It("should leave nothing out when it is told to", func() {
-		d := load[world.Drain]("drains", "draining")
+		d := load[summary.Drain]("drains", "draining")
 		expectGolden("drain-draining-wide", view.Drain(d, view.Options{Wide: true}))
 		expectGolden("drain-draining-color", view.Drain(d, view.Options{Color: true}))
 		expectGolden("drain-draining-narrow", view.Drain(d, view.Options{Width: 60}))
@@ -146,7 +146,7 @@ var _ = Describe("Drain", func() {
 
 	It("should have worlds of the kind that is published", func() {
 		for _, name := range names("drains") {
-			if table := load[world.Drain]("drains", name).Table; table != nil {
+			if table := load[summary.Drain]("drains", name).Table; table != nil {
 				encoded, err := table.Encode()
 				Expect(err).NotTo(HaveOccurred())
 				Expect(drain.DecodeTable(encoded)).To(Equal(*table), name)
@@ -157,14 +157,14 @@ var _ = Describe("Drain", func() {
 
 var _ = Describe("Tree with members that were asked", func() {
 	It("should show role, lag and size of each, and a probe that runs", func() {
-		w := load[world.World]("worlds", "joining")
-		w.Seeds[0].Etcds[0].Members = []world.Member{
-			{Name: "seed-a-etcd-main-0", Role: world.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(25 << 20))},
-			{Name: "seed-a-etcd-main-1", Role: world.RoleVoter, Status: "Ready", Lag: new(uint64(2)), DBSize: new(int64(25 << 20))},
-			{Name: "seed-a-etcd-main-2", Role: world.RoleVoter, Status: "Unknown"},
+		w := load[summary.World]("worlds", "joining")
+		w.Seeds[0].Etcds[0].Members = []summary.Member{
+			{Name: "seed-a-etcd-main-0", Role: summary.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(25 << 20))},
+			{Name: "seed-a-etcd-main-1", Role: summary.RoleVoter, Status: "Ready", Lag: new(uint64(2)), DBSize: new(int64(25 << 20))},
+			{Name: "seed-a-etcd-main-2", Role: summary.RoleVoter, Status: "Unknown"},
 		}
-		w.Seeds[1].Etcds[0].Members = []world.Member{{Name: "seed-b-etcd-main-0", Role: world.RoleLearner, Status: "Ready", Lag: new(uint64(1200)), DBSize: new(int64(900 << 10))}}
-		w.Probe = &world.Probe{Started: metav1.NewTime(w.Now.Add(-90 * time.Second)), Namespace: "livecpm-probe-1a2b3c4d", Writes: 1440, WritesFailed: 1, Reads: 3600, WatchEvents: 14400, ConnectionErrors: 2}
+		w.Seeds[1].Etcds[0].Members = []summary.Member{{Name: "seed-b-etcd-main-0", Role: summary.RoleLearner, Status: "Ready", Lag: new(uint64(1200)), DBSize: new(int64(900 << 10))}}
+		w.Probe = &summary.Probe{Started: metav1.NewTime(w.Now.Add(-90 * time.Second)), Namespace: "livecpm-probe-1a2b3c4d", Writes: 1440, WritesFailed: 1, Reads: 3600, WatchEvents: 14400, ConnectionErrors: 2}
 		expectGolden("tree-asked", view.Tree(w, view.Options{}))
 		for _, width := range []int{40, 80, 120} {
 			for line := range strings.Lines(view.Tree(w, view.Options{Width: width})) {
@@ -176,7 +176,7 @@ var _ = Describe("Tree with members that were asked", func() {
 
 var _ = Describe("Tree with members that could not be asked", func() {
 	It("should say whose word it takes", func() {
-		w := load[world.World]("worlds", "joining")
+		w := load[summary.World]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Unasked = "not permitted"
 		Expect(view.Tree(w, view.Options{})).To(ContainSubstring("as etcd-druid reports it; the members could not be asked: not permitted"))
 	})

@@ -17,7 +17,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/world"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // DefaultInterval is the time between two looks.
@@ -26,7 +26,7 @@ const DefaultInterval = 2 * time.Second
 // Loop looks at a migration until it is told to stop.
 type Loop struct {
 	// Read looks at it.
-	Read func(ctx context.Context) (world.World, error)
+	Read func(ctx context.Context) (summary.World, error)
 	// Interval is the time between two looks.
 	Interval time.Duration
 	// Clock is the clock. It defaults to the real one.
@@ -36,7 +36,7 @@ type Loop struct {
 }
 
 // Run looks and shows what is seen until show returns true, the context ends, or the shoot does not exist (any more).
-func (l Loop) Run(ctx context.Context, show func(world.World) bool) error {
+func (l Loop) Run(ctx context.Context, show func(summary.World) bool) error {
 	if l.Clock == nil {
 		l.Clock = clock.RealClock{}
 	}
@@ -71,10 +71,10 @@ func fatal(err error) bool {
 }
 
 // Changes returns a function that writes a line whenever what the shoot says about its migration has changed.
-func Changes(out io.Writer, o view.Options) func(world.World) world.Summary {
+func Changes(out io.Writer, o view.Options) func(summary.World) summary.Summary {
 	previous := ""
-	return func(w world.World) world.Summary {
-		summary := world.Summarize(w.Shoot, w.Now.Time)
+	return func(w summary.World) summary.Summary {
+		summary := summary.Summarize(w.Shoot, w.Now.Time)
 		if line := view.Line(summary, o); line != previous {
 			previous = line
 			fmt.Fprintf(out, "%s  %s\n", w.Now.UTC().Format(time.TimeOnly), line)
@@ -90,26 +90,26 @@ var ErrTimeout = errors.New("timeout")
 func Status(ctx context.Context, loop Loop, out io.Writer, o view.Options) error {
 	var (
 		changes = Changes(out, o)
-		final   world.Summary
+		final   summary.Summary
 	)
-	err := loop.Run(ctx, func(w world.World) bool {
+	err := loop.Run(ctx, func(w summary.World) bool {
 		final = changes(w)
-		return final.State.Final() || final.State == world.Overdue
+		return final.State.Final() || final.State == summary.Overdue
 	})
 	switch {
 	case errors.Is(err, ErrTimeout):
 		return &exit.Error{Code: exit.Timeout, Err: fmt.Errorf("the time is over; the last state is: %s", stateOrUnknown(final))}
 	case err != nil:
 		return err
-	case final.State == world.Succeeded:
+	case final.State == summary.Succeeded:
 		return nil
-	case final.State == world.Overdue:
+	case final.State == summary.Overdue:
 		return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("step %s takes longer than its deadline; it is still tried, see %s", final.Step, final.Runbook())}
 	}
 	return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("the live migration of %s is not completed: %s", final.Key(), final)}
 }
 
-func stateOrUnknown(s world.Summary) string {
+func stateOrUnknown(s summary.Summary) string {
 	if s.State == "" {
 		return "not known"
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/cli/watch"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/conditions"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 // look is what one look at the shoot comes to.
 type look struct {
-	world world.World
+	world summary.World
 	err   error
 }
 
@@ -42,7 +42,7 @@ var _ = Describe("Watch", func() {
 		errs   bytes.Buffer
 
 		now = func() look {
-			return look{world: world.World{Now: metav1.NewTime(clk.Now()), Shoot: shoot.DeepCopy()}}
+			return look{world: summary.World{Now: metav1.NewTime(clk.Now()), Shoot: shoot.DeepCopy()}}
 		}
 		apply = func(number int, status gardencorev1beta1.ConditionStatus, reason steps.Reason) look {
 			GinkgoHelper()
@@ -57,10 +57,10 @@ var _ = Describe("Watch", func() {
 		loop = func(end error) watch.Loop {
 			return watch.Loop{
 				Errors: &errs,
-				Read: func(context.Context) (world.World, error) {
+				Read: func(context.Context) (summary.World, error) {
 					if done == len(looks) {
 						cancel(end)
-						return world.World{}, context.Canceled
+						return summary.World{}, context.Canceled
 					}
 					done++
 					return looks[done-1].world, looks[done-1].err
@@ -153,7 +153,7 @@ var _ = Describe("Watch", func() {
 			seen := make(chan struct{}, 2)
 			result := make(chan error)
 			go func() {
-				result <- l.Run(ctx, func(world.World) bool {
+				result <- l.Run(ctx, func(summary.World) bool {
 					seen <- struct{}{}
 					return len(seen) == 2
 				})

@@ -268,7 +268,7 @@ type Relay struct {
 	Connections          int     `json:"connections"`
 	NearKiBPerConnection float64 `json:"nearKiBPerConnection"`
 	FarKiBPerConnection  float64 `json:"farKiBPerConnection"`
-	// GoBenchmarks are those of pkg/relay. What go test printed is in relay-go.txt, in the form that benchstat takes.
+	// GoBenchmarks are those of pkg/tunnel/relay. What go test printed is in relay-go.txt, in the form that benchstat takes.
 	GoBenchmarks []GoBenchmark `json:"goBenchmarks,omitempty"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
 )

@@ -18,9 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/exposure"
-	"github.com/livecpm/livecpm/pkg/probe"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/migrate"

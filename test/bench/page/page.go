@@ -379,7 +379,7 @@ func (d *document) relay(relay *data.Relay) {
 		{label: "connect, p99", values: []float64{relay.Connect.Direct.P99, relay.Connect.Relayed.P99}},
 	}))
 	if len(relay.GoBenchmarks) > 0 {
-		d.say("The Go benchmarks of pkg/relay, both relays and both ends in one process (benchstat takes [what go test printed](benchmarks/data/relay-go.txt)):\n\n")
+		d.say("The Go benchmarks of pkg/tunnel/relay, both relays and both ends in one process (benchstat takes [what go test printed](benchmarks/data/relay-go.txt)):\n\n")
 		var rows [][]string
 		for _, b := range relay.GoBenchmarks {
 			rows = append(rows, []string{b.Name, b.Unit, number(b.Median), number(b.Low) + " to " + number(b.High), fmt.Sprint(b.Runs)})

@@ -19,7 +19,7 @@ import (
 
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 
-	"github.com/livecpm/livecpm/pkg/exposure"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/bench/data"
 )
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
-	"github.com/livecpm/livecpm/pkg/relay"
-	"github.com/livecpm/livecpm/pkg/relay/config"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
 
 // Serve runs a relay with the configuration in the file, in a process of its own so that its cost can be told from that of

@@ -20,15 +20,15 @@ import (
 	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
 
 	"github.com/livecpm/livecpm/pkg/agent"
-	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/gate"
-	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
-
 	// The real actions are linked, because what they bring along takes memory.
-	_ "github.com/livecpm/livecpm/pkg/destination"
-	_ "github.com/livecpm/livecpm/pkg/source"
+	_ "github.com/livecpm/livecpm/pkg/agent/destination"
+	"github.com/livecpm/livecpm/pkg/agent/setup"
+	_ "github.com/livecpm/livecpm/pkg/agent/source"
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
 
 // Options are what an agent needs to know.
@@ -61,7 +61,7 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 	}
 	gardenletconfigv1alpha1.SetObjectDefaults_GardenletConfiguration(gardenlet)
 
-	environment, err := agent.NewEnvironment(ctx, log, config, gardenlet)
+	environment, err := setup.NewEnvironment(ctx, log, config, gardenlet)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (w *work) actions(role steps.Role) migration.Actions {
 		switch {
 		case step.Owner == role:
 			actions.Steps[step.Condition] = migration.ActionFunc(w.step)
-		case step.AssistOn != "":
+		case step.AssistOn() != "":
 			actions.Assists[step.Condition] = actions.Always
 		}
 	}
@@ -150,8 +150,8 @@ func (w *work) step(ctx context.Context, m *migration.Migration) (steps.Outcome,
 		return steps.Done("The work is done"), nil
 	}
 	reason := steps.ReasonStarted
-	if m.Step.AssistOn != "" {
-		reason = m.Step.AssistOn
+	if m.Step.AssistOn() != "" {
+		reason = m.Step.AssistOn()
 	}
 	return steps.Waiting(left, reason, "The work goes on"), nil
 }

@@ -16,7 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 var _ = Describe("actions", func() {
@@ -56,7 +56,7 @@ var _ = Describe("actions", func() {
 			}
 			Expect(own.Steps).To(HaveKey(step.Condition))
 			Expect(other.Steps).NotTo(HaveKey(step.Condition))
-			if step.AssistOn != "" {
+			if step.AssistOn() != "" {
 				Expect(other.Assists).To(HaveKey(step.Condition))
 			}
 		}
@@ -70,8 +70,8 @@ var _ = Describe("actions", func() {
 			outcome := attempt(step)
 			Expect(outcome.Finished()).To(BeFalse())
 			Expect(outcome.RequeueAfter).To(Equal(pace / 2))
-			if step.AssistOn != "" {
-				Expect(outcome.Reason).To(Equal(step.AssistOn))
+			if step.AssistOn() != "" {
+				Expect(outcome.Reason).To(Equal(step.AssistOn()))
 			}
 			clk.Step(pace / 2)
 			Expect(attempt(step).Finished()).To(BeTrue())

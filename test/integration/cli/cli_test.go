@@ -19,10 +19,10 @@ import (
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
 	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/plan"
-	"github.com/livecpm/livecpm/pkg/cli/world"
-	"github.com/livecpm/livecpm/pkg/conditions"
-	"github.com/livecpm/livecpm/pkg/drain"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
 
@@ -126,9 +126,9 @@ var _ = Describe("kubectl livecpm", func() {
 		apply(1, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
 		apply(2, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused)
 		Expect(livecpm("get", shoot.Name, "-o", "json")).To(Equal(exit.Done))
-		var summary world.Summary
-		Expect(json.Unmarshal(out.Bytes(), &summary)).To(Succeed())
-		Expect(summary.State).To(Equal(world.Paused))
+		var seen summary.Summary
+		Expect(json.Unmarshal(out.Bytes(), &seen)).To(Succeed())
+		Expect(seen.State).To(Equal(summary.Paused))
 
 		By("resume and pause")
 		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
@@ -176,10 +176,10 @@ var _ = Describe("kubectl livecpm", func() {
 		Expect(livecpm("list")).To(Equal(exit.Done))
 		Expect(out.String()).To(ContainSubstring(shoot.Name))
 		Expect(livecpm("list", "-A", "-o", "json")).To(Equal(exit.Done))
-		var summaries []world.Summary
+		var summaries []summary.Summary
 		Expect(json.Unmarshal(out.Bytes(), &summaries)).To(Succeed())
 		Expect(summaries).To(ContainElement(And(
-			HaveField("Name", shoot.Name), HaveField("State", world.Processing), HaveField("Step", "MigrateExtensionsNeededBeforeKubeAPIServer"),
+			HaveField("Name", shoot.Name), HaveField("State", summary.Processing), HaveField("Step", "MigrateExtensionsNeededBeforeKubeAPIServer"),
 		)))
 
 		By("the end")
@@ -270,7 +270,7 @@ var _ = Describe("kubectl livecpm", func() {
 		Expect(livecpm("drain", source, "--status")).To(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring(shoot.Name), ContainSubstring("NoCandidate"), ContainSubstring("the scheduler finds no other seed")))
 		Expect(livecpm("drain", source, "--status", "-o", "json")).To(Equal(exit.Done))
-		status := world.Drain{}
+		status := summary.Drain{}
 		Expect(json.Unmarshal(out.Bytes(), &status)).To(Succeed())
 		Expect(status.Table.Shoots).To(ConsistOf(HaveField("Name", shoot.Name)))
 		Expect(livecpm("drain", "no-such-seed", "--status")).To(Equal(exit.Failed))

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/controllermanager"
-	"github.com/livecpm/livecpm/pkg/drain"
+	livecpm "github.com/livecpm/livecpm/pkg/garden"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -116,7 +116,7 @@ var _ = Describe("Drain", func() {
 		GinkgoHelper()
 		restConfig := rest.CopyConfig(garden.Config)
 		restConfig.Impersonate = rest.ImpersonationConfig{UserName: identity}
-		mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
+		mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
 			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
 			options.Controller.SkipNameValidation = new(true)
 		})

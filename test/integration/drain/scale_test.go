@@ -34,9 +34,9 @@ import (
 	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/controllermanager"
-	"github.com/livecpm/livecpm/pkg/drain"
-	"github.com/livecpm/livecpm/pkg/steps"
+	livecpm "github.com/livecpm/livecpm/pkg/garden"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/drain/moves"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/program"
@@ -233,7 +233,7 @@ func startHere(requests *framework.Counter, total int) *process {
 	configv1alpha1.SetControllerManagerDefaults(config)
 	config.LeaderElection.LeaderElect = new(false)
 	config.Controllers.Drain.Pause.Duration, config.Controllers.Drain.MaxTotal = 0, &total
-	mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.URL(), QPS: -1}, config, func(options *manager.Options) {
+	mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.URL(), QPS: -1}, config, func(options *manager.Options) {
 		options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
 		options.Controller.SkipNameValidation = new(true)
 	})

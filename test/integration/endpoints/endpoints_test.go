@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/livecpm/livecpm/pkg/endpoints"
+	"github.com/livecpm/livecpm/pkg/agent/overlap"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -107,8 +107,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	})
 
 	It("should not let anybody take the last address away", func() {
-		Expect(endpoints.Keep(ctx, c)).To(Succeed())
-		Expect(endpoints.Keep(ctx, c)).To(Succeed())
+		Expect(overlap.KeepEndpoints(ctx, c)).To(Succeed())
+		Expect(overlap.KeepEndpoints(ctx, c)).To(Succeed())
 		Eventually(func() error {
 			object := kept()
 			object.Subsets = nil
@@ -137,8 +137,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	})
 
 	It("should leave nothing behind", func() {
-		Expect(endpoints.Release(ctx, c)).To(Succeed())
-		Expect(endpoints.Release(ctx, c)).To(Succeed())
+		Expect(overlap.ReleaseEndpoints(ctx, c)).To(Succeed())
+		Expect(overlap.ReleaseEndpoints(ctx, c)).To(Succeed())
 		for _, list := range []client.ObjectList{&admissionregistrationv1.ValidatingAdmissionPolicyList{}, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{}} {
 			Expect(c.List(ctx, list)).To(Succeed())
 			Expect(list).To(HaveField("Items", BeEmpty()))

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livecpm/livecpm/charts"
-	"github.com/livecpm/livecpm/pkg/gate"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/patience"
 )
 

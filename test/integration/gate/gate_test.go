@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/livecpm/livecpm/pkg/gate"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
 

@@ -28,8 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/controllermanager"
-	"github.com/livecpm/livecpm/pkg/gate"
+	livecpm "github.com/livecpm/livecpm/pkg/garden"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -103,7 +103,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		configv1alpha1.SetControllerManagerDefaults(config)
 		config.Controllers.GateWatchdog.Restore = new(restore)
 		config.Controllers.GateWatchdog.ProofPeriod.Duration = 500 * time.Millisecond
-		mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
+		mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
 			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
 			options.Controller.SkipNameValidation = new(true)
 		})
@@ -234,7 +234,7 @@ server:
 
 		loaded, err := configv1alpha1.LoadControllerManager(config)
 		Expect(err).NotTo(HaveOccurred())
-		mgr, err := controllermanager.NewManager(zap.New(zap.WriteTo(GinkgoWriter)), loaded)
+		mgr, err := livecpm.NewManager(zap.New(zap.WriteTo(GinkgoWriter)), loaded)
 		Expect(err).NotTo(HaveOccurred())
 		running, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)

@@ -30,10 +30,10 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
 
@@ -181,8 +181,8 @@ func (w *world) step(role steps.Role, conditionType gardencorev1beta1.ConditionT
 
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if m.Step.AssistOn != "" && w.sourceMembers > 0 {
-			return steps.Waiting(10*time.Millisecond, m.Step.AssistOn, "%d source members are left", w.sourceMembers), nil
+		if m.Step.AssistOn() != "" && w.sourceMembers > 0 {
+			return steps.Waiting(10*time.Millisecond, m.Step.AssistOn(), "%d source members are left", w.sourceMembers), nil
 		}
 		w.finished = append(w.finished, conditionType)
 		return steps.Done("done in attempt %d", attempt), nil
@@ -204,7 +204,7 @@ func (w *world) actions(role steps.Role) migration.Actions {
 	for _, step := range steps.Table() {
 		if step.Owner == role {
 			actions.Steps[step.Condition] = w.step(role, step.Condition)
-		} else if step.AssistOn != "" {
+		} else if step.AssistOn() != "" {
 			actions.Assists[step.Condition] = migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 				w.mu.Lock()
 				defer w.mu.Unlock()

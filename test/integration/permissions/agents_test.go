@@ -33,12 +33,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/agent"
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/setup"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/gate"
 	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/operation"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -62,7 +63,7 @@ func newParty(seedName string, config *rest.Config) *party {
 
 	// The gardenlet's process has a manager that serves neither probes nor metrics. The garden's cluster stands in for that of the
 	// seed as long as nothing is done there.
-	environment, err := agent.NewEnvironmentFor(ctx, logr.Discard(), agent.Access{Garden: config, Seed: garden.Config}, agentConfig, gardenletConfig, agent.HostGardenlet)
+	environment, err := setup.NewEnvironmentFor(ctx, logr.Discard(), setup.Access{Garden: config, Seed: garden.Config}, agentConfig, gardenletConfig, agent.HostGardenlet)
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -13,7 +13,7 @@ import (
 	controllermanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	livecpm "github.com/livecpm/livecpm/pkg/controllermanager"
+	livecpm "github.com/livecpm/livecpm/pkg/garden"
 )
 
 // startControllerManager runs livecpm-controller-manager with the permissions of the chart until the spec ends.

@@ -17,10 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/drain"
-	"github.com/livecpm/livecpm/pkg/gate"
-	"github.com/livecpm/livecpm/pkg/removal"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/garden/removalguard"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/permissions"
 )
@@ -90,7 +90,7 @@ var _ = Describe("The controller manager", func() {
 		By("writing down what is in flight, and proving the gate")
 		Eventually(func(g Gomega) {
 			configMap := &corev1.ConfigMap{}
-			g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: v1beta1constants.GardenNamespace, Name: removal.ConfigMapName}, configMap)).To(Succeed())
+			g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: v1beta1constants.GardenNamespace, Name: removalguard.ConfigMapName}, configMap)).To(Succeed())
 			g.Expect(configMap.Data).To(HaveKey(source.Name))
 		}).Should(Succeed())
 

@@ -27,9 +27,9 @@ import (
 	"github.com/livecpm/livecpm/cmd/livecpm-controller-manager/app"
 	"github.com/livecpm/livecpm/hack/examples"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
-	"github.com/livecpm/livecpm/pkg/controllermanager"
-	"github.com/livecpm/livecpm/pkg/removal"
-	"github.com/livecpm/livecpm/pkg/steps"
+	livecpm "github.com/livecpm/livecpm/pkg/garden"
+	"github.com/livecpm/livecpm/pkg/garden/removalguard"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -115,7 +115,7 @@ var _ = Describe("Removal", Ordered, func() {
 			config := &configv1alpha1.ControllerManagerConfiguration{}
 			configv1alpha1.SetControllerManagerDefaults(config)
 			config.Controllers.Drain.Enabled = new(false)
-			mgr, err := controllermanager.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
+			mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
 				options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
 				options.Controller.SkipNameValidation = new(true)
 			})
@@ -130,7 +130,7 @@ var _ = Describe("Removal", Ordered, func() {
 		})
 
 		It("is permitted while nothing is in flight", func() {
-			key := client.ObjectKey{Namespace: "garden", Name: removal.ConfigMapName}
+			key := client.ObjectKey{Namespace: "garden", Name: removalguard.ConfigMapName}
 			Eventually(func() error { return garden.Client.Get(ctx, key, &corev1.ConfigMap{}) }).Should(Succeed())
 			Expect(refused(registration())()).To(Succeed())
 			Expect(refused(installation("livecpm", source))()).To(Succeed())
@@ -160,7 +160,7 @@ var _ = Describe("Removal", Ordered, func() {
 		})
 
 		It("is refused again when somebody has changed what the controller manager wrote", func() {
-			configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removal.ConfigMapName}}
+			configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removalguard.ConfigMapName}}
 			Expect(garden.Client.Delete(ctx, configMap)).To(Succeed())
 			Eventually(refused(registration())).Should(Succeed())
 			// Another migration is a reason to look, which otherwise happens every minute.
@@ -182,7 +182,7 @@ var _ = Describe("Removal", Ordered, func() {
 
 		It("is permitted when the migration is aborted", func() {
 			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
-			Expect(garden.SetCondition(ctx, shoot, steps.FirstOf(steps.Source).Condition, gardencorev1beta1.ConditionFalse, string(steps.ReasonAborted))).To(Succeed())
+			Expect(garden.SetCondition(ctx, shoot, steps.AbortOf(steps.Source).Condition, gardencorev1beta1.ConditionFalse, string(steps.ReasonAborted))).To(Succeed())
 			for _, seed := range []string{source, destination} {
 				Eventually(refused(installation("livecpm", seed))).Should(Succeed())
 			}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
@@ -142,10 +143,10 @@ var _ = Describe("Trigger", func() {
 			shootStatus = func(s *gardencorev1beta1.ShootStatus) { s.IsHibernated = true }
 		}),
 		Entry("another provider type", preflight.ProviderType, "must use the same provider type", func() { destination.Spec.Provider.Type = framework.OtherProviderType }),
-		Entry("another patch version", preflight.GardenletVersion, "must run the same gardenlet version", func() {
+		Entry("another patch version", steps.GardenletVersion, "must run the same gardenlet version", func() {
 			status = func(s *gardencorev1beta1.SeedStatus) { s.Gardener.Version = "v1.150.1" }
 		}),
-		Entry("version not reported", preflight.GardenletVersion, "gardenlet version not reported for source seed", func() {
+		Entry("version not reported", steps.GardenletVersion, "gardenlet version not reported for source seed", func() {
 			sourceStatus = func(s *gardencorev1beta1.SeedStatus) { s.Gardener = nil }
 		}),
 		Entry("other region without distances", preflight.RegionDistance, "no scheduler region ConfigMap found", func() { destination.Spec.Provider.Region = "near" }),

@@ -10,7 +10,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Moment is when in a step a fault strikes.
@@ -19,7 +19,7 @@ type Moment string
 const (
 	// Boundary is the beginning of the step: the migration is held before it, and the fault strikes as it is let go on.
 	Boundary Moment = "boundary"
-	// Inside is the midst of the step: when its owner reports a certain reason (see InsideOf).
+	// Inside is the midst of the step: when its owner reports a certain reason (steps.Midst).
 	Inside Moment = "inside"
 )
 

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
@@ -246,24 +246,24 @@ var _ = Describe("Faults", func() {
 	)
 })
 
-var _ = Describe("InsideOf", func() {
+var _ = Describe("The midst of a step", func() {
 	now := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 
 	It("should know the midst of every step", func() {
 		for _, step := range steps.Table() {
-			Expect(fault.InsideOf(step).Reasons).NotTo(BeEmpty(), step.String())
-			Expect(fault.InsideOf(step).Reached(now, time.Time{}, fault.InsideOf(step).Reasons[0])).To(BeTrue())
+			Expect(step.Midst.Reasons).NotTo(BeEmpty(), step.String())
+			Expect(step.Midst.Reached(now, time.Time{}, step.Midst.Reasons[0])).To(BeTrue())
 		}
 	})
 
-	DescribeTable("should be reached", func(mark fault.InsideMark, began time.Time, reason steps.Reason, expected bool) {
+	DescribeTable("should be reached", func(mark steps.Midst, began time.Time, reason steps.Reason, expected bool) {
 		Expect(mark.Reached(now, began, reason)).To(Equal(expected))
 	},
-		Entry("by its reason", fault.InsideMark{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonRollingEtcd, true),
-		Entry("not by another reason", fault.InsideMark{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonStarted, false),
-		Entry("by its time", fault.InsideMark{After: time.Second}, now.Add(-time.Second), steps.ReasonStarted, true),
-		Entry("not before its time", fault.InsideMark{After: time.Second}, now, steps.ReasonStarted, false),
-		Entry("not by time before it has begun", fault.InsideMark{After: time.Second}, time.Time{}, steps.ReasonPending, false),
-		Entry("not by time if it has none", fault.InsideMark{}, now.Add(-time.Hour), steps.ReasonStarted, false),
+		Entry("by its reason", steps.Midst{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonRollingEtcd, true),
+		Entry("not by another reason", steps.Midst{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonStarted, false),
+		Entry("by its time", steps.Midst{After: time.Second}, now.Add(-time.Second), steps.ReasonStarted, true),
+		Entry("not before its time", steps.Midst{After: time.Second}, now, steps.ReasonStarted, false),
+		Entry("not by time before it has begun", steps.Midst{After: time.Second}, time.Time{}, steps.ReasonPending, false),
+		Entry("not by time if it has none", steps.Midst{}, now.Add(-time.Hour), steps.ReasonStarted, false),
 	)
 })

@@ -9,8 +9,8 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/exposure"
-	"github.com/livecpm/livecpm/pkg/steps"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // relayKill deletes the relay pod of the first member, without leaving it any time. The pod that follows it has another

@@ -24,7 +24,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/probe"
+	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
 const (

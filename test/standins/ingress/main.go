@@ -33,7 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	runtimelog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 	"github.com/livecpm/livecpm/test/standins/ingress/gateway"
 )
 
@@ -107,7 +107,7 @@ func run(ctx context.Context, log logr.Logger, opts options) error {
 	}
 	gw := &gateway.Gateway{Log: log, Identity: opts.identity, Backends: gateway.Backends{Reader: objects}, Faults: gateway.NewFaults()}
 
-	listen := net.ListenConfig{KeepAliveConfig: tunnel.KeepAlive}
+	listen := net.ListenConfig{KeepAliveConfig: wire.KeepAlive}
 	listener, err := listen.Listen(ctx, "tcp", opts.listen)
 	if err != nil {
 		return fmt.Errorf("failed to listen: %w", err)

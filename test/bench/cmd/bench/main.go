@@ -299,7 +299,7 @@ func (b *bench) relay(ctx context.Context) (*data.Relay, error) {
 		return result, nil
 	}
 	b.say("relay: Go benchmarks")
-	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "BenchmarkRelay", fmt.Sprintf("-count=%d", b.goRuns), "./pkg/relay") //nolint:gosec // It is a number.
+	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "BenchmarkRelay", fmt.Sprintf("-count=%d", b.goRuns), "./pkg/tunnel/relay") //nolint:gosec // It is a number.
 	command.Dir, command.Stderr = b.cfg.Repo, os.Stderr
 	output, err := command.Output()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
 const (
@@ -85,7 +85,7 @@ func (b Backends) Dial(ctx context.Context, target Target) (*net.TCPConn, error)
 	if len(addresses) == 0 {
 		return nil, fmt.Errorf("failed to dial target %s: it has no ready endpoint", target)
 	}
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: tunnel.KeepAlive}
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: wire.KeepAlive}
 	var errs []error
 	for _, address := range addresses[:min(len(addresses), dialAttempts)] {
 		conn, err := dialer.DialContext(ctx, "tcp", address)

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 	"github.com/livecpm/livecpm/test/standins/accept"
 )
 
@@ -85,7 +85,7 @@ func (g *Gateway) connect(ctx context.Context, conn *net.TCPConn) error {
 		return err
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	_ = conn.SetKeepAliveConfig(tunnel.KeepAlive)
+	_ = conn.SetKeepAliveConfig(wire.KeepAlive)
 	go func() {
 		_, _ = io.Copy(backend, buffered)
 		_ = backend.CloseWrite()

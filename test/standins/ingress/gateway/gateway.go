@@ -16,7 +16,7 @@ import (
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
 // helloTimeout is how long a client may take to say which server it wants.
@@ -137,12 +137,12 @@ func (g *Gateway) handle(ctx context.Context, conn *net.TCPConn) {
 	log := g.Log.WithValues("client", conn.RemoteAddr().String())
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	_ = conn.SetReadDeadline(time.Now().Add(helloTimeout))
-	hello, err := tunnel.ReadHello(conn)
+	hello, err := wire.ReadHello(conn)
 	stop()
 	if err != nil {
 		// Load balancers and probes connect and say nothing: not worth a line at the usual level.
 		log.V(1).Info("Dropped connection without a ClientHello", "reason", err.Error())
-		tunnel.Reset(conn)
+		wire.Reset(conn)
 		return
 	}
 	log = log.WithValues("sni", hello.ServerName)
@@ -153,22 +153,22 @@ func (g *Gateway) handle(ctx context.Context, conn *net.TCPConn) {
 	}
 	if !found {
 		log.Info("Dropped connection without a route")
-		tunnel.Reset(conn)
+		wire.Reset(conn)
 		return
 	}
 	if err := g.untilThawed(ctx, hello.ServerName); err != nil {
-		tunnel.Reset(conn)
+		wire.Reset(conn)
 		return
 	}
 	backend, err := g.Backends.Dial(ctx, route.Target)
 	if err != nil {
 		log.Info("Dropped connection", "target", route.Target.String(), "reason", err.Error())
-		tunnel.Reset(conn)
+		wire.Reset(conn)
 		return
 	}
 	g.count(route.SNI, 1)
 	defer g.count(route.SNI, -1)
-	_ = conn.SetKeepAliveConfig(tunnel.KeepAlive)
+	_ = conn.SetKeepAliveConfig(wire.KeepAlive)
 	l := &link{serverName: hello.ServerName, client: conn, backend: backend, faults: g.Faults}
 	if err := l.run(ctx, hello.Raw); err != nil {
 		log.V(1).Info("Connection ended with an error", "target", route.Target.String(), "reason", err.Error())

@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
 const (
@@ -43,8 +43,8 @@ func (l *link) run(ctx context.Context, hello []byte) error {
 			if first == nil {
 				first = err
 			}
-			tunnel.Reset(l.client)
-			tunnel.Reset(l.backend)
+			wire.Reset(l.client)
+			wire.Reset(l.backend)
 			cancel()
 		}
 	}

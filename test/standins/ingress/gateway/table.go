@@ -15,7 +15,7 @@ import (
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
 // Identity is what decides which objects concern this gateway.
@@ -53,7 +53,7 @@ type Table struct{ Routes []Route }
 // Lookup finds the route of a server name.
 func (t *Table) Lookup(serverName string) (Route, bool) {
 	for _, route := range t.Routes {
-		if tunnel.MatchServerName(route.SNI, serverName) {
+		if wire.MatchServerName(route.SNI, serverName) {
 			return route, true
 		}
 	}
@@ -198,5 +198,5 @@ func normalize(host string) string { return strings.ToLower(strings.TrimSuffix(h
 
 // covers tells whether every name that sni stands for is served under host.
 func covers(host, sni string) bool {
-	return host == "*" || host == sni || tunnel.MatchServerName(host, strings.TrimPrefix(sni, "*"))
+	return host == "*" || host == sni || wire.MatchServerName(host, strings.TrimPrefix(sni, "*"))
 }

@@ -32,7 +32,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/relay/tunnel"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 	"github.com/livecpm/livecpm/test/standins/accept"
 )
 
@@ -87,13 +87,13 @@ func (f *Forwarder) Serve(ctx context.Context, listener net.Listener) error {
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 			if err := f.forward(ctx, conn.(*net.TCPConn)); err != nil && ctx.Err() == nil {
 				f.Log.Info("Could not connect", "service", service, "reason", err.Error())
-				tunnel.Reset(conn)
+				wire.Reset(conn)
 			}
 		})
 	})
 }
 
-func (f *Forwarder) forward(ctx context.Context, client tunnel.Conn) error {
+func (f *Forwarder) forward(ctx context.Context, client wire.Conn) error {
 	address, err := f.endpoint()
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (f *Forwarder) forward(ctx context.Context, client tunnel.Conn) error {
 	defer func() { _ = endpoint.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = endpoint.Close() })()
 	// It resets either side when the other one fails, and an end that was orderly stays so.
-	_ = tunnel.Join(client, endpoint.(*net.TCPConn), nil, nil)
+	_ = wire.Join(client, endpoint.(*net.TCPConn), nil, nil)
 	return nil
 }
 

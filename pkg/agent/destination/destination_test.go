@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fakeclientset "k8s.io/client-go/kubernetes/fake"
+	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/livecpm/livecpm/pkg/agent/destination"
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+const namespace = "shoot--demo--live"
+
+var (
+	ctx = context.Background()
+	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+)
+
+func newDeps(objects ...client.Object) *operation.Deps {
+	c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
+	garden := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build()
+	deps := &operation.Deps{
+		GardenClient:    garden,
+		GardenAPIReader: garden,
+		SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
+		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
+		Identity:        &gardencorev1beta1.Gardener{Version: "v1.150.0"},
+		Clock:           testclock.NewFakeClock(now),
+		Timings:         operation.DefaultTimings(),
+	}
+	deps.GardenletConfig.SeedConfig.Name = "seed-b"
+	return deps
+}
+
+// crashLooping is the state of a container that the kubelet lets wait for its restart.
+func crashLooping() corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+}
+
+// kubeAPIServerPod returns a pod of the shoot's kube-apiserver if the app is "kubernetes". Its sidecar has troubles that are
+// nobody's business.
+func kubeAPIServerPod(name, app string, restarts int32, state corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app, "role": "apiserver", "gardener.cloud/role": "controlplane"}},
+		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "sidecar", RestartCount: 9, State: crashLooping()},
+			{Name: "kube-apiserver", RestartCount: restarts, State: state},
+		}},
+	}
+}
+
+func newMigration() *migration.Migration {
+	return &migration.Migration{
+		Shoot: &gardencorev1beta1.Shoot{
+			ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo", Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+			Spec:       gardencorev1beta1.ShootSpec{SeedName: ptr.To("seed-b")},
+			Status:     gardencorev1beta1.ShootStatus{TechnicalID: namespace, SeedName: ptr.To("seed-a")},
+		},
+		Role: steps.Destination, SourceSeed: "seed-a", DestinationSeed: "seed-b",
+		Clock: testclock.NewFakeClock(now),
+	}
+}
+
+var _ = Describe("Flows", func() {
+	It("compile", func() {
+		for situation, graph := range destination.Graphs(newDeps(), newMigration()) {
+			compiled := graph.Compile()
+			Expect(compiled.Len()).To(BeNumerically(">", 0), situation)
+			fmt.Fprintf(GinkgoWriter, "%s: %s with %d tasks\n", situation, compiled.Name(), compiled.Len())
+		}
+	})
+})
+
+var _ = Describe("Waiting for DNS caches", func() {
+	DescribeTable("takes the TTL and the margin", func(since time.Duration, finished bool, requeue time.Duration) {
+		outcome := destination.WaitForCaches(now, now.Add(-since), 2*time.Minute, 30*time.Second)
+		Expect(outcome.Finished()).To(Equal(finished))
+		if !finished {
+			Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
+			Expect(outcome.RequeueAfter).To(Equal(requeue))
+		}
+	},
+		Entry("just moved", time.Duration(0), false, 10*time.Second),
+		Entry("TTL over, margin not", 145*time.Second, false, 5*time.Second),
+		Entry("both over", 150*time.Second, true, time.Duration(0)),
+	)
+
+	It("goes on where another agent stopped", func() {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{
+			destination.AnnotationFormerTTL: "2m0s",
+			destination.AnnotationMovedAt:   now.Add(-time.Minute).Format(time.RFC3339),
+		}}}
+		outcome, err := destination.SwitchDNS(ctx, newDeps(ns), newMigration())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
+		Expect(outcome.Message).To(ContainSubstring("2026-11-20T12:01:30Z"))
+	})
+
+	It("does not guess a TTL", func() {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{
+			destination.AnnotationMovedAt: now.Add(-time.Minute).Format(time.RFC3339),
+		}}}
+		_, err := destination.SwitchDNS(ctx, newDeps(ns), newMigration())
+		Expect(err).To(MatchError(ContainSubstring(destination.AnnotationFormerTTL)))
+	})
+})
+
+var _ = Describe("Scaling an Etcd", func() {
+	It("changes the number of members only, and only upwards", func() {
+		etcd := &druidcorev1alpha1.Etcd{
+			ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace},
+			Spec: druidcorev1alpha1.EtcdSpec{Replicas: 2, Etcd: druidcorev1alpha1.EtcdConfig{
+				ServerPort:                   ptr.To[int32](2381),
+				BootstrapWithExistingCluster: &druidcorev1alpha1.BootstrapWithExistingCluster{ClientEndpoints: []string{"https://x"}},
+			}},
+		}
+		deps := newDeps(etcd)
+		Expect(destination.ScaleEtcd(ctx, deps, newMigration(), "main", 3)).To(Succeed())
+
+		scaled := &druidcorev1alpha1.Etcd{}
+		Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(etcd), scaled)).To(Succeed())
+		Expect(scaled.Spec.Replicas).To(Equal(int32(3)))
+		Expect(scaled.Spec.Etcd).To(Equal(etcd.Spec.Etcd))
+		Expect(scaled.Annotations).To(HaveKeyWithValue("gardener.cloud/operation", "reconcile"))
+
+		Expect(destination.ScaleEtcd(ctx, deps, newMigration(), "main", 2)).To(Succeed())
+		after := &druidcorev1alpha1.Etcd{}
+		Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(etcd), after)).To(Succeed())
+		Expect(after.ResourceVersion).To(Equal(scaled.ResourceVersion))
+	})
+})
+
+var _ = Describe("Probing the kube-apiserver", func() {
+	It("writes, reads and deletes a canary, also when a former one is left", func() {
+		shoot := fakeclientset.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-canary", Namespace: "kube-system"}})
+		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).To(Succeed())
+
+		var verbs []string
+		for _, action := range shoot.Actions() {
+			verbs = append(verbs, action.GetVerb())
+		}
+		Expect(verbs).To(ContainElements("delete", "create", "get", "delete"))
+		left, err := shoot.CoreV1().ConfigMaps("kube-system").List(ctx, metav1.ListOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(left.Items).To(BeEmpty())
+	})
+})
+
+var _ = Describe("Completing", func() {
+	It("restores as long as there is a ShootState, and reconciles after it was deleted", func() {
+		deps, m := newDeps(), newMigration()
+		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).To(Equal(gardencorev1beta1.LastOperationTypeReconcile))
+		Expect(deps.GardenClient.Create(ctx, &gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}})).To(Succeed())
+		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).To(Equal(gardencorev1beta1.LastOperationTypeRestore))
+	})
+})
+
+var _ = Describe("Handing over", func() {
+	It("makes the shoot one of the destination that waits for a reconciliation", func() {
+		m := newMigration()
+		shoot := m.Shoot.DeepCopy()
+		shoot.Status.LastErrors = []gardencorev1beta1.LastError{{Description: "x"}}
+		Expect(destination.NewActions(newDeps()).HandOver(m, shoot)).To(Succeed())
+
+		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
+		Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeRestore))
+		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
+		Expect(shoot.Status.LastErrors).To(BeEmpty())
+		Expect(shoot.Status.Gardener.Version).To(Equal("v1.150.0"))
+		Expect(shoot.Annotations).To(Equal(map[string]string{steps.AnnotationIntent: "true"}), "the frame takes care of annotations")
+	})
+
+	It("leaves the restoration of a shoot with workers to the gardenlet", func() {
+		m := newMigration()
+		shoot := m.Shoot.DeepCopy()
+		shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
+		Expect(destination.NewActions(newDeps()).HandOver(m, shoot)).To(Succeed())
+		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
+		Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeMigrate))
+		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
+	})
+
+	It("refuses a shoot that is not meant for this seed", func() {
+		m := newMigration()
+		m.Shoot.Spec.SeedName = ptr.To("seed-c")
+		Expect(destination.NewActions(newDeps()).HandOver(m, m.Shoot)).To(MatchError(ContainSubstring("does not name seed seed-b")))
+	})
+})

@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	extensionsv1alpha1helper "github.com/gardener/gardener/pkg/api/extensions/v1alpha1/helper"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/gardener/gardener/pkg/utils/retry"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// What has to be remembered of the switch of DNS stands on the shoot's namespace in the destination, so that an agent
+// that takes over goes on waiting where the other one stopped.
+const (
+	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the switch.
+	annotationFormerTTL = "livecpm.gardener.cloud/former-dns-ttl"
+	// annotationMovedAt is when all name servers were first seen to answer with the destination's address.
+	annotationMovedAt = "livecpm.gardener.cloud/dns-moved-at"
+)
+
+// switchDNS points the shoot's records at the destination and is done when nobody can hold the former address any more.
+func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	namespace := &corev1.Namespace{}
+	name := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return steps.Outcome{}, fmt.Errorf("failed to read namespace %s: %w", name, err)
+	}
+
+	movedAt, moved := parseTime(namespace.Annotations[annotationMovedAt])
+	if !moved {
+		b, err := d.botanist(ctx, m)
+		if err != nil {
+			return steps.Outcome{}, err
+		}
+		records := recordsOf(b)
+
+		if _, known := parseDuration(namespace.Annotations[annotationFormerTTL]); !known {
+			ttl, err := d.formerTTL(ctx, records)
+			if err != nil {
+				return steps.Outcome{}, err
+			}
+			if err := d.remember(ctx, namespace, annotationFormerTTL, ttl.String()); err != nil {
+				return steps.Outcome{}, err
+			}
+		}
+
+		if err := operation.RunFlow(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(m, b)); err != nil {
+			return steps.Outcome{}, err
+		}
+
+		if err := m.Report(ctx, steps.ReasonWaitingForDNS, "Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
+			return steps.Outcome{}, err
+		}
+		if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval, d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
+			if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
+				return retry.MinorError(err)
+			}
+			return retry.Ok()
+		}); err != nil {
+			return steps.Outcome{}, err
+		}
+
+		movedAt = m.Clock.Now()
+		if err := d.remember(ctx, namespace, annotationMovedAt, movedAt.UTC().Format(time.RFC3339)); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+
+	ttl, known := parseDuration(namespace.Annotations[annotationFormerTTL])
+	if !known {
+		return steps.Outcome{}, fmt.Errorf("failed to tell how long caches keep the former DNS records: annotation %s of namespace %s is missing or malformed", annotationFormerTTL, name)
+	}
+	return waitForCaches(m.Clock.Now(), movedAt, ttl, d.deps.Timings.DNSMargin), nil
+}
+
+func (d *destination) recordsMoved(ctx context.Context, records []dnsRecord, address string) error {
+	for _, record := range records {
+		answers, err := d.nameServers.Ask(ctx, record.name, record.recordType(address))
+		if err != nil {
+			return err
+		}
+		if moved, message := operation.Moved(answers, []string{address}); !moved {
+			return fmt.Errorf("DNS record %s has not moved yet: %s", record.name, message)
+		}
+	}
+	return nil
+}
+
+func waitForCaches(now, movedAt time.Time, ttl, margin time.Duration) steps.Outcome {
+	until := movedAt.Add(ttl + margin)
+	if left := until.Sub(now); left > 0 {
+		return steps.Waiting(min(left, 10*time.Second), steps.ReasonWaitingForDNS,
+			"Caches may name the source until %s (TTL %s and a margin of %s)", until.UTC().Format(time.RFC3339), ttl, margin)
+	}
+	return steps.Done("DNS points at the destination and the former records have left all caches")
+}
+
+// dnsRecord is a name under which clients reach the shoot's kube-apiserver.
+type dnsRecord struct {
+	name string
+	// ttl is what this seed gives the record.
+	ttl time.Duration
+}
+
+func (dnsRecord) recordType(address string) string {
+	return string(extensionsv1alpha1helper.GetDNSRecordType(address))
+}
+
+func recordsOf(b *botanist.Botanist) []dnsRecord {
+	var (
+		records []dnsRecord
+		ttl     = configuredTTL(b)
+	)
+	if b.NeedsExternalDNS() {
+		records = append(records, dnsRecord{name: v1beta1helper.GetAPIServerDomain(*b.Shoot.ExternalClusterDomain), ttl: ttl})
+	}
+	if b.NeedsInternalDNS() {
+		records = append(records, dnsRecord{name: v1beta1helper.GetAPIServerDomain(*b.Shoot.InternalClusterDomain), ttl: ttl})
+	}
+	return records
+}
+
+// defaultTTL is what the gardenlet uses without configuration.
+const defaultTTL = 120 * time.Second
+
+func configuredTTL(b *botanist.Botanist) time.Duration {
+	if config := b.Config; config != nil && config.Controllers != nil && config.Controllers.Shoot != nil {
+		if seconds := ptr.Deref(config.Controllers.Shoot.DNSEntryTTLSeconds, 0); seconds > 0 {
+			return time.Duration(seconds) * time.Second
+		}
+	}
+	return defaultTTL
+}
+
+// formerTTL asks the name servers for the TTL of the records as long as they name the source. A name server that is not
+// authoritative tells what is left of it, so it is never taken for less than what this seed gives its records.
+func (d *destination) formerTTL(ctx context.Context, records []dnsRecord) (time.Duration, error) {
+	var ttl time.Duration
+	for _, record := range records {
+		ttl = max(ttl, record.ttl)
+		for _, recordType := range []extensionsv1alpha1.DNSRecordType{extensionsv1alpha1.DNSRecordTypeA, extensionsv1alpha1.DNSRecordTypeAAAA, extensionsv1alpha1.DNSRecordTypeCNAME} {
+			answers, err := d.nameServers.Ask(ctx, record.name, string(recordType))
+			if err != nil {
+				return 0, err
+			}
+			ttl = max(ttl, operation.LongestTTL(answers))
+		}
+	}
+	return ttl, nil
+}
+
+func (d *destination) remember(ctx context.Context, namespace *corev1.Namespace, key, value string) error {
+	patch := client.MergeFrom(namespace.DeepCopy())
+	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, key, value)
+	if err := d.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
+		return fmt.Errorf("failed to annotate namespace %s with %s: %w", namespace.Name, key, err)
+	}
+	return nil
+}
+
+// forgetDNS removes what was remembered of the switch.
+func (d *destination) forgetDNS(ctx context.Context, name string) error {
+	return d.forget(ctx, name, annotationFormerTTL, annotationMovedAt)
+}
+
+// forget removes what remember has written to the shoot's namespace.
+func (d *destination) forget(ctx context.Context, name string, keys ...string) error {
+	namespace := &corev1.Namespace{}
+	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return fmt.Errorf("failed to read namespace %s: %w", name, err)
+	}
+	patch := client.MergeFrom(namespace.DeepCopy())
+	for _, key := range keys {
+		delete(namespace.Annotations, key)
+	}
+	if err := d.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
+		return fmt.Errorf("failed to remove annotations %v from namespace %s: %w", keys, name, err)
+	}
+	return nil
+}
+
+func (d *destination) dnsGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
+	var (
+		g       = flow.NewGraph("switch of the DNS records")
+		timeout = d.deps.Timings.RolloutTimeout
+		base    = d.addBase(g, b)
+		service = d.addKubeAPIServerService(g, b, flow.NewTaskIDs(base.secrets, base.resources))
+		serving = g.Add(flow.Task{
+			Name: "Waiting until the kube-apiserver serves through the gateway of the destination",
+			Fn: func(ctx context.Context) error {
+				return d.untilServing(ctx, m, func(ctx context.Context) error { return d.probe(ctx, b) })
+			},
+			Dependencies: flow.NewTaskIDs(service),
+		})
+	)
+
+	// Both overwrite what the source's DNSRecords have left behind; for a client there is one address or the other.
+	_ = g.Add(flow.Task{
+		Name: "Deploying the external DNS record",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.DeployOrDestroyExternalDNSRecord(ctx)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(serving),
+	})
+	_ = g.Add(flow.Task{
+		Name: "Deploying the internal DNS record",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.DeployOrDestroyInternalDNSRecord(ctx)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(serving),
+	})
+	return g
+}
+
+func parseTime(value string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, value)
+	return t, err == nil
+}
+
+func parseDuration(value string) (time.Duration, bool) {
+	d, err := time.ParseDuration(value)
+	return d, err == nil
+}

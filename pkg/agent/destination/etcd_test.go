@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/agent/destination"
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+var _ = Describe("Moving the etcds", func() {
+	var (
+		clusters map[string]*fake.Cluster
+		reported []steps.Reason
+		attempt  context.Context
+		end      context.CancelFunc
+		deps     *operation.Deps
+		m        *migration.Migration
+
+		etcd = func(name string, replicas int32) client.Object {
+			return &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: druidcorev1alpha1.EtcdSpec{Replicas: replicas}}
+		}
+		members = func(etcdRole string, source, dest int) []string {
+			var out []string
+			for ordinal := range source {
+				out = append(out, fmt.Sprintf("seed-a-etcd-%s-%d", etcdRole, ordinal))
+			}
+			for ordinal := range dest {
+				out = append(out, fmt.Sprintf("seed-b-etcd-%s-%d", etcdRole, ordinal))
+			}
+			return out
+		}
+		peerURL = func(name string) string {
+			port := 2380
+			if strings.HasPrefix(name, "seed-b-") {
+				port = 2381
+			}
+			etcdRole := strings.Split(name, "-")[3]
+			return fmt.Sprintf("https://%s.etcd-%s-peer.%s.svc:%d", name[len("seed-a-"):], etcdRole, namespace, port)
+		}
+		setUp = func(mainSource, mainDest, eventsSource, eventsDest int, annotations map[string]string) {
+			clusters = map[string]*fake.Cluster{
+				"main":   fake.New(peerURL, members("main", mainSource, mainDest)...),
+				"events": fake.New(peerURL, members("events", eventsSource, eventsDest)...),
+			}
+			deps = newDeps(etcd("etcd-main", 2), etcd("etcd-events", 2),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: annotations}})
+			// However long a busy machine takes: a test ends the attempt when it has seen enough.
+			deps.Timings.JoinTimeout = time.Minute
+			attempt, end = context.WithCancel(ctx)
+			DeferCleanup(end)
+			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) { return clusters[etcdRole], nil }
+			m = newMigration()
+			m.Clock = clock.RealClock{}
+			reported = nil
+			m.Report = func(_ context.Context, reason steps.Reason, _ string) error {
+				if len(reported) == 0 || reported[len(reported)-1] != reason {
+					reported = append(reported, reason)
+					return nil
+				}
+				// It has looked again, and nothing has changed.
+				end()
+				return nil
+			}
+		}
+		replicas = func(name string) int32 {
+			e := &druidcorev1alpha1.Etcd{}
+			Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, e)).To(Succeed())
+			return e.Spec.Replicas
+		}
+		outlived = map[string]string{
+			destination.AnnotationFormerTTL: "1s",
+			destination.AnnotationMovedAt:   "2026-01-01T00:00:00Z",
+		}
+		remove = func(etcdRole string) {
+			list, err := clusters[etcdRole].List(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			for _, member := range slices.Backward(list.Members) {
+				if strings.HasPrefix(member.Name, "seed-a-") {
+					Expect(clusters[etcdRole].Remove(ctx, member.ID)).To(Succeed())
+					return
+				}
+			}
+		}
+	)
+
+	It("is done at once when the source's members are gone", func() {
+		setUp(0, 3, 0, 3, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+	})
+
+	It("does not join the last member while caches may name the source", func() {
+		setUp(3, 2, 3, 2, map[string]string{
+			destination.AnnotationFormerTTL: "2m0s",
+			destination.AnnotationMovedAt:   time.Now().UTC().Format(time.RFC3339),
+		})
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
+		Expect(replicas("etcd-main")).To(Equal(int32(2)))
+		Expect(clusters["main"].Leader()).To(HavePrefix("seed-a-"))
+	})
+
+	It("asks for the last members and waits for them", func() {
+		setUp(3, 2, 3, 2, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeFalse())
+		Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+		Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		Expect(replicas("etcd-main")).To(Equal(int32(2)), "that of etcd-main comes after that of etcd-events")
+		Expect(reported).NotTo(ContainElement(steps.ReasonReadyForSourceMemberRemoval))
+		for etcdRole, cluster := range clusters {
+			Expect(cluster.Leader()).To(Equal("seed-a-etcd-"+etcdRole+"-0"), "the lead moves when the destination is a quorum by itself")
+		}
+	})
+
+	It("does not let the first member that leaves have the lead", func() {
+		setUp(3, 2, 3, 2, outlived)
+		list, err := clusters["main"].List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(clusters["main"].MoveLeader(ctx, list.Members[0], list.Members[2].ID)).To(Succeed())
+		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-2"))
+		_, err = destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+	})
+
+	It("asks the source as soon as the first of the clusters has all members of the destination", func() {
+		setUp(3, 2, 3, 3, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		Expect(reported).To(Equal([]steps.Reason{steps.ReasonReadyForSourceMemberRemoval}))
+		Expect(replicas("etcd-main")).To(Equal(int32(3)), "now it is the turn of etcd-main")
+	})
+
+	It("says that a quorum is lost while it waits for the source, and keeps the reason that the source acts on", func() {
+		setUp(3, 3, 3, 2, outlived)
+		var messages []string
+		m.Report = func(_ context.Context, reason steps.Reason, message string) error {
+			Expect(reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+			messages = append(messages, message)
+			if strings.Contains(message, string(steps.ReasonQuorumLost)) {
+				end()
+			}
+			for ordinal := range 3 {
+				clusters["main"].SetUp(fmt.Sprintf("seed-a-etcd-main-%d", ordinal), false)
+			}
+			return nil
+		}
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		Expect(messages[0]).NotTo(ContainSubstring("QuorumLost"))
+		Expect(messages[len(messages)-1]).To(ContainSubstring("etcd-main: QuorumLost: no leader is known: 6 voters (3 in the source, 3 in the destination)"))
+		Expect(outcome.Message).To(ContainSubstring("etcd-main: QuorumLost"))
+	})
+
+	Context("when a kube-apiserver waits for its restart", func() {
+		var (
+			pod *corev1.Pod
+			// left tells whether it still waits.
+			left = func() bool {
+				GinkgoHelper()
+				err := deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{})
+				Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
+				return err == nil
+			}
+		)
+
+		BeforeEach(func() {
+			setUp(3, 2, 3, 2, outlived)
+			pod = kubeAPIServerPod("kube-apiserver-1", "kubernetes", 7, crashLooping())
+			Expect(deps.SeedClientSet.Client().Create(ctx, pod)).To(Succeed())
+		})
+
+		It("replaces it when the etcds answer", func() {
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(left()).To(BeFalse())
+		})
+
+		It("leaves it alone as long as one of them has no quorum", func() {
+			for ordinal := range 3 {
+				clusters["main"].SetUp(fmt.Sprintf("seed-a-etcd-main-%d", ordinal), false)
+			}
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).To(MatchError(ContainSubstring("failed to look at etcd-main")))
+			Expect(left()).To(BeTrue())
+		})
+	})
+
+	It("switches DNS although the source's members were made to leave before", func() {
+		setUp(0, 3, 0, 3, map[string]string{
+			destination.AnnotationFormerTTL: "2m0s",
+			destination.AnnotationMovedAt:   time.Now().UTC().Format(time.RFC3339),
+		})
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
+	})
+
+	It("makes the source's members leave before DNS is switched, if that is asked for", func() {
+		setUp(3, 2, 3, 2, nil)
+		outcome, err := destination.ShrinkEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+		Expect(replicas("etcd-events")).To(Equal(int32(3)))
+
+		setUp(3, 3, 2, 3, nil)
+		outcome, err = destination.ShrinkEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+
+		setUp(0, 3, 0, 3, nil)
+		outcome, err = destination.ShrinkEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+	})
+
+	It("goes on asking after a restart in the midst of the retirement", func() {
+		setUp(2, 3, 1, 3, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+	})
+
+	It("sees the source retire", func() {
+		setUp(3, 3, 3, 3, outlived)
+		asked, ask := context.WithCancel(context.Background())
+		m.Report = func(_ context.Context, reason steps.Reason, _ string) error {
+			Expect(reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+			reported = append(reported, reason)
+			ask()
+			return nil
+		}
+		go func() {
+			defer GinkgoRecover()
+			<-asked.Done() // as the source does
+			for range 3 {
+				remove("main")
+				remove("events")
+			}
+		}()
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+		Expect(reported).NotTo(BeEmpty())
+	})
+})

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/gardener/gardener/pkg/utils/retry"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/overlap"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// startKubeAPIServer runs the kube-apiserver in the destination beside the source's. Both work on the same etcd cluster.
+// No client knows of it yet, so it is probed by its gateway's address under the shoot's name.
+func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	if steps.ForceShrinkRequested(m.Shoot) {
+		if outcome, err := d.shrinkEtcd(ctx, m); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
+	}
+
+	var (
+		workers    = !v1beta1helper.IsWorkerless(m.Shoot)
+		published  = &advertisement{}
+		components *overlap.Components
+		options    []operation.BotanistOption
+	)
+	if workers {
+		var err error
+		if published, err = d.readAdvertisement(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)); err != nil {
+			return steps.Outcome{}, err
+		}
+		options = append(options, operation.WithTemporaryVPNClients)
+	}
+	deps, err := d.patientDeps(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	b, err := deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore, options...)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if workers {
+		if components, err = overlap.NewComponents(b); err != nil {
+			return steps.Outcome{}, err
+		}
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer, d.kubeAPIServerGraph(m, b, published)); err != nil {
+		return steps.Outcome{}, err
+	}
+
+	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer, "Probing the kube-apiserver through the gateway of the destination"); err != nil {
+		return steps.Outcome{}, err
+	}
+	// The gateway takes a moment to learn of its new route.
+	if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval, time.Minute, func(ctx context.Context) (bool, error) {
+		if err := d.probe(ctx, b); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	}); err != nil {
+		return steps.Outcome{}, err
+	}
+	if workers {
+		if outcome, err := d.openTunnel(ctx, m, b, components); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
+		return steps.Done("The kube-apiserver in the destination is ready, takes writes through its gateway at %s and reaches the nodes through its VPN", b.APIServerAddress), nil
+	}
+	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s", b.APIServerAddress), nil
+}
+
+func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Botanist, published *advertisement) *flow.Graph {
+	var (
+		g       = flow.NewGraph("rollout of the kube-apiserver")
+		timeout = d.deps.Timings.RolloutTimeout
+		skip    = !withWorkers(b)
+		base    = d.addBase(g, b)
+
+		restoreExtensions = g.Add(flow.Task{
+			Name: "Restoring extensions before kube-apiserver",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeployExtensionsBeforeKubeAPIServer(ctx)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(base.secrets, base.resources),
+		})
+		waitUntilExtensionsReady = g.Add(flow.Task{
+			Name: "Waiting until extensions before kube-apiserver are ready",
+			Fn: func(ctx context.Context) error {
+				return b.Shoot.Components.Extensions.Extension.WaitBeforeKubeAPIServer(ctx)
+			},
+			Dependencies: flow.NewTaskIDs(restoreExtensions),
+		})
+		learnAddress = g.Add(flow.Task{
+			Name: "Asking the source for its address inside of the shoot",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return d.learnAdvertisement(ctx, b, published)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(base.secrets),
+		})
+		keepAddress = g.Add(flow.Task{
+			Name: "Keeping the address inside of the shoot published",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return d.keepPublished(ctx, b)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(learnAddress),
+		})
+		// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come later.
+		deployVPNServer = g.Add(flow.Task{
+			Name: "Deploying the VPN server",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeployVPNServer(ctx)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(base.secrets),
+		})
+		deploy = d.addKubeAPIServer(g, b, published, d.untilRolledOutOrRestarted(b), flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, keepAddress, deployVPNServer))
+		_      = g.Add(flow.Task{
+			Name: "Exposing the kube-apiserver at the ingress gateway",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.DeployKubeAPIServerSNI(ctx)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(deploy),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Deploying the DNS record of the temporary VPN client",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				record := d.vpnRecord(b)
+				if err := record.Deploy(ctx); err != nil {
+					return err
+				}
+				return record.Wait(ctx)
+			}, timeout),
+			SkipIf:       skip,
+			Dependencies: flow.NewTaskIDs(deploy),
+		})
+	)
+	return g
+}
+
+// addKubeAPIServer adds the kube-apiserver with its service and returns the task after which it is ready. The service
+// comes first on the same botanist: it finds the address to advertise and the gateway's address. Components that only
+// run with a kube-apiserver learn from this deployment how many replicas they get.
+//
+// published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives it. wait waits
+// until it is rolled out.
+func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, published *advertisement, wait flow.TaskFn, dependencies flow.TaskIDs) flow.TaskID {
+	service := d.addKubeAPIServerService(g, b, dependencies)
+	deploy := g.Add(flow.Task{
+		Name: "Deploying the kube-apiserver",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			// The certificate with which the kube-apiserver comes to etcd is made with the etcds, in another flow: the secrets
+			// manager finds it in the namespace and knows it from here on.
+			if _, err := gardeneretcd.GenerateClientCertificate(ctx, b.SecretsManager); err != nil {
+				return fmt.Errorf("failed to look up the client certificate of etcd: %w", err)
+			}
+			published.apply(b)
+			return b.DeployKubeAPIServer(ctx)
+		}, d.deps.Timings.RolloutTimeout),
+		Dependencies: flow.NewTaskIDs(service, dependencies),
+	})
+	return g.Add(flow.Task{
+		Name:         "Waiting until the kube-apiserver is rolled out",
+		Fn:           wait,
+		Dependencies: flow.NewTaskIDs(deploy),
+	})
+}
+
+func untilRolledOut(b *botanist.Botanist) flow.TaskFn {
+	return func(ctx context.Context) error {
+		return b.Shoot.Components.ControlPlane.KubeAPIServer.Wait(ctx)
+	}
+}
+
+func (d *destination) addKubeAPIServerService(g *flow.Graph, b *botanist.Botanist, dependencies flow.TaskIDs) flow.TaskID {
+	deploy := g.Add(flow.Task{
+		Name: "Deploying the service of the kube-apiserver",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeAPIServerService.Deploy(ctx)
+		}, d.deps.Timings.RolloutTimeout),
+		Dependencies: dependencies,
+	})
+	return g.Add(flow.Task{
+		Name: "Waiting until the service of the kube-apiserver has an address",
+		Fn: func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeAPIServerService.Wait(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(deploy),
+	})
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gardenletconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+)
+
+const (
+	// CheckPeriod is how often Keeper looks at the gardenlet. Tokens for the garden are renewed hours before they expire.
+	CheckPeriod = 30 * time.Second
+	// retryPeriod is the wait between two looks before the agent starts.
+	retryPeriod = 2 * time.Second
+)
+
+// ErrChanged ends the agent, so that it begins anew with what has changed.
+var ErrChanged = errors.New("what the agent shares with the gardenlet has changed, restarting with it")
+
+// Adopt writes the files before the agent starts. It waits for the gardenlet: on a new seed both may come at the same time.
+func Adopt(ctx context.Context, log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration, c clock.Clock) error {
+	files := FilesOf(config)
+	for {
+		_, err := update(ctx, seed, config.Gardenlet.Source, files)
+		if err == nil {
+			log.Info("Took over what the agent shares with the gardenlet", "deployment", config.Gardenlet.Source.Deployment)
+			return nil
+		}
+		log.Error(err, "The gardenlet is not ready to be taken over from, trying again")
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("gave up waiting for the gardenlet: %w", err)
+		case <-c.After(retryPeriod):
+		}
+	}
+}
+
+func update(ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource, files Files) (restart bool, err error) {
+	content, err := Read(ctx, seed, source, files.Token)
+	if err != nil {
+		return false, err
+	}
+	return files.Write(content)
+}
+
+// Keeper is a runnable of the manager that keeps the files up to date.
+type Keeper struct {
+	log    logr.Logger
+	seed   client.Reader
+	source *configv1alpha1.GardenletSource
+	files  Files
+	clock  clock.WithTicker
+}
+
+// NewKeeper returns a keeper of the files that the configuration names.
+func NewKeeper(log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration, c clock.WithTicker) *Keeper {
+	return &Keeper{log: log.WithName("adoption"), seed: seed, source: config.Gardenlet.Source, files: FilesOf(config), clock: c}
+}
+
+// Start implements manager.Runnable.
+func (k *Keeper) Start(ctx context.Context) error {
+	ticker := k.clock.NewTicker(CheckPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+			restart, err := update(ctx, k.seed, k.source, k.files)
+			if restart {
+				return ErrChanged
+			}
+			if err != nil && ctx.Err() == nil {
+				// The gardenlet may be about to roll; what the agent has is good until something else is known.
+				k.log.Error(err, "Could not look whether anything has changed at the gardenlet")
+			}
+		}
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica has its own files.
+func (k *Keeper) NeedLeaderElection() bool { return false }

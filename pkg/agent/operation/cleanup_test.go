@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operation_test
+
+import (
+	"context"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/test/patience"
+)
+
+var _ = Describe("Cleanup", func() {
+	const namespace = "shoot--demo--live"
+	var (
+		ctx       = context.Background()
+		newClient = func(objects ...client.Object) client.WithWatch {
+			return fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
+		}
+	)
+
+	// looked calls a function when somebody has looked.
+	looked := func(c client.WithWatch, then func()) client.Client {
+		return interceptor.NewClient(c, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				defer then()
+				return c.Get(ctx, key, object, options...)
+			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				defer then()
+				return c.List(ctx, list, options...)
+			},
+		})
+	}
+
+	It("waits for etcds that still exist", func() {
+		timeoutCtx, expire := patience.Expiring(ctx)
+		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace}}
+		Expect(operation.WaitUntilEtcdsGone(timeoutCtx, looked(newClient(etcd), expire), namespace, time.Millisecond)).
+			To(MatchError(ContainSubstring("1 etcds in namespace")))
+		Expect(operation.WaitUntilEtcdsGone(ctx, newClient(), namespace, time.Millisecond)).To(Succeed())
+	})
+
+	It("waits for an object that still exists", func() {
+		timeoutCtx, expire := patience.Expiring(ctx)
+		key := client.ObjectKey{Name: namespace}
+		existing := newClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		Expect(operation.WaitUntilGone(timeoutCtx, looked(existing, expire), key, &corev1.Namespace{}, time.Millisecond)).To(MatchError(ContainSubstring(namespace + " still exists")))
+		Expect(operation.WaitUntilGone(ctx, newClient(), key, &corev1.Namespace{}, time.Millisecond)).To(Succeed())
+	})
+})

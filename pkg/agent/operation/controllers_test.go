@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package operation_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/test/patience"
+)
+
+var _ = Describe("DeleteDeployments", func() {
+	var (
+		ctx        = context.Background()
+		deployment *appsv1.Deployment
+	)
+
+	BeforeEach(func() {
+		deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "kube-controller-manager", Namespace: "ns"}}
+	})
+
+	It("deletes what exists and does not mind what does not", func() {
+		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
+		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, patience.Eventually, operation.Controllers...)).To(Succeed())
+		Expect(apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment))).To(BeTrue())
+	})
+
+	It("waits for pods that are still there", func() {
+		deployment.Finalizers = []string{metav1.FinalizerDeleteDependents}
+		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
+		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, 20*time.Millisecond, deployment.Name)).
+			To(MatchError(ContainSubstring("deployment ns/kube-controller-manager still has pods")))
+	})
+})

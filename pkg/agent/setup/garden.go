@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package setup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gardener/gardener/pkg/api/indexer"
+	gardencore "github.com/gardener/gardener/pkg/apis/core"
+	gardencorev1 "github.com/gardener/gardener/pkg/apis/core/v1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	securityv1alpha1 "github.com/gardener/gardener/pkg/apis/security/v1alpha1"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+)
+
+// newGardenCluster returns access to the garden as a gardenlet has it. The agent uses the gardenlet's identity, and where
+// the seed authorizer is in force, that identity may list and watch only what belongs to its seed: hence the selectors. Of
+// the kinds that it may merely get by name, single objects are watched instead of all.
+func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config, seedName string) (cluster.Cluster, error) {
+	var (
+		ofSeed        = labels.SelectorFromSet(labels.Set{v1beta1constants.LabelPrefixSeedName + seedName: "true"})
+		seedNamespace = gardenerutils.ComputeGardenNamespace(seedName)
+	)
+
+	gardenCluster, err := cluster.New(config, func(opts *cluster.Options) {
+		opts.Scheme = kubernetes.GardenScheme
+		opts.Logger = log
+		opts.MapperProvider = apiutil.NewDynamicRESTMapper
+		opts.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{
+			&corev1.Event{},
+			&eventsv1.Event{},
+			// Of these a seed may see what belongs to its shoots only. When a shoot leaves, their watches end some time later and are
+			// refused from then on, but what they have brought stays in the cache. A shoot that comes back would be restored from
+			// the ShootState with which it came the last time.
+			&corev1.ConfigMap{},
+			&gardencorev1beta1.InternalSecret{},
+			&gardencorev1beta1.ShootState{},
+		}}
+
+		opts.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
+			opts.ByObject = map[client.Object]cache.ByObject{
+				&gardencorev1beta1.Shoot{}:            {Label: ofSeed},
+				&gardencorev1beta1.Seed{}:             {Label: ofSeed},
+				&seedmanagementv1alpha1.ManagedSeed{}: {Label: ofSeed},
+				&gardencorev1beta1.ControllerInstallation{}: {
+					Field: fields.SelectorFromSet(fields.Set{gardencore.SeedRefName: seedName}),
+				},
+				&corev1.Secret{}:         {Namespaces: map[string]cache.Config{seedNamespace: {}}},
+				&corev1.ServiceAccount{}: {Namespaces: map[string]cache.Config{seedNamespace: {}}},
+			}
+
+			single := map[client.Object]cache.NewCacheFunc{}
+			for _, obj := range []client.Object{
+				&corev1.Namespace{},
+				&coordinationv1.Lease{},
+				&gardencorev1.ControllerDeployment{},
+				&gardencorev1beta1.CloudProfile{},
+				&gardencorev1beta1.NamespacedCloudProfile{},
+				&gardencorev1beta1.ExposureClass{},
+				&gardencorev1beta1.Project{},
+				&gardencorev1beta1.SecretBinding{}, //nolint:staticcheck // Deprecated, but shoots may still refer to one.
+				&securityv1alpha1.CredentialsBinding{},
+				&securityv1alpha1.WorkloadIdentity{},
+			} {
+				single[obj] = kubernetes.SingleObjectCacheFunc(log, kubernetes.GardenScheme, obj)
+			}
+			return kubernetes.AggregatorCacheFunc(kubernetes.NewRuntimeCache, single, kubernetes.GardenScheme)(config, opts)
+		}
+
+		// Secrets and service accounts outside of the seed's namespace are not in the cache; they are read directly.
+		opts.NewClient = func(config *rest.Config, options client.Options) (client.Client, error) {
+			cached, err := client.New(config, options)
+			if err != nil {
+				return nil, err
+			}
+			options.Cache = nil
+			direct, err := client.New(config, options)
+			if err != nil {
+				return nil, err
+			}
+			return &kubernetes.FallbackClient{
+				Client: cached,
+				Reader: direct,
+				KindToNamespaces: map[string]sets.Set[string]{
+					"Secret":         sets.New(seedNamespace),
+					"ServiceAccount": sets.New(seedNamespace),
+				},
+			}, nil
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("failed to set up access to the garden: %w", err)
+	}
+
+	for _, add := range []func(context.Context, client.FieldIndexer) error{
+		indexer.AddShootSeedName,
+		indexer.AddShootStatusSeedName,
+		indexer.AddBackupBucketSeedName,
+		indexer.AddBackupEntrySeedName,
+		indexer.AddBackupEntryBucketName,
+		indexer.AddControllerInstallationSeedRefName,
+		indexer.AddControllerInstallationRegistrationRefName,
+		indexer.AddManagedSeedShootName,
+	} {
+		if err := add(ctx, gardenCluster.GetFieldIndexer()); err != nil {
+			return nil, fmt.Errorf("failed to add an index to the cache of the garden: %w", err)
+		}
+	}
+	return gardenCluster, nil
+}
+
+// gardenClusterIdentity reads the name that the garden gives itself; it goes into the names of the shoot's extensions.
+func gardenClusterIdentity(ctx context.Context, reader client.Reader) (string, error) {
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.ClusterIdentity, Namespace: metav1.NamespaceSystem}}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(configMap), configMap); err != nil {
+		return "", fmt.Errorf("failed to read ConfigMap %s of the garden: %w", client.ObjectKeyFromObject(configMap), err)
+	}
+	identity, ok := configMap.Data[v1beta1constants.ClusterIdentity]
+	if !ok || identity == "" {
+		return "", fmt.Errorf("failed to find key %q in ConfigMap %s of the garden", v1beta1constants.ClusterIdentity, client.ObjectKeyFromObject(configMap))
+	}
+	return identity, nil
+}

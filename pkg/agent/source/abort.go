@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"fmt"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// abort makes the source what it was before the migration. Nothing of the shoot is in the destination any more; the control
+// plane here has never been touched.
+func (s *source) abort(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	etcds := s.deps.Joint(m, nil)
+	defer func() { _ = etcds.Close() }()
+	if err := etcds.RemoveDestination(ctx); err != nil {
+		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd, "The etcds are not those of before the migration: %s", err), nil
+	}
+
+	keepsShootState, err := s.deps.KeepsShootState(ctx)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	// The backup entry is restored, although nothing else is.
+	b, err := s.deps.NewBotanist(ctx, m.Log, operation.Staying(m), gardencorev1beta1.LastOperationTypeRestore)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	facts := abortFacts{hasBackup: operation.HasBackup(b), keepsShootState: keepsShootState}
+	// Its members may have led the cluster for a moment, and its sidecars written backups.
+	if facts.hasBackup && steps.Begun(steps.Conditions(m.Shoot), steps.AbortOf(steps.Destination)) {
+		destination, err := s.deps.Seed(ctx, m.DestinationSeed)
+		if err != nil {
+			return steps.Outcome{}, err
+		}
+		if destination.Spec.Backup != nil {
+			facts.formerBucket = string(destination.UID)
+		}
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonAborting, s.abortGraph(m, b, facts)); err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Done("The control plane runs in seed %s as before, and nothing is left in seed %s", m.SourceSeed, m.DestinationSeed), nil
+}
+
+// abortFacts are what the flow of an abort depends on.
+type abortFacts struct {
+	hasBackup       bool
+	keepsShootState bool
+	// formerBucket is the bucket of the destination's seed if there may be backups in it.
+	formerBucket string
+}
+
+func (s *source) abortGraph(m *migration.Migration, b *botanist.Botanist, facts abortFacts) *flow.Graph {
+	var (
+		g         = flow.NewGraph("abort in the source")
+		timeout   = s.deps.Timings.RolloutTimeout
+		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+
+		takeBackupEntry = g.Add(flow.Task{
+			Name: "Taking the backup entry back",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return s.takeBackupEntryBack(ctx, b)
+			}, timeout),
+			SkipIf: !facts.hasBackup,
+		})
+		deleteBackups = g.Add(flow.Task{
+			Name: "Deleting the backups in the bucket of the destination",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return operation.DeleteBackups(ctx, b, facts.formerBucket)
+			}, timeout),
+			SkipIf:       facts.formerBucket == "",
+			Dependencies: flow.NewTaskIDs(takeBackupEntry),
+		})
+		destroyExposure = g.Add(flow.Task{
+			Name: "Removing the exposure between the seeds",
+			Fn: func(ctx context.Context) error {
+				return s.deps.DestroyExposure(ctx, m)
+			},
+		})
+		// Its timestamp lies ahead as long as a migration may last: without this, the gardenlet would not back the state up
+		// for that time.
+		_ = g.Add(flow.Task{
+			Name: "Renewing the ShootState",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return s.deps.RenewShootState(ctx, m.Shoot, namespace, facts.keepsShootState)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(deleteBackups, destroyExposure),
+		})
+	)
+	return g
+}
+
+// takeBackupEntryBack assigns the backup entry to this seed and its bucket again, after its release has come to its end.
+func (s *source) takeBackupEntryBack(ctx context.Context, b *botanist.Botanist) error {
+	if err := s.deps.CheckBackupEntryHere(ctx, b); err == nil {
+		return nil
+	}
+	entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("failed to read backup entry: %w", err)
+	}
+	if operation.BackupEntryUnmanaged(entry) {
+		if err := b.DeployBackupEntry(ctx); err != nil {
+			return fmt.Errorf("failed to take backup entry %s back: %w", entry.Name, err)
+		}
+	}
+	return s.deps.CheckBackupEntryHere(ctx, b)
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source_test
+
+import (
+	"context"
+	"time"
+
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/source"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/patience"
+)
+
+const namespace = "shoot--demo--live"
+
+func newDeps(objects ...client.Object) *operation.Deps {
+	c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
+	deps := &operation.Deps{
+		SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
+		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
+		Timings:         operation.DefaultTimings(),
+	}
+	deps.GardenletConfig.SeedConfig.Name = "seed-a"
+	return deps
+}
+
+var _ = Describe("Cleaning up", func() {
+	var (
+		ctx        = context.Background()
+		now        = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		ns         = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver", Namespace: namespace}}
+		cluster    = &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		conditions = func(status gardencorev1beta1.ConditionStatus, since time.Time) []gardencorev1beta1.Condition {
+			return []gardencorev1beta1.Condition{{
+				Type: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Status: status, LastTransitionTime: metav1.NewTime(since),
+			}}
+		}
+	)
+
+	DescribeTable("reads what is left", func(objects []client.Object, want source.Remains) {
+		Expect(source.ReadRemains(ctx, newDeps(objects...), namespace)).To(Equal(want))
+	},
+		Entry("everything", []client.Object{ns, deployment, cluster}, source.Remains{Namespace: true, KubeAPIServer: true, Cluster: true}),
+		Entry("kube-apiserver is stopping", []client.Object{ns, cluster, func() client.Object {
+			d := deployment.DeepCopy()
+			d.Finalizers = []string{metav1.FinalizerDeleteDependents}
+			d.DeletionTimestamp = &metav1.Time{Time: now}
+			return d
+		}()}, source.Remains{Namespace: true, Cluster: true}),
+		Entry("namespace is terminating", []client.Object{cluster, func() client.Object {
+			n := ns.DeepCopy()
+			n.Status.Phase = corev1.NamespaceTerminating
+			return n
+		}()}, source.Remains{Namespace: true, Terminating: true, Cluster: true}),
+		Entry("only the Cluster", []client.Object{cluster}, source.Remains{Cluster: true}),
+		Entry("nothing", nil, source.Remains{}),
+	)
+
+	It("is done when nothing is left", func() {
+		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}}, Clock: testclock.NewFakeClock(now)}
+		outcome, err := source.CleanUp(ctx, newDeps(), m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Finished()).To(BeTrue())
+	})
+
+	It("leaves the kube-apiserver alone until its clients had time to leave", func() {
+		m := &migration.Migration{
+			Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{
+				TechnicalID:   namespace,
+				LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: conditions(gardencorev1beta1.ConditionTrue, now.Add(-time.Minute))},
+			}},
+			Clock: testclock.NewFakeClock(now),
+		}
+		deps := newDeps(ns, deployment, cluster)
+		deps.Timings.DrainTimeout = 5 * time.Minute
+		outcome, err := source.CleanUp(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForClientsToLeave))
+		Expect(outcome.RequeueAfter).To(Equal(10 * time.Second))
+		Expect(outcome.Message).To(ContainSubstring("2026-11-20T12:04:00Z"))
+	})
+
+	It("counts the time from the end of the step that waited for DNS caches", func() {
+		Expect(source.DrainedAt(conditions(gardencorev1beta1.ConditionTrue, now), time.Minute)).To(Equal(now.Add(time.Minute)))
+		_, err := source.DrainedAt(conditions(gardencorev1beta1.ConditionProgressing, now), time.Minute)
+		Expect(err).To(MatchError(ContainSubstring("is not True")))
+		_, err = source.DrainedAt(nil, time.Minute)
+		Expect(err).To(HaveOccurred())
+	})
+
+	It("waits for secrets that the resource manager still holds", func() {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "managedresource-x", Namespace: namespace, Finalizers: []string{"resources.gardener.cloud/gardener-resource-manager"}}}
+		timeoutCtx, expire := patience.Expiring(ctx)
+		looked := interceptor.NewClient(newDeps(secret).SeedClientSet.Client().(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				defer expire()
+				return c.List(ctx, list, options...)
+			},
+		})
+		Expect(source.WaitUntilSecretsGone(timeoutCtx, looked, namespace, time.Millisecond)).
+			To(MatchError(ContainSubstring("managedresource-x still has finalizer")))
+
+		secret.Finalizers = []string{"other"}
+		Expect(source.WaitUntilSecretsGone(ctx, newDeps(secret).SeedClientSet.Client(), namespace, time.Millisecond)).To(Succeed())
+	})
+})

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/component/extensions/extension"
+	"github.com/gardener/gardener/pkg/extensions"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// migrateExtensions hands the extensions that act before the kube-apiserver over: their controllers let go of what they
+// manage outside of the seed, and their state moves to the ShootState. The destination restores them before it starts
+// its kube-apiserver.
+func (s *source) migrateExtensions(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonMigratingExtensions, s.extensionsGraph(m, b)); err != nil {
+		return steps.Outcome{}, err
+	}
+	return steps.Done("Extensions that act before the kube-apiserver are migrated and their state is persisted"), nil
+}
+
+func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
+	var (
+		g         = flow.NewGraph("migration of extensions before kube-apiserver")
+		timeout   = s.deps.Timings.RolloutTimeout
+		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		c         = s.deps.SeedClientSet.Client()
+		needed    = func(obj extensionsv1alpha1.Object) bool {
+			return neededBeforeKubeAPIServer(b.Shoot.Components.Extensions.Extension.Extensions(), obj)
+		}
+
+		migrate = g.Add(flow.Task{
+			Name: "Migrating extensions before kube-apiserver",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return extensions.MigrateExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace, needed)
+			}, timeout),
+		})
+		waitUntilMigrated = g.Add(flow.Task{
+			Name: "Waiting until extensions before kube-apiserver are migrated",
+			Fn: func(ctx context.Context) error {
+				return extensions.WaitUntilExtensionObjectsMigrated(ctx, c, &extensionsv1alpha1.ExtensionList{}, extensionsv1alpha1.ExtensionResource,
+					namespace, s.deps.Timings.PollInterval, timeout, needed)
+			},
+			Dependencies: flow.NewTaskIDs(migrate),
+		})
+		persistState = g.Add(flow.Task{
+			Name: "Persisting the state of extensions before kube-apiserver",
+			Fn: func(ctx context.Context) error {
+				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
+			},
+			Dependencies: flow.NewTaskIDs(waitUntilMigrated),
+		})
+		destroy = g.Add(flow.Task{
+			Name: "Deleting extensions before kube-apiserver",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return extensions.DeleteExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace, needed)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(persistState),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Waiting until extensions before kube-apiserver are deleted",
+			Fn: func(ctx context.Context) error {
+				return extensions.WaitUntilExtensionObjectsDeleted(ctx, c, m.Log, &extensionsv1alpha1.ExtensionList{}, extensionsv1alpha1.ExtensionResource,
+					namespace, s.deps.Timings.PollInterval, timeout, needed)
+			},
+			Dependencies: flow.NewTaskIDs(destroy),
+		})
+	)
+	return g
+}
+
+// neededBeforeKubeAPIServer tells whether the destination restores the extension before it starts its kube-apiserver.
+// The lifecycle of a migration says something else: until when an extension has to be migrated before the source's
+// kube-apiserver is deleted, which is how almost all are. Those are migrated with the rest of the source, in step 7.
+func neededBeforeKubeAPIServer(all map[string]extension.Extension, obj extensionsv1alpha1.Object) bool {
+	wanted, ok := all[obj.GetExtensionSpec().GetExtensionType()]
+	return ok && wanted.Lifecycle != nil && wanted.Lifecycle.Reconcile != nil && *wanted.Lifecycle.Reconcile == gardencorev1beta1.BeforeKubeAPIServer
+}

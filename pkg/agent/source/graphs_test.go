@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source_test
+
+import (
+	"fmt"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/agent/source"
+	"github.com/livecpm/livecpm/pkg/migration"
+)
+
+var _ = Describe("Flows", func() {
+	It("compile", func() {
+		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{}}
+		for situation, graph := range source.Graphs(newDeps(), m) {
+			compiled := graph.Compile()
+			Expect(compiled.Len()).To(BeNumerically(">", 0), situation)
+			fmt.Fprintf(GinkgoWriter, "%s: %s with %d tasks\n", situation, compiled.Name(), compiled.Len())
+		}
+	})
+})

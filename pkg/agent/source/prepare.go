@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"fmt"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/gardener/gardener/pkg/utils/retry"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed up, and its
+// lead may move from one member to another; neither its member list nor its pods are changed.
+func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if !b.Shoot.IsWorkerless && !s.deps.PermitsWorkers {
+		return steps.Outcome{}, fmt.Errorf("failed to prepare shoot %s/%s: it has workers, which the agent's configuration does not permit (controllers.liveMigration.workers)", m.Shoot.Namespace, m.Shoot.Name)
+	}
+
+	etcds := s.deps.Joint(m, nil)
+	defer func() { _ = etcds.Close() }()
+
+	// Before anything is set up, and again at the end: the destination relies on it.
+	if err := etcds.CheckSource(ctx); err != nil {
+		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd, "The etcds of the source are not ready: %s", err), nil
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonPersistingShootState, s.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+		return steps.Outcome{}, err
+	}
+	// Now, because the busiest time of the migration has yet to come.
+	if err := etcds.SpareFirstToLeave(ctx); err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := etcds.CheckSource(ctx); err != nil {
+		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd, "The etcds of the source are not ready: %s", err), nil
+	}
+	return steps.Done("ShootState persisted, etcds healthy and backed up, exposure ready, backup entry released to seed %s", m.DestinationSeed), nil
+}
+
+func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasBackup bool) *flow.Graph {
+	var (
+		g       = flow.NewGraph("preparation of the source")
+		timeout = s.deps.Timings.RolloutTimeout
+
+		// The secrets are those of the gardenlet; this only makes them known to the components below.
+		initializeSecrets = g.Add(flow.Task{
+			Name: "Initializing secrets management",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.InitializeSecretsManagement(ctx)
+			}, timeout),
+		})
+		deployExposure = g.Add(flow.Task{
+			Name: "Deploying the exposure between the seeds",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return s.deployExposure(ctx, m, b)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(initializeSecrets),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Waiting until the exposure is ready",
+			Fn: flow.TaskFn(func(ctx context.Context) error {
+				return s.waitForExposure(ctx, m, b)
+			}).Timeout(timeout),
+			Dependencies: flow.NewTaskIDs(deployExposure),
+		})
+		// The exposure has created the CA of the relay, which the destination finds in the ShootState.
+		persistState = g.Add(flow.Task{
+			Name: "Persisting the ShootState",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return s.deps.PersistShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, true)
+			}, timeout),
+			Dependencies: flow.NewTaskIDs(deployExposure),
+		})
+		snapshot = g.Add(flow.Task{
+			Name: "Taking a full snapshot of the main etcd",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return operation.SnapshotEtcd(ctx, b)
+			}, timeout),
+			SkipIf:       !hasBackup,
+			Dependencies: flow.NewTaskIDs(initializeSecrets),
+		})
+		// The extension controller lets go of its BackupEntry in this seed but leaves the backup secret in the shoot's
+		// namespace, so the source goes on writing to its own bucket while it has the leader.
+		releaseBackupEntry = g.Add(flow.Task{
+			Name: "Releasing the backup entry to the destination",
+			Fn: operation.Retry(func(ctx context.Context) error {
+				return b.Shoot.Components.BackupEntry.Migrate(ctx)
+			}, timeout),
+			SkipIf:       !hasBackup,
+			Dependencies: flow.NewTaskIDs(persistState, snapshot),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Waiting until the backup entry is released",
+			Fn: flow.TaskFn(func(ctx context.Context) error {
+				return retry.Until(ctx, s.deps.Timings.PollInterval, func(ctx context.Context) (bool, error) {
+					entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
+					if err != nil {
+						return retry.MinorError(fmt.Errorf("failed to read backup entry: %w", err))
+					}
+					if err := operation.CheckBackupEntryReleased(entry, m.DestinationSeed); err != nil {
+						return retry.MinorError(err)
+					}
+					if err := s.deps.RemoveMigratedBackupEntry(ctx, entry.Name); err != nil {
+						return retry.MinorError(err)
+					}
+					return retry.Ok()
+				})
+			}).Timeout(timeout),
+			SkipIf:       !hasBackup,
+			Dependencies: flow.NewTaskIDs(releaseBackupEntry),
+		})
+	)
+	return g
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package client is what livecpm needs of an etcd cluster whose members may run in two seeds: list, look at every
+// member, change the membership. Each call has its own timeout. Package fake holds a stateful stand-in for tests.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// DefaultTimeout bounds a single call to a member.
+const DefaultTimeout = 5 * time.Second
+
+var (
+	// ErrLearnerNotReady says that a learner cannot be promoted yet, because it has not caught up with the leader.
+	ErrLearnerNotReady = errors.New("the learner has not caught up with the leader")
+	// ErrMemberNotFound says that the cluster has no member with the given ID.
+	ErrMemberNotFound = errors.New("no such member")
+	// ErrNotLearner says that a member cannot be promoted, because it is a voter already.
+	ErrNotLearner = errors.New("the member is no learner")
+	// ErrUnhealthy says that etcd itself refused a change because too few members are connected.
+	ErrUnhealthy = errors.New("the etcd cluster is not healthy enough for the change")
+	// ErrNotLeader says that a member was asked to hand over a lead that it does not have.
+	ErrNotLeader = errors.New("the member does not lead the cluster")
+	// ErrBadTransferee says that the lead cannot move to a member: it is a learner or not in the member list.
+	ErrBadTransferee = errors.New("the lead cannot move to that member")
+)
+
+// Member is an entry of the member list.
+type Member struct {
+	// ID is the member's identifier.
+	ID uint64
+	// Name is the member's name. It is empty until the member has started for the first time.
+	Name string
+	// PeerURLs are the addresses that the other members reach it at.
+	PeerURLs []string
+	// Learner tells that the member does not vote.
+	Learner bool
+}
+
+// String returns the member's name, or its identifier if it has not started yet.
+func (m Member) String() string {
+	if m.Name == "" {
+		return fmt.Sprintf("%x", m.ID)
+	}
+	return m.Name
+}
+
+// Membership is the member list of a cluster.
+type Membership struct {
+	// ClusterID identifies the cluster. It never changes in a cluster's life.
+	ClusterID uint64
+	// Members are the members in the order of the member list.
+	Members []Member
+}
+
+// Status is what one member says about itself.
+type Status struct {
+	// ClusterID is the cluster that the member belongs to.
+	ClusterID uint64
+	// MemberID identifies the member that answered.
+	MemberID uint64
+	// LeaderID is the member that it follows; zero when it knows no leader.
+	LeaderID uint64
+	// Learner tells that the member sees itself as a learner.
+	Learner bool
+	// Version is the version of etcd that the member runs.
+	Version string
+	// Revision is the newest revision of its key-value store.
+	Revision int64
+	// RaftTerm, RaftIndex and RaftAppliedIndex tell how far its log goes.
+	RaftTerm, RaftIndex, RaftAppliedIndex uint64
+	// DBSize is the size of its database file in bytes. It is what counts against the quota.
+	DBSize int64
+	// DBSizeInUse is what of it holds data; a defragmentation shrinks the file to that.
+	DBSizeInUse int64
+	// Errors are the alarms of all members, and whether it knows no leader.
+	Errors []string
+}
+
+// Cluster is an etcd cluster. Implementations are safe for concurrent use.
+type Cluster interface {
+	// List returns the member list as a quorum has it.
+	List(ctx context.Context) (Membership, error)
+	// ListOf returns the member list as one voter knows it, which may be out of date and needs no quorum. It is good for
+	// finding out what is wrong, and never for a change of the membership.
+	ListOf(ctx context.Context, member Member) (Membership, error)
+	// Status asks one member for its status.
+	Status(ctx context.Context, member Member) (Status, error)
+	// HashKV asks one member for the hash of its key-value store at a revision, and the revision down to which the member has
+	// compacted. Hashes are comparable only where the latter is the same.
+	HashKV(ctx context.Context, member Member, revision int64) (hash uint32, compacted int64, err error)
+	// Health proves with a linearizable read that the cluster answers.
+	Health(ctx context.Context) error
+	// Promote makes a voter of a learner.
+	Promote(ctx context.Context, id uint64) error
+	// Remove removes a member. A member that is not in the list (any more) is ErrMemberNotFound.
+	Remove(ctx context.Context, id uint64) error
+	// MoveLeader moves the lead from one member to another. The request goes to the leader itself.
+	MoveLeader(ctx context.Context, leader Member, to uint64) error
+	// Alarms returns the alarms that are raised in the cluster.
+	Alarms(ctx context.Context) ([]Alarm, error)
+	// Defragmenting tells whether one member is being defragmented now. It fails where the member's metrics cannot be read.
+	Defragmenting(ctx context.Context, member Member) (bool, error)
+	// Close closes all connections.
+	Close() error
+}

@@ -1,0 +1,417 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fake holds an etcd cluster for tests. It has a state and refuses what a real etcd with its strict
+// reconfiguration check refuses.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+)
+
+var (
+	// ErrTimeout is returned for a change or a linearizable read without a quorum.
+	ErrTimeout = errors.New("etcdserver: request timed out")
+	// ErrPeerURLExists is returned when a member is added whose peer URL another member has.
+	ErrPeerURLExists = errors.New("etcdserver: Peer URLs already exists")
+	// ErrTooManyLearners is returned when a second learner is added.
+	ErrTooManyLearners = errors.New("etcdserver: too many learner members in cluster")
+	// ErrDown is returned when a member that is down is asked.
+	ErrDown = errors.New("connection refused")
+)
+
+type member struct {
+	etcdclient.Member
+	up            bool
+	synced        bool
+	dbSize, inUse int64
+	defragmenting bool
+	hash          uint32
+	compacted     int64
+}
+
+// Cluster is an etcd cluster in memory.
+type Cluster struct {
+	lock    sync.Mutex
+	id      uint64
+	nextID  uint64
+	leader  uint64
+	members []*member
+	removed []uint64
+	alarms  []etcdclient.Alarm
+	calls   []string
+
+	// OnRemove, if set, is called after a member was removed.
+	OnRemove func(etcdclient.Member)
+}
+
+var _ etcdclient.Cluster = (*Cluster)(nil)
+
+// New returns a cluster of started voters with the given names. The peer URLs come from peerURL. The first member leads.
+func New(peerURL func(name string) string, names ...string) *Cluster {
+	c := &Cluster{id: 0xc1, nextID: 0x100}
+	for _, name := range names {
+		c.members = append(c.members, &member{
+			Member: etcdclient.Member{ID: c.newID(), Name: name, PeerURLs: []string{peerURL(name)}},
+			up:     true, synced: true,
+		})
+	}
+	c.elect()
+	return c
+}
+
+func (c *Cluster) newID() uint64 { c.nextID++; return c.nextID }
+
+// AddLearner adds a member that has not started yet, as the backup-restore sidecar of a new member does.
+func (c *Cluster) AddLearner(peerURLs ...string) (uint64, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(peerURLs, url) }) {
+			return 0, ErrPeerURLExists
+		}
+	}
+	if slices.ContainsFunc(c.members, func(m *member) bool { return m.Learner }) {
+		return 0, ErrTooManyLearners
+	}
+	if !c.hasQuorum() {
+		return 0, ErrTimeout
+	}
+	// etcd wants every voter to be connected before it adds anybody.
+	if slices.ContainsFunc(c.members, func(m *member) bool { return !m.Learner && !m.up }) {
+		return 0, etcdclient.ErrUnhealthy
+	}
+	m := &member{Member: etcdclient.Member{ID: c.newID(), PeerURLs: peerURLs, Learner: true}}
+	c.members = append(c.members, m)
+	return m.ID, nil
+}
+
+// Start lets a member come up and publish its name.
+func (c *Cluster) Start(id uint64, name string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if m := c.byID(id); m != nil {
+		m.Name, m.up = name, true
+		c.elect()
+	}
+}
+
+// CatchUp lets a learner reach the leader's log.
+func (c *Cluster) CatchUp(id uint64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if m := c.byID(id); m != nil {
+		m.synced = true
+	}
+}
+
+// SetUp lets the member with the name go down or come back.
+func (c *Cluster) SetUp(name string, up bool) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.up = up
+		}
+	}
+	c.elect()
+}
+
+// RaiseAlarm lets the member with the name raise an alarm.
+func (c *Cluster) RaiseAlarm(name, alarm string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			c.alarms = append(c.alarms, etcdclient.Alarm{MemberID: m.ID, Type: alarm})
+		}
+	}
+}
+
+// SetDatabase sets the size of the database file of the member with the name, and what of it is in use.
+func (c *Cluster) SetDatabase(name string, size, inUse int64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.dbSize, m.inUse = size, inUse
+		}
+	}
+}
+
+// SetDefragmenting lets the defragmentation of the member with the name begin or end.
+func (c *Cluster) SetDefragmenting(name string, defragmenting bool) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.defragmenting = defragmenting
+		}
+	}
+}
+
+// Names returns the names of the members.
+func (c *Cluster) Names() []string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	out := make([]string, 0, len(c.members))
+	for _, m := range c.members {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+// Leader returns the name of the leader, or nothing.
+func (c *Cluster) Leader() string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if m := c.byID(c.leader); m != nil {
+		return m.Name
+	}
+	return ""
+}
+
+// Calls returns the changes that were made, in their order.
+func (c *Cluster) Calls() []string {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	return slices.Clone(c.calls)
+}
+
+// List implements etcdclient.Cluster.
+func (c *Cluster) List(context.Context) (etcdclient.Membership, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if !c.hasQuorum() {
+		return etcdclient.Membership{}, ErrTimeout
+	}
+	return c.membership(), nil
+}
+
+// ListOf implements etcdclient.Cluster. Learners refuse it, as those of etcd do.
+func (c *Cluster) ListOf(_ context.Context, member etcdclient.Member) (etcdclient.Membership, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == member.Name && m.up && !m.Learner {
+			return c.membership(), nil
+		}
+	}
+	return etcdclient.Membership{}, ErrDown
+}
+
+func (c *Cluster) membership() etcdclient.Membership {
+	out := etcdclient.Membership{ClusterID: c.id}
+	for _, m := range c.members {
+		copied := m.Member
+		copied.PeerURLs = slices.Clone(m.PeerURLs)
+		out.Members = append(out.Members, copied)
+	}
+	return out
+}
+
+// Status implements etcdclient.Cluster.
+func (c *Cluster) Status(_ context.Context, member etcdclient.Member) (etcdclient.Status, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(member.ID)
+	if m == nil || !m.up {
+		return etcdclient.Status{}, ErrDown
+	}
+	status := etcdclient.Status{
+		ClusterID: c.id, MemberID: m.ID, LeaderID: c.leader, Learner: m.Learner, Version: "3.5.27",
+		DBSize: m.dbSize, DBSizeInUse: m.inUse,
+	}
+	// Every member reports the alarms of all.
+	for _, alarm := range c.alarms {
+		status.Errors = append(status.Errors, fmt.Sprintf("memberID:%d alarm:%s ", alarm.MemberID, alarm.Type))
+	}
+	return status, nil
+}
+
+// SetHash sets the hash of a member's key-value store and the revision down to which it has compacted.
+func (c *Cluster) SetHash(name string, hash uint32, compacted int64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.hash, m.compacted = hash, compacted
+		}
+	}
+}
+
+// HashKV implements etcdclient.Cluster.
+func (c *Cluster) HashKV(_ context.Context, member etcdclient.Member, _ int64) (uint32, int64, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(member.ID)
+	if m == nil || !m.up {
+		return 0, 0, ErrDown
+	}
+	return m.hash, m.compacted, nil
+}
+
+// Health implements etcdclient.Cluster.
+func (c *Cluster) Health(context.Context) error {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if !c.hasQuorum() {
+		return ErrTimeout
+	}
+	return nil
+}
+
+// Promote implements etcdclient.Cluster.
+func (c *Cluster) Promote(_ context.Context, id uint64) error {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(id)
+	switch {
+	case !c.hasQuorum():
+		return ErrTimeout
+	case m == nil:
+		return etcdclient.ErrMemberNotFound
+	case !m.Learner:
+		return etcdclient.ErrNotLearner
+	case !m.up || !m.synced:
+		return etcdclient.ErrLearnerNotReady
+	}
+	m.Learner = false
+	c.calls = append(c.calls, "promote "+m.Name)
+	return nil
+}
+
+// Remove implements etcdclient.Cluster.
+func (c *Cluster) Remove(_ context.Context, id uint64) error {
+	removed, err := c.remove(id)
+	if err == nil && c.OnRemove != nil {
+		c.OnRemove(removed)
+	}
+	return err
+}
+
+func (c *Cluster) remove(id uint64) (etcdclient.Member, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(id)
+	switch {
+	case !c.hasQuorum():
+		return etcdclient.Member{}, ErrTimeout
+	case m == nil || slices.Contains(c.removed, id):
+		return etcdclient.Member{}, etcdclient.ErrMemberNotFound
+	}
+	if !m.Learner {
+		started, up, voters := 0, 0, 0
+		for _, other := range c.members {
+			if other.Learner {
+				continue
+			}
+			voters++
+			if other.ID != id && other.Name != "" {
+				started++
+			}
+			if other.up {
+				up++
+			}
+		}
+		// The members that stay must have a quorum among themselves; a member that is down takes nothing away.
+		if started < (voters-1)/2+1 || (m.up && up-1 < 1+(voters-1)/2) {
+			return etcdclient.Member{}, etcdclient.ErrUnhealthy
+		}
+	}
+	c.members = slices.DeleteFunc(c.members, func(other *member) bool { return other.ID == id })
+	c.removed = append(c.removed, id)
+	c.calls = append(c.calls, "remove "+m.String())
+	c.elect()
+	return m.Member, nil
+}
+
+// MoveLeader implements etcdclient.Cluster.
+func (c *Cluster) MoveLeader(_ context.Context, leader etcdclient.Member, to uint64) error {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	asked, target := c.byID(leader.ID), c.byID(to)
+	switch {
+	case asked == nil || !asked.up:
+		return ErrDown
+	case asked.ID != c.leader:
+		return etcdclient.ErrNotLeader
+	case target == nil || target.Learner:
+		return etcdclient.ErrBadTransferee
+	case !target.up:
+		return ErrTimeout
+	}
+	c.leader = to
+	c.calls = append(c.calls, fmt.Sprintf("move lead %s -> %s", asked.Name, target.Name))
+	return nil
+}
+
+// Alarms implements etcdclient.Cluster.
+func (c *Cluster) Alarms(context.Context) ([]etcdclient.Alarm, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if !c.hasQuorum() {
+		return nil, ErrTimeout
+	}
+	return slices.Clone(c.alarms), nil
+}
+
+// Defragmenting implements etcdclient.Cluster.
+func (c *Cluster) Defragmenting(_ context.Context, member etcdclient.Member) (bool, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(member.ID)
+	if m == nil || !m.up {
+		return false, ErrDown
+	}
+	return m.defragmenting, nil
+}
+
+// Close implements etcdclient.Cluster.
+func (c *Cluster) Close() error { return nil }
+
+func (c *Cluster) byID(id uint64) *member {
+	for _, m := range c.members {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) hasQuorum() bool {
+	up, voters := 0, 0
+	for _, m := range c.members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		if m.up {
+			up++
+		}
+	}
+	return voters > 0 && up >= voters/2+1
+}
+
+// elect keeps the leader while it is up and has a quorum, and takes the first voter that is up otherwise.
+func (c *Cluster) elect() {
+	if !c.hasQuorum() {
+		c.leader = 0
+		return
+	}
+	if m := c.byID(c.leader); m != nil && m.up && !m.Learner {
+		return
+	}
+	for _, m := range c.members {
+		if m.up && !m.Learner {
+			c.leader = m.ID
+			return
+		}
+	}
+}

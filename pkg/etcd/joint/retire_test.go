@@ -1,0 +1,335 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joint_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+var _ = Describe("Retire", func() {
+	var (
+		ctx  = context.Background()
+		s    *seeds
+		j    *Joint
+		keep func(context.Context) error
+	)
+
+	of := func(name string) []string {
+		return slices.DeleteFunc(s.happened(), func(e string) bool { return !strings.Contains(e, name) && e != "kept" })
+	}
+
+	BeforeEach(func() {
+		s = newSeeds()
+		j = s.joint(steps.Source)
+		keep = func(context.Context) error { s.event("kept"); return nil }
+	})
+
+	It("retires the members of both clusters, highest ordinal first, pod before member", func() {
+		s.joinDestination("main", 3)
+		s.joinDestination("events", 3)
+		Expect(j.Retire(ctx, keep, nil)).To(Succeed())
+
+		Expect(of("etcd-main")).To(Equal([]string{
+			"kept",
+			"scaled etcd-main to 2", "removed seed-a-etcd-main-2",
+			"scaled etcd-main to 1", "removed seed-a-etcd-main-1",
+			"scaled etcd-main to 0", "removed seed-a-etcd-main-0",
+		}))
+		Expect(s.clusters["events"].Names()).To(Equal([]string{"seed-b-etcd-events-0", "seed-b-etcd-events-1", "seed-b-etcd-events-2"}))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+		Expect(s.sawVoters("main")).To(Equal([]int{6, 5, 4, 3}))
+
+		for _, name := range []string{"etcd-main", "etcd-events"} {
+			etcd := &druidcorev1alpha1.Etcd{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, etcd)).To(Succeed())
+			Expect(etcd.Annotations).To(And(
+				HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"),
+				HaveKey("druid.gardener.cloud/disable-etcd-component-protection"),
+			))
+		}
+
+		left, message, err := s.joint(steps.Destination).OnlyDestinationLeft(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(message).To(BeEmpty())
+		Expect(left).To(BeTrue())
+	})
+
+	It("does not let a leaving member wait for watches to end", func() {
+		s.joinDestination("main", 3)
+		s.lead("main", "seed-b-etcd-main-0")
+		// A kubelet has yet to stop it: it is still there when the StatefulSet has deleted it.
+		victim := &corev1.Pod{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-2"}, victim)).To(Succeed())
+		victim.Finalizers = []string{"test/kubelet"}
+		victim.DeletionGracePeriodSeconds = new(int64(60))
+		Expect(s.client.Update(ctx, victim)).To(Succeed())
+
+		for range 3 {
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Done).To(BeFalse())
+		}
+		Expect(s.deletions()).To(HaveEach(And(HaveField("Pod", "etcd-main-2"), HaveField("Grace", int64(3)), HaveField("UID", victim.UID))))
+		Expect(s.deletions()).NotTo(BeEmpty())
+		Expect(s.clusters["main"].Names()).To(ContainElement("seed-a-etcd-main-2"))
+
+		// The API server has taken it over, so there is nothing more to ask for.
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-2"}, victim)).To(Succeed())
+		victim.DeletionGracePeriodSeconds = new(int64(3))
+		Expect(s.client.Update(ctx, victim)).To(Succeed())
+		asked := len(s.deletions())
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("pod etcd-main-2 of the source stops"))
+		Expect(s.deletions()).To(HaveLen(asked))
+	})
+
+	It("scales although the end of the pod changes the StatefulSet meanwhile, unless somebody else has scaled it", func() {
+		statefulSet := func() *appsv1.StatefulSet {
+			GinkgoHelper()
+			out := &appsv1.StatefulSet{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, out)).To(Succeed())
+			return out
+		}
+		retire := func() error {
+			for range 3 {
+				if _, err := j.RetireNext(ctx, "main", keep); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		s.retireSource("events", 0)
+		s.joinDestination("main", 3)
+		s.lead("main", "seed-b-etcd-main-0")
+		s.onEnd = func() {
+			s.onEnd = nil
+			changed := statefulSet()
+			changed.Status.ReadyReplicas = 2
+			Expect(s.client.Status().Update(ctx, changed)).To(Succeed())
+		}
+		Expect(retire()).To(Succeed())
+		Expect(of("etcd-main")).To(HaveExactElements("kept", "scaled etcd-main to 2", "removed seed-a-etcd-main-2", "kept", "scaled etcd-main to 1"))
+
+		s.onEnd = func() {
+			s.onEnd = nil
+			changed := statefulSet()
+			changed.Spec.Replicas = new(int32(3))
+			Expect(s.client.Update(ctx, changed)).To(Succeed())
+		}
+		Expect(retire()).To(MatchError(And(ContainSubstring("failed to scale StatefulSet"), ContainSubstring("has 3 now"))))
+	})
+
+	It("does not take a timeout for a StatefulSet that is scaled", func() {
+		s.joinDestination("main", 3)
+		s.lead("main", "seed-b-etcd-main-0")
+		s.patchErr = context.DeadlineExceeded
+		_, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).To(MatchError(ContainSubstring("failed to scale StatefulSet shoot--demo--live/etcd-main to 2")))
+		Expect(err).To(MatchError(context.DeadlineExceeded))
+	})
+
+	It("finishes from wherever it was killed", func() {
+		s.retireSource("events", 0)
+		s.joinDestination("main", 3)
+		for moves := 0; ; moves++ {
+			Expect(moves).To(BeNumerically("<", 30))
+			// Every look is made by a Joint that knows nothing of the ones before.
+			progress, err := s.joint(steps.Source).RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			if progress.Done {
+				break
+			}
+		}
+		Expect(s.clusters["main"].Calls()[3:]).To(Equal([]string{
+			"remove seed-a-etcd-main-2",
+			"move lead seed-a-etcd-main-0 -> seed-b-etcd-main-0",
+			"remove seed-a-etcd-main-1", "remove seed-a-etcd-main-0",
+		}))
+	})
+
+	It("moves the lead with six voters only if the member that leaves has it", func() {
+		s.joinDestination("main", 3)
+		s.lead("main", "seed-a-etcd-main-2")
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("the lead moves to the destination"))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+
+		s.joinDestination("events", 3)
+		progress, err = j.RetireNext(ctx, "events", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(ContainSubstring("StatefulSet etcd-events of the source is scaled to 2"))
+		Expect(s.clusters["events"].Leader()).To(Equal("seed-a-etcd-events-0"))
+	})
+
+	DescribeTable("waits for the other cluster once the first member of the source has gone", func(other func(), mainLeads, message string, goesOn bool) {
+		s.joinDestination("main", 3)
+		s.lead("main", mainLeads)
+		s.removeSource("main", 2)
+		statefulSet := &appsv1.StatefulSet{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).To(Succeed())
+		statefulSet.Spec.Replicas = new(int32(2))
+		Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
+		other()
+		before := len(s.clusters["main"].Calls())
+
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress).To(And(HaveField("Done", BeFalse()), HaveField("Reason", steps.ReasonReadyForSourceMemberRemoval)))
+		Expect(progress.Message).To(ContainSubstring(message))
+		if !goesOn {
+			Expect(s.clusters["main"].Calls()).To(HaveLen(before))
+			Expect(s.deletions()).To(BeEmpty())
+		}
+	},
+		Entry("whose last member joins", func() { s.joinDestination("events", 2); s.addLearner("events", 2) }, "seed-a-etcd-main-0",
+			"waiting until the first member of the source has left etcd-events as well", false),
+		Entry("which has six", func() { s.joinDestination("events", 3) }, "seed-a-etcd-main-0",
+			"waiting until the first member of the source has left etcd-events as well", false),
+		Entry("which has six, with the lead moved before", func() { s.joinDestination("events", 3) }, "seed-b-etcd-main-0",
+			"waiting until the first member of the source has left etcd-events as well", false),
+		Entry("which has come as far", func() { s.joinDestination("events", 3); s.removeSource("events", 2) }, "seed-a-etcd-main-0",
+			"the lead moves to the destination", true),
+		Entry("whose lead is in the source", func() { s.joinDestination("events", 3); s.removeSource("events", 2) }, "seed-b-etcd-main-0",
+			"waiting until the destination has the lead of etcd-events as well", false),
+		Entry("whose lead is in the destination", func() { s.retireSource("events", 2) }, "seed-b-etcd-main-0",
+			"StatefulSet etcd-main of the source is scaled to 1", true),
+		Entry("which is ahead", func() { s.retireSource("events", 1) }, "seed-b-etcd-main-0",
+			"StatefulSet etcd-main of the source is scaled to 1", true),
+		Entry("which is ahead and not healthy", func() { s.retireSource("events", 1); s.clusters["events"].SetUp("seed-b-etcd-events-1", false) }, "seed-b-etcd-main-0",
+			"StatefulSet etcd-main of the source is scaled to 1", true),
+		Entry("which has lost its quorum", func() {
+			s.joinDestination("events", 3)
+			for ordinal := range 3 {
+				s.clusters["events"].SetUp(memberName("seed-b", "events", ordinal), false)
+			}
+		}, "seed-b-etcd-main-0", "waiting for etcd-events: ", false),
+	)
+
+	It("does not move the lead while a member of the destination is down, of which the source's vote would have to take the place", func() {
+		s.retireSource("events", 0)
+		s.joinDestination("main", 3)
+		for range 2 { // scale, remove
+			_, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", true)
+		progress, err = j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("the lead moves to the destination"))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+	})
+
+	It("keeps the client services alive also when the members have gone by hand", func() {
+		s.joinDestination("main", 3)
+		for ordinal := range 3 {
+			s.clusters["main"].SetUp(memberName("seed-a", "main", ordinal), false)
+		}
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress).To(And(HaveField("Done", BeFalse()), HaveField("Reason", steps.ReasonQuorumLost)))
+		Expect(of("kept")).To(BeEmpty())
+
+		s = newSeeds()
+		j = s.joint(steps.Source)
+		s.retireSource("main", 0)
+		progress, err = j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Done).To(BeTrue())
+		Expect(of("kept")).To(Equal([]string{"kept"}))
+	})
+
+	It("does nothing before all members of the destination are voters", func() {
+		s.joinDestination("main", 2)
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("the destination has 2 of 3 voters"))
+
+		s.addLearner("main", 2)
+		progress, err = j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(ContainSubstring("still joining"))
+		Expect(of("etcd-main")).To(BeEmpty())
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+	})
+
+	It("does not scale when the client services cannot be kept alive", func() {
+		s.joinDestination("main", 3)
+		s.joinDestination("events", 3)
+		var err error
+		for range 5 {
+			_, err = j.RetireNext(ctx, "main", func(context.Context) error { return errors.New("no relay") })
+		}
+		Expect(err).To(MatchError(ContainSubstring("no relay")))
+		statefulSet := &appsv1.StatefulSet{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).To(Succeed())
+		Expect(*statefulSet.Spec.Replicas).To(Equal(int32(3)))
+	})
+
+	It("ends the time with six members although a member of the destination restarts, but waits with five", func() {
+		s.retireSource("events", 0)
+		s.joinDestination("main", 3)
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+		for range 3 { // scale, remove, next
+			_, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(of("etcd-main")).To(Equal([]string{"kept", "scaled etcd-main to 2", "removed seed-a-etcd-main-2"}))
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+		Expect(progress.Message).To(ContainSubstring("seed-b-etcd-main-1"))
+
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", true)
+		for range 2 { // lead, scale
+			_, err = j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(of("etcd-main")).To(ContainElement("scaled etcd-main to 1"))
+	})
+
+	It("does not stop a member when too many others are down", func() {
+		s.joinDestination("main", 3)
+		s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+		for range 3 {
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Done).To(BeFalse())
+		}
+		Expect(of("etcd-main")).To(BeEmpty())
+	})
+
+	It("touches nothing without a quorum", func() {
+		s.joinDestination("main", 3)
+		for _, name := range []string{"seed-b-etcd-main-0", "seed-b-etcd-main-1", "seed-b-etcd-main-2"} {
+			s.clusters["main"].SetUp(name, false)
+		}
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumLost))
+		Expect(progress.Message).To(ContainSubstring("no leader is known: 6 voters"))
+		Expect(of("etcd-main")).To(BeEmpty())
+	})
+})

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joint_test
+
+import (
+	"context"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+)
+
+var _ = Describe("Withdraw", func() {
+	var (
+		ctx = context.Background()
+		s   *seeds
+		j   *Joint
+	)
+
+	BeforeEach(func() {
+		s = newSeedsOf("seed-b")
+		j = s.joint(steps.Destination)
+	})
+
+	It("takes the members of the destination out of both clusters again, pod before member", func() {
+		s.joinDestination("main", 2)
+		s.joinDestination("events", 1)
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+
+		Expect(s.clusters["main"].Names()).To(Equal([]string{"seed-a-etcd-main-0", "seed-a-etcd-main-1", "seed-a-etcd-main-2"}))
+		Expect(s.clusters["events"].Names()).To(HaveLen(3))
+		Expect(s.sawVoters("main")).To(Equal([]int{5, 4, 3}))
+		var main []string
+		for _, event := range s.happened() {
+			if event == "removed seed-b-etcd-main-1" || event == "removed seed-b-etcd-main-0" || event == "scaled etcd-main to 1" || event == "scaled etcd-main to 0" {
+				main = append(main, event)
+			}
+		}
+		Expect(main).To(Equal([]string{"scaled etcd-main to 1", "removed seed-b-etcd-main-1", "scaled etcd-main to 0", "removed seed-b-etcd-main-0"}))
+
+		etcd := &druidcorev1alpha1.Etcd{}
+		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, etcd)).To(Succeed())
+		Expect(etcd.Annotations).To(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation))
+	})
+
+	It("moves the lead back first", func() {
+		s.joinDestination("main", 2)
+		s.lead("main", "seed-b-etcd-main-0")
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+	})
+
+	It("takes away learners, started or not", func() {
+		s.joinDestination("main", 1)
+		s.addLearner("main", 1)
+		id := s.addLearner("events", 0)
+		s.clusters["events"].Start(id, memberName("seed-b", "events", 0))
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+		Expect(s.clusters["main"].Names()).To(HaveLen(3))
+		Expect(s.clusters["events"].Names()).To(HaveLen(3))
+	})
+
+	It("stops pods that have not become members", func() {
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+		Expect(s.happened()).To(ConsistOf("scaled etcd-main to 0", "scaled etcd-events to 0"))
+	})
+
+	It("has nothing to do without Etcds", func() {
+		for _, etcdRole := range EtcdRoles {
+			Expect(s.client.Delete(ctx, &druidcorev1alpha1.Etcd{ObjectMeta: pod(exposure.EtcdName(etcdRole)).ObjectMeta})).To(Succeed())
+		}
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+		Expect(s.happened()).To(BeEmpty())
+	})
+
+	It("finishes from wherever it was killed", func() {
+		s.joinDestination("main", 2)
+		for moves := 0; ; moves++ {
+			Expect(moves).To(BeNumerically("<", 30))
+			progress, err := s.joint(steps.Destination).WithdrawNext(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+			if progress.Done {
+				break
+			}
+		}
+		Expect(s.clusters["main"].Names()).To(HaveLen(3))
+	})
+
+	It("goes on although a member of the destination is down, which may be why it is done", func() {
+		s.joinDestination("main", 2)
+		s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+		Expect(s.clusters["main"].Names()).To(HaveLen(3))
+	})
+
+	It("goes on although an alarm refuses the writes of clients", func() {
+		s.joinDestination("main", 2)
+		s.clusters["main"].RaiseAlarm("seed-a-etcd-main-0", "NOSPACE")
+		Expect(j.Withdraw(ctx, nil)).To(Succeed())
+		Expect(s.clusters["main"].Names()).To(HaveLen(3))
+	})
+
+	It("stops while members may hold different data", func() {
+		s.joinDestination("main", 2)
+		s.clusters["main"].RaiseAlarm("seed-a-etcd-main-0", "CORRUPT")
+		progress, err := j.WithdrawNext(ctx, "main")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Done).To(BeFalse())
+		Expect(s.clusters["main"].Names()).To(HaveLen(5))
+	})
+
+	It("stops no member that the quorum needs", func() {
+		s.joinDestination("main", 2)
+		s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+		s.clusters["main"].SetUp("seed-a-etcd-main-2", false)
+		var progress Progress
+		for range 5 {
+			var err error
+			progress, err = j.WithdrawNext(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+		Expect(progress.Message).To(ContainSubstring("would lose the quorum"))
+		Expect(s.clusters["main"].Names()).To(HaveLen(5))
+		Expect(s.happened()).NotTo(ContainElement(BeElementOf("scaled etcd-main to 1", "scaled etcd-main to 0")))
+	})
+})
+
+var _ = Describe("RemoveDestination", func() {
+	var (
+		ctx = context.Background()
+		s   *seeds
+		j   *Joint
+	)
+
+	BeforeEach(func() {
+		s = newSeeds()
+		j = s.joint(steps.Source)
+	})
+
+	It("is content with the clusters of before the migration", func() {
+		Expect(j.RemoveDestination(ctx)).To(Succeed())
+		Expect(s.happened()).To(BeEmpty())
+	})
+
+	It("removes what a pod has added in its last moment", func() {
+		s.addLearner("main", 0)
+		Expect(j.RemoveDestination(ctx)).To(Succeed())
+		Expect(s.clusters["main"].Names()).To(HaveLen(3))
+	})
+
+	It("does not remove a member that answers", func() {
+		s.joinDestination("main", 1)
+		Expect(j.RemoveDestination(ctx)).To(MatchError(ContainSubstring("still answers although the destination has withdrawn")))
+		Expect(s.clusters["main"].Names()).To(HaveLen(4))
+	})
+
+	It("is not content while a member of the source is down", func() {
+		s.clusters["events"].SetUp("seed-a-etcd-events-1", false)
+		Expect(j.RemoveDestination(ctx)).To(MatchError(ContainSubstring("3 healthy voters of the source are expected")))
+	})
+})

@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joint_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	fakecluster "github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+)
+
+const namespace = "shoot--demo--live"
+
+// seeds is a tiny simulator: two etcd clusters and the objects of one seed. Scaling a StatefulSet deletes pods, and
+// deleting a pod stops its member.
+type seeds struct {
+	client   client.Client
+	clusters map[string]*fakecluster.Cluster
+
+	lock   sync.Mutex
+	voters map[string][]int
+	events []string
+	ended  []deletion
+	onEnd  func() // runs after the code under test has ended a pod
+	// patchErr is what becomes of a patch of a StatefulSet.
+	patchErr error
+}
+
+// deletion is a request of the code under test to delete a pod.
+type deletion struct {
+	Pod   string
+	UID   types.UID
+	Grace int64
+}
+
+func peerURL(role steps.Role, etcdRole string) func(name string) string {
+	return func(name string) string {
+		return exposure.PeerURL(role, namespace, etcdRole, int(name[len(name)-1]-'0'))
+	}
+}
+
+func memberName(seed, etcdRole string, ordinal int) string {
+	return seed + "-" + exposure.PodName(etcdRole, ordinal)
+}
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("of-" + name)},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1",
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+// newSeeds returns a world in which the source's three members run, seen from the source.
+func newSeeds() *seeds { return newSeedsOf("seed-a") }
+
+// newSeedsOf returns the same world with the objects of the seed: its pods are those that scaling deletes.
+func newSeedsOf(seed string) *seeds {
+	s := &seeds{clusters: map[string]*fakecluster.Cluster{}, voters: map[string][]int{}}
+	builder := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme)
+	for _, etcdRole := range EtcdRoles {
+		var names []string
+		for ordinal := range 3 {
+			names = append(names, memberName("seed-a", etcdRole, ordinal))
+			builder.WithObjects(pod(exposure.PodName(etcdRole, ordinal)))
+		}
+		s.clusters[etcdRole] = fakecluster.New(peerURL(steps.Source, etcdRole), names...)
+		s.clusters[etcdRole].OnRemove = func(m etcdclient.Member) { s.event("removed " + m.Name) }
+		builder.WithObjects(
+			&druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)}},
+			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}},
+		)
+	}
+	s.client = builder.WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			options := (&client.DeleteOptions{}).ApplyOptions(opts)
+			if _, ok := obj.(*corev1.Pod); ok && options.Preconditions != nil {
+				s.lock.Lock()
+				s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""), Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
+				s.lock.Unlock()
+				if err := c.Delete(ctx, obj, opts...); err != nil || s.onEnd == nil {
+					return err
+				}
+				s.onEnd()
+				return nil
+			}
+			return c.Delete(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if _, ok := obj.(*appsv1.StatefulSet); ok && s.patchErr != nil {
+				return s.patchErr
+			}
+			if err := c.Patch(ctx, obj, patch, opts...); err != nil {
+				return err
+			}
+			if statefulSet, ok := obj.(*appsv1.StatefulSet); ok {
+				s.event(fmt.Sprintf("scaled %s to %d", statefulSet.Name, *statefulSet.Spec.Replicas))
+				for ordinal := int(*statefulSet.Spec.Replicas); ordinal < 3; ordinal++ {
+					etcdRole := strings.TrimPrefix(statefulSet.Name, "etcd-")
+					if err := client.IgnoreNotFound(c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err != nil {
+						return err
+					}
+					s.clusters[etcdRole].SetUp(memberName(seed, etcdRole, ordinal), false)
+				}
+			}
+			return nil
+		},
+	}).Build()
+	return s
+}
+
+func (s *seeds) event(text string) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.events = append(s.events, text)
+}
+
+func (s *seeds) happened() []string {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return append([]string(nil), s.events...)
+}
+
+func (s *seeds) deletions() []deletion {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return append([]deletion(nil), s.ended...)
+}
+
+func (s *seeds) sawVoters(etcdRole string) []int {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return append([]int(nil), s.voters[etcdRole]...)
+}
+
+// joint returns a Joint for the seed with the role.
+func (s *seeds) joint(role steps.Role, mutate ...func(*Config)) *Joint {
+	config := Config{
+		Log: logr.Discard(), Client: s.client, Namespace: namespace, Role: role,
+		SourceSeed: "seed-a", DestinationSeed: "seed-b", PollInterval: time.Millisecond, QuietTimeout: time.Nanosecond,
+		NewCluster: func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+			return s.clusters[etcdRole], nil
+		},
+		OnVoters: func(etcdRole string, voters int) {
+			s.lock.Lock()
+			defer s.lock.Unlock()
+			if seen := s.voters[etcdRole]; len(seen) == 0 || seen[len(seen)-1] != voters {
+				s.voters[etcdRole] = append(seen, voters)
+			}
+		},
+	}
+	for _, m := range mutate {
+		m(&config)
+	}
+	return New(config)
+}
+
+// addLearner adds a member of the destination as a learner that has not started.
+func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
+	id, err := s.clusters[etcdRole].AddLearner(peerURL(steps.Destination, etcdRole)(memberName("seed-b", etcdRole, ordinal)))
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	return id
+}
+
+// runEtcd lets the etcd container of the pod of etcd-main run.
+func (s *seeds) runEtcd(ordinal int) {
+	there := &corev1.Pod{}
+	ExpectWithOffset(1, s.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: exposure.PodName("main", ordinal)}, there)).To(Succeed())
+	there.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: "backup-restore", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+	}
+	ExpectWithOffset(1, s.client.Status().Update(context.Background(), there)).To(Succeed())
+}
+
+// lead gives the lead to the member.
+func (s *seeds) lead(etcdRole, name string) {
+	cluster := s.clusters[etcdRole]
+	list, err := cluster.List(context.Background())
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	byName := map[string]etcdclient.Member{}
+	for _, member := range list.Members {
+		byName[member.Name] = member
+	}
+	if leader := cluster.Leader(); leader != name {
+		ExpectWithOffset(1, byName).To(HaveKey(name))
+		ExpectWithOffset(1, cluster.MoveLeader(context.Background(), byName[leader], byName[name].ID)).To(Succeed())
+	}
+}
+
+// retireSource makes the members of the source leave the cluster, and the destination lead it, until so many are left.
+func (s *seeds) retireSource(etcdRole string, left int) {
+	s.joinDestination(etcdRole, 3)
+	s.lead(etcdRole, memberName("seed-b", etcdRole, 0))
+	s.removeSource(etcdRole, left)
+}
+
+// removeSource removes the members of the source, but for so many with the lowest ordinals.
+func (s *seeds) removeSource(etcdRole string, left int) {
+	cluster := s.clusters[etcdRole]
+	list, err := cluster.List(context.Background())
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	for _, member := range list.Members {
+		if ordinal := int(member.Name[len(member.Name)-1] - '0'); strings.HasPrefix(member.Name, "seed-a-") && ordinal >= left {
+			cluster.SetUp(member.Name, false)
+			ExpectWithOffset(1, cluster.Remove(context.Background(), member.ID)).To(Succeed())
+		}
+	}
+}
+
+// joinDestination makes voters of the given number of the destination's members.
+func (s *seeds) joinDestination(etcdRole string, members int) {
+	for ordinal := range members {
+		id := s.addLearner(etcdRole, ordinal)
+		s.clusters[etcdRole].Start(id, memberName("seed-b", etcdRole, ordinal))
+		s.clusters[etcdRole].CatchUp(id)
+		ExpectWithOffset(1, s.clusters[etcdRole].Promote(context.Background(), id)).To(Succeed())
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum_test
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+
+	. "github.com/livecpm/livecpm/pkg/etcd/quorum"
+)
+
+// world builds a set from words like "s0 s1* s2! d0 d1? d2?!": side and ordinal, then "*" for the leader, "!" for
+// unhealthy and "?" for a learner.
+func world(text string) Set {
+	var out Set
+	for _, word := range strings.Fields(text) {
+		m := Member{Healthy: !strings.Contains(word, "!"), Learner: strings.Contains(word, "?"), Leader: strings.Contains(word, "*")}
+		m.Ordinal = int(word[1] - '0')
+		switch word[0] {
+		case 's':
+			m.Side, m.ID, m.Name = Source, uint64(0x10+m.Ordinal), fmt.Sprintf("seed-a-etcd-main-%d", m.Ordinal)
+		case 'd':
+			m.Side, m.ID, m.Name = Destination, uint64(0x20+m.Ordinal), fmt.Sprintf("seed-b-etcd-main-%d", m.Ordinal)
+		default:
+			m.Side, m.ID, m.Name = Foreign, uint64(0x30+m.Ordinal), "stranger"
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func id(word string) uint64 {
+	if word[0] == 's' {
+		return uint64(0x10 + int(word[1]-'0'))
+	}
+	return uint64(0x20 + int(word[1]-'0'))
+}
+
+var _ = Describe("Quorum", func() {
+	DescribeTable("#Size", func(voters, expected int) { Expect(Size(voters)).To(Equal(expected)) },
+		Entry("1", 1, 1), Entry("2", 2, 2), Entry("3", 3, 2), Entry("4", 4, 3), Entry("5", 5, 3), Entry("6", 6, 4))
+
+	DescribeTable("#HasQuorum", func(text string, expected bool) { Expect(world(text).HasQuorum()).To(Equal(expected)) },
+		Entry("no members", "", false),
+		Entry("three healthy", "s0* s1 s2", true),
+		Entry("one of three down", "s0* s1 s2!", true),
+		Entry("two of three down", "s0* s1! s2!", false),
+		Entry("three of six down", "s0* s1 s2 d0! d1! d2!", false),
+		Entry("a learner does not help", "s0* s1! s2! d0?", false),
+	)
+
+	DescribeTable("#AddLearner", func(text string, match types.GomegaMatcher) { Expect(world(text).AddLearner()).To(match) },
+		Entry("healthy", "s0* s1 s2", Succeed()),
+		Entry("one down", "s0* s1 s2!", Succeed()),
+		Entry("quorum lost already", "s0 s1! s2!", MatchError(ContainSubstring("would lose the quorum"))),
+		Entry("another learner", "s0* s1 s2 d0?", MatchError(ContainSubstring("seed-b-etcd-main-0"))),
+	)
+
+	DescribeTable("#Promote", func(text, word string, match types.GomegaMatcher) { Expect(world(text).Promote(id(word))).To(match) },
+		Entry("3 to 4", "s0* s1 s2 d0?", "d0", Succeed()),
+		Entry("3 to 4, one down: 2 of 4 if the new voter failed", "s0* s1 s2! d0?", "d0", MatchError(And(ContainSubstring("would lose the quorum"), ContainSubstring("seed-a-etcd-main-2"), ContainSubstring("seed-b-etcd-main-0")))),
+		Entry("4 to 5", "s0* s1 s2 d0 d1?", "d1", Succeed()),
+		Entry("4 to 5, one down: 3 of 5", "s0* s1 s2! d0 d1?", "d1", Succeed()),
+		Entry("5 to 6", "s0* s1 s2 d0 d1 d2?", "d2", Succeed()),
+		Entry("5 to 6, one down: 4 of 6", "s0* s1 s2 d0 d1! d2?", "d2", Succeed()),
+		Entry("5 to 6, two down: 3 of 6", "s0* s1 s2! d0 d1! d2?", "d2", MatchError(ContainSubstring("3 of 6 voters healthy, 4 needed"))),
+		Entry("a voter", "s0* s1 s2 d0", "d0", MatchError(ContainSubstring("voter already"))),
+		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
+	)
+
+	DescribeTable("#Remove", func(text, word string, match types.GomegaMatcher) { Expect(world(text).Remove(id(word))).To(match) },
+		Entry("6 to 5", "s0 s1 s2 d0 d1 d2*", "s2", Succeed()),
+		Entry("6 to 5 while a destination member restarts", "s0 s1 s2 d0 d1! d2*", "s2", Succeed()),
+		Entry("6 to 5, two others down", "s0 s1 s2 d0! d1! d2*", "s2", MatchError(And(ContainSubstring("would lose the quorum"), ContainSubstring("seed-b-etcd-main-0")))),
+		Entry("5 to 4", "s0 s1 d0 d1 d2*", "s1", Succeed()),
+		Entry("4 to 3", "s0 d0 d1 d2*", "s0", Succeed()),
+		Entry("4 to 3, one other down", "s0 d0! d1 d2*", "s0", MatchError(ContainSubstring("2 of 4 voters healthy, 3 needed"))),
+		Entry("a member that is down itself", "s0! d0 d1 d2*", "s0", Succeed()),
+		Entry("the leader", "s0 s1 s2* d0 d1 d2", "s2", MatchError(ContainSubstring("leads the cluster"))),
+		Entry("the last voter", "d0", "d0", MatchError(ContainSubstring("last voter"))),
+		Entry("a learner", "s0* s1 s2 d0?!", "d0", Succeed()),
+		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
+	)
+
+	DescribeTable("#Stop", func(text, word string, match types.GomegaMatcher) { Expect(world(text).Stop(id(word))).To(match) },
+		Entry("six healthy", "s0 s1 s2 d0 d1 d2*", "s2", Succeed()),
+		Entry("four of six stay", "s0 s1 s2 d0 d1! d2*", "s2", Succeed()),
+		Entry("three of six stay", "s0 s1! s2 d0 d1! d2*", "s2", MatchError(ContainSubstring("stopping seed-a-etcd-main-2"))),
+		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
+	)
+
+	It("tells a lost quorum from other errors", func() {
+		Expect(IsLost(fmt.Errorf("wrapped: %w", world("s0 d0! d1 d2*").Remove(id("s0"))))).To(BeTrue())
+		Expect(IsLost(world("s0 d0 d1 d2").Remove(id("s2")))).To(BeFalse())
+	})
+
+	It("gives up the highest ordinal first", func() {
+		var order []string
+		for _, m := range world("s0 d0 s2 s1* d1").RemovalOrder(Source) {
+			order = append(order, m.Name)
+		}
+		Expect(order).To(Equal([]string{"seed-a-etcd-main-2", "seed-a-etcd-main-1", "seed-a-etcd-main-0"}))
+	})
+
+	DescribeTable("#NextLeader", func(text, expected string) {
+		m, ok := world(text).NextLeader(Destination)
+		Expect(ok).To(Equal(expected != ""))
+		Expect(m.Name).To(Equal(expected))
+	},
+		Entry("lowest ordinal", "s0* s1 s2 d0 d1 d2", "seed-b-etcd-main-0"),
+		Entry("not an unhealthy one", "s0* s1 s2 d0! d1 d2", "seed-b-etcd-main-1"),
+		Entry("not a learner", "s0* s1 s2 d0? d1 d2", "seed-b-etcd-main-1"),
+		Entry("none", "s0* s1 s2 d0!", ""),
+	)
+
+	DescribeTable("#Decides", func(text string, destination, source bool) {
+		Expect(world(text).Decides(Destination)).To(Equal(destination))
+		Expect(world(text).Decides(Source)).To(Equal(source))
+	},
+		Entry("two of five", "s0* s1 s2 d0 d1", false, true),
+		Entry("two of five and a learner", "s0* s1 s2 d0 d1 d2?", false, true),
+		Entry("three of six", "s0* s1 s2 d0 d1 d2", false, false),
+		Entry("three of five", "s0* s1 d0 d1 d2", true, false),
+		Entry("three of five, one of them down", "s0* s1 d0 d1! d2", false, false),
+		Entry("three of four", "s0* d0 d1 d2", true, false),
+		Entry("a learner only", "d0?", false, false),
+	)
+
+	It("finds the leader", func() {
+		leader, ok := world("s0 s1* s2").Leader()
+		Expect(ok).To(BeTrue())
+		Expect(leader.ID).To(Equal(id("s1")))
+		Expect(world("s0 s1* d2").LeadIsOn(Source)).To(BeTrue())
+		Expect(world("s0 s1* d2").LeadIsOn(Destination)).To(BeFalse())
+		_, ok = world("s0 s1 s2").Leader()
+		Expect(ok).To(BeFalse())
+		Expect(world("s0 s1 s2").LeadIsOn(Source)).To(BeFalse())
+	})
+})

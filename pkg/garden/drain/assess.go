@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	schedulerconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/scheduler/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	operationsv1alpha1 "github.com/gardener/gardener/pkg/apis/operations/v1alpha1"
+	seedmanagementv1alpha1 "github.com/gardener/gardener/pkg/apis/seedmanagement/v1alpha1"
+	schedulershoot "github.com/gardener/gardener/pkg/scheduler/controller/shoot"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/preflight"
+)
+
+var (
+	// ofDestination are the checks that depend on where the shoot goes: another seed may pass them.
+	ofDestination = []preflight.Name{
+		preflight.ProviderType, steps.GardenletVersion, steps.DestinationSeedHealth, preflight.RegionDistance,
+		preflight.Backup, preflight.InternalDomain, preflight.Exposure,
+	}
+	// callForClassic are the checks that let a shoot go classically, where that is permitted.
+	callForClassic = []preflight.Name{preflight.HighAvailability, preflight.NotHibernated}
+	// ofLiveOnly are the checks that a classic migration does not need.
+	ofLiveOnly = []preflight.Name{
+		preflight.HighAvailability, preflight.NotHibernated, preflight.Workerless,
+		steps.GardenletVersion, preflight.RegionDistance, preflight.Exposure,
+	}
+)
+
+// assessor finds destinations. It lives for one look.
+type assessor struct {
+	client    client.Client
+	namespace string
+	strategy  string
+	// seeds and shoots are those of the look, with what was written since.
+	seeds  []gardencorev1beta1.Seed
+	shoots []gardencorev1beta1.Shoot
+
+	read                                bool
+	bastions                            map[client.ObjectKey][]string
+	managedSeeds                        map[client.ObjectKey][]string
+	regions                             []*corev1.ConfigMap
+	bastionsErr, managedErr, regionsErr error
+}
+
+// assess finds a destination for the shoot, or what keeps it.
+func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot, fallback bool) drain.Assessment {
+	a.readOnce(ctx)
+	source := *shoot.Status.SeedName
+
+	obstacles := a.obstacles(shoot, source, preflight.SeedView{Name: "another", Error: fmt.Errorf("not chosen yet")}, false)
+	way := drain.Live
+	if len(obstacles) > 0 && fallback && classicDue(shoot, obstacles) {
+		way = drain.Classic
+		obstacles = without(obstacles, ofLiveOnly)
+	}
+	if len(obstacles) > 0 {
+		reason, message := preflight.Verdict(obstacles)
+		return drain.Assessment{Reason: drain.Reason(reason), Message: message}
+	}
+
+	refused := map[string][]preflight.Finding{}
+	for {
+		destination, err := a.schedule(ctx, shoot, source, refused)
+		if err != nil {
+			reason, message := verdict(err, refused)
+			return drain.Assessment{Reason: reason, Message: message}
+		}
+		obstacles := a.obstacles(shoot, source, preflight.SeedView{Name: destination.Name, Seed: destination}, true)
+		if way == drain.Classic {
+			obstacles = without(obstacles, ofLiveOnly)
+		}
+		if len(obstacles) == 0 {
+			return drain.Assessment{Destination: destination.Name, Way: way}
+		}
+		refused[destination.Name] = obstacles
+	}
+}
+
+// classicDue tells whether the shoot is one of those that may go classically: it is not highly available, or hibernated
+// through and through.
+func classicDue(shoot *gardencorev1beta1.Shoot, obstacles []preflight.Finding) bool {
+	return slices.ContainsFunc(obstacles, func(finding preflight.Finding) bool { return slices.Contains(callForClassic, finding.Name) }) &&
+		v1beta1helper.HibernationIsEnabled(shoot) == shoot.Status.IsHibernated
+}
+
+// verdict tells why no seed is left. If all that were refused have a reason in common, that is the reason.
+func verdict(err error, refused map[string][]preflight.Finding) (drain.Reason, string) {
+	if len(refused) == 0 {
+		return drain.ReasonNoCandidate, fmt.Sprintf("the scheduler finds no other seed: %v", err)
+	}
+	var (
+		all   []preflight.Finding
+		texts []string
+	)
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		all = append(all, refused[name]...)
+		texts = append(texts, name+": "+strings.Join(preflight.Sentences(refused[name]), "; "))
+	}
+	reason, _ := preflight.Verdict(all)
+	if reason == steps.ReasonPrerequisitesNotMet {
+		return drain.ReasonNoCandidate, strings.Join(texts, "; ")
+	}
+	return drain.Reason(reason), strings.Join(texts, "; ")
+}
+
+// obstacles returns what speaks against the live migration to the destination: everything that depends on where the shoot
+// goes, or everything that does not.
+func (a *assessor) obstacles(shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView, there bool) []preflight.Finding {
+	// As it will be once the move is started. Nothing below the fields that are set is touched.
+	moved := *shoot
+	moved.Annotations = maps.Clone(shoot.Annotations)
+	if moved.Annotations == nil {
+		moved.Annotations = map[string]string{}
+	}
+	moved.Annotations[steps.AnnotationIntent] = "true"
+	moved.Spec.SeedName = &destination.Name
+
+	key := client.ObjectKeyFromObject(shoot)
+	world := preflight.World{
+		Shoot: &moved, Source: a.seed(source), Destination: destination,
+		RegionError: a.regionsErr, RegionConfigMaps: gardenerutils.FindRegionConfigMaps(a.regions, cloudProfileName(shoot)),
+		Bastions: a.bastions[key], BastionsError: a.bastionsErr,
+		ManagedSeeds: a.managedSeeds[key], ManagedSeedsError: a.managedErr,
+	}
+	var out []preflight.Finding
+	for _, finding := range preflight.Obstacles(preflight.Evaluate(world)) {
+		if slices.Contains(ofDestination, finding.Name) == there {
+			out = append(out, finding)
+		}
+	}
+	return out
+}
+
+func without(findings []preflight.Finding, names []preflight.Name) []preflight.Finding {
+	return slices.DeleteFunc(findings, func(finding preflight.Finding) bool { return slices.Contains(names, finding.Name) })
+}
+
+func (a *assessor) seed(name string) preflight.SeedView {
+	for i := range a.seeds {
+		if a.seeds[i].Name == name {
+			return preflight.SeedView{Name: name, Seed: &a.seeds[i]}
+		}
+	}
+	return preflight.SeedView{Name: name, Error: fmt.Errorf("there is no such seed")}
+}
+
+// schedule lets gardener-scheduler's own code choose among the seeds that are neither drained nor refused.
+func (a *assessor) schedule(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string, refused map[string][]preflight.Finding) (*gardencorev1beta1.Seed, error) {
+	candidates := make([]gardencorev1beta1.Seed, 0, len(a.seeds))
+	for _, seed := range a.seeds {
+		if _, no := refused[seed.Name]; !no && seed.Name != source && !drain.Requested(&seed) {
+			candidates = append(candidates, seed)
+		}
+	}
+	scheduler := &schedulershoot.Reconciler{
+		Client:          &world{Client: a.client, seeds: candidates, shoots: a.shoots},
+		Config:          &schedulerconfigv1alpha1.ShootSchedulerConfiguration{Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(a.strategy)},
+		GardenNamespace: a.namespace,
+	}
+	return scheduler.DetermineSeed(ctx, logr.Discard(), shoot)
+}
+
+// readOnce reads what speaks against moves of single shoots, for all of them together.
+func (a *assessor) readOnce(ctx context.Context) {
+	if a.read {
+		return
+	}
+	a.read = true
+	a.bastions, a.managedSeeds = map[client.ObjectKey][]string{}, map[client.ObjectKey][]string{}
+
+	bastions := &operationsv1alpha1.BastionList{}
+	a.bastionsErr = a.client.List(ctx, bastions)
+	for _, bastion := range bastions.Items {
+		key := client.ObjectKey{Namespace: bastion.Namespace, Name: bastion.Spec.ShootRef.Name}
+		a.bastions[key] = append(a.bastions[key], bastion.Name)
+	}
+	managedSeeds := &seedmanagementv1alpha1.ManagedSeedList{}
+	a.managedErr = a.client.List(ctx, managedSeeds, client.InNamespace(a.namespace))
+	for _, managedSeed := range managedSeeds.Items {
+		if managedSeed.Spec.Shoot != nil {
+			key := client.ObjectKey{Namespace: managedSeed.Namespace, Name: managedSeed.Spec.Shoot.Name}
+			a.managedSeeds[key] = append(a.managedSeeds[key], managedSeed.Name)
+		}
+	}
+	regions := &corev1.ConfigMapList{}
+	a.regionsErr = a.client.List(ctx, regions, client.InNamespace(a.namespace), client.MatchingLabels{v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig})
+	for i := range regions.Items {
+		a.regions = append(a.regions, &regions.Items[i])
+	}
+}
+
+func cloudProfileName(shoot *gardencorev1beta1.Shoot) string {
+	if reference := gardenerutils.BuildV1beta1CloudProfileReference(shoot); reference != nil {
+		return reference.Name
+	}
+	return ""
+}
+
+// world is a client that shows the scheduler some seeds only, and all shoots without copying them. The scheduler changes
+// neither.
+type world struct {
+	client.Client
+	seeds  []gardencorev1beta1.Seed
+	shoots []gardencorev1beta1.Shoot
+}
+
+// List returns the seeds and shoots of the world, and everything else from the client.
+func (w *world) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	switch list := list.(type) {
+	case *gardencorev1beta1.SeedList:
+		list.Items = w.seeds
+	case *gardencorev1beta1.ShootList:
+		list.Items = w.shoots
+	default:
+		return w.Client.List(ctx, list, options...)
+	}
+	return nil
+}

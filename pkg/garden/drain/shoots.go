@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// Reasons of the events at Shoots.
+const (
+	// EventMoveStarted tells that a drain moves the Shoot.
+	EventMoveStarted = "DrainMoveStarted"
+	// EventMoveEnded tells that this move is over.
+	EventMoveEnded = "DrainMoveEnded"
+	// EventMoveRefused tells that the garden did not accept the start.
+	EventMoveRefused = "DrainMoveRefused"
+
+	actionMove = "DrainSeed"
+	// maxMessage bounds the annotation and the events with a refusal.
+	maxMessage = 500
+)
+
+// start starts moves. Each is looked at once more, in the light of those before it. If that comes to another end than the
+// plan, the move is not started; the next plan takes account of it.
+func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) error {
+	fallback := map[string]bool{}
+	for i := range l.seeds {
+		fallback[l.seeds[i].Name] = drain.SeedOf(&l.seeds[i]).Fallback
+	}
+	var errs []error
+	for _, start := range starts {
+		shoot := &l.shoots[l.index[start.Key]]
+		if now := r.assess(ctx, l, shoot, fallback[start.Source]); now.Destination != start.Destination || now.Way != start.Way {
+			continue
+		}
+		errs = append(errs, l.failed(r.startOne(ctx, l, start)))
+	}
+	return errors.Join(errs...)
+}
+
+// startOne starts one move with a single write: the intent, what the drain has to know later, and the new seed name. Thus
+// there is no moment at which a restart would find half of it. The write goes through shoots/binding, which is the only way
+// to change the seed name and takes annotations as well.
+func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) error {
+	before := &l.shoots[l.index[start.Key]]
+	seen := drain.ShootOf(before)
+	attempts := 1
+	if since := r.resumedAt(l, start.Source); seen.StartedBy == start.Source && !seen.StartedAt.Before(since) && seen.Result == drain.Refused {
+		attempts = seen.Attempts + 1
+	}
+
+	annotations := func(shoot *gardencorev1beta1.Shoot) {
+		shoot.Annotations = maps.Clone(shoot.Annotations)
+		if shoot.Annotations == nil {
+			shoot.Annotations = map[string]string{}
+		}
+		shoot.Annotations[drain.AnnotationStartedBy] = start.Source
+		shoot.Annotations[drain.AnnotationStartedAt] = drain.FormatTime(r.Clock.Now())
+		shoot.Annotations[drain.AnnotationDestination] = start.Destination
+		shoot.Annotations[drain.AnnotationWay] = string(start.Way)
+		shoot.Annotations[drain.AnnotationAttempts] = strconv.Itoa(attempts)
+		for _, key := range []string{drain.AnnotationResult, drain.AnnotationEndedAt, drain.AnnotationMessage} {
+			delete(shoot.Annotations, key)
+		}
+	}
+
+	shoot := before.DeepCopy()
+	annotations(shoot)
+	if start.Way == drain.Live {
+		shoot.Annotations[steps.AnnotationIntent] = "true"
+	} else {
+		delete(shoot.Annotations, steps.AnnotationIntent)
+	}
+	// Left over from a migration that was aborted; it would abort this one.
+	delete(shoot.Annotations, steps.AnnotationAbort)
+	shoot.Spec.SeedName = &start.Destination
+
+	patch := client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	err := r.Client.SubResource("binding").Patch(ctx, shoot, patch)
+	switch {
+	case err == nil:
+		r.put(l, shoot)
+		r.started++
+		metrics.DrainStarted(start.Source, string(start.Way))
+		r.log(ctx)("Started a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination, "way", start.Way)
+		r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, EventMoveStarted, actionMove, "The drain of seed %s moves the control plane to seed %s (%s)", start.Source, start.Destination, start.Way)
+		return nil
+	case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
+		return fmt.Errorf("failed to bind Shoot %s to seed %s: %w", start.Key, start.Destination, err)
+	}
+
+	message := drain.Cut(err.Error(), maxMessage)
+	refused := before.DeepCopy()
+	annotations(refused)
+	refused.Annotations[drain.AnnotationResult] = string(drain.Refused)
+	refused.Annotations[drain.AnnotationEndedAt] = drain.FormatTime(r.Clock.Now())
+	refused.Annotations[drain.AnnotationMessage] = message
+	if err := r.Client.Patch(ctx, refused, patch); err != nil {
+		return fmt.Errorf("failed to record at Shoot %s that the move to seed %s was refused (%s): %w", start.Key, start.Destination, message, err)
+	}
+	r.put(l, refused)
+	metrics.DrainEnded(start.Source, string(drain.Refused))
+	r.log(ctx)("The garden refused a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination, "cause", message)
+	r.Recorder.Eventf(refused, nil, corev1.EventTypeWarning, EventMoveRefused, actionMove, "The garden refused the move to seed %s: %s", start.Destination, message)
+	return nil
+}
+
+// recordEnds records at the Shoots that moves are over, and when: pause and circuit breaker go by it.
+func (r *Reconciler) recordEnds(ctx context.Context, l *look) error {
+	var errs []error
+	for i := range l.shoots {
+		seen := drain.ShootOf(&l.shoots[i])
+		result, ended := seen.Ended()
+		if !ended {
+			continue
+		}
+		before := l.shoots[i].DeepCopy()
+		shoot := before.DeepCopy()
+		shoot.Annotations[drain.AnnotationResult] = string(result)
+		shoot.Annotations[drain.AnnotationEndedAt] = drain.FormatTime(r.Clock.Now())
+		if err := r.Client.Patch(ctx, shoot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			if err := l.failed(err); err != nil {
+				errs = append(errs, fmt.Errorf("failed to record at Shoot %s that its move is over: %w", seen.Key, err))
+			}
+			continue
+		}
+		r.put(l, shoot)
+		metrics.DrainEnded(seen.StartedBy, string(result))
+		r.log(ctx)("A move is over", "shoot", seen.Key, "source", seen.StartedBy, "destination", seen.Destination, "result", result)
+		kind := corev1.EventTypeNormal
+		if result.Failed() {
+			kind = corev1.EventTypeWarning
+		}
+		r.Recorder.Eventf(shoot, nil, kind, EventMoveEnded, actionMove, "The move of the control plane by the drain of seed %s is over: %s", seen.StartedBy, result)
+	}
+	return errors.Join(errs...)
+}
+
+// put lets the rest of this look, and those that follow, see what was written.
+func (r *Reconciler) put(l *look, shoot *gardencorev1beta1.Shoot) {
+	r.ahead.keep(shoot)
+	l.shoots[l.index[drain.Key{Namespace: shoot.Namespace, Name: shoot.Name}]] = *shoot
+}

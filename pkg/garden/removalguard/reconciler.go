@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package removalguard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// resyncPeriod is the longest time that a ConfigMap which somebody has changed stays so.
+const resyncPeriod = time.Minute
+
+// Reconciler writes the ConfigMap by which the admission policy decides.
+type Reconciler struct {
+	// Client reads Shoots and writes the ConfigMap.
+	Client client.Client
+	// APIReader reads the ConfigMap, of which the permissions name this one only.
+	APIReader client.Reader
+	// Namespace is the namespace of the ConfigMap.
+	Namespace string
+}
+
+// Reconcile writes what is in flight in the whole garden, whatever the request is.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	shoots := &gardencorev1beta1.ShootList{}
+	if err := r.Client.List(ctx, shoots); err != nil {
+		return reconcile.Result{}, fmt.Errorf("failed to list the Shoots that need the agents: %w", err)
+	}
+	inFlight := map[string]string{}
+	for seed, names := range InFlight(shoots.Items) {
+		inFlight[seed] = Sentence(names)
+	}
+	if err := r.write(ctx, inFlight); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: resyncPeriod}, nil
+}
+
+func (r *Reconciler) write(ctx context.Context, inFlight map[string]string) error {
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ConfigMapName, Namespace: r.Namespace}}
+	key := client.ObjectKeyFromObject(configMap)
+	err := r.APIReader.Get(ctx, key, configMap)
+	switch {
+	case apierrors.IsNotFound(err):
+		configMap.Data = inFlight
+		if err := r.Client.Create(ctx, configMap); err != nil {
+			return fmt.Errorf("failed to create ConfigMap %s: %w", key, err)
+		}
+	case err != nil:
+		return fmt.Errorf("failed to read ConfigMap %s: %w", key, err)
+	case maps.Equal(configMap.Data, inFlight):
+		return nil
+	default:
+		patch := client.MergeFrom(configMap.DeepCopy())
+		configMap.Data = inFlight
+		if err := r.Client.Patch(ctx, configMap, patch); err != nil {
+			return fmt.Errorf("failed to patch ConfigMap %s: %w", key, err)
+		}
+	}
+	logf.FromContext(ctx).Info("Wrote down whose agents are needed", "seeds", slices.Sorted(maps.Keys(inFlight)))
+	return nil
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package removalguard_test
+
+import (
+	"context"
+	"errors"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/livecpm/livecpm/pkg/garden/removalguard"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+func migrating(name, source, destination string) *gardencorev1beta1.Shoot {
+	return &gardencorev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: name, Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+		Spec:       gardencorev1beta1.ShootSpec{SeedName: &destination},
+		Status:     gardencorev1beta1.ShootStatus{SeedName: &source},
+	}
+}
+
+var _ = Describe("Reconciler", func() {
+	var (
+		ctx        = context.Background()
+		writes     int
+		garden     client.Client
+		reconciler *removalguard.Reconciler
+	)
+
+	BeforeEach(func() {
+		writes = 0
+		base := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(migrating("one", "seed-a", "seed-b"), migrating("two", "seed-c", "seed-b")).Build()
+		garden = interceptor.NewClient(base, interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+				writes++
+				return c.Create(ctx, object, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				writes++
+				return c.Patch(ctx, object, patch, opts...)
+			},
+		})
+		reconciler = &removalguard.Reconciler{Client: garden, APIReader: garden, Namespace: "garden"}
+	})
+
+	pass := func() {
+		GinkgoHelper()
+		result, err := reconciler.Reconcile(ctx, reconcile.Request{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result.RequeueAfter).To(BeNumerically(">", 0))
+	}
+	data := func() map[string]string {
+		GinkgoHelper()
+		configMap := &corev1.ConfigMap{}
+		Expect(garden.Get(ctx, client.ObjectKey{Namespace: "garden", Name: removalguard.ConfigMapName}, configMap)).To(Succeed())
+		return configMap.Data
+	}
+
+	It("should write down both seeds of every migration, and take away what is over", func() {
+		pass()
+		Expect(data()).To(Equal(map[string]string{"seed-a": "garden-demo/one", "seed-b": "garden-demo/one, garden-demo/two", "seed-c": "garden-demo/two"}))
+
+		Expect(garden.Delete(ctx, migrating("one", "seed-a", "seed-b"))).To(Succeed())
+		pass()
+		Expect(data()).To(Equal(map[string]string{"seed-b": "garden-demo/two", "seed-c": "garden-demo/two"}))
+
+		Expect(garden.Delete(ctx, migrating("two", "seed-c", "seed-b"))).To(Succeed())
+		pass()
+		Expect(data()).To(BeEmpty())
+	})
+
+	It("should write only what changes", func() {
+		pass()
+		pass()
+		Expect(writes).To(Equal(1))
+	})
+
+	It("should write again what somebody else has taken away", func() {
+		pass()
+		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removalguard.ConfigMapName}}
+		Expect(garden.Delete(ctx, configMap)).To(Succeed())
+		pass()
+		Expect(data()).To(HaveKey("seed-a"))
+	})
+
+	It("should not say that nothing is in flight when it could not look", func() {
+		pass()
+		reconciler.Client = interceptor.NewClient(garden.(client.WithWatch), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("no route")
+		}})
+		_, err := reconciler.Reconcile(ctx, reconcile.Request{})
+		Expect(err).To(MatchError(ContainSubstring("no route")))
+		Expect(data()).To(HaveKey("seed-a"))
+	})
+})
+
+var _ = Describe("#Predicate", func() {
+	It("should let through what changes whose agents are needed, and nothing else", func() {
+		p := removalguard.Predicate()
+		moving, resting := migrating("live", "seed-a", "seed-b"), migrating("live", "seed-b", "seed-b")
+		touched := moving.DeepCopy()
+		touched.Labels = map[string]string{"a": "b"}
+
+		Expect(p.Create(event.CreateEvent{Object: moving})).To(BeTrue())
+		Expect(p.Create(event.CreateEvent{Object: resting})).To(BeFalse())
+		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: resting})).To(BeTrue())
+		Expect(p.Update(event.UpdateEvent{ObjectOld: resting, ObjectNew: moving})).To(BeTrue())
+		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: migrating("live", "seed-a", "seed-c")})).To(BeTrue())
+		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: touched})).To(BeFalse())
+		Expect(p.Delete(event.DeleteEvent{Object: moving})).To(BeTrue())
+		Expect(p.Delete(event.DeleteEvent{Object: resting})).To(BeFalse())
+	})
+})

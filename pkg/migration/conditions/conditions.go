@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conditions computes what the owner of the current step writes into a Shoot's status: status.liveMigration
+// .conditions and status.lastOperation. It is pure: it takes the old values and a clock and returns new ones.
+package conditions
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// maxMessageLength keeps a chain of wrapped errors from filling the Shoot.
+const maxMessageLength = 2048
+
+// Initialize returns the conditions for a migration that starts now: one per step, all of them Unknown, in the order of
+// the table. Those of the previous migration are replaced; conditions of other types are kept behind them. It is the
+// source that writes them, the only time that a role writes conditions of its peer.
+func Initialize(clk clock.PassiveClock, old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition {
+	now := metav1.NewTime(clk.Now())
+	var out []gardencorev1beta1.Condition
+	for _, step := range steps.Table() {
+		out = append(out, gardencorev1beta1.Condition{
+			Type:               step.Condition,
+			Status:             gardencorev1beta1.ConditionUnknown,
+			Reason:             string(steps.ReasonPending),
+			Message:            fmt.Sprintf("%s: not begun yet. Owner is the %s.", step.Title, step.Owner),
+			LastTransitionTime: now,
+			LastUpdateTime:     now,
+		})
+	}
+	for _, condition := range old {
+		if steps.Index(condition.Type) < 0 {
+			out = append(out, condition)
+		}
+	}
+	return out
+}
+
+// Apply returns the conditions with the one of the given step set to status, reason and message; all others are as
+// before, also those that are unknown here. It refuses what the step table does not allow (see steps.CheckTransition).
+// The transition time changes with the status only, the update time with any change.
+func Apply(
+	clk clock.PassiveClock,
+	old []gardencorev1beta1.Condition,
+	step steps.Step,
+	role steps.Role,
+	status gardencorev1beta1.ConditionStatus,
+	reason steps.Reason,
+	message string,
+) ([]gardencorev1beta1.Condition, error) {
+	if err := steps.CheckTransition(old, step, role, status); err != nil {
+		return nil, err
+	}
+
+	return set(clk, old, step, status, reason, message), nil
+}
+
+func set(
+	clk clock.PassiveClock,
+	old []gardencorev1beta1.Condition,
+	step steps.Step,
+	status gardencorev1beta1.ConditionStatus,
+	reason steps.Reason,
+	message string,
+) []gardencorev1beta1.Condition {
+	now := metav1.NewTime(clk.Now())
+	out := slices.Clone(old)
+	i := slices.IndexFunc(out, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
+	if i < 0 {
+		out = append(out, gardencorev1beta1.Condition{Type: step.Condition, LastTransitionTime: now})
+		i = len(out) - 1
+	}
+
+	condition := &out[i]
+	message = shorten(message)
+	if condition.Status != status {
+		condition.LastTransitionTime = now
+	}
+	if condition.Status != status || condition.Reason != string(reason) || condition.Message != message {
+		condition.LastUpdateTime = now
+	}
+	condition.Status, condition.Reason, condition.Message = status, string(reason), message
+	condition.Codes = nil
+	return out
+}
+
+// Restart returns the conditions with the clock of the current step, which has begun, set to now: an operator has asked for
+// a retry, and the step has its whole deadline again.
+func Restart(clk clock.PassiveClock, old []gardencorev1beta1.Condition, step steps.Step, role steps.Role) ([]gardencorev1beta1.Condition, error) {
+	// What may be written as it is may be restarted; this leaves out the steps of the peer and those that are not current.
+	if err := steps.CheckTransition(old, step, role, gardencorev1beta1.ConditionTrue); err != nil {
+		return nil, err
+	}
+	if !steps.Begun(old, step) {
+		return nil, fmt.Errorf("condition %s cannot be restarted: the step has not begun", step.Condition)
+	}
+	out := set(clk, old, step, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, step.Title+": retried on request")
+	i := slices.IndexFunc(out, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
+	out[i].LastTransitionTime = metav1.NewTime(clk.Now())
+	return out, nil
+}
+
+// Abort returns the conditions with what the role has to say about its part in an abort, in the condition of its first
+// step. It refuses what steps.CheckAbort does not allow.
+func Abort(clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role, reason steps.Reason, message string) ([]gardencorev1beta1.Condition, error) {
+	if err := steps.CheckAbort(old, role); err != nil {
+		return nil, err
+	}
+	return set(clk, old, steps.AbortOf(role), gardencorev1beta1.ConditionFalse, reason, message), nil
+}
+
+// AbortOperation returns the last operation while an abort goes on, and Aborted when it is completed. It returns the old
+// one, update time included, when nothing in it changes.
+func AbortOperation(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, conditions []gardencorev1beta1.Condition, role steps.Role, message string, failed bool) *gardencorev1beta1.LastOperation {
+	operation := gardencorev1beta1.LastOperation{
+		Type:        gardencorev1beta1.LastOperationTypeLiveMigrate,
+		State:       gardencorev1beta1.LastOperationStateProcessing,
+		Progress:    steps.Progress(conditions),
+		Description: fmt.Sprintf("Aborting the live migration (%s): %s", role, shorten(message)),
+	}
+	switch {
+	case steps.Aborted(conditions):
+		operation.State = gardencorev1beta1.LastOperationStateAborted
+		operation.Progress = 0
+		operation.Description = "Live migration was aborted: " + message
+	case failed:
+		operation.State = gardencorev1beta1.LastOperationStateError
+	}
+	return unlessSame(clk, old, operation)
+}
+
+func unlessSame(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, operation gardencorev1beta1.LastOperation) *gardencorev1beta1.LastOperation {
+	if old != nil && old.Type == operation.Type && old.State == operation.State && old.Progress == operation.Progress && old.Description == operation.Description {
+		return old
+	}
+	operation.LastUpdateTime = metav1.NewTime(clk.Now())
+	return &operation
+}
+
+// Judge turns what an attempt came to into what the condition shows, in the light of the time: once the step has taken
+// longer than its deadline, the condition is False until the step is finished, and the message names the runbook page. The
+// reason then is DeadlineExceeded, except where the peer waits for the very reason (an assist).
+func Judge(
+	clk clock.PassiveClock,
+	old []gardencorev1beta1.Condition,
+	step steps.Step,
+	outcome steps.Outcome,
+) (gardencorev1beta1.ConditionStatus, steps.Reason, string) {
+	if outcome.Finished() {
+		return gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message
+	}
+	if !Overdue(clk, old, step) {
+		return gardencorev1beta1.ConditionProgressing, outcome.Reason, outcome.Message
+	}
+
+	reason := steps.ReasonDeadlineExceeded
+	if step.AssistOn() != "" && outcome.Reason == step.AssistOn() {
+		reason = outcome.Reason
+	}
+	return gardencorev1beta1.ConditionFalse, reason, fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s and is still tried; see %s",
+		outcome.Reason, outcome.Message, step.Deadline, Runbook(step))
+}
+
+// Runbook returns the page that tells an operator what to do when the step does not come to its end.
+func Runbook(step steps.Step) string { return "docs/operations/" + string(step.Condition) + ".md" }
+
+// Overdue tells whether the step has taken longer than its deadline. A condition that is False stays overdue.
+func Overdue(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, step steps.Step) bool {
+	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
+	if i < 0 {
+		return false
+	}
+	switch conditions[i].Status {
+	case gardencorev1beta1.ConditionFalse:
+		return true
+	case gardencorev1beta1.ConditionProgressing:
+		return step.Deadline > 0 && clk.Since(conditions[i].LastTransitionTime.Time) > step.Deadline
+	}
+	return false
+}
+
+// LastOperation returns the last operation that belongs to the conditions while the given step is the current one. It
+// returns the old one, update time included, when nothing in it changes.
+func LastOperation(
+	clk clock.PassiveClock,
+	old *gardencorev1beta1.LastOperation,
+	conditions []gardencorev1beta1.Condition,
+	step steps.Step,
+) *gardencorev1beta1.LastOperation {
+	operation := gardencorev1beta1.LastOperation{
+		Type:     gardencorev1beta1.LastOperationTypeLiveMigrate,
+		State:    gardencorev1beta1.LastOperationStateProcessing,
+		Progress: steps.Progress(conditions),
+	}
+
+	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
+	switch {
+	case i < 0:
+		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s", steps.Index(step.Condition)+1, len(steps.Table()), step.Owner, step.Title)
+	case conditions[i].Status == gardencorev1beta1.ConditionTrue && step.HandsOver:
+		operation.State = gardencorev1beta1.LastOperationStateSucceeded
+		operation.Description = "Live migration of the control plane succeeded"
+	default:
+		if conditions[i].Status == gardencorev1beta1.ConditionFalse || (conditions[i].Status != gardencorev1beta1.ConditionTrue && steps.Reason(conditions[i].Reason).Fault()) {
+			operation.State = gardencorev1beta1.LastOperationStateError
+		}
+		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s: %s", steps.Index(step.Condition)+1, len(steps.Table()), step.Owner, step.Title, conditions[i].Message)
+	}
+
+	return unlessSame(clk, old, operation)
+}
+
+// Duration returns how long the step has taken, or false when it has not begun.
+func Duration(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, step steps.Step) (time.Duration, bool) {
+	started := steps.StartedAt(conditions, step)
+	if started.IsZero() {
+		return 0, false
+	}
+	return clk.Since(started), true
+}
+
+// shorten cuts an overlong message at a rune's boundary.
+func shorten(message string) string {
+	if len(message) <= maxMessageLength {
+		return message
+	}
+	cut := maxMessageLength - len("…")
+	for cut > 0 && message[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return message[:cut] + "…"
+}

@@ -1,0 +1,573 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) time.Time { return now.Add(-d) }
+
+func budget() drain.Budget {
+	return drain.Budget{PerSource: 2, PerDestination: 2, Total: 5, Pause: time.Minute, Failures: 3, Attempts: 3, RetryAfter: 10 * time.Minute}
+}
+
+func draining(name string) drain.Seed {
+	return drain.Seed{Name: name, Draining: true, Marked: true, StartedAt: ago(time.Hour), ResumedAt: ago(time.Hour)}
+}
+
+func at(seed, name string) drain.Shoot {
+	return drain.Shoot{Key: drain.Key{Namespace: "garden-demo", Name: name}, Spec: seed, Status: seed, CreatedAt: ago(24 * time.Hour)}
+}
+
+// moved returns the shoot with a move that the drain of its seed has started.
+func moved(shoot drain.Shoot, to string, started time.Time) drain.Shoot {
+	shoot.StartedBy, shoot.Destination, shoot.Way, shoot.StartedAt, shoot.Attempts = shoot.Status, to, drain.Live, started, 1
+	shoot.Spec, shoot.Intended = to, true
+	return shoot
+}
+
+func ended(shoot drain.Shoot, result drain.Result, end time.Time) drain.Shoot {
+	shoot.Result, shoot.EndedAt, shoot.Intended = result, end, false
+	if result == drain.Succeeded {
+		shoot.Status = shoot.Spec
+	} else {
+		shoot.Spec = shoot.Status
+	}
+	return shoot
+}
+
+// to returns an assessment that lets every shoot go to the seed.
+func to(seed string) func(drain.Shoot) drain.Assessment {
+	return func(drain.Shoot) drain.Assessment {
+		return drain.Assessment{Destination: seed, Way: drain.Live, InMaintenanceWindow: true}
+	}
+}
+
+func world(shoots ...drain.Shoot) drain.World {
+	return drain.World{
+		Now: now, Budget: budget(), Seeds: []drain.Seed{draining("seed-a"), {Name: "seed-b"}, {Name: "seed-c"}},
+		Shoots: shoots, Assess: to("seed-b"),
+	}
+}
+
+// lines returns "name state reason" for the entries of the only seed.
+func lines(plan drain.Plan) []string {
+	GinkgoHelper()
+	Expect(plan.Seeds).To(HaveLen(1))
+	var out []string
+	for _, entry := range plan.Seeds[0].Entries {
+		out = append(out, fmt.Sprintf("%s %s %s", entry.Name, entry.State, entry.Reason))
+	}
+	return out
+}
+
+func started(plan drain.Plan) []string {
+	out := []string{}
+	for _, start := range plan.Starts {
+		out = append(out, fmt.Sprintf("%s %s->%s %s", start.Name, start.Source, start.Destination, start.Way))
+	}
+	return out
+}
+
+var _ = Describe("Make", func() {
+	DescribeTable("decides about one shoot",
+		func(change func(*drain.World, *drain.Shoot), expected string, starts ...string) {
+			w := world()
+			shoot := at("seed-a", "x")
+			change(&w, &shoot)
+			w.Shoots = append(w.Shoots, shoot)
+			plan := drain.Make(w)
+			Expect(lines(plan)).To(ContainElement("x " + expected))
+			Expect(started(plan)).To(HaveLen(len(starts)))
+			for i, start := range starts {
+				Expect(started(plan)[i]).To(Equal(start))
+			}
+		},
+		Entry("goes live", func(*drain.World, *drain.Shoot) {}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("opted out", func(_ *drain.World, s *drain.Shoot) { s.OptedOut = true }, "Blocked OptedOut"),
+		Entry("ignored", func(_ *drain.World, s *drain.Shoot) { s.Ignored = true }, "Blocked Ignored"),
+		Entry("being deleted", func(_ *drain.World, s *drain.Shoot) { s.Deleting = true }, "Waiting BeingDeleted"),
+		Entry("not created yet", func(_ *drain.World, s *drain.Shoot) { s.Status = "" }, "Waiting Arriving"),
+		Entry("on its way into the seed", func(_ *drain.World, s *drain.Shoot) { s.Status = "seed-c" }, "Waiting Arriving"),
+		Entry("on its way, started by somebody", func(_ *drain.World, s *drain.Shoot) { s.Spec, s.Intended = "seed-c", true }, "Running Migrating"),
+		Entry("on its way, started by the drain", func(_ *drain.World, s *drain.Shoot) { *s = moved(*s, "seed-b", ago(time.Minute)) }, "Running Migrating"),
+		Entry("late", func(_ *drain.World, s *drain.Shoot) {
+			*s = moved(*s, "seed-b", ago(time.Minute))
+			s.LateSince = ago(time.Second)
+		}, "Running DeadlineExceeded"),
+		Entry("aborted on the way", func(_ *drain.World, s *drain.Shoot) {
+			*s = moved(*s, "seed-b", ago(time.Minute))
+			s.Aborted = true
+		}, "Blocked MigrationAborted"),
+		Entry("aborted and set back", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(time.Hour)), drain.Aborted, ago(30*time.Minute))
+		}, "Blocked MigrationAborted"),
+		Entry("aborted before the drain went on", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(2*time.Hour)), drain.Aborted, ago(90*time.Minute))
+		}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("aborted by the drain of another seed", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(time.Hour)), drain.Aborted, ago(30*time.Minute))
+			s.StartedBy = "seed-c"
+		}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("refused just now", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Refused, ago(time.Minute))
+		}, "Waiting RetryLater"),
+		Entry("refused a while ago", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Refused, ago(10*time.Minute))
+		}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("refused for the last time", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(time.Hour)), drain.Refused, ago(time.Hour))
+			s.Attempts = 3
+		}, "Blocked StartRefused"),
+		Entry("moved", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Succeeded, ago(time.Second))
+		}, "Done Moved"),
+		Entry("moved, not recorded yet", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Succeeded, ago(time.Second))
+			s.Result, s.EndedAt = "", time.Time{}
+		}, "Done Moved"),
+		Entry("moved away and back again", func(_ *drain.World, s *drain.Shoot) {
+			*s = ended(moved(*s, "seed-b", ago(50*time.Minute)), drain.Succeeded, ago(40*time.Minute))
+			s.Spec, s.Status = "seed-a", "seed-a"
+		}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("blocked by a prerequisite", func(w *drain.World, _ *drain.Shoot) {
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Reason: "NotHighlyAvailable", Message: "one etcd member"}
+			}
+		}, "Blocked NotHighlyAvailable"),
+		Entry("classic outside of its window", func(w *drain.World, _ *drain.Shoot) {
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Destination: "seed-b", Way: drain.Classic}
+			}
+		}, "Waiting WaitingForMaintenanceWindow"),
+		Entry("classic in its window", func(w *drain.World, _ *drain.Shoot) {
+			w.Assess = func(drain.Shoot) drain.Assessment {
+				return drain.Assessment{Destination: "seed-b", Way: drain.Classic, InMaintenanceWindow: true}
+			}
+		}, "Waiting Next", "x seed-a->seed-b Classic"),
+		Entry("source full", func(w *drain.World, _ *drain.Shoot) {
+			for i := range 2 {
+				w.Shoots = append(w.Shoots, moved(at("seed-a", fmt.Sprint(i)), "seed-c", ago(time.Minute)))
+			}
+		}, "Waiting SourceBudgetUsed"),
+		Entry("destination full of other moves", func(w *drain.World, _ *drain.Shoot) {
+			for i := range 2 {
+				other := at("seed-c", fmt.Sprint(i))
+				other.Spec = "seed-b"
+				w.Shoots = append(w.Shoots, other)
+			}
+		}, "Waiting DestinationBudgetUsed"),
+		Entry("an aborted move takes no budget", func(w *drain.World, _ *drain.Shoot) {
+			for i := range 2 {
+				other := moved(at("seed-c", fmt.Sprint(i)), "seed-b", ago(time.Minute))
+				other.Aborted = true
+				w.Shoots = append(w.Shoots, other)
+			}
+		}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("garden full", func(w *drain.World, _ *drain.Shoot) {
+			for i := range 5 {
+				other := at(fmt.Sprint("from-", i), fmt.Sprint(i))
+				other.Spec = fmt.Sprint("to-", i)
+				w.Shoots = append(w.Shoots, other)
+			}
+		}, "Waiting TotalBudgetUsed"),
+		Entry("in the pause", func(w *drain.World, _ *drain.Shoot) {
+			w.Shoots = append(w.Shoots, ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(59*time.Second)))
+		}, "Waiting PauseAfterMigration"),
+		Entry("after the pause", func(w *drain.World, _ *drain.Shoot) {
+			w.Shoots = append(w.Shoots, ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Minute)))
+		}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("no pause after a move out of another seed", func(w *drain.World, _ *drain.Shoot) {
+			w.Shoots = append(w.Shoots, ended(moved(at("seed-c", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Second)))
+		}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("cancelled", func(w *drain.World, _ *drain.Shoot) { w.Seeds[0].Draining = false }, "Waiting Cancelled"),
+	)
+
+	It("tells when to look again because of the time alone", func() {
+		w := world(at("seed-a", "x"), ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(20*time.Second)))
+		Expect(drain.Make(w).LookAgain).To(Equal(now.Add(40 * time.Second)))
+		Expect(drain.Make(world(at("seed-a", "x"))).LookAgain).To(BeZero())
+	})
+
+	It("starts the least important first, and the youngest of those", func() {
+		shoot := func(name string, purpose gardencorev1beta1.ShootPurpose, age time.Duration) drain.Shoot {
+			s := at("seed-a", name)
+			s.Purpose, s.CreatedAt = purpose, ago(age)
+			return s
+		}
+		w := world(
+			shoot("production", gardencorev1beta1.ShootPurposeProduction, time.Hour),
+			shoot("infrastructure", gardencorev1beta1.ShootPurposeInfrastructure, time.Hour),
+			shoot("development", gardencorev1beta1.ShootPurposeDevelopment, time.Hour),
+			shoot("unheard-of", "unheard-of", 2*time.Hour),
+			shoot("testing", gardencorev1beta1.ShootPurposeTesting, time.Hour),
+			shoot("old", gardencorev1beta1.ShootPurposeEvaluation, 2*time.Hour),
+			shoot("young-b", gardencorev1beta1.ShootPurposeEvaluation, time.Hour),
+			shoot("young-a", "", time.Hour),
+		)
+		plan := drain.Make(w)
+		var order []string
+		for _, entry := range plan.Seeds[0].Entries {
+			order = append(order, entry.Name)
+		}
+		Expect(order).To(HaveExactElements("young-a", "young-b", "old", "testing", "development", "unheard-of", "infrastructure", "production"))
+		Expect(started(plan)).To(HaveExactElements("young-a seed-a->seed-b Live", "young-b seed-a->seed-b Live"))
+	})
+
+	It("passes over what waits for a destination", func() {
+		w := world(at("seed-a", "a"), at("seed-a", "b"), at("seed-c", "c"), at("seed-c", "d"))
+		w.Shoots[2].Spec, w.Shoots[3].Spec = "seed-b", "seed-b"
+		w.Assess = func(s drain.Shoot) drain.Assessment {
+			if s.Name == "a" {
+				return to("seed-b")(s)
+			}
+			return to("seed-d")(s)
+		}
+		Expect(started(drain.Make(w))).To(HaveExactElements("b seed-a->seed-d Live"))
+	})
+
+	Describe("the circuit breaker", func() {
+		failed := func(name string, end time.Duration) drain.Shoot {
+			return ended(moved(at("seed-a", name), "seed-b", ago(50*time.Minute)), drain.Aborted, ago(end))
+		}
+		open := func(shoots ...drain.Shoot) drain.SeedPlan {
+			plan := drain.Make(world(append(shoots, at("seed-a", "next"))...))
+			Expect(plan.Seeds).To(HaveLen(1))
+			Expect(plan.Starts).To(HaveLen(map[bool]int{true: 0, false: 1}[plan.Seeds[0].CircuitOpen]))
+			return plan.Seeds[0]
+		}
+
+		It("opens after so many failures in a row, of whichever kind", func() {
+			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute)).CircuitOpen).To(BeFalse())
+			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute)).CircuitOpen).To(BeTrue())
+
+			refused := ended(moved(at("seed-a", "r"), "seed-b", ago(40*time.Minute)), drain.Refused, ago(40*time.Minute))
+			late := moved(at("seed-a", "l"), "seed-b", ago(30*time.Minute))
+			Expect(open(failed("1", 30*time.Minute), refused, late).FailuresInARow).To(Equal(2))
+			late.LateSince = ago(time.Minute)
+			plan := open(failed("1", 30*time.Minute), refused, late)
+			Expect(plan.FailuresInARow).To(Equal(3))
+			status, reason, message := plan.Condition()
+			Expect(status).To(Equal(gardencorev1beta1.ConditionFalse))
+			Expect(reason).To(Equal("CircuitOpen"))
+			Expect(message).To(ContainSubstring("3 migrations in a row have failed"))
+		})
+
+		It("counts from the last success on", func() {
+			success := ended(moved(at("seed-a", "s"), "seed-b", ago(50*time.Minute)), drain.Succeeded, ago(15*time.Minute))
+			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), success, failed("3", 10*time.Minute)).FailuresInARow).To(Equal(1))
+		})
+
+		It("closes when the drain goes on after a cancellation", func() {
+			w := world(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute), at("seed-a", "next"))
+			w.Seeds[0].ResumedAt = ago(time.Second)
+			plan := drain.Make(w)
+			Expect(plan.Seeds[0].CircuitOpen).To(BeFalse())
+			Expect(plan.Starts).To(HaveLen(2))
+		})
+	})
+
+	Describe("cancellation", func() {
+		It("lets what runs finish, and then has nothing to say", func() {
+			w := world(moved(at("seed-a", "runs"), "seed-b", ago(time.Minute)), at("seed-a", "stays"))
+			w.Seeds[0].Draining, w.Seeds[0].Marked = false, false
+			plan := drain.Make(w)
+			Expect(lines(plan)).To(HaveExactElements("runs Running Migrating", "stays Waiting Cancelled"))
+			status, reason, _ := plan.Seeds[0].Condition()
+			Expect(status).To(Equal(gardencorev1beta1.ConditionProgressing))
+			Expect(reason).To(Equal("Cancelling"))
+
+			w.Shoots[0] = ended(w.Shoots[0], drain.Succeeded, now)
+			Expect(drain.Make(w).Seeds).To(BeEmpty())
+		})
+
+		It("is not bothered by moves that somebody else has started", func() {
+			w := world(at("seed-a", "x"))
+			w.Seeds[0].Draining, w.Seeds[0].Marked = false, false
+			w.Shoots[0].Spec, w.Shoots[0].Intended = "seed-b", true
+			Expect(drain.Make(w).Seeds).To(BeEmpty())
+		})
+	})
+
+	It("does not count what an earlier drain has moved", func() {
+		w := world(ended(moved(at("seed-a", "x"), "seed-b", ago(2*time.Hour)), drain.Succeeded, ago(90*time.Minute)))
+		Expect(lines(drain.Make(w))).To(BeEmpty())
+	})
+
+	// A garden in which everything may happen at any time: the budget holds whatever comes.
+	It("never exceeds the budget", func() {
+		random := rand.New(rand.NewPCG(1, uint64(GinkgoRandomSeed())))
+		pick := func(n int) int { return random.IntN(n) }
+		starts := 0
+		for round := range 300 {
+			b := drain.Budget{PerSource: 1 + pick(3), PerDestination: 1 + pick(3), Total: 1 + pick(6), Pause: time.Duration(pick(2)) * time.Minute, Failures: 1 + pick(4), Attempts: 1 + pick(3), RetryAfter: time.Minute}
+			seeds := make([]drain.Seed, 2+pick(4))
+			for i := range seeds {
+				seeds[i] = drain.Seed{Name: fmt.Sprint("seed-", i)}
+				if pick(2) == 0 {
+					seeds[i] = draining(seeds[i].Name)
+				}
+			}
+			shoots := make([]drain.Shoot, 30)
+			for i := range shoots {
+				shoots[i] = at(seeds[pick(len(seeds))].Name, fmt.Sprint("shoot-", i))
+			}
+			clock := now
+			for range 40 {
+				clock = clock.Add(time.Duration(pick(90)) * time.Second)
+				w := drain.World{Now: clock, Budget: b, Seeds: seeds, Shoots: shoots, Assess: func(s drain.Shoot) drain.Assessment {
+					return drain.Assessment{Destination: seeds[pick(len(seeds))].Name, Way: drain.Live, InMaintenanceWindow: true}
+				}}
+				before := traffic(shoots)
+				moving := map[drain.Key]bool{}
+				for _, shoot := range shoots {
+					moving[shoot.Key] = shoot.Spec != shoot.Status
+				}
+				for _, start := range drain.Make(w).Starts {
+					starts++
+					Expect(moving[start.Key]).To(BeFalse(), "round %d: %s is on its way already", round, start.Key)
+					moving[start.Key] = true
+					for i := range shoots {
+						if shoots[i].Key == start.Key {
+							shoots[i] = moved(shoots[i], start.Destination, clock)
+							shoots[i].Result = ""
+						}
+					}
+				}
+				after := traffic(shoots)
+				for what, count := range after {
+					limit := b.Total
+					switch {
+					case strings.HasPrefix(what, "out of "):
+						limit = b.PerSource
+					case strings.HasPrefix(what, "into "):
+						limit = b.PerDestination
+					}
+					// What others have started may be more than the budget; then nothing is added.
+					Expect(count).To(BeNumerically("<=", max(limit, before[what])), "round %d: %s", round, what)
+				}
+				for i := range shoots {
+					switch {
+					case shoots[i].Spec != shoots[i].Status && pick(4) == 0:
+						shoots[i] = ended(shoots[i], []drain.Result{drain.Succeeded, drain.Succeeded, drain.Aborted}[pick(3)], clock)
+					case shoots[i].Spec == shoots[i].Status && pick(40) == 0:
+						shoots[i].Spec = seeds[pick(len(seeds))].Name
+					}
+				}
+			}
+		}
+		Expect(starts).To(BeNumerically(">", 300), "there was enough to judge")
+	})
+})
+
+// traffic counts what is on its way.
+func traffic(shoots []drain.Shoot) map[string]int {
+	out := map[string]int{}
+	for _, shoot := range shoots {
+		if shoot.Spec != shoot.Status {
+			out["total"]++
+			out["out of "+shoot.Status]++
+			out["into "+shoot.Spec]++
+		}
+	}
+	return out
+}
+
+var _ = Describe("ShootOf", func() {
+	full := func() *gardencorev1beta1.Shoot {
+		return &gardencorev1beta1.Shoot{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "x", Namespace: "garden-demo", CreationTimestamp: metav1.NewTime(now),
+				Annotations: map[string]string{
+					"migration.gardener.cloud/live-migrate":      "true",
+					"migration.gardener.cloud/drain-opt-out":     "1",
+					"shoot.gardener.cloud/ignore":                "true",
+					"migration.gardener.cloud/drain-started-by":  "seed-a",
+					"migration.gardener.cloud/drain-started-at":  "2026-03-04T11:00:00Z",
+					"migration.gardener.cloud/drain-ended-at":    "yesterday",
+					"migration.gardener.cloud/drain-destination": "seed-b",
+					"migration.gardener.cloud/drain-way":         "Live",
+					"migration.gardener.cloud/drain-attempts":    "2",
+					"migration.gardener.cloud/drain-message":     "no",
+				},
+			},
+			Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b"), Purpose: new(gardencorev1beta1.ShootPurposeProduction)},
+			Status: gardencorev1beta1.ShootStatus{SeedName: new("seed-a"), LiveMigration: &gardencorev1beta1.LiveMigration{
+				Conditions: []gardencorev1beta1.Condition{},
+			}},
+		}
+	}
+
+	It("reads what the annotations say", func() {
+		Expect(drain.ShootOf(full())).To(Equal(drain.Shoot{
+			Key: drain.Key{Namespace: "garden-demo", Name: "x"}, Spec: "seed-b", Status: "seed-a",
+			Purpose: gardencorev1beta1.ShootPurposeProduction, CreatedAt: now, OptedOut: true, Ignored: true, Intended: true,
+			StartedBy: "seed-a", StartedAt: ago(time.Hour), Destination: "seed-b", Way: drain.Live, Attempts: 2, Message: "no",
+		}))
+		Expect(drain.ShootOf(&gardencorev1beta1.Shoot{})).To(Equal(drain.Shoot{}))
+	})
+
+	conditions := func(shoot *gardencorev1beta1.Shoot, first gardencorev1beta1.Condition) {
+		for _, conditionType := range steps.ConditionTypes() {
+			condition := gardencorev1beta1.Condition{Type: conditionType, Status: gardencorev1beta1.ConditionUnknown, Reason: "Pending"}
+			if conditionType == steps.First().Condition {
+				condition = first
+				condition.Type = conditionType
+			}
+			shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, condition)
+		}
+	}
+
+	It("sees that a step is past its deadline, or that the migration was aborted", func() {
+		late := full()
+		conditions(late, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "DeadlineExceeded", LastTransitionTime: metav1.NewTime(ago(time.Minute))})
+		Expect(drain.ShootOf(late).LateSince).To(Equal(ago(time.Minute)))
+		Expect(drain.ShootOf(late).Aborted).To(BeFalse())
+
+		aborted := full()
+		conditions(aborted, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "Aborted", LastTransitionTime: metav1.NewTime(ago(time.Minute))})
+		Expect(drain.ShootOf(aborted).LateSince).To(BeZero())
+		Expect(drain.ShootOf(aborted).Aborted).To(BeTrue())
+
+		again := full()
+		conditions(again, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "Aborted", LastTransitionTime: metav1.NewTime(ago(2 * time.Hour))})
+		Expect(drain.ShootOf(again).Aborted).To(BeFalse(), "that was the migration before")
+		delete(again.Annotations, "migration.gardener.cloud/drain-started-by")
+		Expect(drain.ShootOf(again).Aborted).To(BeTrue())
+	})
+
+	DescribeTable("knows when a move is over", func(change func(*drain.Shoot), result drain.Result) {
+		shoot := moved(at("seed-a", "x"), "seed-b", now)
+		change(&shoot)
+		got, over := shoot.Ended()
+		Expect(got).To(Equal(result))
+		Expect(over).To(Equal(result != ""))
+	},
+		Entry("on its way", func(*drain.Shoot) {}, drain.Result("")),
+		Entry("arrived", func(s *drain.Shoot) { s.Status = "seed-b" }, drain.Succeeded),
+		Entry("recorded", func(s *drain.Shoot) { s.Status, s.Result = "seed-b", drain.Succeeded }, drain.Result("")),
+		Entry("aborted", func(s *drain.Shoot) { s.Aborted = true }, drain.Aborted),
+		Entry("set back", func(s *drain.Shoot) { s.Spec = "seed-a" }, drain.Aborted),
+		Entry("started by nobody", func(s *drain.Shoot) { s.StartedBy = "" }, drain.Result("")),
+	)
+})
+
+var _ = Describe("SeedOf", func() {
+	It("reads what the annotations say", func() {
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
+			"migration.gardener.cloud/drain": "true", "migration.gardener.cloud/drain-fallback": "classic",
+			"migration.gardener.cloud/drain-scheduling-visible": "false",
+			"migration.gardener.cloud/drain-started-at":         "2026-03-04T11:00:00Z", "migration.gardener.cloud/drain-resumed-at": "2026-03-04T11:00:00Z",
+		}}}
+		expected := draining("seed-a")
+		expected.Fallback = true
+		Expect(drain.SeedOf(seed)).To(Equal(expected))
+		seed.Annotations = map[string]string{"migration.gardener.cloud/drain": "no", "migration.gardener.cloud/drain-fallback": "true"}
+		Expect(drain.SeedOf(seed)).To(Equal(drain.Seed{Name: "seed-a"}))
+	})
+})
+
+var _ = Describe("SeedPlan", func() {
+	plan := func(w drain.World) drain.SeedPlan {
+		GinkgoHelper()
+		seeds := drain.Make(w).Seeds
+		Expect(seeds).To(HaveLen(1))
+		return seeds[0]
+	}
+	stays := func(s drain.Shoot) drain.Assessment {
+		return drain.Assessment{Reason: drain.Reason("Reason" + s.Name[:1]), Message: "message"}
+	}
+
+	DescribeTable("#Condition", func(w drain.World, status gardencorev1beta1.ConditionStatus, reason, message string) {
+		gotStatus, gotReason, gotMessage := plan(w).Condition()
+		Expect(gotStatus).To(Equal(status))
+		Expect(gotReason).To(Equal(reason))
+		Expect(gotMessage).To(Equal(message))
+	},
+		Entry("empty", world(), gardencorev1beta1.ConditionTrue, "Empty", "No shoot is left in the seed. 0 shoots: 0 done, 0 running, 0 waiting, 0 blocked"),
+		Entry("all done", world(ended(moved(at("seed-a", "x"), "seed-b", ago(time.Minute)), drain.Succeeded, now)), gardencorev1beta1.ConditionTrue, "Empty",
+			"No shoot is left in the seed. 1 shoots: 1 done, 0 running, 0 waiting, 0 blocked"),
+		Entry("going on", world(at("seed-a", "x"), moved(at("seed-a", "y"), "seed-b", ago(time.Minute))), gardencorev1beta1.ConditionProgressing, "Draining",
+			"2 shoots: 0 done, 1 running, 1 waiting, 0 blocked"),
+		Entry("blocked", func() drain.World {
+			w := world(at("seed-a", "a1"), at("seed-a", "a2"), at("seed-a", "b1"))
+			w.Assess = stays
+			return w
+		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
+			"The shoots that are left stay until what blocks them is gone. 3 shoots: 0 done, 0 running, 0 waiting, 3 blocked (Reasona: 2, Reasonb: 1)"),
+		Entry("blocked for many reasons", func() drain.World {
+			w := world(at("seed-a", "a"), at("seed-a", "b"), at("seed-a", "c"), at("seed-a", "d"), at("seed-a", "e"), at("seed-a", "f"))
+			w.Assess = stays
+			return w
+		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
+			"The shoots that are left stay until what blocks them is gone. 6 shoots: 0 done, 0 running, 0 waiting, 6 blocked (Reasona: 1, Reasonb: 1, Reasonc: 1, Reasond: 1, Reasone: 1, and others)"),
+	)
+
+	It("publishes a table that can be read again", func() {
+		w := world(at("seed-a", "a"), moved(at("seed-a", "b"), "seed-b", ago(time.Minute)), ended(moved(at("seed-a", "c"), "seed-b", ago(10*time.Minute)), drain.Succeeded, ago(5*time.Minute)))
+		w.Shoots[0].Purpose = gardencorev1beta1.ShootPurposeProduction
+		content, err := plan(w).Table().Encode()
+		Expect(err).NotTo(HaveOccurred())
+		table, err := drain.DecodeTable(content)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(table).To(Equal(drain.Table{
+			APIVersion: "drain.livecpm.gardener.cloud/v1alpha1", Kind: "DrainTable", Seed: "seed-a",
+			StartedAt: "2026-03-04T11:00:00Z", ResumedAt: "2026-03-04T11:00:00Z",
+			Counts: drain.Counts{Total: 3, Done: 1, Running: 1, Waiting: 1},
+			Shoots: []drain.TableRow{
+				{Namespace: "garden-demo", Name: "b", State: drain.Running, Reason: drain.ReasonMigrating, Message: "on its way to seed seed-b", Destination: "seed-b", Way: drain.Live, Attempts: 1, StartedAt: "2026-03-04T11:59:00Z"},
+				{Namespace: "garden-demo", Name: "c", State: drain.Done, Reason: drain.ReasonMoved, Message: "moved to seed seed-b", Destination: "seed-b", Way: drain.Live, Attempts: 1, StartedAt: "2026-03-04T11:50:00Z", EndedAt: "2026-03-04T11:55:00Z", Result: drain.Succeeded},
+				{Namespace: "garden-demo", Name: "a", Purpose: "production", State: drain.Waiting, Reason: drain.ReasonNext, Message: "moves to seed seed-b next", Destination: "seed-b", Way: drain.Live},
+			},
+		}))
+	})
+
+	It("publishes no table that no object could hold", func() {
+		var shoots []drain.Shoot
+		for i := range 3000 {
+			shoots = append(shoots, at("seed-a", fmt.Sprint("shoot-", i)))
+		}
+		w := world(shoots...)
+		w.Assess = func(drain.Shoot) drain.Assessment {
+			return drain.Assessment{Reason: drain.ReasonNoCandidate, Message: strings.Repeat("x", 1000)}
+		}
+		content, err := plan(w).Table().Encode()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(content)).To(BeNumerically("<", 900<<10))
+		table, err := drain.DecodeTable(content)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(table.Shoots).To(HaveLen(3000))
+		Expect(table.Shoots[0].Message).To(BeEmpty())
+		Expect(table.Shoots[0].Reason).To(Equal(drain.ReasonNoCandidate))
+	})
+
+	DescribeTable("refuses to read something else as a table", func(content string) {
+		_, err := drain.DecodeTable(content)
+		Expect(err).To(MatchError(ContainSubstring("failed to read the table of a drain")))
+	},
+		Entry("nothing", ""),
+		Entry("another version", `{"apiVersion":"drain.livecpm.gardener.cloud/v2","kind":"DrainTable"}`),
+		Entry("another kind", `{"apiVersion":"drain.livecpm.gardener.cloud/v1alpha1","kind":"Table"}`),
+	)
+
+	It("cuts texts without breaking characters", func() {
+		Expect(drain.Cut("short", 5)).To(Equal("short"))
+		Expect(drain.Cut("longer", 5)).To(Equal("lo..."))
+		Expect(drain.Cut("aéééééé", 5)).To(Equal("a..."))
+	})
+})

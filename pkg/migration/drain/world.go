@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"strconv"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// World is what decisions are made from.
+type World struct {
+	// Now is the time of the look.
+	Now time.Time
+	// Budget is what must not be exceeded.
+	Budget Budget
+	// Seeds are all seeds.
+	Seeds []Seed
+	// Shoots are all shoots of the garden, not only those of seeds that are drained: every move counts.
+	Shoots []Shoot
+	// Assess finds a destination for a shoot that is to leave its seed. It is asked for those only that nothing else holds.
+	Assess func(Shoot) Assessment
+}
+
+// Budget bounds what a drain does.
+type Budget struct {
+	// PerSource, PerDestination and Total are how many shoots may be on their way at once: out of one seed, into one seed,
+	// and in the garden.
+	PerSource, PerDestination, Total int
+	// Pause is the time between the end of a move and the next start from the same seed.
+	Pause time.Duration
+	// Failures is after how many failures in a row nothing more is started from a seed.
+	Failures int
+	// Attempts is how often the start of one shoot is tried before it is blocked, RetryAfter the time in between.
+	Attempts   int
+	RetryAfter time.Duration
+}
+
+// Seed is a seed as a drain sees it.
+type Seed struct {
+	// Name is its name.
+	Name string
+	// Draining tells that the drain is asked for.
+	Draining bool
+	// Marked tells that the drain keeps the scheduler away from the seed, which it does from its begin until it is cancelled.
+	Marked bool
+	// Fallback tells that shoots which cannot go live may go classically.
+	Fallback bool
+	// StartedAt is when the drain began, ResumedAt when it last went on.
+	StartedAt, ResumedAt time.Time
+}
+
+// SeedOf returns what a drain sees of the Seed.
+func SeedOf(seed *gardencorev1beta1.Seed) Seed {
+	_, marked := seed.Annotations[AnnotationSchedulingVisible]
+	return Seed{
+		Name:      seed.Name,
+		Draining:  Requested(seed),
+		Marked:    marked,
+		Fallback:  seed.Annotations[AnnotationFallback] == FallbackClassic,
+		StartedAt: timeOf(seed.Annotations, AnnotationStartedAt),
+		ResumedAt: timeOf(seed.Annotations, AnnotationResumedAt),
+	}
+}
+
+// Requested tells whether the Seed is to be drained.
+func Requested(seed *gardencorev1beta1.Seed) bool { return isTrue(seed.Annotations, AnnotationDrain) }
+
+// Key identifies a shoot.
+type Key struct {
+	// Namespace and Name are those of the Shoot.
+	Namespace, Name string
+}
+
+// String returns namespace and name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Shoot is a shoot as a drain sees it.
+type Shoot struct {
+	Key
+	// Spec and Status are spec.seedName and status.seedName.
+	Spec, Status string
+	// Purpose is spec.purpose.
+	Purpose gardencorev1beta1.ShootPurpose
+	// CreatedAt is when the Shoot was created.
+	CreatedAt time.Time
+	// Deleting tells that it is being deleted.
+	Deleting bool
+	// OptedOut and Ignored tell that its owner, or the operator of the garden, does not want it to be moved.
+	OptedOut, Ignored bool
+	// Intended tells that it carries the intent annotation of a live migration.
+	Intended bool
+	// Aborted tells that its live migration was aborted and that the seed names still differ.
+	Aborted bool
+	// LateSince is since when the current step of its live migration is past its deadline.
+	LateSince time.Time
+
+	// The rest is about the last move that a drain has started.
+
+	// StartedBy is the seed whose drain it was, Destination where to and Way how.
+	StartedBy, Destination string
+	Way                    Way
+	// StartedAt and EndedAt are when.
+	StartedAt, EndedAt time.Time
+	// Attempts is how often it was started.
+	Attempts int
+	// Result is empty while it goes on.
+	Result Result
+	// Message tells why a start was refused.
+	Message string
+}
+
+// ShootOf returns what a drain sees of the Shoot.
+func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
+	out := Shoot{
+		Key:       Key{Namespace: shoot.Namespace, Name: shoot.Name},
+		CreatedAt: shoot.CreationTimestamp.Time,
+		Deleting:  shoot.DeletionTimestamp != nil,
+		OptedOut:  isTrue(shoot.Annotations, AnnotationOptOut),
+		Ignored:   isTrue(shoot.Annotations, v1beta1constants.ShootIgnore),
+		Intended:  steps.Intended(shoot),
+
+		StartedBy:   shoot.Annotations[AnnotationStartedBy],
+		Destination: shoot.Annotations[AnnotationDestination],
+		Way:         Way(shoot.Annotations[AnnotationWay]),
+		StartedAt:   timeOf(shoot.Annotations, AnnotationStartedAt),
+		EndedAt:     timeOf(shoot.Annotations, AnnotationEndedAt),
+		Result:      Result(shoot.Annotations[AnnotationResult]),
+		Message:     shoot.Annotations[AnnotationMessage],
+	}
+	if shoot.Spec.SeedName != nil {
+		out.Spec = *shoot.Spec.SeedName
+	}
+	if shoot.Status.SeedName != nil {
+		out.Status = *shoot.Status.SeedName
+	}
+	if shoot.Spec.Purpose != nil {
+		out.Purpose = *shoot.Spec.Purpose
+	}
+	out.Attempts, _ = strconv.Atoi(shoot.Annotations[AnnotationAttempts])
+
+	conditions := steps.Conditions(shoot)
+	if out.moving() && out.Intended && steps.Initialized(conditions) {
+		if current, unfinished := steps.Current(conditions); unfinished {
+			for _, condition := range conditions {
+				if condition.Type == current.Condition && condition.Status == gardencorev1beta1.ConditionFalse && condition.Reason == string(steps.ReasonDeadlineExceeded) {
+					out.LateSince = condition.LastTransitionTime.Time
+				}
+			}
+		}
+	}
+	out.Aborted = out.moving() && out.Intended && steps.Aborted(conditions) && !out.startedAfter(conditions)
+	return out
+}
+
+// startedAfter tells whether a drain has started the move after the conditions say that one was aborted. The conditions stay
+// until the source's agent begins with the next migration.
+func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
+	if s.StartedBy != s.Status || s.Result != "" {
+		return false
+	}
+	for _, condition := range conditions {
+		if condition.Type == steps.AbortOf(steps.Source).Condition {
+			return condition.LastTransitionTime.Time.Before(s.StartedAt)
+		}
+	}
+	return false
+}
+
+// moving tells whether the seed names differ.
+func (s Shoot) moving() bool { return s.Spec != "" && s.Status != "" && s.Spec != s.Status }
+
+// onItsWay returns from where to where the shoot moves. An aborted migration does not go anywhere.
+func (s Shoot) onItsWay() (source, destination string, ok bool) {
+	if s.moving() && !s.Aborted {
+		return s.Status, s.Spec, true
+	}
+	return "", "", false
+}
+
+// Ended returns how the last move that a drain has started is over, where that has not been recorded yet. A move begins
+// with the change of the seed name, in one write with the annotations. Thus who finds the shoot where it was and nothing
+// recorded knows that somebody has set the seed name back.
+func (s Shoot) Ended() (Result, bool) {
+	switch {
+	case s.StartedBy == "" || s.Result != "":
+		return "", false
+	case s.Aborted:
+		return Aborted, true
+	case s.Status == "" || s.Status != s.Spec:
+		return "", false
+	case s.Status == s.StartedBy:
+		return Aborted, true
+	}
+	return Succeeded, true
+}
+
+// Assessment tells where a shoot can go and how, or what keeps it.
+type Assessment struct {
+	// Destination is the seed that it can move to; empty if something keeps it.
+	Destination string
+	// Way is how it can move.
+	Way Way
+	// InMaintenanceWindow tells whether it is the time in which the shoot's owner expects that it is touched.
+	InMaintenanceWindow bool
+	// Reason and Message tell what keeps it.
+	Reason  Reason
+	Message string
+}

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steps
+
+import (
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+)
+
+// cleanUpSource stops the control plane of the source and deletes everything of the shoot there.
+var cleanUpSource = Step{
+	Condition: gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup,
+	Owner:     Source,
+	Title:     "Clean up the source seed",
+	Finish:    completed,
+	Work: []Work{
+		{
+			Title: "Wait until requests on open connections have finished",
+			By:    Source, Reasons: []Reason{ReasonWaitingForClientsToLeave},
+		},
+		{
+			Title: "Migrate the extensions and stop the control plane",
+			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
+		},
+		{
+			Title: "Delete what is left of the shoot",
+			By:    Source, Reasons: []Reason{ReasonDeletingSourceResources},
+		},
+	},
+
+	Deadline: 45 * time.Minute,
+	Expected: 85 * time.Second,
+	Progress: 90,
+
+	Guards: map[Check]Guard{
+		GardenletVersion:      holds,
+		SourceSeedHealth:      warns,
+		DestinationSeedHealth: warns,
+		EtcdQuorum:            holds,
+		EtcdHealth:            warns,
+		EtcdSpace:             warns,
+		EtcdIntegrity:         holds,
+		EtcdSize:              warns,
+	},
+	Ownership: map[Components]Holder{
+		KubeControllerManager:    LetGo,
+		KubeScheduler:            LetGo,
+		ResourceManager:          LetGo,
+		MachineControllerManager: LetGo,
+		ClusterAutoscaler:        LetGo,
+		DependencyWatchdog:       LetGo,
+		EarlyExtensions:          HeldByDestination,
+		Extensions:               LetGo,
+		ControlPlane:             LetGo,
+		Infrastructure:           LetGo,
+		Worker:                   LetGo,
+		NodeExtensions:           LetGo,
+		DNSRecords:               HeldByDestination,
+		BackupEntry:              HeldByDestination,
+		VPNServer:                HeldByBoth,
+		KubeAPIServer:            HeldByBoth,
+		Etcd:                     HeldByDestination,
+	},
+	Midst: Midst{Reasons: []Reason{ReasonStoppingSourceControlPlane, ReasonDeletingSourceResources}},
+}

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steps
+
+import (
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+)
+
+// complete makes the control plane in the destination an ordinary one and gives it to the gardenlet there.
+var complete = Step{
+	Condition: gardencorev1beta1.ShootLiveMigrationMigrationCompleted,
+	Owner:     Destination,
+	Title:     "Complete the control plane and hand it over",
+	Finish:    completed,
+	Work: []Work{
+		{
+			Title: "Start the other components and restore the extensions",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
+		},
+		{
+			Title: "Move VPN client and apiserver-proxy on the nodes to the destination",
+			By:    Destination, Reasons: []Reason{ReasonMovingNodes},
+			Only: onlyWithWorkers,
+		},
+		{
+			Title: "Give the etcds their ordinary specification, with one rolling restart",
+			By:    Destination, Reasons: []Reason{ReasonRollingEtcd},
+		},
+		{
+			Title: "Take a full snapshot and check what the gardenlet needs to take over",
+			By:    Destination, Reasons: []Reason{ReasonHandingOver},
+		},
+	},
+
+	Deadline:  30 * time.Minute,
+	Expected:  152 * time.Second,
+	Progress:  100,
+	HandsOver: true,
+
+	Guards: map[Check]Guard{
+		GardenletVersion:      holds,
+		DestinationSeedHealth: warns,
+		EtcdQuorum:            holds,
+		EtcdHealth:            holds,
+		EtcdSpace:             warns,
+		EtcdIntegrity:         holds,
+		EtcdDefragmentation:   holds,
+		EtcdSize:              warns,
+	},
+	Ownership: map[Components]Holder{
+		KubeControllerManager:    Taken,
+		KubeScheduler:            Taken,
+		ResourceManager:          Taken,
+		MachineControllerManager: HeldByNobody,
+		ClusterAutoscaler:        HeldByNobody,
+		DependencyWatchdog:       HeldByNobody,
+		EarlyExtensions:          HeldByDestination,
+		Extensions:               Taken,
+		ControlPlane:             HeldByNobody,
+		Infrastructure:           HeldByNobody,
+		Worker:                   HeldByNobody,
+		NodeExtensions:           HeldByNobody,
+		DNSRecords:               HeldByDestination,
+		BackupEntry:              HeldByDestination,
+		VPNServer:                HeldByDestination,
+		KubeAPIServer:            HeldByDestination,
+		Etcd:                     HeldByDestination,
+	},
+	Midst: Midst{Reasons: []Reason{ReasonDeployingControlPlane, ReasonRollingEtcd, ReasonHandingOver}, After: 10 * time.Second},
+}

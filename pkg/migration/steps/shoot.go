@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steps
+
+import (
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+)
+
+const (
+	// AnnotationIntent on a Shoot makes a change of spec.seedName a live migration (GEP-0039).
+	AnnotationIntent = v1beta1constants.AnnotationMigrationLiveMigrate
+	// AnnotationPauseBefore on a Shoot names the condition type of the step that must not begin while it is set. A step
+	// that has begun goes on.
+	AnnotationPauseBefore = "migration.gardener.cloud/pause-before"
+)
+
+// Intended tells whether the shoot carries the intent annotation with a true value.
+func Intended(shoot *gardencorev1beta1.Shoot) bool {
+	return isTrue(shoot, AnnotationIntent)
+}
+
+// Seeds returns the seeds of the migration that the shoot asks for: status.seedName and spec.seedName. It returns false
+// if one is missing or both are the same.
+func Seeds(shoot *gardencorev1beta1.Shoot) (source, destination string, ok bool) {
+	if shoot.Status.SeedName == nil || shoot.Spec.SeedName == nil {
+		return "", "", false
+	}
+	source, destination = *shoot.Status.SeedName, *shoot.Spec.SeedName
+	if source == "" || destination == "" || source == destination {
+		return "", "", false
+	}
+	return source, destination, true
+}
+
+// Requested tells whether the shoot asks for a live migration: the intent annotation and different seed names. It stays
+// true until the hand-over.
+func Requested(shoot *gardencorev1beta1.Shoot) bool {
+	_, _, ok := Seeds(shoot)
+	return ok && Intended(shoot)
+}
+
+// Conditions returns the conditions of the shoot's live migration.
+func Conditions(shoot *gardencorev1beta1.Shoot) []gardencorev1beta1.Condition {
+	if shoot.Status.LiveMigration == nil {
+		return nil
+	}
+	return shoot.Status.LiveMigration.Conditions
+}
+
+// Initialized tells whether the conditions belong to a migration that is not over. The hand-over sets the last condition
+// to True in the same write that changes status.seedName; thus a set that is complete and True always belongs to the
+// previous migration, and the source replaces it when the next one starts. So does a set whose migration was aborted.
+func Initialized(conditions []gardencorev1beta1.Condition) bool {
+	for _, step := range order {
+		if find(conditions, step.Condition) == nil {
+			return false
+		}
+	}
+	_, unfinished := Current(conditions)
+	return unfinished && !Aborted(conditions)
+}
+
+// InFlight tells whether a live migration of the shoot is requested and its first step has begun.
+func InFlight(shoot *gardencorev1beta1.Shoot) bool {
+	conditions := Conditions(shoot)
+	return Requested(shoot) && Initialized(conditions) && Begun(conditions, First())
+}
+
+// Begun tells whether the owner of the step has ever acted on it: its condition is no longer Unknown.
+func Begun(conditions []gardencorev1beta1.Condition, step Step) bool {
+	condition := find(conditions, step.Condition)
+	return condition != nil && condition.Status != gardencorev1beta1.ConditionUnknown
+}
+
+// RoleOf returns the role that the given seed has in the migration that the shoot asks for.
+func RoleOf(shoot *gardencorev1beta1.Shoot, seedName string) (Role, bool) {
+	source, destination, ok := Seeds(shoot)
+	if !ok || !Intended(shoot) {
+		return "", false
+	}
+	switch seedName {
+	case source:
+		return Source, true
+	case destination:
+		return Destination, true
+	}
+	return "", false
+}
+
+// PausedBefore tells whether the shoot asks to hold before the step, and the step has not begun.
+func PausedBefore(shoot *gardencorev1beta1.Shoot, step Step) bool {
+	return shoot.Annotations[AnnotationPauseBefore] == string(step.Condition) && !Begun(Conditions(shoot), step)
+}
+
+// AssistDue tells whether the role has to do its part in the step of its peer, because the peer asked for it. A step that
+// has exceeded its deadline still asks.
+func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) bool {
+	if step.Owner == role || step.AssistOn() == "" {
+		return false
+	}
+	condition := find(conditions, step.Condition)
+	if condition == nil || condition.Reason != string(step.AssistOn()) {
+		return false
+	}
+	return condition.Status == gardencorev1beta1.ConditionProgressing || condition.Status == gardencorev1beta1.ConditionFalse
+}
+
+// StartedAt returns when work on the step began, read from the conditions: a condition becomes Progressing at its start
+// and keeps the time of that transition until it is False or True. For a False one the end of the step before it stands
+// in. It returns the zero time when the step has not begun.
+func StartedAt(conditions []gardencorev1beta1.Condition, step Step) time.Time {
+	condition := find(conditions, step.Condition)
+	if condition == nil {
+		return time.Time{}
+	}
+	switch condition.Status {
+	case gardencorev1beta1.ConditionProgressing:
+		return condition.LastTransitionTime.Time
+	case gardencorev1beta1.ConditionFalse, gardencorev1beta1.ConditionTrue:
+		if i := Index(step.Condition); i > 0 {
+			if previous := find(conditions, order[i-1].Condition); previous != nil {
+				return previous.LastTransitionTime.Time
+			}
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
+	"k8s.io/utils/ptr"
+
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+)
+
+// defaultQuota is what etcd-druid takes when an Etcd sets none.
+const defaultQuota = 8 << 30
+
+// EtcdViewOf returns what the guards need to know of the etcd that the resource describes. The error is that of the inspection.
+func EtcdViewOf(etcd *druidcorev1alpha1.Etcd, inspection etcdclient.Inspection, err error) EtcdView {
+	view := EtcdView{
+		Name:                    etcd.Name,
+		MemberNamePrefix:        ptr.Deref(etcd.Spec.MemberNamePrefix, ""),
+		Quota:                   defaultQuota,
+		DefragmentationSchedule: ptr.Deref(etcd.Spec.Etcd.DefragmentationSchedule, ""),
+		Error:                   err,
+		AlarmsError:             inspection.AlarmsError,
+	}
+	if etcd.Spec.Etcd.Quota != nil {
+		view.Quota = etcd.Spec.Etcd.Quota.Value()
+	}
+
+	names, leader := map[uint64]string{}, inspection.Leader()
+	for _, member := range inspection.Members {
+		names[member.ID] = member.String()
+		view.Members = append(view.Members, EtcdMemberView{
+			Name:        member.String(),
+			Learner:     member.Learner,
+			Problem:     member.Problem(inspection.ClusterID, leader),
+			DBSize:      member.Status.DBSize,
+			DBSizeInUse: member.Status.DBSizeInUse,
+			// Without metrics nothing tells. Then the schedule alone decides.
+			Defragmenting: member.DefragmentingError == nil && member.Defragmenting,
+		})
+	}
+	for _, alarm := range inspection.Alarms {
+		name, known := names[alarm.MemberID]
+		if !known {
+			// It stays raised when the member that raised it has left.
+			name = fmt.Sprintf("%x", alarm.MemberID)
+		}
+		view.Alarms = append(view.Alarms, EtcdAlarm{Member: name, Type: alarm.Type})
+	}
+	return view
+}

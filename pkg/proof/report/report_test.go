@@ -1,0 +1,310 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/report"
+)
+
+// With UPDATE_GOLDEN=1 the golden files are written anew; look at what has changed before you commit them.
+func expectGolden(name, actual string) {
+	GinkgoHelper()
+	path := filepath.Join("testdata", "golden", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		Expect(os.WriteFile(path, []byte(actual), 0o644)).To(Succeed())
+	}
+	expected, err := os.ReadFile(path)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(actual).To(Equal(string(expected)), path)
+}
+
+func recorded() report.Report {
+	GinkgoHelper()
+	read := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		Expect(err).NotTo(HaveOccurred())
+		return data
+	}
+	out, err := report.FromRecording(read("report.json"), read("details.json"))
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
+
+// withWorkers is the recording as that of a shoot with workers, of which some is not as it should be.
+func withWorkers() report.Report {
+	GinkgoHelper()
+	merged := map[string]any{}
+	for _, name := range []string{"report.json", "workers.json"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(json.Unmarshal(data, &merged)).To(Succeed())
+	}
+	data, err := json.Marshal(merged)
+	Expect(err).NotTo(HaveOccurred())
+	details, err := os.ReadFile(filepath.Join("testdata", "details.json"))
+	Expect(err).NotTo(HaveOccurred())
+	out, err := report.FromRecording(data, details)
+	Expect(err).NotTo(HaveOccurred())
+	return out
+}
+
+// withSeries adds a course of the latencies to the recording, which has failures and a gap.
+func withSeries(r report.Report) report.Report {
+	series := &report.Series{Begin: r.Begin, IntervalSeconds: 2}
+	for i := range int(r.End.Sub(r.Begin).Seconds() / 2) {
+		point := report.Point{Writes: 32, P50Ms: 20 + float64(i%7), P99Ms: 70 + float64(i%11)*8, MaxMs: 100 + float64(i%13)*20}
+		switch {
+		case i >= 130 && i < 140:
+			point.P50Ms, point.P99Ms, point.MaxMs = 80, 600, 900
+		case i == 141:
+			point = report.Point{Failed: 2}
+		}
+		series.Points = append(series.Points, point)
+	}
+	r.Probe.Series = series
+	return r
+}
+
+// finished is a shoot whose migration is over; every step took a minute.
+func shoot(finished int) *gardencorev1beta1.Shoot {
+	GinkgoHelper()
+	clk := testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))
+	all := conditions.Initialize(clk, nil)
+	for i, step := range steps.Table() {
+		if i > finished {
+			break
+		}
+		var err error
+		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, "at work")
+		Expect(err).NotTo(HaveOccurred())
+		if i == finished {
+			break
+		}
+		clk.Step(time.Minute)
+		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "done")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	out := &gardencorev1beta1.Shoot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live"},
+		Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
+		Status:     gardencorev1beta1.ShootStatus{SeedName: new("seed-b"), LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: all}},
+	}
+	if finished < len(steps.Table()) {
+		out.Annotations = map[string]string{steps.AnnotationIntent: "true"}
+		out.Status.SeedName = new("seed-a")
+	}
+	return out
+}
+
+var now = time.Date(2026, 3, 4, 5, 20, 0, 0, time.UTC)
+
+var _ = Describe("FromRecording", func() {
+	It("should tell the course of a recorded run", func() {
+		r := recorded()
+		Expect(r).To(And(HaveField("Shoot", "garden-demo/live"), HaveField("Good", true), HaveField("Source", "seed-b"), HaveField("Destination", "seed-a")))
+		Expect(r.Triggered.Sub(r.Begin)).To(BeNumerically("~", time.Minute, time.Second), "as the recording has it")
+		Expect(r.Steps).To(HaveLen(8))
+		Expect(*r.Steps[0].Begin).To(BeTemporally("==", r.Triggered))
+		for i, step := range r.Steps {
+			Expect(step.End).NotTo(BeNil())
+			if i > 0 {
+				Expect(*step.Begin).To(BeTemporally("==", *r.Steps[i-1].End))
+			}
+		}
+		Expect(r.End).To(BeTemporally(">", *r.Steps[7].End))
+		Expect(r.Etcds).To(HaveLen(2))
+		var texts []string
+		for i, event := range r.Events {
+			texts = append(texts, event.String())
+			if i > 0 {
+				Expect(event.Time).To(BeTemporally(">=", r.Events[i-1].Time))
+			}
+		}
+		Expect(texts).To(ContainElements(
+			"etcd-main: seed-a-etcd-main-2 becomes a voter, 6 voters",
+			"etcd-main: seed-b-etcd-main-2 leaves, 5 voters",
+			"step 8, MigrationCompleted, is complete",
+			ContainSubstring("api.live.demo.shoots.livecpm.example: 10.250.0.22 -> 10.250.0.21"),
+		))
+		Expect(texts).NotTo(ContainElement(ContainSubstring("unstarted")))
+	})
+
+	It("should tell what became of workers, and who acted where", func() {
+		r := withWorkers()
+		bad := map[string]bool{}
+		for _, fact := range r.Facts {
+			bad[fact.Name] = fact.Bad
+		}
+		Expect(bad).To(And(
+			HaveKeyWithValue("violations of who acts in which seed", false), HaveKeyWithValue("machines and nodes created or deleted", true),
+			HaveKeyWithValue("machines, nodes and states of extensions that changed", true), HaveKeyWithValue("misdone operations of the test extension", false),
+			HaveKeyWithValue("failed requests through the VPN", false), HaveKeyWithValue("failed requests of in-cluster clients", false),
+		))
+		rows := map[string][]report.Row{}
+		for _, table := range r.Tables {
+			rows[table.Title] = table.Rows
+		}
+		Expect(rows["Worker pools, machines and nodes"]).To(HaveExactElements(
+			report.Row{Cells: []string{"one", "one-a", "machine-one-a", "machine-one-a"}}, report.Row{Cells: []string{"one", "one-b", "machine-one-b", "-"}, Bad: true},
+			report.Row{Cells: []string{"two", "two-a", "machine-two-a", "machine-two-a"}}, report.Row{Cells: []string{"node deleted", "machine-one-b", "", ""}, Bad: true},
+		))
+		Expect(rows["State of extensions"]).To(ContainElement(report.Row{Cells: []string{"Network workers", "12 bytes, sha256 0102", "none"}, Bad: true}))
+		Expect(rows["Inside of the shoot"]).To(ContainElements(
+			report.Row{Cells: []string{"machine-one-a", "2000", "1", "1", "700"}}, report.Row{Cells: []string{"all", "4000", "1", "1", "700"}},
+		))
+		Expect(rows["Through the VPN"]).To(HaveExactElements(report.Row{Cells: []string{"1100", "0"}}))
+		Expect(rows["Who acted in which seed"]).To(ContainElement(report.Row{Cells: []string{"looks at both seeds", "540"}}))
+	})
+
+	It("should call figures of nothing bad", func() {
+		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","ownership":{"violations":["worker was at work in both seeds"]},"workers":{"inCluster":{"nodes":{"x":{}}}}}`), nil)
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range []string{"violations of who acts in which seed", "misdone operations of the test extension", "failed requests through the VPN", "failed requests of in-cluster clients"} {
+			Expect(r.Facts).To(ContainElement(And(HaveField("Name", name), HaveField("Bad", true))))
+		}
+		Expect(r.Tables[0].Rows).To(ContainElement(report.Row{Cells: []string{"worker was at work in both seeds", ""}, Bad: true}))
+	})
+
+	It("should believe a recording that says when it was triggered", func() {
+		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","durationSeconds":60,"steps":[{"condition":"SourceEtcdPreparedForPeerJoin","seconds":6}]}`),
+			[]byte(`{"triggered":"2026-03-04T05:06:00Z","problems":["a problem"],"probe":{"seconds":180,"phases":{"before":"2026-03-04T05:05:00Z","after":"2026-03-04T05:07:00Z"}}}`))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r).To(And(HaveField("Good", false), HaveField("Problems", []string{"a problem"})))
+		Expect(r.End.Sub(r.Begin)).To(Equal(3 * time.Minute))
+		Expect(r.Steps[0].End.Sub(r.Triggered)).To(Equal(6 * time.Second))
+		Expect(r.Steps[1]).To(And(HaveField("Begin", BeNil()), HaveField("State", "not finished")))
+	})
+
+	DescribeTable("should refuse what is no recording", func(reportJSON, detailsJSON, message string) {
+		_, err := report.FromRecording([]byte(reportJSON), []byte(detailsJSON))
+		Expect(err).To(MatchError(ContainSubstring(message)))
+	},
+		Entry("no JSON", "<html>", "", "failed to read the recorded report"),
+		Entry("other JSON", "{}", "", "it is no report of a migration"),
+		Entry("broken details", `{"shoot":"a/b","result":"failed"}`, "[]", "failed to read the details"),
+	)
+})
+
+var _ = Describe("FromShoot", func() {
+	It("should tell how long the steps took, and what happened meanwhile", func() {
+		event := func(at time.Time, reason string) corev1.Event {
+			return corev1.Event{Reason: reason, Message: "a message", LastTimestamp: metav1.NewTime(at), Count: 1, Type: corev1.EventTypeWarning}
+		}
+		r, err := report.FromShoot(shoot(8), []corev1.Event{event(now.Add(-12*time.Minute), "Held"), event(now.Add(-time.Hour), "Earlier"), event(now, "Later")}, now)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r).To(And(HaveField("Result", "Succeeded"), HaveField("Good", true), HaveField("Destination", "seed-b")))
+		for _, step := range r.Steps[1:] {
+			Expect(step.End.Sub(*step.Begin)).To(Equal(time.Minute), step.Condition)
+		}
+		Expect(r.Events).To(HaveLen(9))
+		Expect(r.Events).To(ContainElement(And(HaveField("Text", "Held: a message"), HaveField("Bad", true))))
+		Expect(r.Probe).To(BeNil())
+	})
+
+	It("should tell how far one is that is under way", func() {
+		r, err := report.FromShoot(shoot(2), nil, now)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r).To(And(HaveField("Result", "Processing"), HaveField("Source", "seed-a"), HaveField("Seconds", 0.0), HaveField("End", now)))
+		Expect(r.Steps[2]).To(And(HaveField("Begin", Not(BeNil())), HaveField("End", BeNil()), HaveField("State", "Progressing, Started")))
+		Expect(r.Steps[3]).To(And(HaveField("Begin", BeNil()), HaveField("State", ContainSubstring("Unknown"))))
+	})
+
+	It("should say that there is nothing to report on", func() {
+		_, err := report.FromShoot(&gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}, nil, now)
+		Expect(err).To(MatchError("Shoot a/b has no conditions of a live migration"))
+	})
+})
+
+var _ = Describe("formats", func() {
+	reports := map[string]func() report.Report{
+		"recorded": recorded,
+		"workers":  withWorkers,
+		"series":   func() report.Report { return withSeries(recorded()) },
+		"shoot": func() report.Report {
+			r, err := report.FromShoot(shoot(8), nil, now)
+			Expect(err).NotTo(HaveOccurred())
+			return r
+		},
+		"under-way": func() report.Report {
+			r, err := report.FromShoot(shoot(2), nil, now)
+			Expect(err).NotTo(HaveOccurred())
+			return r
+		},
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
+		make := reports[name]
+		It("should write "+name, func() {
+			page, err := report.HTML(make())
+			Expect(err).NotTo(HaveOccurred())
+			expectGolden(name+".html", page)
+			expectGolden(name+".md", report.Markdown(make()))
+			data, err := json.MarshalIndent(make(), "", "  ")
+			Expect(err).NotTo(HaveOccurred())
+			expectGolden(name+".json", string(data)+"\n")
+		})
+
+		It("should draw what browsers can read, and refer to nothing outside: "+name, func() {
+			page, err := report.HTML(make())
+			Expect(err).NotTo(HaveOccurred())
+			drawings := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1)
+			Expect(len(drawings)).To(BeNumerically(">=", 2))
+			for _, drawing := range drawings {
+				decoder := xml.NewDecoder(strings.NewReader(drawing))
+				for {
+					if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+						break
+					} else {
+						Expect(err).NotTo(HaveOccurred())
+					}
+				}
+				Expect(drawing).NotTo(ContainSubstring("NaN"))
+			}
+			Expect(page).NotTo(MatchRegexp(`(?i)\b(src|href|action)\s*=|url\(|@import|<script|<link|<img|<iframe|https?://`))
+		})
+	}
+
+	It("should not let a text of the world become part of the page", func() {
+		r := recorded()
+		r.Shoot, r.Problems = "a/<script>alert(1)</script>", []string{"<b>|"}
+		r.Etcds[0].Changes[0].Members[0].Name = `seed-a-"><script>`
+		r.Events = append(r.Events, report.Event{Time: r.End, Kind: report.KindEvent, Text: "<img>\n| next"})
+		page, err := report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).NotTo(Or(ContainSubstring("<script"), ContainSubstring("<img>"), ContainSubstring("<b>|")))
+		Expect(report.Markdown(r)).To(And(Not(ContainSubstring("<script")), ContainSubstring(`&lt;img> \| next`)))
+	})
+
+	It("should keep secrets out of what is checked in", func() {
+		files, err := filepath.Glob(filepath.Join("testdata", "*", "*"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(len(files)).To(BeNumerically(">=", 12))
+		for _, file := range append(files, filepath.Join("testdata", "report.json"), filepath.Join("testdata", "details.json")) {
+			data, err := os.ReadFile(file)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(data)).NotTo(MatchRegexp(`(?i)BEGIN [A-Z ]*(PRIVATE KEY|CERTIFICATE)|\beyJ[A-Za-z0-9_-]{10,}|client-key-data|bearer |password`), file)
+		}
+	})
+})

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
+)
+
+// FromShoot makes a report of what the API has: the conditions, whose times tell how long the steps took, and events. It
+// keeps neither member lists nor what clients noticed.
+func FromShoot(shoot *gardencorev1beta1.Shoot, events []corev1.Event, now time.Time) (Report, error) {
+	migration := summary.Summarize(shoot, now)
+	if len(migration.Steps) == 0 {
+		return Report{}, fmt.Errorf("Shoot %s has no conditions of a live migration", migration.Key()) //nolint:staticcheck // It begins with a kind.
+	}
+	out := Report{
+		Shoot: migration.Key(), Source: migration.Source, Destination: migration.Destination,
+		Result: string(migration.State), Good: migration.State == summary.Succeeded,
+	}
+	if migration.State == summary.Overdue || migration.State == summary.Held {
+		out.Problems = []string{migration.Reason + ": " + migration.Message}
+	}
+	all := steps.Conditions(shoot)
+	out.setSteps(all, migration.Steps)
+
+	if migration.Started != nil && migration.Started.Before(out.Triggered) {
+		out.Triggered = *migration.Started
+	}
+	if out.Triggered.IsZero() {
+		out.Triggered = now
+	}
+	out.Begin, out.End = out.Triggered, now
+	if migration.State.Final() {
+		out.End = out.Triggered
+		for _, step := range out.Steps {
+			if step.End != nil && step.End.After(out.End) {
+				out.End = *step.End
+			}
+		}
+		out.Seconds = out.End.Sub(out.Triggered).Seconds()
+	}
+	for _, event := range events {
+		at := event.LastTimestamp.Time
+		if at.IsZero() {
+			at = event.EventTime.Time
+		}
+		if at.Before(out.Begin) || at.After(out.End) {
+			continue
+		}
+		out.Events = append(out.Events, Event{Time: at, Kind: KindEvent, Text: event.Reason + ": " + event.Message, Count: int(event.Count), Bad: event.Type == corev1.EventTypeWarning})
+	}
+	out.addStepEvents()
+	out.sortEvents()
+	return out, nil
+}
+
+// setSteps tells the steps' times. A finished step keeps when it ended only, and begins with the end of the one before.
+func (r *Report) setSteps(all []gardencorev1beta1.Condition, views []summary.Step) {
+	var previous *time.Time
+	for i, view := range views {
+		step := Step{Number: view.Number, Condition: view.Condition, Owner: view.Owner, Title: view.Title, Begin: previous}
+		condition := find(all, view.Condition)
+		if begun := steps.StartedAt(all, steps.Table()[i]); !begun.IsZero() {
+			step.Begin = &begun
+		}
+		switch {
+		case view.Finished() && condition != nil:
+			end := condition.LastTransitionTime.Time
+			step.End = &end
+			if step.Begin == nil {
+				step.Begin = &end
+			}
+			previous = &end
+		default:
+			step.State = view.Status
+			if view.Reason != "" {
+				step.State += ", " + view.Reason
+			}
+			if !view.Current {
+				step.Begin = nil
+			}
+			previous = nil
+		}
+		if step.Begin != nil && (r.Triggered.IsZero() || step.Begin.Before(r.Triggered)) {
+			r.Triggered = *step.Begin
+		}
+		r.Steps = append(r.Steps, step)
+	}
+}
+
+func find(all []gardencorev1beta1.Condition, condition string) *gardencorev1beta1.Condition {
+	for i := range all {
+		if string(all[i].Type) == condition {
+			return &all[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,316 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package exposure connects the etcd members of a shoot in one seed with those in the other one for the time of a
+// migration. It runs the relay in the shoot's namespace, lets cluster DNS and services lead to it, and opens the way in
+// through the seed's Istio ingress gateway and DNS records.
+//
+// No etcd is changed for it. A member's host name resolves to the local pod and to the relay pod of the same ordinal; the
+// port in the peer URL decides which of them accepts. Between the seeds the bytes travel inside a second TLS layer, whose
+// certificate authority is known to this shoot's two relays only.
+package exposure
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	extensionsv1alpha1helper "github.com/gardener/gardener/pkg/api/extensions/v1alpha1/helper"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/component"
+	"github.com/gardener/gardener/pkg/component/extensions/dnsrecord"
+	"github.com/gardener/gardener/pkg/controllerutils"
+	"github.com/gardener/gardener/pkg/utils/flow"
+	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
+	"github.com/gardener/gardener/pkg/utils/retry"
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// Values configure the exposure in one seed.
+type Values struct {
+	// Namespace is the shoot's namespace in the seed.
+	Namespace string
+	// Role is what the seed is in the migration.
+	Role steps.Role
+	// Image is the image of the relay.
+	Image string
+	// TLSSecretName is the name of the secret with the relay's certificate and its CA; see GenerateTLS.
+	TLSSecretName string
+	// Domain is the ingress domain of this seed.
+	Domain string
+	// PeerDomain is the ingress domain of the other seed.
+	PeerDomain string
+	// Istio is the ingress gateway that the shoot uses in this seed.
+	Istio Istio
+	// DNS is how records below Domain are made. Without it, the records are taken to exist, for example as a wildcard.
+	DNS *DNS
+}
+
+// Istio is an Istio ingress gateway.
+type Istio struct {
+	// Namespace is its namespace.
+	Namespace string
+	// ServiceName is the name of its service of type LoadBalancer.
+	ServiceName string
+	// Labels select its pods.
+	Labels map[string]string
+}
+
+// Interface is the exposure as a component in Gardener's sense.
+type Interface interface {
+	component.DeployWaiter
+	// Sync brings the addresses of the relay's pods up to date wherever they are published. It does nothing before Deploy.
+	Sync(ctx context.Context) error
+	// KeepClientService lets the services of the source's etcd clusters lead through the relay to the destination, so that
+	// they go on answering when the members of the source are gone.
+	KeepClientService(ctx context.Context) error
+}
+
+const (
+	waitInterval = time.Second
+	waitTimeout  = 3 * time.Minute
+)
+
+// New returns the exposure of a shoot's etcd members. The client must not be backed by a cache.
+func New(log logr.Logger, c client.Client, values Values) Interface {
+	return &exposure{log: log.WithName("exposure"), client: c, values: values}
+}
+
+type exposure struct {
+	log    logr.Logger
+	client client.Client
+	values Values
+}
+
+func (e *exposure) Deploy(ctx context.Context) error {
+	if err := e.values.validate(); err != nil {
+		return err
+	}
+	config, err := e.values.relayConfigYAML()
+	if err != nil {
+		return err
+	}
+
+	objects := e.objects()
+	for _, task := range []struct {
+		object client.Object
+		mutate func() error
+	}{
+		{objects.configMap, func() error { e.mutateConfigMap(objects.configMap, config); return nil }},
+		{objects.service, func() error { return e.mutateService(objects.service) }},
+		{objects.headlessService, func() error { e.mutateHeadlessService(objects.headlessService); return nil }},
+		{objects.relayPolicy, func() error { e.mutateRelayPolicy(objects.relayPolicy); return nil }},
+		{objects.dialersPolicy, func() error { e.mutateDialersPolicy(objects.dialersPolicy); return nil }},
+		{objects.etcdPolicy, func() error { e.mutateEtcdPolicy(objects.etcdPolicy); return nil }},
+		{objects.podDisruptionBudget, func() error { e.mutatePodDisruptionBudget(objects.podDisruptionBudget); return nil }},
+		{objects.statefulSet, func() error { e.mutateStatefulSet(objects.statefulSet, config); return nil }},
+		{objects.gateway, e.gatewayMutation(objects.gateway)},
+		{objects.destinationRule, e.destinationRuleMutation(objects.destinationRule)},
+		{objects.virtualService, e.virtualServiceMutation(objects.virtualService, objects.gateway)},
+	} {
+		if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, e.client, task.object, task.mutate); err != nil {
+			return fmt.Errorf("failed to deploy %T %s: %w", task.object, client.ObjectKeyFromObject(task.object), err)
+		}
+	}
+
+	records, err := e.dnsRecords(ctx)
+	if err != nil {
+		return err
+	}
+	for _, record := range records {
+		if err := record.Deploy(ctx); err != nil {
+			return fmt.Errorf("failed to deploy DNSRecord for %s: %w", record.GetValues().DNSName, err)
+		}
+	}
+	return nil
+}
+
+func (e *exposure) Wait(ctx context.Context) error {
+	timeoutCtx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+
+	statefulSet := e.objects().statefulSet
+	if err := retry.Until(timeoutCtx, waitInterval, func(ctx context.Context) (bool, error) {
+		if err := e.client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
+			return retry.SevereError(fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err))
+		}
+		if err := health.CheckStatefulSet(statefulSet); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	}); err != nil {
+		return fmt.Errorf("failed to wait for the pods of the relay: %w", err)
+	}
+	if err := e.Sync(ctx); err != nil {
+		return err
+	}
+
+	records, err := e.dnsRecords(ctx)
+	if err != nil {
+		return err
+	}
+	var waits []flow.TaskFn
+	for _, record := range records {
+		waits = append(waits, record.Wait)
+	}
+	return flow.Parallel(waits...)(ctx)
+}
+
+func (e *exposure) Destroy(ctx context.Context) error {
+	// The way in closes first, then cluster DNS and services forget the relay, and the relay goes last.
+	objects := e.objects()
+	if err := kubernetesutils.DeleteObjects(ctx, e.client, objects.virtualService, objects.destinationRule, objects.gateway); err != nil {
+		return fmt.Errorf("failed to delete the routes of the ingress gateway: %w", err)
+	}
+	// Each record's Destroy writes the credentials once more, which fails when the namespace is gone: look first.
+	existing := &extensionsv1alpha1.DNSRecordList{}
+	if err := e.client.List(ctx, existing, client.InNamespace(e.values.Namespace), client.MatchingLabels{LabelKey: LabelValue}); err != nil {
+		return fmt.Errorf("failed to list the DNSRecords of the exposure: %w", err)
+	}
+	if len(existing.Items) > 0 {
+		for _, record := range e.emptyDNSRecords("") {
+			if err := record.Destroy(ctx); err != nil {
+				return fmt.Errorf("failed to delete DNSRecord for %s: %w", record.GetValues().DNSName, err)
+			}
+		}
+	}
+	for _, etcdRole := range EtcdRoles {
+		if err := kubernetesutils.DeleteObjects(ctx, e.client, e.emptyPeerSlice(etcdRole), e.emptyClientSlice(etcdRole)); err != nil {
+			return fmt.Errorf("failed to delete the EndpointSlices of %s: %w", EtcdName(etcdRole), err)
+		}
+	}
+	if err := kubernetesutils.DeleteObjects(ctx, e.client,
+		objects.statefulSet, objects.podDisruptionBudget, objects.service, objects.headlessService, objects.configMap,
+		objects.relayPolicy, objects.dialersPolicy, objects.etcdPolicy,
+	); err != nil {
+		return fmt.Errorf("failed to delete the relay: %w", err)
+	}
+	return nil
+}
+
+func (e *exposure) WaitCleanup(ctx context.Context) error {
+	timeoutCtx, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+
+	var waits []flow.TaskFn
+	for _, record := range e.emptyDNSRecords("") {
+		waits = append(waits, record.WaitCleanup)
+	}
+	waits = append(waits, func(ctx context.Context) error {
+		return kubernetesutils.WaitUntilResourceDeleted(ctx, e.client, e.objects().statefulSet, waitInterval)
+	}, func(ctx context.Context) error {
+		return retry.Until(ctx, waitInterval, func(ctx context.Context) (bool, error) {
+			pods, err := e.relayPods(ctx)
+			if err != nil {
+				return retry.SevereError(err)
+			}
+			if len(pods) > 0 {
+				return retry.MinorError(fmt.Errorf("%d pods of the relay are still there", len(pods)))
+			}
+			return retry.Ok()
+		})
+	})
+	if err := flow.Parallel(waits...)(timeoutCtx); err != nil {
+		return fmt.Errorf("failed to wait until the exposure is gone: %w", err)
+	}
+
+	// The credentials are needed until the last record is gone.
+	if err := kubernetesutils.DeleteObject(ctx, e.client, &corev1.Secret{ObjectMeta: e.objectMeta(dnsSecretName)}); err != nil {
+		return err
+	}
+	return e.deleteTLS(ctx)
+}
+
+func (v Values) validate() error {
+	for name, value := range map[string]string{
+		"namespace": v.Namespace, "relay image": v.Image, "TLS secret": v.TLSSecretName,
+		"ingress domain of this seed": v.Domain, "ingress domain of the other seed": v.PeerDomain,
+	} {
+		if value == "" {
+			return fmt.Errorf("the exposure cannot be deployed: the %s is unknown", name)
+		}
+	}
+	for _, host := range hosts(v.Namespace, v.Domain) {
+		if label := len(host) - len(v.Domain) - 1; label > 63 {
+			return fmt.Errorf("the exposure cannot be deployed: the first label of %s has %d characters, DNS allows 63", host, label)
+		}
+	}
+	return nil
+}
+
+func (e *exposure) objectMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: e.values.Namespace, Name: name, Labels: map[string]string{LabelKey: LabelValue}}
+}
+
+// relayPods returns the pods of the relay by ordinal.
+func (e *exposure) relayPods(ctx context.Context) (map[int]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := e.client.List(ctx, list, client.InNamespace(e.values.Namespace), client.MatchingLabels(podSelector())); err != nil {
+		return nil, fmt.Errorf("failed to list the pods of the relay: %w", err)
+	}
+	pods := map[int]corev1.Pod{}
+	for ordinal := range Members {
+		for _, pod := range list.Items {
+			if pod.Name == fmt.Sprintf("%s-%d", Name, ordinal) {
+				pods[ordinal] = pod
+			}
+		}
+	}
+	return pods, nil
+}
+
+// dnsRecords returns the records with the address of the ingress gateway.
+func (e *exposure) dnsRecords(ctx context.Context) ([]dnsrecord.Interface, error) {
+	if e.values.DNS == nil {
+		return nil, nil
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e.values.Istio.Namespace, Name: e.values.Istio.ServiceName}}
+	address, err := kubernetesutils.GetLoadBalancerIngress(ctx, e.client, service)
+	if err != nil {
+		return nil, fmt.Errorf("failed to get the address of the ingress gateway: %w", err)
+	}
+	return e.emptyDNSRecords(address), nil
+}
+
+// emptyDNSRecords returns one record for each etcd member. The address may be empty if the records are only to be deleted.
+func (e *exposure) emptyDNSRecords(address string) []dnsrecord.Interface {
+	if e.values.DNS == nil {
+		return nil
+	}
+	var (
+		out []dnsrecord.Interface
+		ttl = int64(60)
+	)
+	for _, etcdRole := range EtcdRoles {
+		for ordinal := range Members {
+			values := &dnsrecord.Values{
+				Namespace:                    e.values.Namespace,
+				Name:                         "livecpm-" + PodName(etcdRole, ordinal),
+				SecretName:                   dnsSecretName,
+				ReconcileOnlyOnChangeOrError: true,
+				Type:                         e.values.DNS.Type,
+				DNSName:                      peerHost(e.values.Namespace, e.values.Domain, etcdRole, ordinal),
+				RecordType:                   extensionsv1alpha1helper.GetDNSRecordType(address),
+				TTL:                          &ttl,
+				IPStack:                      e.values.DNS.IPStack,
+				Labels:                       map[string]string{LabelKey: LabelValue},
+			}
+			if address != "" {
+				values.Values = []string{address}
+			}
+			out = append(out, dnsrecord.New(e.log, e.client, values, waitInterval, dnsrecord.DefaultSevereThreshold, dnsrecord.DefaultTimeout, e.values.DNS.Credentials))
+		}
+	}
+	return out
+}
+
+func podSelector() map[string]string {
+	return map[string]string{v1beta1constants.LabelApp: Name}
+}

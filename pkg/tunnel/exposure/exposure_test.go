@@ -1,0 +1,483 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package exposure_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	kubernetesutils "github.com/gardener/gardener/pkg/utils/kubernetes"
+	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	. "github.com/onsi/gomega/gstruct"
+	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	. "github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
+)
+
+const namespace = "shoot--demo--live"
+
+var _ = Describe("Exposure", func() {
+	var (
+		ctx    = context.Background()
+		c      client.Client
+		values Values
+		e      Interface
+	)
+
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	get := func(object client.Object) {
+		GinkgoHelper()
+		Expect(c.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+	}
+	relayPod := func(ordinal int, mutate ...func(*corev1.Pod)) {
+		GinkgoHelper()
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", Name, ordinal), Labels: map[string]string{"app": Name}},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.1.0.%d", ordinal+1),
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		}
+		for _, m := range mutate {
+			m(pod)
+		}
+		Expect(c.Create(ctx, pod)).To(Succeed())
+	}
+	hostsOf := func(slice *discoveryv1.EndpointSlice) map[string][]string {
+		out := map[string][]string{}
+		for _, endpoint := range slice.Endpoints {
+			host := ""
+			if endpoint.Hostname != nil {
+				host = *endpoint.Hostname
+			}
+			out[host] = append(out[host], endpoint.Addresses...)
+		}
+		return out
+	}
+
+	BeforeEach(func() {
+		c = fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "istio-ingress", Name: "istio-ingressgateway"},
+			Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "10.250.0.21"}}}},
+		}).Build()
+		values = Values{
+			Namespace: namespace, Role: steps.Source, Image: "livecpm.local/livecpm-relay:1", TLSSecretName: "livecpm-relay-abc",
+			Domain: "ingress.seed-a.example", PeerDomain: "ingress.seed-b.example",
+			Istio: Istio{Namespace: "istio-ingress", ServiceName: "istio-ingressgateway", Labels: map[string]string{"istio": "ingressgateway"}},
+			DNS:   &DNS{Type: "local", IPStack: "ipv4"},
+		}
+	})
+
+	JustBeforeEach(func() { e = New(logr.Discard(), c, values) })
+
+	Describe("#Deploy", func() {
+		relayConfig := func() *config.Config {
+			GinkgoHelper()
+			configMap := &corev1.ConfigMap{ObjectMeta: meta(Name)}
+			get(configMap)
+			cfg := &config.Config{}
+			Expect(yaml.UnmarshalStrict([]byte(configMap.Data["config.yaml"]), cfg)).To(Succeed())
+			config.SetDefaults(cfg)
+			Expect(config.Validate(cfg)).To(BeEmpty())
+			Expect(config.ValidateShoot(cfg)).To(BeEmpty())
+			return cfg
+		}
+		remote := func(cfg *config.Config, port int32, name string) config.Remote {
+			for _, near := range cfg.Near {
+				if near.Port != port {
+					continue
+				}
+				for _, route := range near.Routes {
+					for _, inner := range route.InnerSNI {
+						if inner == name {
+							return route.Remote
+						}
+					}
+				}
+			}
+			return config.Remote{}
+		}
+		target := func(cfg *config.Config, name string) string {
+			for _, route := range cfg.Far.Routes {
+				if route.ServerName == name {
+					return route.Target
+				}
+			}
+			return ""
+		}
+
+		It("routes from the source to the destination", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			cfg := relayConfig()
+			Expect(cfg.Near).To(HaveLen(2))
+			Expect(cfg.Near[0].RedialPause.Duration).To(Equal(250 * time.Millisecond))
+			Expect(cfg.Near[1].RedialPause.Duration).To(BeZero(), "the services for clients have several members")
+			Expect(remote(cfg, 2381, "etcd-main-1.etcd-main-peer.shoot--demo--live.svc")).To(Equal(config.Remote{
+				Host: "etcd-main-1--shoot--demo--live.ingress.seed-b.example", Port: 443, ServerName: "etcd-main-1--shoot--demo--live.ingress.seed-b.example"}))
+			Expect(remote(cfg, 22379, "etcd-events-2.etcd-events-peer.shoot--demo--live.svc").ServerName).To(Equal("etcd-events-2-client--shoot--demo--live.ingress.seed-b.example"))
+			for _, name := range []string{"etcd-main-client", "etcd-main-client.shoot--demo--live.svc.cluster.local", "source-client.etcd-main-peer.shoot--demo--live.svc"} {
+				Expect(remote(cfg, 22379, name)).To(Equal(config.Remote{
+					Host: "etcd-main-0--shoot--demo--live.ingress.seed-b.example", Port: 443, ServerName: "etcd-main-client--shoot--demo--live.ingress.seed-b.example"}), name)
+			}
+			Expect(target(cfg, "etcd-main-1--shoot--demo--live.ingress.seed-a.example")).To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2380"))
+			Expect(target(cfg, "etcd-main-1-client--shoot--demo--live.ingress.seed-a.example")).To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2379"))
+			Expect(target(cfg, "etcd-events-client--shoot--demo--live.ingress.seed-a.example")).To(Equal("etcd-events-client.shoot--demo--live.svc.cluster.local.:2379"))
+		})
+
+		Context("in the destination", func() {
+			BeforeEach(func() {
+				values.Role, values.Domain, values.PeerDomain = steps.Destination, values.PeerDomain, values.Domain
+			})
+
+			It("is the mirror image", func() {
+				Expect(e.Deploy(ctx)).To(Succeed())
+				cfg := relayConfig()
+				Expect(remote(cfg, 2380, "etcd-events-0.etcd-events-peer.shoot--demo--live.svc").Host).To(Equal("etcd-events-0--shoot--demo--live.ingress.seed-a.example"))
+				Expect(remote(cfg, 2381, "etcd-events-0.etcd-events-peer.shoot--demo--live.svc").Host).To(BeEmpty())
+				Expect(target(cfg, "etcd-main-1--shoot--demo--live.ingress.seed-b.example")).To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2381"))
+			})
+		})
+
+		It("accepts for a target what the relay of the other seed accepts for it, and nothing else", func() {
+			configOf := func(values Values) *config.Config {
+				GinkgoHelper()
+				Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(Succeed())
+				return relayConfig()
+			}
+			mirrored := values
+			mirrored.Role, mirrored.Domain, mirrored.PeerDomain = steps.Destination, values.PeerDomain, values.Domain
+			source, destination := configOf(values), configOf(mirrored)
+			for _, way := range []struct{ from, to *config.Config }{{source, destination}, {destination, source}} {
+				dialed := map[string][]string{}
+				for _, near := range way.from.Near {
+					for _, route := range near.Routes {
+						dialed[route.Remote.ServerName] = append(dialed[route.Remote.ServerName], route.InnerSNI...)
+					}
+				}
+				Expect(way.to.Far.Routes).To(HaveLen(len(dialed)))
+				for _, route := range way.to.Far.Routes {
+					Expect(route.InnerSNI).To(ConsistOf(dialed[route.ServerName]), route.ServerName)
+				}
+			}
+		})
+
+		It("opens the ingress gateway and the DNS names for exactly what the relay and its certificate serve", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			_, certificate := CertificateConfigs(namespace, values.Domain)
+			var served []string
+			for _, route := range relayConfig().Far.Routes {
+				served = append(served, route.ServerName)
+			}
+			Expect(certificate.DNSNames).To(ConsistOf(served))
+			Expect(certificate.CertType).To(Equal(secretsutils.ServerClientCert))
+
+			gateway := &istionetworkingv1beta1.Gateway{ObjectMeta: meta(Name)}
+			get(gateway)
+			Expect(gateway.Spec.Servers).To(HaveLen(1))
+			Expect(gateway.Spec.Servers[0].Hosts).To(ConsistOf(served))
+			Expect(gateway.Spec.Selector).To(Equal(values.Istio.Labels))
+			virtualService := &istionetworkingv1beta1.VirtualService{ObjectMeta: meta(Name)}
+			get(virtualService)
+			Expect(virtualService.Spec.Hosts).To(ConsistOf(served))
+			Expect(virtualService.Spec.Tls[0].Route[0].Destination.Host).To(Equal("livecpm-relay.shoot--demo--live.svc.cluster.local"))
+			Expect(virtualService.Spec.Tls[0].Route[0].Destination.Port.Number).To(Equal(uint32(8443)))
+
+			records := &extensionsv1alpha1.DNSRecordList{}
+			Expect(c.List(ctx, records, client.InNamespace(namespace), client.MatchingLabels{LabelKey: LabelValue})).To(Succeed())
+			Expect(records.Items).To(HaveLen(6))
+			for _, record := range records.Items {
+				Expect(served).To(ContainElement(record.Spec.Name))
+				Expect(record.Spec.Values).To(Equal([]string{"10.250.0.21"}))
+				Expect(record.Spec.RecordType).To(Equal(extensionsv1alpha1.DNSRecordTypeA))
+			}
+			// What the relay dials must be among the records that the other side makes.
+			for _, near := range relayConfig().Near {
+				for _, route := range near.Routes {
+					Expect(route.Remote.Host).To(MatchRegexp(`^etcd-(main|events)-[012]--shoot--demo--live\.ingress\.seed-b\.example$`))
+				}
+			}
+		})
+
+		It("runs a hardened relay that rolls when its configuration changes", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
+			get(statefulSet)
+			Expect(*statefulSet.Spec.Replicas).To(Equal(int32(3)))
+			Expect(statefulSet.Spec.PodManagementPolicy).To(Equal(appsv1.ParallelPodManagement))
+			pod := statefulSet.Spec.Template.Spec
+			Expect(*pod.AutomountServiceAccountToken).To(BeFalse())
+			Expect(*pod.SecurityContext.RunAsNonRoot).To(BeTrue())
+			Expect(*pod.SecurityContext.RunAsUser).To(Equal(int64(65532)))
+			Expect(pod.SecurityContext.SeccompProfile.Type).To(Equal(corev1.SeccompProfileTypeRuntimeDefault))
+			Expect(*pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())
+			Expect(*pod.Containers[0].SecurityContext.AllowPrivilegeEscalation).To(BeFalse())
+			Expect(pod.Containers[0].SecurityContext.Capabilities.Drop).To(ConsistOf(corev1.Capability("ALL")))
+			Expect(pod.HostNetwork || pod.HostPID || pod.HostIPC).To(BeFalse())
+			Expect(*pod.EnableServiceLinks).To(BeFalse())
+			Expect(pod.Containers[0].Resources.Requests).To(And(HaveKey(corev1.ResourceCPU), HaveKey(corev1.ResourceMemory)))
+			Expect(pod.Containers[0].VolumeMounts).To(HaveEach(HaveField("ReadOnly", BeTrue())))
+			Expect(pod.Volumes[1].Secret.DefaultMode).To(HaveValue(BeEquivalentTo(0o440)))
+			Expect(pod.Volumes[1].Secret.SecretName).To(Equal("livecpm-relay-abc"))
+			Expect(pod.Containers[0].Args).To(Equal([]string{"--config=" + filepath.Join(pod.Containers[0].VolumeMounts[0].MountPath, "config.yaml")}))
+			Expect(relayConfig().TLS.CertFile).To(HavePrefix(pod.Containers[0].VolumeMounts[1].MountPath))
+			checksum := statefulSet.Spec.Template.Annotations["checksum/config"]
+			get(&policyv1.PodDisruptionBudget{ObjectMeta: meta(Name)})
+
+			values.PeerDomain = "ingress.elsewhere.example"
+			Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(Succeed())
+			get(statefulSet)
+			Expect(statefulSet.Spec.Template.Annotations["checksum/config"]).NotTo(Equal(checksum))
+		})
+
+		It("gives the relay the memory that its limits can take, and lets the collector know of it", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
+			get(statefulSet)
+			container := statefulSet.Spec.Template.Spec.Containers[0]
+			limit := container.Resources.Limits.Memory().Value()
+			limits, ports := relayConfig().Limits, int64(len(relayConfig().Near)+1)
+			Expect(int64(limits.MaxConnections)*128<<10 + int64(limits.MaxHandshakes)*ports*200<<10).To(BeNumerically("<", limit*8/10))
+			Expect(container.Resources.Limits).NotTo(HaveKey(corev1.ResourceCPU), "etcd's heartbeats would wait")
+			Expect(container.Env).To(ConsistOf(HaveField("Name", "GOMEMLIMIT")))
+			soft, err := resource.ParseQuantity(strings.TrimSuffix(container.Env[0].Value, "B"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(soft.Value()).To(And(BeNumerically("<", limit), BeNumerically(">", limit*8/10)))
+		})
+
+		It("lets nobody in but etcd, the API server and the gateway, and only to the ports for them", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			policies := &networkingv1.NetworkPolicyList{}
+			Expect(c.List(ctx, policies, client.InNamespace(namespace))).To(Succeed())
+			relay := labels.Set{"app": Name}
+			var from []string
+			for _, policy := range policies.Items {
+				selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(selector.Empty()).To(BeFalse(), policy.Name)
+				if !selector.Matches(relay) {
+					continue
+				}
+				Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
+				for _, rule := range policy.Spec.Ingress {
+					Expect(rule.Ports).NotTo(BeEmpty())
+					Expect(rule.From).NotTo(BeEmpty())
+					for _, peer := range rule.From {
+						Expect(peer.NamespaceSelector).To(BeNil(), "others of the shoot's namespace only")
+						Expect(peer.IPBlock).To(BeNil())
+						from = append(from, metav1.FormatLabelSelector(peer.PodSelector))
+					}
+				}
+				for _, rule := range policy.Spec.Egress {
+					Expect(rule.Ports).NotTo(BeEmpty())
+					for _, peer := range rule.To {
+						Expect(peer.NamespaceSelector).To(BeNil())
+						Expect(peer.IPBlock).To(BeNil())
+					}
+				}
+			}
+			Expect(from).To(ConsistOf("app=etcd-statefulset", "app=kubernetes,role=apiserver", "app="+Name))
+
+			// What Gardener's own policies add for the way between the seeds: the gateway in, the other seed's gateway out.
+			service := &corev1.Service{ObjectMeta: meta(Name)}
+			get(service)
+			Expect(service.Spec.Ports).To(ConsistOf(HaveField("Port", BeEquivalentTo(8443)), HaveField("Port", BeEquivalentTo(22379))))
+			Expect(service.Annotations).To(HaveKeyWithValue("networking.resources.gardener.cloud/namespace-selectors", `[{"matchLabels":{"kubernetes.io/metadata.name":"garden"}}]`))
+			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
+			get(statefulSet)
+			Expect(statefulSet.Spec.Template.Labels).To(Equal(map[string]string{
+				"app": Name, LabelKey: LabelValue,
+				"networking.gardener.cloud/to-dns": "allowed", "networking.gardener.cloud/to-public-networks": "allowed", "networking.gardener.cloud/to-private-networks": "allowed",
+			}))
+		})
+
+		It("lets packets through on every port that somebody may try, so that the wrong one refuses at once", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			ports := func(list []networkingv1.NetworkPolicyPort) (out []int) {
+				for _, port := range list {
+					out = append(out, port.Port.IntValue())
+				}
+				return out
+			}
+			etcdPolicy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Name + "-etcd")}
+			get(etcdPolicy)
+			Expect(etcdPolicy.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{"app": "etcd-statefulset"}))
+			Expect(ports(etcdPolicy.Spec.Ingress[0].Ports)).To(ConsistOf(2379, 2380, 2381))
+			Expect(ports(etcdPolicy.Spec.Egress[0].Ports)).To(ConsistOf(2379, 2380, 2381, 22379))
+			relayPolicy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Name)}
+			get(relayPolicy)
+			Expect(ports(relayPolicy.Spec.Ingress[0].Ports)).To(ConsistOf(2379, 2380, 2381, 22379))
+			dialersPolicy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Name + "-dialers")}
+			get(dialersPolicy)
+			Expect(dialersPolicy.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{"app": "kubernetes", "role": "apiserver"}))
+		})
+
+		It("refuses incomplete values and names that DNS does not allow", func() {
+			values.PeerDomain = ""
+			Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(MatchError(ContainSubstring("ingress domain of the other seed is unknown")))
+			values.PeerDomain, values.Namespace = "b.example", "shoot--"+strings.Repeat("x", 40)
+			Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(MatchError(ContainSubstring("DNS allows 63")))
+		})
+
+		Context("in a seed without a DNS provider", func() {
+			BeforeEach(func() { values.DNS = nil })
+
+			It("makes no records", func() {
+				Expect(e.Deploy(ctx)).To(Succeed())
+				records := &extensionsv1alpha1.DNSRecordList{}
+				Expect(c.List(ctx, records)).To(Succeed())
+				Expect(records.Items).To(BeEmpty())
+			})
+		})
+	})
+
+	Describe("#Sync and #KeepClientService", func() {
+		It("does nothing before the relay is deployed", func() {
+			relayPod(0)
+			Expect(e.Sync(ctx)).To(Succeed())
+			slices := &discoveryv1.EndpointSliceList{}
+			Expect(c.List(ctx, slices)).To(Succeed())
+			Expect(slices.Items).To(BeEmpty())
+		})
+
+		It("publishes the relay beside the members of the source", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			relayPod(0)
+			relayPod(1, func(p *corev1.Pod) { p.Status.Conditions = nil })
+			relayPod(2, func(p *corev1.Pod) { p.Status.PodIP = "" })
+			Expect(e.Sync(ctx)).To(Succeed())
+
+			slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-main-peer-livecpm-relay")}
+			get(slice)
+			Expect(slice.Labels).To(And(HaveKeyWithValue("kubernetes.io/service-name", "etcd-main-peer"), HaveKeyWithValue("endpointslice.kubernetes.io/managed-by", "livecpm-agent")))
+			Expect(slice.Ports).To(ConsistOf(MatchFields(IgnoreExtras, Fields{"Name": PointTo(Equal("peer")), "Port": PointTo(Equal(int32(2381)))})))
+			Expect(hostsOf(slice)).To(Equal(map[string][]string{"etcd-main-0": {"10.1.0.1"}, "etcd-main-1": {"10.1.0.2"}}))
+			for _, endpoint := range slice.Endpoints {
+				Expect(net.ParseIP(endpoint.Addresses[0])).NotTo(BeNil())
+				Expect(*endpoint.Conditions.Ready).To(BeTrue())
+			}
+			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-client-livecpm-relay"}, slice)).To(MatchError(ContainSubstring("not found")))
+		})
+
+		It("keeps the client services alive and up to date from then on", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			Expect(e.KeepClientService(ctx)).To(MatchError(ContainSubstring("no pod of the relay has an address")))
+			relayPod(0)
+			relayPod(1, func(p *corev1.Pod) { p.Status.Conditions = nil })
+			Expect(e.KeepClientService(ctx)).To(Succeed())
+
+			slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-events-client-livecpm-relay")}
+			get(slice)
+			Expect(slice.Labels).To(HaveKeyWithValue("kubernetes.io/service-name", "etcd-events-client"))
+			Expect(slice.Ports).To(ConsistOf(MatchFields(IgnoreExtras, Fields{"Name": PointTo(Equal("client")), "Port": PointTo(Equal(int32(22379)))})))
+			Expect(hostsOf(slice)).To(Equal(map[string][]string{"": {"10.1.0.1"}}))
+
+			relayPod(2)
+			Expect(e.Sync(ctx)).To(Succeed())
+			get(slice)
+			Expect(hostsOf(slice)).To(Equal(map[string][]string{"": {"10.1.0.1", "10.1.0.3"}}))
+		})
+
+		Context("in the destination", func() {
+			BeforeEach(func() { values.Role = steps.Destination })
+
+			It("also publishes the host of the source cluster", func() {
+				Expect(e.Deploy(ctx)).To(Succeed())
+				relayPod(0)
+				relayPod(1)
+				Expect(e.Sync(ctx)).To(Succeed())
+				slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-events-peer-livecpm-relay")}
+				get(slice)
+				Expect(hostsOf(slice)).To(Equal(map[string][]string{
+					"etcd-events-0": {"10.1.0.1"}, "etcd-events-1": {"10.1.0.2"}, "source-client": {"10.1.0.1", "10.1.0.2"},
+				}))
+				Expect(*slice.Ports[0].Port).To(Equal(int32(2380)))
+				Expect(e.KeepClientService(ctx)).To(MatchError(ContainSubstring("in the source only")))
+			})
+		})
+	})
+
+	Describe("#Destroy", func() {
+		It("leaves nothing behind, also when repeated", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			relayPod(0)
+			Expect(e.Sync(ctx)).To(Succeed())
+			Expect(e.KeepClientService(ctx)).To(Succeed())
+			Expect(e.Destroy(ctx)).To(Succeed())
+			Expect(e.Destroy(ctx)).To(Succeed())
+
+			for _, list := range []client.ObjectList{
+				&corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}, &appsv1.StatefulSetList{},
+				&discoveryv1.EndpointSliceList{}, &istionetworkingv1beta1.GatewayList{}, &istionetworkingv1beta1.VirtualServiceList{}, &istionetworkingv1beta1.DestinationRuleList{}, &extensionsv1alpha1.DNSRecordList{},
+			} {
+				Expect(c.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
+				Expect(list).To(HaveField("Items", BeEmpty()), "%T", list)
+			}
+			Expect(c.Delete(ctx, &corev1.Pod{ObjectMeta: meta(Name + "-0")})).To(Succeed())
+			Expect(e.WaitCleanup(ctx)).To(Succeed())
+		})
+	})
+
+	It("leaves no certificate behind that a later relay could trust", func() {
+		for _, name := range []string{SecretNameCA, SecretNameCA + "-bundle", Name, "ca-etcd"} {
+			secret := &corev1.Secret{ObjectMeta: meta(name + "-0123")}
+			secret.Labels = map[string]string{"managed-by": "secrets-manager", "name": name}
+			Expect(c.Create(ctx, secret)).To(Succeed())
+		}
+		Expect(e.Deploy(ctx)).To(Succeed())
+		Expect(e.Destroy(ctx)).To(Succeed())
+		Expect(e.WaitCleanup(ctx)).To(Succeed())
+		secrets := &corev1.SecretList{}
+		Expect(c.List(ctx, secrets, client.InNamespace(namespace), client.HasLabels{"name"})).To(Succeed())
+		Expect(secrets.Items).To(ConsistOf(HaveField("Name", "ca-etcd-0123")))
+	})
+
+	It("uses names that the certificates of etcd cover", func() {
+		covered := kubernetesutils.DNSNamesForService("*.etcd-main-peer", namespace)
+		for _, host := range []string{MemberHost(namespace, "main", 0), SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
+			_, suffix, _ := strings.Cut(host, ".")
+			Expect(covered).To(ContainElement("*." + suffix))
+		}
+		Expect(PeerURL(steps.Destination, namespace, "main", 2)).To(Equal("https://etcd-main-2.etcd-main-peer.shoot--demo--live.svc:2381"))
+		Expect(SourceClientEndpoint(namespace, "main")).To(Equal("https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"))
+	})
+
+	It("takes the DNS provider of the seed", func() {
+		garden := fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "dns"}, Data: map[string][]byte{"key": []byte("value")}}).Build()
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}
+		Expect(DNSFromSeed(ctx, garden, seed)).To(BeNil())
+		Expect(IngressDomain(seed)).To(BeEmpty())
+
+		seed.Spec.Ingress = &gardencorev1beta1.Ingress{Domain: "ingress.seed-a.example"}
+		Expect(IngressDomain(seed)).To(Equal("ingress.seed-a.example"))
+		seed.Spec.DNS.Provider = &gardencorev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: "dns"}}
+		dns, err := DNSFromSeed(ctx, garden, seed)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(dns.Type).To(Equal("local"))
+		secret := &corev1.Secret{ObjectMeta: meta("dns-credentials")}
+		Expect(dns.Credentials(ctx, c, secret)).To(Succeed())
+		get(secret)
+		Expect(secret.Data).To(HaveKey("key"))
+	})
+})

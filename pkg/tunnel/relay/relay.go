@@ -1,0 +1,416 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package relay carries the TLS connections of etcd between two seeds without ending them.
+//
+// A relay has two sides. On the near side it takes connections of local dialers, reads the server name from their
+// ClientHello and tunnels them to the relay of the other seed. Between the relays the untouched bytes travel in an outer,
+// mutually authenticated TLS connection. There are two reasons for that layer: its server name is unique per shoot, which
+// the inner one is not, so that the other seed's gateway can route by it; and nobody reaches etcd's port from outside the
+// seed who has no certificate of this shoot's relays. On the far side a relay takes the outer connection, reads the server
+// name inside once more and hands the bytes to a local target.
+//
+// What anybody may try, and what becomes of it, is in docs/security.md.
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
+	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
+)
+
+// Relay serves one configuration.
+type Relay struct {
+	log      logr.Logger
+	clock    clock.WithTicker
+	config   *config.Config
+	registry *prometheus.Registry
+	metrics  *metrics
+	redials  redials
+	certs    *certificates
+	dialer   net.Dialer
+	slots    chan struct{} // taken by connections that have shown who they are
+	muffler  *muffler
+	serving  atomic.Bool
+	routes   sync.Map // route name to *atomic.Bool: whether its last connection failed
+}
+
+// New loads the certificates that the configuration names. The configuration must be defaulted and valid.
+func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, error) {
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry)
+	certs, err := loadCertificates(cfg.TLS, m)
+	if err != nil {
+		return nil, err
+	}
+	return &Relay{
+		log:      log,
+		clock:    clk,
+		config:   cfg,
+		registry: registry,
+		metrics:  m,
+		redials:  newRedials(cfg.Near, clk),
+		certs:    certs,
+		dialer:   net.Dialer{Timeout: cfg.Limits.DialTimeout.Duration, KeepAliveConfig: wire.KeepAlive, Control: wire.Control},
+		slots:    make(chan struct{}, cfg.Limits.MaxConnections),
+		muffler:  newMuffler(clk),
+	}, nil
+}
+
+// listener is an open port and what is done with its connections.
+type listener struct {
+	net.Listener
+
+	handle    func(context.Context, *net.TCPConn, *permit)
+	strangers *strangers
+}
+
+// Start serves until the context ends, then gives open connections the drain timeout and resets what is left.
+func (r *Relay) Start(ctx context.Context) error {
+	listeners, err := r.listen(ctx)
+	if err != nil {
+		return err
+	}
+	// Connections outlive ctx by the drain timeout.
+	connections, abort := context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+	var open sync.WaitGroup
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range listeners {
+		group.Go(func() error { return r.accept(ctx, connections, l, &open) })
+	}
+	group.Go(func() error { return r.serveHTTP(ctx, r.config.Health.Port, r.healthHandler()) })
+	group.Go(func() error {
+		return r.serveHTTP(ctx, r.config.Metrics.Port, promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{}))
+	})
+	group.Go(func() error { r.certs.watch(ctx, r.log, r.clock); return nil })
+	r.serving.Store(true)
+	r.log.Info("Serving", "near", len(r.config.Near), "farPort", r.config.Far.Port)
+
+	err = group.Wait()
+	r.serving.Store(false)
+	drained := make(chan struct{})
+	go func() { open.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-r.clock.After(r.config.Limits.DrainTimeout.Duration):
+		abort()
+		<-drained
+	}
+	r.log.Info("Stopped")
+	return err
+}
+
+// listen opens all ports before any is served: a relay that holds only some of them would mislead its readiness.
+func (r *Relay) listen(ctx context.Context) (listeners []listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range listeners {
+				_ = l.Close()
+			}
+		}
+	}()
+	lc := net.ListenConfig{KeepAliveConfig: wire.KeepAlive, Control: wire.Control}
+	open := func(port int32, handle func(context.Context, *net.TCPConn, *permit)) error {
+		l, err := lc.Listen(ctx, "tcp", portAddress(port))
+		if err != nil {
+			return fmt.Errorf("failed to listen: %w", err)
+		}
+		listeners = append(listeners, listener{l, handle, newStrangers(r.config.Limits.MaxHandshakes)})
+		return nil
+	}
+	for _, near := range r.config.Near {
+		if err := open(near.Port, func(ctx context.Context, conn *net.TCPConn, p *permit) {
+			r.handleNear(ctx, conn, p, near.Routes)
+		}); err != nil {
+			return listeners, err
+		}
+	}
+	if r.config.Far.Port != 0 {
+		if err := open(r.config.Far.Port, r.handleFar); err != nil {
+			return listeners, err
+		}
+	}
+	return listeners, nil
+}
+
+func portAddress(port int32) string { return ":" + strconv.Itoa(int(port)) }
+
+func (r *Relay) accept(ctx, connections context.Context, l listener, open *sync.WaitGroup) error {
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				wire.Reset(conn)
+			}
+			return nil
+		}
+		if err != nil {
+			var temporary interface{ Temporary() bool }
+			if !errors.As(err, &temporary) || !temporary.Temporary() {
+				return fmt.Errorf("failed to accept on %s: %w", l.Addr(), err)
+			}
+			r.log.Error(err, "Failed to accept, trying again", "address", l.Addr().String())
+			r.clock.Sleep(50 * time.Millisecond)
+			continue
+		}
+		p, overflow := l.strangers.admit(conn, r.slots)
+		if overflow {
+			r.metrics.refused.Inc()
+			if omitted, ok := r.muffler.pass("overflow " + l.Addr().String()); ok {
+				r.log.Info("Too many handshakes at once, the oldest gave way", "address", l.Addr().String(), "omitted", omitted)
+			}
+		}
+		open.Go(func() {
+			defer p.release()
+			l.handle(connections, conn.(*net.TCPConn), p)
+		})
+	}
+}
+
+// refuse resets a connection that has shown who it is and for which there is no slot.
+func (r *Relay) refuse(conn net.Conn, p *permit) {
+	defer wire.Reset(conn)
+	if p.gaveWay() { // counted when it did
+		return
+	}
+	r.metrics.refused.Inc()
+	if omitted, ok := r.muffler.pass("refused"); ok {
+		r.log.Info("Refused connection, the limit is reached", "limit", r.config.Limits.MaxConnections, "omitted", omitted)
+	}
+}
+
+// handleNear tunnels a connection of a local dialer to the other seed.
+func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, routes []config.NearRoute) {
+	_ = conn.SetReadDeadline(time.Now().Add(r.config.Limits.HandshakeTimeout.Duration))
+	stop := context.AfterFunc(ctx, func() { wire.Reset(conn) })
+	hello, err := wire.ReadHello(conn)
+	stop()
+	if err != nil {
+		r.dropped(directionNear, conn, p, "", err)
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	route, found := findNear(routes, hello.ServerName)
+	if !found {
+		r.dropped(directionNear, conn, p, hello.ServerName, errUnknownServerName)
+		return
+	}
+	if !p.establish() {
+		r.refuse(conn, p)
+		return
+	}
+	attempt, ok := r.redials.begin(route.Remote.ServerName)
+	if !ok {
+		r.metrics.dialFailures.WithLabelValues(directionNear, route.Remote.ServerName).Inc()
+		wire.Reset(conn)
+		return
+	}
+	remote, err := r.dialRemote(ctx, route.Remote)
+	if err != nil {
+		attempt.failed()
+		r.unreachable(directionNear, route.Remote.ServerName, conn, err)
+		return
+	}
+	r.join(ctx, directionNear, route.Remote.ServerName, conn, attempt.watch(remote), hello.Raw)
+}
+
+func findNear(routes []config.NearRoute, serverName string) (config.NearRoute, bool) {
+	for _, route := range routes {
+		if matchesAny(route.InnerSNI, serverName) {
+			return route, true
+		}
+	}
+	return config.NearRoute{}, false
+}
+
+func matchesAny(patterns []string, serverName string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return wire.MatchServerName(pattern, serverName) })
+}
+
+func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn, error) {
+	raw, err := r.dialer.DialContext(ctx, "tcp", net.JoinHostPort(absolute(remote.Host), strconv.Itoa(int(remote.Port))))
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(raw, r.certs.client(remote.ServerName))
+	handshake, cancel := context.WithTimeout(ctx, r.config.Limits.HandshakeTimeout.Duration)
+	defer cancel()
+	if err := conn.HandshakeContext(handshake); err != nil {
+		r.metrics.handshakeFailures.WithLabelValues(directionNear, cause(err)).Inc()
+		wire.Reset(raw)
+		return nil, fmt.Errorf("failed to complete the handshake with the other relay: %w", err)
+	}
+	return conn, nil
+}
+
+// absolute saves the look-ups of the pod's search list, which public names would go through first.
+func absolute(host string) string {
+	if net.ParseIP(host) != nil || strings.HasSuffix(host, ".") {
+		return host
+	}
+	return host + "."
+}
+
+// handleFar hands a connection of the other seed's relay to its local target.
+func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
+	conn := tls.Server(raw, r.certs.server(func(name string) bool { _, found := r.findFar(name); return found }))
+	deadline := time.Now().Add(r.config.Limits.HandshakeTimeout.Duration)
+	handshake, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if err := conn.HandshakeContext(handshake); err != nil {
+		r.dropped(directionFar, raw, p, conn.ConnectionState().ServerName, err)
+		return
+	}
+	route, _ := r.findFar(conn.ConnectionState().ServerName)
+
+	// The other relay has read the same name before it dialed. Whoever got hold of a relay's certificate has not: he gets
+	// no further than a TLS handshake with the very target that the route is for.
+	_ = conn.SetReadDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { wire.Reset(raw) })
+	hello, err := wire.ReadHello(conn)
+	stop()
+	if err != nil {
+		r.dropped(directionFar, raw, p, route.ServerName, err)
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	if !matchesAny(route.InnerSNI, hello.ServerName) {
+		r.dropped(directionFar, raw, p, hello.ServerName, errUnknownServerName)
+		return
+	}
+	if !p.establish() {
+		r.refuse(raw, p)
+		return
+	}
+	target, err := r.dialer.DialContext(ctx, "tcp", route.Target)
+	if err != nil {
+		r.unreachable(directionFar, route.ServerName, conn, err)
+		return
+	}
+	r.join(ctx, directionFar, route.ServerName, conn, target.(*net.TCPConn), hello.Raw)
+}
+
+func (r *Relay) findFar(serverName string) (config.FarRoute, bool) {
+	serverName = wire.Canonical(serverName)
+	for _, route := range r.config.Far.Routes {
+		if wire.MatchServerName(route.ServerName, serverName) {
+			return route, true
+		}
+	}
+	return config.FarRoute{}, false
+}
+
+// join passes bytes on until both ends are done. first are bytes that were read from the dialer already.
+func (r *Relay) join(ctx context.Context, direction, route string, dialer, target wire.Conn, first []byte) {
+	r.recovered(direction, route)
+	r.metrics.connections.WithLabelValues(direction, route).Inc()
+	gauge := r.metrics.openConnections.WithLabelValues(direction, route)
+	gauge.Inc()
+	defer gauge.Dec()
+	sent, received := r.metrics.bytes.WithLabelValues("sent", direction, route), r.metrics.bytes.WithLabelValues("received", direction, route)
+	log := r.log.WithValues("direction", direction, "route", route, "dialer", dialer.RemoteAddr().String())
+	log.V(1).Info("Joined connection")
+
+	defer context.AfterFunc(ctx, func() {
+		wire.Reset(dialer)
+		wire.Reset(target)
+	})()
+	if len(first) > 0 {
+		if _, err := target.Write(first); err != nil {
+			log.V(1).Info("Connection ended with an error", "reason", err.Error())
+			wire.Reset(dialer)
+			wire.Reset(target)
+			return
+		}
+		sent.Add(float64(len(first)))
+	}
+	err := wire.Join(dialer, target, func(n int) { sent.Add(float64(n)) }, func(n int) { received.Add(float64(n)) })
+	if err != nil {
+		log.V(1).Info("Connection ended with an error", "reason", err.Error())
+		return
+	}
+	log.V(1).Info("Connection ended")
+}
+
+// dropped ends a connection that is not to be served.
+func (r *Relay) dropped(direction string, conn net.Conn, p *permit, serverName string, err error) {
+	defer wire.Reset(conn)
+	if p.gaveWay() { // counted when it did; the error is our own reset
+		return
+	}
+	why := cause(err)
+	r.metrics.handshakeFailures.WithLabelValues(direction, why).Inc()
+	log := r.log.WithValues("direction", direction, "peer", conn.RemoteAddr().String(), "serverName", serverName, "cause", why)
+	if why == causeClosed { // probes and port scans; the metric has them
+		log.V(1).Info("Dropped connection", "reason", err.Error())
+		return
+	}
+	if omitted, ok := r.muffler.pass(direction + " " + why); ok {
+		log.Info("Dropped connection", "reason", err.Error(), "omitted", omitted)
+	}
+}
+
+// unreachable resets a connection whose target cannot be had, so that its dialer tries another address at once. etcd
+// tries several times per second, hence one log line per outage.
+func (r *Relay) unreachable(direction, route string, conn net.Conn, err error) {
+	r.metrics.dialFailures.WithLabelValues(direction, route).Inc()
+	wire.Reset(conn)
+	if r.failing(direction, route).CompareAndSwap(false, true) {
+		r.log.Info("Target became unreachable", "direction", direction, "route", route, "reason", err.Error())
+	}
+}
+
+func (r *Relay) recovered(direction, route string) {
+	if r.failing(direction, route).CompareAndSwap(true, false) {
+		r.log.Info("Target is reachable again", "direction", direction, "route", route)
+	}
+}
+
+func (r *Relay) failing(direction, route string) *atomic.Bool {
+	state, _ := r.routes.LoadOrStore(direction+"/"+route, &atomic.Bool{})
+	return state.(*atomic.Bool)
+}
+
+func (r *Relay) healthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !r.serving.Load() {
+			http.Error(w, "not serving", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
+
+func (r *Relay) serveHTTP(ctx context.Context, port int32, handler http.Handler) error {
+	server := &http.Server{
+		Addr: portAddress(port), Handler: handler,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10,
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("failed to serve HTTP on port %d: %w", port, err)
+	}
+	return nil
+}
