@@ -150,6 +150,7 @@ cleanup() { # the mounts have gone with their namespace
   if [ "${KEEP:-}" = yes ]; then echo "the root is left in $folder"; else rm -rf --one-file-system "$folder"; fi
 }
 trap cleanup EXIT
+mkdir -p "$folder"
 chmod 755 "$folder"
 make_root "$folder"
 copy_repository "$folder/root/livecpm.copy"

@@ -56,8 +56,70 @@ var clients = []string{
 	"github.com/gardener/gardener/pkg/client",
 }
 
-// Rules are the directions of dependency in this module.
+// core is what decides without looking: it may import itself and the types of the APIs.
+var core = own("pkg/migration", "pkg/etcd/quorum")
+
+// acts is what changes a control plane.
+var acts = own("pkg/agent", "pkg/etcd/joint", "pkg/tunnel/exposure")
+
+// tools are what operators use.
+var tools = own("pkg/cli", "pkg/proof", "pkg/portforward")
+
+// Rules are the directions of dependency in this module, from the bottom of the house to its top.
 var Rules = []Rule{
+	// The pure core.
+	{
+		In: core, Forbidden: clients, Indirect: true,
+		Why: "the pure core decides and does not look",
+	},
+	{
+		In: own("pkg/migration/steps", "pkg/etcd/quorum"), Forbidden: own("pkg", "cmd"),
+		Allowed: own("pkg/migration/steps", "pkg/etcd/quorum"), Indirect: true,
+		Why: "they are at the bottom: everything may import them, they import nothing of ours",
+	},
+	{
+		In: core, Forbidden: own("pkg", "cmd"), Allowed: core, Indirect: true,
+		Why: "the pure core imports nothing of ours but itself",
+	},
+
+	// etcd and the tunnel.
+	{
+		In: own("pkg/etcd/client"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/etcd/client"), Indirect: true,
+		Why: "the client speaks etcd's API and knows nothing of migrations",
+	},
+	{
+		In: own("pkg/etcd", "pkg/tunnel"), Forbidden: own("pkg/agent", "pkg/garden", "pkg/preflight", "pkg/cli", "pkg/proof"),
+		Indirect: true, Tests: true,
+		Why: "joint cluster and tunnel serve the agents, not the other way round",
+	},
+	{
+		In: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Forbidden: clients, Indirect: true,
+		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
+	},
+	{
+		In: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Forbidden: own("pkg", "cmd"),
+		Allowed: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Indirect: true,
+		Why: "the relay forwards and knows nothing of migrations",
+	},
+	{
+		In: own("pkg/preflight"), Forbidden: acts, Indirect: true, Tests: true,
+		Why: "a check changes nothing",
+	},
+
+	// The agent: frame, actions, assembly.
+	{
+		In:        own("pkg/agent"),
+		Except:    own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/setup"),
+		Forbidden: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/setup", "pkg/etcd", "pkg/tunnel"),
+		Indirect:  true, Tests: true,
+		Why: "the frame does not know what the actions do",
+	},
+	{
+		In: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation"), Forbidden: own("pkg/agent", "pkg/garden"),
+		Allowed:  own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/overlap"),
+		Indirect: true,
+		Why:      "actions are called by the frame and do not call it",
+	},
 	{
 		In: own("pkg/agent/source"), Forbidden: own("pkg/agent/destination"), Indirect: true, Tests: true,
 		Why: "the roles know each other by the step table only",
@@ -67,25 +129,22 @@ var Rules = []Rule{
 		Why: "the roles know each other by the step table only",
 	},
 	{
-		In: own("pkg/migration/steps", "pkg/etcd/quorum", "pkg/migration/ownership", "pkg/migration/conditions", "pkg/migration/drain", "pkg/migration/summary"), Forbidden: clients, Indirect: true,
-		Why: "the pure core decides and does not look",
+		In: own("pkg/agent/operation"), Forbidden: own("pkg/agent/source", "pkg/agent/destination"), Indirect: true, Tests: true,
+		Why: "what both roles use knows neither of them",
 	},
 	{
-		In: own("pkg/migration/steps", "pkg/etcd/quorum"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/migration/steps", "pkg/etcd/quorum"), Indirect: true,
-		Why: "the pure core is at the bottom: everything may import it, it imports nothing of ours but itself",
+		In: own("cmd/livecpm-agent", "cmd/gardenlet", "pkg/agent"), Forbidden: tools, Indirect: true,
+		Why: "the agents need none of the operator's tools",
 	},
+
+	// The garden's controllers and the operator's tools.
 	{
-		In: own("pkg/agent", "pkg/migration"), Forbidden: own("pkg/agent/source", "pkg/agent/destination"), Indirect: true, Tests: true,
-		Why: "the frame does not know what the actions do",
-	},
-	{
-		In: own("cmd/livecpm-controller-manager", "pkg/garden"), Indirect: true, Tests: true,
-		Forbidden: own("pkg/agent", "pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/etcd/joint", "pkg/tunnel/exposure"),
-		Why:       "the garden's controllers know migrations by their Shoots only",
+		In: own("cmd/livecpm-controller-manager", "pkg/garden"), Forbidden: append(acts, tools...), Indirect: true, Tests: true,
+		Why: "the garden's controllers know migrations by their Shoots only",
 	},
 	{
 		In: own("cmd/kubectl-livecpm", "pkg/cli"), Indirect: true, Tests: true,
-		Forbidden: own("pkg/agent", "pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/etcd/joint", "pkg/garden"),
+		Forbidden: own("pkg/agent", "pkg/etcd/joint", "pkg/garden"),
 		Why:       "the plugin says what is asked for and shows what is seen; it does no part of the work",
 	},
 	{
@@ -94,17 +153,38 @@ var Rules = []Rule{
 		Why:     "what measures a migration knows nothing of how it is made",
 	},
 	{
-		In: own("cmd/livecpm-agent", "cmd/gardenlet", "pkg/agent", "pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation"), Forbidden: own("pkg/cli", "pkg/proof/probe", "pkg/portforward", "pkg/proof/report"), Indirect: true,
-		Why: "the agents need none of the operator's tools",
-	},
-	{
 		In: own("pkg/proof/report"), Forbidden: clients, Indirect: true,
 		Why: "a report is made of what was recorded",
 	},
+
+	// Mains.
 	{
-		In: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Forbidden: clients, Indirect: true,
-		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
+		In: own("cmd/gardenlet"), Forbidden: own("cmd"), Allowed: own("cmd/gardenlet"), Indirect: true, Tests: true,
+		Why: "no main imports another main",
 	},
+	{
+		In: own("cmd/kubectl-livecpm"), Forbidden: own("cmd"), Allowed: own("cmd/kubectl-livecpm"), Indirect: true, Tests: true,
+		Why: "no main imports another main",
+	},
+	{
+		In: own("cmd/livecpm-agent"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-agent"), Indirect: true, Tests: true,
+		Why: "no main imports another main",
+	},
+	{
+		In: own("cmd/livecpm-controller-manager"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-controller-manager"),
+		Indirect: true, Tests: true,
+		Why: "no main imports another main",
+	},
+	{
+		In: own("cmd/livecpm-relay"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-relay"), Indirect: true, Tests: true,
+		Why: "no main imports another main",
+	},
+	{
+		In: own("pkg"), Forbidden: own("cmd"), Indirect: true, Tests: true,
+		Why: "a main puts packages together; no package needs one",
+	},
+
+	// What is not the product.
 	{
 		In: []string{Module}, Except: own("test"), Forbidden: own("test"), Allowed: own("test/patience"), Indirect: true, Tests: true,
 		Why: "what is under test/ stands in for real components and must not get into the product",

@@ -32,11 +32,20 @@ var _ = Describe("Check", func() {
 
 		Entry("the core imports a client", importcheck.Package{ImportPath: "pkg/etcd/quorum", Deps: []string{"go.etcd.io/etcd/client/v3"}}, "indirectly"),
 		Entry("a test of the core imports a client", importcheck.Package{ImportPath: "pkg/migration/conditions", XTestImports: []string{"k8s.io/client-go/kubernetes"}}, ""),
+		Entry("the core imports the frame", importcheck.Package{ImportPath: "pkg/migration/drain", Imports: own("pkg/agent")}, "directly"),
+		Entry("the joint cluster imports a role", importcheck.Package{ImportPath: "pkg/etcd/joint", XTestImports: own("pkg/agent/source")}, "in tests"),
+		Entry("a check imports what acts", importcheck.Package{ImportPath: "pkg/preflight", Deps: own("pkg/etcd/joint")}, "indirectly"),
 		Entry("the core imports what is above it", importcheck.Package{ImportPath: "pkg/migration/steps", Imports: own("pkg/metrics")}, "directly"),
 		Entry("the core imports itself", importcheck.Package{ImportPath: "pkg/etcd/quorum", Imports: own("pkg/migration/steps")}, ""),
 
 		Entry("the frame imports a role", importcheck.Package{ImportPath: "pkg/agent", Imports: own("pkg/agent/source")}, "directly"),
-		Entry("the command imports both roles", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent")}, ""),
+		Entry("the frame imports what moves etcd", importcheck.Package{ImportPath: "pkg/agent", Deps: own("pkg/etcd/joint")}, "indirectly"),
+		Entry("the frame's assembly imports both roles", importcheck.Package{ImportPath: "pkg/agent/setup", Imports: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent")}, ""),
+		Entry("an action calls the frame", importcheck.Package{ImportPath: "pkg/agent/destination", Imports: own("pkg/agent")}, "directly"),
+		Entry("both roles' helper imports a role", importcheck.Package{ImportPath: "pkg/agent/operation", Imports: own("pkg/agent/source")}, "directly"),
+		Entry("a main imports both roles", importcheck.Package{ImportPath: "cmd/livecpm-agent", Imports: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent")}, ""),
+		Entry("a main imports another main", importcheck.Package{ImportPath: "cmd/gardenlet/app", Imports: own("cmd/livecpm-agent/app")}, "directly"),
+		Entry("a package imports a main", importcheck.Package{ImportPath: "pkg/garden", Imports: own("cmd/livecpm-agent/app")}, "directly"),
 
 		Entry("the garden's controllers import the agents' actions", importcheck.Package{ImportPath: "pkg/garden/gatewatchdog", Deps: own("pkg/agent/source")}, "indirectly"),
 		Entry("the garden's controllers import the step table", importcheck.Package{ImportPath: "pkg/garden", Imports: own("pkg/migration/steps", "pkg/preflight/gate")}, ""),
