@@ -12,14 +12,14 @@ import (
 	"io/fs"
 )
 
-// Archive packs the named chart as Helm packs charts, which is what a ControllerDeployment holds as its rawChart. The same
-// content makes the same archive: no time and no user gets into it.
+// Archive packs the named chart as Helm packs charts, which is what a ControllerDeployment holds as its rawChart. The
+// same content makes the same archive: no time and no user gets into it.
 func Archive(chart string) ([]byte, error) {
 	return ArchiveWith(chart, func(_ string, content []byte) ([]byte, error) { return content, nil })
 }
 
-// ArchiveWith packs the named chart with the files that the function makes of those of the repository. Paths begin with the
-// name of the chart.
+// ArchiveWith packs the named chart with the files that the function makes of those of the repository. Paths begin with
+// the name of the chart.
 func ArchiveWith(chart string, change func(path string, content []byte) ([]byte, error)) ([]byte, error) {
 	buffer := &bytes.Buffer{}
 	compressor, err := gzip.NewWriterLevel(buffer, gzip.BestCompression)
@@ -39,7 +39,8 @@ func ArchiveWith(chart string, change func(path string, content []byte) ([]byte,
 		if content, err = change(path, content); err != nil {
 			return err
 		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: int64(len(content)), Format: tar.FormatUSTAR}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: int64(len(content)),
+			Format: tar.FormatUSTAR}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}

@@ -30,13 +30,14 @@ type Manifest struct {
 	Content string
 }
 
-// Render renders the named chart for a cluster of the given Kubernetes version ("v1.36.3"). The manifests are in the order
-// in which they are to be applied.
+// Render renders the named chart for a cluster of the given Kubernetes version ("v1.36.3"). The manifests are in the
+// order in which they are to be applied.
 func Render(chart, release, namespace, kubernetesVersion string, values map[string]any) ([]Manifest, error) {
 	if values == nil {
 		values = map[string]any{}
 	}
-	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: kubernetesVersion}).RenderEmbeddedFS(files, chart, release, namespace, values)
+	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: kubernetesVersion}).RenderEmbeddedFS(
+		files, chart, release, namespace, values)
 	if err != nil {
 		return nil, fmt.Errorf("failed to render chart %s: %w", chart, err)
 	}

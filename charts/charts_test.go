@@ -99,7 +99,8 @@ var _ = Describe("livecpm-garden", func() {
 				doors[operation] = append(doors[operation], rule.Resources...)
 			}
 		}
-		Expect(doors).To(HaveKeyWithValue(admissionregistrationv1.Update, ConsistOf("shoots", "shoots/status", "shoots/binding")))
+		Expect(doors).To(HaveKeyWithValue(admissionregistrationv1.Update,
+			ConsistOf("shoots", "shoots/status", "shoots/binding")))
 		Expect(doors).To(HaveKeyWithValue(admissionregistrationv1.Delete, ConsistOf("shoots")))
 
 		binding := called[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects, gate.PolicyName)
@@ -109,9 +110,11 @@ var _ = Describe("livecpm-garden", func() {
 	})
 
 	It("tells the way out with every refusal", func() {
-		for _, validation := range called[*admissionregistrationv1.ValidatingAdmissionPolicy](render(charts.Garden, nil), gate.PolicyName).Spec.Validations {
+		for _, validation := range called[*admissionregistrationv1.ValidatingAdmissionPolicy](
+			render(charts.Garden, nil), gate.PolicyName).Spec.Validations {
 			Expect(validation.Message).To(HavePrefix("livecpm gate: "))
-			Expect(strings.SplitN(validation.Message, ". ", 2)).To(HaveLen(2), "what is denied, then what to do: "+validation.Message)
+			Expect(strings.SplitN(validation.Message, ". ", 2)).To(HaveLen(2),
+				"what is denied, then what to do: "+validation.Message)
 			Expect(validation.Reason).To(HaveValue(Equal(metav1.StatusReasonForbidden)))
 		}
 	})
@@ -119,31 +122,43 @@ var _ = Describe("livecpm-garden", func() {
 	It("refuses removal by the ConfigMap that the controller manager writes, and refuses nothing without it", func() {
 		objects := render(charts.Garden, map[string]any{"registration": map[string]any{"name": "other"}})
 		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, removalguard.PolicyName)
-		Expect(policy.Spec.ParamKind).To(HaveValue(Equal(admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"})))
+		Expect(policy.Spec.ParamKind).
+			To(HaveValue(Equal(admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"})))
 		Expect(policy.Spec.MatchConstraints.ResourceRules).To(ConsistOf(And(
 			HaveField("Operations", ConsistOf(admissionregistrationv1.Delete)),
-			HaveField("Resources", ConsistOf("controllerregistrations", "controllerdeployments", "controllerinstallations")),
+			HaveField("Resources",
+				ConsistOf("controllerregistrations", "controllerdeployments", "controllerinstallations")),
 		)))
-		Expect(policy.Spec.MatchConditions).To(ConsistOf(HaveField("Expression", And(ContainSubstring("registrationRef.?name.orValue('') == 'other'"), ContainSubstring("metadata.name == 'other'")))))
+		Expect(policy.Spec.MatchConditions).
+			To(ConsistOf(HaveField("Expression", And(ContainSubstring("registrationRef.?name.orValue('') == 'other'"),
+				ContainSubstring("metadata.name == 'other'")))))
 
 		binding := called[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](objects, removalguard.PolicyName)
 		Expect(binding.Spec.PolicyName).To(Equal(policy.Name))
 		Expect(binding.Spec.ValidationActions).To(ConsistOf(admissionregistrationv1.Deny))
 		Expect(binding.Spec.ParamRef).To(HaveValue(Equal(admissionregistrationv1.ParamRef{
-			Name: removalguard.ConfigMapName, Namespace: "garden", ParameterNotFoundAction: ptr.To(admissionregistrationv1.AllowAction),
+			Name: removalguard.ConfigMapName, Namespace: "garden",
+			ParameterNotFoundAction: ptr.To(admissionregistrationv1.AllowAction),
 		})))
 	})
 
 	It("gives agents that gardenlets install what the seed authorizer does not, and no more", func() {
 		objects := render(charts.Garden, map[string]any{
 			"registration": map[string]any{"name": "other"},
-			"rbac":         map[string]any{"extension": map[string]any{"enabled": true, "seedsInSeveralRegions": []any{"seed-a", "seed-b"}}},
+			"rbac": map[string]any{
+				"extension": map[string]any{"enabled": true, "seedsInSeveralRegions": []any{"seed-a", "seed-b"}},
+			},
 		})
 		role := only[*rbacv1.ClusterRole](objects)
 		Expect(role.Labels).To(HaveKeyWithValue("authorization.gardener.cloud/custom-extensions-permissions", "true"))
 		selector := &metav1.LabelSelector{}
-		Expect(json.Unmarshal([]byte(role.Annotations["authorization.gardener.cloud/extensions-serviceaccount-selector"]), selector)).To(Succeed())
-		Expect(selector).To(Equal(&metav1.LabelSelector{MatchLabels: map[string]string{"controllerregistration.core.gardener.cloud/name": "other"}}))
+		Expect(json.Unmarshal(
+			[]byte(role.Annotations["authorization.gardener.cloud/extensions-serviceaccount-selector"]), selector)).
+			To(Succeed())
+		Expect(selector).To(
+			Equal(&metav1.LabelSelector{
+				MatchLabels: map[string]string{"controllerregistration.core.gardener.cloud/name": "other"},
+			}))
 		Expect(permissions(role.Rules[0])).To(ConsistOf("core.gardener.cloud/seeds get"))
 		Expect(role.Rules).To(HaveLen(1))
 
@@ -151,11 +166,14 @@ var _ = Describe("livecpm-garden", func() {
 		Expect(regions.Namespace).To(Equal("garden"))
 		Expect(regions.Rules).To(ConsistOf(WithTransform(permissions, ConsistOf("/configmaps list"))))
 		Expect(only[*rbacv1.RoleBinding](objects).Subjects).To(ConsistOf(
-			rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-a"},
-			rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "system:serviceaccounts:seed-seed-b"},
+			rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group",
+				Name: "system:serviceaccounts:seed-seed-a"},
+			rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group",
+				Name: "system:serviceaccounts:seed-seed-b"},
 		))
 
-		objects = render(charts.Garden, map[string]any{"rbac": map[string]any{"extension": map[string]any{"enabled": true}}})
+		objects = render(charts.Garden,
+			map[string]any{"rbac": map[string]any{"extension": map[string]any{"enabled": true}}})
 		Expect(names(objects)).NotTo(ContainElement(HavePrefix("v1.Role ")))
 	})
 
@@ -178,7 +196,8 @@ var _ = Describe("livecpm-garden", func() {
 		var deleted []string
 		for _, object := range objects {
 			for _, rule := range rulesOf(object) {
-				Expect(rule.Verbs).NotTo(ContainElement(BeElementOf("*", "deletecollection", "escalate", "bind", "impersonate")))
+				Expect(rule.Verbs).NotTo(
+					ContainElement(BeElementOf("*", "deletecollection", "escalate", "bind", "impersonate")))
 				Expect(rule.Resources).NotTo(ContainElement("*"))
 				for _, permission := range permissions(rule) {
 					if resource, ok := strings.CutSuffix(permission, " delete"); ok {
@@ -187,7 +206,8 @@ var _ = Describe("livecpm-garden", func() {
 				}
 			}
 		}
-		Expect(deleted).To(ConsistOf("/secrets", "core.gardener.cloud/shootstates", "core.gardener.cloud/backupentries"), "as the gardenlet does with what belongs to a shoot")
+		Expect(deleted).To(ConsistOf("/secrets", "core.gardener.cloud/shootstates",
+			"core.gardener.cloud/backupentries"), "as the gardenlet does with what belongs to a shoot")
 	})
 })
 
@@ -261,8 +281,10 @@ var _ = Describe("livecpm-agent", func() {
 		objects := render(charts.Agent, map[string]any{
 			"relay": map[string]any{"image": map[string]any{"ref": "livecpm.local/livecpm-relay:v1"}},
 			"config": map[string]any{
-				"dns":         map[string]any{"margin": "5s", "resolvers": []any{"10.0.0.1:53"}},
-				"controllers": map[string]any{"liveMigration": map[string]any{"stepDeadlines": map[string]any{"SourceSeedCleanup": "1h"}, "workers": true}},
+				"dns": map[string]any{"margin": "5s", "resolvers": []any{"10.0.0.1:53"}},
+				"controllers": map[string]any{"liveMigration": map[string]any{
+					"stepDeadlines": map[string]any{"SourceSeedCleanup": "1h"}, "workers": true,
+				}},
 			},
 		})
 		config := decodeConfig(objects)
@@ -274,7 +296,8 @@ var _ = Describe("livecpm-agent", func() {
 
 		// Every file that the configuration names is mounted.
 		container := only[*appsv1.Deployment](objects).Spec.Template.Spec.Containers[0]
-		for _, file := range []string{config.GardenClientConnection.Kubeconfig, config.Gardenlet.ConfigurationFile, strings.TrimPrefix(container.Args[0], "--config=")} {
+		for _, file := range []string{config.GardenClientConnection.Kubeconfig, config.Gardenlet.ConfigurationFile,
+			strings.TrimPrefix(container.Args[0], "--config=")} {
 			Expect(container.VolumeMounts).To(ContainElement(WithTransform(func(mount corev1.VolumeMount) bool {
 				return strings.HasPrefix(file, mount.MountPath+"/")
 			}, BeTrue())), file)
@@ -284,7 +307,8 @@ var _ = Describe("livecpm-agent", func() {
 			HaveField("ContainerPort", BeEquivalentTo(config.Server.HealthProbes.Port)),
 		))
 		// The role for the lease names the lease.
-		Expect(only[*rbacv1.Role](objects).Rules).To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName))))
+		Expect(only[*rbacv1.Role](objects).Rules).
+			To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName))))
 	})
 
 	It("rolls when the configuration changes", func() {
@@ -301,8 +325,10 @@ var _ = Describe("livecpm-agent", func() {
 		}})
 		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
 		Expect(pod.Containers[0].Env).To(ContainElements(
-			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE", Value: "/etc/livecpm-agent/imagevector-overwrite/images_overwrite.yaml"},
-			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE_COMPONENTS", Value: "/etc/livecpm-agent/imagevector-overwrite-components/components.yaml"},
+			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE",
+				Value: "/etc/livecpm-agent/imagevector-overwrite/images_overwrite.yaml"},
+			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE_COMPONENTS",
+				Value: "/etc/livecpm-agent/imagevector-overwrite-components/components.yaml"},
 		))
 		Expect(pod.Volumes).To(ContainElements(
 			HaveField("VolumeSource.ConfigMap.LocalObjectReference.Name", "overwrite"),
@@ -311,8 +337,10 @@ var _ = Describe("livecpm-agent", func() {
 	})
 
 	It("spreads over zones and needs no budget for one replica", func() {
-		Expect(only[*appsv1.Deployment](render(charts.Agent, map[string]any{"zones": 3})).Spec.Template.Spec.TopologySpreadConstraints).To(HaveLen(2))
-		Expect(names(render(charts.Agent, map[string]any{"replicaCount": 1}))).NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
+		Expect(only[*appsv1.Deployment](render(charts.Agent, map[string]any{"zones": 3})).
+			Spec.Template.Spec.TopologySpreadConstraints).To(HaveLen(2))
+		Expect(names(render(charts.Agent, map[string]any{"replicaCount": 1}))).
+			NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
 	})
 
 	It("asks for no permission with a wildcard", func() {
@@ -331,12 +359,14 @@ var _ = Describe("livecpm-agent", func() {
 		GinkgoHelper()
 		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderEmbeddedFS(
 			gardenercharts.ChartGardenlet, gardenercharts.ChartPathGardenlet, "gardenlet", namespace, map[string]any{
-				"config": map[string]any{"seedConfig": map[string]any{"metadata": map[string]any{"name": "seed"}, "spec": map[string]any{"provider": map[string]any{"zones": []any{"a"}}}}},
+				"config": map[string]any{"seedConfig": map[string]any{"metadata": map[string]any{"name": "seed"},
+					"spec": map[string]any{"provider": map[string]any{"zones": []any{"a"}}}}},
 			})
 		Expect(err).NotTo(HaveOccurred())
 		out := map[string]bool{}
 		for _, manifest := range rendered.Manifests {
-			if !strings.Contains(manifest.Name, "/clusterrole-") || !strings.Contains(manifest.Content, "kind: ClusterRole") {
+			if !strings.Contains(manifest.Name, "/clusterrole-") ||
+				!strings.Contains(manifest.Content, "kind: ClusterRole") {
 				continue
 			}
 			object, _, err := strict.Decode([]byte(manifest.Content), nil, nil)
@@ -378,26 +408,34 @@ var _ = Describe("livecpm-agent", func() {
 
 	It("gives a drop-in gardenlet the lease that all agents of the seed share", func() {
 		pod, dropIn := render(charts.Agent, nil), render(charts.Agent, map[string]any{"dropIn": true})
-		Expect(names(dropIn)).To(ConsistOf("v1.ClusterRole livecpm:gardenlet", "v1.ClusterRoleBinding livecpm:gardenlet", "v1.Role livecpm-gardenlet", "v1.RoleBinding livecpm-gardenlet"))
-		Expect(names(pod)).NotTo(ContainElements(names(dropIn)), "where both are installed, one would take the permissions of the other away")
+		Expect(names(dropIn)).To(ConsistOf("v1.ClusterRole livecpm:gardenlet",
+			"v1.ClusterRoleBinding livecpm:gardenlet", "v1.Role livecpm-gardenlet", "v1.RoleBinding livecpm-gardenlet"))
+		Expect(names(pod)).NotTo(ContainElements(names(dropIn)),
+			"where both are installed, one would take the permissions of the other away")
 		Expect(only[*rbacv1.Role](dropIn).Rules).To(Equal(only[*rbacv1.Role](pod).Rules))
 		Expect(only[*rbacv1.Role](dropIn).Namespace).To(Equal("garden"))
 		Expect(only[*rbacv1.RoleBinding](pod).Subjects).To(ConsistOf(HaveField("Name", "livecpm-agent")))
-		for _, subjects := range [][]rbacv1.Subject{only[*rbacv1.RoleBinding](dropIn).Subjects, only[*rbacv1.ClusterRoleBinding](dropIn).Subjects} {
-			Expect(subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "garden", Name: "gardenlet"}))
+		for _, subjects := range [][]rbacv1.Subject{only[*rbacv1.RoleBinding](dropIn).Subjects,
+			only[*rbacv1.ClusterRoleBinding](dropIn).Subjects} {
+			Expect(subjects).To(
+				ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "garden", Name: "gardenlet"}))
 		}
 	})
 
 	It("adopts what the gardenlet has where it is told to, with nothing to mount", func() {
 		objects := render(charts.Agent, map[string]any{"gardenlet": map[string]any{
-			"adopt": true, "configMap": map[string]any{"name": ""}, "gardenKubeconfig": map[string]any{"secretName": ""},
-			"deployment": map[string]any{"namespace": "seed-system"},
+			"adopt": true, "configMap": map[string]any{"name": ""},
+			"gardenKubeconfig": map[string]any{"secretName": ""},
+			"deployment":       map[string]any{"namespace": "seed-system"},
 		}})
 		config := decodeConfig(objects)
 		Expect(agentconfigv1alpha1.Validate(config)).To(BeEmpty())
-		Expect(config.Gardenlet.Source).To(Equal(&agentconfigv1alpha1.GardenletSource{Namespace: "seed-system", Deployment: "gardenlet"}))
+		Expect(config.Gardenlet.Source).
+			To(Equal(&agentconfigv1alpha1.GardenletSource{Namespace: "seed-system", Deployment: "gardenlet"}))
 		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
-		Expect(pod.InitContainers).To(ConsistOf(And(HaveField("Name", "adopt"), HaveField("SecurityContext.ReadOnlyRootFilesystem", HaveValue(BeTrue())))))
+		Expect(pod.InitContainers).
+			To(ConsistOf(And(HaveField("Name", "adopt"),
+				HaveField("SecurityContext.ReadOnlyRootFilesystem", HaveValue(BeTrue())))))
 		for _, volume := range pod.Volumes {
 			Expect(volume.Secret).To(BeNil())
 		}
@@ -426,7 +464,8 @@ var _ = Describe("livecpm-agent", func() {
 		_, err := charts.Render(charts.Agent, release, namespace, "v1.36.3", map[string]any{
 			"gardenlet": map[string]any{"configMap": map[string]any{"name": ""}},
 		})
-		Expect(err).To(MatchError(ContainSubstring(".Values.gardenlet.configMap.name is required unless .Values.gardenlet.adopt is true")))
+		Expect(err).To(MatchError(
+			ContainSubstring(".Values.gardenlet.configMap.name is required unless .Values.gardenlet.adopt is true")))
 	})
 })
 
@@ -435,7 +474,8 @@ func decodeConfig(objects []client.Object) *agentconfigv1alpha1.AgentConfigurati
 	scheme := runtime.NewScheme()
 	Expect(agentconfigv1alpha1.AddToScheme(scheme)).To(Succeed())
 	config := &agentconfigv1alpha1.AgentConfiguration{}
-	_, _, err := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(agentconfigv1alpha1.SchemeGroupVersion).
+	_, _, err := serializer.NewCodecFactory(scheme,
+		serializer.EnableStrict).UniversalDecoder(agentconfigv1alpha1.SchemeGroupVersion).
 		Decode([]byte(only[*corev1.ConfigMap](objects).Data["config.yaml"]), nil, config)
 	Expect(err).NotTo(HaveOccurred())
 	return config

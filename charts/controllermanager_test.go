@@ -42,7 +42,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 	}
 	configOf := func(objects []client.Object) *configv1alpha1.ControllerManagerConfiguration {
 		GinkgoHelper()
-		config, err := configv1alpha1.DecodeControllerManager([]byte(only[*corev1.ConfigMap](objects).Data["config.yaml"]))
+		config, err := configv1alpha1.DecodeControllerManager(
+			[]byte(only[*corev1.ConfigMap](objects).Data["config.yaml"]))
 		Expect(err).NotTo(HaveOccurred())
 		return config
 	}
@@ -76,7 +77,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 	It("can be split into what is for the virtual garden and what is for the runtime cluster", func() {
 		Expect(names(with(nil, values{"runtime": off}))).To(ConsistOf(virtual...))
 		Expect(names(with(nil, values{"virtualGarden": off}))).To(ConsistOf(runtime...))
-		Expect(names(with(nil, values{"virtualGarden": off, "rbac": values{"enabled": true}}))).To(ConsistOf(runtime...), "the agents' access is to the virtual garden")
+		Expect(names(with(nil, values{"virtualGarden": off, "rbac": values{"enabled": true}}))).
+			To(ConsistOf(runtime...), "the agents' access is to the virtual garden")
 		Expect(names(render(charts.Garden, values{"virtualGarden": off}))).To(BeEmpty())
 	})
 
@@ -122,7 +124,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		configv1alpha1.SetControllerManagerDefaults(defaults)
 		Expect(config.LeaderElection).To(Equal(defaults.LeaderElection))
 
-		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", "livecpm-controller-manager"), HaveField("Namespace", namespace)))
+		subject := ConsistOf(And(HaveField("Kind", "ServiceAccount"), HaveField("Name", "livecpm-controller-manager"),
+			HaveField("Namespace", namespace)))
 		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager").Subjects).To(subject)
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
@@ -131,7 +134,9 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 	It("reaches a virtual garden with a kubeconfig and somebody's identity", func() {
 		objects := with(values{
 			"gardenKubeconfig": values{"secretName": "virtual-garden", "key": "config"},
-			"subjects":         []any{values{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "watchdog"}},
+			"subjects": []any{
+				values{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "watchdog"},
+			},
 		})
 		file := configOf(objects).GardenClientConnection.Kubeconfig
 		pod := only[*appsv1.Deployment](objects).Spec.Template.Spec
@@ -140,7 +145,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 			return strings.HasPrefix(file, mount.MountPath+"/")
 		}, BeTrue())))
 		Expect(pod.Volumes).To(ContainElement(HaveField("VolumeSource.Secret", And(
-			HaveField("SecretName", "virtual-garden"), HaveField("Items", ConsistOf(corev1.KeyToPath{Key: "config", Path: "kubeconfig"})),
+			HaveField("SecretName", "virtual-garden"),
+			HaveField("Items", ConsistOf(corev1.KeyToPath{Key: "config", Path: "kubeconfig"})),
 		))))
 		subject := ConsistOf(And(HaveField("Kind", "User"), HaveField("Name", "watchdog")))
 		Expect(only[*rbacv1.ClusterRoleBinding](objects).Subjects).To(subject)
@@ -148,7 +154,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
-	It("may write nothing but the two objects of the gate, what a drain moves and tells, what is in flight, entries of former backups, events and its lease", func() {
+	It("may write nothing but the two objects of the gate, what a drain moves and tells, what is in flight, entries "+
+		"of former backups, events and its lease", func() {
 		Expect(granted(with(nil))).To(ConsistOf(
 			"core.gardener.cloud/seeds patch", "core.gardener.cloud/seeds/status patch",
 			"core.gardener.cloud/shoots patch", "core.gardener.cloud/shoots/binding patch",
@@ -170,7 +177,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		objects := with(values{"config": values{"controllers": values{"drain": values{"enabled": false}}}})
 		Expect(configOf(objects).Controllers.Drain.Enabled).To(HaveValue(BeFalse()))
 		Expect(granted(objects)).NotTo(ContainElement(Or(
-			ContainSubstring("seeds"), Equal("/configmaps patch"), Equal("/configmaps delete"), ContainSubstring("shoots patch"), ContainSubstring("shoots/binding"),
+			ContainSubstring("seeds"), Equal("/configmaps patch"), Equal("/configmaps delete"),
+			ContainSubstring("shoots patch"), ContainSubstring("shoots/binding"),
 		)))
 		Expect(granted(objects)).To(ContainElement("core.gardener.cloud/shoots/status patch"))
 	})
@@ -194,11 +202,13 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(configOf(objects).Controllers.GateWatchdog.Restore).To(HaveValue(BeFalse()))
 		Expect(granted(objects)).NotTo(ContainElement(HavePrefix("admissionregistration.k8s.io/")))
 		Expect(only[*rbacv1.ClusterRole](objects).Rules).To(ContainElement(And(
-			HaveField("Resources", ContainElement("validatingadmissionpolicies")), HaveField("Verbs", ConsistOf("get", "list", "watch")),
+			HaveField("Resources", ContainElement("validatingadmissionpolicies")),
+			HaveField("Verbs", ConsistOf("get", "list", "watch")),
 		)))
 	})
 
-	It("selects the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike, and not those of the agent", func() {
+	It("selects the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike, and not those "+
+		"of the agent", func() {
 		objects := with(nil)
 		deployment := only[*appsv1.Deployment](objects)
 		podLabels := labels.Set(deployment.Spec.Template.Labels)
@@ -227,12 +237,14 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 			return only[*appsv1.Deployment](objects).Spec.Template.Annotations["checksum/config"]
 		}
 		Expect(checksum(with(values{"config": values{"logLevel": "debug"}}))).NotTo(Equal(checksum(with(nil))))
-		Expect(only[*appsv1.Deployment](with(values{"zones": 3})).Spec.Template.Spec.TopologySpreadConstraints).To(HaveLen(2))
+		Expect(only[*appsv1.Deployment](with(values{"zones": 3})).Spec.Template.Spec.TopologySpreadConstraints).
+			To(HaveLen(2))
 		Expect(names(with(values{"replicaCount": 1}))).NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
 	})
 
 	It("lets the pods reach the API server and DNS only", func() {
-		egress := only[*networkingv1.NetworkPolicy](with(values{"networkPolicy": values{"apiServerPorts": []any{8443}}})).Spec.Egress
+		egress := only[*networkingv1.NetworkPolicy](
+			with(values{"networkPolicy": values{"apiServerPorts": []any{8443}}})).Spec.Egress
 		var ports []string
 		for _, rule := range egress {
 			Expect(rule.Ports).NotTo(BeEmpty())

@@ -20,8 +20,8 @@ import (
 	"github.com/livecpm/livecpm/charts"
 )
 
-// What every pod of the charts has to be, however the charts are configured. The relay, which the agent deploys, has the
-// same in pkg/tunnel/exposure.
+// What every pod of the charts has to be, however the charts are configured. The relay, which the agent deploys, has
+// the same in pkg/tunnel/exposure.
 var _ = Describe("Hardening", func() {
 	type values = map[string]any
 
@@ -29,7 +29,8 @@ var _ = Describe("Hardening", func() {
 		"livecpm-agent": func() []client.Object { return render(charts.Agent, nil) },
 		"livecpm-agent, one replica, with image vector overwrites": func() []client.Object {
 			return render(charts.Agent, values{"replicaCount": 1, "gardenlet": values{
-				"imageVectorOverwrite": values{"configMapName": "overwrite"}, "componentImageVectorOverwrites": values{"configMapName": "components"},
+				"imageVectorOverwrite":           values{"configMapName": "overwrite"},
+				"componentImageVectorOverwrites": values{"configMapName": "components"},
 			}})
 		},
 		"livecpm-agent without roles": func() []client.Object {
@@ -39,7 +40,10 @@ var _ = Describe("Hardening", func() {
 			return render(charts.Garden, values{"controllerManager": values{"enabled": true}})
 		},
 		"livecpm-controller-manager with a kubeconfig": func() []client.Object {
-			return render(charts.Garden, values{"controllerManager": values{"enabled": true, "gardenKubeconfig": values{"secretName": "virtual-garden"}}, "virtualGarden": values{"enabled": false}})
+			return render(charts.Garden,
+				values{"controllerManager": values{"enabled": true,
+					"gardenKubeconfig": values{"secretName": "virtual-garden"}},
+					"virtualGarden": values{"enabled": false}})
 		},
 	}
 
@@ -70,7 +74,8 @@ var _ = Describe("Hardening", func() {
 		each(func(objects []client.Object) {
 			spec := only[*appsv1.Deployment](objects).Spec.Template.Spec
 			Expect(spec.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
-			for _, id := range []*int64{spec.SecurityContext.RunAsUser, spec.SecurityContext.RunAsGroup, spec.SecurityContext.FSGroup} {
+			for _, id := range []*int64{spec.SecurityContext.RunAsUser, spec.SecurityContext.RunAsGroup,
+				spec.SecurityContext.FSGroup} {
 				Expect(id).To(HaveValue(BeNumerically(">", 0)))
 			}
 			Expect(spec.SecurityContext.SupplementalGroups).To(BeEmpty())
@@ -91,7 +96,8 @@ var _ = Describe("Hardening", func() {
 	It("uses the runtime's seccomp profile, and says that Gardener need not set one", func() {
 		each(func(objects []client.Object) {
 			template := only[*appsv1.Deployment](objects).Spec.Template
-			Expect(template.Spec.SecurityContext.SeccompProfile).To(HaveValue(Equal(corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault})))
+			Expect(template.Spec.SecurityContext.SeccompProfile).
+				To(HaveValue(Equal(corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault})))
 			Expect(template.Labels).To(HaveKeyWithValue("seccompprofile.resources.gardener.cloud/skip", "true"))
 		})
 	})
@@ -107,7 +113,8 @@ var _ = Describe("Hardening", func() {
 			}
 			for _, volume := range spec.Volumes {
 				source := volume.VolumeSource
-				Expect(source.ConfigMap != nil || source.Secret != nil || source.EmptyDir != nil).To(BeTrue(), volume.Name)
+				Expect(source.ConfigMap != nil || source.Secret != nil || source.EmptyDir != nil).To(BeTrue(),
+					volume.Name)
 			}
 		})
 	})
@@ -140,13 +147,15 @@ var _ = Describe("Hardening", func() {
 	It("mounts a token only where the API server of the own cluster is asked", func() {
 		each(func(objects []client.Object) {
 			account := only[*corev1.ServiceAccount](objects)
-			Expect(account.AutomountServiceAccountToken).To(HaveValue(BeFalse()), "no other pod gets a token by accident")
+			Expect(account.AutomountServiceAccountToken).To(HaveValue(BeFalse()),
+				"no other pod gets a token by accident")
 			deployment := only[*appsv1.Deployment](objects)
 			spec := deployment.Spec.Template.Spec
 			Expect(spec.ServiceAccountName).To(Equal(account.Name))
 			kubeconfigOnly := deployment.Name == "livecpm-controller-manager" && hasVolume(spec, "garden-kubeconfig")
 			Expect(spec.AutomountServiceAccountToken).To(HaveValue(Equal(!kubeconfigOnly)))
-			Expect(deployment.Spec.Template.Labels).To(HaveKeyWithValue("projected-token-mount.resources.gardener.cloud/skip", "true"))
+			Expect(deployment.Spec.Template.Labels).
+				To(HaveKeyWithValue("projected-token-mount.resources.gardener.cloud/skip", "true"))
 		})
 	})
 
@@ -179,7 +188,8 @@ var _ = Describe("Hardening", func() {
 			}
 			metrics := deployment.Spec.Template.Spec.Containers[0].Ports[0]
 			Expect(metrics.Name).To(Equal("metrics"))
-			Expect(allowed).To(ConsistOf(networkingv1.NetworkPolicyPort{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(metrics.ContainerPort))}))
+			Expect(allowed).To(ConsistOf(networkingv1.NetworkPolicyPort{Protocol: new(corev1.ProtocolTCP),
+				Port: new(intstr.FromInt32(metrics.ContainerPort))}))
 			Expect(service.Spec.Type).To(Equal(corev1.ServiceTypeClusterIP))
 			Expect(service.Spec.Ports).To(HaveLen(1))
 			Expect(service.Spec.Ports[0].TargetPort).To(Equal(intstr.FromString("metrics")))
@@ -201,8 +211,10 @@ var _ = Describe("Hardening", func() {
 		runtime := only[*appsv1.Deployment](variants["livecpm-controller-manager"]()).Spec.Template.Labels
 		Expect(runtime).To(HaveKeyWithValue("networking.gardener.cloud/to-runtime-apiserver", allowed))
 		Expect(runtime).NotTo(HaveKey("networking.gardener.cloud/to-public-networks"))
-		virtual := only[*appsv1.Deployment](variants["livecpm-controller-manager with a kubeconfig"]()).Spec.Template.Labels
-		Expect(virtual).To(HaveKeyWithValue("networking.resources.gardener.cloud/to-virtual-garden-kube-apiserver-tcp-443", allowed))
+		virtual := only[*appsv1.Deployment](variants["livecpm-controller-manager with a kubeconfig"]()).
+			Spec.Template.Labels
+		Expect(virtual).To(HaveKeyWithValue(
+			"networking.resources.gardener.cloud/to-virtual-garden-kube-apiserver-tcp-443", allowed))
 		Expect(virtual).NotTo(HaveKey("networking.gardener.cloud/to-runtime-apiserver"))
 	})
 

@@ -59,8 +59,11 @@ func repack(chart string, change func(string) string) []byte {
 // withHooks renders the hooks of the chart as if they were ordinary objects.
 func withHooks(chart string, values map[string]any) []client.Object {
 	GinkgoHelper()
-	archive := repack(chart, func(content string) string { return strings.ReplaceAll(content, hookAnnotation, "example.com/hook:") })
-	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(archive, release, namespace, values)
+	archive := repack(chart, func(content string) string {
+		return strings.ReplaceAll(content, hookAnnotation, "example.com/hook:")
+	})
+	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(archive,
+		release, namespace, values)
 	Expect(err).NotTo(HaveOccurred())
 	var out []client.Object
 	for _, manifest := range rendered.Manifests {
@@ -111,13 +114,16 @@ var _ = Describe("The check before Helm removes a release", func() {
 			Expect(program.Containers[0].VolumeMounts).To(ContainElements(pod.Containers[0].VolumeMounts))
 			Expect(pod.Containers[0].VolumeMounts).To(HaveLen(len(pod.Volumes)))
 			// It is none of the program's pods.
-			Expect(labels.SelectorFromSet(deployment.Spec.Selector.MatchLabels).Matches(labels.Set(job.Spec.Template.Labels))).To(BeFalse())
+			Expect(labels.SelectorFromSet(deployment.Spec.Selector.MatchLabels).
+				Matches(labels.Set(job.Spec.Template.Labels))).To(BeFalse())
 		},
 		Entry("the agent", charts.Agent, map[string]any{}, false),
 		Entry("the agent that adopts", charts.Agent, map[string]any{"gardenlet": map[string]any{"adopt": true}}, true),
-		Entry("the controller manager in the garden", charts.Garden, map[string]any{"controllerManager": map[string]any{"enabled": true}}, true),
+		Entry("the controller manager in the garden", charts.Garden,
+			map[string]any{"controllerManager": map[string]any{"enabled": true}}, true),
 		Entry("the controller manager beside a virtual garden", charts.Garden, map[string]any{
-			"controllerManager": map[string]any{"enabled": true, "gardenKubeconfig": map[string]any{"secretName": "virtual-garden"}},
+			"controllerManager": map[string]any{"enabled": true,
+				"gardenKubeconfig": map[string]any{"secretName": "virtual-garden"}},
 		}, false),
 	)
 
@@ -128,11 +134,15 @@ var _ = Describe("The check before Helm removes a release", func() {
 			}
 		},
 		Entry("an agent without it", charts.Agent, map[string]any{"removalCheck": map[string]any{"enabled": false}}),
-		Entry("an agent that a gardenlet installs", charts.Agent, map[string]any{"gardener": map[string]any{"seed": map[string]any{"name": "my-seed"}}}),
+		Entry("an agent that a gardenlet installs", charts.Agent,
+			map[string]any{"gardener": map[string]any{"seed": map[string]any{"name": "my-seed"}}}),
 		Entry("a drop-in gardenlet", charts.Agent, map[string]any{"dropIn": true}),
 		Entry("a garden without controller manager", charts.Garden, map[string]any{}),
-		Entry("a virtual garden", charts.Garden, map[string]any{"runtime": map[string]any{"enabled": false}, "controllerManager": map[string]any{"enabled": true}}),
-		Entry("a controller manager without it", charts.Garden, map[string]any{"controllerManager": map[string]any{"enabled": true, "removalCheck": map[string]any{"enabled": false}}}),
+		Entry("a virtual garden", charts.Garden, map[string]any{"runtime": map[string]any{"enabled": false},
+			"controllerManager": map[string]any{"enabled": true}}),
+		Entry("a controller manager without it", charts.Garden,
+			map[string]any{"controllerManager": map[string]any{"enabled": true,
+				"removalCheck": map[string]any{"enabled": false}}}),
 	)
 })
 
@@ -144,7 +154,8 @@ var _ = Describe("#Archive", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(bytes.Equal(first, second)).To(BeTrue())
 
-		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(first, release, namespace, nil)
+		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(first,
+			release, namespace, nil)
 		Expect(err).NotTo(HaveOccurred())
 		manifests, err := charts.Render(charts.Agent, release, namespace, "v1.36.3", nil)
 		Expect(err).NotTo(HaveOccurred())

@@ -35,7 +35,8 @@ var monitored = []struct {
 }{
 	{charts.Agent, "livecpm-agent", "aggregate", values{"monitoring": values{"enabled": true}},
 		[]string{"dashboard.monitoring.gardener.cloud/seed", "dashboard.monitoring.gardener.cloud/garden"}},
-	{charts.Garden, "livecpm-controller-manager", "garden", values{"controllerManager": values{"enabled": true, "monitoring": values{"enabled": true}}},
+	{charts.Garden, "livecpm-controller-manager", "garden",
+		values{"controllerManager": values{"enabled": true, "monitoring": values{"enabled": true}}},
 		[]string{"dashboard.monitoring.gardener.cloud/garden"}},
 }
 
@@ -171,18 +172,23 @@ var _ = Describe("Monitoring", func() {
 			Expect(monitoringObjects(m.chart, nil)).To(BeEmpty())
 		}
 		Expect(monitoringObjects(charts.Garden, values{"controllerManager": values{"enabled": true}})).To(BeEmpty())
-		Expect(monitoringObjects(charts.Garden, values{"runtime": values{"enabled": false}, "controllerManager": values{"enabled": true, "monitoring": values{"enabled": true}}})).To(BeEmpty(), "the virtual garden runs no Prometheus")
+		Expect(monitoringObjects(charts.Garden,
+			values{"runtime": values{"enabled": false}, "controllerManager": values{"enabled": true,
+				"monitoring": values{"enabled": true}}})).To(BeEmpty(), "the virtual garden runs no Prometheus")
 	})
 
 	It("is found by the Prometheus and the Plutono of Gardener", func() {
 		for _, m := range monitored {
 			objects := monitoringObjects(m.chart, m.values)
-			Expect(objects).To(And(HaveLen(3), HaveKey("PrometheusRule"), HaveKey("ServiceMonitor"), HaveKey("ConfigMap")))
+			Expect(objects).To(And(HaveLen(3), HaveKey("PrometheusRule"), HaveKey("ServiceMonitor"),
+				HaveKey("ConfigMap")))
 			for _, kind := range []string{"PrometheusRule", "ServiceMonitor"} {
-				Expect(objects[kind]).To(HaveKeyWithValue("metadata", HaveKeyWithValue("labels", HaveKeyWithValue("prometheus", m.prometheus))))
+				Expect(objects[kind]).To(HaveKeyWithValue("metadata",
+					HaveKeyWithValue("labels", HaveKeyWithValue("prometheus", m.prometheus))))
 			}
 			for _, label := range m.dashboardLabels {
-				Expect(objects["ConfigMap"]).To(HaveKeyWithValue("metadata", HaveKeyWithValue("labels", HaveKeyWithValue(label, "true"))))
+				Expect(objects["ConfigMap"]).
+					To(HaveKeyWithValue("metadata", HaveKeyWithValue("labels", HaveKeyWithValue(label, "true"))))
 			}
 		}
 	})
@@ -232,7 +238,8 @@ var _ = Describe("Monitoring", func() {
 			}
 			Expect(spec.Endpoints).To(HaveLen(1))
 			Expect(spec.Endpoints[0].Port).To(Equal(service.Spec.Ports[0].Name))
-			Expect(spec.Endpoints[0].HonorLabels).To(BeTrue(), "the namespace in the metrics is the shoot's, not the pod's")
+			Expect(spec.Endpoints[0].HonorLabels).To(BeTrue(),
+				"the namespace in the metrics is the shoot's, not the pod's")
 			keep := regexp.MustCompile("^(?:" + spec.Endpoints[0].MetricRelabelings[0].Regex + ")$")
 			Expect(spec.Endpoints[0].MetricRelabelings[0].Action).To(Equal("keep"))
 			for name := range known() {
@@ -290,7 +297,8 @@ var _ = Describe("Monitoring", func() {
 				Expect(rule.Labels["severity"]).To(BeElementOf("critical", "warning", "info"), rule.Alert)
 				Expect(rule.Labels).To(HaveKeyWithValue("service", "livecpm"), rule.Alert)
 				if m.chart == charts.Agent {
-					Expect(rule.Labels).To(And(HaveKeyWithValue("type", "seed"), HaveKeyWithValue("visibility", "operator")), "the Alertmanager of a seed mails by these")
+					Expect(rule.Labels).To(And(HaveKeyWithValue("type", "seed"),
+						HaveKeyWithValue("visibility", "operator")), "the Alertmanager of a seed mails by these")
 				} else {
 					Expect(rule.Labels).To(HaveKeyWithValue("topology", "garden"))
 				}
@@ -306,7 +314,8 @@ var _ = Describe("Monitoring", func() {
 	})
 
 	It("has a test for every alert", func() {
-		for chart, file := range map[string]string{charts.Agent: "agent-rules.test.yaml", charts.Garden: "garden-rules.test.yaml"} {
+		for chart, file := range map[string]string{charts.Agent: "agent-rules.test.yaml",
+			charts.Garden: "garden-rules.test.yaml"} {
 			content, err := os.ReadFile(filepath.Join("testdata", file))
 			Expect(err).NotTo(HaveOccurred())
 			var tests struct {

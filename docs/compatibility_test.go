@@ -18,8 +18,10 @@ var _ = Describe("compatibility.md", func() {
 	// module returns the version that a module file requires.
 	module := func(folder, path string) string {
 		GinkgoHelper()
-		content := regexp.MustCompile(`(?s)exclude \(.*?\n\)`).ReplaceAllString(read(filepath.Join("..", folder, "go.mod")), "")
-		match := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(path) + ` (v\S+)`).FindStringSubmatch(content)
+		content := regexp.MustCompile(`(?s)exclude \(.*?\n\)`).ReplaceAllString(
+			read(filepath.Join("..", folder, "go.mod")), "")
+		match := regexp.MustCompile(`(?m)^\s*(?:require )?` + regexp.QuoteMeta(path) + ` (v\S+)`).
+			FindStringSubmatch(content)
 		Expect(match).NotTo(BeNil(), path+" in "+folder)
 		return match[1]
 	}
@@ -41,19 +43,25 @@ var _ = Describe("compatibility.md", func() {
 		Expect(column["gardener"]).To(Equal(module("hack/tools/gardener", gardener)), "the landscape runs another one")
 	})
 
-	It("should have the etcd-druid that this Gardener deploys, and the etcd-backup-restore that the landscape runs with it", func() {
+	It("should have the etcd-druid that this Gardener deploys, and the etcd-backup-restore that the landscape "+
+		"runs with it", func() {
 		image, err := imagevector.Containers().FindImage(imagevector.ContainerImageNameEtcdDruid)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(image.Tag).To(HaveValue(Equal(column["druid"])))
-		Expect(column["druid"]).To(Equal(module("hack/tools/etcd-druid", "github.com/gardener/etcd-druid")), "the landscape runs another one")
-		Expect(column["backup-restore"]).To(Equal(module("hack/tools/etcd-backup-restore", "github.com/gardener/etcd-backup-restore")))
+		Expect(column["druid"]).To(Equal(module("hack/tools/etcd-druid", "github.com/gardener/etcd-druid")),
+			"the landscape runs another one")
+		Expect(column["backup-restore"]).
+			To(Equal(module("hack/tools/etcd-backup-restore", "github.com/gardener/etcd-backup-restore")))
 	})
 
 	It("should have the versions of Kubernetes that this Gardener supports, that of the landscape among them", func() {
 		supported := kubernetesversion.SupportedVersions
 		Expect(column["kubernetes"]).To(Equal(supported[0] + " to " + supported[len(supported)-1]))
 		kubernetes := module("hack/tools/kubernetes", "k8s.io/kubernetes")
-		Expect(column["here"]).To(Equal("Kubernetes " + kubernetes + ", etcd " + module("test/standins/etcdwrapper", "go.etcd.io/etcd/server/v3")))
-		Expect(supported).To(ContainElement(strings.Join(strings.Split(strings.TrimPrefix(kubernetes, "v"), ".")[:2], ".")))
+		Expect(column["here"]).
+			To(Equal("Kubernetes " + kubernetes + ", etcd " +
+				module("test/standins/etcdwrapper", "go.etcd.io/etcd/server/v3")))
+		Expect(supported).To(
+			ContainElement(strings.Join(strings.Split(strings.TrimPrefix(kubernetes, "v"), ".")[:2], ".")))
 	})
 })

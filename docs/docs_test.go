@@ -62,7 +62,8 @@ var _ = Describe("steps.md", func() {
 		for _, row := range rows(page, "reason | appears |") {
 			name := strings.Trim(row[0], "*`")
 			documented[name] = true
-			Expect(strings.HasPrefix(row[0], "**")).To(Equal(steps.Reason(name).Fault()), "%s should be bold if and only if it is a fault", name)
+			Expect(strings.HasPrefix(row[0], "**")).To(Equal(steps.Reason(name).Fault()),
+				"%s should be bold if and only if it is a fault", name)
 			Expect(row[1]).NotTo(BeEmpty())
 			Expect(row[2]).NotTo(BeEmpty())
 		}
@@ -120,32 +121,36 @@ var _ = Describe("operations", func() {
 		stepPages = append(stepPages, filepath.Join(folder, step.String()+".md"))
 	}
 	var otherPages []string
-	for _, topic := range []string{"abort", "draining-a-seed", "force-shrink", "monitoring", "pause", "recovery", "retry"} {
+	for _, topic := range []string{"abort", "draining-a-seed", "force-shrink", "monitoring", "pause", "recovery",
+		"retry"} {
 		otherPages = append(otherPages, filepath.Join(folder, topic+".md"))
 	}
 
-	It("should have a page for every step, where the conditions say it is, and for what operators do, and no other", func() {
-		files, err := filepath.Glob(filepath.Join(folder, "*.md"))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(files).To(ConsistOf(append(slices.Clone(stepPages), otherPages...)))
+	It("should have a page for every step, where the conditions say it is, and for what operators do, and no other",
+		func() {
+			files, err := filepath.Glob(filepath.Join(folder, "*.md"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(files).To(ConsistOf(append(slices.Clone(stepPages), otherPages...)))
 
-		overview := [][]string{}
-		for i, step := range steps.Table() {
-			page := filepath.Join("..", conditions.Runbook(step))
-			Expect(page).To(BeAnExistingFile())
-			content := read(page)
-			Expect(content).To(HavePrefix("# %s\n", step))
-			Expect(content).To(ContainSubstring("Step %d of %d, owner %s, deadline %s.", i+1, len(steps.Table()), step.Owner, minutes(step.Deadline)))
-			for _, heading := range []string{"What it does", "Reasons", "Look at", "Safe", "Never"} {
-				Expect(content).To(ContainSubstring("\n## %s\n", heading), page)
+			overview := [][]string{}
+			for i, step := range steps.Table() {
+				page := filepath.Join("..", conditions.Runbook(step))
+				Expect(page).To(BeAnExistingFile())
+				content := read(page)
+				Expect(content).To(HavePrefix("# %s\n", step))
+				Expect(content).To(ContainSubstring("Step %d of %d, owner %s, deadline %s.", i+1, len(steps.Table()),
+					step.Owner, minutes(step.Deadline)))
+				for _, heading := range []string{"What it does", "Reasons", "Look at", "Safe", "Never"} {
+					Expect(content).To(ContainSubstring("\n## %s\n", heading), page)
+				}
+				overview = append(overview,
+					[]string{strconv.Itoa(i + 1), fmt.Sprintf("[%[1]s](%[1]s.md)", step), string(step.Owner)})
 			}
-			overview = append(overview, []string{strconv.Itoa(i + 1), fmt.Sprintf("[%[1]s](%[1]s.md)", step), string(step.Owner)})
-		}
-		Expect(rows(read(index), "step | page |")).To(Equal(overview))
-		for _, page := range otherPages {
-			Expect(read(index)).To(ContainSubstring("](%s)", filepath.Base(page)))
-		}
-	})
+			Expect(rows(read(index), "step | page |")).To(Equal(overview))
+			for _, page := range otherPages {
+				Expect(read(index)).To(ContainSubstring("](%s)", filepath.Base(page)))
+			}
+		})
 
 	It("should have a page for every reason that holds a step or is a fault, and no other", func() {
 		var expected, listed []string
@@ -187,7 +192,8 @@ var _ = Describe("operations", func() {
 		page := read(filepath.Join(folder, "draining-a-seed.md"))
 		found := 0
 		for _, file := range []string{"reasons.go", "progress.go"} {
-			for _, match := range regexp.MustCompile(`(?m)^\t(?:Condition)?Reason\w+(?: Reason)? += "(\w+)"`).FindAllStringSubmatch(read(filepath.Join("..", "pkg", "migration", "drain", file)), -1) {
+			for _, match := range regexp.MustCompile(`(?m)^\t(?:Condition)?Reason\w+(?: Reason)? += "(\w+)"`).
+				FindAllStringSubmatch(read(filepath.Join("..", "pkg", "migration", "drain", file)), -1) {
 				found++
 				Expect(page).To(ContainSubstring("`"+match[1]+"`"), file)
 			}
@@ -257,7 +263,8 @@ var _ = Describe("usage", func() {
 
 	It("should explain every state", func() {
 		for _, state := range []summary.State{
-			summary.None, summary.Classic, summary.Requested, summary.Processing, summary.Paused, summary.Held, summary.Overdue, summary.Aborting, summary.Aborted, summary.Succeeded,
+			summary.None, summary.Classic, summary.Requested, summary.Processing, summary.Paused, summary.Held,
+			summary.Overdue, summary.Aborting, summary.Aborted, summary.Succeeded,
 		} {
 			Expect(page).To(ContainSubstring("`%s`", state))
 		}

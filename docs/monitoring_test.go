@@ -97,10 +97,12 @@ var _ = Describe("monitoring.md", func() {
 	It("should have every condition and every event, and no other", func() {
 		var expectedConditions, listedConditions [][]string
 		for i, step := range steps.Table() {
-			expectedConditions = append(expectedConditions, []string{"`" + step.String() + "`", "condition", "Shoot", "agent, " + string(step.Owner),
-				"[step " + strconv.Itoa(i+1) + "](" + filepath.Base(conditions.Runbook(step)) + ")"})
+			expectedConditions = append(expectedConditions,
+				[]string{"`" + step.String() + "`", "condition", "Shoot", "agent, " + string(step.Owner),
+					"[step " + strconv.Itoa(i+1) + "](" + filepath.Base(conditions.Runbook(step)) + ")"})
 		}
-		expectedConditions = append(expectedConditions, []string{"`" + string(drain.ConditionDrained) + "`", "condition", "Seed", "controller manager"})
+		expectedConditions = append(expectedConditions,
+			[]string{"`" + string(drain.ConditionDrained) + "`", "condition", "Seed", "controller manager"})
 
 		var listedEvents []string
 		for _, row := range rows(page, "name | is | at | by |") {
@@ -128,8 +130,9 @@ var _ = Describe("monitoring.md", func() {
 	})
 })
 
-// eventsOfCode returns the reasons of all events that are written, but for those that are a reason of a step: the literals
-// and constants that the recording functions get, and the reasons of the condition of a drain, which one of them gets.
+// eventsOfCode returns the reasons of all events that are written, but for those that are a reason of a step: the
+// literals and constants that the recording functions get, and the reasons of the condition of a drain, which one of
+// them gets.
 func eventsOfCode() []string {
 	GinkgoHelper()
 	constants := map[string]string{}
@@ -183,7 +186,8 @@ func eventsOfCode() []string {
 		}
 	}
 	// The agent's two for reasons of steps, the frame's own function below them, and the drain's for its condition.
-	Expect(variables).To(Equal(4), "an event with a reason that this test cannot see: list its reasons in the table, and teach them to this test")
+	Expect(variables).To(Equal(4),
+		"an event with a reason that this test cannot see: list its reasons in the table, and teach them to this test")
 	var out []string
 	for reason := range reasons {
 		out = append(out, reason)

@@ -55,7 +55,8 @@ var _ = Describe("security.md", func() {
 		}
 
 		var written []string
-		for _, it := range regexp.MustCompile(`\bIt\("([^"]+)",`).FindAllStringSubmatch(read(filepath.Join("..", "pkg", "tunnel", "relay", "attempts_test.go")), -1) {
+		for _, it := range regexp.MustCompile(`\bIt\("([^"]+)",`).FindAllStringSubmatch(
+			read(filepath.Join("..", "pkg", "tunnel", "relay", "attempts_test.go")), -1) {
 			written = append(written, "pkg/tunnel/relay/attempts_test.go "+it[1])
 		}
 		files, err := filepath.Glob(filepath.Join("..", "pkg", "tunnel", "relay", "*", "*_test.go"))
@@ -82,7 +83,8 @@ var _ = Describe("security.md", func() {
 		Expect(limits).To(And(
 			HaveKeyWithValue("connections at once", "4,096"),
 			HaveKeyWithValue("handshakes at once, per port", "512"),
-			HaveKeyWithValue("time for the handshake outside and the ClientHello inside, together", seconds(config.DefaultHandshakeTimeout.Seconds())),
+			HaveKeyWithValue("time for the handshake outside and the ClientHello inside, together",
+				seconds(config.DefaultHandshakeTimeout.Seconds())),
 			HaveKeyWithValue("time for the next hop to accept", seconds(config.DefaultDialTimeout.Seconds())),
 		))
 	})

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gardenlet is Gardener's gardenlet with the controllers of livecpm-agent in its process. It takes the same flags and
-// the same configuration, and can take the place of the gardenlet's image.
+// Command gardenlet is Gardener's gardenlet with the controllers of livecpm-agent in its process. It takes the same
+// flags and the same configuration, and can take the place of the gardenlet's image.
 package main
 
 import (

@@ -17,8 +17,8 @@ import (
 )
 
 func main() {
-	// gRPC reports every attempt to connect that failed, across the picture. Its logger must be set before anything else uses
-	// gRPC, so this is the place.
+	// gRPC reports every attempt to connect that failed, across the picture. Its logger must be set before anything
+	// else uses gRPC, so this is the place.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

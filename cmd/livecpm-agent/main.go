@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command livecpm-agent runs in a seed beside the gardenlet and does that seed's part in live migrations, as the source or
-// as the destination.
+// Command livecpm-agent runs in a seed beside the gardenlet and does that seed's part in live migrations, as the source
+// or as the destination.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command livecpm-controller-manager runs for the garden and does what concerns all seeds: it keeps the gate against the
-// classic migration in force.
+// Command livecpm-controller-manager runs for the garden and does what concerns all seeds: it keeps the gate against
+// the classic migration in force.
 package main
 
 import (

@@ -65,7 +65,8 @@ func newCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&configFile, "config", "", "configuration file (required)")
 	cmd.Flags().StringVar(&logLevel, "log-level", logger.InfoLevel, "one of "+strings.Join(logger.AllLogLevels, ", "))
-	cmd.Flags().StringVar(&logFormat, "log-format", logger.FormatJSON, "one of "+strings.Join(logger.AllLogFormats, ", "))
+	cmd.Flags().StringVar(&logFormat, "log-format", logger.FormatJSON,
+		"one of "+strings.Join(logger.AllLogFormats, ", "))
 	verflag.AddFlags(cmd.Flags())
 	_ = cmd.MarkFlagRequired("config")
 	return cmd

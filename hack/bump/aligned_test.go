@@ -31,8 +31,8 @@ func requirements(folder string) map[string]string {
 }
 
 var _ = Describe("Modules of the components that share most with this repository", func() {
-	// Of another version, hundreds of packages are compiled twice (docs/development/landscape.md). etcd and etcd-backup-restore are
-	// not among them on purpose: theirs are as their releases have them.
+	// Of another version, hundreds of packages are compiled twice (docs/development/landscape.md). etcd and
+	// etcd-backup-restore are not among them on purpose: theirs are as their releases have them.
 	DescribeTable("should have its versions of what they share", func(folder string) {
 		ours := requirements(".")
 		shared := 0
@@ -42,7 +42,8 @@ var _ = Describe("Modules of the components that share most with this repository
 				continue
 			}
 			shared++
-			Expect(version).To(Equal(ours[path]), "run: go get -C %s %s@%s && go mod tidy -C %s", folder, path, ours[path], folder)
+			Expect(version).To(Equal(ours[path]), "run: go get -C %s %s@%s && go mod tidy -C %s", folder, path,
+				ours[path], folder)
 		}
 		Expect(shared).To(BeNumerically(">", 20), "modules must be found")
 	},

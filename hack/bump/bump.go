@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bump moves the repository to another version of Gardener, and to the etcd-druid and etcd-backup-restore that belong to
-// it: the module files of livecpm and of the landscape's real components, and the texts that hold a version.
+// Package bump moves the repository to another version of Gardener, and to the etcd-druid and etcd-backup-restore that
+// belong to it: the module files of livecpm and of the landscape's real components, and the texts that hold a version.
 package bump
 
 import (
@@ -40,7 +40,8 @@ func Run(ctx context.Context, options Options) error {
 		return err
 	}
 	fmt.Fprintf(options.Out, "Gardener %s has etcd-druid %s, etcd-backup-restore %s, and Kubernetes %s to %s.\n",
-		versions[Gardener], versions[Druid], versions[BackupRestore], versions[OldestKubernetes], versions[NewestKubernetes])
+		versions[Gardener], versions[Druid], versions[BackupRestore], versions[OldestKubernetes],
+		versions[NewestKubernetes])
 
 	for _, command := range commands(versions) {
 		fmt.Fprintf(options.Out, "%s: go %s\n", command.dir, strings.Join(command.args, " "))
@@ -58,7 +59,8 @@ func Run(ctx context.Context, options Options) error {
 
 	fmt.Fprintln(options.Out, "go vet ./...")
 	if output, err := options.Go(ctx, options.Repository, "vet", "./..."); err != nil {
-		return fmt.Errorf("the repository is moved, but does not compile with Gardener %s: %w\n%s", options.Version, err, strings.TrimSpace(output))
+		return fmt.Errorf("the repository is moved, but does not compile with Gardener %s: %w\n%s", options.Version,
+			err, strings.TrimSpace(output))
 	}
 	fmt.Fprintf(options.Out, `It compiles. What is left to do is in docs/development/releasing.md.
 `)
@@ -73,7 +75,8 @@ type command struct {
 
 // commands are the calls that move the module files, in their order.
 func commands(versions Versions) []command {
-	gardener := []string{gardenerModule + "@" + versions[Gardener], apisModule + "@" + versions[Gardener], druidAPIModule + "@" + versions[Druid]}
+	gardener := []string{gardenerModule + "@" + versions[Gardener], apisModule + "@" + versions[Gardener],
+		druidAPIModule + "@" + versions[Druid]}
 	tool := func(component string) string { return "hack/tools/" + component }
 	return []command{
 		{".", append([]string{"get"}, gardener...)},
@@ -81,7 +84,8 @@ func commands(versions Versions) []command {
 		{tool("gardener"), append([]string{"get"}, gardener...)},
 		{tool("gardener"), []string{"mod", "tidy"}},
 		// etcd-druid requires its own API by a replacement that does not reach those who require etcd-druid.
-		{tool("etcd-druid"), []string{"mod", "edit", "-replace=" + druidAPIModule + "=" + druidAPIModule + "@" + versions[Druid]}},
+		{tool("etcd-druid"),
+			[]string{"mod", "edit", "-replace=" + druidAPIModule + "=" + druidAPIModule + "@" + versions[Druid]}},
 		{tool("etcd-druid"), []string{"get", druidModule + "@" + versions[Druid]}},
 		{tool("etcd-druid"), []string{"mod", "tidy"}},
 		{tool("etcd-backup-restore"), []string{"get", backupRestoreModule + "@" + versions[BackupRestore]}},

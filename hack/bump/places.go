@@ -41,7 +41,8 @@ func (p Place) pattern() *regexp.Regexp {
 func (p Place) Find(content []byte) (string, error) {
 	found := p.pattern().FindAllSubmatch(content, -1)
 	if len(found) != 1 {
-		return "", fmt.Errorf("the version of %s is expected once in %s, behind %q, and found %d times: mend Places in hack/bump/places.go", p.Component, p.File, p.Before, len(found))
+		return "", fmt.Errorf("the version of %s is expected once in %s, behind %q, and found %d times: mend Places "+
+			"in hack/bump/places.go", p.Component, p.File, p.Before, len(found))
 	}
 	return string(found[0][2]), nil
 }
@@ -52,7 +53,8 @@ func rewrite(repository string, versions Versions) ([]string, error) {
 	var order []string
 	for _, place := range Places {
 		if _, ok := contents[place.File]; !ok {
-			content, err := os.ReadFile(filepath.Join(repository, place.File)) // #nosec G304 -- A file of the repository.
+			content, err := os.ReadFile(
+				filepath.Join(repository, place.File)) // #nosec G304 -- A file of the repository.
 			if err != nil {
 				return nil, fmt.Errorf("failed to read a place of versions: %w", err)
 			}
@@ -73,7 +75,8 @@ func rewrite(repository string, versions Versions) ([]string, error) {
 		if !changed[file] {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(repository, file), contents[file], 0o644); err != nil { // #nosec G306 -- As all files of the repository.
+		if err := os.WriteFile(filepath.Join(repository, file), contents[file], 0o644); err !=
+			nil { // #nosec G306 -- As all files of the repository.
 			return written, fmt.Errorf("failed to write a version: %w", err)
 		}
 		written = append(written, file)

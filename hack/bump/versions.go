@@ -56,7 +56,8 @@ var (
 	joiner       = "bootstrapWithExistingCluster"
 )
 
-// Resolve finds out what belongs to a version of Gardener, from the sources of Gardener and of the etcd-druid that it deploys.
+// Resolve finds out what belongs to a version of Gardener, from the sources of Gardener and of the etcd-druid that it
+// deploys.
 func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions, error) {
 	apis, err := download(ctx, run, repository, apisModule, gardener)
 	if err != nil {
@@ -68,7 +69,8 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 		return nil, err
 	}
 	if !hasField(types, liveMigrator) {
-		return nil, fmt.Errorf("Gardener %s knows no live migration: its Shoot has no status.%s: %w", gardener, liveMigrator, ErrTooOld) //nolint:staticcheck // A name.
+		return nil, fmt.Errorf("Gardener %s knows no live migration: its Shoot has no status.%s: %w", gardener,
+			liveMigrator, ErrTooOld) //nolint:staticcheck // A name.
 	}
 
 	source, err := download(ctx, run, repository, gardenerModule, gardener)
@@ -84,9 +86,11 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 		return nil, err
 	}
 	if api := druidAPI.FindSubmatch(modFile); api == nil || string(api[1]) != versions[Druid] {
-		return nil, fmt.Errorf("Gardener %s deploys etcd-druid %s but is not built with the API of that version: look at its go.mod", gardener, versions[Druid]) //nolint:staticcheck // A name.
+		return nil, fmt.Errorf("Gardener %s deploys etcd-druid %s but is not built with the API of that version: "+
+			"look at its go.mod", gardener, versions[Druid]) //nolint:staticcheck // A name.
 	}
-	// The two did not come with the same version: v1.149.0 has the API of live migrations, and an etcd-druid that is too old.
+	// The two did not come with the same version: v1.149.0 has the API of live migrations, and an etcd-druid that is
+	// too old.
 	druidAPIs, err := download(ctx, run, repository, druidAPIModule, versions[Druid])
 	if err != nil {
 		return nil, err
@@ -96,7 +100,9 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 		return nil, err
 	}
 	if !hasField(etcd, joiner) {
-		return nil, fmt.Errorf("Gardener %s deploys etcd-druid %s, whose etcds cannot join those of another seed: its Etcd has no spec.etcd.%s: %w", gardener, versions[Druid], joiner, ErrTooOld) //nolint:staticcheck // A name.
+		return nil,
+			fmt.Errorf("Gardener %s deploys etcd-druid %s, whose etcds cannot join those of another seed: its Etcd "+
+				"has no spec.etcd.%s: %w", gardener, versions[Druid], joiner, ErrTooOld) //nolint:staticcheck // A name.
 	}
 	if versions[OldestKubernetes], versions[NewestKubernetes], err = kubernetes(source); err != nil {
 		return nil, err
@@ -130,7 +136,8 @@ func download(ctx context.Context, run Go, repository, module, version string) (
 	case err != nil:
 		return "", fmt.Errorf("failed to get %s %s: %w: %s", module, version, err, strings.TrimSpace(output))
 	case decoded != nil || found.Dir == "":
-		return "", fmt.Errorf("failed to find out where %s %s is: %w: %s", module, version, errors.Join(decoded, errors.New("no folder is named")), output)
+		return "", fmt.Errorf("failed to find out where %s %s is: %w: %s", module, version,
+			errors.Join(decoded, errors.New("no folder is named")), output)
 	}
 	return found.Dir, nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/livecpm/livecpm/charts"
 )
 
-// ControllerRegistration is the path, below the folder examples, of the manifest that lets gardenlets install the agent.
+// ControllerRegistration is the path, below the folder examples, of the manifest that lets gardenlets install the
+// agent.
 const ControllerRegistration = "gardener/controllerregistration.yaml"
 
 //go:embed controllerregistration.yaml.tpl
@@ -39,15 +40,16 @@ func Files() (map[string][]byte, error) {
 	return map[string][]byte{ControllerRegistration: content}, nil
 }
 
-// ControllerRegistrationWith returns the manifest that lets gardenlets install the packed chart of the agent with the images of
-// that version from the registry.
+// ControllerRegistrationWith returns the manifest that lets gardenlets install the packed chart of the agent with the
+// images of that version from the registry.
 func ControllerRegistrationWith(archive []byte, registry, version string) ([]byte, error) {
 	parsed, err := template.New(ControllerRegistration).Option("missingkey=error").Parse(controllerRegistration)
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse the template of %s: %w", ControllerRegistration, err)
 	}
 	buffer := &bytes.Buffer{}
-	if err := parsed.Execute(buffer, map[string]any{"RawChart": base64.StdEncoding.EncodeToString(archive), "Registry": registry, "Version": version}); err != nil {
+	if err := parsed.Execute(buffer, map[string]any{"RawChart": base64.StdEncoding.EncodeToString(archive),
+		"Registry": registry, "Version": version}); err != nil {
 		return nil, fmt.Errorf("failed to make %s: %w", ControllerRegistration, err)
 	}
 	return buffer.Bytes(), nil

@@ -54,7 +54,8 @@ const (
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	gardencoreinstall.Install(s)
-	for _, add := range []func(*runtime.Scheme) error{operatorv1alpha1.AddToScheme, seedmanagementv1alpha1.AddToScheme, kubernetesscheme.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{operatorv1alpha1.AddToScheme, seedmanagementv1alpha1.AddToScheme,
+		kubernetesscheme.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err)
 		}
@@ -132,12 +133,15 @@ func asGardenlet(archive []byte, values map[string]any) []client.Object {
 	GinkgoHelper()
 	values = maps.Clone(values)
 	values["gardener"] = map[string]any{
-		"version":   "v1.150.0",
-		"garden":    map[string]any{"clusterIdentity": "garden", "genericKubeconfigSecretName": "generic-garden-kubeconfig-1"},
-		"seed":      map[string]any{"name": "my-seed", "clusterIdentity": "garden-my-seed", "provider": "local", "region": "local", "spec": map[string]any{}},
+		"version": "v1.150.0",
+		"garden": map[string]any{"clusterIdentity": "garden",
+			"genericKubeconfigSecretName": "generic-garden-kubeconfig-1"},
+		"seed": map[string]any{"name": "my-seed", "clusterIdentity": "garden-my-seed", "provider": "local",
+			"region": "local", "spec": map[string]any{}},
 		"gardenlet": map[string]any{"featureGates": map[string]any{"UpgradeEtcdVersion": true}},
 	}
-	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(archive, "livecpm", installationNamespace, values)
+	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(archive,
+		"livecpm", installationNamespace, values)
 	Expect(err).NotTo(HaveOccurred())
 	var out []client.Object
 	for _, manifest := range rendered.Manifests {
@@ -168,7 +172,8 @@ var _ = Describe("The folder examples", func() {
 		Expect(paths).To(ConsistOf(
 			"README.md",
 			"gardener/controllerregistration.yaml",
-			"gardener-operator/extension.yaml", "gardener-operator/garden-virtual-values.yaml", "gardener-operator/garden-runtime-values.yaml",
+			"gardener-operator/extension.yaml", "gardener-operator/garden-virtual-values.yaml",
+			"gardener-operator/garden-runtime-values.yaml",
 			"gardenlet/extension.yaml", "gardenlet/gardenlet.yaml",
 			"helm/agent-values.yaml", "helm/garden-values.yaml",
 		))
@@ -181,7 +186,8 @@ var _ = Describe("The folder examples", func() {
 		Expect(files).NotTo(BeEmpty())
 		for path, content := range files {
 			committed := read(path)
-			Expect(string(rawChart.ReplaceAll(committed, nil))).To(Equal(string(rawChart.ReplaceAll(content, nil))), path)
+			Expect(string(rawChart.ReplaceAll(committed, nil))).To(Equal(string(rawChart.ReplaceAll(content, nil))),
+				path)
 			Expect(rawChart.FindAll(committed, -1)).To(HaveLen(1))
 		}
 		// Another version of Go may compress differently. What counts is what is in the archive.
@@ -196,18 +202,23 @@ var _ = Describe("ControllerRegistration", func() {
 	It("demands the agent in every seed", func() {
 		objects := objectsIn(examples.ControllerRegistration)
 		Expect(objects).To(HaveLen(2))
-		registration, deployment := only[*gardencorev1beta1.ControllerRegistration](objects), only[*gardencorev1.ControllerDeployment](objects)
+		registration, deployment := only[*gardencorev1beta1.ControllerRegistration](objects),
+			only[*gardencorev1.ControllerDeployment](objects)
 		Expect(registration.Spec.Resources).To(BeEmpty())
-		Expect(registration.Spec.Deployment.Policy).To(HaveValue(Equal(gardencorev1beta1.ControllerDeploymentPolicyAlways)))
-		Expect(registration.Spec.Deployment.DeploymentRefs).To(ConsistOf(gardencorev1beta1.DeploymentRef{Name: deployment.Name}))
+		Expect(registration.Spec.Deployment.Policy).
+			To(HaveValue(Equal(gardencorev1beta1.ControllerDeploymentPolicyAlways)))
+		Expect(registration.Spec.Deployment.DeploymentRefs).
+			To(ConsistOf(gardencorev1beta1.DeploymentRef{Name: deployment.Name}))
 		Expect(deployment.InjectGardenKubeconfig).To(HaveValue(BeTrue()))
 	})
 
 	It("is what gardener-operator makes of the Extension, but for where the chart is", func() {
 		objects := objectsIn(examples.ControllerRegistration)
-		registration, deployment := only[*gardencorev1beta1.ControllerRegistration](objects), only[*gardencorev1.ControllerDeployment](objects)
+		registration, deployment := only[*gardencorev1beta1.ControllerRegistration](objects),
+			only[*gardencorev1.ControllerDeployment](objects)
 		extension := only[*operatorv1alpha1.Extension](objectsIn("gardener-operator/extension.yaml"))
-		Expect(extension.Spec.Deployment.ExtensionDeployment.Helm.OCIRepository.GetURL()).To(HaveSuffix("/livecpm-agent:0.1.0"))
+		Expect(extension.Spec.Deployment.ExtensionDeployment.Helm.OCIRepository.GetURL()).
+			To(HaveSuffix("/livecpm-agent:0.1.0"))
 
 		madeRegistration, madeDeployment := operator.ControllerRegistrationForExtension(extension)
 		Expect(madeRegistration.Name).To(Equal(registration.Name))
@@ -219,14 +230,18 @@ var _ = Describe("ControllerRegistration", func() {
 	})
 
 	It("has the name that the garden chart guards and gives permissions to", func() {
-		manifests, err := charts.Render(charts.Garden, "livecpm", "garden", "v1.36.3", valuesIn("gardener-operator/garden-virtual-values.yaml"))
+		manifests, err := charts.Render(charts.Garden, "livecpm", "garden", "v1.36.3",
+			valuesIn("gardener-operator/garden-virtual-values.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		name := only[*gardencorev1beta1.ControllerRegistration](objectsIn(examples.ControllerRegistration)).Name
 		var guarded, permitted bool
 		for _, manifest := range manifests {
-			guarded = guarded || strings.Contains(manifest.Content, "name: livecpm-removal") && strings.Contains(manifest.Content, "== '"+name+"'")
-			permitted = permitted || strings.Contains(manifest.Content, "authorization.gardener.cloud/custom-extensions-permissions") &&
-				strings.Contains(manifest.Content, `{"matchLabels":{"controllerregistration.core.gardener.cloud/name":"`+name+`"}}`)
+			guarded = guarded || strings.Contains(manifest.Content, "name: livecpm-removal") &&
+				strings.Contains(manifest.Content, "== '"+name+"'")
+			permitted = permitted ||
+				strings.Contains(manifest.Content, "authorization.gardener.cloud/custom-extensions-permissions") &&
+					strings.Contains(manifest.Content,
+						`{"matchLabels":{"controllerregistration.core.gardener.cloud/name":"`+name+`"}}`)
 		}
 		Expect(guarded).To(BeTrue())
 		Expect(permitted).To(BeTrue())
@@ -248,7 +263,8 @@ var _ = Describe("ControllerRegistration", func() {
 		}))
 
 		workload := only[*appsv1.Deployment](objects)
-		Expect(workload.Labels).NotTo(HaveKey("extensions.gardener.cloud/inject-garden-kubeconfig"), "the gardenlet would make no token")
+		Expect(workload.Labels).NotTo(HaveKey("extensions.gardener.cloud/inject-garden-kubeconfig"),
+			"the gardenlet would make no token")
 		pod := workload.Spec.Template.Spec
 		Expect(pod.Containers[0].Image).To(Equal("registry.example.com/livecpm/livecpm-agent:v0.1.0"))
 		Expect(pod.InitContainers).To(HaveLen(1))
@@ -260,9 +276,12 @@ var _ = Describe("ControllerRegistration", func() {
 		written := filepath.Dir(config.Gardenlet.ConfigurationFile)
 		Expect(filepath.Dir(config.GardenClientConnection.Kubeconfig)).To(Equal(written))
 		for _, container := range []corev1.Container{adopt, pod.Containers[0]} {
-			Expect(container.VolumeMounts).To(ContainElement(corev1.VolumeMount{Name: "gardenlet-config", MountPath: written}))
+			Expect(container.VolumeMounts).
+				To(ContainElement(corev1.VolumeMount{Name: "gardenlet-config", MountPath: written}))
 		}
-		Expect(pod.Volumes).To(ContainElement(And(HaveField("Name", "gardenlet-config"), HaveField("EmptyDir.Medium", corev1.StorageMediumMemory))))
+		Expect(pod.Volumes).
+			To(ContainElement(And(HaveField("Name", "gardenlet-config"),
+				HaveField("EmptyDir.Medium", corev1.StorageMediumMemory))))
 		Expect(pod.Containers[0].Env).To(ContainElements(
 			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE", Value: written + "/images_overwrite.yaml"},
 			corev1.EnvVar{Name: "IMAGEVECTOR_OVERWRITE_COMPONENTS", Value: written + "/components.yaml"},
@@ -303,24 +322,29 @@ var _ = Describe("Values", func() {
 			}
 			return out
 		}
-		virtual, runtimeCluster := names(charts.Garden, "gardener-operator/garden-virtual-values.yaml"), names(charts.Garden, "gardener-operator/garden-runtime-values.yaml")
+		virtual, runtimeCluster := names(charts.Garden, "gardener-operator/garden-virtual-values.yaml"),
+			names(charts.Garden, "gardener-operator/garden-runtime-values.yaml")
 		Expect(virtual).To(ContainElements("ValidatingAdmissionPolicy", "ClusterRole"))
 		Expect(virtual).NotTo(ContainElement("Deployment"))
 		Expect(runtimeCluster).To(ContainElement("Deployment"))
 		Expect(runtimeCluster).NotTo(ContainElements("ValidatingAdmissionPolicy", "ClusterRole"))
-		Expect(names(charts.Garden, "helm/garden-values.yaml")).To(ContainElements("ValidatingAdmissionPolicy", "ClusterRole", "Deployment"))
+		Expect(names(charts.Garden, "helm/garden-values.yaml")).
+			To(ContainElements("ValidatingAdmissionPolicy", "ClusterRole", "Deployment"))
 		Expect(names(charts.Agent, "helm/agent-values.yaml")).To(ContainElements("ConfigMap", "Deployment"))
 	})
 
 	It("let Helm's agent use the gardenlet's identity", func() {
-		manifests, err := charts.Render(charts.Agent, "livecpm", "garden", "v1.36.3", valuesIn("helm/agent-values.yaml"))
+		manifests, err := charts.Render(charts.Agent, "livecpm", "garden", "v1.36.3",
+			valuesIn("helm/agent-values.yaml"))
 		Expect(err).NotTo(HaveOccurred())
-		i := slices.IndexFunc(manifests, func(m charts.Manifest) bool { return strings.HasSuffix(m.Name, "/configmap.yaml") })
+		i := slices.IndexFunc(
+			manifests, func(m charts.Manifest) bool { return strings.HasSuffix(m.Name, "/configmap.yaml") })
 		object, _, err := strict.Decode([]byte(manifests[i].Content), nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		config, err := configv1alpha1.Decode([]byte(object.(*corev1.ConfigMap).Data["config.yaml"]))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(config.Gardenlet.Source).To(Equal(&configv1alpha1.GardenletSource{Namespace: "garden", Deployment: "gardenlet"}))
+		Expect(config.Gardenlet.Source).
+			To(Equal(&configv1alpha1.GardenletSource{Namespace: "garden", Deployment: "gardenlet"}))
 	})
 })
 
@@ -349,9 +373,11 @@ var _ = Describe("The drop-in gardenlet", func() {
 			kinds = append(kinds, object.GetObjectKind().GroupVersionKind().Kind)
 			switch typed := object.(type) {
 			case *rbacv1.ClusterRoleBinding:
-				Expect(typed.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: "gardenlet", Namespace: "garden"}))
+				Expect(typed.Subjects).
+					To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: "gardenlet", Namespace: "garden"}))
 			case *rbacv1.RoleBinding:
-				Expect(typed.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: "gardenlet", Namespace: "garden"}))
+				Expect(typed.Subjects).
+					To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Name: "gardenlet", Namespace: "garden"}))
 			}
 		}
 		Expect(kinds).To(ConsistOf("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"))

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package images builds the container images of livecpm as OCI tarballs: static binaries FROM scratch with the
-// certificate authorities of the machine that builds them. No container engine takes part. The same sources, version and
-// authorities give the same bytes. Each image has a bill of materials beside it.
+// certificate authorities of the machine that builds them. No container engine takes part. The same sources, version
+// and authorities give the same bytes. Each image has a bill of materials beside it.
 package images
 
 import (
@@ -67,8 +67,8 @@ type Options struct {
 	CABundle string
 	// Commands are the programs.
 	Commands []Command
-	// Architectures are those that the images are for, in Go's words; none stands for that of this machine. If there are several,
-	// each tarball holds the image for all of them.
+	// Architectures are those that the images are for, in Go's words; none stands for that of this machine. If there
+	// are several, each tarball holds the image for all of them.
 	Architectures []string
 }
 
@@ -122,7 +122,8 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 		var contents []tarball.Image
 		for _, architecture := range architectures {
 			binary := filepath.Join(scratch, command.Name+"_"+architecture)
-			if err := Compile(ctx, options.Repository, command.Package, binary, "linux", architecture, gardener); err != nil {
+			if err := Compile(ctx, options.Repository, command.Package, binary, "linux", architecture, gardener); err !=
+				nil {
 				return nil, err
 			}
 			content := tarball.Image{
@@ -148,7 +149,8 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 				bill = filepath.Join(options.Out, command.Name+"_linux_"+architecture+SBOMSuffix)
 			}
 			if err := WriteSBOM(bill, binary, Subject{
-				Name: command.Name, Version: options.Version, Reference: image.References[0], Digest: image.Digest, Type: cyclonedx.ComponentTypeContainer,
+				Name: command.Name, Version: options.Version, Reference: image.References[0], Digest: image.Digest,
+				Type: cyclonedx.ComponentTypeContainer,
 			}); err != nil {
 				return nil, err
 			}
@@ -168,24 +170,27 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 	return built, nil
 }
 
-// Compile builds a static binary that depends on nothing but the sources, the platform and the versions. The last argument is the
-// version of Gardener's module.
+// Compile builds a static binary that depends on nothing but the sources, the platform and the versions. The last
+// argument is the version of Gardener's module.
 func Compile(ctx context.Context, repository, pkg, binary, system, architecture, gardener string) error {
 	// The version of component-base is what Gardener's packages report as their own, and the tag that they give to
 	// Gardener's images.
 	ldflags := "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=" + gardener +
 		" -X k8s.io/component-base/version.gitTreeState=clean"
 	if parts := strings.SplitN(strings.TrimPrefix(gardener, "v"), ".", 3); len(parts) == 3 {
-		ldflags += " -X k8s.io/component-base/version.gitMajor=" + parts[0] + " -X k8s.io/component-base/version.gitMinor=" + parts[1]
+		ldflags += " -X k8s.io/component-base/version.gitMajor=" + parts[0] +
+			" -X k8s.io/component-base/version.gitMinor=" + parts[1]
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", binary, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", binary,
+		pkg)
 	cmd.Dir = repository
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture)
 	if flags := os.Getenv("GOFLAGS"); !strings.Contains(flags, "-mod=") {
 		cmd.Env = append(cmd.Env, strings.TrimSuffix("GOFLAGS=-mod=readonly "+flags, " "))
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("failed to build %s for %s/%s: %w: %s", pkg, system, architecture, err, strings.TrimSpace(string(output)))
+		return fmt.Errorf("failed to build %s for %s/%s: %w: %s", pkg, system, architecture, err,
+			strings.TrimSpace(string(output)))
 	}
 	return nil
 }
@@ -219,7 +224,8 @@ func Version(ctx context.Context, repository string) (string, error) {
 	content, err := os.ReadFile(filepath.Join(repository, "VERSION"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("failed to find out the version: there is no file VERSION, and git describe says: %s", strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("failed to find out the version: there is no file VERSION, and git describe says: %s",
+			strings.TrimSpace(stderr.String()))
 	case err != nil:
 		return "", fmt.Errorf("failed to read file VERSION: %w", err)
 	}
@@ -247,7 +253,8 @@ func ModuleVersion(ctx context.Context, repository, module string) (string, erro
 	cmd.Dir, cmd.Stderr = repository, &stderr
 	output, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("failed to find out the version of module %s: %w: %s", module, err, strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("failed to find out the version of module %s: %w: %s", module, err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return strings.TrimSpace(string(output)), nil
 }
@@ -255,6 +262,7 @@ func ModuleVersion(ctx context.Context, repository, module string) (string, erro
 // Print writes one line for each image.
 func Print(w io.Writer, built []Image) {
 	for _, image := range built {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", image.References[0], image.Digest, image.File, strings.Join(image.SBOMs, ","))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", image.References[0], image.Digest, image.File,
+			strings.Join(image.SBOMs, ","))
 	}
 }

@@ -60,7 +60,8 @@ var _ = Describe("Images", func() {
 	It("puts the program, the authorities and the user into the image and nothing of the builder", func() {
 		built, err := images.Build(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(built[0].References).To(Equal([]string{"livecpm.local/hello:v1.2.3-dirty", "livecpm.local/hello:latest"}))
+		Expect(built[0].References).
+			To(Equal([]string{"livecpm.local/hello:v1.2.3-dirty", "livecpm.local/hello:latest"}))
 		Expect(built[0].File).To(Equal(filepath.Join(options.Out, "hello.tar")))
 
 		entries := readTar(built[0].File)
@@ -111,7 +112,8 @@ var _ = Describe("Images", func() {
 		Expect(os.WriteFile(hello, files["hello"], 0o700)).To(Succeed())
 		output, err := exec.Command(hello).CombinedOutput()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(strings.TrimSpace(string(output))).To(MatchRegexp(`^v1\.\d+\.\d+$`), "the binary has to report Gardener's version")
+		Expect(strings.TrimSpace(string(output))).To(MatchRegexp(`^v1\.\d+\.\d+$`),
+			"the binary has to report Gardener's version")
 	})
 
 	It("writes what the image consists of, the same twice", func() {
@@ -121,10 +123,12 @@ var _ = Describe("Images", func() {
 		content, err := os.ReadFile(built[0].SBOMs[0])
 		Expect(err).NotTo(HaveOccurred())
 		document := &cyclonedx.BOM{}
-		Expect(cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(document)).To(Succeed())
+		Expect(cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(document)).
+			To(Succeed())
 		Expect(document.SerialNumber).To(HavePrefix("urn:uuid:"))
 		Expect(document.Metadata.Component.Version).To(Equal("v1.2.3+dirty"))
-		Expect(*document.Metadata.Component.Properties).To(ContainElement(cyclonedx.Property{Name: "livecpm:digest", Value: built[0].Digest}))
+		Expect(*document.Metadata.Component.Properties).
+			To(ContainElement(cyclonedx.Property{Name: "livecpm:digest", Value: built[0].Digest}))
 
 		// What the module files say about a module that the program is linked with.
 		output, err := exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Sum}}", "k8s.io/component-base").Output()
@@ -133,9 +137,11 @@ var _ = Describe("Images", func() {
 		Expect(*document.Components).To(ContainElements(
 			HaveField("PackageURL", "pkg:golang/"+images.Main+"@v1.2.3+dirty"),
 			HaveField("PackageURL", MatchRegexp(`^pkg:golang/std@\d+\.\d+`)),
-			And(HaveField("PackageURL", "pkg:golang/k8s.io/component-base@"+version), HaveField("Properties", HaveValue(ConsistOf(cyclonedx.Property{Name: "livecpm:go:sum", Value: sum})))),
+			And(HaveField("PackageURL", "pkg:golang/k8s.io/component-base@"+version),
+				HaveField("Properties", HaveValue(ConsistOf(cyclonedx.Property{Name: "livecpm:go:sum", Value: sum})))),
 		))
-		Expect(*document.Components).NotTo(ContainElement(HaveField("Name", "github.com/onsi/gomega")), "what only tests need is not shipped")
+		Expect(*document.Components).NotTo(ContainElement(HaveField("Name", "github.com/onsi/gomega")),
+			"what only tests need is not shipped")
 		Expect(*(*document.Dependencies)[0].Dependencies).To(HaveLen(len(*document.Components)))
 
 		options.Out = GinkgoT().TempDir()
@@ -149,7 +155,9 @@ var _ = Describe("Images", func() {
 		built, err := images.Build(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(built).To(HaveLen(1))
-		Expect(built[0].SBOMs).To(Equal([]string{filepath.Join(options.Out, "hello_linux_amd64.cdx.json"), filepath.Join(options.Out, "hello_linux_arm64.cdx.json")}))
+		Expect(built[0].SBOMs).
+			To(Equal([]string{filepath.Join(options.Out, "hello_linux_amd64.cdx.json"),
+				filepath.Join(options.Out, "hello_linux_arm64.cdx.json")}))
 
 		entries := readTar(built[0].File)
 		var index struct {
@@ -165,8 +173,10 @@ var _ = Describe("Images", func() {
 			document := &cyclonedx.BOM{}
 			content, err := os.ReadFile(built[0].SBOMs[n])
 			Expect(err).NotTo(HaveOccurred())
-			Expect(cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(document)).To(Succeed())
-			Expect(*document.Metadata.Component.Properties).To(ContainElement(cyclonedx.Property{Name: "livecpm:digest", Value: index.Manifests[n].Digest}))
+			Expect(cyclonedx.NewBOMDecoder(bytes.NewReader(content), cyclonedx.BOMFileFormatJSON).Decode(document)).
+				To(Succeed())
+			Expect(*document.Metadata.Component.Properties).
+				To(ContainElement(cyclonedx.Property{Name: "livecpm:digest", Value: index.Manifests[n].Digest}))
 		}
 		Expect(index.Manifests[0].Digest).NotTo(Equal(index.Manifests[1].Digest), "both hold the same program")
 	})

@@ -33,9 +33,9 @@ type Subject struct {
 	Type cyclonedx.ComponentType
 }
 
-// WriteSBOM writes what a program consists of, in CycloneDX's form: the modules that the linker has put into it, which it tells
-// itself, and the libraries of Go. Nothing else is in the images but the certificate authorities. The same content gives the
-// same bytes, so there is no time in it, and its serial number comes from the digest.
+// WriteSBOM writes what a program consists of, in CycloneDX's form: the modules that the linker has put into it, which
+// it tells itself, and the libraries of Go. Nothing else is in the images but the certificate authorities. The same
+// content gives the same bytes, so there is no time in it, and its serial number comes from the digest.
 func WriteSBOM(file, binary string, subject Subject) error {
 	content, err := sbom(binary, subject)
 	if err != nil {
@@ -56,11 +56,13 @@ func sbom(binary string, subject Subject) ([]byte, error) {
 	document.SerialNumber = uuid.NewSHA1(uuid.NameSpaceURL, []byte(subject.Digest)).URN()
 	document.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{
 		BOMRef: subject.Reference, Type: subject.Type, Name: subject.Name, Version: subject.Version,
-		Licenses:   &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}},
-		Properties: &[]cyclonedx.Property{{Name: "livecpm:digest", Value: subject.Digest}, {Name: "livecpm:go:package", Value: info.Path}},
+		Licenses: &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}},
+		Properties: &[]cyclonedx.Property{{Name: "livecpm:digest", Value: subject.Digest},
+			{Name: "livecpm:go:package", Value: info.Path}},
 	}}
 
-	components := []cyclonedx.Component{component(Main, subject.Version), component("std", strings.TrimPrefix(info.GoVersion, "go"))}
+	components := []cyclonedx.Component{component(Main, subject.Version),
+		component("std", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, module := range info.Deps {
 		source := module
 		if module.Replace != nil { // the code is the other one's
@@ -88,7 +90,8 @@ func sbom(binary string, subject Subject) ([]byte, error) {
 
 func component(module, version string) cyclonedx.Component {
 	url := "pkg:golang/" + module + "@" + version
-	return cyclonedx.Component{BOMRef: url, PackageURL: url, Type: cyclonedx.ComponentTypeLibrary, Name: module, Version: version, Scope: cyclonedx.ScopeRequired}
+	return cyclonedx.Component{BOMRef: url, PackageURL: url, Type: cyclonedx.ComponentTypeLibrary, Name: module,
+		Version: version, Scope: cyclonedx.ScopeRequired}
 }
 
 // checksum is that of go.sum. It is not the hash of a file, which is all that CycloneDX has a field for.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importcheck checks which packages of the module import which others. Rules are the whole of it: a direction of
-// dependency that matters is a row there, with the reason that a violation prints.
+// Package importcheck checks which packages of the module import which others. Rules are the whole of it: a direction
+// of dependency that matters is a row there, with the reason that a violation prints.
 package importcheck
 
 import (
@@ -88,8 +88,9 @@ var Rules = []Rule{
 		Why: "the client speaks etcd's API and knows nothing of migrations",
 	},
 	{
-		In: own("pkg/etcd", "pkg/tunnel"), Forbidden: own("pkg/agent", "pkg/garden", "pkg/preflight", "pkg/cli", "pkg/proof"),
-		Indirect: true, Tests: true,
+		In:        own("pkg/etcd", "pkg/tunnel"),
+		Forbidden: own("pkg/agent", "pkg/garden", "pkg/preflight", "pkg/cli", "pkg/proof"),
+		Indirect:  true, Tests: true,
 		Why: "joint cluster and tunnel serve the agents, not the other way round",
 	},
 	{
@@ -108,17 +109,19 @@ var Rules = []Rule{
 
 	// The agent: frame, actions, assembly.
 	{
-		In:        own("pkg/agent"),
-		Except:    own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/setup"),
-		Forbidden: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/setup", "pkg/etcd", "pkg/tunnel"),
-		Indirect:  true, Tests: true,
+		In:     own("pkg/agent"),
+		Except: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/setup"),
+		Forbidden: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/setup",
+			"pkg/etcd", "pkg/tunnel"),
+		Indirect: true, Tests: true,
 		Why: "the frame does not know what the actions do",
 	},
 	{
-		In: own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation"), Forbidden: own("pkg/agent", "pkg/garden"),
-		Allowed:  own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/overlap"),
-		Indirect: true,
-		Why:      "actions are called by the frame and do not call it",
+		In:        own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation"),
+		Forbidden: own("pkg/agent", "pkg/garden"),
+		Allowed:   own("pkg/agent/source", "pkg/agent/destination", "pkg/agent/operation", "pkg/agent/overlap"),
+		Indirect:  true,
+		Why:       "actions are called by the frame and do not call it",
 	},
 	{
 		In: own("pkg/agent/source"), Forbidden: own("pkg/agent/destination"), Indirect: true, Tests: true,
@@ -129,8 +132,9 @@ var Rules = []Rule{
 		Why: "the roles know each other by the step table only",
 	},
 	{
-		In: own("pkg/agent/operation"), Forbidden: own("pkg/agent/source", "pkg/agent/destination"), Indirect: true, Tests: true,
-		Why: "what both roles use knows neither of them",
+		In: own("pkg/agent/operation"), Forbidden: own("pkg/agent/source", "pkg/agent/destination"), Indirect: true,
+		Tests: true,
+		Why:   "what both roles use knows neither of them",
 	},
 	{
 		In: own("cmd/livecpm-agent", "cmd/gardenlet", "pkg/agent"), Forbidden: tools, Indirect: true,
@@ -139,8 +143,9 @@ var Rules = []Rule{
 
 	// The garden's controllers and the operator's tools.
 	{
-		In: own("cmd/livecpm-controller-manager", "pkg/garden"), Forbidden: append(acts, tools...), Indirect: true, Tests: true,
-		Why: "the garden's controllers know migrations by their Shoots only",
+		In: own("cmd/livecpm-controller-manager", "pkg/garden"), Forbidden: append(acts, tools...), Indirect: true,
+		Tests: true,
+		Why:   "the garden's controllers know migrations by their Shoots only",
 	},
 	{
 		In: own("cmd/kubectl-livecpm", "pkg/cli"), Indirect: true, Tests: true,
@@ -148,9 +153,10 @@ var Rules = []Rule{
 		Why:       "the plugin says what is asked for and shows what is seen; it does no part of the work",
 	},
 	{
-		In: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"), Forbidden: own("pkg", "cmd"), Indirect: true,
-		Allowed: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"),
-		Why:     "what measures a migration knows nothing of how it is made",
+		In: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"), Forbidden: own("pkg", "cmd"),
+		Indirect: true,
+		Allowed:  own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"),
+		Why:      "what measures a migration knows nothing of how it is made",
 	},
 	{
 		In: own("pkg/proof/report"), Forbidden: clients, Indirect: true,
@@ -163,21 +169,25 @@ var Rules = []Rule{
 		Why: "no main imports another main",
 	},
 	{
-		In: own("cmd/kubectl-livecpm"), Forbidden: own("cmd"), Allowed: own("cmd/kubectl-livecpm"), Indirect: true, Tests: true,
-		Why: "no main imports another main",
+		In: own("cmd/kubectl-livecpm"), Forbidden: own("cmd"), Allowed: own("cmd/kubectl-livecpm"), Indirect: true,
+		Tests: true,
+		Why:   "no main imports another main",
 	},
 	{
-		In: own("cmd/livecpm-agent"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-agent"), Indirect: true, Tests: true,
-		Why: "no main imports another main",
+		In: own("cmd/livecpm-agent"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-agent"), Indirect: true,
+		Tests: true,
+		Why:   "no main imports another main",
 	},
 	{
-		In: own("cmd/livecpm-controller-manager"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-controller-manager"),
+		In: own("cmd/livecpm-controller-manager"), Forbidden: own("cmd"),
+		Allowed:  own("cmd/livecpm-controller-manager"),
 		Indirect: true, Tests: true,
 		Why: "no main imports another main",
 	},
 	{
-		In: own("cmd/livecpm-relay"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-relay"), Indirect: true, Tests: true,
-		Why: "no main imports another main",
+		In: own("cmd/livecpm-relay"), Forbidden: own("cmd"), Allowed: own("cmd/livecpm-relay"), Indirect: true,
+		Tests: true,
+		Why:   "no main imports another main",
 	},
 	{
 		In: own("pkg"), Forbidden: own("cmd"), Indirect: true, Tests: true,
@@ -186,7 +196,8 @@ var Rules = []Rule{
 
 	// What is not the product.
 	{
-		In: []string{Module}, Except: own("test"), Forbidden: own("test"), Allowed: own("test/patience"), Indirect: true, Tests: true,
+		In: []string{Module}, Except: own("test"), Forbidden: own("test"), Allowed: own("test/patience"),
+		Indirect: true, Tests: true,
 		Why: "what is under test/ stands in for real components and must not get into the product",
 	},
 	{
@@ -272,7 +283,8 @@ func within(path string, roots []string) bool {
 // Load returns all packages of the module in the given folder, those for tests included.
 func Load(ctx context.Context, repository string) ([]Package, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.CommandContext(ctx, "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps",
+		"./...")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = repository, &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("failed to list the packages: %w: %s", err, strings.TrimSpace(stderr.String()))

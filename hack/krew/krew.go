@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package krew packs kubectl-livecpm for krew, the plugin manager of kubectl: an archive for each platform, and the manifest
-// that names them with their checksums.
+// Package krew packs kubectl-livecpm for krew, the plugin manager of kubectl: an archive for each platform, and the
+// manifest that names them with their checksums.
 package krew
 
 import (
@@ -33,7 +33,8 @@ type Platform struct {
 }
 
 // Platforms are those that the plugin is built for.
-var Platforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
+var Platforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"},
+	{"windows", "amd64"}, {"windows", "arm64"}}
 
 // Binary is the name of the executable.
 func (p Platform) Binary() string {
@@ -51,8 +52,9 @@ func (p Platform) Archive() string {
 // ManifestFile is the name of the manifest.
 const ManifestFile = plugin + ".yaml"
 
-// Build compiles the plugin for every platform, packs it with the licence, and writes the archives and the manifest that names
-// them to the folder. It returns the names of all these files. The function compiles for a platform to a path.
+// Build compiles the plugin for every platform, packs it with the licence, and writes the archives and the manifest
+// that names them to the folder. It returns the names of all these files. The function compiles for a platform to a
+// path.
 func Build(version, license, folder string, compile func(platform Platform, binary string) error) ([]string, error) {
 	sums := map[Platform]string{}
 	// A version that krew refuses should not cost a build.
@@ -95,8 +97,8 @@ func Build(version, license, folder string, compile func(platform Platform, bina
 	return append(written, ManifestFile), nil
 }
 
-// Pack writes an archive with the executable and the licence to the folder and returns its SHA-256 checksum. The same content
-// makes the same archive: no time and no user gets into it.
+// Pack writes an archive with the executable and the licence to the folder and returns its SHA-256 checksum. The same
+// content makes the same archive: no time and no user gets into it.
 func Pack(platform Platform, binary, license, folder string) (string, error) {
 	path := filepath.Join(folder, platform.Archive())
 	file, err := os.Create(path)
@@ -125,7 +127,8 @@ func pack(out io.Writer, files []content) error {
 		if err != nil {
 			return err
 		}
-		if err := archive.WriteHeader(&tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(data)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(data)),
+			ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}); err != nil {
 			return err
 		}
 		if _, err := archive.Write(data); err != nil {
@@ -186,9 +189,11 @@ func Manifest(version string, sums map[Platform]string) ([]byte, error) {
 		Spec: spec{
 			Version: version, Homepage: homepage,
 			ShortDescription: "Migrate control planes of Gardener shoots live",
-			Description: "Plans, starts, shows, steers and proves live migrations of the control planes of Gardener shoots from one seed\n" +
+			Description: "Plans, starts, shows, steers and proves live migrations of the control planes of Gardener " +
+				"shoots from one seed\n" +
 				"to another (GEP-0039). The migrations are carried out by livecpm's agents in the seeds.\n",
-			Caveats: "The kubeconfig is that of the garden. Give --seed-kubeconfig NAME=PATH to see what is in the seeds.\n",
+			Caveats: "The kubeconfig is that of the garden. Give --seed-kubeconfig NAME=PATH to see what is in " +
+				"the seeds.\n",
 		},
 	}
 	for _, platform := range Platforms {

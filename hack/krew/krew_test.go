@@ -101,7 +101,8 @@ var _ = Describe("Build", func() {
 		})
 		Expect(err).To(MatchError(ContainSubstring("semantic versions")))
 		broken := errors.New("broken")
-		_, err = krew.Build("v0.1.0", "LICENSE", GinkgoT().TempDir(), func(krew.Platform, string) error { return broken })
+		_, err = krew.Build("v0.1.0", "LICENSE",
+			GinkgoT().TempDir(), func(krew.Platform, string) error { return broken })
 		Expect(err).To(MatchError(broken))
 	})
 })
@@ -132,7 +133,8 @@ var _ = Describe("Manifest", func() {
 			}
 		}
 		Expect(yaml.Unmarshal(data, &manifest)).To(Succeed())
-		Expect(manifest).To(And(HaveField("Kind", "Plugin"), HaveField("Metadata.Name", "livecpm"), HaveField("Spec.Version", "v0.1.0")))
+		Expect(manifest).To(And(HaveField("Kind", "Plugin"), HaveField("Metadata.Name", "livecpm"),
+			HaveField("Spec.Version", "v0.1.0")))
 		// The index of krew does not take longer ones.
 		Expect(len(manifest.Spec.ShortDescription)).To(BeNumerically("<=", 50))
 		Expect(manifest.Spec.Platforms).To(HaveLen(len(krew.Platforms)))

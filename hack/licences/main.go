@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command licences lists the modules whose code is in the programs that livecpm ships, with their licences. It fails where
-// a module has a licence that is not permitted, or none that is recognized. It is a module of its own, so that what
-// recognizes the licences is no dependency of livecpm.
+// Command licences lists the modules whose code is in the programs that livecpm ships, with their licences. It fails
+// where a module has a licence that is not permitted, or none that is recognized. It is a module of its own, so that
+// what recognizes the licences is no dependency of livecpm.
 package main
 
 import (
@@ -19,8 +19,9 @@ import (
 	"github.com/google/licenseclassifier/v2/assets"
 )
 
-// permitted are the licences that were agreed to. None of them asks for anything of what links the code, but for notices; the
-// Mozilla licence asks for the source of files that were changed, and none is. The last two give the code to everybody.
+// permitted are the licences that were agreed to. None of them asks for anything of what links the code, but for
+// notices; the Mozilla licence asks for the source of files that were changed, and none is. The last two give the code
+// to everybody.
 var permitted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "MIT-0", "Unlicense"}
 
 // read are the licences of files, by module and name, that somebody has read because no text is like them. An empty one

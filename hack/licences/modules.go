@@ -43,16 +43,19 @@ type goModule struct {
 	Replace            *goModule
 }
 
-// shipped returns the modules that the programs of the repository are made of, but for the repository itself and for Go.
+// shipped returns the modules that the programs of the repository are made of, but for the repository itself and for
+// Go.
 func shipped(ctx context.Context, repository string) ([]module, error) {
 	modules := map[string]*module{}
 	for platform, packages := range platforms {
 		var output, stderr bytes.Buffer
-		cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-json=Dir,Standard,Module"}, packages...)...)
+		cmd := exec.CommandContext(ctx, "go",
+			append([]string{"list", "-deps", "-json=Dir,Standard,Module"}, packages...)...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = repository, &output, &stderr
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+platform, "GOARCH=amd64")
 		if err := cmd.Run(); err != nil {
-			return nil, fmt.Errorf("failed to list the packages for %s: %w: %s", platform, err, strings.TrimSpace(stderr.String()))
+			return nil, fmt.Errorf("failed to list the packages for %s: %w: %s", platform, err,
+				strings.TrimSpace(stderr.String()))
 		}
 		if err := collect(&output, modules); err != nil {
 			return nil, err
@@ -97,8 +100,8 @@ func collect(from io.Reader, modules map[string]*module) error {
 
 var licenceFile = regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying)([-._].*)?$`)
 
-// files returns the licence files that hold for the packages: those at the root of the module and those on the way from it
-// to a package, which hold for code that was taken over from others.
+// files returns the licence files that hold for the packages: those at the root of the module and those on the way from
+// it to a package, which hold for code that was taken over from others.
 func (m *module) files() ([]string, error) {
 	folders := map[string]bool{m.folder: true}
 	for _, folder := range m.packages {
@@ -113,7 +116,8 @@ func (m *module) files() ([]string, error) {
 			return nil, fmt.Errorf("failed to read module %s: %w", m.path, err)
 		}
 		for _, entry := range entries {
-			if entry.Type().IsRegular() && licenceFile.MatchString(entry.Name()) && filepath.Ext(entry.Name()) != ".go" {
+			if entry.Type().IsRegular() && licenceFile.MatchString(entry.Name()) &&
+				filepath.Ext(entry.Name()) != ".go" {
 				out = append(out, filepath.Join(folder, entry.Name()))
 			}
 		}
@@ -153,7 +157,9 @@ func (m *module) recognize(texts matcher, permitted []string) error {
 			}
 			found = true
 			if !slices.Contains(permitted, match.Name) {
-				return fmt.Errorf("module %s %s has code under %s (%s), which is not permitted: do without it, or have the licence agreed to and add it to permitted in hack/licences", m.path, m.version, match.Name, file)
+				return fmt.Errorf("module %s %s has code under %s (%s), which is not permitted: do without it, or "+
+					"have the licence agreed to and add it to permitted in hack/licences", m.path, m.version,
+					match.Name, file)
 			}
 			m.licences = append(m.licences, match.Name)
 		}
@@ -169,7 +175,9 @@ func (m *module) recognize(texts matcher, permitted []string) error {
 // render writes the list as a page.
 func render(modules []module) string {
 	var out strings.Builder
-	out.WriteString("# Licences\n\nlivecpm stands under Apache-2.0. These modules are in what it ships: the programs of the images, and kubectl-livecpm for all platforms. Written by `make licenses`; `make check` compares it, and refuses other licences.\n\n")
+	out.WriteString("# Licences\n\nlivecpm stands under Apache-2.0. These modules are in what it ships: the programs " +
+		"of the images, and kubectl-livecpm for all platforms. Written by `make licenses`; `make check` compares it, " +
+		"and refuses other licences.\n\n")
 	out.WriteString("| module | version | licences |\n| --- | --- | --- |\n")
 	for _, m := range modules {
 		fmt.Fprintf(&out, "| %s | %s | %s |\n", m.path, m.version, strings.Join(m.licences, ", "))

@@ -50,16 +50,25 @@ func TestRecognize(t *testing.T) {
 		licences []string
 		problem  string
 	}{
-		"one licence":                     {files: map[string]string{"LICENSE": "MIT"}, licences: []string{"MIT"}},
-		"two in one file":                 {files: map[string]string{"LICENSE.md": "MIT and Apache-2.0"}, licences: []string{"Apache-2.0", "MIT"}},
-		"other names of the file":         {files: map[string]string{"COPYING": "MIT", "LICENCE-APACHE": "Apache-2.0"}, licences: []string{"Apache-2.0", "MIT"}},
-		"code taken over from others":     {files: map[string]string{"LICENSE": "MIT", "third/LICENSE": "Apache-2.0", "third/deep/x.go": ""}, packages: []string{"third/deep"}, licences: []string{"Apache-2.0", "MIT"}},
-		"code of others that is not used": {files: map[string]string{"LICENSE": "MIT", "third/LICENSE": "GPL-3.0"}, packages: []string{"."}, licences: []string{"MIT"}},
-		"source files are no licences":    {files: map[string]string{"LICENSE": "MIT", "license.go": "GPL-3.0"}, licences: []string{"MIT"}},
-		"not permitted":                   {files: map[string]string{"LICENSE": "GPL-3.0"}, problem: "code under GPL-3.0"},
-		"not permitted below":             {files: map[string]string{"LICENSE": "MIT", "third/COPYING": "GPL-3.0"}, packages: []string{"third"}, problem: "code under GPL-3.0"},
-		"not recognized":                  {files: map[string]string{"LICENSE": "do what you want"}, problem: "not recognized"},
-		"none":                            {files: map[string]string{"README.md": "MIT"}, problem: "has no licence file"},
+		"one licence": {files: map[string]string{"LICENSE": "MIT"}, licences: []string{"MIT"}},
+		"two in one file": {files: map[string]string{"LICENSE.md": "MIT and Apache-2.0"},
+			licences: []string{"Apache-2.0", "MIT"}},
+		"other names of the file": {files: map[string]string{"COPYING": "MIT", "LICENCE-APACHE": "Apache-2.0"},
+			licences: []string{"Apache-2.0", "MIT"}},
+		"code taken over from others": {files: map[string]string{"LICENSE": "MIT", "third/LICENSE": "Apache-2.0",
+			"third/deep/x.go": ""}, packages: []string{"third/deep"}, licences: []string{"Apache-2.0", "MIT"}},
+		"code of others that is not used": {files: map[string]string{"LICENSE": "MIT", "third/LICENSE": "GPL-3.0"},
+			packages: []string{"."}, licences: []string{"MIT"}},
+		"source files are no licences": {files: map[string]string{"LICENSE": "MIT", "license.go": "GPL-3.0"},
+			licences: []string{"MIT"}},
+		"not permitted": {files: map[string]string{"LICENSE": "GPL-3.0"},
+			problem: "code under GPL-3.0"},
+		"not permitted below": {files: map[string]string{"LICENSE": "MIT", "third/COPYING": "GPL-3.0"},
+			packages: []string{"third"}, problem: "code under GPL-3.0"},
+		"not recognized": {files: map[string]string{"LICENSE": "do what you want"},
+			problem: "not recognized"},
+		"none": {files: map[string]string{"README.md": "MIT"},
+			problem: "has no licence file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := folder(t, test.files)
@@ -71,7 +80,9 @@ func TestRecognize(t *testing.T) {
 			switch {
 			case test.problem == "" && err != nil:
 				t.Errorf("failed: %v", err)
-			case test.problem != "" && (err == nil || !strings.Contains(err.Error(), test.problem) || !strings.Contains(err.Error(), "example.com/module v1.0.0")):
+			case test.problem != "" &&
+				(err == nil || !strings.Contains(err.Error(), test.problem) ||
+					!strings.Contains(err.Error(), "example.com/module v1.0.0")):
 				t.Errorf("expected %q, got %v", test.problem, err)
 			case test.problem == "" && !slices.Equal(m.licences, test.licences):
 				t.Errorf("expected %v, got %v", test.licences, m.licences)
@@ -81,8 +92,10 @@ func TestRecognize(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	m := module{path: "github.com/opencontainers/go-digest", folder: folder(t, map[string]string{"LICENSE": "MIT", "LICENSE.docs": "GPL-3.0"})}
-	if err := m.recognize(words{"MIT", "GPL-3.0"}, []string{"MIT"}); err != nil || !slices.Equal(m.licences, []string{"MIT"}) {
+	m := module{path: "github.com/opencontainers/go-digest",
+		folder: folder(t, map[string]string{"LICENSE": "MIT", "LICENSE.docs": "GPL-3.0"})}
+	if err := m.recognize(words{"MIT", "GPL-3.0"}, []string{"MIT"}); err != nil ||
+		!slices.Equal(m.licences, []string{"MIT"}) {
 		t.Errorf("the licence of the documentation counts: %v, %v", m.licences, err)
 	}
 	for path, files := range read {
@@ -105,7 +118,8 @@ func TestCollect(t *testing.T) {
 	`), modules); err != nil {
 		t.Fatal(err)
 	}
-	if len(modules) != 2 || len(modules["example.com/a"].packages) != 2 || modules["example.com/fork"].version != "v2.0.0" {
+	if len(modules) != 2 || len(modules["example.com/a"].packages) != 2 ||
+		modules["example.com/fork"].version != "v2.0.0" {
 		t.Errorf("collected %v", modules)
 	}
 	if err := collect(strings.NewReader(`{"Dir": `), modules); err == nil {

@@ -27,11 +27,13 @@ func packChart(chart string, options Options) ([]byte, error) {
 			if found := len(chartVersion.FindAll(content, -1)); found != 1 {
 				return nil, fmt.Errorf("%s has %d versions, expected one", file, found)
 			}
-			return chartVersion.ReplaceAllLiteral(content, []byte("version: "+strings.TrimPrefix(options.Version, "v")+"\nappVersion: "+options.Version)), nil
+			return chartVersion.ReplaceAllLiteral(content,
+				[]byte("version: "+strings.TrimPrefix(options.Version, "v")+"\nappVersion: "+options.Version)), nil
 		case path.Join(chart, "values.yaml"):
 			repositories, tags := len(imageRepository.FindAll(content, -1)), len(imageTag.FindAll(content, -1))
 			if repositories == 0 || repositories != tags {
-				return nil, fmt.Errorf("%s has %d repositories and %d tags of our images, expected as many of both", file, repositories, tags)
+				return nil, fmt.Errorf("%s has %d repositories and %d tags of our images, expected as many of both",
+					file, repositories, tags)
 			}
 			content = imageRepository.ReplaceAll(content, []byte("${1}"+options.Registry+"/${2}"))
 			return imageTag.ReplaceAll(content, []byte("${1}"+options.Version)), nil

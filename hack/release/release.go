@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package release makes all files of a release in one folder: images for several architectures, packed charts, the manifest that
-// registers the agent, the kubectl plugin for all platforms, bills of materials, licences, and the checksums of them all. The same
-// sources, version, registry, authorities and version of Go make the same bytes.
+// Package release makes all files of a release in one folder: images for several architectures, packed charts, the
+// manifest that registers the agent, the kubectl plugin for all platforms, bills of materials, licences, and the
+// checksums of them all. The same sources, version, registry, authorities and version of Go make the same bytes.
 package release
 
 import (
@@ -60,10 +60,12 @@ var validRegistry = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)
 // Build makes the release.
 func Build(ctx context.Context, options Options) error {
 	if !krew.Version.MatchString(options.Version) {
-		return fmt.Errorf("the version is %q; a release has a semantic version as in v0.1.0 (VERSION=v0.1.0)", options.Version)
+		return fmt.Errorf("the version is %q; a release has a semantic version as in v0.1.0 (VERSION=v0.1.0)",
+			options.Version)
 	}
 	if !validRegistry.MatchString(options.Registry) {
-		return fmt.Errorf("the registry is %q; it is what references of images begin with, as in registry.example.com/livecpm", options.Registry)
+		return fmt.Errorf("the registry is %q; it is what references of images begin with, as in "+
+			"registry.example.com/livecpm", options.Registry)
 	}
 	entries, err := os.ReadDir(options.Out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -128,25 +130,29 @@ func writePlugin(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = krew.Build(options.Version, filepath.Join(options.Repository, "LICENSE"), options.Out, func(platform krew.Platform, binary string) error {
-		if err := options.Compile(ctx, options.Repository, "./cmd/"+plugin, binary, platform.OS, platform.Arch, gardener); err != nil {
-			return err
-		}
-		digest, err := checksum(binary)
-		if err != nil {
-			return err
-		}
-		file := fmt.Sprintf("%s_%s_%s", plugin, platform.OS, platform.Arch)
-		return images.WriteSBOM(filepath.Join(options.Out, file+images.SBOMSuffix), binary, images.Subject{
-			Name: plugin, Version: options.Version, Reference: file, Digest: "sha256:" + digest, Type: cyclonedx.ComponentTypeApplication,
+	_, err = krew.Build(options.Version, filepath.Join(options.Repository, "LICENSE"),
+		options.Out, func(platform krew.Platform, binary string) error {
+			if err := options.Compile(ctx, options.Repository, "./cmd/"+plugin, binary, platform.OS, platform.Arch,
+				gardener); err != nil {
+				return err
+			}
+			digest, err := checksum(binary)
+			if err != nil {
+				return err
+			}
+			file := fmt.Sprintf("%s_%s_%s", plugin, platform.OS, platform.Arch)
+			return images.WriteSBOM(filepath.Join(options.Out, file+images.SBOMSuffix), binary, images.Subject{
+				Name: plugin, Version: options.Version, Reference: file, Digest: "sha256:" + digest,
+				Type: cyclonedx.ComponentTypeApplication,
+			})
 		})
-	})
 	return err
 }
 
 func writeImages(ctx context.Context, options Options) error {
 	_, err := images.Build(ctx, images.Options{
-		Repository: options.Repository, Out: options.Out, Registry: options.Registry, Version: options.Version, CABundle: options.CABundle,
+		Repository: options.Repository, Out: options.Out, Registry: options.Registry, Version: options.Version,
+		CABundle: options.CABundle,
 		Commands: options.Commands, Architectures: Architectures,
 	})
 	return err
@@ -183,7 +189,8 @@ func checksum(path string) (string, error) {
 }
 
 func writeFile(options Options, name string, content []byte) error {
-	if err := os.WriteFile(filepath.Join(options.Out, name), content, 0o644); err != nil { // #nosec G306 -- To be read by everybody.
+	if err := os.WriteFile(filepath.Join(options.Out, name), content, 0o644); err !=
+		nil { // #nosec G306 -- To be read by everybody.
 		return fmt.Errorf("failed to write %s: %w", name, err)
 	}
 	return nil

@@ -41,7 +41,8 @@ var _ = Describe("Build", func() {
 		bundle := filepath.Join(GinkgoT().TempDir(), "ca.crt")
 		Expect(os.WriteFile(bundle, []byte("authorities"), 0o600)).To(Succeed())
 		return release.Options{
-			Repository: "../..", Out: filepath.Join(GinkgoT().TempDir(), "release"), Version: "v1.2.3", Registry: "registry.example.com:5000/us", CABundle: bundle,
+			Repository: "../..", Out: filepath.Join(GinkgoT().TempDir(), "release"), Version: "v1.2.3",
+			Registry: "registry.example.com:5000/us", CABundle: bundle,
 			Commands: []images.Command{{Name: "hello", Package: hello}},
 			// One platform is compiled; the program is the same for all.
 			Compile: func(ctx context.Context, repository, pkg, binary, _, _, gardener string) error {
@@ -69,11 +70,14 @@ var _ = Describe("Build", func() {
 
 		It("has all files, and checksums of each", func() {
 			expected := []string{
-				"LICENSE", "licences.md", "controllerregistration.yaml", "livecpm-agent-1.2.3.tgz", "livecpm-garden-1.2.3.tgz",
-				"hello.tar", "hello_linux_amd64.cdx.json", "hello_linux_arm64.cdx.json", krew.ManifestFile, release.ChecksumFile,
+				"LICENSE", "licences.md", "controllerregistration.yaml", "livecpm-agent-1.2.3.tgz",
+				"livecpm-garden-1.2.3.tgz",
+				"hello.tar", "hello_linux_amd64.cdx.json", "hello_linux_arm64.cdx.json", krew.ManifestFile,
+				release.ChecksumFile,
 			}
 			for _, platform := range krew.Platforms {
-				expected = append(expected, platform.Archive(), "kubectl-livecpm_"+platform.OS+"_"+platform.Arch+".cdx.json")
+				expected = append(expected, platform.Archive(),
+					"kubectl-livecpm_"+platform.OS+"_"+platform.Arch+".cdx.json")
 			}
 			var written []string
 			entries, err := os.ReadDir(options.Out)
@@ -85,14 +89,16 @@ var _ = Describe("Build", func() {
 
 			lines := strings.Split(strings.TrimSuffix(string(read(release.ChecksumFile)), "\n"), "\n")
 			Expect(lines).To(HaveLen(len(expected) - 1))
-			Expect(slices.IsSortedFunc(lines, func(a, b string) int { return strings.Compare(a[66:], b[66:]) })).To(BeTrue())
+			Expect(slices.IsSortedFunc(lines, func(a, b string) int { return strings.Compare(a[66:], b[66:]) })).
+				To(BeTrue())
 			for _, line := range lines {
 				sum, name, found := strings.Cut(line, "  ")
 				Expect(found).To(BeTrue(), line)
 				actual := sha256.Sum256(read(name))
 				Expect(sum).To(Equal(hex.EncodeToString(actual[:])), name)
 			}
-			for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"} {
+			for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64",
+				"windows/amd64", "windows/arm64"} {
 				system, architecture, _ := strings.Cut(platform, "/")
 				Expect(krew.Platforms).To(ContainElement(krew.Platform{OS: system, Arch: architecture}))
 			}
@@ -100,21 +106,26 @@ var _ = Describe("Build", func() {
 
 		It("has charts whose images are those of the release", func() {
 			for chart, expected := range map[string][]string{
-				"livecpm-agent":  {"registry.example.com:5000/us/livecpm-agent:v1.2.3", "registry.example.com:5000/us/livecpm-relay:v1.2.3"},
+				"livecpm-agent": {"registry.example.com:5000/us/livecpm-agent:v1.2.3",
+					"registry.example.com:5000/us/livecpm-relay:v1.2.3"},
 				"livecpm-garden": {"registry.example.com:5000/us/livecpm-controller-manager:v1.2.3"},
 			} {
 				archive := read(chart + "-1.2.3.tgz")
 				metadata := map[string]any{}
 				Expect(yaml.Unmarshal(fileIn(archive, chart+"/Chart.yaml"), &metadata)).To(Succeed())
-				Expect(metadata).To(And(HaveKeyWithValue("version", "1.2.3"), HaveKeyWithValue("appVersion", "v1.2.3"), HaveKeyWithValue("name", chart)))
+				Expect(metadata).To(And(HaveKeyWithValue("version", "1.2.3"), HaveKeyWithValue("appVersion", "v1.2.3"),
+					HaveKeyWithValue("name", chart)))
 
-				rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(archive, "livecpm", "garden", map[string]any{
-					"gardenlet": map[string]any{"adopt": true}, "controllerManager": map[string]any{"enabled": true},
-				})
+				rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(
+					archive, "livecpm", "garden", map[string]any{
+						"gardenlet":         map[string]any{"adopt": true},
+						"controllerManager": map[string]any{"enabled": true},
+					})
 				Expect(err).NotTo(HaveOccurred())
 				var found []string
 				for _, manifest := range rendered.Manifests {
-					for _, match := range regexp.MustCompile(`image: (\S*livecpm\S*)`).FindAllStringSubmatch(manifest.Content, -1) {
+					for _, match := range regexp.MustCompile(`image: (\S*livecpm\S*)`).FindAllStringSubmatch(
+						manifest.Content, -1) {
 						found = append(found, match[1])
 					}
 				}
@@ -131,7 +142,10 @@ var _ = Describe("Build", func() {
 					continue
 				}
 				Expect(deployment.Helm.RawChart).To(Equal(read("livecpm-agent-1.2.3.tgz")))
-				Expect(deployment.Helm.Values.Raw).To(MatchJSON(`{"image":{"ref":"registry.example.com:5000/us/livecpm-agent:v1.2.3"},"relay":{"image":{"ref":"registry.example.com:5000/us/livecpm-relay:v1.2.3"}}}`))
+				Expect(deployment.Helm.Values.Raw).
+					To(
+						MatchJSON(
+							`{"image":{"ref":"registry.example.com:5000/us/livecpm-agent:v1.2.3"},"relay":{"image":{"ref":"registry.example.com:5000/us/livecpm-relay:v1.2.3"}}}`))
 				return
 			}
 			Fail("no ControllerDeployment")
@@ -157,7 +171,9 @@ var _ = Describe("Build", func() {
 		},
 		Entry("no version", func(o *release.Options) { o.Version = "" }, "VERSION=v0.1.0"),
 		Entry("a version of no semantics", func(o *release.Options) { o.Version = "main" }, "semantic version"),
-		Entry("a registry that no reference can begin with", func(o *release.Options) { o.Registry = "https://registry" }, "registry.example.com/livecpm"),
+		Entry("a registry that no reference can begin with", func(o *release.Options) {
+			o.Registry = "https://registry"
+		}, "registry.example.com/livecpm"),
 		Entry("a folder with something in it", func(o *release.Options) { o.Out = "." }, "remove it first"),
 	)
 })

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package screenshots looks at pages in a real browser, without a window: how wide and high they become, and how they look.
+// Package screenshots looks at pages in a real browser, without a window: how wide and high they become, and how they
+// look.
 package screenshots
 
 import (
@@ -21,7 +22,8 @@ import (
 const BrowserVariable = "LIVECPM_BROWSER"
 
 // ErrNoBrowser says that there is no browser.
-var ErrNoBrowser = errors.New("no Chromium was found: install chromium-headless-shell or chromium, or name one in " + BrowserVariable)
+var ErrNoBrowser = errors.New("no Chromium was found: install chromium-headless-shell or chromium, or name one in " +
+	BrowserVariable)
 
 // FindBrowser returns the path of a Chromium.
 func FindBrowser() (string, error) {
@@ -101,8 +103,9 @@ func (b Browser) Look(ctx context.Context, page string, width int, scheme Scheme
 		return Look{}, fmt.Errorf("failed to create a folder for the browser: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	frame := fmt.Sprintf(`<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><iframe id="page" style="border:0;width:%dpx;height:800px"></iframe>`+
-		`<pre id="look"></pre><script type="text/plain" id="source">%s</script><script>%s</script>`,
+	frame := fmt.Sprintf(
+		`<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><iframe id="page" style="border:0;width:%dpx;height:800px"></iframe>`+
+			`<pre id="look"></pre><script type="text/plain" id="source">%s</script><script>%s</script>`,
 		width, base64.StdEncoding.EncodeToString([]byte(page)), measure)
 	file := filepath.Join(folder, "frame.html")
 	if err := os.WriteFile(file, []byte(frame), 0o600); err != nil {
@@ -142,14 +145,16 @@ func (b Browser) Picture(ctx context.Context, page string, width int, scheme Sch
 	return err
 }
 
-func (b Browser) run(ctx context.Context, folder string, scheme Scheme, width, height int, arguments ...string) ([]byte, error) {
+func (b Browser) run(ctx context.Context, folder string, scheme Scheme, width, height int,
+	arguments ...string) ([]byte, error) {
 	preferred := "1"
 	if scheme == Dark {
 		preferred = "0"
 	}
 	arguments = append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
-		"--user-data-dir=" + folder, "--blink-settings=preferredColorScheme=" + preferred, fmt.Sprintf("--window-size=%d,%d", width, height),
+		"--user-data-dir=" + folder, "--blink-settings=preferredColorScheme=" + preferred,
+		fmt.Sprintf("--window-size=%d,%d", width, height),
 	}, arguments...)
 	out, err := exec.CommandContext(ctx, b.Path, arguments...).Output()
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// calledPrograms returns the programs that Go code of the repository calls or looks for by a name in the code, with a place each.
+// calledPrograms returns the programs that Go code of the repository calls or looks for by a name in the code, with a
+// place each.
 func calledPrograms(repository string) map[string]string {
 	GinkgoHelper()
 	// The argument that is the name, by function.
@@ -28,7 +29,8 @@ func calledPrograms(repository string) map[string]string {
 			return err
 		}
 		// What is looked for in hack/screenshots is a browser, which only that command needs.
-		if entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") && path != repository || entry.Name() == "screenshots") {
+		if entry.IsDir() &&
+			(strings.HasPrefix(entry.Name(), ".") && path != repository || entry.Name() == "screenshots") {
 			return filepath.SkipDir
 		}
 		if entry.IsDir() || filepath.Ext(path) != ".go" {

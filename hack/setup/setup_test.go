@@ -21,7 +21,8 @@ const repository = "../.."
 
 // base are programs of packages that every Debian has ("Essential"), which the script may call.
 var base = []string{
-	"awk", "bash", "cat", "chmod", "cut", "dirname", "env", "find", "grep", "head", "mkdir", "mktemp", "rm", "sed", "sha256sum", "sort",
+	"awk", "bash", "cat", "chmod", "cut", "dirname", "env", "find", "grep", "head", "mkdir", "mktemp", "rm", "sed",
+	"sha256sum", "sort",
 	"tail", "timeout", "xargs",
 }
 
@@ -82,7 +83,8 @@ func (m *machine) run(args ...string) result {
 	programs, root := filepath.Join(folder, "bin"), filepath.Join(folder, "root")
 	Expect(os.Mkdir(programs, 0o755)).To(Succeed())
 	for name, script := range m.programs {
-		Expect(os.WriteFile(filepath.Join(programs, name), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o755)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(programs, name), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o755)).
+			To(Succeed())
 	}
 	for _, name := range base {
 		path, err := exec.LookPath(name)
@@ -110,7 +112,8 @@ func (m *machine) run(args ...string) result {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	_ = cmd.Run()
 	called, _ := os.ReadFile(calls)
-	return result{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(), calls: string(called)}
+	return result{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(),
+		calls: string(called)}
 }
 
 // installs lets the fake apt-get install these programs.
@@ -145,8 +148,11 @@ var _ = Describe("hack/setup.sh", func() {
 		r := m.run("landscape")
 		Expect(r.stderr).To(BeEmpty())
 		Expect(r.code).To(BeZero())
-		Expect(r.stdout).To(MatchRegexp(`(?s)installing 2 Debian packages.*runc +starts the containers.*nftables +holds the rules of kube-proxy`))
-		Expect(r.calls).To(Equal("apt-get update\napt-get -o DPkg::Lock::Timeout=120 install -y --no-install-recommends runc nftables\n"))
+		Expect(r.stdout).To(
+			MatchRegexp(
+				`(?s)installing 2 Debian packages.*runc +starts the containers.*nftables +holds the rules of kube-proxy`))
+		Expect(r.calls).To(Equal(
+			"apt-get update\napt-get -o DPkg::Lock::Timeout=120 install -y --no-install-recommends runc nftables\n"))
 	})
 
 	It("should not ask for packages of another purpose", func() {
@@ -187,7 +193,8 @@ var _ = Describe("hack/setup.sh", func() {
 		m.programs["id"] = `if [ "${1:-}" = -u ]; then echo 1000; else echo somebody; fi`
 		r := m.run("test")
 		Expect(r.code).To(Equal(1))
-		Expect(r.stderr).To(ContainSubstring("-> sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends gcc'"))
+		Expect(r.stderr).To(
+			ContainSubstring("-> sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends gcc'"))
 		delete(m.programs, "apt-get")
 		r = m.run("test")
 		Expect(r.code).To(Equal(1))
@@ -209,19 +216,25 @@ var _ = Describe("hack/setup.sh", func() {
 			Expect(r.calls).To(BeEmpty())
 		},
 		Entry("system", func() { m.programs["uname"] = "echo Darwin" }, "test", "this is Darwin, Linux is needed"),
-		Entry("root", func() { m.programs["id"] = `if [ "${1:-}" = -u ]; then echo 1000; else echo me; fi` }, "landscape", "this is user me, root is needed"),
+		Entry("root", func() { m.programs["id"] = `if [ "${1:-}" = -u ]; then echo 1000; else echo me; fi` },
+			"landscape", "this is user me, root is needed"),
 		Entry("namespaces", func() { m.programs["unshare"] = "exit 1" }, "landscape", "namespaces cannot be made"),
 		Entry("no Go", func() { delete(m.programs, "go") }, "test", "there is no go, Go 1.26"),
 		Entry("old Go", func() { m.env = append(m.env, "FAKE_GO=go1.24.1") }, "test", "this is Go 1.24.1, Go 1.26"),
-		Entry("Go too old to fetch a newer one", func() { m.env = append(m.env, "FAKE_GO=go1.20.1", "FAKE_TOOLCHAIN=auto") }, "test", "this is Go 1.20.1"),
-		Entry("proxy", func() { m.env = append(m.env, "FAKE_PROXY=dial tcp: no such host") }, "test", "GOPROXY=https://proxy.example: dial tcp: no such host"),
+		Entry("Go too old to fetch a newer one",
+			func() { m.env = append(m.env, "FAKE_GO=go1.20.1", "FAKE_TOOLCHAIN=auto") }, "test", "this is Go 1.20.1"),
+		Entry("proxy", func() { m.env = append(m.env, "FAKE_PROXY=dial tcp: no such host") }, "test",
+			"GOPROXY=https://proxy.example: dial tcp: no such host"),
 		Entry("processors", func() { m.programs["nproc"] = "echo 1" }, "test", "1, 2 are needed"),
-		Entry("memory", func() { m.files["/proc/meminfo"] = "MemAvailable: 8000000 kB\n" }, "landscape", "8.2 GB free, 12.0 GB are needed"),
-		Entry("memory of a container", func() { m.files["/sys/fs/cgroup/memory.max"] = "4000000000\n" }, "test", "4.0 GB free, 6.0 GB are needed"),
+		Entry("memory", func() { m.files["/proc/meminfo"] = "MemAvailable: 8000000 kB\n" }, "landscape",
+			"8.2 GB free, 12.0 GB are needed"),
+		Entry("memory of a container", func() { m.files["/sys/fs/cgroup/memory.max"] = "4000000000\n" }, "test",
+			"4.0 GB free, 6.0 GB are needed"),
 		Entry("disk", func() {
 			m.programs["df"] = `printf 'head\n/dev/vda 0 0 2000000 0%% /\n'`
 		}, "landscape", "2.0 GB free for "),
-		Entry("cgroup v2", func() { m.files["/sys/fs/cgroup/cgroup.controllers"] = "cpu pids\n" }, "landscape", "/sys/fs/cgroup lacks cpuset memory"),
+		Entry("cgroup v2", func() { m.files["/sys/fs/cgroup/cgroup.controllers"] = "cpu pids\n" }, "landscape",
+			"/sys/fs/cgroup lacks cpuset memory"),
 		Entry("cgroup v1", func() {
 			delete(m.files, "/sys/fs/cgroup/cgroup.controllers")
 			for _, name := range []string{"blkio", "cpu", "cpuacct", "cpuset", "devices", "memory", "pids"} {
@@ -256,15 +269,17 @@ var _ = Describe("hack/setup.sh", func() {
 		Expect(m.run("test").code).To(BeZero())
 	})
 
-	It("should ask the proxy only when there are authorities to check it with, if need be after they are installed", func() {
-		delete(m.files, "/etc/ssl/certs/ca-certificates.crt")
-		m.env = append(m.env, "FAKE_PROXY=certificate signed by unknown authority")
-		m.programs["apt-get"] += "\nmkdir -p \"$SETUP_ROOT/etc/ssl/certs\"; echo some >\"$SETUP_ROOT/etc/ssl/certs/ca-certificates.crt\""
-		r := m.run("test")
-		Expect(r.calls).To(ContainSubstring("install -y --no-install-recommends ca-certificates"))
-		Expect(r.code).To(Equal(1))
-		Expect(r.stderr).To(ContainSubstring("unknown authority"))
-	})
+	It("should ask the proxy only when there are authorities to check it with, if need be after they are installed",
+		func() {
+			delete(m.files, "/etc/ssl/certs/ca-certificates.crt")
+			m.env = append(m.env, "FAKE_PROXY=certificate signed by unknown authority")
+			m.programs["apt-get"] += "\nmkdir -p \"$SETUP_ROOT/etc/ssl/certs\"; echo some " +
+				">\"$SETUP_ROOT/etc/ssl/certs/ca-certificates.crt\""
+			r := m.run("test")
+			Expect(r.calls).To(ContainSubstring("install -y --no-install-recommends ca-certificates"))
+			Expect(r.code).To(Equal(1))
+			Expect(r.stderr).To(ContainSubstring("unknown authority"))
+		})
 
 	It("should refuse a purpose that it does not know", func() {
 		r := m.run("everything")
@@ -273,7 +288,8 @@ var _ = Describe("hack/setup.sh", func() {
 	})
 })
 
-// elsewhere are programs that only some commands use, which look for them themselves, and those that a test brings along.
+// elsewhere are programs that only some commands use, which look for them themselves, and those that a test brings
+// along.
 var elsewhere = map[string]string{
 	"go":       "must be there, and is looked at",
 	"modprobe": "a machine without it is taken to have everything built in",
@@ -293,7 +309,8 @@ var _ = Describe("The programs that are called", func() {
 		called := calledPrograms(repository)
 		Expect(len(called)).To(BeNumerically(">", 4), "programs must be found")
 		for _, program := range slices.Sorted(maps.Keys(called)) {
-			Expect(known).To(HaveKey(program), "%s is called in %s: add it to the table of hack/setup.sh", program, called[program])
+			Expect(known).To(HaveKey(program), "%s is called in %s: add it to the table of hack/setup.sh", program,
+				called[program])
 		}
 	})
 })

@@ -21,11 +21,13 @@ import (
 )
 
 // abortedMessage tells what can be done after an abort.
-const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding to stay, remove the annotation " +
-	steps.AnnotationIntent + " to migrate classically, or remove the annotation " + steps.AnnotationAbort + " to migrate live once more"
+const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding to stay, remove the " +
+	"annotation " +
+	steps.AnnotationIntent + " to migrate classically, or remove the annotation " + steps.AnnotationAbort +
+	" to migrate live once more"
 
-// abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself. Unlike a
-// step it does not ask for the gate: whatever else goes on, members in another seed make it no better.
+// abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself.
+// Unlike a step it does not ask for the gate: whatever else goes on, members in another seed make it no better.
 func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	all := steps.Conditions(p.shoot)
 
@@ -40,7 +42,8 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	case p.role == steps.Source && !steps.Begun(all, p.step):
 		return p.endAbort(ctx, steps.ReasonAborted, "It had not begun. "+abortedMessage)
 	case p.actions.Abort == nil:
-		return reconcile.Result{}, fmt.Errorf("failed to abort the migration of Shoot %s: the %s has no way back", p.key, p.role)
+		return reconcile.Result{},
+			fmt.Errorf("failed to abort the migration of Shoot %s: the %s has no way back", p.key, p.role)
 	}
 
 	m := p.migration(p.shoot, func(ctx context.Context, _ steps.Reason, message string) error {
@@ -62,7 +65,8 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 		return reconcile.Result{}, errors.Join(err, p.publishAbort(ctx, steps.ReasonAborting, err.Error(), true))
 	}
 	if !outcome.Finished() {
-		return p.again(outcome.RequeueAfter), p.publishAbort(ctx, steps.ReasonAborting, outcome.Message, outcome.Reason.Fault())
+		return p.again(outcome.RequeueAfter),
+			p.publishAbort(ctx, steps.ReasonAborting, outcome.Message, outcome.Reason.Fault())
 	}
 	if p.role == steps.Destination {
 		return p.endAbort(ctx, steps.ReasonWithdrawn, outcome.Message)
@@ -91,26 +95,30 @@ func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message st
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 		// The last operation of a migration that never began is still the shoot's own.
 		if begun {
-			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated, p.role, message, failed)
+			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated, p.role,
+				message, failed)
 		}
 		return nil
 	})
 }
 
-// forgetAbort removes the annotations of a completed abort from a Shoot that stays in its seed, or that has been migrated
-// classically since: left behind, they would make its next migration a live one, or abort it.
+// forgetAbort removes the annotations of a completed abort from a Shoot that stays in its seed, or that has been
+// migrated classically since: left behind, they would make its next migration a live one, or abort it.
 func (r *Reconciler) forgetAbort(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) error {
 	seedName := ptr.Deref(shoot.Spec.SeedName, "")
-	if seedName != r.SeedName || seedName != ptr.Deref(shoot.Status.SeedName, "") || !steps.Aborted(steps.Conditions(shoot)) ||
+	if seedName != r.SeedName || seedName != ptr.Deref(shoot.Status.SeedName, "") ||
+		!steps.Aborted(steps.Conditions(shoot)) ||
 		!steps.AbortRequested(shoot) || shoot.DeletionTimestamp != nil {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	for _, annotation := range []string{steps.AnnotationAbort, steps.AnnotationIntent, steps.AnnotationPauseBefore, steps.AnnotationForceShrink, steps.AnnotationDeleteFormerBackups} {
+	for _, annotation := range []string{steps.AnnotationAbort, steps.AnnotationIntent, steps.AnnotationPauseBefore,
+		steps.AnnotationForceShrink, steps.AnnotationDeleteFormerBackups} {
 		delete(shoot.Annotations, annotation)
 	}
 	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to remove the annotations of the aborted migration from Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+		return fmt.Errorf("failed to remove the annotations of the aborted migration from Shoot %s: %w",
+			client.ObjectKeyFromObject(shoot), err)
 	}
 	log.Info("Removed the annotations of the aborted migration")
 	return nil
@@ -133,13 +141,15 @@ func (p *pass) retry(ctx context.Context) error {
 	})
 }
 
-// retryRequested tells whether an operator asks for a retry, with the annotation that does the same for a reconciliation.
-// gardener-apiserver takes it away by itself only from Shoots whose last operation is Failed, which a live one never is.
+// retryRequested tells whether an operator asks for a retry, with the annotation that does the same for a
+// reconciliation. gardener-apiserver takes it away by itself only from Shoots whose last operation is Failed, which a
+// live one never is.
 func retryRequested(shoot *gardencorev1beta1.Shoot) bool {
 	return shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.ShootOperationRetry
 }
 
-// interruption returns why a running action has to end early, in view of how the Shoot was when it began, or an empty string.
+// interruption returns why a running action has to end early, in view of how the Shoot was when it began, or an empty
+// string.
 func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
 	switch {
 	case !p.aborting && steps.AbortDue(now):
@@ -148,7 +158,8 @@ func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
 		return ""
 	case retryRequested(now):
 		return "a retry is requested"
-	case p.step.Condition == gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady && steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
+	case p.step.Condition == gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady &&
+		steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
 		return "the source's etcd members are to leave first"
 	}
 	return ""

@@ -38,7 +38,9 @@ var _ = Describe("Abort", func() {
 	BeforeEach(func() { w = newWorld() })
 
 	It("should undo the destination's part first and then the source's", func() {
-		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(
+			context.Context, *migration.Migration,
+		) (steps.Outcome, error) {
 			return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "4 of 5"), nil
 		}
 		w.goTo(second)
@@ -69,13 +71,16 @@ var _ = Describe("Abort", func() {
 	})
 
 	It("should need no more than the source while the destination has not begun", func() {
-		w.actions["source step SourceEtcdPreparedForPeerJoin"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+		w.actions["source step SourceEtcdPreparedForPeerJoin"] = func(
+			context.Context, *migration.Migration,
+		) (steps.Outcome, error) {
 			return steps.Waiting(0, steps.ReasonWaitingForSourceEtcd, "2 of 3"), nil
 		}
 		w.mustPass(seedA)
 		request()
 		both(3)
-		Expect(w.ran).To(Equal([]string{"source step SourceEtcdPreparedForPeerJoin", "source abort SourceEtcdPreparedForPeerJoin"}))
+		Expect(w.ran).To(Equal([]string{"source step SourceEtcdPreparedForPeerJoin",
+			"source abort SourceEtcdPreparedForPeerJoin"}))
 		Expect(w.statuses()).To(Equal("FUUUUUUU"))
 		Expect(w.condition(first).Reason).To(Equal("Aborted"))
 	})
@@ -106,13 +111,17 @@ var _ = Describe("Abort", func() {
 	})
 
 	It("should go on after failures, and say what failed", func() {
-		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(
+			context.Context, *migration.Migration,
+		) (steps.Outcome, error) {
 			return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "4 of 5"), nil
 		}
 		w.goTo(second)
 		w.mustPass(seedB)
 		request()
-		w.actions["destination abort"] = func(context.Context, *migration.Migration) (steps.Outcome, error) { return steps.Outcome{}, errBoom }
+		w.actions["destination abort"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Outcome{}, errBoom
+		}
 		_, err := w.pass(seedB)
 		Expect(err).To(MatchError(errBoom))
 		Expect(w.condition(second).Reason).To(Equal("Aborting"))
@@ -135,7 +144,9 @@ var _ = Describe("Abort", func() {
 		r := w.agent(seedB)
 		r.Clock = clock.RealClock{}
 		r.Config.SyncPeriod = &metav1.Duration{Duration: 5 * time.Millisecond}
-		w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(
+			ctx context.Context, _ *migration.Migration,
+		) (steps.Outcome, error) {
 			request()
 			<-ctx.Done()
 			return steps.Outcome{}, ctx.Err()
@@ -149,7 +160,9 @@ var _ = Describe("Abort", func() {
 
 	It("should not let a step finish that was aborted meanwhile", func() {
 		w.goTo(second)
-		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(
+			context.Context, *migration.Migration,
+		) (steps.Outcome, error) {
 			request()
 			return steps.Done("5 of 5"), nil
 		}
@@ -194,7 +207,9 @@ var _ = Describe("Abort", func() {
 var _ = Describe("Retry", func() {
 	It("should start the clock of the step anew, once", func() {
 		w := newWorld()
-		w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+		w.actions["destination step DestinationEtcdPeersJoined"] = func(
+			context.Context, *migration.Migration,
+		) (steps.Outcome, error) {
 			return steps.Outcome{}, errBoom
 		}
 		w.goTo(second)

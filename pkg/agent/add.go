@@ -58,8 +58,8 @@ func (r *Reconciler) AddToManager(mgr manager.Manager, gardenCluster cluster.Clu
 		Complete(r)
 }
 
-// Predicate lets through what may change whose turn it is or whether it may act. It keeps out the messages that the agent
-// itself writes while it works: reacting to them would undo the backoff.
+// Predicate lets through what may change whose turn it is or whether it may act. It keeps out the messages that the
+// agent itself writes while it works: reacting to them would undo the backoff.
 func Predicate() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -90,8 +90,8 @@ func Predicate() predicate.Predicate {
 	}
 }
 
-// turns maps each step to what makes the roles act: the status of its condition, and whether the peer is asked for its part
-// in the step or in an abort.
+// turns maps each step to what makes the roles act: the status of its condition, and whether the peer is asked for its
+// part in the step or in an abort.
 func turns(shoot *gardencorev1beta1.Shoot) map[gardencorev1beta1.ConditionType]string {
 	out := map[gardencorev1beta1.ConditionType]string{}
 	for _, condition := range steps.Conditions(shoot) {
@@ -100,7 +100,8 @@ func turns(shoot *gardencorev1beta1.Shoot) map[gardencorev1beta1.ConditionType]s
 			continue
 		}
 		out[condition.Type] = string(condition.Status)
-		if step.AssistOn() != "" && condition.Reason == string(step.AssistOn()) || condition.Reason == string(steps.ReasonWithdrawn) {
+		if step.AssistOn() != "" && condition.Reason == string(step.AssistOn()) ||
+			condition.Reason == string(steps.ReasonWithdrawn) {
 			out[condition.Type] += "/" + condition.Reason
 		}
 	}
@@ -121,5 +122,6 @@ func readyForMigration(shoot *gardencorev1beta1.Shoot) gardencorev1beta1.Conditi
 func overwritten(shoot *gardencorev1beta1.Shoot) bool {
 	operation := shoot.Status.LastOperation
 	return steps.InFlight(shoot) && operation != nil &&
-		(operation.Type != gardencorev1beta1.LastOperationTypeLiveMigrate || operation.State == gardencorev1beta1.LastOperationStateAborted)
+		(operation.Type != gardencorev1beta1.LastOperationTypeLiveMigrate ||
+			operation.State == gardencorev1beta1.LastOperationStateAborted)
 }

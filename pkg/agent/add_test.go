@@ -32,20 +32,25 @@ var _ = Describe("#Predicate", func() {
 			Expect(agent.Predicate().Update(event.UpdateEvent{ObjectOld: shoot, ObjectNew: after})).To(Equal(want))
 		},
 		Entry("nothing", func(*gardencorev1beta1.Shoot) {}, false),
-		Entry("a message", func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[5].Message = "x" }, false),
-		Entry("a reason", func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[5].Reason = "x" }, false),
+		Entry("a message", func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[5].Message = "x" },
+			false),
+		Entry("a reason", func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[5].Reason = "x" },
+			false),
 		Entry("progress", func(s *gardencorev1beta1.Shoot) { s.Status.LastOperation.Progress = 99 }, false),
 		Entry("a care condition", func(s *gardencorev1beta1.Shoot) { s.Status.Conditions = nil }, false),
 		Entry("the reason that the peer waits for", func(s *gardencorev1beta1.Shoot) {
 			s.Status.LiveMigration.Conditions[5].Reason = string(steps.ReasonReadyForSourceMemberRemoval)
 		}, true),
-		Entry("a status", func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[5].Status = isTrue }, true),
+		Entry("a status", func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[5].Status = isTrue },
+			true),
 		Entry("an annotation", func(s *gardencorev1beta1.Shoot) { s.Annotations["x"] = "y" }, true),
 		Entry("spec.seedName", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName = ptr.To("x") }, true),
 		Entry("status.seedName", func(s *gardencorev1beta1.Shoot) { s.Status.SeedName = ptr.To("x") }, true),
 		Entry("deletion", func(s *gardencorev1beta1.Shoot) { s.DeletionTimestamp = ptr.To(metav1.Now()) }, true),
 		Entry("the constraint", func(s *gardencorev1beta1.Shoot) {
-			s.Status.Constraints = []gardencorev1beta1.Condition{{Type: gardencorev1beta1.ShootReadyForMigration, Status: isTrue}}
+			s.Status.Constraints = []gardencorev1beta1.Condition{
+				{Type: gardencorev1beta1.ShootReadyForMigration, Status: isTrue},
+			}
 		}, true),
 		Entry("an aborted last operation", func(s *gardencorev1beta1.Shoot) {
 			s.Status.LastOperation.State = gardencorev1beta1.LastOperationStateAborted

@@ -74,7 +74,8 @@ func newWorld() *world {
 		handOver: func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 			shoot.Status.SeedName = ptr.To(m.DestinationSeed)
 			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100,
+				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
+				Progress: 100,
 			}
 			return nil
 		},
@@ -89,9 +90,12 @@ func newWorld() *world {
 		Status: gardencorev1beta1.ShootStatus{
 			SeedName: ptr.To(seedA), ObservedGeneration: 6,
 			LastOperation: &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100,
+				Type:  gardencorev1beta1.LastOperationTypeReconcile,
+				State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100,
 			},
-			Conditions: []gardencorev1beta1.Condition{{Type: "APIServerAvailable", Status: gardencorev1beta1.ConditionTrue}},
+			Conditions: []gardencorev1beta1.Condition{
+				{Type: "APIServerAvailable", Status: gardencorev1beta1.ConditionTrue},
+			},
 		},
 	}
 	w.client = fakeclient.NewClientBuilder().
@@ -113,7 +117,8 @@ func seed(name, version string) *gardencorev1beta1.Seed {
 
 // patchStatus does what the registry of gardener-apiserver does and the fake client does not: a patch of the status may
 // change metadata as well.
-func (w *world) patchStatus(ctx context.Context, c client.Client, _ string, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+func (w *world) patchStatus(ctx context.Context, c client.Client, _ string, obj client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption) error {
 	data, err := patch.Data(obj)
 	if err != nil {
 		return err
@@ -164,7 +169,9 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 			}
 		}
 		if role == steps.Destination {
-			actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error { return w.handOver(m, shoot) }
+			actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
+				return w.handOver(m, shoot)
+			}
 		}
 		all[role] = actions
 	}
@@ -180,12 +187,16 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 		Config:          config.Controllers.LiveMigration,
 		Actions:         all,
 		Gate:            w,
-		Preflight: agent.PreflightFunc(func(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (steps.Reason, string, []string) {
-			if findings := w.findings[step.Owner]; len(findings) > 0 && step.Condition == steps.AbortOf(step.Owner).Condition {
+		Preflight: agent.PreflightFunc(func(
+			ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+		) (steps.Reason, string, []string) {
+			if findings := w.findings[step.Owner]; len(findings) > 0 &&
+				step.Condition == steps.AbortOf(step.Owner).Condition {
 				return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
 			}
 			var versions []preflight.Finding
-			for _, finding := range preflight.New(preflight.Options{Reader: w.client, OwnSeed: seedName, Version: w.version}).CheckStep(ctx, shoot, step) {
+			for _, finding := range preflight.New(preflight.Options{Reader: w.client, OwnSeed: seedName,
+				Version: w.version}).CheckStep(ctx, shoot, step) {
 				if finding.Name == steps.GardenletVersion {
 					versions = append(versions, finding)
 				}
@@ -238,7 +249,8 @@ func (w *world) mustPass(seedName string) reconcile.Result {
 func (w *world) goTo(step gardencorev1beta1.ConditionType) {
 	GinkgoHelper()
 	for range 20 {
-		if current, ok := steps.Current(steps.Conditions(w.shoot())); ok && steps.Initialized(steps.Conditions(w.shoot())) && current.Condition == step {
+		if current, ok := steps.Current(steps.Conditions(w.shoot())); ok &&
+			steps.Initialized(steps.Conditions(w.shoot())) && current.Condition == step {
 			w.lock.Lock()
 			w.ran = nil
 			w.lock.Unlock()

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent is the frame of a live migration: it watches Shoots, finds out from the step table whose turn it is, runs
-// the action of its own role, and writes conditions, last operation, events and metrics. What an action does, it does not
-// know.
+// Package agent is the frame of a live migration: it watches Shoots, finds out from the step table whose turn it is,
+// runs the action of its own role, and writes conditions, last operation, events and metrics. What an action does, it
+// does not know.
 package agent
 
 import (
@@ -16,22 +16,27 @@ import (
 
 // Gate proves that the classic migration of a shoot cannot start.
 type Gate interface {
-	// Prove returns an error unless the proof succeeded just now. The Shoot must have been read a moment ago, and not from a
-	// cache.
+	// Prove returns an error unless the proof succeeded just now. The Shoot must have been read a moment ago, and not
+	// from a cache.
 	Prove(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 }
 
 // Preflight tells whether a step may begin.
 type Preflight interface {
-	// Before returns the reason and the message with which the step of the shoot's migration must not begin; both are empty
-	// if it may. The warnings are what is wrong without holding the step.
-	Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (reason steps.Reason, message string, warnings []string)
+	// Before returns the reason and the message with which the step of the shoot's migration must not begin; both are
+	// empty if it may. The warnings are what is wrong without holding the step.
+	Before(ctx context.Context, shoot *gardencorev1beta1.Shoot,
+		step steps.Step) (reason steps.Reason, message string, warnings []string)
 }
 
 // PreflightFunc makes a Preflight of a function.
-type PreflightFunc func(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (steps.Reason, string, []string)
+type PreflightFunc func(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+) (steps.Reason, string, []string)
 
 // Before calls the function.
-func (f PreflightFunc) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (steps.Reason, string, []string) {
+func (f PreflightFunc) Before(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+) (steps.Reason, string, []string) {
 	return f(ctx, shoot, step)
 }

@@ -28,8 +28,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// Reconciler carries out live migrations in both roles. It keeps nothing in memory between two passes: what is to be done
-// follows from the Shoot and the world, so that another replica can go on at any moment.
+// Reconciler carries out live migrations in both roles. It keeps nothing in memory between two passes: what is to be
+// done follows from the Shoot and the world, so that another replica can go on at any moment.
 type Reconciler struct {
 	// GardenClient writes to the garden. What it reads comes from the cache of the Shoots that belong to the seed.
 	GardenClient client.Client
@@ -62,8 +62,8 @@ type pass struct {
 	actions migration.Actions
 	// aborting tells that the migration is being aborted. The step then is the first one of the role.
 	aborting bool
-	// synced is when the Always action ran last, gateClosed whether the gate was proved then. Only for what accompanies an
-	// action.
+	// synced is when the Always action ran last, gateClosed whether the gate was proved then. Only for what accompanies
+	// an action.
 	synced     time.Time
 	gateClosed bool
 	// writing serializes writes of the status: the action and what accompanies it may both want to.
@@ -104,7 +104,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 	step, ok := r.current(steps.Conditions(shoot))
 	if !ok {
-		return reconcile.Result{}, fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", request.NamespacedName)
+		return reconcile.Result{},
+			fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", request.NamespacedName)
 	}
 	aborting := steps.AbortDue(shoot)
 	if aborting {
@@ -139,15 +140,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, err
 }
 
-// left tells whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is forbidden to
-// the source from the hand-over on, and to the destination when it has been given back. The cache holds what carries the label
-// of the seed: a Shoot that is still there is one that the authorizer does not know to be here yet, or not for another reason.
+// left tells whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is
+// forbidden to the source from the hand-over on, and to the destination when it has been given back. The cache holds
+// what carries the label of the seed: a Shoot that is still there is one that the authorizer does not know to be here
+// yet, or not for another reason.
 func (r *Reconciler) left(ctx context.Context, key client.ObjectKey, err error) bool {
 	return apierrors.IsForbidden(err) && apierrors.IsNotFound(r.GardenClient.Get(ctx, key, &gardencorev1beta1.Shoot{}))
 }
 
-// run does what the pass has to do, in this order: prove the gate, keep up to date what the joint etcd needs, do the part
-// in the peer's step, or work on the own one.
+// run does what the pass has to do, in this order: prove the gate, keep up to date what the joint etcd needs, do the
+// part in the peer's step, or work on the own one.
 func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 	if p.aborting {
 		return p.abort(ctx)
@@ -224,7 +226,8 @@ func (p *pass) assist(ctx context.Context, syncAfter time.Duration) (reconcile.R
 func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Result, error) {
 	action, ok := p.actions.Steps[p.step.Condition]
 	if !ok {
-		return p.failed(ctx, steps.ReasonActionFailed, fmt.Errorf("failed to find an action of the %s for step %s", p.role, p.step))
+		return p.failed(ctx, steps.ReasonActionFailed,
+			fmt.Errorf("failed to find an action of the %s for step %s", p.role, p.step))
 	}
 
 	m := p.migration(p.shoot, func(ctx context.Context, reason steps.Reason, message string) error {
@@ -277,7 +280,8 @@ func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Resu
 // obstacle returns why the step must not begin yet, or an empty reason.
 func (p *pass) obstacle(ctx context.Context) (steps.Reason, string) {
 	if steps.PausedBefore(p.shoot, p.step) {
-		return steps.ReasonPaused, fmt.Sprintf("The annotation %s asks to hold before this step", steps.AnnotationPauseBefore)
+		return steps.ReasonPaused,
+			fmt.Sprintf("The annotation %s asks to hold before this step", steps.AnnotationPauseBefore)
 	}
 	if p.Preflight == nil {
 		return "", ""
@@ -312,9 +316,11 @@ func (p *pass) failed(ctx context.Context, reason steps.Reason, cause error) (re
 	}
 	metrics.Failure(p.step, p.role, reason)
 	if p.step.Owner == p.role {
-		return reconcile.Result{}, errors.Join(cause, p.publish(ctx, steps.Outcome{Reason: reason, Message: cause.Error()}))
+		return reconcile.Result{},
+			errors.Join(cause, p.publish(ctx, steps.Outcome{Reason: reason, Message: cause.Error()}))
 	}
-	p.event(p.shoot, eventWarning, reason, fmt.Sprintf("The %s failed in its part of step %s: %s", p.role, p.step, cause))
+	p.event(p.shoot, eventWarning, reason,
+		fmt.Sprintf("The %s failed in its part of step %s: %s", p.role, p.step, cause))
 	return reconcile.Result{}, cause
 }
 
@@ -329,10 +335,10 @@ func (p *pass) again(after ...time.Duration) reconcile.Result {
 	return result
 }
 
-// accompany repeats, while an action runs, what a pass does besides: the Always action, the proof of the gate, and the last
-// operation if a gardenlet that restarts has set it to Aborted. When the Shoot asks for something that must not wait for the
-// action's end, it calls interrupt. The returned function ends all that, waits for it, and returns why the action was
-// interrupted.
+// accompany repeats, while an action runs, what a pass does besides: the Always action, the proof of the gate, and the
+// last operation if a gardenlet that restarts has set it to Aborted. When the Shoot asks for something that must not
+// wait for the action's end, it calls interrupt. The returned function ends all that, waits for it, and returns why the
+// action was interrupted.
 func (p *pass) accompany(ctx context.Context, interrupt context.CancelFunc) func() string {
 	ctx, cancel := context.WithCancel(ctx)
 	companion := *p // The action's reports replace the shoot of the pass meanwhile.
@@ -390,8 +396,8 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
 	if gateErr != nil {
 		// The running action is not cancelled: it may be in the midst of a membership change, and the proof may have
-		// failed for a passing reason. Nor is the condition written: its reason may be what the peer acts on. The next pass
-		// holds.
+		// failed for a passing reason. Nor is the condition written: its reason may be what the peer acts on. The next
+		// pass holds.
 		if p.gateClosed {
 			p.event(shoot, eventWarning, steps.ReasonGateNotInForce, gateErr.Error())
 		}
@@ -406,7 +412,9 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 }
 
 // migration returns what an action gets to know. Without report, the condition belongs to the peer.
-func (p *pass) migration(shoot *gardencorev1beta1.Shoot, report func(context.Context, steps.Reason, string) error) *migration.Migration {
+func (p *pass) migration(
+	shoot *gardencorev1beta1.Shoot, report func(context.Context, steps.Reason, string) error,
+) *migration.Migration {
 	if report == nil {
 		report = func(context.Context, steps.Reason, string) error { return nil }
 	}

@@ -94,7 +94,8 @@ var _ = Describe("Reconciler", func() {
 			Expect(shoot.Status.SeedName).To(HaveValue(Equal(seedB)))
 			Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeRestore))
 			Expect(shoot.Status.Conditions).To(HaveLen(1), "the conditions of others are untouched")
-			Expect(annotationsOf(shoot)).To(Equal(map[string]string{"other": "kept", "gardener.cloud/operation": "reconcile"}))
+			Expect(annotationsOf(shoot)).
+				To(Equal(map[string]string{"other": "kept", "gardener.cloud/operation": "reconcile"}))
 		})
 
 		It("should never have both agents act, in whatever order they look", func() {
@@ -172,7 +173,9 @@ var _ = Describe("Reconciler", func() {
 	Describe("resuming", func() {
 		It("should go on after a restart from what the Shoot says", func() {
 			attempts := 0
-			w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(
+				context.Context, *migration.Migration,
+			) (steps.Outcome, error) {
 				if attempts++; attempts < 3 {
 					return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "4 of 5"), nil
 				}
@@ -185,7 +188,8 @@ var _ = Describe("Reconciler", func() {
 
 			// Every pass of this suite is one of a new instance.
 			w.mustPass(seedB)
-			Expect(w.condition(second).LastTransitionTime).To(Equal(started), "the start of the step survives the restart")
+			Expect(w.condition(second).LastTransitionTime).To(Equal(started),
+				"the start of the step survives the restart")
 			Expect(w.condition(second).Reason).To(Equal("JoiningEtcdMembers"))
 			w.mustPass(seedB)
 			Expect(w.condition(second).Status).To(Equal(isTrue))
@@ -194,7 +198,9 @@ var _ = Describe("Reconciler", func() {
 		It("should leave the Shoot alone when it is shut down in the midst of an action", func() {
 			w.goTo(second)
 			cancelled, cancel := context.WithCancel(ctx)
-			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(
+				ctx context.Context, _ *migration.Migration,
+			) (steps.Outcome, error) {
 				cancel()
 				return steps.Outcome{}, ctx.Err()
 			}
@@ -229,7 +235,9 @@ var _ = Describe("Reconciler", func() {
 
 		It("should bound one attempt", func() {
 			w.goTo(second)
-			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(
+				ctx context.Context, _ *migration.Migration,
+			) (steps.Outcome, error) {
 				<-ctx.Done()
 				return steps.Outcome{}, ctx.Err()
 			}
@@ -290,7 +298,8 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(first).Status).To(Equal(isUnknown))
 			Expect(w.condition(first).Reason).To(Equal("PrerequisitesNotMet"))
 			Expect(w.condition(first).Message).To(Equal("no HA; no backup"))
-			Expect(w.shoot().Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeReconcile), "it is a prerequisite itself")
+			Expect(w.shoot().Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeReconcile),
+				"it is a prerequisite itself")
 			Expect(w.ran).To(BeEmpty())
 
 			delete(w.findings, steps.Source)
@@ -323,7 +332,8 @@ var _ = Describe("Reconciler", func() {
 			w.mustPass(seedA)
 			Expect(w.condition(first).Status).To(Equal(isUnknown))
 			Expect(w.condition(first).Reason).To(Equal("VersionSkew"))
-			Expect(w.condition(first).Message).To(ContainSubstring("the gardenlet of seed seed-a is v1.150.0, that of seed seed-b is v1.150.1"))
+			Expect(w.condition(first).Message).
+				To(ContainSubstring("the gardenlet of seed seed-a is v1.150.0, that of seed seed-b is v1.150.1"))
 
 			setVersion(seedB, version)
 			w.goTo(third)
@@ -351,7 +361,8 @@ var _ = Describe("Reconciler", func() {
 		It("should hold when a version is not known or not the agent's own", func() {
 			setVersion(seedB, "")
 			w.mustPass(seedA)
-			Expect(w.condition(first).Message).To(ContainSubstring("the gardenlet of seed seed-b has not reported its version"))
+			Expect(w.condition(first).Message).
+				To(ContainSubstring("the gardenlet of seed seed-b has not reported its version"))
 
 			Expect(w.client.Delete(ctx, seed(seedB, ""))).To(Succeed())
 			w.mustPass(seedA)
@@ -362,7 +373,9 @@ var _ = Describe("Reconciler", func() {
 			w.version = "v1.149.0"
 			w.mustPass(seedA)
 			Expect(w.condition(first).Reason).To(Equal("VersionSkew"))
-			Expect(w.condition(first).Message).To(ContainSubstring("the agent of seed seed-a is built with Gardener v1.149.0, both gardenlets are v1.150.0"))
+			Expect(w.condition(first).Message).
+				To(ContainSubstring(
+					"the agent of seed seed-a is built with Gardener v1.149.0, both gardenlets are v1.150.0"))
 		})
 	})
 
@@ -372,7 +385,9 @@ var _ = Describe("Reconciler", func() {
 			w.goTo(second)
 			w.mustPass(seedB)
 			Expect(w.condition(second).Status).To(Equal(isTrue))
-			Expect(w.events()).To(ContainElement(ContainSubstring("Warning BegunWithWarnings Step DestinationEtcdPeersJoined begins although: etcd-main is large")))
+			Expect(w.events()).To(
+				ContainElement(ContainSubstring(
+					"Warning BegunWithWarnings Step DestinationEtcdPeersJoined begins although: etcd-main is large")))
 		})
 	})
 
@@ -454,7 +469,8 @@ var _ = Describe("Reconciler", func() {
 			Expect(err).To(MatchError(errBoom))
 			Expect(w.condition(second).Status).To(Equal(isFalse))
 			Expect(w.condition(second).Reason).To(Equal("DeadlineExceeded"))
-			Expect(w.condition(second).Message).To(And(ContainSubstring("failed to move the world"), ContainSubstring("1m0s"), ContainSubstring("docs/operations/DestinationEtcdPeersJoined.md")))
+			Expect(w.condition(second).Message).To(And(ContainSubstring("failed to move the world"),
+				ContainSubstring("1m0s"), ContainSubstring("docs/operations/DestinationEtcdPeersJoined.md")))
 			Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateError))
 
 			_, _ = w.passOf(r)
@@ -476,7 +492,9 @@ var _ = Describe("Reconciler", func() {
 		})
 
 		It("should publish reports of an action that is under way", func() {
-			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(
+				ctx context.Context, m *migration.Migration,
+			) (steps.Outcome, error) {
 				Expect(m.Role).To(Equal(steps.Destination))
 				Expect(m.SourceSeed).To(Equal(seedA))
 				Expect(m.DestinationSeed).To(Equal(seedB))
@@ -490,7 +508,8 @@ var _ = Describe("Reconciler", func() {
 				Expect(w.statusWrites).To(HaveLen(writes))
 				w.clock.Step(time.Hour)
 				Expect(m.Report(ctx, steps.ReasonJoiningEtcdMembers, "members")).To(Succeed())
-				Expect(w.condition(second).Status).To(Equal(isFalse), "the deadline passed while the action was running")
+				Expect(w.condition(second).Status).To(Equal(isFalse),
+					"the deadline passed while the action was running")
 				return steps.Done("joined"), nil
 			}
 			w.mustPass(seedB)
@@ -498,7 +517,9 @@ var _ = Describe("Reconciler", func() {
 		})
 
 		It("should read the Shoot once for a pass that nobody disturbs", func() {
-			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(
+				ctx context.Context, m *migration.Migration,
+			) (steps.Outcome, error) {
 				Expect(m.Report(ctx, steps.ReasonPreparingDestination, "secrets")).To(Succeed())
 				return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "members"), nil
 			}
@@ -546,7 +567,9 @@ var _ = Describe("Reconciler", func() {
 		})
 
 		It("should look again when somebody else has moved the migration on", func() {
-			w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(
+				context.Context, *migration.Migration,
+			) (steps.Outcome, error) {
 				w.change(func(s *gardencorev1beta1.Shoot) { s.Status.LiveMigration.Conditions[1].Status = isTrue })
 				return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, ""), nil
 			}
@@ -590,13 +613,17 @@ var _ = Describe("Reconciler", func() {
 			_, err = w.pass(seedA)
 			Expect(err).To(MatchError(errBoom))
 			Expect(w.ran).To(BeEmpty())
-			Expect(w.events()).To(ContainElement(ContainSubstring("Warning SyncFailed The source failed in its part of step DestinationEtcdPeersJoined")))
+			Expect(w.events()).To(
+				ContainElement(ContainSubstring(
+					"Warning SyncFailed The source failed in its part of step DestinationEtcdPeersJoined")))
 		})
 
 		It("should go on beside a long action, which also gets the last operation back", func() {
 			w.goTo(second)
 			synced := make(chan struct{}, 10)
-			w.actions["destination step DestinationEtcdPeersJoined"] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+			w.actions["destination step DestinationEtcdPeersJoined"] = func(
+				ctx context.Context, _ *migration.Migration,
+			) (steps.Outcome, error) {
 				w.lock.Lock()
 				w.actions["destination always"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
 					synced <- struct{}{}
@@ -628,8 +655,12 @@ var _ = Describe("Reconciler", func() {
 
 				w.mustPass(seedA)
 				Expect(w.shoot().Status.LastOperation).To(Equal(foreign), "not the owner")
-				w.actions["destination step DestinationEtcdPeersJoined"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
-					Expect(w.shoot().Status.LastOperation).To(HaveValue(HaveField("Type", gardencorev1beta1.LastOperationTypeLiveMigrate)), "before the action runs")
+				w.actions["destination step DestinationEtcdPeersJoined"] = func(
+					context.Context, *migration.Migration,
+				) (steps.Outcome, error) {
+					Expect(w.shoot().Status.LastOperation).
+						To(HaveValue(HaveField("Type", gardencorev1beta1.LastOperationTypeLiveMigrate)),
+							"before the action runs")
 					return steps.Waiting(0, steps.ReasonJoiningEtcdMembers, "waiting"), nil
 				}
 				w.mustPass(seedB)
@@ -638,10 +669,12 @@ var _ = Describe("Reconciler", func() {
 				Expect(got).To(Equal(want))
 			},
 			Entry("aborted by a gardenlet that restarts", &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeLiveMigrate, State: gardencorev1beta1.LastOperationStateAborted, Description: "x",
+				Type:  gardencorev1beta1.LastOperationTypeLiveMigrate,
+				State: gardencorev1beta1.LastOperationStateAborted, Description: "x",
 			}),
 			Entry("of another type", &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateProcessing, Description: "x",
+				Type:  gardencorev1beta1.LastOperationTypeReconcile,
+				State: gardencorev1beta1.LastOperationStateProcessing, Description: "x",
 			}),
 			Entry("removed", nil),
 		)
@@ -662,7 +695,9 @@ var _ = Describe("Reconciler", func() {
 			w.mustPass(seedB)
 			w.ran = nil
 			before := w.shoot()
-			w.actions["source assist EtcdMigrationComplete"] = func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+			w.actions["source assist EtcdMigrationComplete"] = func(
+				ctx context.Context, m *migration.Migration,
+			) (steps.Outcome, error) {
 				Expect(m.Role).To(Equal(steps.Source))
 				Expect(m.Report(ctx, steps.ReasonActionFailed, "must not be published")).To(Succeed())
 				return steps.Waiting(time.Second, "", "one removed"), nil
@@ -681,7 +716,9 @@ var _ = Describe("Reconciler", func() {
 			_, err := w.pass(seedA)
 			Expect(err).To(MatchError(errBoom))
 			Expect(w.shoot()).To(Equal(before))
-			Expect(w.events()).To(HaveExactElements("Warning ActionFailed The source failed in its part of step EtcdMigrationComplete: failed to move the world"))
+			Expect(w.events()).To(
+				HaveExactElements("Warning ActionFailed The source failed in its part of step EtcdMigrationComplete: " +
+					"failed to move the world"))
 		})
 
 		It("should still run when the step is overdue", func() {
@@ -709,11 +746,13 @@ var _ = Describe("Reconciler", func() {
 
 			Expect(w.statusWrites[writes:]).To(HaveLen(2), "the start of the step and its end")
 			body := w.statusWrites[writes+1]
-			Expect(body).To(And(ContainSubstring(`"seedName":"seed-b"`), ContainSubstring(`"type":"MigrationCompleted"`), ContainSubstring(`"resourceVersion"`)))
+			Expect(body).To(And(ContainSubstring(`"seedName":"seed-b"`),
+				ContainSubstring(`"type":"MigrationCompleted"`), ContainSubstring(`"resourceVersion"`)))
 			Expect(strings.Count(body, `"status":"True"`)).To(Equal(8))
 
 			shoot := w.shoot()
-			Expect(shoot.Annotations).To(Equal(map[string]string{"other": "kept", "gardener.cloud/operation": "reconcile"}))
+			Expect(shoot.Annotations).
+				To(Equal(map[string]string{"other": "kept", "gardener.cloud/operation": "reconcile"}))
 			Expect(shoot.Status.ObservedGeneration).To(Equal(shoot.Generation))
 			Expect(w.events()).To(ContainElement(ContainSubstring("Normal HandedOver")))
 		})
@@ -768,7 +807,10 @@ var _ = Describe("Reconciler", func() {
 		It("should leave the reconciliation to the registry when the gardenlet itself restores", func() {
 			w.handOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 				shoot.Status.SeedName = ptr.To(m.DestinationSeed)
-				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeMigrate, State: gardencorev1beta1.LastOperationStateSucceeded}
+				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+					Type:  gardencorev1beta1.LastOperationTypeMigrate,
+					State: gardencorev1beta1.LastOperationStateSucceeded,
+				}
 				return nil
 			}
 			w.mustPass(seedB)
@@ -794,7 +836,8 @@ var _ = Describe("Reconciler", func() {
 		var (
 			agentOf  func(cached bool) *agent.Reconciler
 			refusing = func() error {
-				return apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), key.Name, errors.New("no relationship found"))
+				return apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), key.Name,
+					errors.New("no relationship found"))
 			}
 		)
 		BeforeEach(func() {
@@ -828,10 +871,12 @@ var _ = Describe("Reconciler", func() {
 			w.mustPass(seedB)
 		}
 		recorded := w.events()
-		Expect(recorded[0]).To(Equal("Normal Requested Live migration of the control plane from seed seed-a to seed seed-b"))
+		Expect(recorded[0]).
+			To(Equal("Normal Requested Live migration of the control plane from seed seed-a to seed seed-b"))
 		for _, step := range steps.Table() {
 			Expect(recorded).To(ContainElement(ContainSubstring("Normal Started " + step.String() + " is Progressing")))
-			Expect(recorded).To(ContainElement("Normal Completed " + step.String() + " is True: done by the " + string(step.Owner)))
+			Expect(recorded).To(
+				ContainElement("Normal Completed " + step.String() + " is True: done by the " + string(step.Owner)))
 		}
 	})
 })

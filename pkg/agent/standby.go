@@ -44,8 +44,8 @@ const (
 	notServed = "0"
 )
 
-// ManagerOptions are the options of an agent's manager. All agents of a seed take the same lease, wherever they run, so that
-// only one of them is at work. Within a gardenlet's process, the gardenlet serves probes and metrics.
+// ManagerOptions are the options of an agent's manager. All agents of a seed take the same lease, wherever they run, so
+// that only one of them is at work. Within a gardenlet's process, the gardenlet serves probes and metrics.
 func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, host Host) manager.Options {
 	options := program.ManagerOptions(log, kubernetes.SeedScheme, config.Server, config.LeaderElection)
 	options.MapperProvider = apiutil.NewDynamicRESTMapper
@@ -56,9 +56,9 @@ func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, 
 	return options
 }
 
-// Standby is a runnable of the manager that says, as long as this agent does not lead, that it is passive and who leads. Two
-// replicas of one Deployment are as it should be. An agent in a pod of its own and one in the gardenlet are one too many: the
-// second one stays passive, and an event at the lease says so.
+// Standby is a runnable of the manager that says, as long as this agent does not lead, that it is passive and who
+// leads. Two replicas of one Deployment are as it should be. An agent in a pod of its own and one in the gardenlet are
+// one too many: the second one stays passive, and an event at the lease says so.
 type Standby struct {
 	Log      logr.Logger
 	Reader   client.Reader
@@ -77,10 +77,11 @@ func NewStandby(log logr.Logger, mgr manager.Manager, config *configv1alpha1.Age
 		Log:      log.WithName("standby"),
 		Reader:   mgr.GetAPIReader(),
 		Recorder: mgr.GetEventRecorder("livecpm-agent"),
-		Lease:    client.ObjectKey{Namespace: config.LeaderElection.ResourceNamespace, Name: config.LeaderElection.ResourceName},
-		Host:     host,
-		Elected:  mgr.Elected(),
-		Clock:    clock.RealClock{},
+		Lease: client.ObjectKey{Namespace: config.LeaderElection.ResourceNamespace,
+			Name: config.LeaderElection.ResourceName},
+		Host:    host,
+		Elected: mgr.Elected(),
+		Clock:   clock.RealClock{},
 	}
 }
 
@@ -121,8 +122,10 @@ func (s *Standby) look(ctx context.Context, said string) string {
 		s.Log.Info("Stays passive while another replica leads", "leader", holder, "lease", s.Lease)
 		return holder
 	}
-	s.Log.Info("Stays passive: the agent of this seed runs elsewhere already. Remove one of the two installations", "leader", holder, "leaderRunsIn", host, "thisRunsIn", s.Host, "lease", s.Lease)
+	s.Log.Info("Stays passive: the agent of this seed runs elsewhere already. Remove one of the two installations",
+		"leader", holder, "leaderRunsIn", host, "thisRunsIn", s.Host, "lease", s.Lease)
 	s.Recorder.Eventf(lease, nil, corev1.EventTypeWarning, EventPassive, "StayPassive",
-		"The agent in %s stays passive, because one in %s (%s) leads: livecpm is installed twice in this seed. Remove one of the two.", s.Host, host, holder)
+		"The agent in %s stays passive, because one in %s (%s) leads: livecpm is installed twice in this seed. "+
+			"Remove one of the two.", s.Host, host, holder)
 	return holder
 }

@@ -37,7 +37,8 @@ var _ = Describe("#ManagerOptions", func() {
 	}
 
 	It("should make agents in all hosts take one lease", func() {
-		pod, gardenlet := agent.ManagerOptions(logr.Discard(), config(), agent.HostPod), agent.ManagerOptions(logr.Discard(), config(), agent.HostGardenlet)
+		pod, gardenlet := agent.ManagerOptions(logr.Discard(), config(), agent.HostPod),
+			agent.ManagerOptions(logr.Discard(), config(), agent.HostGardenlet)
 		for _, options := range []struct{ name, namespace, lock string }{
 			{pod.LeaderElectionID, pod.LeaderElectionNamespace, pod.LeaderElectionResourceLock},
 			{gardenlet.LeaderElectionID, gardenlet.LeaderElectionNamespace, gardenlet.LeaderElectionResourceLock},
@@ -53,7 +54,8 @@ var _ = Describe("#ManagerOptions", func() {
 	})
 
 	It("should serve probes and metrics only in a process of its own", func() {
-		pod, gardenlet := agent.ManagerOptions(logr.Discard(), config(), agent.HostPod), agent.ManagerOptions(logr.Discard(), config(), agent.HostGardenlet)
+		pod, gardenlet := agent.ManagerOptions(logr.Discard(), config(), agent.HostPod),
+			agent.ManagerOptions(logr.Discard(), config(), agent.HostGardenlet)
 		Expect(pod.HealthProbeBindAddress).To(Equal(":8081"))
 		Expect(pod.Metrics.BindAddress).To(Equal(":8080"))
 		Expect(gardenlet.HealthProbeBindAddress).To(Equal("0"))
@@ -62,7 +64,8 @@ var _ = Describe("#ManagerOptions", func() {
 
 	It("should not use the queue that may never shut down", func() {
 		for _, host := range []agent.Host{agent.HostPod, agent.HostGardenlet} {
-			Expect(agent.ManagerOptions(logr.Discard(), config(), host).Controller.UsePriorityQueue).To(HaveValue(BeFalse()))
+			Expect(agent.ManagerOptions(logr.Discard(), config(), host).Controller.UsePriorityQueue).
+				To(HaveValue(BeFalse()))
 		}
 	})
 })
@@ -103,21 +106,24 @@ var _ = Describe("Standby", func() {
 		recorder, elected, log, ended = events.NewFakeRecorder(10), make(chan struct{}), &output{}, make(chan error, 1)
 		reads.Store(0)
 		failing.Store(false)
-		seed = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build(), interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-				defer reads.Add(1)
-				if failing.Load() {
-					return errors.New("no route")
-				}
-				return c.Get(ctx, key, object, opts...)
-			},
-		})
+		seed = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build(),
+			interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+					opts ...client.GetOption) error {
+					defer reads.Add(1)
+					if failing.Load() {
+						return errors.New("no route")
+					}
+					return c.Get(ctx, key, object, opts...)
+				},
+			})
 	})
 
 	start := func(host agent.Host) {
 		GinkgoHelper()
 		standby := &agent.Standby{
-			Log: zap.New(zap.WriteTo(log)), Reader: seed, Recorder: recorder, Lease: key, Host: host, Elected: elected, Clock: clock,
+			Log: zap.New(zap.WriteTo(log)), Reader: seed, Recorder: recorder, Lease: key, Host: host, Elected: elected,
+			Clock: clock,
 		}
 		Expect(standby.NeedLeaderElection()).To(BeFalse())
 		ctx, stop := context.WithCancel(context.Background())
@@ -141,7 +147,8 @@ var _ = Describe("Standby", func() {
 	}
 	held := func(holder string, host agent.Host) {
 		GinkgoHelper()
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{agent.LabelHost: string(host)}}}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
+			Labels: map[string]string{agent.LabelHost: string(host)}}}
 		lease.Spec.HolderIdentity = ptr.To(holder)
 		Expect(client.IgnoreNotFound(seed.Delete(context.Background(), lease.DeepCopy()))).To(Succeed())
 		Expect(seed.Create(context.Background(), lease)).To(Succeed())

@@ -49,12 +49,13 @@ func (r *Reconciler) initialize(ctx context.Context, log logr.Logger, shoot *gar
 	}
 	source, destination, _ := steps.Seeds(shoot)
 	log.Info("Initialized live migration", "source", source, "destination", destination)
-	r.event(shoot, eventNormal, "Requested", fmt.Sprintf("Live migration of the control plane from seed %s to seed %s", source, destination))
+	r.event(shoot, eventNormal, "Requested",
+		fmt.Sprintf("Live migration of the control plane from seed %s to seed %s", source, destination))
 	return nil
 }
 
-// publish writes what an attempt came to: the step's condition and the last operation, and an event when status or reason
-// changes. A step that has not begun stays Unknown as long as the reason only says why.
+// publish writes what an attempt came to: the step's condition and the last operation, and an event when status or
+// reason changes. A step that has not begun stays Unknown as long as the reason only says why.
 func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		old := steps.Conditions(shoot)
@@ -68,8 +69,8 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		}
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 
-		// Before the first step has begun the last operation is the shoot's own; the prerequisites ask for it. And without
-		// a gate the classic migration may be under way: its last operation must be left alone.
+		// Before the first step has begun the last operation is the shoot's own; the prerequisites ask for it. And
+		// without a gate the classic migration may be under way: its last operation must be left alone.
 		if steps.Begun(updated, steps.First()) && outcome.Reason != steps.ReasonGateNotInForce {
 			shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, updated, p.step)
 		}
@@ -81,25 +82,28 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 // that it sees processing to Aborted.
 func (p *pass) reassert(ctx context.Context) error {
 	operation := p.shoot.Status.LastOperation
-	if operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeLiveMigrate && operation.State != gardencorev1beta1.LastOperationStateAborted {
+	if operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeLiveMigrate &&
+		operation.State != gardencorev1beta1.LastOperationStateAborted {
 		return nil
 	}
 	p.log.Info("Restoring the last operation")
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, steps.Conditions(shoot), p.step)
+		shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation,
+			steps.Conditions(shoot), p.step)
 		return nil
 	})
 }
 
-// handOver ends the migration with one write: the last condition becomes True, and what the destination's HandOver sets,
-// status.seedName above all, becomes visible with it. Were there two writes, the source could take the shoot in between for
-// one whose next migration starts.
+// handOver ends the migration with one write: the last condition becomes True, and what the destination's HandOver
+// sets, status.seedName above all, becomes visible with it. Were there two writes, the source could take the shoot in
+// between for one whose next migration starts.
 func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome steps.Outcome) error {
 	if p.actions.HandOver == nil {
 		return fmt.Errorf("failed to hand over Shoot %s: the %s has no hand-over", p.key, p.role)
 	}
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), p.step, p.role, gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message)
+		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), p.step, p.role,
+			gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message)
 		if err != nil {
 			return err
 		}
@@ -109,7 +113,8 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 			return fmt.Errorf("failed to hand over Shoot %s: %w", p.key, err)
 		}
 		if ptr.Deref(shoot.Status.SeedName, "") != m.DestinationSeed {
-			return fmt.Errorf("failed to hand over Shoot %s: status.seedName is %q afterwards, not %q", p.key, ptr.Deref(shoot.Status.SeedName, ""), m.DestinationSeed)
+			return fmt.Errorf("failed to hand over Shoot %s: status.seedName is %q afterwards, not %q", p.key,
+				ptr.Deref(shoot.Status.SeedName, ""), m.DestinationSeed)
 		}
 		if restored(shoot) {
 			// As after a restoration by the gardenlet itself: what was restored is the present specification.
@@ -120,8 +125,8 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 		delete(shoot.Annotations, steps.AnnotationForceShrink)
 		delete(shoot.Annotations, steps.AnnotationAbort)
 		delete(shoot.Annotations, steps.AnnotationDeleteFormerBackups)
-		// A request for a reconciliation takes effect only when it comes with a write of the Shoot itself. Here it would
-		// merely be stored, and stand in the way of the one that follows (see requestReconciliation).
+		// A request for a reconciliation takes effect only when it comes with a write of the Shoot itself. Here it
+		// would merely be stored, and stand in the way of the one that follows (see requestReconciliation).
 		if shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.GardenerOperationReconcile {
 			delete(shoot.Annotations, v1beta1constants.GardenerOperation)
 		}
@@ -129,11 +134,11 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 	})
 }
 
-// write makes sure that this pass still works for the current step of the Shoot, lets mutate change it in memory and writes
-// the change to the status with an optimistic lock. The shoot of the pass is replaced by what was written.
+// write makes sure that this pass still works for the current step of the Shoot, lets mutate change it in memory and
+// writes the change to the status with an optimistic lock. The shoot of the pass is replaced by what was written.
 //
-// It begins with the Shoot as the pass knows it: the lock tells whether that still is how it is. After a conflict, and if
-// there seems to be nothing to write, it reads the Shoot.
+// It begins with the Shoot as the pass knows it: the lock tells whether that still is how it is. After a conflict, and
+// if there seems to be nothing to write, it reads the Shoot.
 func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) error) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -148,10 +153,12 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 			return false, err
 		}
 		before, after = original, shoot
-		if apiequality.Semantic.DeepEqual(original.Status, shoot.Status) && apiequality.Semantic.DeepEqual(original.Annotations, shoot.Annotations) {
+		if apiequality.Semantic.DeepEqual(original.Status, shoot.Status) &&
+			apiequality.Semantic.DeepEqual(original.Annotations, shoot.Annotations) {
 			return false, nil
 		}
-		return true, p.GardenClient.Status().Patch(ctx, shoot, client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{}))
+		return true, p.GardenClient.Status().Patch(ctx, shoot,
+			client.MergeFromWithOptions(original, client.MergeFromWithOptimisticLock{}))
 	}
 	changed, err := attempt(p.shoot.DeepCopy())
 	if err == nil && !changed || apierrors.IsConflict(err) {
@@ -193,7 +200,8 @@ func (p *pass) recordTransition(before, after *gardencorev1beta1.Shoot) {
 		return
 	}
 	eventType := eventNormal
-	if to.Status == gardencorev1beta1.ConditionFalse || (to.Status != gardencorev1beta1.ConditionTrue && steps.Reason(to.Reason).Fault()) {
+	if to.Status == gardencorev1beta1.ConditionFalse ||
+		(to.Status != gardencorev1beta1.ConditionTrue && steps.Reason(to.Reason).Fault()) {
 		eventType = eventWarning
 	}
 	p.event(after, eventType, steps.Reason(to.Reason), fmt.Sprintf("%s is %s: %s", p.step, to.Status, to.Message))
@@ -201,7 +209,8 @@ func (p *pass) recordTransition(before, after *gardencorev1beta1.Shoot) {
 
 func (p *pass) condition(shoot *gardencorev1beta1.Shoot) *gardencorev1beta1.Condition {
 	all := steps.Conditions(shoot)
-	if i := slices.IndexFunc(all, func(c gardencorev1beta1.Condition) bool { return c.Type == p.step.Condition }); i >= 0 {
+	if i := slices.IndexFunc(all, func(c gardencorev1beta1.Condition) bool { return c.Type == p.step.Condition }); i >=
+		0 {
 		return &all[i]
 	}
 	return nil
@@ -216,7 +225,9 @@ func (r *Reconciler) event(shoot *gardencorev1beta1.Shoot, eventType string, rea
 
 // reconcileUninvolved handles shoots that this agent has no role for: those that were handed over to its gardenlet, and
 // those whose intent was lost on the way.
-func (r *Reconciler) reconcileUninvolved(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) (reconcile.Result, error) {
+func (r *Reconciler) reconcileUninvolved(
+	ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot,
+) (reconcile.Result, error) {
 	metrics.Forget(shoot.Namespace, shoot.Name)
 
 	source, destination, between := steps.Seeds(shoot)
@@ -224,8 +235,11 @@ func (r *Reconciler) reconcileUninvolved(ctx context.Context, log logr.Logger, s
 		all := steps.Conditions(shoot)
 		if !steps.Intended(shoot) && steps.Initialized(all) && steps.Begun(all, steps.First()) {
 			// Nothing may be undone from here: the classic migration may already be at work.
-			log.Error(nil, "The intent annotation is missing in the midst of a live migration, nothing is done any more")
-			r.event(shoot, eventWarning, "IntentLost", fmt.Sprintf("The annotation %s is missing although a live migration has begun; the agents do nothing any more", steps.AnnotationIntent))
+			log.Error(nil, "The intent annotation is missing in the midst of a live migration, nothing is "+
+				"done any more")
+			r.event(shoot, eventWarning, "IntentLost",
+				fmt.Sprintf("The annotation %s is missing although a live migration has begun; the agents do "+
+					"nothing any more", steps.AnnotationIntent))
 		}
 		return reconcile.Result{}, nil
 	}
@@ -236,17 +250,19 @@ func (r *Reconciler) reconcileUninvolved(ctx context.Context, log logr.Logger, s
 	return reconcile.Result{}, r.requestReconciliation(ctx, log, shoot)
 }
 
-// requestReconciliation asks the gardenlet of the own seed to reconcile a shoot that was just handed over and restored. It
-// is decided by what the Shoot shows, so it also happens if the agent was restarted right after the hand-over: the last
-// operation still is the restoration, and the gardenlet has nothing else pending. (Where the gardenlet itself has to
-// restore, the last operation is a migration, and the API server's registry makes the gardenlet act.)
+// requestReconciliation asks the gardenlet of the own seed to reconcile a shoot that was just handed over and restored.
+// It is decided by what the Shoot shows, so it also happens if the agent was restarted right after the hand-over: the
+// last operation still is the restoration, and the gardenlet has nothing else pending. (Where the gardenlet itself has
+// to restore, the last operation is a migration, and the API server's registry makes the gardenlet act.)
 func (r *Reconciler) requestReconciliation(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) error {
 	all := steps.Conditions(shoot)
 	if _, unfinished := steps.Current(all); len(all) == 0 || unfinished {
 		return nil
 	}
-	if ptr.Deref(shoot.Spec.SeedName, "") != r.SeedName || ptr.Deref(shoot.Status.SeedName, "") != r.SeedName || !restored(shoot) ||
-		shoot.Generation != shoot.Status.ObservedGeneration || shoot.Annotations[v1beta1constants.GardenerOperation] != "" ||
+	if ptr.Deref(shoot.Spec.SeedName, "") != r.SeedName || ptr.Deref(shoot.Status.SeedName, "") != r.SeedName ||
+		!restored(shoot) ||
+		shoot.Generation != shoot.Status.ObservedGeneration ||
+		shoot.Annotations[v1beta1constants.GardenerOperation] != "" ||
 		shoot.DeletionTimestamp != nil {
 		return nil
 	}
@@ -260,12 +276,14 @@ func (r *Reconciler) requestReconciliation(ctx context.Context, log logr.Logger,
 		return fmt.Errorf("failed to request a reconciliation of Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	log.Info("Handed over, requested a reconciliation by the gardenlet")
-	r.event(shoot, eventNormal, "HandedOver", fmt.Sprintf("The control plane runs in seed %s and is managed by its gardenlet", r.SeedName))
+	r.event(shoot, eventNormal, "HandedOver",
+		fmt.Sprintf("The control plane runs in seed %s and is managed by its gardenlet", r.SeedName))
 	return nil
 }
 
 // restored tells whether the last operation is a restoration that succeeded.
 func restored(shoot *gardencorev1beta1.Shoot) bool {
 	operation := shoot.Status.LastOperation
-	return operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeRestore && operation.State == gardencorev1beta1.LastOperationStateSucceeded
+	return operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeRestore &&
+		operation.State == gardencorev1beta1.LastOperationStateSucceeded
 }

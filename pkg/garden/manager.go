@@ -33,7 +33,8 @@ import (
 
 // NewManager connects to the garden and returns a manager with all controllers. It starts nothing.
 func NewManager(log logr.Logger, config *configv1alpha1.ControllerManagerConfiguration) (manager.Manager, error) {
-	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
+	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil,
+		kubernetes.AuthTokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("failed to set up access to the garden: %w", err)
 	}
@@ -57,7 +58,8 @@ func NewManager(log logr.Logger, config *configv1alpha1.ControllerManagerConfigu
 
 // NewGardenReader returns access to the garden without a cache.
 func NewGardenReader(config *configv1alpha1.ControllerManagerConfiguration) (client.Reader, error) {
-	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
+	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil,
+		kubernetes.AuthTokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("failed to set up access to the garden: %w", err)
 	}
@@ -68,8 +70,8 @@ func NewGardenReader(config *configv1alpha1.ControllerManagerConfiguration) (cli
 	return reader, nil
 }
 
-// NewManagerFor returns a manager with all controllers for the garden that the REST configuration leads to. The changes are
-// applied to the manager's options last.
+// NewManagerFor returns a manager with all controllers for the garden that the REST configuration leads to. The changes
+// are applied to the manager's options last.
 func NewManagerFor(
 	log logr.Logger,
 	restConfig *rest.Config,
@@ -104,8 +106,8 @@ func NewManagerFor(
 	return mgr, nil
 }
 
-// cacheOptions keeps the cache small, and within the permissions: of the admission objects only two may be watched, and of the
-// ConfigMaps those in the garden namespace.
+// cacheOptions keeps the cache small, and within the permissions: of the admission objects only two may be watched, and
+// of the ConfigMaps those in the garden namespace.
 func cacheOptions() cache.Options {
 	gateOnly := cache.ByObject{Field: fields.SelectorFromSet(fields.Set{"metadata.name": gate.PolicyName})}
 	inGardenNamespace := cache.ByObject{Namespaces: map[string]cache.Config{v1beta1constants.GardenNamespace: {}}}

@@ -37,14 +37,16 @@ var _ = Describe("#NewManager", func() {
 	It("should tell when the garden does not answer, so that the program is started again", func() {
 		Expect(os.WriteFile(config.GardenClientConnection.Kubeconfig, []byte(kubeconfig), 0o600)).To(Succeed())
 		_, err := garden.NewManager(logr.Discard(), config)
-		Expect(err).To(MatchError(And(ContainSubstring("failed to set up the manager"), ContainSubstring("127.0.0.1:1"))))
+		Expect(err).
+			To(MatchError(And(ContainSubstring("failed to set up the manager"), ContainSubstring("127.0.0.1:1"))))
 	})
 
 	It("should not use the queue that may never shut down", func() {
 		var used *bool
-		_, err := garden.NewManagerFor(logr.Discard(), &rest.Config{Host: "https://127.0.0.1:1"}, config, func(options *manager.Options) {
-			used = options.Controller.UsePriorityQueue
-		})
+		_, err := garden.NewManagerFor(logr.Discard(), &rest.Config{Host: "https://127.0.0.1:1"},
+			config, func(options *manager.Options) {
+				used = options.Controller.UsePriorityQueue
+			})
 		Expect(err).To(HaveOccurred())
 		Expect(used).To(HaveValue(BeFalse()))
 	})

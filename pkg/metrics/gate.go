@@ -8,13 +8,14 @@ import (
 	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// The metrics of the gate's watchdog, which livecpm-controller-manager serves. What the agents prove for themselves is in
-// livecpm_gate_proved.
+// The metrics of the gate's watchdog, which livecpm-controller-manager serves. What the agents prove for themselves is
+// in livecpm_gate_proved.
 var (
 	gateInForce = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "gate_in_force",
-		Help:      "1 if the gate was proved to be in force for a shoot on its way to another seed at the last look, 0 if not. Alert on 0.",
+		Help: "1 if the gate was proved to be in force for a shoot on its way to another seed at the last look, " +
+			"0 if not. Alert on 0.",
 	}, []string{"namespace", "shoot"})
 
 	gateProofs = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -26,13 +27,15 @@ var (
 	gateObjectIntact = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "gate_object_intact",
-		Help:      "1 if the admission policy or its binding is as the chart ships it, 0 if it is missing or changed and was not restored. Alert on 0.",
+		Help: "1 if the admission policy or its binding is as the chart ships it, 0 if it is missing or changed " +
+			"and was not restored. Alert on 0.",
 	}, []string{"kind"})
 
 	gateRestorations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace,
 		Name:      "gate_restorations_total",
-		Help:      "Number of times that the watchdog has restored something, by kind of the object and by cause. Somebody works against the gate if it grows.",
+		Help: "Number of times that the watchdog has restored something, by kind of the object and by cause. " +
+			"Somebody works against the gate if it grows.",
 	}, []string{"kind", "cause"})
 )
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics holds the Prometheus metrics of a live migration. They are registered with controller-runtime's registry
-// and thus served at the manager's metrics endpoint.
+// Package metrics holds the Prometheus metrics of a live migration. They are registered with controller-runtime's
+// registry and thus served at the manager's metrics endpoint.
 package metrics
 
 import (
@@ -40,13 +40,15 @@ var (
 	etcdVoters = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "etcd_voters",
-		Help:      "Number of voting members that the agent saw last in the etcd cluster across both seeds, by etcd role.",
+		Help: "Number of voting members that the agent saw last in the etcd cluster across both seeds, " +
+			"by etcd role.",
 	}, []string{"namespace", "shoot", "etcd"})
 
 	sixMemberWindow = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "six_member_window_seconds",
-		Help:      "How long the etcd cluster has had six voters, its weakest moment; grows while the window is open, by etcd role.",
+		Help: "How long the etcd cluster has had six voters, its weakest moment; grows while the window is " +
+			"open, by etcd role.",
 	}, []string{"namespace", "shoot", "etcd"})
 
 	failures = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -58,12 +60,14 @@ var (
 	gateProved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "gate_proved",
-		Help:      "1 if the gate against the classic migration was proved to be in force at the last look, 0 if not. Alert on 0.",
+		Help: "1 if the gate against the classic migration was proved to be in force at the last look, 0 if " +
+			"not. Alert on 0.",
 	}, []string{"namespace", "shoot"})
 )
 
 func init() {
-	runtimemetrics.Registry.MustRegister(stepDuration, currentStep, stepOverdue, etcdVoters, sixMemberWindow, failures, gateProved)
+	runtimemetrics.Registry.MustRegister(stepDuration, currentStep, stepOverdue, etcdVoters, sixMemberWindow, failures,
+		gateProved)
 }
 
 // StepFinished records the duration of a finished step.
@@ -94,9 +98,9 @@ var (
 	windows     = map[etcdKey]time.Time{}
 )
 
-// Voters records the number of voting members of one etcd cluster (etcd is main or events), and the six-member window that
-// follows from it: the window opens when six voters are seen first and closes when another number is seen. What an agent
-// did not see, because it was not running, does not count.
+// Voters records the number of voting members of one etcd cluster (etcd is main or events), and the six-member window
+// that follows from it: the window opens when six voters are seen first and closes when another number is seen. What an
+// agent did not see, because it was not running, does not count.
 func Voters(shootNamespace, shoot, etcd string, voters int, now time.Time) {
 	etcdVoters.WithLabelValues(shootNamespace, shoot, etcd).Set(float64(voters))
 
@@ -116,8 +120,8 @@ func Voters(shootNamespace, shoot, etcd string, voters int, now time.Time) {
 	}
 }
 
-// Forget removes the gauges of a shoot that this agent is done with. The length of the six-member window stays until the
-// agent restarts, so that it can still be scraped after the migration.
+// Forget removes the gauges of a shoot that this agent is done with. The length of the six-member window stays until
+// the agent restarts, so that it can still be scraped after the migration.
 func Forget(shootNamespace, shoot string) {
 	labels := prometheus.Labels{"namespace": shootNamespace, "shoot": shoot}
 	currentStep.DeletePartialMatch(labels)

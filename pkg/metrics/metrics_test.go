@@ -40,7 +40,8 @@ func gathered(shoot string) []string {
 			if name, ok := labels["shoot"]; ok && name != shoot {
 				continue
 			}
-			out = append(out, fmt.Sprintf("%s %s %v", strings.TrimPrefix(family.GetName(), "livecpm_"), strings.Join(values, ","), value(metric)))
+			out = append(out, fmt.Sprintf("%s %s %v", strings.TrimPrefix(family.GetName(), "livecpm_"),
+				strings.Join(values, ","), value(metric)))
 		}
 	}
 	sort.Strings(out)
@@ -75,7 +76,8 @@ var _ = Describe("Metrics", func() {
 		metrics.CurrentStep("ns", "served", steps.Source, steps.Last(), false)
 		Expect(gathered("served")).To(ContainElement("step_overdue  0"))
 		metrics.Forget("ns", "served")
-		Expect(gathered("served")).NotTo(ContainElement(Or(HavePrefix("current_step"), HavePrefix("step_overdue"), HavePrefix("gate_proved"))))
+		Expect(gathered("served")).
+			NotTo(ContainElement(Or(HavePrefix("current_step"), HavePrefix("step_overdue"), HavePrefix("gate_proved"))))
 	})
 
 	It("should measure the six-member window from the voters", func() {
@@ -99,7 +101,8 @@ var _ = Describe("Metrics", func() {
 		metrics.Voters("ns", "window", "main", 5, now.Add(10*time.Second))
 		metrics.Voters("ns", "window", "main", 4, now.Add(20*time.Second))
 		metrics.Voters("ns", "window", "events", 3, now.Add(20*time.Second))
-		Expect(window()).To(Equal([]string{"etcd_voters events 3", "etcd_voters main 4", "six_member_window_seconds main 9"}))
+		Expect(window()).To(
+			Equal([]string{"etcd_voters events 3", "etcd_voters main 4", "six_member_window_seconds main 9"}))
 
 		metrics.Forget("ns", "window")
 		Expect(window()).To(Equal([]string{"six_member_window_seconds main 9"}))

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration holds the types that the frame of the agent and the flows of the source and the destination share. It
-// keeps them from importing each other.
+// Package migration holds the types that the frame of the agent and the flows of the source and the destination share.
+// It keeps them from importing each other.
 package migration
 
 import (
@@ -19,8 +19,8 @@ import (
 type Migration struct {
 	// Log carries shoot, seed, role and step.
 	Log logr.Logger
-	// Shoot is a fresh copy, read from the API server at the beginning of the pass. Actions may change it in memory; the
-	// frame never writes it back. Only HandOver's changes are written.
+	// Shoot is a fresh copy, read from the API server at the beginning of the pass. Actions may change it in memory;
+	// the frame never writes it back. Only HandOver's changes are written.
 	Shoot *gardencorev1beta1.Shoot
 	// Role is the role of this agent.
 	Role steps.Role
@@ -38,9 +38,9 @@ type Migration struct {
 	Report func(ctx context.Context, reason steps.Reason, message string) error
 }
 
-// Action brings the world one attempt closer to the step's finish. It is idempotent, reads everything from the world and
-// may find that there is nothing to do yet. A returned error is published with the step's condition and the attempt is
-// repeated with backoff.
+// Action brings the world one attempt closer to the step's finish. It is idempotent, reads everything from the world
+// and may find that there is nothing to do yet. A returned error is published with the step's condition and the attempt
+// is repeated with backoff.
 type Action interface {
 	// Run makes one attempt.
 	Run(ctx context.Context, m *Migration) (steps.Outcome, error)
@@ -56,24 +56,25 @@ func (f ActionFunc) Run(ctx context.Context, m *Migration) (steps.Outcome, error
 type Actions struct {
 	// Steps holds one action for each step that the role owns.
 	Steps map[gardencorev1beta1.ConditionType]Action
-	// Assists holds the role's part in steps of its peer. One runs while the peer's step is the current one and the peer
-	// has published the reason Step.AssistOn. The outcome's status is of no account: the condition belongs to the peer,
-	// who sees the effect in the world.
+	// Assists holds the role's part in steps of its peer. One runs while the peer's step is the current one and the
+	// peer has published the reason Step.AssistOn. The outcome's status is of no account: the condition belongs to the
+	// peer, who sees the effect in the world.
 	Assists map[gardencorev1beta1.ConditionType]Action
 	// Always runs on each pass before the step's action or assist, on both sides and whoever owns the current step, as
-	// soon as the first step has begun, and again and again while a step's action runs: it must bear to run beside it. It
-	// keeps up to date what may change at any time, for example pod IPs in the exposure. It runs in a hold, too. Only the
-	// outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
+	// soon as the first step has begun, and again and again while a step's action runs: it must bear to run beside it.
+	// It keeps up to date what may change at any time, for example pod IPs in the exposure. It runs in a hold, too.
+	// Only the outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
 	Always Action
-	// Abort undoes the role's part of a migration that is aborted, until the seed is as it was before. The destination's
-	// runs first; the source's runs when nothing is left in the destination. It runs alone: a running step is ended before.
-	// It works from any point that a step may have been ended at, and is repeated until its outcome is True.
+	// Abort undoes the role's part of a migration that is aborted, until the seed is as it was before. The
+	// destination's runs first; the source's runs when nothing is left in the destination. It runs alone: a running
+	// step is ended before. It works from any point that a step may have been ended at, and is repeated until its
+	// outcome is True.
 	Abort Action
-	// HandOver is called once the last step's action returned True, on the destination only. It changes the status of the
-	// given Shoot in memory (status.seedName, status.lastOperation); it may be called again after a conflict. The frame adds
-	// the True condition, takes the intent annotation away and writes everything in ONE status update with an optimistic
-	// lock (the registry of gardener-apiserver keeps changes of the metadata in status updates). Thereby "the last
-	// condition is True" and "status.seedName is the destination" become facts at the same moment. Afterwards the frame
-	// asks the destination's gardenlet for a reconciliation.
+	// HandOver is called once the last step's action returned True, on the destination only. It changes the status of
+	// the given Shoot in memory (status.seedName, status.lastOperation); it may be called again after a conflict. The
+	// frame adds the True condition, takes the intent annotation away and writes everything in ONE status update with
+	// an optimistic lock (the registry of gardener-apiserver keeps changes of the metadata in status updates). Thereby
+	// "the last condition is True" and "status.seedName is the destination" become facts at the same moment. Afterwards
+	// the frame asks the destination's gardenlet for a reconciliation.
 	HandOver func(m *Migration, shoot *gardencorev1beta1.Shoot) error
 }

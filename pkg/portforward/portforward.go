@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portforward connects to ports of pods through the API server of their cluster, as kubectl port-forward does. The
-// machine need not have a route to the pods.
+// Package portforward connects to ports of pods through the API server of their cluster, as kubectl port-forward does.
+// The machine need not have a route to the pods.
 package portforward
 
 import (
@@ -59,7 +59,8 @@ func (f *Forwarder) dial(ctx context.Context, namespace, pod string, port int) (
 	if err != nil {
 		return nil, err
 	}
-	address := f.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	address := f.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).
+		SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport, Timeout: bound}, http.MethodPost, address)
 	connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {

@@ -29,10 +29,11 @@ func serve(complaint string, asked *string) http.Handler {
 			return
 		}
 		streams := make(chan httpstream.Stream, 2)
-		conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(stream httpstream.Stream, _ <-chan struct{}) error {
-			streams <- stream
-			return nil
-		})
+		conn := spdy.NewResponseUpgrader().UpgradeResponse(w,
+			r, func(stream httpstream.Stream, _ <-chan struct{}) error {
+				streams <- stream
+				return nil
+			})
 		if conn == nil {
 			return
 		}
@@ -92,7 +93,9 @@ var _ = Describe("Forwarder", func() {
 	})
 
 	It("should name the pod and the cluster when it is refused", func() {
-		_, err := dial(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+		_, err := dial(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+		}))
 		Expect(err).To(MatchError(ContainSubstring("failed to forward port 2379 of pod ns/etcd-main-0 in seed-a")))
 	})
 })

@@ -63,10 +63,11 @@ func (c *Checker) CheckStep(ctx context.Context, shoot *gardencorev1beta1.Shoot,
 	return EvaluateStep(c.read(ctx, shoot), step)
 }
 
-// Before tells with which reason and message the step must not begin; both are empty if it may. It makes all checks before
-// the first step of the role that the seed has, and those of the guards before every other. The warnings are what is wrong
-// without holding the step.
-func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (reason steps.Reason, message string, warnings []string) {
+// Before tells with which reason and message the step must not begin; both are empty if it may. It makes all checks
+// before the first step of the role that the seed has, and those of the guards before every other. The warnings are
+// what is wrong without holding the step.
+func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot,
+	step steps.Step) (reason steps.Reason, message string, warnings []string) {
 	var findings []Finding
 	if role, ok := steps.RoleOf(shoot, c.options.OwnSeed); ok && step.Entry && step.Owner == role {
 		findings = c.Check(ctx, shoot)
@@ -82,7 +83,8 @@ func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot, st
 
 // read reads what the guards look at.
 func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) World {
-	world := World{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version, PermitsWorkers: c.options.Workers}
+	world := World{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version,
+		PermitsWorkers: c.options.Workers}
 
 	source, destination, between := steps.Seeds(shoot)
 	if !between {
@@ -105,7 +107,8 @@ func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) W
 		return world
 	}
 	if cloudProfile := cloudProfileName(shoot); cloudProfile != "" && !sameRegion(world) {
-		world.RegionConfigMaps, world.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader, v1beta1constants.GardenNamespace, cloudProfile)
+		world.RegionConfigMaps, world.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader,
+			v1beta1constants.GardenNamespace, cloudProfile)
 	}
 	if c.options.Machines != nil && c.options.Workers && !v1beta1helper.IsWorkerless(shoot) {
 		world.MachinesRead = true
@@ -124,11 +127,12 @@ func (c *Checker) seed(ctx context.Context, name string) SeedView {
 	return SeedView{Name: name, Seed: seed}
 }
 
-// bastions lists the shoot's Bastions in the own seed. The seed authorizer lets a gardenlet list no others, and both agents
-// look.
+// bastions lists the shoot's Bastions in the own seed. The seed authorizer lets a gardenlet list no others, and both
+// agents look.
 func (c *Checker) bastions(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]string, error) {
 	list := &operationsv1alpha1.BastionList{}
-	if err := c.options.Reader.List(ctx, list, client.InNamespace(shoot.Namespace), client.MatchingFields{operations.BastionSeedName: c.options.OwnSeed}); err != nil {
+	if err := c.options.Reader.List(ctx, list, client.InNamespace(shoot.Namespace),
+		client.MatchingFields{operations.BastionSeedName: c.options.OwnSeed}); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -140,14 +144,15 @@ func (c *Checker) bastions(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 	return names, nil
 }
 
-// managedSeeds lists the ManagedSeeds that refer to the shoot. There are none outside of the garden namespace, and the seed
-// authorizer lets a gardenlet list those only whose shoot is in its seed: it is the source that finds one.
+// managedSeeds lists the ManagedSeeds that refer to the shoot. There are none outside of the garden namespace, and the
+// seed authorizer lets a gardenlet list those only whose shoot is in its seed: it is the source that finds one.
 func (c *Checker) managedSeeds(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]string, error) {
 	if shoot.Namespace != v1beta1constants.GardenNamespace {
 		return nil, nil
 	}
 	list := &seedmanagementv1alpha1.ManagedSeedList{}
-	if err := c.options.Reader.List(ctx, list, client.InNamespace(shoot.Namespace), client.MatchingLabels{v1beta1constants.LabelPrefixSeedName + c.options.OwnSeed: "true"}); err != nil {
+	if err := c.options.Reader.List(ctx, list, client.InNamespace(shoot.Namespace),
+		client.MatchingLabels{v1beta1constants.LabelPrefixSeedName + c.options.OwnSeed: "true"}); err != nil {
 		return nil, err
 	}
 	var names []string

@@ -22,12 +22,13 @@ const (
 	// maxInUsePercent is how much of the quota data may take. A migration takes a while, and every member of the
 	// destination copies the whole database.
 	maxInUsePercent = 80
-	// maxFilePercent is how much of the quota the database file may take. What raises the alarm is the file, with the pages
-	// in it that hold nothing.
+	// maxFilePercent is how much of the quota the database file may take. What raises the alarm is the file, with the
+	// pages in it that hold nothing.
 	maxFilePercent = 95
 
-	// A defragmentation is visible only while a member copies its database. The sidecar that has been told to defragment by
-	// its schedule waits for a minute first (DefragRetryPeriod of etcd-backup-restore) and then goes from member to member.
+	// A defragmentation is visible only while a member copies its database. The sidecar that has been told to
+	// defragment by its schedule waits for a minute first (DefragRetryPeriod of etcd-backup-restore) and then goes from
+	// member to member.
 	beforeDefragmentation = 2 * time.Minute
 	afterDefragmentation  = 3 * time.Minute
 )
@@ -81,7 +82,9 @@ func checkEtcds(w World) []Finding {
 	case !w.EtcdsRead:
 		return nil
 	case w.EtcdsError != nil:
-		return []Finding{unknown(steps.EtcdQuorum, "see that the agent may read the Etcds and their secrets in its seed; the check is repeated", "the etcds could not be looked at: %v", w.EtcdsError)}
+		return []Finding{unknown(steps.EtcdQuorum,
+			"see that the agent may read the Etcds and their secrets in its seed; the check is repeated",
+			"the etcds could not be looked at: %v", w.EtcdsError)}
 	case len(w.Etcds) == 0:
 		return nil
 	}
@@ -98,7 +101,9 @@ func checkEtcds(w World) []Finding {
 func checkEtcdMemberPrefix(w World) Finding {
 	for _, etcd := range w.Etcds {
 		if etcd.MemberNamePrefix != w.OwnSeed {
-			return fail(EtcdMemberPrefix, "migrate classically once with the gate on: that creates the Etcds anew, and the prefix cannot be changed later",
+			return fail(EtcdMemberPrefix,
+				"migrate classically once with the gate on: that creates the Etcds anew, and the prefix cannot be "+
+					"changed later",
 				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, w.OwnSeed)
 		}
 	}
@@ -106,7 +111,8 @@ func checkEtcdMemberPrefix(w World) Finding {
 }
 
 func checkEtcdQuorum(w World) Finding {
-	const remedy = "bring back the members that are down, or the way to them; see docs/operations/recovery.md if they are lost"
+	const remedy = "bring back the members that are down, or the way to them; see docs/operations/recovery.md if " +
+		"they are lost"
 	var lost, fine []string
 	for _, etcd := range w.Etcds {
 		if etcd.Error != nil {
@@ -115,7 +121,8 @@ func checkEtcdQuorum(w World) Finding {
 		}
 		voters, healthy := etcd.voters()
 		if !etcd.hasQuorum() {
-			lost = append(lost, fmt.Sprintf("%s: %d of %d voters are healthy (%s)", etcd.Name, healthy, voters, strings.Join(etcd.problems(), "; ")))
+			lost = append(lost, fmt.Sprintf("%s: %d of %d voters are healthy (%s)", etcd.Name, healthy, voters,
+				strings.Join(etcd.problems(), "; ")))
 			continue
 		}
 		fine = append(fine, fmt.Sprintf("%s: %d of %d voters", etcd.Name, healthy, voters))
@@ -140,18 +147,22 @@ func checkEtcdHealth(w World) Finding {
 }
 
 func checkEtcdSpace(w World) Finding {
-	return checkAlarms(w, steps.EtcdSpace, "make room (compact and defragment), then disarm the alarm", func(alarm string) bool { return alarm == AlarmNoSpace })
+	return checkAlarms(w, steps.EtcdSpace, "make room (compact and defragment), then disarm the alarm",
+		func(alarm string) bool { return alarm == AlarmNoSpace })
 }
 
 func checkEtcdIntegrity(w World) Finding {
-	return checkAlarms(w, steps.EtcdIntegrity, "find out which member's data differs and let it join anew, then disarm the alarm", func(alarm string) bool { return alarm != AlarmNoSpace })
+	return checkAlarms(w, steps.EtcdIntegrity,
+		"find out which member's data differs and let it join anew, then disarm the alarm",
+		func(alarm string) bool { return alarm != AlarmNoSpace })
 }
 
 func checkAlarms(w World, name Name, remedy string, concerned func(alarm string) bool) Finding {
 	var raised []string
 	for _, etcd := range w.working() {
 		if etcd.AlarmsError != nil {
-			return unknown(name, "see that the etcd answers; the check is repeated", "the alarms of %s are not known: %v", etcd.Name, etcd.AlarmsError)
+			return unknown(name, "see that the etcd answers; the check is repeated",
+				"the alarms of %s are not known: %v", etcd.Name, etcd.AlarmsError)
 		}
 		for _, alarm := range etcd.Alarms {
 			if concerned(alarm.Type) {
@@ -170,7 +181,8 @@ func checkEtcdDefragmentation(w World) Finding {
 	for _, etcd := range w.working() {
 		for _, member := range etcd.Members {
 			if member.Defragmenting {
-				return fail(steps.EtcdDefragmentation, remedy, "member %s of %s is being defragmented", member.Name, etcd.Name)
+				return fail(steps.EtcdDefragmentation, remedy, "member %s of %s is being defragmented", member.Name,
+					etcd.Name)
 			}
 		}
 		if etcd.DefragmentationSchedule == "" {
@@ -178,11 +190,13 @@ func checkEtcdDefragmentation(w World) Finding {
 		}
 		schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
 		if err != nil {
-			return unknown(steps.EtcdDefragmentation, "mend spec.etcd.defragmentationSchedule of the Etcd", "the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
+			return unknown(steps.EtcdDefragmentation, "mend spec.etcd.defragmentationSchedule of the Etcd",
+				"the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
 		}
 		// The sidecar runs in UTC.
 		if due := schedule.Next(w.Now.UTC().Add(-afterDefragmentation)); due.Before(w.Now.Add(beforeDefragmentation)) {
-			return fail(steps.EtcdDefragmentation, remedy, "the defragmentation of %s is scheduled for %s", etcd.Name, due.Format(time.RFC3339))
+			return fail(steps.EtcdDefragmentation, remedy, "the defragmentation of %s is scheduled for %s", etcd.Name,
+				due.Format(time.RFC3339))
 		}
 	}
 	return pass(steps.EtcdDefragmentation, "no member is being defragmented or is about to be")
@@ -192,7 +206,8 @@ func checkEtcdSize(w World) Finding {
 	var largest []string
 	for _, etcd := range w.working() {
 		if etcd.Quota <= 0 {
-			return unknown(steps.EtcdSize, "mend spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name, etcd.Quota)
+			return unknown(steps.EtcdSize, "mend spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name,
+				etcd.Quota)
 		}
 		var percent int64
 		for _, member := range etcd.Members {
@@ -200,12 +215,14 @@ func checkEtcdSize(w World) Finding {
 			percent = max(percent, inUse)
 			switch {
 			case inUse >= maxInUsePercent:
-				return fail(steps.EtcdSize, "delete what is not needed and wait for the compaction, or raise spec.etcd.quota",
+				return fail(steps.EtcdSize,
+					"delete what is not needed and wait for the compaction, or raise spec.etcd.quota",
 					"member %s of %s has %s of data, %d %% of the quota of %s; less than %d %% are asked for",
 					member.Name, etcd.Name, size(member.DBSizeInUse), inUse, size(etcd.Quota), maxInUsePercent)
 			case file >= maxFilePercent:
 				return fail(steps.EtcdSize, "defragment the etcd",
-					"the database file of member %s of %s has %s, %d %% of the quota of %s; less than %d %% are asked for",
+					"the database file of member %s of %s has %s, %d %% of the quota of %s; less than %d %% "+
+						"are asked for",
 					member.Name, etcd.Name, size(member.DBSize), file, size(etcd.Quota), maxFilePercent)
 			}
 		}

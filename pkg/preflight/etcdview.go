@@ -15,7 +15,8 @@ import (
 // defaultQuota is what etcd-druid takes when an Etcd sets none.
 const defaultQuota = 8 << 30
 
-// EtcdViewOf returns what the guards need to know of the etcd that the resource describes. The error is that of the inspection.
+// EtcdViewOf returns what the guards need to know of the etcd that the resource describes. The error is that of the
+// inspection.
 func EtcdViewOf(etcd *druidcorev1alpha1.Etcd, inspection etcdclient.Inspection, err error) EtcdView {
 	view := EtcdView{
 		Name:                    etcd.Name,

@@ -24,18 +24,24 @@ var _ = Describe("Of", func() {
 	}
 	etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: "etcd-main"}}
 
-	DescribeTable("should tell what is wrong with a member", func(spoil func(*etcdclient.MemberInspection), problem string) {
-		inspection := etcdclient.Inspection{ClusterID: 7, Members: []etcdclient.MemberInspection{member(1, 1, 7, "a"), member(2, 1, 7, "b"), member(3, 1, 7, "c")}}
-		spoil(&inspection.Members[2])
-		Expect(inspection.Leader()).To(BeNumerically("==", 1))
-		Expect(preflight.EtcdViewOf(etcd, inspection, nil).Members).To(HaveExactElements(
-			HaveField("Problem", ""), HaveField("Problem", ""), HaveField("Problem", problem)))
-	},
+	DescribeTable("should tell what is wrong with a member",
+		func(spoil func(*etcdclient.MemberInspection), problem string) {
+			inspection := etcdclient.Inspection{ClusterID: 7,
+				Members: []etcdclient.MemberInspection{member(1, 1, 7, "a"), member(2, 1, 7, "b"),
+					member(3, 1, 7, "c")}}
+			spoil(&inspection.Members[2])
+			Expect(inspection.Leader()).To(BeNumerically("==", 1))
+			Expect(preflight.EtcdViewOf(etcd, inspection, nil).Members).To(HaveExactElements(
+				HaveField("Problem", ""), HaveField("Problem", ""), HaveField("Problem", problem)))
+		},
 		Entry("nothing", func(*etcdclient.MemberInspection) {}, ""),
-		Entry("it does not answer", func(m *etcdclient.MemberInspection) { m.StatusError = errors.New("away") }, "away"),
-		Entry("another cluster", func(m *etcdclient.MemberInspection) { m.Status.ClusterID = 8 }, "it belongs to cluster 8, not to 7"),
+		Entry("it does not answer", func(m *etcdclient.MemberInspection) { m.StatusError = errors.New("away") },
+			"away"),
+		Entry("another cluster", func(m *etcdclient.MemberInspection) { m.Status.ClusterID = 8 },
+			"it belongs to cluster 8, not to 7"),
 		Entry("no leader", func(m *etcdclient.MemberInspection) { m.Status.LeaderID = 0 }, "it knows no leader"),
-		Entry("another leader", func(m *etcdclient.MemberInspection) { m.Status.LeaderID = 3 }, "it follows 3, the others follow 1"),
+		Entry("another leader", func(m *etcdclient.MemberInspection) { m.Status.LeaderID = 3 },
+			"it follows 3, the others follow 1"),
 	)
 
 	It("should keep why there is no member list", func() {

@@ -23,13 +23,14 @@ import (
 )
 
 const (
-	// defaultDistanceThreshold is the threshold of gardener-apiserver's admission for ConfigMaps that set none. Upstream
-	// does not export it.
+	// defaultDistanceThreshold is the threshold of gardener-apiserver's admission for ConfigMaps that set none.
+	// Upstream does not export it.
 	defaultDistanceThreshold = 180
 	// gateUpgradeEtcdVersion is the feature gate of etcd-druid in the gardenlet's configuration.
 	gateUpgradeEtcdVersion = "UpgradeEtcdVersion"
 
-	remedyRead = "see that the agent may read it in the garden (chart livecpm-garden, rbac.enabled); the check is repeated"
+	remedyRead = "see that the agent may read it in the garden (chart livecpm-garden, rbac.enabled); the check " +
+		"is repeated"
 )
 
 // SeedView is a seed as far as it could be read.
@@ -126,8 +127,8 @@ func Evaluate(w World) []Finding {
 	return append(findings, checkEtcds(w)...)
 }
 
-// unreadable returns a finding if a seed that the check needs could not be read. The checks of one seed's health need that
-// seed only.
+// unreadable returns a finding if a seed that the check needs could not be read. The checks of one seed's health need
+// that seed only.
 func unreadable(w World, name Name) *Finding {
 	views := []SeedView{w.Source, w.Destination}
 	switch name {
@@ -149,11 +150,13 @@ func checkIntent(w World) Finding {
 	source, destination, between := steps.Seeds(w.Shoot)
 	switch {
 	case !steps.Intended(w.Shoot):
-		return fail(Intent, fmt.Sprintf("set the annotation %s=true before spec.seedName changes", steps.AnnotationIntent),
+		return fail(Intent, fmt.Sprintf("set the annotation %s=true before spec.seedName changes",
+			steps.AnnotationIntent),
 			"the annotation %s is %q", steps.AnnotationIntent, w.Shoot.Annotations[steps.AnnotationIntent])
 	case !between:
 		return fail(Intent, "change spec.seedName through shoots/binding",
-			"spec.seedName is %q and status.seedName is %q", ptr.Deref(w.Shoot.Spec.SeedName, ""), ptr.Deref(w.Shoot.Status.SeedName, ""))
+			"spec.seedName is %q and status.seedName is %q", ptr.Deref(w.Shoot.Spec.SeedName, ""),
+			ptr.Deref(w.Shoot.Status.SeedName, ""))
 	case w.Shoot.DeletionTimestamp != nil:
 		return fail(Intent, "nothing is to be migrated any more", "the shoot is being deleted")
 	}
@@ -164,7 +167,8 @@ func checkHighAvailability(w World) Finding {
 	if failureTolerance := v1beta1helper.GetFailureToleranceType(w.Shoot); failureTolerance != nil {
 		return pass(HighAvailability, "failure tolerance %s", *failureTolerance)
 	}
-	return fail(HighAvailability, "set spec.controlPlane.highAvailability and wait until the shoot is reconciled, or migrate classically",
+	return fail(HighAvailability,
+		"set spec.controlPlane.highAvailability and wait until the shoot is reconciled, or migrate classically",
 		"the control plane is not highly available")
 }
 
@@ -189,21 +193,25 @@ func checkLastOperation(w World) Finding {
 	case operation.Type == gardencorev1beta1.LastOperationTypeLiveMigrate:
 		// The migration's own: what went before was looked at before it began.
 		return pass(LastOperation, "%s is %s", operation.Type, operation.State)
-	case operation.Type == gardencorev1beta1.LastOperationTypeMigrate || operation.Type == gardencorev1beta1.LastOperationTypeDelete:
+	case operation.Type == gardencorev1beta1.LastOperationTypeMigrate ||
+		operation.Type == gardencorev1beta1.LastOperationTypeDelete:
 		return fail(LastOperation, "let it complete", "%s is %s", operation.Type, operation.State)
 	case operation.State != gardencorev1beta1.LastOperationStateSucceeded:
-		return fail(LastOperation, "get the shoot reconciled first: mend what its last errors name, or wait", "%s is %s", operation.Type, operation.State)
+		return fail(LastOperation, "get the shoot reconciled first: mend what its last errors name, or wait",
+			"%s is %s", operation.Type, operation.State)
 	}
 	return pass(LastOperation, "%s is %s", operation.Type, operation.State)
 }
 
-// checkCredentialsRotation asks for stable phases: between them the control plane holds credentials that only a full run of
-// the gardenlet completes, and during a migration there is none. A requested rotation would begin with the first run after.
+// checkCredentialsRotation asks for stable phases: between them the control plane holds credentials that only a full
+// run of the gardenlet completes, and during a migration there is none. A requested rotation would begin with the first
+// run after.
 func checkCredentialsRotation(w World) Finding {
 	var (
 		credentials = w.Shoot.Status.Credentials
-		stable      = []gardencorev1beta1.CredentialsRotationPhase{"", gardencorev1beta1.RotationPrepared, gardencorev1beta1.RotationCompleted}
-		running     []string
+		stable      = []gardencorev1beta1.CredentialsRotationPhase{"", gardencorev1beta1.RotationPrepared,
+			gardencorev1beta1.RotationCompleted}
+		running []string
 	)
 	for _, rotation := range []struct {
 		what  string
@@ -218,7 +226,8 @@ func checkCredentialsRotation(w World) Finding {
 		}
 	}
 	if v1beta1helper.GetShootETCDEncryptionKeyRotationPhase(credentials) == gardencorev1beta1.RotationPrepared &&
-		v1beta1helper.ShouldETCDEncryptionKeyRotationBeAutoCompleteAfterPrepared(credentials) { //nolint:staticcheck // Deprecated, but in use as long as there are rotations in two operations.
+		v1beta1helper.ShouldETCDEncryptionKeyRotationBeAutoCompleteAfterPrepared(
+			credentials) { //nolint:staticcheck // Deprecated, but in use as long as there are rotations in two operations.
 		running = append(running, "etcd encryption key: Prepared, and completed by the next reconciliation")
 	}
 	// Those without phases are done in one reconciliation.
@@ -229,10 +238,12 @@ func checkCredentialsRotation(w World) Finding {
 		running = append(running, "observability credentials: initiated")
 	}
 	if operation := w.Shoot.Annotations[v1beta1constants.GardenerOperation]; strings.Contains(operation, "rotate-") {
-		running = append(running, fmt.Sprintf("requested by the annotation %s=%s", v1beta1constants.GardenerOperation, operation))
+		running = append(running,
+			fmt.Sprintf("requested by the annotation %s=%s", v1beta1constants.GardenerOperation, operation))
 	}
 	if len(running) > 0 {
-		return fail(CredentialsRotation, "wait until the rotation is Prepared or Completed", "a rotation is running (%s)", strings.Join(running, ", "))
+		return fail(CredentialsRotation, "wait until the rotation is Prepared or Completed",
+			"a rotation is running (%s)", strings.Join(running, ", "))
 	}
 	return pass(CredentialsRotation, "no rotation is running")
 }
@@ -240,9 +251,11 @@ func checkCredentialsRotation(w World) Finding {
 func checkBastions(w World) Finding {
 	switch {
 	case w.BastionsError != nil:
-		return unknown(Bastions, remedyRead, "the Bastions in namespace %s could not be read: %v", w.Shoot.Namespace, w.BastionsError)
+		return unknown(Bastions, remedyRead, "the Bastions in namespace %s could not be read: %v", w.Shoot.Namespace,
+			w.BastionsError)
 	case len(w.Bastions) > 0:
-		return fail(Bastions, "delete them, or wait until they have expired and are gone", "the shoot has Bastions (%s)", strings.Join(w.Bastions, ", "))
+		return fail(Bastions, "delete them, or wait until they have expired and are gone",
+			"the shoot has Bastions (%s)", strings.Join(w.Bastions, ", "))
 	}
 	return pass(Bastions, "the shoot has no Bastion")
 }
@@ -252,7 +265,8 @@ func checkNotASeed(w World) Finding {
 	case w.ManagedSeedsError != nil:
 		return unknown(NotASeed, remedyRead, "the ManagedSeeds could not be read: %v", w.ManagedSeedsError)
 	case len(w.ManagedSeeds) > 0:
-		return fail(NotASeed, "remove the intent annotation to migrate classically; live migrations of seeds are not supported",
+		return fail(NotASeed,
+			"remove the intent annotation to migrate classically; live migrations of seeds are not supported",
 			"the shoot is a seed (ManagedSeed %s)", strings.Join(w.ManagedSeeds, ", "))
 	}
 	return pass(NotASeed, "the shoot is no seed")
@@ -274,36 +288,42 @@ func checkGardenletVersion(w World) Finding {
 			versions[i] = gardener.Version
 		}
 		if versions[i] == "" {
-			return unknown(steps.GardenletVersion, "see that the gardenlet of the seed runs", "the gardenlet of seed %s has not reported its version", view.Name)
+			return unknown(steps.GardenletVersion, "see that the gardenlet of the seed runs",
+				"the gardenlet of seed %s has not reported its version", view.Name)
 		}
 	}
 	if versions[0] != versions[1] {
 		return fail(steps.GardenletVersion, "bring both gardenlets to the same version",
-			"the gardenlet of seed %s is %s, that of seed %s is %s", w.Source.Name, versions[0], w.Destination.Name, versions[1])
+			"the gardenlet of seed %s is %s, that of seed %s is %s", w.Source.Name, versions[0], w.Destination.Name,
+			versions[1])
 	}
 	if w.Version != "" && w.Version != versions[0] {
-		return fail(steps.GardenletVersion, "install the agent of that version", "the agent of seed %s is built with Gardener %s, both gardenlets are %s", w.OwnSeed, w.Version, versions[0])
+		return fail(steps.GardenletVersion, "install the agent of that version",
+			"the agent of seed %s is built with Gardener %s, both gardenlets are %s", w.OwnSeed, w.Version, versions[0])
 	}
 	return pass(steps.GardenletVersion, "both gardenlets are %s", versions[0])
 }
 
-// checkSourceSeedHealth asks less than the check of the destination: what ails the source may be why the shoot is to leave
-// it, but its gardenlet must be there to take part.
+// checkSourceSeedHealth asks less than the check of the destination: what ails the source may be why the shoot is to
+// leave it, but its gardenlet must be there to take part.
 func checkSourceSeedHealth(w World) Finding {
 	const remedy = "see that the gardenlet of the seed runs"
 	ready := v1beta1helper.GetCondition(w.Source.Seed.Status.Conditions, gardencorev1beta1.GardenletReady)
 	switch {
 	case ready == nil:
-		return unknown(steps.SourceSeedHealth, remedy, "seed %s has no condition %s", w.Source.Name, gardencorev1beta1.GardenletReady)
+		return unknown(steps.SourceSeedHealth, remedy, "seed %s has no condition %s", w.Source.Name,
+			gardencorev1beta1.GardenletReady)
 	case ready.Status != gardencorev1beta1.ConditionTrue:
-		return fail(steps.SourceSeedHealth, remedy, "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type, ready.Status, ready.Message)
+		return fail(steps.SourceSeedHealth, remedy, "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type,
+			ready.Status, ready.Message)
 	}
 	return pass(steps.SourceSeedHealth, "the gardenlet of seed %s is ready", w.Source.Name)
 }
 
 func checkDestinationSeedHealth(w World) Finding {
 	if w.Destination.Seed.DeletionTimestamp != nil {
-		return fail(steps.DestinationSeedHealth, "choose another destination", "seed %s is being deleted", w.Destination.Name)
+		return fail(steps.DestinationSeedHealth, "choose another destination", "seed %s is being deleted",
+			w.Destination.Name)
 	}
 	// Upstream's check before a classic migration: observed generation and required conditions.
 	if err := health.CheckSeedForMigration(w.Destination.Seed, w.Destination.Seed.Status.Gardener); err != nil {
@@ -318,7 +338,9 @@ func checkBackup(w World) Finding {
 			return fail(Backup, "configure spec.backup of the seed", "seed %s has no backup", view.Name)
 		}
 		// The condition is absent until the bucket has been looked at for the first time.
-		if condition := v1beta1helper.GetCondition(view.Seed.Status.Conditions, gardencorev1beta1.SeedBackupBucketsReady); condition != nil && condition.Status == gardencorev1beta1.ConditionFalse {
+		if condition := v1beta1helper.GetCondition(view.Seed.Status.Conditions,
+			gardencorev1beta1.SeedBackupBucketsReady); condition != nil &&
+			condition.Status == gardencorev1beta1.ConditionFalse {
 			return fail(Backup, "get the backup bucket of the seed ready", "seed %s: %s", view.Name, condition.Message)
 		}
 	}
@@ -334,7 +356,8 @@ func checkInternalDomain(w World) Finding {
 	}
 	if domains[0] != domains[1] {
 		return fail(InternalDomain, "choose a destination with the same internal domain",
-			"the internal domain of seed %s is %q, that of seed %s is %q", w.Source.Name, domains[0], w.Destination.Name, domains[1])
+			"the internal domain of seed %s is %q, that of seed %s is %q", w.Source.Name, domains[0],
+			w.Destination.Name, domains[1])
 	}
 	return pass(InternalDomain, "both seeds use %q", domains[0])
 }
@@ -342,11 +365,13 @@ func checkInternalDomain(w World) Finding {
 func checkExposure(w World) Finding {
 	for _, view := range []SeedView{w.Source, w.Destination} {
 		if ingress := view.Seed.Spec.Ingress; ingress == nil || ingress.Domain == "" {
-			return fail(Exposure, "configure spec.ingress.domain of the seed", "seed %s has no ingress domain", view.Name)
+			return fail(Exposure, "configure spec.ingress.domain of the seed", "seed %s has no ingress domain",
+				view.Name)
 		}
 	}
 	if w.Source.Seed.Spec.Ingress.Domain == w.Destination.Seed.Spec.Ingress.Domain {
-		return fail(Exposure, "give each seed its own ingress domain", "both seeds have the ingress domain %s", w.Source.Seed.Spec.Ingress.Domain)
+		return fail(Exposure, "give each seed its own ingress domain", "both seeds have the ingress domain %s",
+			w.Source.Seed.Spec.Ingress.Domain)
 	}
 	return pass(Exposure, "%s and %s", w.Source.Seed.Spec.Ingress.Domain, w.Destination.Seed.Spec.Ingress.Domain)
 }
@@ -355,27 +380,32 @@ func checkEtcdMemberNames(w World) Finding {
 	if config := w.Gardenlet.ETCDConfig; config != nil && config.FeatureGates[gateUpgradeEtcdVersion] {
 		return pass(EtcdMemberNames, "the gate %s is on in seed %s", gateUpgradeEtcdVersion, w.OwnSeed)
 	}
-	return fail(EtcdMemberNames, fmt.Sprintf("set etcdConfig.featureGates.%s=true in the gardenlet's configuration and let the gardenlet reconcile the shoot", gateUpgradeEtcdVersion),
+	return fail(EtcdMemberNames,
+		fmt.Sprintf("set etcdConfig.featureGates.%s=true in the gardenlet's configuration and let the gardenlet "+
+			"reconcile the shoot", gateUpgradeEtcdVersion),
 		"the gate %s is off in seed %s, so the names of etcd members would collide", gateUpgradeEtcdVersion, w.OwnSeed)
 }
 
-// checkRegionDistance judges as gardener-apiserver does when the migration is triggered. Of its code only the search for
-// the ConfigMaps is exported.
+// checkRegionDistance judges as gardener-apiserver does when the migration is triggered. Of its code only the search
+// for the ConfigMaps is exported.
 func checkRegionDistance(w World) Finding {
 	from, to := w.Source.Seed.Spec.Provider.Region, w.Destination.Seed.Spec.Provider.Region
-	remedy := fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or accept the distance with the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions)
+	remedy := fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or accept the distance with "+
+		"the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions)
 
 	if sameRegion(w) {
 		return pass(RegionDistance, "both seeds are in region %s", from)
 	}
-	if allowed, err := strconv.ParseBool(w.Shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions]); err == nil && allowed {
+	if allowed, err := strconv.ParseBool(
+		w.Shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions]); err == nil && allowed {
 		return pass(RegionDistance, "distant regions are allowed (%s to %s)", from, to)
 	}
 	if w.RegionError != nil {
 		return unknown(RegionDistance, remedyRead, "the region ConfigMaps could not be read: %v", w.RegionError)
 	}
 	if len(w.RegionConfigMaps) == 0 {
-		return fail(RegionDistance, remedy, "there is no region ConfigMap for cloud profile %q", cloudProfileName(w.Shoot))
+		return fail(RegionDistance, remedy, "there is no region ConfigMap for cloud profile %q",
+			cloudProfileName(w.Shoot))
 	}
 
 	configMap := w.RegionConfigMaps[0]
@@ -383,7 +413,8 @@ func checkRegionDistance(w World) Finding {
 	if value, ok := configMap.Annotations[v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold]; ok {
 		parsed, err := strconv.Atoi(value)
 		if err != nil || parsed < 0 {
-			return unknown(RegionDistance, "mend the annotation", "the annotation %s of ConfigMap %s is %q", v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold, configMap.Name, value)
+			return unknown(RegionDistance, "mend the annotation", "the annotation %s of ConfigMap %s is %q",
+				v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold, configMap.Name, value)
 		}
 		threshold = parsed
 	}
@@ -393,16 +424,20 @@ func checkRegionDistance(w World) Finding {
 	}
 	distances := map[string]int{}
 	if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
-		return unknown(RegionDistance, "mend the ConfigMap", "the distances from region %s in ConfigMap %s cannot be parsed: %v", from, configMap.Name, err)
+		return unknown(RegionDistance, "mend the ConfigMap",
+			"the distances from region %s in ConfigMap %s cannot be parsed: %v", from, configMap.Name, err)
 	}
 	distance, ok := distances[to]
 	if !ok {
-		return fail(RegionDistance, remedy, "the distance from region %s to region %s is not in ConfigMap %s", from, to, configMap.Name)
+		return fail(RegionDistance, remedy, "the distance from region %s to region %s is not in ConfigMap %s", from, to,
+			configMap.Name)
 	}
 	if distance > threshold {
-		return fail(RegionDistance, remedy, "the distance from region %s to region %s is %d, the threshold is %d", from, to, distance, threshold)
+		return fail(RegionDistance, remedy, "the distance from region %s to region %s is %d, the threshold is %d", from,
+			to, distance, threshold)
 	}
-	return pass(RegionDistance, "the distance from region %s to region %s is %d of at most %d", from, to, distance, threshold)
+	return pass(RegionDistance, "the distance from region %s to region %s is %d of at most %d", from, to, distance,
+		threshold)
 }
 
 func sameRegion(w World) bool {
@@ -414,5 +449,6 @@ func cloudProfileName(shoot *gardencorev1beta1.Shoot) string {
 	if shoot.Spec.CloudProfile != nil {
 		return shoot.Spec.CloudProfile.Name
 	}
-	return ptr.Deref(shoot.Spec.CloudProfileName, "") //nolint:staticcheck // Deprecated, but older shoots have nothing else.
+	return ptr.Deref(shoot.Spec.CloudProfileName,
+		"") //nolint:staticcheck // Deprecated, but older shoots have nothing else.
 }

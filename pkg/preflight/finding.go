@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight checks whether a shoot and two seeds are fit for a live migration. gardener-apiserver checks part of it
-// when the migration is triggered; what it found may have changed since, and some prerequisites it does not know.
+// Package preflight checks whether a shoot and two seeds are fit for a live migration. gardener-apiserver checks part
+// of it when the migration is triggered; what it found may have changed since, and some prerequisites it does not know.
 //
-// Evaluate and EvaluateStep are pure: they judge a World. Checker reads the World from the garden and from the shoot's etcds.
+// Evaluate and EvaluateStep are pure: they judge a World. Checker reads the World from the garden and from the shoot's
+// etcds.
 package preflight
 
 import (
@@ -27,19 +28,22 @@ const (
 	Warn Status = "Warn"
 )
 
-// Name identifies a check. Tools may rely on the values. Those that are made before every step are named in pkg/migration/steps.
+// Name identifies a check. Tools may rely on the values. Those that are made before every step are named in
+// pkg/migration/steps.
 type Name = steps.Check
 
 const (
-	// Intent passes if the shoot carries the intent annotation and two different seed names, and is not being deleted. (The
-	// annotation also shows that the feature gate LiveControlPlaneMigration is on: gardener-apiserver admits no write of a
-	// Shoot with it otherwise.)
+	// Intent passes if the shoot carries the intent annotation and two different seed names, and is not being deleted.
+	// (The annotation also shows that the feature gate LiveControlPlaneMigration is on: gardener-apiserver admits no
+	// write of a Shoot with it otherwise.)
 	Intent Name = "Intent"
-	// HighAvailability passes if the control plane is highly available. With one etcd member there is no quorum to share.
+	// HighAvailability passes if the control plane is highly available. With one etcd member there is no quorum to
+	// share.
 	HighAvailability Name = "HighAvailability"
 	// Workerless passes if the shoot has no workers, or if the agent's configuration permits them.
 	Workerless Name = "Workerless"
-	// SpecReconciled passes if no change of the specification is still to be reconciled. It is made for shoots with workers.
+	// SpecReconciled passes if no change of the specification is still to be reconciled. It is made for shoots with
+	// workers.
 	SpecReconciled Name = "SpecReconciled"
 	// Machines passes if no machine is being created, replaced or deleted, and none has failed.
 	Machines Name = "Machines"
@@ -49,9 +53,11 @@ const (
 	LastOperation Name = "LastOperation"
 	// CredentialsRotation passes if no rotation is requested or between two stable phases.
 	CredentialsRotation Name = "CredentialsRotation"
-	// Bastions passes if the shoot has no Bastion. Gardener does not move them: what they open would stay in the source.
+	// Bastions passes if the shoot has no Bastion. Gardener does not move them: what they open would stay in the
+	// source.
 	Bastions Name = "Bastions"
-	// NotASeed passes if no ManagedSeed makes a seed of the shoot. The control planes in it would take part in the move.
+	// NotASeed passes if no ManagedSeed makes a seed of the shoot. The control planes in it would take part in the
+	// move.
 	NotASeed Name = "NotASeed"
 	// ProviderType passes if both seeds are of the same provider type.
 	ProviderType Name = "ProviderType"
@@ -63,11 +69,11 @@ const (
 	InternalDomain Name = "InternalDomain"
 	// Exposure passes if both seeds have an ingress domain, under which the etcd members are reached.
 	Exposure Name = "Exposure"
-	// EtcdMemberNames passes if the gardenlet puts the seed's name into the names of etcd members (gate UpgradeEtcdVersion).
-	// Without it the members of both seeds have the same names.
+	// EtcdMemberNames passes if the gardenlet puts the seed's name into the names of etcd members (gate
+	// UpgradeEtcdVersion). Without it the members of both seeds have the same names.
 	EtcdMemberNames Name = "EtcdMemberNames"
-	// EtcdMemberPrefix passes if the source's Etcds have that prefix. It is given at creation only, so one that is older
-	// than the gate has none.
+	// EtcdMemberPrefix passes if the source's Etcds have that prefix. It is given at creation only, so one that is
+	// older than the gate has none.
 	EtcdMemberPrefix Name = "EtcdMemberPrefix"
 )
 
@@ -130,9 +136,11 @@ func pass(name Name, format string, args ...any) Finding {
 }
 
 func fail(name Name, remedy, format string, args ...any) Finding {
-	return Finding{Name: name, Status: Fail, Evidence: fmt.Sprintf(format, args...), Remedy: remedy, Reason: reasons[name]}
+	return Finding{Name: name, Status: Fail, Evidence: fmt.Sprintf(format, args...), Remedy: remedy,
+		Reason: reasons[name]}
 }
 
 func unknown(name Name, remedy, format string, args ...any) Finding {
-	return Finding{Name: name, Status: Unknown, Evidence: fmt.Sprintf(format, args...), Remedy: remedy, Reason: steps.ReasonPrerequisitesUnknown}
+	return Finding{Name: name, Status: Unknown, Evidence: fmt.Sprintf(format, args...), Remedy: remedy,
+		Reason: steps.ReasonPrerequisitesUnknown}
 }

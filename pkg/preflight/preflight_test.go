@@ -37,13 +37,16 @@ func fit() preflight.World {
 			Spec: gardencorev1beta1.ShootSpec{
 				CloudProfile: &gardencorev1beta1.CloudProfileReference{Name: "local"},
 				ControlPlane: &gardencorev1beta1.ControlPlane{HighAvailability: &gardencorev1beta1.HighAvailability{
-					FailureTolerance: gardencorev1beta1.FailureTolerance{Type: gardencorev1beta1.FailureToleranceTypeNode},
+					FailureTolerance: gardencorev1beta1.FailureTolerance{
+						Type: gardencorev1beta1.FailureToleranceTypeNode,
+					},
 				}},
 				SeedName: new("seed-b"),
 			},
 			Status: gardencorev1beta1.ShootStatus{
-				SeedName:      new("seed-a"),
-				LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded},
+				SeedName: new("seed-a"),
+				LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile,
+					State: gardencorev1beta1.LastOperationStateSucceeded},
 			},
 		},
 		Source:           preflight.SeedView{Name: "seed-a", Seed: seed("seed-a", "region-a")},
@@ -61,9 +64,11 @@ func fit() preflight.World {
 }
 
 func etcd(name string) preflight.EtcdView {
-	view := preflight.EtcdView{Name: name, MemberNamePrefix: "seed-a", Quota: 8 << 30, DefragmentationSchedule: "30 22 * * *"}
+	view := preflight.EtcdView{Name: name, MemberNamePrefix: "seed-a", Quota: 8 << 30,
+		DefragmentationSchedule: "30 22 * * *"}
 	for _, ordinal := range []string{"0", "1", "2"} {
-		view.Members = append(view.Members, preflight.EtcdMemberView{Name: "seed-a-" + name + "-" + ordinal, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
+		view.Members = append(view.Members,
+			preflight.EtcdMemberView{Name: "seed-a-" + name + "-" + ordinal, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
 	}
 	return view
 }
@@ -74,8 +79,10 @@ func seed(name, region string) *gardencorev1beta1.Seed {
 		Spec: gardencorev1beta1.SeedSpec{
 			Provider: gardencorev1beta1.SeedProvider{Type: "local", Region: region},
 			Backup:   &gardencorev1beta1.Backup{Provider: "local"},
-			DNS:      gardencorev1beta1.SeedDNS{Internal: &gardencorev1beta1.SeedDNSProviderConfig{Domain: "internal.example.com"}},
-			Ingress:  &gardencorev1beta1.Ingress{Domain: "ingress." + name + ".example.com"},
+			DNS: gardencorev1beta1.SeedDNS{
+				Internal: &gardencorev1beta1.SeedDNSProviderConfig{Domain: "internal.example.com"},
+			},
+			Ingress: &gardencorev1beta1.Ingress{Domain: "ingress." + name + ".example.com"},
 		},
 		Status: gardencorev1beta1.SeedStatus{
 			ObservedGeneration: 1,
@@ -142,183 +149,327 @@ var _ = Describe("Evaluate", func() {
 			}
 			Expect(finding.Remedy).NotTo(BeEmpty())
 			Expect(preflight.Obstacles(findings)).To(HaveLen(1), "nothing else is to be blamed")
-			Expect(preflight.Sentences(findings)).To(ConsistOf(And(HavePrefix(string(name)+" is "), ContainSubstring(finding.Remedy))))
+			Expect(preflight.Sentences(findings)).
+				To(ConsistOf(And(HavePrefix(string(name)+" is "), ContainSubstring(finding.Remedy))))
 		},
 
-		Entry("no intent", preflight.Intent, preflight.Fail, `is ""`, func(w *preflight.World) { w.Shoot.Annotations = nil }),
-		Entry("intent false", preflight.Intent, preflight.Fail, `is "false"`, func(w *preflight.World) { w.Shoot.Annotations["migration.gardener.cloud/live-migrate"] = "false" }),
-		Entry("intent in another spelling", preflight.Intent, preflight.Pass, "from seed seed-a to seed seed-b", func(w *preflight.World) { w.Shoot.Annotations["migration.gardener.cloud/live-migrate"] = "1" }),
-		Entry("equal seed names", preflight.Intent, preflight.Fail, `status.seedName is "seed-b"`, func(w *preflight.World) { w.Shoot.Status.SeedName = new("seed-b") }),
-		Entry("no seed", preflight.Intent, preflight.Fail, `spec.seedName is ""`, func(w *preflight.World) { w.Shoot.Spec.SeedName = nil }),
-		Entry("shoot in deletion", preflight.Intent, preflight.Fail, "being deleted", func(w *preflight.World) { w.Shoot.DeletionTimestamp = new(metav1.Now()) }),
+		Entry("no intent", preflight.Intent, preflight.Fail,
+			`is ""`, func(w *preflight.World) { w.Shoot.Annotations = nil }),
+		Entry("intent false", preflight.Intent, preflight.Fail,
+			`is "false"`, func(w *preflight.World) {
+				w.Shoot.Annotations["migration.gardener.cloud/live-migrate"] = "false"
+			}),
+		Entry("intent in another spelling", preflight.Intent, preflight.Pass, "from seed seed-a to seed seed-b",
+			func(w *preflight.World) { w.Shoot.Annotations["migration.gardener.cloud/live-migrate"] = "1" }),
+		Entry("equal seed names", preflight.Intent, preflight.Fail,
+			`status.seedName is "seed-b"`, func(w *preflight.World) { w.Shoot.Status.SeedName = new("seed-b") }),
+		Entry("no seed", preflight.Intent, preflight.Fail,
+			`spec.seedName is ""`, func(w *preflight.World) { w.Shoot.Spec.SeedName = nil }),
+		Entry("shoot in deletion", preflight.Intent, preflight.Fail,
+			"being deleted", func(w *preflight.World) { w.Shoot.DeletionTimestamp = new(metav1.Now()) }),
 
-		Entry("no control plane settings", preflight.HighAvailability, preflight.Fail, "not highly available", func(w *preflight.World) { w.Shoot.Spec.ControlPlane = nil }),
-		Entry("no high availability", preflight.HighAvailability, preflight.Fail, "not highly available", func(w *preflight.World) { w.Shoot.Spec.ControlPlane.HighAvailability = nil }),
+		Entry("no control plane settings", preflight.HighAvailability, preflight.Fail,
+			"not highly available", func(w *preflight.World) { w.Shoot.Spec.ControlPlane = nil }),
+		Entry("no high availability", preflight.HighAvailability, preflight.Fail,
+			"not highly available", func(w *preflight.World) { w.Shoot.Spec.ControlPlane.HighAvailability = nil }),
 		Entry("failure tolerance zone", preflight.HighAvailability, preflight.Pass, "zone", func(w *preflight.World) {
 			w.Shoot.Spec.ControlPlane.HighAvailability.FailureTolerance.Type = gardencorev1beta1.FailureToleranceTypeZone
 		}),
 
-		Entry("workers", preflight.Workerless, preflight.Fail, "1 worker pools", func(w *preflight.World) { w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}} }),
+		Entry("workers", preflight.Workerless, preflight.Fail,
+			"1 worker pools", func(w *preflight.World) {
+				w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
+			}),
 
-		Entry("hibernated", preflight.NotHibernated, preflight.Fail, "is hibernated", func(w *preflight.World) { hibernate(w, true, true) }),
-		Entry("going to hibernate", preflight.NotHibernated, preflight.Fail, "into hibernation", func(w *preflight.World) { hibernate(w, true, false) }),
-		Entry("waking up", preflight.NotHibernated, preflight.Fail, "waking up", func(w *preflight.World) { hibernate(w, false, true) }),
-		Entry("waking up without hibernation settings", preflight.NotHibernated, preflight.Fail, "waking up", func(w *preflight.World) { w.Shoot.Status.IsHibernated = true }),
-		Entry("hibernation schedules only", preflight.NotHibernated, preflight.Pass, "awake", func(w *preflight.World) { hibernate(w, false, false) }),
+		Entry("hibernated", preflight.NotHibernated, preflight.Fail,
+			"is hibernated", func(w *preflight.World) { hibernate(w, true, true) }),
+		Entry("going to hibernate", preflight.NotHibernated, preflight.Fail,
+			"into hibernation", func(w *preflight.World) { hibernate(w, true, false) }),
+		Entry("waking up", preflight.NotHibernated, preflight.Fail,
+			"waking up", func(w *preflight.World) { hibernate(w, false, true) }),
+		Entry("waking up without hibernation settings", preflight.NotHibernated, preflight.Fail,
+			"waking up", func(w *preflight.World) { w.Shoot.Status.IsHibernated = true }),
+		Entry("hibernation schedules only", preflight.NotHibernated, preflight.Pass,
+			"awake", func(w *preflight.World) { hibernate(w, false, false) }),
 
-		Entry("never created", preflight.LastOperation, preflight.Fail, "no last operation", func(w *preflight.World) { w.Shoot.Status.LastOperation = nil }),
-		Entry("create succeeded", preflight.LastOperation, preflight.Pass, "Create", func(w *preflight.World) { operate(w, "Create", "Succeeded") }),
-		Entry("restore succeeded", preflight.LastOperation, preflight.Pass, "Restore", func(w *preflight.World) { operate(w, "Restore", "Succeeded") }),
-		Entry("create processing", preflight.LastOperation, preflight.Fail, "Create is Processing", func(w *preflight.World) { operate(w, "Create", "Processing") }),
-		Entry("reconcile in error", preflight.LastOperation, preflight.Fail, "Reconcile is Error", func(w *preflight.World) { operate(w, "Reconcile", "Error") }),
-		Entry("reconcile failed", preflight.LastOperation, preflight.Fail, "Reconcile is Failed", func(w *preflight.World) { operate(w, "Reconcile", "Failed") }),
-		Entry("reconcile aborted", preflight.LastOperation, preflight.Fail, "Reconcile is Aborted", func(w *preflight.World) { operate(w, "Reconcile", "Aborted") }),
-		Entry("classic migration", preflight.LastOperation, preflight.Fail, "Migrate is Succeeded", func(w *preflight.World) { operate(w, "Migrate", "Succeeded") }),
-		Entry("deletion", preflight.LastOperation, preflight.Fail, "Delete is Processing", func(w *preflight.World) { operate(w, "Delete", "Processing") }),
-		Entry("this migration", preflight.LastOperation, preflight.Pass, "LiveMigrate", func(w *preflight.World) { operate(w, "LiveMigrate", "Processing") }),
+		Entry("never created", preflight.LastOperation, preflight.Fail,
+			"no last operation", func(w *preflight.World) { w.Shoot.Status.LastOperation = nil }),
+		Entry("create succeeded", preflight.LastOperation, preflight.Pass,
+			"Create", func(w *preflight.World) { operate(w, "Create", "Succeeded") }),
+		Entry("restore succeeded", preflight.LastOperation, preflight.Pass,
+			"Restore", func(w *preflight.World) { operate(w, "Restore", "Succeeded") }),
+		Entry("create processing", preflight.LastOperation, preflight.Fail,
+			"Create is Processing", func(w *preflight.World) { operate(w, "Create", "Processing") }),
+		Entry("reconcile in error", preflight.LastOperation, preflight.Fail,
+			"Reconcile is Error", func(w *preflight.World) { operate(w, "Reconcile", "Error") }),
+		Entry("reconcile failed", preflight.LastOperation, preflight.Fail,
+			"Reconcile is Failed", func(w *preflight.World) { operate(w, "Reconcile", "Failed") }),
+		Entry("reconcile aborted", preflight.LastOperation, preflight.Fail,
+			"Reconcile is Aborted", func(w *preflight.World) { operate(w, "Reconcile", "Aborted") }),
+		Entry("classic migration", preflight.LastOperation, preflight.Fail,
+			"Migrate is Succeeded", func(w *preflight.World) { operate(w, "Migrate", "Succeeded") }),
+		Entry("deletion", preflight.LastOperation, preflight.Fail,
+			"Delete is Processing", func(w *preflight.World) { operate(w, "Delete", "Processing") }),
+		Entry("this migration", preflight.LastOperation, preflight.Pass,
+			"LiveMigrate", func(w *preflight.World) { operate(w, "LiveMigrate", "Processing") }),
 
-		Entry("CA rotation preparing", preflight.CredentialsRotation, preflight.Fail, "certificate authorities: Preparing", func(w *preflight.World) {
-			rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationPreparing}
-		}),
-		Entry("CA rotation waiting for workers", preflight.CredentialsRotation, preflight.Fail, "WaitingForWorkersRollout", func(w *preflight.World) {
-			rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationWaitingForWorkersRollout}
-		}),
-		Entry("service account key completing", preflight.CredentialsRotation, preflight.Fail, "service account key: Completing", func(w *preflight.World) {
-			rotate(w).ServiceAccountKey = &gardencorev1beta1.ServiceAccountKeyRotation{Phase: gardencorev1beta1.RotationCompleting}
-		}),
-		Entry("etcd encryption key preparing", preflight.CredentialsRotation, preflight.Fail, "etcd encryption key: Preparing", func(w *preflight.World) {
-			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{Phase: gardencorev1beta1.RotationPreparing}
-		}),
+		Entry("CA rotation preparing", preflight.CredentialsRotation, preflight.Fail,
+			"certificate authorities: Preparing", func(w *preflight.World) {
+				rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{
+					Phase: gardencorev1beta1.RotationPreparing,
+				}
+			}),
+		Entry("CA rotation waiting for workers", preflight.CredentialsRotation, preflight.Fail,
+			"WaitingForWorkersRollout", func(w *preflight.World) {
+				rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{
+					Phase: gardencorev1beta1.RotationWaitingForWorkersRollout,
+				}
+			}),
+		Entry("service account key completing", preflight.CredentialsRotation, preflight.Fail,
+			"service account key: Completing", func(w *preflight.World) {
+				rotate(w).ServiceAccountKey = &gardencorev1beta1.ServiceAccountKeyRotation{
+					Phase: gardencorev1beta1.RotationCompleting,
+				}
+			}),
+		Entry("etcd encryption key preparing", preflight.CredentialsRotation, preflight.Fail,
+			"etcd encryption key: Preparing", func(w *preflight.World) {
+				rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{
+					Phase: gardencorev1beta1.RotationPreparing,
+				}
+			}),
 		Entry("stable phases", preflight.CredentialsRotation, preflight.Pass, "no rotation", func(w *preflight.World) {
 			rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationPrepared}
-			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{Phase: gardencorev1beta1.RotationCompleted}
+			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{
+				Phase: gardencorev1beta1.RotationCompleted,
+			}
 		}),
 
-		Entry("provider types differ", preflight.ProviderType, preflight.Fail, "seed-b of type other", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Type = "other" }),
+		Entry("provider types differ", preflight.ProviderType, preflight.Fail,
+			"seed-b of type other", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Type = "other" }),
 
-		Entry("patch versions differ", steps.GardenletVersion, preflight.Fail, "seed-b is v1.150.1", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
-		Entry("version not reported", steps.GardenletVersion, preflight.Unknown, "seed seed-a has not reported", func(w *preflight.World) { w.Source.Seed.Status.Gardener.Version = "" }),
+		Entry("patch versions differ", steps.GardenletVersion, preflight.Fail,
+			"seed-b is v1.150.1", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+		Entry("version not reported", steps.GardenletVersion, preflight.Unknown,
+			"seed seed-a has not reported", func(w *preflight.World) { w.Source.Seed.Status.Gardener.Version = "" }),
 
-		Entry("destination not ready", steps.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
-			w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
-		}),
-		Entry("destination with sick components", steps.DestinationSeedHealth, preflight.Fail, "seed seed-b", func(w *preflight.World) {
-			w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
-		}),
-		Entry("source with sick components, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) {
-			w.Source.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
-		}),
-		Entry("source without its gardenlet", steps.SourceSeedHealth, preflight.Fail, "seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
-			w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
-		}),
-		Entry("source never ready", steps.SourceSeedHealth, preflight.Unknown, "seed seed-a has no condition GardenletReady", func(w *preflight.World) { w.Source.Seed.Status.Conditions = nil }),
-		Entry("destination behind its specification", steps.DestinationSeedHealth, preflight.Fail, "observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
-		Entry("destination in deletion", steps.DestinationSeedHealth, preflight.Fail, "being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
-		Entry("source in deletion, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass, "is ready", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
+		Entry("destination not ready", steps.DestinationSeedHealth, preflight.Fail,
+			"seed seed-b", func(w *preflight.World) {
+				w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
+			}),
+		Entry("destination with sick components", steps.DestinationSeedHealth, preflight.Fail,
+			"seed seed-b", func(w *preflight.World) {
+				w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
+			}),
+		Entry("source with sick components, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass,
+			"is ready", func(w *preflight.World) {
+				w.Source.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
+			}),
+		Entry("source without its gardenlet", steps.SourceSeedHealth, preflight.Fail,
+			"seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
+				w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
+			}),
+		Entry("source never ready", steps.SourceSeedHealth, preflight.Unknown,
+			"seed seed-a has no condition GardenletReady", func(w *preflight.World) {
+				w.Source.Seed.Status.Conditions = nil
+			}),
+		Entry("destination behind its specification", steps.DestinationSeedHealth, preflight.Fail,
+			"observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
+		Entry("destination in deletion", steps.DestinationSeedHealth, preflight.Fail,
+			"being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
+		Entry("source in deletion, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass,
+			"is ready", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
 
-		Entry("too far", preflight.RegionDistance, preflight.Fail, "is 181, the threshold is 180", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-c" }),
+		Entry("too far", preflight.RegionDistance, preflight.Fail, "is 181, the threshold is 180",
+			func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-c" }),
 		Entry("too far but allowed", preflight.RegionDistance, preflight.Pass, "allowed", func(w *preflight.World) {
 			w.Destination.Seed.Spec.Provider.Region = "region-c"
 			w.Shoot.Annotations["migration.gardener.cloud/allow-distant-regions"] = "true"
 		}),
-		Entry("at the threshold", preflight.RegionDistance, preflight.Pass, "is 180 of at most 180", func(*preflight.World) {}),
-		Entry("own threshold", preflight.RegionDistance, preflight.Fail, "is 180, the threshold is 100", func(w *preflight.World) {
-			w.RegionConfigMaps[0].Annotations["migration.gardener.cloud/inter-region-distance-threshold"] = "100"
-		}),
+		Entry("at the threshold", preflight.RegionDistance, preflight.Pass,
+			"is 180 of at most 180", func(*preflight.World) {}),
+		Entry("own threshold", preflight.RegionDistance, preflight.Fail,
+			"is 180, the threshold is 100", func(w *preflight.World) {
+				w.RegionConfigMaps[0].Annotations["migration.gardener.cloud/inter-region-distance-threshold"] = "100"
+			}),
 		Entry("broken threshold", preflight.RegionDistance, preflight.Unknown, `is "far"`, func(w *preflight.World) {
 			w.RegionConfigMaps[0].Annotations["migration.gardener.cloud/inter-region-distance-threshold"] = "far"
 		}),
 		Entry("negative threshold", preflight.RegionDistance, preflight.Unknown, `is "-1"`, func(w *preflight.World) {
 			w.RegionConfigMaps[0].Annotations["migration.gardener.cloud/inter-region-distance-threshold"] = "-1"
 		}),
-		Entry("no distances", preflight.RegionDistance, preflight.Fail, `no region ConfigMap for cloud profile "local"`, func(w *preflight.World) { w.RegionConfigMaps = nil }),
-		Entry("source region not listed", preflight.RegionDistance, preflight.Fail, "region region-x is not in", func(w *preflight.World) { w.Source.Seed.Spec.Provider.Region = "region-x" }),
-		Entry("destination region not listed", preflight.RegionDistance, preflight.Fail, "to region region-x is not in", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-x" }),
-		Entry("distances cannot be parsed", preflight.RegionDistance, preflight.Unknown, "cannot be parsed", func(w *preflight.World) { w.RegionConfigMaps[0].Data["region-a"] = "- x" }),
-		Entry("distances cannot be read", preflight.RegionDistance, preflight.Unknown, "boom", func(w *preflight.World) { w.RegionConfigMaps, w.RegionError = nil, errors.New("boom") }),
-		Entry("same region needs no distances", preflight.RegionDistance, preflight.Pass, "in region region-a", func(w *preflight.World) {
-			w.Destination.Seed.Spec.Provider.Region = "region-a"
-			w.RegionConfigMaps, w.RegionError = nil, errors.New("boom")
-		}),
+		Entry("no distances", preflight.RegionDistance, preflight.Fail,
+			`no region ConfigMap for cloud profile "local"`, func(w *preflight.World) { w.RegionConfigMaps = nil }),
+		Entry("source region not listed", preflight.RegionDistance, preflight.Fail,
+			"region region-x is not in", func(w *preflight.World) { w.Source.Seed.Spec.Provider.Region = "region-x" }),
+		Entry("destination region not listed", preflight.RegionDistance, preflight.Fail, "to region region-x is not in",
+			func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-x" }),
+		Entry("distances cannot be parsed", preflight.RegionDistance, preflight.Unknown,
+			"cannot be parsed", func(w *preflight.World) { w.RegionConfigMaps[0].Data["region-a"] = "- x" }),
+		Entry("distances cannot be read", preflight.RegionDistance, preflight.Unknown,
+			"boom", func(w *preflight.World) { w.RegionConfigMaps, w.RegionError = nil, errors.New("boom") }),
+		Entry("same region needs no distances", preflight.RegionDistance, preflight.Pass,
+			"in region region-a", func(w *preflight.World) {
+				w.Destination.Seed.Spec.Provider.Region = "region-a"
+				w.RegionConfigMaps, w.RegionError = nil, errors.New("boom")
+			}),
 
-		Entry("no backup in the source", preflight.Backup, preflight.Fail, "seed seed-a has no backup", func(w *preflight.World) { w.Source.Seed.Spec.Backup = nil }),
-		Entry("no backup in the destination", preflight.Backup, preflight.Fail, "seed seed-b has no backup", func(w *preflight.World) { w.Destination.Seed.Spec.Backup = nil }),
+		Entry("no backup in the source", preflight.Backup, preflight.Fail,
+			"seed seed-a has no backup", func(w *preflight.World) { w.Source.Seed.Spec.Backup = nil }),
+		Entry("no backup in the destination", preflight.Backup, preflight.Fail,
+			"seed seed-b has no backup", func(w *preflight.World) { w.Destination.Seed.Spec.Backup = nil }),
 		Entry("bucket not ready", preflight.Backup, preflight.Fail, "seed seed-b: no bucket", func(w *preflight.World) {
-			w.Destination.Seed.Status.Conditions[2] = gardencorev1beta1.Condition{Type: gardencorev1beta1.SeedBackupBucketsReady, Status: gardencorev1beta1.ConditionFalse, Message: "no bucket"}
+			w.Destination.Seed.Status.Conditions[2] = gardencorev1beta1.Condition{
+				Type: gardencorev1beta1.SeedBackupBucketsReady, Status: gardencorev1beta1.ConditionFalse,
+				Message: "no bucket",
+			}
 		}),
 
-		Entry("internal domains differ", preflight.InternalDomain, preflight.Fail, `seed seed-b is "other.example.com"`, func(w *preflight.World) { w.Destination.Seed.Spec.DNS.Internal.Domain = "other.example.com" }),
-		Entry("internal domain missing", preflight.InternalDomain, preflight.Fail, `seed seed-a is ""`, func(w *preflight.World) { w.Source.Seed.Spec.DNS.Internal = nil }),
+		Entry("internal domains differ", preflight.InternalDomain, preflight.Fail, `seed seed-b is "other.example.com"`,
+			func(w *preflight.World) { w.Destination.Seed.Spec.DNS.Internal.Domain = "other.example.com" }),
+		Entry("internal domain missing", preflight.InternalDomain, preflight.Fail,
+			`seed seed-a is ""`, func(w *preflight.World) { w.Source.Seed.Spec.DNS.Internal = nil }),
 
-		Entry("no ingress", preflight.Exposure, preflight.Fail, "seed seed-b has no ingress domain", func(w *preflight.World) { w.Destination.Seed.Spec.Ingress = nil }),
-		Entry("same ingress domain", preflight.Exposure, preflight.Fail, "both seeds have", func(w *preflight.World) { w.Destination.Seed.Spec.Ingress.Domain = w.Source.Seed.Spec.Ingress.Domain }),
+		Entry("no ingress", preflight.Exposure, preflight.Fail,
+			"seed seed-b has no ingress domain", func(w *preflight.World) { w.Destination.Seed.Spec.Ingress = nil }),
+		Entry("same ingress domain", preflight.Exposure, preflight.Fail,
+			"both seeds have", func(w *preflight.World) {
+				w.Destination.Seed.Spec.Ingress.Domain = w.Source.Seed.Spec.Ingress.Domain
+			}),
 
-		Entry("CA rotation without rollout of workers", preflight.CredentialsRotation, preflight.Fail, "PreparingWithoutWorkersRollout", func(w *preflight.World) {
-			rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationPreparingWithoutWorkersRollout}
-		}),
-		Entry("etcd encryption key that completes by itself", preflight.CredentialsRotation, preflight.Fail, "completed by the next reconciliation", func(w *preflight.World) {
-			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{Phase: gardencorev1beta1.RotationPrepared, AutoCompleteAfterPrepared: new(true)} //nolint:staticcheck // Deprecated, but in use.
-		}),
-		Entry("SSH key pair initiated", preflight.CredentialsRotation, preflight.Fail, "SSH key pair: initiated", func(w *preflight.World) {
-			rotate(w).SSHKeypair = &gardencorev1beta1.ShootSSHKeypairRotation{LastInitiationTime: new(metav1.Now())}
-		}),
-		Entry("observability credentials initiated again", preflight.CredentialsRotation, preflight.Fail, "observability credentials: initiated", func(w *preflight.World) {
-			rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{LastInitiationTime: new(metav1.NewTime(w.Now)), LastCompletionTime: new(metav1.NewTime(w.Now.Add(-time.Hour)))}
-		}),
-		Entry("observability credentials completed", preflight.CredentialsRotation, preflight.Pass, "no rotation", func(w *preflight.World) {
-			rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{LastInitiationTime: new(metav1.NewTime(w.Now.Add(-time.Hour))), LastCompletionTime: new(metav1.NewTime(w.Now))}
-		}),
-		Entry("rotation requested", preflight.CredentialsRotation, preflight.Fail, "gardener.cloud/operation=rotate-credentials-start", func(w *preflight.World) {
-			w.Shoot.Annotations["gardener.cloud/operation"] = "rotate-credentials-start"
-		}),
-		Entry("something else requested", preflight.CredentialsRotation, preflight.Pass, "no rotation", func(w *preflight.World) { w.Shoot.Annotations["gardener.cloud/operation"] = "reconcile" }),
+		Entry("CA rotation without rollout of workers", preflight.CredentialsRotation, preflight.Fail,
+			"PreparingWithoutWorkersRollout", func(w *preflight.World) {
+				rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{
+					Phase: gardencorev1beta1.RotationPreparingWithoutWorkersRollout,
+				}
+			}),
+		Entry("etcd encryption key that completes by itself", preflight.CredentialsRotation, preflight.Fail,
+			"completed by the next reconciliation", func(w *preflight.World) {
+				rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{
+					Phase: gardencorev1beta1.RotationPrepared, AutoCompleteAfterPrepared: new(true),
+				} //nolint:staticcheck // Deprecated, but in use.
+			}),
+		Entry("SSH key pair initiated", preflight.CredentialsRotation, preflight.Fail,
+			"SSH key pair: initiated", func(w *preflight.World) {
+				rotate(w).SSHKeypair = &gardencorev1beta1.ShootSSHKeypairRotation{LastInitiationTime: new(metav1.Now())}
+			}),
+		Entry("observability credentials initiated again", preflight.CredentialsRotation, preflight.Fail,
+			"observability credentials: initiated", func(w *preflight.World) {
+				rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{
+					LastInitiationTime: new(metav1.NewTime(w.Now)),
+					LastCompletionTime: new(metav1.NewTime(w.Now.Add(-time.Hour))),
+				}
+			}),
+		Entry("observability credentials completed", preflight.CredentialsRotation, preflight.Pass,
+			"no rotation", func(w *preflight.World) {
+				rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{
+					LastInitiationTime: new(metav1.NewTime(w.Now.Add(-time.Hour))),
+					LastCompletionTime: new(metav1.NewTime(w.Now)),
+				}
+			}),
+		Entry("rotation requested", preflight.CredentialsRotation, preflight.Fail,
+			"gardener.cloud/operation=rotate-credentials-start", func(w *preflight.World) {
+				w.Shoot.Annotations["gardener.cloud/operation"] = "rotate-credentials-start"
+			}),
+		Entry("something else requested", preflight.CredentialsRotation, preflight.Pass,
+			"no rotation", func(w *preflight.World) { w.Shoot.Annotations["gardener.cloud/operation"] = "reconcile" }),
 
-		Entry("bastions", preflight.Bastions, preflight.Fail, "(cli-1, cli-2)", func(w *preflight.World) { w.Bastions = []string{"cli-1", "cli-2"} }),
-		Entry("bastions not readable", preflight.Bastions, preflight.Unknown, "in namespace garden-demo could not be read: boom", func(w *preflight.World) { w.BastionsError = errors.New("boom") }),
-		Entry("a seed", preflight.NotASeed, preflight.Fail, "ManagedSeed live", func(w *preflight.World) { w.ManagedSeeds = []string{"live"} }),
-		Entry("ManagedSeeds not readable", preflight.NotASeed, preflight.Unknown, "boom", func(w *preflight.World) { w.ManagedSeedsError = errors.New("boom") }),
+		Entry("bastions", preflight.Bastions, preflight.Fail,
+			"(cli-1, cli-2)", func(w *preflight.World) { w.Bastions = []string{"cli-1", "cli-2"} }),
+		Entry("bastions not readable", preflight.Bastions, preflight.Unknown,
+			"in namespace garden-demo could not be read: boom", func(w *preflight.World) {
+				w.BastionsError = errors.New("boom")
+			}),
+		Entry("a seed", preflight.NotASeed, preflight.Fail,
+			"ManagedSeed live", func(w *preflight.World) { w.ManagedSeeds = []string{"live"} }),
+		Entry("ManagedSeeds not readable", preflight.NotASeed, preflight.Unknown,
+			"boom", func(w *preflight.World) { w.ManagedSeedsError = errors.New("boom") }),
 
-		Entry("agent of another version", steps.GardenletVersion, preflight.Fail, "the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.World) { w.Version = "v1.149.9" }),
-		Entry("agent of no version", steps.GardenletVersion, preflight.Pass, "both gardenlets are v1.150.0", func(w *preflight.World) { w.Version = "" }),
+		Entry("agent of another version", steps.GardenletVersion, preflight.Fail,
+			"the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.World) {
+				w.Version = "v1.149.9"
+			}),
+		Entry("agent of no version", steps.GardenletVersion, preflight.Pass,
+			"both gardenlets are v1.150.0", func(w *preflight.World) { w.Version = "" }),
 
-		Entry("Etcd older than the gate", preflight.EtcdMemberPrefix, preflight.Fail, `the members of etcd-events have the prefix "", not "seed-a"`, func(w *preflight.World) { w.Etcds[1].MemberNamePrefix = "" }),
-		Entry("Etcd with the prefix", preflight.EtcdMemberPrefix, preflight.Pass, "begin with seed-a", func(*preflight.World) {}),
+		Entry("Etcd older than the gate", preflight.EtcdMemberPrefix, preflight.Fail,
+			`the members of etcd-events have the prefix "", not "seed-a"`, func(w *preflight.World) {
+				w.Etcds[1].MemberNamePrefix = ""
+			}),
+		Entry("Etcd with the prefix", preflight.EtcdMemberPrefix, preflight.Pass,
+			"begin with seed-a", func(*preflight.World) {}),
 
-		Entry("no member list", steps.EtcdQuorum, preflight.Fail, "etcd-main: there is no member list: timeout", func(w *preflight.World) {
-			w.Etcds[0] = preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a", Error: errors.New("timeout")}
-		}),
-		Entry("two of three down", steps.EtcdQuorum, preflight.Fail, "etcd-main: 1 of 3 voters are healthy (member seed-a-etcd-main-0: down; member seed-a-etcd-main-1: down)", func(w *preflight.World) { fell(w, 0, 1) }),
-		Entry("learners do not vote", steps.EtcdQuorum, preflight.Fail, "1 of 2 voters", func(w *preflight.World) { fell(w, 0); w.Etcds[0].Members[1].Learner = true }),
-		Entry("etcds cannot be looked at", steps.EtcdQuorum, preflight.Unknown, "boom", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+		Entry("no member list", steps.EtcdQuorum, preflight.Fail,
+			"etcd-main: there is no member list: timeout", func(w *preflight.World) {
+				w.Etcds[0] = preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a",
+					Error: errors.New("timeout")}
+			}),
+		Entry("two of three down", steps.EtcdQuorum, preflight.Fail,
+			"etcd-main: 1 of 3 voters are healthy (member seed-a-etcd-main-0: down; member seed-a-etcd-main-1: down)",
+			func(w *preflight.World) { fell(w, 0, 1) }),
+		Entry("learners do not vote", steps.EtcdQuorum, preflight.Fail,
+			"1 of 2 voters", func(w *preflight.World) { fell(w, 0); w.Etcds[0].Members[1].Learner = true }),
+		Entry("etcds cannot be looked at", steps.EtcdQuorum, preflight.Unknown,
+			"boom", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
 
-		Entry("one member down", steps.EtcdHealth, preflight.Fail, "etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.World) { fell(w, 0) }),
+		Entry("one member down", steps.EtcdHealth, preflight.Fail,
+			"etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.World) { fell(w, 0) }),
 		Entry("all up", steps.EtcdHealth, preflight.Pass, "all members are healthy", func(*preflight.World) {}),
 
-		Entry("NOSPACE", steps.EtcdSpace, preflight.Fail, "NOSPACE of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "NOSPACE") }),
-		Entry("CORRUPT", steps.EtcdIntegrity, preflight.Fail, "CORRUPT of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "CORRUPT") }),
-		Entry("an alarm of a later etcd", steps.EtcdIntegrity, preflight.Fail, "HOT of member", func(w *preflight.World) { alarm(w, "HOT") }),
+		Entry("NOSPACE", steps.EtcdSpace, preflight.Fail,
+			"NOSPACE of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("CORRUPT", steps.EtcdIntegrity, preflight.Fail,
+			"CORRUPT of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+		Entry("an alarm of a later etcd", steps.EtcdIntegrity, preflight.Fail,
+			"HOT of member", func(w *preflight.World) { alarm(w, "HOT") }),
 
-		Entry("a member defragments", steps.EtcdDefragmentation, preflight.Fail, "member seed-a-etcd-events-2 of etcd-events is being", func(w *preflight.World) { w.Etcds[1].Members[2].Defragmenting = true }),
-		Entry("two minutes before the schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
-		Entry("less than two minutes before the schedule", steps.EtcdDefragmentation, preflight.Fail, "etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC) }),
-		Entry("less than three minutes after the schedule", steps.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC) }),
-		Entry("three minutes after the schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
-		Entry("on schedule, in the sidecar's time zone", steps.EtcdDefragmentation, preflight.Fail, "scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
-			w.Now = time.Date(2026, 3, 5, 1, 30, 0, 0, time.FixedZone("east", 3*60*60))
-		}),
+		Entry("a member defragments", steps.EtcdDefragmentation, preflight.Fail,
+			"member seed-a-etcd-events-2 of etcd-events is being", func(w *preflight.World) {
+				w.Etcds[1].Members[2].Defragmenting = true
+			}),
+		Entry("two minutes before the schedule", steps.EtcdDefragmentation, preflight.Pass,
+			"about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
+		Entry("less than two minutes before the schedule", steps.EtcdDefragmentation, preflight.Fail,
+			"etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+				w.Now = time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC)
+			}),
+		Entry("less than three minutes after the schedule", steps.EtcdDefragmentation, preflight.Fail,
+			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+				w.Now = time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC)
+			}),
+		Entry("three minutes after the schedule", steps.EtcdDefragmentation, preflight.Pass,
+			"about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
+		Entry("on schedule, in the sidecar's time zone", steps.EtcdDefragmentation, preflight.Fail,
+			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+				w.Now = time.Date(2026, 3, 5, 1, 30, 0, 0, time.FixedZone("east", 3*60*60))
+			}),
 		Entry("no schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) {
 			w.Etcds[0].DefragmentationSchedule, w.Etcds[1].DefragmentationSchedule = "", ""
 		}),
-		Entry("broken schedule", steps.EtcdDefragmentation, preflight.Unknown, `the schedule "at noon" of etcd-main`, func(w *preflight.World) { w.Etcds[0].DefragmentationSchedule = "at noon" }),
+		Entry("broken schedule", steps.EtcdDefragmentation, preflight.Unknown, `the schedule "at noon" of etcd-main`,
+			func(w *preflight.World) { w.Etcds[0].DefragmentationSchedule = "at noon" }),
 
-		Entry("just below the limit for data", steps.EtcdSize, preflight.Pass, "etcd-main: 79 % of the quota, etcd-events: 12 % of the quota", func(w *preflight.World) { fill(w, 80*(8<<30)/100-1, 0) }),
-		Entry("at the limit for data", steps.EtcdSize, preflight.Fail, "member seed-a-etcd-main-2 of etcd-main has 6554Mi of data, 80 % of the quota of 8Gi", func(w *preflight.World) { fill(w, 80*(8<<30)/100+1<<20, 0) }),
-		Entry("file just below its limit", steps.EtcdSize, preflight.Pass, "of the quota", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100-1) }),
-		Entry("file at its limit", steps.EtcdSize, preflight.Fail, "the database file of member seed-a-etcd-main-2 of etcd-main has", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100+1) }),
-		Entry("no quota", steps.EtcdSize, preflight.Unknown, "etcd-main has the quota 0", func(w *preflight.World) { w.Etcds[0].Quota = 0 }),
+		Entry("just below the limit for data", steps.EtcdSize, preflight.Pass,
+			"etcd-main: 79 % of the quota, etcd-events: 12 % of the quota", func(w *preflight.World) {
+				fill(w, 80*(8<<30)/100-1, 0)
+			}),
+		Entry("at the limit for data", steps.EtcdSize, preflight.Fail,
+			"member seed-a-etcd-main-2 of etcd-main has 6554Mi of data, 80 % of the quota of 8Gi",
+			func(w *preflight.World) { fill(w, 80*(8<<30)/100+1<<20, 0) }),
+		Entry("file just below its limit", steps.EtcdSize, preflight.Pass,
+			"of the quota", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100-1) }),
+		Entry("file at its limit", steps.EtcdSize, preflight.Fail,
+			"the database file of member seed-a-etcd-main-2 of etcd-main has", func(w *preflight.World) {
+				fill(w, 1, 95*(8<<30)/100+1)
+			}),
+		Entry("no quota", steps.EtcdSize, preflight.Unknown,
+			"etcd-main has the quota 0", func(w *preflight.World) { w.Etcds[0].Quota = 0 }),
 
-		Entry("gate off", preflight.EtcdMemberNames, preflight.Fail, "off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig.FeatureGates["UpgradeEtcdVersion"] = false }),
-		Entry("gate not set", preflight.EtcdMemberNames, preflight.Fail, "off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig = nil }),
+		Entry("gate off", preflight.EtcdMemberNames, preflight.Fail,
+			"off in seed seed-a", func(w *preflight.World) {
+				w.Gardenlet.ETCDConfig.FeatureGates["UpgradeEtcdVersion"] = false
+			}),
+		Entry("gate not set", preflight.EtcdMemberNames, preflight.Fail,
+			"off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig = nil }),
 	)
 
 	It("cannot say anything about seeds that it cannot read", func() {
@@ -338,14 +489,16 @@ var _ = Describe("Evaluate", func() {
 		world := fit()
 		world.Shoot.Spec.ControlPlane = nil
 		world.Destination.Seed.Status.Gardener.Version = "v1.150.1"
-		Expect(preflight.Sentences(preflight.Evaluate(world))).To(ConsistOf(HavePrefix("HighAvailability is Fail: "), HavePrefix("GardenletVersion is Fail: ")))
+		Expect(preflight.Sentences(preflight.Evaluate(world))).
+			To(ConsistOf(HavePrefix("HighAvailability is Fail: "), HavePrefix("GardenletVersion is Fail: ")))
 	})
 
 	It("knows a member that is down from a quorum that is lost", func() {
 		world := fit()
 		fell(&world, 0)
 		findings := preflight.Evaluate(world)
-		Expect(find(findings, steps.EtcdQuorum).Evidence).To(Equal("etcd-main: 2 of 3 voters, etcd-events: 3 of 3 voters are healthy"))
+		Expect(find(findings, steps.EtcdQuorum).Evidence).
+			To(Equal("etcd-main: 2 of 3 voters, etcd-events: 3 of 3 voters are healthy"))
 		Expect(preflight.Obstacles(findings)).To(ConsistOf(HaveField("Name", steps.EtcdHealth)))
 	})
 
@@ -353,7 +506,8 @@ var _ = Describe("Evaluate", func() {
 		world := fit()
 		world.Etcds[1].AlarmsError = errors.New("boom")
 		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(
-			And(HaveField("Name", steps.EtcdSpace), HaveField("Status", preflight.Unknown), HaveField("Evidence", "the alarms of etcd-events are not known: boom")),
+			And(HaveField("Name", steps.EtcdSpace), HaveField("Status", preflight.Unknown),
+				HaveField("Evidence", "the alarms of etcd-events are not known: boom")),
 			And(HaveField("Name", steps.EtcdIntegrity), HaveField("Status", preflight.Unknown)),
 		))
 	})
@@ -386,19 +540,20 @@ var _ = Describe("Evaluate", func() {
 })
 
 var _ = Describe("Verdict", func() {
-	DescribeTable("takes the reason that the obstacles have in common", func(expected steps.Reason, sentences int, changes ...func(*preflight.World)) {
-		world := fit()
-		for _, change := range changes {
-			change(&world)
-		}
-		findings := preflight.Evaluate(world)
-		reason, message := preflight.Verdict(findings)
-		Expect(reason).To(Equal(expected))
-		Expect(preflight.Obstacles(findings)).To(HaveLen(sentences))
-		for _, obstacle := range preflight.Obstacles(findings) {
-			Expect(message).To(ContainSubstring(obstacle.String()))
-		}
-	},
+	DescribeTable("takes the reason that the obstacles have in common",
+		func(expected steps.Reason, sentences int, changes ...func(*preflight.World)) {
+			world := fit()
+			for _, change := range changes {
+				change(&world)
+			}
+			findings := preflight.Evaluate(world)
+			reason, message := preflight.Verdict(findings)
+			Expect(reason).To(Equal(expected))
+			Expect(preflight.Obstacles(findings)).To(HaveLen(sentences))
+			for _, obstacle := range preflight.Obstacles(findings) {
+				Expect(message).To(ContainSubstring(obstacle.String()))
+			}
+		},
 		Entry("none", steps.Reason(""), 0),
 		Entry("one", steps.ReasonBastionExists, 1, func(w *preflight.World) { w.Bastions = []string{"cli"} }),
 		Entry("two of a kind", steps.ReasonSeedNotHealthy, 2,
@@ -435,54 +590,67 @@ var _ = Describe("Verdict", func() {
 
 var _ = Describe("EvaluateStep", func() {
 	// What each kind of trouble does to each step: h holds it, w warns, - is not looked at.
-	DescribeTable("holds, warns or leaves alone", func(name preflight.Name, reason steps.Reason, effects string, change func(*preflight.World)) {
-		Expect(effects).To(HaveLen(len(steps.Table())))
-		for i, step := range steps.Table() {
-			world := fit()
-			change(&world)
-			findings := preflight.EvaluateStep(world, step)
-			by := beforeStep(step)
-			switch effects[i] {
-			case 'h':
-				got, message := preflight.Verdict(findings)
-				Expect(got).To(Equal(reason), by)
-				Expect(message).To(HavePrefix(string(name)+" is "), by)
-				Expect(preflight.Warnings(findings)).To(BeEmpty(), by)
-			case 'w':
-				got, message := preflight.Verdict(findings)
-				Expect(got).To(BeEmpty(), by)
-				Expect(message).To(BeEmpty(), by)
-				Expect(preflight.Warnings(findings)).To(ConsistOf(HaveField("Name", name)), by)
-			case '-':
-				Expect(findings).NotTo(ContainElement(HaveField("Name", name)), by)
-				Expect(findings).To(HaveEach(HaveField("Status", preflight.Pass)), by)
-			default:
-				Fail("no such effect")
+	DescribeTable("holds, warns or leaves alone",
+		func(name preflight.Name, reason steps.Reason, effects string, change func(*preflight.World)) {
+			Expect(effects).To(HaveLen(len(steps.Table())))
+			for i, step := range steps.Table() {
+				world := fit()
+				change(&world)
+				findings := preflight.EvaluateStep(world, step)
+				by := beforeStep(step)
+				switch effects[i] {
+				case 'h':
+					got, message := preflight.Verdict(findings)
+					Expect(got).To(Equal(reason), by)
+					Expect(message).To(HavePrefix(string(name)+" is "), by)
+					Expect(preflight.Warnings(findings)).To(BeEmpty(), by)
+				case 'w':
+					got, message := preflight.Verdict(findings)
+					Expect(got).To(BeEmpty(), by)
+					Expect(message).To(BeEmpty(), by)
+					Expect(preflight.Warnings(findings)).To(ConsistOf(HaveField("Name", name)), by)
+				case '-':
+					Expect(findings).NotTo(ContainElement(HaveField("Name", name)), by)
+					Expect(findings).To(HaveEach(HaveField("Status", preflight.Pass)), by)
+				default:
+					Fail("no such effect")
+				}
 			}
-		}
-	},
-		Entry("version skew", steps.GardenletVersion, steps.ReasonVersionSkew, "hhhhhhhh", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
-		Entry("no gardenlet in the source", steps.SourceSeedHealth, steps.ReasonSeedNotHealthy, "hhwwwww-", func(w *preflight.World) {
-			w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
-		}),
-		Entry("destination not healthy", steps.DestinationSeedHealth, steps.ReasonSeedNotHealthy, "hhhhhhww", func(w *preflight.World) {
-			w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
-		}),
-		Entry("quorum lost", steps.EtcdQuorum, steps.ReasonQuorumLost, "hhhhhhhh", func(w *preflight.World) { fell(w, 0, 2) }),
-		Entry("etcds not readable", steps.EtcdQuorum, steps.ReasonPrerequisitesUnknown, "hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
-		Entry("a member down", steps.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
-		Entry("NOSPACE", steps.EtcdSpace, steps.ReasonEtcdNoSpace, "hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
-		Entry("a member down, and the source's forced out", steps.EtcdHealth, steps.ReasonEtcdNotHealthy, "hhhwwwwh", func(w *preflight.World) {
-			fell(w, 1)
-			w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
-		}),
-		Entry("CORRUPT, and the source's members forced out", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) {
-			alarm(w, "CORRUPT")
-			w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
-		}),
-		Entry("CORRUPT", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt, "hhhhhhhh", func(w *preflight.World) { alarm(w, "CORRUPT") }),
-		Entry("defragmentation", steps.EtcdDefragmentation, steps.ReasonEtcdDefragmenting, "hh---h-h", func(w *preflight.World) { w.Etcds[0].Members[0].Defragmenting = true }),
-		Entry("near the quota", steps.EtcdSize, steps.ReasonEtcdNearQuota, "hhwwwwww", func(w *preflight.World) { fill(w, 7<<30, 7<<30) }),
+		},
+		Entry("version skew", steps.GardenletVersion, steps.ReasonVersionSkew,
+			"hhhhhhhh", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+		Entry("no gardenlet in the source", steps.SourceSeedHealth, steps.ReasonSeedNotHealthy,
+			"hhwwwww-", func(w *preflight.World) {
+				w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
+			}),
+		Entry("destination not healthy", steps.DestinationSeedHealth, steps.ReasonSeedNotHealthy,
+			"hhhhhhww", func(w *preflight.World) {
+				w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
+			}),
+		Entry("quorum lost", steps.EtcdQuorum, steps.ReasonQuorumLost,
+			"hhhhhhhh", func(w *preflight.World) { fell(w, 0, 2) }),
+		Entry("etcds not readable", steps.EtcdQuorum, steps.ReasonPrerequisitesUnknown,
+			"hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+		Entry("a member down", steps.EtcdHealth, steps.ReasonEtcdNotHealthy,
+			"hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
+		Entry("NOSPACE", steps.EtcdSpace, steps.ReasonEtcdNoSpace,
+			"hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+		Entry("a member down, and the source's forced out", steps.EtcdHealth, steps.ReasonEtcdNotHealthy,
+			"hhhwwwwh", func(w *preflight.World) {
+				fell(w, 1)
+				w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
+			}),
+		Entry("CORRUPT, and the source's members forced out", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt,
+			"hhhhhhhh", func(w *preflight.World) {
+				alarm(w, "CORRUPT")
+				w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
+			}),
+		Entry("CORRUPT", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt,
+			"hhhhhhhh", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+		Entry("defragmentation", steps.EtcdDefragmentation, steps.ReasonEtcdDefragmenting,
+			"hh---h-h", func(w *preflight.World) { w.Etcds[0].Members[0].Defragmenting = true }),
+		Entry("near the quota", steps.EtcdSize, steps.ReasonEtcdNearQuota,
+			"hhwwwwww", func(w *preflight.World) { fill(w, 7<<30, 7<<30) }),
 	)
 
 	It("is made of the guards in their order", func() {
@@ -543,36 +711,42 @@ var _ = Describe("Checker", func() {
 	})
 
 	newChecker := func() *preflight.Checker {
-		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).WithInterceptorFuncs(funcs).
+		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).
+			WithInterceptorFuncs(funcs).
 			WithIndex(&operationsv1alpha1.Bastion{}, "spec.seedName", func(obj client.Object) []string {
 				return []string{*obj.(*operationsv1alpha1.Bastion).Spec.SeedName}
 			}).Build()
 		return preflight.New(preflight.Options{
-			Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet, Version: world.Version, Etcds: etcds, Clock: testclock.NewFakePassiveClock(world.Now),
+			Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet, Version: world.Version, Etcds: etcds,
+			Clock: testclock.NewFakePassiveClock(world.Now),
 		})
 	}
 	check := func() []preflight.Finding { return newChecker().Check(ctx, world.Shoot) }
 	bastion := func(name, shoot, seed string) *operationsv1alpha1.Bastion {
 		return &operationsv1alpha1.Bastion{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "garden-demo"},
-			Spec:       operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: shoot}, SeedName: &seed},
+			Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: shoot},
+				SeedName: &seed},
 		}
 	}
 	managedSeed := func(name, shoot, seed string) *seedmanagementv1alpha1.ManagedSeed {
 		return &seedmanagementv1alpha1.ManagedSeed{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "garden", Labels: map[string]string{"name.seed.gardener.cloud/" + seed: "true"}},
-			Spec:       seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: shoot}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "garden",
+				Labels: map[string]string{"name.seed.gardener.cloud/" + seed: "true"}},
+			Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: shoot}},
 		}
 	}
 
 	It("reads the seeds and the distances", func() {
 		Expect(preflight.Sentences(check())).To(BeEmpty())
-		Expect(find(check(), preflight.RegionDistance).Evidence).To(Equal("the distance from region region-a to region region-b is 180 of at most 180"))
+		Expect(find(check(), preflight.RegionDistance).Evidence).
+			To(Equal("the distance from region region-a to region region-b is 180 of at most 180"))
 	})
 
 	It("takes the name of the cloud profile also from the old field", func() {
 		world.Shoot.Spec.CloudProfile = nil
-		world.Shoot.Spec.CloudProfileName = new("local") //nolint:staticcheck // Deprecated, but older shoots have nothing else.
+		world.Shoot.Spec.CloudProfileName = new(
+			"local") //nolint:staticcheck // Deprecated, but older shoots have nothing else.
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 	})
 
@@ -582,14 +756,17 @@ var _ = Describe("Checker", func() {
 	})
 
 	It("finds the Bastions of the shoot in the own seed", func() {
-		objects = append(objects, bastion("b", "live", "seed-a"), bastion("a", "live", "seed-a"), bastion("other-shoot", "other", "seed-a"), bastion("other-seed", "live", "seed-b"))
-		Expect(find(check(), preflight.Bastions)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot has Bastions (a, b)")))
+		objects = append(objects, bastion("b", "live", "seed-a"), bastion("a", "live", "seed-a"),
+			bastion("other-shoot", "other", "seed-a"), bastion("other-seed", "live", "seed-b"))
+		Expect(find(check(), preflight.Bastions)).
+			To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot has Bastions (a, b)")))
 	})
 
 	It("finds the ManagedSeeds of the shoot", func() {
 		world.Shoot.Namespace = "garden"
 		objects = append(objects, managedSeed("mine", "live", "seed-a"), managedSeed("other-shoot", "other", "seed-a"))
-		Expect(find(check(), preflight.NotASeed)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot is a seed (ManagedSeed mine)")))
+		Expect(find(check(), preflight.NotASeed)).To(
+			And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot is a seed (ManagedSeed mine)")))
 	})
 
 	It("does not take a shoot in another namespace for the one of a ManagedSeed", func() {
@@ -599,7 +776,8 @@ var _ = Describe("Checker", func() {
 
 	It("looks at the etcds at the time of the clock", func() {
 		world.Etcds[0].DefragmentationSchedule = "6 5 * * *"
-		Expect(find(check(), steps.EtcdDefragmentation)).To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", ContainSubstring("2026-03-04T05:06:00Z"))))
+		Expect(find(check(), steps.EtcdDefragmentation)).To(
+			And(HaveField("Status", preflight.Fail), HaveField("Evidence", ContainSubstring("2026-03-04T05:06:00Z"))))
 	})
 
 	It("leaves the etcds out when nobody looks at them", func() {
@@ -639,7 +817,8 @@ var _ = Describe("Checker", func() {
 			Fail("nothing is to be listed")
 			return nil
 		}
-		Expect(newChecker().CheckStep(ctx, world.Shoot, steps.Table()[5])).To(HaveEach(HaveField("Status", preflight.Pass)))
+		Expect(newChecker().CheckStep(ctx, world.Shoot, steps.Table()[5])).
+			To(HaveEach(HaveField("Status", preflight.Pass)))
 	})
 
 	It("reads nothing for a shoot that does not migrate", func() {
@@ -647,7 +826,8 @@ var _ = Describe("Checker", func() {
 			Fail("nothing is to be read")
 			return nil, nil
 		}
-		funcs.Get = func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		funcs.Get = func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
+			...client.GetOption) error {
 			Fail("nothing is to be read")
 			return nil
 		}
@@ -659,15 +839,20 @@ var _ = Describe("Checker", func() {
 		funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("no lists today")
 		}
-		Expect(find(check(), preflight.RegionDistance)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
-		Expect(find(check(), preflight.Bastions)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
+		Expect(find(check(), preflight.RegionDistance)).
+			To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
+		Expect(find(check(), preflight.Bastions)).
+			To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
 		world.Shoot.Namespace = "garden"
-		Expect(find(check(), preflight.NotASeed)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
+		Expect(find(check(), preflight.NotASeed)).
+			To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no lists today"))))
 		world.EtcdsError = errors.New("no etcds today")
-		Expect(find(check(), steps.EtcdQuorum)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no etcds today"))))
+		Expect(find(check(), steps.EtcdQuorum)).
+			To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring("no etcds today"))))
 
 		objects = objects[1:]
-		Expect(find(check(), steps.SourceSeedHealth)).To(And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring(`"seed-a" not found`))))
+		Expect(find(check(), steps.SourceSeedHealth)).To(
+			And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring(`"seed-a" not found`))))
 	})
 })
 
@@ -692,13 +877,16 @@ func hibernate(w *preflight.World, enabled, hibernated bool) {
 	w.Shoot.Status.IsHibernated = hibernated
 }
 
-func operate(w *preflight.World, operationType gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState) {
+func operate(w *preflight.World, operationType gardencorev1beta1.LastOperationType,
+	state gardencorev1beta1.LastOperationState) {
 	w.Shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: operationType, State: state}
 }
 
 func rotate(w *preflight.World) *gardencorev1beta1.ShootCredentialsRotation {
 	if w.Shoot.Status.Credentials == nil {
-		w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{Rotation: &gardencorev1beta1.ShootCredentialsRotation{}}
+		w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{
+			Rotation: &gardencorev1beta1.ShootCredentialsRotation{},
+		}
 	}
 	return w.Shoot.Status.Credentials.Rotation
 }

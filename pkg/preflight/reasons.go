@@ -42,8 +42,9 @@ var reasons = map[Name]steps.Reason{
 // ReasonOf returns what the condition shows when the check alone does not pass.
 func ReasonOf(name Name) steps.Reason { return reasons[name] }
 
-// Verdict returns the reason and the message with which the findings hold a step; both are empty if they do not. The reason
-// is that of the findings if they have one in common, and PrerequisitesNotMet otherwise. The message tells all of them.
+// Verdict returns the reason and the message with which the findings hold a step; both are empty if they do not. The
+// reason is that of the findings if they have one in common, and PrerequisitesNotMet otherwise. The message tells all
+// of them.
 func Verdict(findings []Finding) (steps.Reason, string) {
 	var reason steps.Reason
 	for _, finding := range Obstacles(findings) {

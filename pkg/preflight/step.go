@@ -15,11 +15,11 @@ type Guard struct {
 	Effects []steps.Effect
 }
 
-// guards are the checks that are made before every step, in the order in which they are told. What each of them does to which
-// step is in the steps. In short: until the etcd members of the source begin to leave (step 6), waiting costs next to nothing,
-// because the source serves as ever. From then on a step is held only if going on would be worse than the half-way state that
-// waiting prolongs: the source's control plane on relays (before step 7), no controllers in either seed (before step 8).
-// docs/concepts/guards.md has the reason for every cell.
+// guards are the checks that are made before every step, in the order in which they are told. What each of them does to
+// which step is in the steps. In short: until the etcd members of the source begin to leave (step 6), waiting costs
+// next to nothing, because the source serves as ever. From then on a step is held only if going on would be worse than
+// the half-way state that waiting prolongs: the source's control plane on relays (before step 7), no controllers in
+// either seed (before step 8). docs/concepts/guards.md has the reason for every cell.
 var guards = []Name{
 	steps.GardenletVersion,
 	steps.SourceSeedHealth,
@@ -45,8 +45,8 @@ func Guards() []Guard {
 	return out
 }
 
-// EvaluateStep judges the world before the given step begins. It returns the findings of the guards in a fixed order; those
-// that do not hold this step have the status Warn instead of Fail or Unknown.
+// EvaluateStep judges the world before the given step begins. It returns the findings of the guards in a fixed order;
+// those that do not hold this step have the status Warn instead of Fail or Unknown.
 func EvaluateStep(w World, step steps.Step) []Finding {
 	found := map[Name]Finding{}
 	for name, check := range map[Name]func(World) Finding{

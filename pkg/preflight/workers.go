@@ -32,19 +32,24 @@ func checkWorkerless(w World) Finding {
 	case v1beta1helper.IsShootSelfHosted(workers):
 		return fail(Workerless, classically, "the shoot runs its control plane on its own workers")
 	case !w.PermitsWorkers:
-		return fail(Workerless, classically+"; shoots with workers are migrated live only if the agents of both seeds permit it (controllers.liveMigration.workers)",
+		return fail(Workerless,
+			classically+"; shoots with workers are migrated live only if the agents of both seeds permit it "+
+				"(controllers.liveMigration.workers)",
 			"the shoot has %d worker pools", len(workers))
 	case w.Shoot.Spec.Networking == nil || w.Shoot.Spec.Networking.Nodes == nil:
-		return fail(Workerless, "get the shoot reconciled, so that the range of its nodes is known, or "+classically, "spec.networking.nodes of the shoot is not set")
+		return fail(Workerless, "get the shoot reconciled, so that the range of its nodes is known, or "+classically,
+			"spec.networking.nodes of the shoot is not set")
 	}
-	return pass(Workerless, "the shoot has %d worker pools, and the agent of seed %s permits that", len(workers), w.OwnSeed)
+	return pass(Workerless, "the shoot has %d worker pools, and the agent of seed %s permits that", len(workers),
+		w.OwnSeed)
 }
 
 // checkWorkers makes the checks that only shoots with workers need. What they look at passes on its own account in the
-// course of an ordinary day, and the source's controllers go on with it until step 7. Therefore they are made once, by the
-// source before it begins.
+// course of an ordinary day, and the source's controllers go on with it until step 7. Therefore they are made once, by
+// the source before it begins.
 func checkWorkers(w World) []Finding {
-	if role, ok := steps.RoleOf(w.Shoot, w.OwnSeed); v1beta1helper.IsWorkerless(w.Shoot) || !w.PermitsWorkers || !ok || role != steps.Source {
+	if role, ok := steps.RoleOf(w.Shoot, w.OwnSeed); v1beta1helper.IsWorkerless(w.Shoot) || !w.PermitsWorkers || !ok ||
+		role != steps.Source {
 		return nil
 	}
 	findings := []Finding{checkSpecReconciled(w)}
@@ -54,29 +59,33 @@ func checkWorkers(w World) []Finding {
 	return findings
 }
 
-// checkSpecReconciled asks for a specification that has arrived at the machines: at the end of the migration the gardenlet of the
-// destination restores the workers from what the specification says then, and a change that waits for the maintenance time
-// window (spec.maintenance.confineSpecUpdateRollout) would replace machines. During the migration gardener-apiserver refuses
-// changes, those of the maintenance among them. The new seed name counts as one generation.
+// checkSpecReconciled asks for a specification that has arrived at the machines: at the end of the migration the
+// gardenlet of the destination restores the workers from what the specification says then, and a change that waits for
+// the maintenance time window (spec.maintenance.confineSpecUpdateRollout) would replace machines. During the migration
+// gardener-apiserver refuses changes, those of the maintenance among them. The new seed name counts as one generation.
 func checkSpecReconciled(w World) Finding {
 	if pending := w.Shoot.Generation - w.Shoot.Status.ObservedGeneration; pending > 1 {
-		return fail(SpecReconciled, "set spec.seedName back, get the shoot reconciled (gardener.cloud/operation=reconcile), and begin again",
+		return fail(SpecReconciled,
+			"set spec.seedName back, get the shoot reconciled (gardener.cloud/operation=reconcile), and begin again",
 			"the specification has changed %d times since its last reconciliation, the new seed name included", pending)
 	}
 	return pass(SpecReconciled, "the specification is reconciled")
 }
 
-// checkMachines asks for machines that are what their deployments want. A machine whose node is not ready is carried over as it is:
-// the timeout after which it counts as failed begins anew in the destination.
+// checkMachines asks for machines that are what their deployments want. A machine whose node is not ready is carried
+// over as it is: the timeout after which it counts as failed begins anew in the destination.
 func checkMachines(w World) Finding {
-	const remedy = "wait until machine-controller-manager is done, or mend what keeps it (Machines in the shoot's namespace of the source)"
+	const remedy = "wait until machine-controller-manager is done, or mend what keeps it (Machines in the shoot's " +
+		"namespace of the source)"
 	if w.MachinesError != nil {
-		return unknown(Machines, "see that the agent may list the machines in its seed (chart livecpm-agent)", "the machines could not be read: %v", w.MachinesError)
+		return unknown(Machines, "see that the agent may list the machines in its seed (chart livecpm-agent)",
+			"the machines could not be read: %v", w.MachinesError)
 	}
 
 	var unsettled []string
 	if updates := w.Shoot.Status.InPlaceUpdates; updates != nil && updates.PendingWorkerUpdates != nil {
-		pending := slices.Concat(updates.PendingWorkerUpdates.AutoInPlaceUpdate, updates.PendingWorkerUpdates.ManualInPlaceUpdate)
+		pending := slices.Concat(updates.PendingWorkerUpdates.AutoInPlaceUpdate,
+			updates.PendingWorkerUpdates.ManualInPlaceUpdate)
 		if len(pending) > 0 {
 			unsettled = append(unsettled, "in-place updates are pending in pools "+strings.Join(pending, ", "))
 		}
@@ -102,7 +111,8 @@ func checkMachines(w World) Finding {
 		return fail(Machines, remedy, "%s", strings.Join(unsettled, ", "))
 	}
 	if carried > 0 {
-		return pass(Machines, "%d machines are settled, %d of them with nodes that are not ready", len(w.Machines.Machines), carried)
+		return pass(Machines, "%d machines are settled, %d of them with nodes that are not ready",
+			len(w.Machines.Machines), carried)
 	}
 	return pass(Machines, "%d machines are settled", len(w.Machines.Machines))
 }

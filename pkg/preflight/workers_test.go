@@ -28,9 +28,12 @@ func fitWithWorkers() preflight.World {
 	w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 	w.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
 	for _, pool := range []string{"a", "b"} {
-		deployment := machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "pool-" + pool, Generation: 3}}
+		deployment := machinev1alpha1.MachineDeployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "pool-" + pool, Generation: 3},
+		}
 		deployment.Spec.Replicas = 2
-		deployment.Status = machinev1alpha1.MachineDeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
+		deployment.Status = machinev1alpha1.MachineDeploymentStatus{ObservedGeneration: 3, Replicas: 2,
+			UpdatedReplicas: 2, AvailableReplicas: 2}
 		w.Machines.Deployments = append(w.Machines.Deployments, deployment)
 		for _, ordinal := range []string{"x", "y"} {
 			machine := machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine-" + pool + ordinal}}
@@ -45,22 +48,24 @@ var _ = Describe("Shoots with workers", func() {
 	It("are fit if the agent permits them and all is settled", func() {
 		findings := preflight.Evaluate(fitWithWorkers())
 		Expect(preflight.Obstacles(findings)).To(BeEmpty())
-		Expect(find(findings, preflight.Workerless).Evidence).To(Equal("the shoot has 2 worker pools, and the agent of seed seed-a permits that"))
+		Expect(find(findings, preflight.Workerless).Evidence).
+			To(Equal("the shoot has 2 worker pools, and the agent of seed seed-a permits that"))
 		Expect(find(findings, preflight.Machines).Evidence).To(Equal("4 machines are settled"))
 		Expect(find(findings, preflight.SpecReconciled).Status).To(Equal(preflight.Pass))
 	})
 
-	DescribeTable("are refused", func(change func(*preflight.World), name preflight.Name, reason steps.Reason, evidence string) {
-		w := fitWithWorkers()
-		change(&w)
-		findings := preflight.Evaluate(w)
-		finding := find(findings, name)
-		Expect(finding.Status).To(Equal(preflight.Fail))
-		Expect(finding.Evidence).To(ContainSubstring(evidence))
-		Expect(finding.Remedy).NotTo(BeEmpty())
-		actual, _ := preflight.Verdict(findings)
-		Expect(actual).To(Equal(reason))
-	},
+	DescribeTable("are refused",
+		func(change func(*preflight.World), name preflight.Name, reason steps.Reason, evidence string) {
+			w := fitWithWorkers()
+			change(&w)
+			findings := preflight.Evaluate(w)
+			finding := find(findings, name)
+			Expect(finding.Status).To(Equal(preflight.Fail))
+			Expect(finding.Evidence).To(ContainSubstring(evidence))
+			Expect(finding.Remedy).NotTo(BeEmpty())
+			actual, _ := preflight.Verdict(findings)
+			Expect(actual).To(Equal(reason))
+		},
 		Entry("by default", func(w *preflight.World) { w.PermitsWorkers = false },
 			preflight.Workerless, steps.ReasonWorkersNotSupported, "the shoot has 2 worker pools"),
 		Entry("if they host their own control plane", func(w *preflight.World) {
@@ -68,17 +73,26 @@ var _ = Describe("Shoots with workers", func() {
 		}, preflight.Workerless, steps.ReasonWorkersNotSupported, "on its own workers"),
 		Entry("without a range of nodes", func(w *preflight.World) { w.Shoot.Spec.Networking.Nodes = nil },
 			preflight.Workerless, steps.ReasonWorkersNotSupported, "spec.networking.nodes"),
-		Entry("with a change that waits for the maintenance time window", func(w *preflight.World) { w.Shoot.Generation++ },
+		Entry("with a change that waits for the maintenance time window", func(w *preflight.World) {
+			w.Shoot.Generation++
+		},
 			preflight.SpecReconciled, steps.ReasonShootNotReconciled, "changed 2 times"),
 		Entry("while scaling up", func(w *preflight.World) { w.Machines.Deployments[0].Spec.Replicas = 3 },
-			preflight.Machines, steps.ReasonMachinesNotSettled, "MachineDeployment pool-a is scaling from 2 to 3 machines"),
+			preflight.Machines, steps.ReasonMachinesNotSettled,
+			"MachineDeployment pool-a is scaling from 2 to 3 machines"),
 		Entry("while scaling down", func(w *preflight.World) { w.Machines.Deployments[1].Spec.Replicas = 1 },
-			preflight.Machines, steps.ReasonMachinesNotSettled, "MachineDeployment pool-b is scaling from 2 to 1 machines"),
+			preflight.Machines, steps.ReasonMachinesNotSettled,
+			"MachineDeployment pool-b is scaling from 2 to 1 machines"),
 		Entry("while rolling", func(w *preflight.World) { w.Machines.Deployments[0].Status.UpdatedReplicas = 1 },
-			preflight.Machines, steps.ReasonMachinesNotSettled, "MachineDeployment pool-a is rolling: 1 of 2 machines are up to date"),
-		Entry("with a change that nobody has looked at", func(w *preflight.World) { w.Machines.Deployments[0].Generation = 4 },
+			preflight.Machines, steps.ReasonMachinesNotSettled,
+			"MachineDeployment pool-a is rolling: 1 of 2 machines are up to date"),
+		Entry("with a change that nobody has looked at", func(w *preflight.World) {
+			w.Machines.Deployments[0].Generation = 4
+		},
 			preflight.Machines, steps.ReasonMachinesNotSettled, "has not been looked at"),
-		Entry("while a pool is being deleted", func(w *preflight.World) { w.Machines.Deployments[0].DeletionTimestamp = &metav1.Time{} },
+		Entry("while a pool is being deleted", func(w *preflight.World) {
+			w.Machines.Deployments[0].DeletionTimestamp = &metav1.Time{}
+		},
 			preflight.Machines, steps.ReasonMachinesNotSettled, "MachineDeployment pool-a is being deleted"),
 		Entry("with a machine in creation", func(w *preflight.World) {
 			w.Machines.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
@@ -89,7 +103,9 @@ var _ = Describe("Shoots with workers", func() {
 		Entry("with a machine that cannot be created", func(w *preflight.World) {
 			w.Machines.Machines[1].Status.CurrentStatus.Phase = machinev1alpha1.MachineCrashLoopBackOff
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, `Machine machine-ay is "CrashLoopBackOff"`),
-		Entry("with a machine being deleted", func(w *preflight.World) { w.Machines.Machines[3].DeletionTimestamp = &metav1.Time{} },
+		Entry("with a machine being deleted", func(w *preflight.World) {
+			w.Machines.Machines[3].DeletionTimestamp = &metav1.Time{}
+		},
 			preflight.Machines, steps.ReasonMachinesNotSettled, "Machine machine-by is being deleted"),
 		Entry("with a machine being updated in place", func(w *preflight.World) {
 			w.Machines.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachineInPlaceUpdating
@@ -101,7 +117,9 @@ var _ = Describe("Shoots with workers", func() {
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, "in-place updates are pending in pools b"),
 		Entry("while the workers roll for a rotation", func(w *preflight.World) {
 			w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{Rotation: &gardencorev1beta1.ShootCredentialsRotation{
-				CertificateAuthorities: &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationWaitingForWorkersRollout},
+				CertificateAuthorities: &gardencorev1beta1.CARotation{
+					Phase: gardencorev1beta1.RotationWaitingForWorkersRollout,
+				},
 			}}
 		}, preflight.CredentialsRotation, steps.ReasonCredentialsRotationRunning, "WaitingForWorkersRollout"),
 		Entry("with a Bastion", func(w *preflight.World) { w.Bastions = []string{"ssh"} },
@@ -113,12 +131,15 @@ var _ = Describe("Shoots with workers", func() {
 		w.Machines.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachineUnknown
 		findings := preflight.Evaluate(w)
 		Expect(preflight.Obstacles(findings)).To(BeEmpty())
-		Expect(find(findings, preflight.Machines).Evidence).To(Equal("4 machines are settled, 1 of them with nodes that are not ready"))
+		Expect(find(findings, preflight.Machines).Evidence).
+			To(Equal("4 machines are settled, 1 of them with nodes that are not ready"))
 	})
 
 	It("carries a pool without machines over", func() {
 		w := fitWithWorkers()
-		w.Machines = preflight.MachinesView{Deployments: []machinev1alpha1.MachineDeployment{{ObjectMeta: metav1.ObjectMeta{Name: "pool-a"}}}}
+		w.Machines = preflight.MachinesView{
+			Deployments: []machinev1alpha1.MachineDeployment{{ObjectMeta: metav1.ObjectMeta{Name: "pool-a"}}},
+		}
 		Expect(preflight.Obstacles(preflight.Evaluate(w))).To(BeEmpty())
 	})
 
@@ -148,12 +169,15 @@ var _ = Describe("Shoots with workers", func() {
 		}
 		check := func(permitted bool, w preflight.World) []preflight.Finding {
 			asked = 0
-			reader := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(w.Source.Seed, w.Destination.Seed, regions()).Build()
-			return preflight.New(preflight.Options{Reader: reader, OwnSeed: "seed-a", Workers: permitted, Machines: machines}).Check(context.Background(), w.Shoot)
+			reader := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(w.Source.Seed,
+				w.Destination.Seed, regions()).Build()
+			return preflight.New(preflight.Options{Reader: reader, OwnSeed: "seed-a", Workers: permitted,
+				Machines: machines}).Check(context.Background(), w.Shoot)
 		}
 
 		It("looks at machines where shoots with workers are permitted", func() {
-			Expect(find(check(true, fitWithWorkers()), preflight.Machines).Evidence).To(ContainSubstring("no such kind"))
+			Expect(find(check(true, fitWithWorkers()), preflight.Machines).Evidence).
+				To(ContainSubstring("no such kind"))
 			Expect(asked).To(Equal(1))
 		})
 

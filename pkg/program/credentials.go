@@ -20,8 +20,8 @@ const CredentialsPeriod = 30 * time.Second
 // ErrCredentialsChanged ends the program, so that its Deployment starts it with the new credentials.
 var ErrCredentialsChanged = errors.New("the kubeconfig for the garden has changed, restarting with it")
 
-// CredentialsWatcher is a runnable of the manager that ends with ErrCredentialsChanged when the kubeconfig for the garden is
-// replaced: credentials are rotated, and clients keep those that they were made with.
+// CredentialsWatcher is a runnable of the manager that ends with ErrCredentialsChanged when the kubeconfig for the
+// garden is replaced: credentials are rotated, and clients keep those that they were made with.
 type CredentialsWatcher struct {
 	path    string
 	content []byte

@@ -21,7 +21,8 @@ import (
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 )
 
-// shutdownTimeout is how long a manager waits for its controllers when it ends. The next replica takes over only afterwards.
+// shutdownTimeout is how long a manager waits for its controllers when it ends. The next replica takes over only
+// afterwards.
 const shutdownTimeout = 5 * time.Second
 
 // ManagerOptions returns the options that the managers of both programs share.
@@ -35,9 +36,9 @@ func ManagerOptions(
 		Logger:                  log,
 		Scheme:                  scheme,
 		GracefulShutdownTimeout: ptr.To(shutdownTimeout),
-		// The priority queue can block for ever when it is shut down: https://github.com/kubernetes-sigs/controller-runtime/issues/3538,
-		// fixed in v0.25. The manager would hold its lease for the whole shutdownTimeout before the next one can take over, and
-		// end with an error.
+		// The priority queue can block for ever when it is shut down:
+		// https://github.com/kubernetes-sigs/controller-runtime/issues/3538, fixed in v0.25. The manager would hold its
+		// lease for the whole shutdownTimeout before the next one can take over, and end with an error.
 		Controller:             controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},
 		HealthProbeBindAddress: server.HealthProbes.Address(),
 		Metrics:                metricsserver.Options{BindAddress: server.Metrics.Address()},
@@ -53,9 +54,9 @@ func ManagerOptions(
 	}
 }
 
-// AddProbes adds the liveness and the readiness check to the manager. A replica is ready when the cache of the garden is
-// filled: only then it takes over quickly. Whether the garden answers is not part of the liveness, because a restart would not
-// help.
+// AddProbes adds the liveness and the readiness check to the manager. A replica is ready when the cache of the garden
+// is filled: only then it takes over quickly. Whether the garden answers is not part of the liveness, because a restart
+// would not help.
 func AddProbes(mgr manager.Manager, garden cache.Cache) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("failed to add the liveness check: %w", err)

@@ -26,7 +26,8 @@ type Options struct {
 	Namespace, Name string
 	// Moment is when the abort is asked for.
 	Moment Moment
-	// Fault, if set, strikes right before the abort is asked for. It must have something to hit in the step of the moment.
+	// Fault, if set, strikes right before the abort is asked for. It must have something to hit in the step of the
+	// moment.
 	Fault fault.Fault
 	// Timeout bounds each of the waits, the time that the fault is in force not counted. Default: 10 minutes.
 	Timeout time.Duration
@@ -50,8 +51,8 @@ type run struct {
 	*migrate.Shoot
 }
 
-// Run begins a migration, aborts it, compares, and sets the seed name back. It returns when the gardenlet of the source has
-// reconciled the shoot.
+// Run begins a migration, aborts it, compares, and sets the seed name back. It returns when the gardenlet of the source
+// has reconciled the shoot.
 func Run(ctx context.Context, options Options) (*Result, error) {
 	if options.Timeout == 0 {
 		options.Timeout = 10 * time.Minute

@@ -26,7 +26,8 @@ var _ = Describe("State", func() {
 	state := func() *abort.State {
 		return &abort.State{
 			Objects: map[string][]inventory.Object{
-				"seed-a": {{Resource: "pods", Namespace: "ns", Name: "etcd-main-0", UID: "1"}, {Resource: "clusters", Name: "ns", UID: "2", Generation: 1}},
+				"seed-a": {{Resource: "pods", Namespace: "ns", Name: "etcd-main-0", UID: "1"},
+					{Resource: "clusters", Name: "ns", UID: "2", Generation: 1}},
 				"seed-b": nil,
 			},
 			Members: map[string][]string{"main": {"1 seed-a-etcd-main-0"}},
@@ -50,12 +51,16 @@ var _ = Describe("State", func() {
 		Entry("something left in the destination", func(s *abort.State) {
 			s.Objects["seed-b"] = []inventory.Object{{Resource: "namespaces", Name: "ns"}}
 		}, "seed-b: new: namespaces ns"),
-		Entry("a restarted etcd", func(s *abort.State) { s.Objects["seed-a"][0].UID = "9" }, "seed-a: replaced: pods ns/etcd-main-0"),
-		Entry("a member left", func(s *abort.State) { s.Members["main"] = append(s.Members["main"], "2 seed-b-etcd-main-0") },
+		Entry("a restarted etcd", func(s *abort.State) { s.Objects["seed-a"][0].UID = "9" },
+			"seed-a: replaced: pods ns/etcd-main-0"),
+		Entry("a member left",
+			func(s *abort.State) { s.Members["main"] = append(s.Members["main"], "2 seed-b-etcd-main-0") },
 			"members of main: [1 seed-a-etcd-main-0 2 seed-b-etcd-main-0], were [1 seed-a-etcd-main-0]"),
 		Entry("another address", func(s *abort.State) { s.DNS = nil }, "DNS: [], was [api.live 10.0.0.1]"),
-		Entry("the backup entry elsewhere", func(s *abort.State) { s.Backup = "entry in seed-b" }, "backup entry: entry in seed-b, was entry in seed-a"),
-		Entry("another seed", func(s *abort.State) { s.Seeds = "status seed-b" }, "seeds: status seed-b, were status seed-a"),
+		Entry("the backup entry elsewhere", func(s *abort.State) { s.Backup = "entry in seed-b" },
+			"backup entry: entry in seed-b, was entry in seed-a"),
+		Entry("another seed", func(s *abort.State) { s.Seeds = "status seed-b" },
+			"seeds: status seed-b, were status seed-a"),
 	)
 })
 
@@ -70,7 +75,10 @@ var _ = Describe("Moments", func() {
 
 	It("should be recognized by what the condition says", func() {
 		moments := abort.Moments()
-		conditions := []gardencorev1beta1.Condition{{Type: moments[5].Step, Reason: string(steps.ReasonJoiningEtcdMembers), Message: "4 voters (3 in the source, 1 in the destination)"}}
+		conditions := []gardencorev1beta1.Condition{
+			{Type: moments[5].Step, Reason: string(steps.ReasonJoiningEtcdMembers),
+				Message: "4 voters (3 in the source, 1 in the destination)"},
+		}
 		var reached []string
 		for _, moment := range moments {
 			if moment.Reached(conditions) {

@@ -11,8 +11,9 @@ import (
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
-// Choose returns the moments whose names contain one of the comma-separated parts, all if there is none, and the fault with
-// the name, nil if that is empty. It fails if no moment matches, there is no such fault, or it does not suit all of the moments.
+// Choose returns the moments whose names contain one of the comma-separated parts, all if there is none, and the fault
+// with the name, nil if that is empty. It fails if no moment matches, there is no such fault, or it does not suit all
+// of the moments.
 func Choose(parts, faultName string) ([]Moment, fault.Fault, error) {
 	var (
 		chosen []Moment
@@ -20,7 +21,8 @@ func Choose(parts, faultName string) ([]Moment, fault.Fault, error) {
 	)
 	for _, moment := range Moments() {
 		names = append(names, moment.Name)
-		if slices.ContainsFunc(strings.Split(parts, ","), func(part string) bool { return strings.Contains(moment.Name, strings.TrimSpace(part)) }) {
+		if slices.ContainsFunc(strings.Split(parts, ","),
+			func(part string) bool { return strings.Contains(moment.Name, strings.TrimSpace(part)) }) {
 			chosen = append(chosen, moment)
 		}
 	}

@@ -18,7 +18,8 @@ type Moment struct {
 	Name string
 	// PauseBefore, if set, is the step before which the migration is paused meanwhile.
 	PauseBefore gardencorev1beta1.ConditionType
-	// Step and Reason are what a condition shows at that moment. An empty reason stands for any but that of the beginning.
+	// Step and Reason are what a condition shows at that moment. An empty reason stands for any but that of the
+	// beginning.
 	Step   gardencorev1beta1.ConditionType
 	Reason steps.Reason
 	// Message is a part of what the condition says then.

@@ -37,8 +37,8 @@ type State struct {
 }
 
 // exempt is what an abort need not leave as it was: the backup entry was released and taken back, by upstream's own
-// controllers, which make it and its secret anew; the Cluster holds a copy of the Shoot, status included; and the resource
-// manager of the seed has written the EnvoyFilter for a route more and for one less.
+// controllers, which make it and its secret anew; the Cluster holds a copy of the Shoot, status included; and the
+// resource manager of the seed has written the EnvoyFilter for a route more and for one less.
 var exempt = inventory.Exempt{
 	Replaced: []string{"backupentries ", "secrets garden/entry-"},
 	Changed:  []string{"backupentries ", "clusters ", "envoyfilters istio-ingress/"},
@@ -81,7 +81,8 @@ func (r *run) take(ctx context.Context) (*State, error) {
 		if err != nil {
 			return nil, err
 		}
-		if state.Objects[seed.Name], err = inventory.List(ctx, config, seed.Name, shoot.Status.TechnicalID); err != nil {
+		if state.Objects[seed.Name], err = inventory.List(ctx, config, seed.Name, shoot.Status.TechnicalID); err !=
+			nil {
 			return nil, err
 		}
 	}
@@ -109,7 +110,8 @@ func (r *run) take(ctx context.Context) (*State, error) {
 		return nil, fmt.Errorf("failed to list backup entries: %w", err)
 	}
 	for _, entry := range entries.Items {
-		state.Backup += fmt.Sprintf("%s in %s, managed by %s, bucket %s; ", entry.Name, ptr.Deref(entry.Spec.SeedName, ""), ptr.Deref(entry.Status.SeedName, ""), entry.Spec.BucketName)
+		state.Backup += fmt.Sprintf("%s in %s, managed by %s, bucket %s; ", entry.Name,
+			ptr.Deref(entry.Spec.SeedName, ""), ptr.Deref(entry.Status.SeedName, ""), entry.Spec.BucketName)
 	}
 	state.Seeds = fmt.Sprintf("status %s", ptr.Deref(shoot.Status.SeedName, ""))
 	return state, nil
@@ -119,7 +121,8 @@ func (r *run) members(ctx context.Context, shoot *gardencorev1beta1.Shoot, role 
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	seed := ptr.Deref(shoot.Status.SeedName, "")
-	etcd, err := demo.EtcdClient(ctx, seed, r.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, role, "etcd-"+role+"-0")
+	etcd, err := demo.EtcdClient(ctx, seed, r.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, role,
+		"etcd-"+role+"-0")
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +133,8 @@ func (r *run) members(ctx context.Context, shoot *gardencorev1beta1.Shoot, role 
 	}
 	var members []string
 	for _, member := range list.Members {
-		members = append(members, fmt.Sprintf("%x %s %v learner=%t", member.ID, member.Name, member.PeerURLs, member.IsLearner))
+		members = append(members,
+			fmt.Sprintf("%x %s %v learner=%t", member.ID, member.Name, member.PeerURLs, member.IsLearner))
 	}
 	slices.Sort(members)
 	return members, nil

@@ -26,8 +26,9 @@ const (
 
 // unsuited are the families of faults that cannot strike beside an abort, and why.
 var unsuited = map[string]string{
-	"garden-stop":      "the abort is asked for in the garden, which the fault stops",
-	"apiserver-delete": "the pod that follows is none of those from before the migration, with which the comparison begins",
+	"garden-stop": "the abort is asked for in the garden, which the fault stops",
+	"apiserver-delete": "the pod that follows is none of those from before the migration, with which the " +
+		"comparison begins",
 }
 
 // Suits returns an error that says why the fault cannot strike at the moment. No fault suits every moment.

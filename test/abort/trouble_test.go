@@ -91,17 +91,18 @@ var _ = Describe("A fault beside an abort", func() {
 		Expect(f.over.Sub(f.struck)).To(BeNumerically(">=", f.course.Lasts))
 	})
 
-	It("should be ended before its time when the test is given up, and be tried again until that succeeds", func(ctx SpecContext) {
-		f := &testFault{course: fault.Course{Lasts: time.Hour}}
-		f.unhealed.Store(1)
-		givenUp, giveUp := context.WithCancel(ctx)
-		end, cancel, err := abort.Strike(givenUp, f)
-		Expect(err).NotTo(HaveOccurred())
-		giveUp()
-		Expect(end(givenUp)).To(MatchError(context.Canceled))
-		cancel()
-		Expect(f.healed.Load()).To(BeEquivalentTo(1))
-	})
+	It("should be ended before its time when the test is given up, and be tried again until that succeeds",
+		func(ctx SpecContext) {
+			f := &testFault{course: fault.Course{Lasts: time.Hour}}
+			f.unhealed.Store(1)
+			givenUp, giveUp := context.WithCancel(ctx)
+			end, cancel, err := abort.Strike(givenUp, f)
+			Expect(err).NotTo(HaveOccurred())
+			giveUp()
+			Expect(end(givenUp)).To(MatchError(context.Canceled))
+			cancel()
+			Expect(f.healed.Load()).To(BeEquivalentTo(1))
+		})
 
 	It("should be healed if it has struck only in part", func(ctx SpecContext) {
 		f := &testFault{course: fault.Course{Lasts: time.Hour}, injectErr: errors.New("no such pod")}
@@ -130,7 +131,10 @@ var _ = DescribeTable("Suits", func(name, moment, problem string) {
 	Entry("no fault", "", "in the first step", ""),
 	Entry("a cut while members join", "cut-60s", "with members joined", ""),
 	Entry("an agent at any time", "agent-kill-both", "before the first step", ""),
-	Entry("a cut where nothing crosses it", "cut-60s", "in the first step", "cut-60s has nothing to hit in the first step (SourceEtcdPreparedForPeerJoin): choose other moments"),
-	Entry("a garden that cannot be asked", "garden-stop-60s", "with members joined", "the abort is asked for in the garden"),
-	Entry("a pod that would be another one afterwards", "apiserver-delete-source", "with members joined", "none of those from before"),
+	Entry("a cut where nothing crosses it", "cut-60s", "in the first step",
+		"cut-60s has nothing to hit in the first step (SourceEtcdPreparedForPeerJoin): choose other moments"),
+	Entry("a garden that cannot be asked", "garden-stop-60s", "with members joined",
+		"the abort is asked for in the garden"),
+	Entry("a pod that would be another one afterwards", "apiserver-delete-source", "with members joined",
+		"none of those from before"),
 )

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package authorizers tells how Gardener's own SeedAuthorizer and SeedRestriction are brought in front of a garden: the
-// configuration of gardener-admission-controller, which serves both, that of the kube-apiserver which asks it, and the objects that
-// gardener-operator would apply. The landscape and the integration tests share it.
+// configuration of gardener-admission-controller, which serves both, that of the kube-apiserver which asks it, and the
+// objects that gardener-operator would apply. The landscape and the integration tests share it.
 package authorizers
 
 import (
@@ -75,10 +75,14 @@ func (s Server) url() string { return "https://" + net.JoinHostPort(s.Address, s
 // Configuration is the component configuration of gardener-admission-controller.
 func (s Server) Configuration(logLevel string) ([]byte, error) {
 	config := &admissioncontrollerconfigv1alpha1.AdmissionControllerConfiguration{
-		TypeMeta:               metav1.TypeMeta{APIVersion: admissioncontrollerconfigv1alpha1.SchemeGroupVersion.String(), Kind: "AdmissionControllerConfiguration"},
-		GardenClientConnection: componentbaseconfigv1alpha1.ClientConnectionConfiguration{Kubeconfig: s.Kubeconfig, QPS: 100, Burst: 130},
-		LogLevel:               logLevel,
-		LogFormat:              "text",
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: admissioncontrollerconfigv1alpha1.SchemeGroupVersion.String(),
+			Kind:       "AdmissionControllerConfiguration",
+		},
+		GardenClientConnection: componentbaseconfigv1alpha1.ClientConnectionConfiguration{Kubeconfig: s.Kubeconfig,
+			QPS: 100, Burst: 130},
+		LogLevel:  logLevel,
+		LogFormat: "text",
 		Server: admissioncontrollerconfigv1alpha1.ServerConfiguration{
 			Webhooks: admissioncontrollerconfigv1alpha1.HTTPSServer{
 				Server: admissioncontrollerconfigv1alpha1.Server{BindAddress: s.Address, Port: s.Port},
@@ -108,36 +112,40 @@ func (s Server) WebhookKubeconfig() ([]byte, error) {
 	return out, nil
 }
 
-// AuthorizationConfiguration lets a kube-apiserver ask the SeedAuthorizer, by the kubeconfig in the file, about gardenlets and
-// service accounts of seeds. What RBAC permits is not asked; without an answer, they are permitted nothing else. Everybody else
-// is left alone, so a garden starts without it.
+// AuthorizationConfiguration lets a kube-apiserver ask the SeedAuthorizer, by the kubeconfig in the file, about
+// gardenlets and service accounts of seeds. What RBAC permits is not asked; without an answer, they are permitted
+// nothing else. Everybody else is left alone, so a garden starts without it.
 func AuthorizationConfiguration(kubeconfigFile string, nodes bool) ([]byte, error) {
 	config := &apiserverv1.AuthorizationConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(), Kind: "AuthorizationConfiguration"},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(),
+			Kind: "AuthorizationConfiguration"},
 	}
 	if nodes {
 		config.Authorizers = append(config.Authorizers, apiserverv1.AuthorizerConfiguration{Type: "Node", Name: "node"})
 	}
 	config.Authorizers = append(config.Authorizers,
 		apiserverv1.AuthorizerConfiguration{Type: "RBAC", Name: "rbac"},
-		apiserverv1.AuthorizerConfiguration{Type: "Webhook", Name: "seed-authorizer", Webhook: &apiserverv1.WebhookConfiguration{
-			// An answer is true of the moment only: the next change of a Shoot may make it another.
-			AuthorizedTTL:                            metav1.Duration{Duration: 1},
-			UnauthorizedTTL:                          metav1.Duration{Duration: 1},
-			CacheAuthorizedRequests:                  ptr.To(false),
-			CacheUnauthorizedRequests:                ptr.To(false),
-			Timeout:                                  metav1.Duration{Duration: 10e9},
-			FailurePolicy:                            apiserverv1.FailurePolicyDeny,
-			SubjectAccessReviewVersion:               "v1",
-			MatchConditionSubjectAccessReviewVersion: "v1",
-			ConnectionInfo: apiserverv1.WebhookConnectionInfo{
-				Type: apiserverv1.AuthorizationWebhookConnectionInfoTypeKubeConfigFile, KubeConfigFile: &kubeconfigFile,
-			},
-			MatchConditions: []apiserverv1.WebhookMatchCondition{{Expression: fmt.Sprintf(
-				"%q in request.groups || request.groups.exists(g, g.startsWith(%q))",
-				v1beta1constants.SeedsGroup, serviceaccount.ServiceAccountGroupPrefix+gardenerutils.SeedNamespaceNamePrefix,
-			)}},
-		}},
+		apiserverv1.AuthorizerConfiguration{Type: "Webhook", Name: "seed-authorizer",
+			Webhook: &apiserverv1.WebhookConfiguration{
+				// An answer is true of the moment only: the next change of a Shoot may make it another.
+				AuthorizedTTL:                            metav1.Duration{Duration: 1},
+				UnauthorizedTTL:                          metav1.Duration{Duration: 1},
+				CacheAuthorizedRequests:                  ptr.To(false),
+				CacheUnauthorizedRequests:                ptr.To(false),
+				Timeout:                                  metav1.Duration{Duration: 10e9},
+				FailurePolicy:                            apiserverv1.FailurePolicyDeny,
+				SubjectAccessReviewVersion:               "v1",
+				MatchConditionSubjectAccessReviewVersion: "v1",
+				ConnectionInfo: apiserverv1.WebhookConnectionInfo{
+					Type:           apiserverv1.AuthorizationWebhookConnectionInfoTypeKubeConfigFile,
+					KubeConfigFile: &kubeconfigFile,
+				},
+				MatchConditions: []apiserverv1.WebhookMatchCondition{{Expression: fmt.Sprintf(
+					"%q in request.groups || request.groups.exists(g, g.startsWith(%q))",
+					v1beta1constants.SeedsGroup,
+					serviceaccount.ServiceAccountGroupPrefix+gardenerutils.SeedNamespaceNamePrefix,
+				)}},
+			}},
 	)
 	out, err := yaml.Marshal(config)
 	if err != nil {
@@ -146,15 +154,17 @@ func AuthorizationConfiguration(kubeconfigFile string, nodes bool) ([]byte, erro
 	return out, nil
 }
 
-// Objects are what gardener-operator applies to a virtual garden for gardener-admission-controller, made by Gardener's own
-// component: first what it needs itself, then what makes the API servers ask it, which must not come before it answers.
+// Objects are what gardener-operator applies to a virtual garden for gardener-admission-controller, made by Gardener's
+// own component: first what it needs itself, then what makes the API servers ask it, which must not come before it
+// answers.
 func (s Server) Objects(ctx context.Context) (access, webhooks []client.Object, err error) {
 	c := fakeclient.NewClientBuilder().WithScheme(operatorclient.RuntimeScheme).Build()
 	for name, data := range map[string]map[string][]byte{
 		operatorv1alpha1.SecretNameCAGardener:             {secretsutils.DataKeyCertificateBundle: s.CA},
 		v1beta1constants.SecretNameGenericTokenKubeconfig: nil,
 	} {
-		if err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Data: data}); err != nil {
+		if err := c.Create(ctx,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Data: data}); err != nil {
 			return nil, nil, fmt.Errorf("failed to prepare Secret %s for the component of %s: %w", name, Name, err)
 		}
 	}
@@ -194,7 +204,8 @@ func (s Server) Objects(ctx context.Context) (access, webhooks []client.Object, 
 		}
 	}
 	if len(webhooks) != 2 || len(access) != 2 {
-		return nil, nil, fmt.Errorf("failed to recognize what the component of %s has deployed: %d objects, %d of them webhooks", Name, len(objects), len(webhooks))
+		return nil, nil, fmt.Errorf("failed to recognize what the component of %s has deployed: %d objects, %d of "+
+			"them webhooks", Name, len(objects), len(webhooks))
 	}
 	return access, webhooks, nil
 }

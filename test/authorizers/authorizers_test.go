@@ -16,7 +16,8 @@ import (
 )
 
 var _ = Describe("Server", func() {
-	server := authorizers.Server{Address: "192.0.2.10", Port: 2719, HealthPort: 2722, MetricsPort: 2723, CertDir: "/certs", CA: []byte("authority"), Kubeconfig: "/kubeconfig"}
+	server := authorizers.Server{Address: "192.0.2.10", Port: 2719, HealthPort: 2722, MetricsPort: 2723,
+		CertDir: "/certs", CA: []byte("authority"), Kubeconfig: "/kubeconfig"}
 
 	It("should lead every webhook of upstream to the server, SeedRestriction among them", func() {
 		access, webhooks, err := server.Objects(context.Background())
@@ -36,7 +37,8 @@ var _ = Describe("Server", func() {
 				}
 			}
 		}
-		Expect(names).To(ContainElements("seed-restriction.gardener.cloud", "sync-provider-secret-labels.gardener.cloud"))
+		Expect(names).To(ContainElements("seed-restriction.gardener.cloud",
+			"sync-provider-secret-labels.gardener.cloud"))
 		Expect(configs).To(HaveEach(And(
 			HaveField("URL", HaveValue(HavePrefix("https://192.0.2.10:2719/webhooks/"))),
 			HaveField("CABundle", Equal([]byte("authority"))),

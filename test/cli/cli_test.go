@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// envEnabled names the variable that make test-cli sets. Without it nothing is done: a pattern of packages that happens to
-	// hold this one must not bring up a landscape, let alone change one that is in use.
+	// envEnabled names the variable that make test-cli sets. Without it nothing is done: a pattern of packages that
+	// happens to hold this one must not bring up a landscape, let alone change one that is in use.
 	envEnabled = "LIVECPM_CLI"
 
 	shootName = "live"
@@ -87,7 +87,8 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		defer mu.Unlock()
 		outputs = append(outputs, output)
 		// The test's own folder is of no interest to readers of docs/usage.
-		last = strings.ReplaceAll(fmt.Sprintf("$ kubectl livecpm %s\n%s", strings.Join(args, " "), output), folder+string(filepath.Separator), "")
+		last = strings.ReplaceAll(fmt.Sprintf("$ kubectl livecpm %s\n%s", strings.Join(args, " "), output),
+			folder+string(filepath.Separator), "")
 		GinkgoWriter.Printf("%s(code %d)\n\n", last, code)
 	}
 	// record writes the last command and its output to where make usage takes them from.
@@ -124,7 +125,8 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		Expect(json.Unmarshal([]byte(out), &s)).To(Succeed())
 		return s
 	}
-	// reach waits until the migration is at the step with the given number or beyond, in the given state if one is given.
+	// reach waits until the migration is at the step with the given number or beyond, in the given state if one is
+	// given.
 	reach := func(ctx context.Context, number int, state summary.State) {
 		GinkgoHelper()
 		Eventually(ctx, func(g Gomega) {
@@ -176,13 +178,16 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 	It("should plan", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "plan", shootName, "--to", destination)
 		Expect(code).To(Equal(exit.Done), all)
-		Expect(all).To(And(ContainSubstring("It can go."), MatchRegexp(`Pass +EtcdSize`), MatchRegexp(`Pass +AgentsReady`)))
-		Expect(all).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shootName, shoot.Namespace, destination))
+		Expect(all).To(And(ContainSubstring("It can go."), MatchRegexp(`Pass +EtcdSize`),
+			MatchRegexp(`Pass +AgentsReady`)))
+		Expect(all).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shootName, shoot.Namespace,
+			destination))
 		record("plan")
 	}, NodeTimeout(time.Minute))
 
 	It("should refuse to start what cannot go, and leave nothing behind", func(ctx SpecContext) {
-		for seed, message := range map[string]string{source: "is in seed " + source + " already", "no-such-seed": "there is no seed no-such-seed"} {
+		for seed, message := range map[string]string{source: "is in seed " + source + " already",
+			"no-such-seed": "there is no seed no-such-seed"} {
 			code, _, all := livecpm(ctx, "start", shootName, "--to", seed)
 			Expect(code).To(Equal(exit.Failed), all)
 			Expect(all).To(ContainSubstring(message))
@@ -199,7 +204,8 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 	It("should start, hold before a step, and show that", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "start", shootName, "--to", destination, "--pause-before", "2")
 		Expect(code).To(Equal(exit.Done), all)
-		Expect(all).To(And(ContainSubstring("set spec.seedName from %s to %s", source, destination), ContainSubstring("After:  Requested")))
+		Expect(all).To(And(ContainSubstring("set spec.seedName from %s to %s", source, destination),
+			ContainSubstring("After:  Requested")))
 		record("start")
 		code, _, all = livecpm(ctx, "start", shootName, "--to", destination)
 		Expect(code).To(Equal(exit.Failed), all)
@@ -207,8 +213,10 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		reach(ctx, 2, summary.Paused)
 		code, _, all = livecpm(ctx, "get", shootName)
 		Expect(code).To(Equal(exit.Done))
-		Expect(all).To(And(ContainSubstring("Seeds     %s -> %s", source, destination), ContainSubstring("State     Paused")))
-		Expect(all).To(MatchRegexp(source+`-etcd-main-\d +leader +Ready +lag \d+ +db `), "the members should be asked themselves")
+		Expect(all).To(And(ContainSubstring("Seeds     %s -> %s", source, destination),
+			ContainSubstring("State     Paused")))
+		Expect(all).To(MatchRegexp(source+`-etcd-main-\d +leader +Ready +lag \d+ +db `),
+			"the members should be asked themselves")
 		record("tree-paused")
 
 		By("watching for a while")
@@ -243,75 +251,81 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		Expect(code).To(Equal(exit.Done), all)
 	}, NodeTimeout(20*time.Minute))
 
-	It("should time out with a code of its own, start again, and complete under the probe's load", func(ctx SpecContext) {
-		By("putting load on the shoot")
-		var result, progress bytes.Buffer
-		args := []string{"probe", shootName, "--until-complete", "--after", "10s", "--rate", "20", "--dns-server", cfg.Garden.IP + ":53", "-o", "json"}
-		probing := command(ctx, args...)
-		probing.Stdout, probing.Stderr = &result, &progress
-		Expect(probing.Start()).To(Succeed())
-		ended := false
-		DeferCleanup(func() {
-			if !ended {
-				// It removes its namespace.
-				_ = probing.Process.Signal(os.Interrupt)
-				_ = probing.Wait()
+	It("should time out with a code of its own, start again, and complete under the probe's load",
+		func(ctx SpecContext) {
+			By("putting load on the shoot")
+			var result, progress bytes.Buffer
+			args := []string{"probe", shootName, "--until-complete", "--after", "10s", "--rate", "20", "--dns-server",
+				cfg.Garden.IP + ":53", "-o", "json"}
+			probing := command(ctx, args...)
+			probing.Stdout, probing.Stderr = &result, &progress
+			Expect(probing.Start()).To(Succeed())
+			ended := false
+			DeferCleanup(func() {
+				if !ended {
+					// It removes its namespace.
+					_ = probing.Process.Signal(os.Interrupt)
+					_ = probing.Wait()
+				}
+			})
+			Eventually(ctx, func() string { _, _, all := livecpm(ctx, "get", shootName); return all }).
+				WithTimeout(time.Minute).WithPolling(2 * time.Second).Should(ContainSubstring("PROBE"))
+
+			code, _, all := livecpm(ctx, "start", shootName, "--to", destination)
+			Expect(code).To(Equal(exit.Done), all)
+			Expect(all).To(ContainSubstring("the aborted migration begins anew"))
+			code, _, all = livecpm(ctx, "status", shootName, "--timeout", "5s")
+			Expect(code).To(Equal(exit.Timeout), all)
+
+			reach(ctx, 3, "")
+			code, _, all = livecpm(ctx, "abort", shootName)
+			Expect(code).To(Equal(exit.Failed), all)
+			record("abort-late")
+
+			reach(ctx, 6, "")
+			code, _, all = livecpm(ctx, "get", shootName)
+			Expect(code).To(Equal(exit.Done), all)
+			Expect(all).To(And(MatchRegexp(source+`-etcd-main-0 +(leader|voter) `),
+				MatchRegexp(destination+`-etcd-main-0 +(leader|voter) `)), "the etcd of both seeds is one")
+			record("tree-joint")
+
+			code, _, all = livecpm(ctx, "status", shootName, "--timeout", "30m")
+			Expect(code).To(Equal(exit.Done), all)
+			record("status")
+
+			err := probing.Wait()
+			ended = true
+			keep(args, probing.ProcessState.ExitCode(), progress.String()+result.String())
+			var measured struct {
+				Writes          int64    `json:"writes"`
+				WatchEventsLost int64    `json:"watchEventsLost"`
+				Failures        []string `json:"failures"`
+				Details         struct {
+					Verified               bool  `json:"verified"`
+					AcknowledgedWritesLost int64 `json:"acknowledgedWritesLost"`
+				} `json:"details"`
 			}
-		})
-		Eventually(ctx, func() string { _, _, all := livecpm(ctx, "get", shootName); return all }).
-			WithTimeout(time.Minute).WithPolling(2 * time.Second).Should(ContainSubstring("PROBE"))
-
-		code, _, all := livecpm(ctx, "start", shootName, "--to", destination)
-		Expect(code).To(Equal(exit.Done), all)
-		Expect(all).To(ContainSubstring("the aborted migration begins anew"))
-		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "5s")
-		Expect(code).To(Equal(exit.Timeout), all)
-
-		reach(ctx, 3, "")
-		code, _, all = livecpm(ctx, "abort", shootName)
-		Expect(code).To(Equal(exit.Failed), all)
-		record("abort-late")
-
-		reach(ctx, 6, "")
-		code, _, all = livecpm(ctx, "get", shootName)
-		Expect(code).To(Equal(exit.Done), all)
-		Expect(all).To(And(MatchRegexp(source+`-etcd-main-0 +(leader|voter) `), MatchRegexp(destination+`-etcd-main-0 +(leader|voter) `)), "the etcd of both seeds is one")
-		record("tree-joint")
-
-		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "30m")
-		Expect(code).To(Equal(exit.Done), all)
-		record("status")
-
-		err := probing.Wait()
-		ended = true
-		keep(args, probing.ProcessState.ExitCode(), progress.String()+result.String())
-		var measured struct {
-			Writes          int64    `json:"writes"`
-			WatchEventsLost int64    `json:"watchEventsLost"`
-			Failures        []string `json:"failures"`
-			Details         struct {
-				Verified               bool  `json:"verified"`
-				AcknowledgedWritesLost int64 `json:"acknowledgedWritesLost"`
-			} `json:"details"`
-		}
-		Expect(json.Unmarshal(result.Bytes(), &measured)).To(Succeed())
-		Expect(measured.Writes).To(BeNumerically(">", 100))
-		Expect(measured.WatchEventsLost).To(BeZero())
-		Expect(measured.Details.AcknowledgedWritesLost).To(BeZero())
-		Expect(measured.Details.Verified).To(BeTrue())
-		// Raft may drop a write while its lead moves (docs/concepts/flow-decisions.md): then the code has to say so.
-		if len(measured.Failures) == 0 {
-			Expect(err).NotTo(HaveOccurred())
-		} else {
-			Expect(probing.ProcessState.ExitCode()).To(Equal(exit.Failed))
-		}
-	}, NodeTimeout(45*time.Minute))
+			Expect(json.Unmarshal(result.Bytes(), &measured)).To(Succeed())
+			Expect(measured.Writes).To(BeNumerically(">", 100))
+			Expect(measured.WatchEventsLost).To(BeZero())
+			Expect(measured.Details.AcknowledgedWritesLost).To(BeZero())
+			Expect(measured.Details.Verified).To(BeTrue())
+			// Raft may drop a write while its lead moves (docs/concepts/flow-decisions.md): then the code has to say
+			// so.
+			if len(measured.Failures) == 0 {
+				Expect(err).NotTo(HaveOccurred())
+			} else {
+				Expect(probing.ProcessState.ExitCode()).To(Equal(exit.Failed))
+			}
+		}, NodeTimeout(45*time.Minute))
 
 	It("should verify", func(ctx SpecContext) {
-		args := []string{"verify", shootName, "--baseline", filepath.Join(folder, "baseline.json"), "--dns-server", cfg.Garden.IP + ":53"}
+		args := []string{"verify", shootName, "--baseline", filepath.Join(folder, "baseline.json"), "--dns-server",
+			cfg.Garden.IP + ":53"}
 		// The gardenlet of the destination reconciles the shoot, and its conditions and the backup entry follow.
 		Eventually(ctx, func() string { _, _, all := livecpm(ctx, args...); return all }).
-			WithTimeout(10 * time.Minute).WithPolling(10 * time.Second).Should(ContainSubstring("Proved: all 9 checks passed."))
+			WithTimeout(10 * time.Minute).WithPolling(10 * time.Second).
+			Should(ContainSubstring("Proved: all 9 checks passed."))
 		record("verify")
 		code, out, all := livecpm(ctx, append(args, "-o", "json")...)
 		Expect(code).To(Equal(exit.Done), all)
@@ -326,7 +340,8 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 	It("should show to people what it has measured", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "probe", shootName, "--duration", "20s", "--dns-server", cfg.Garden.IP+":53")
 		Expect(code).To(Equal(exit.Done), all)
-		Expect(all).To(And(MatchRegexp(`writes +[1-9]\d* +0 failed`), ContainSubstring("No request failed and nothing was lost.")))
+		Expect(all).To(And(MatchRegexp(`writes +[1-9]\d* +0 failed`),
+			ContainSubstring("No request failed and nothing was lost.")))
 		record("probe")
 	}, NodeTimeout(3*time.Minute))
 

@@ -68,14 +68,15 @@ func connect(name, kubeconfig string) (*cluster, error) {
 	return &cluster{name: name, rest: config, client: c, kube: kube}, nil
 }
 
-// ShootAccess is how an end user reaches the shoot's API server: by its public name, with an administrator's credentials
-// that outlive the run.
+// ShootAccess is how an end user reaches the shoot's API server: by its public name, with an administrator's
+// credentials that outlive the run.
 func ShootAccess(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) (*rest.Config, error) {
 	config, _, err := access.Shoot(ctx, garden, shoot, 12*time.Hour)
 	return config, err
 }
 
-// resolvedBy returns the same access for clients on this machine: the landscape's names are known to its own DNS server only.
+// resolvedBy returns the same access for clients on this machine: the landscape's names are known to its own DNS server
+// only.
 func resolvedBy(server string, access *rest.Config) *rest.Config {
 	config := rest.CopyConfig(access)
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -111,7 +112,8 @@ func dnsNames(ctx context.Context, seed client.Client, namespace string) ([]stri
 }
 
 // trigger asks for the migration the way an operator does.
-func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, destination string, classic bool) error {
+func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, destination string,
+	classic bool) error {
 	key := client.ObjectKeyFromObject(shoot)
 
 	if !classic {
@@ -137,7 +139,8 @@ func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1
 // reconciled the shoot by itself, or restored it if the shoot has workers, as after a classic one.
 func handedOver(shoot *gardencorev1beta1.Shoot, destination string, restores bool) bool {
 	operation := shoot.Status.LastOperation
-	if shoot.Status.SeedName == nil || *shoot.Status.SeedName != destination || shoot.Status.ObservedGeneration < shoot.Generation ||
+	if shoot.Status.SeedName == nil || *shoot.Status.SeedName != destination ||
+		shoot.Status.ObservedGeneration < shoot.Generation ||
 		operation == nil || operation.State != gardencorev1beta1.LastOperationStateSucceeded {
 		return false
 	}

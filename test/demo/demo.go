@@ -44,8 +44,8 @@ type Options struct {
 	Before, After time.Duration
 	// Timeout bounds the migration from the trigger to completion.
 	Timeout time.Duration
-	// Classic asks for a classic migration instead of a live one. It is there to be compared with; most of what a report is
-	// judged by cannot hold then.
+	// Classic asks for a classic migration instead of a live one. It is there to be compared with; most of what a
+	// report is judged by cannot hold then.
 	Classic bool
 	// Load, when set, changes the load.
 	Load func(*probe.Config)
@@ -67,8 +67,8 @@ type Options struct {
 const (
 	shootInterval   = 300 * time.Millisecond
 	displayInterval = time.Second
-	// verificationLimit is how long it may take to read back what was acknowledged, interruptedLimit how long to end the load of a
-	// run that was interrupted.
+	// verificationLimit is how long it may take to read back what was acknowledged, interruptedLimit how long to end
+	// the load of a run that was interrupted.
 	verificationLimit = 5 * time.Minute
 	interruptedLimit  = 5 * time.Second
 	// ownershipInterval is the time from one look at both seeds to the next, which tells who acts where.
@@ -188,15 +188,16 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	r.fill(report, triggered, completed)
 	report.Ownership = NewOwnershipReport(ownership)
 	if ownership.LastError != nil {
-		report.Details.ObserverErrors = append(report.Details.ObserverErrors, fmt.Sprintf("%d looks at both seeds failed, the last one: %v", ownership.Failed, ownership.LastError))
+		report.Details.ObserverErrors = append(report.Details.ObserverErrors,
+			fmt.Sprintf("%d looks at both seeds failed, the last one: %v", ownership.Failed, ownership.LastError))
 	}
 	report.Judge(migrationErr, loadErr, dnsErr, leftErr, workersErr)
 	report.Details.Migration = migrationErr
 	return report, nil
 }
 
-// favour gives the clients a weight of their own on the machine: they would be on other machines in the field, and what is
-// starved of processor time measures itself. They collect garbage as rarely as the landscape's own processes.
+// favour gives the clients a weight of their own on the machine: they would be on other machines in the field, and what
+// is starved of processor time measures itself. They collect garbage as rarely as the landscape's own processes.
 func favour(options Options) (leave func(), err error) {
 	cgroups, err := machine.DetectCgroups()
 	if err != nil {
@@ -242,7 +243,8 @@ func (r *run) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.workers, err = newWorkersObserver(r.namespace, r.source, r.destination, cloud, resolvedBy(dnsServer(r.Landscape), access)); err != nil {
+		if r.workers, err = newWorkersObserver(r.namespace, r.source, r.destination, cloud,
+			resolvedBy(dnsServer(r.Landscape), access)); err != nil {
 			return err
 		}
 	}
@@ -261,7 +263,8 @@ func (r *run) prepare(ctx context.Context) error {
 // dnsServer is the address of the server that knows the landscape's names.
 func dnsServer(landscape *config.Config) string { return net.JoinHostPort(landscape.Garden.IP, "53") }
 
-func newLoad(access *rest.Config, landscape *config.Config, names []string, change func(*probe.Config)) (*probe.Probe, error) {
+func newLoad(access *rest.Config, landscape *config.Config, names []string,
+	change func(*probe.Config)) (*probe.Probe, error) {
 	load := probe.Config{
 		REST:      access,
 		DNSServer: dnsServer(landscape),
@@ -276,7 +279,8 @@ func newLoad(access *rest.Config, landscape *config.Config, names []string, chan
 // chooseSeeds finds out from where to where, and refuses a shoot that is not at rest.
 func (r *run) chooseSeeds() error {
 	key := client.ObjectKeyFromObject(r.shoot)
-	if r.shoot.Status.SeedName == nil || r.shoot.Spec.SeedName == nil || *r.shoot.Status.SeedName != *r.shoot.Spec.SeedName {
+	if r.shoot.Status.SeedName == nil || r.shoot.Spec.SeedName == nil ||
+		*r.shoot.Status.SeedName != *r.shoot.Spec.SeedName {
 		return fmt.Errorf("shoot %s is not at rest on one seed", key)
 	}
 	source, destination := *r.shoot.Status.SeedName, r.Destination
@@ -302,7 +306,8 @@ func (r *run) chooseSeeds() error {
 
 // migrate runs the load for a while, triggers the migration and waits until the destination's gardenlet has the shoot.
 func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
-	r.display.line("Shoot %s/%s: control plane moves from %s to %s", r.Options.Namespace, r.Shoot, r.source.name, r.destination.name)
+	r.display.line("Shoot %s/%s: control plane moves from %s to %s", r.Options.Namespace, r.Shoot, r.source.name,
+		r.destination.name)
 	r.enter("Load runs before the trigger", "before")
 	if err := wait(ctx, r.Before); err != nil {
 		return time.Now(), err

@@ -27,7 +27,8 @@ var _ = Describe("Report", func() {
 	var report *demo.Report
 
 	BeforeEach(func() {
-		etcd := demo.EtcdReport{Voters: []int{3, 4, 5, 6, 5, 4, 3}, ClusterIDUnchanged: true, SixMemberWindowSeconds: 4.2}
+		etcd := demo.EtcdReport{Voters: []int{3, 4, 5, 6, 5, 4, 3}, ClusterIDUnchanged: true,
+			SixMemberWindowSeconds: 4.2}
 		report = &demo.Report{
 			Shoot:           "garden-demo/live",
 			Source:          "seed-a",
@@ -48,7 +49,8 @@ var _ = Describe("Report", func() {
 			Ownership:                    demo.OwnershipReport{Samples: 300, Violations: []string{}},
 		}
 		for _, step := range steps.Table() {
-			report.Steps = append(report.Steps, demo.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
+			report.Steps = append(report.Steps,
+				demo.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
 		}
 	})
 
@@ -79,8 +81,10 @@ var _ = Describe("Report", func() {
 		Expect(report.Err()).To(MatchError(ContainSubstring(problem)))
 		Expect(report.String()).To(ContainSubstring(problem))
 	},
-		Entry("for a failed write", func(r *demo.Report) { r.Probe.WritesFailed = 1 }, "probe.writesFailed must be 0 and is 1"),
-		Entry("for a failed read", func(r *demo.Report) { r.Probe.ReadsFailed = 2 }, "probe.readsFailed must be 0 and is 2"),
+		Entry("for a failed write", func(r *demo.Report) { r.Probe.WritesFailed = 1 },
+			"probe.writesFailed must be 0 and is 1"),
+		Entry("for a failed read", func(r *demo.Report) { r.Probe.ReadsFailed = 2 },
+			"probe.readsFailed must be 0 and is 2"),
 		Entry("for a lost watch event", func(r *demo.Report) { r.Probe.WatchEventsLost = 3 }, "probe.watchEventsLost"),
 		Entry("for a lost write", func(r *demo.Report) {
 			etcd := r.Etcd["events"]
@@ -88,63 +92,89 @@ var _ = Describe("Report", func() {
 			r.Etcd["events"] = etcd
 		}, "etcd.events.acknowledgedWritesLost must be 0 and is 1"),
 		Entry("for a restarted etcd", func(r *demo.Report) { r.SourceEtcdRestarts = 1 }, "sourceEtcdRestarts"),
-		Entry("for a missing DNS record", func(r *demo.Report) { r.DNSMomentsWithoutRecord = 1 }, "dnsMomentsWithoutRecord"),
+		Entry("for a missing DNS record", func(r *demo.Report) { r.DNSMomentsWithoutRecord = 1 },
+			"dnsMomentsWithoutRecord"),
 		Entry("for a controller in both seeds", func(r *demo.Report) {
 			r.ControllersActiveInBothSeeds = []string{"gardener-resource-manager"}
 		}, "controllersActiveInBothSeeds"),
 		Entry("for somebody who acts where the table does not permit it", func(r *demo.Report) {
 			r.Ownership.Violations = []string{"worker was at work in both seeds"}
 		}, "worker was at work in both seeds"),
-		Entry("without looks at who acts where", func(r *demo.Report) { r.Ownership.Samples = 0 }, "looked at only 0 times in 300 s"),
+		Entry("without looks at who acts where", func(r *demo.Report) { r.Ownership.Samples = 0 },
+			"looked at only 0 times in 300 s"),
 		Entry("with too few of them", func(r *demo.Report) { r.Ownership.Samples = 60 }, "looked at only 60 times"),
-		Entry("for a machine that was created", func(r *demo.Report) { r.Workers = workers(); r.Workers.MachinesCreated = []string{"machine-x"} }, "machines were created: [machine-x]"),
-		Entry("for a node that was deleted", func(r *demo.Report) { r.Workers = workers(); r.Workers.NodesDeleted = []string{"machine-x"} }, "nodes were deleted: [machine-x]"),
-		Entry("for another state of an extension", func(r *demo.Report) { r.Workers = workers(); r.Workers.Changed = []string{"state of X"} }, "is not as before: [state of X]"),
-		Entry("for an extension that failed", func(r *demo.Report) { r.Workers = workers(); r.Workers.Misdone = []string{"no state"} }, "no state"),
+		Entry("for a machine that was created",
+			func(r *demo.Report) { r.Workers = workers(); r.Workers.MachinesCreated = []string{"machine-x"} },
+			"machines were created: [machine-x]"),
+		Entry("for a node that was deleted", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.NodesDeleted = []string{"machine-x"}
+		}, "nodes were deleted: [machine-x]"),
+		Entry("for another state of an extension", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.Changed = []string{"state of X"}
+		}, "is not as before: [state of X]"),
+		Entry("for an extension that failed",
+			func(r *demo.Report) { r.Workers = workers(); r.Workers.Misdone = []string{"no state"} }, "no state"),
 		Entry("for a failed request through the VPN", func(r *demo.Report) {
 			r.Workers = workers()
 			r.Workers.VPN.Failed = 1
 			r.Workers.VPN.Errors = []string{"EOF"}
 		}, "1 of 600 requests through the VPN failed, the first one: EOF"),
-		Entry("with too few of them", func(r *demo.Report) { r.Workers = workers(); r.Workers.VPN.Requests = 3 }, "only 3 requests"),
+		Entry("with too few of them", func(r *demo.Report) { r.Workers = workers(); r.Workers.VPN.Requests = 3 },
+			"only 3 requests"),
 		Entry("for a failed request inside of the shoot", func(r *demo.Report) {
 			r.Workers = workers()
-			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy, r.Workers.InCluster.Errors = 3, 2, []string{"connection refused"}
+			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy, r.Workers.InCluster.Errors = 3, 2,
+				[]string{"connection refused"}
 		}, "1 of 1400 requests of the in-cluster clients failed, the first one: connection refused"),
 		Entry("for more requests cut on a node than proxies can have in hand", func(r *demo.Report) {
 			r.Workers = workers()
 			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy = 5, 5
-			r.Workers.InCluster.Nodes["machine-one-a"] = demo.InClusterNode{Requests: 1400, Failed: 5, CutByProxy: 5, Seconds: 360}
+			r.Workers.InCluster.Nodes["machine-one-a"] = demo.InClusterNode{Requests: 1400, Failed: 5, CutByProxy: 5,
+				Seconds: 360}
 		}, "5 requests of the in-cluster client on node machine-one-a were cut"),
 		Entry("with too few requests on a node", func(r *demo.Report) {
 			r.Workers = workers()
 			r.Workers.InCluster.Nodes["machine-one-b"] = demo.InClusterNode{Requests: 350, Seconds: 360}
 		}, "too little load: the in-cluster client on node machine-one-b sent 350 requests of 720 that were due"),
-		Entry("without any", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Nodes = nil }, "there was no in-cluster client"),
-		Entry("for counts that may not be all", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Doubts = []string{"it began anew"} }, "it began anew"),
-		Entry("without machines", func(r *demo.Report) { r.Workers = workers(); r.Workers.Machines = nil }, "there are no machines"),
-		Entry("without operations of the test extension", func(r *demo.Report) { r.Workers = workers(); r.Workers.Operations = 0 }, "recorded no operation"),
-		Entry("for leftovers", func(r *demo.Report) { r.Details.LeftInSource = []string{"secrets a/b"} }, "left in the source seed"),
+		Entry("without any", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Nodes = nil },
+			"there was no in-cluster client"),
+		Entry("for counts that may not be all", func(r *demo.Report) {
+			r.Workers = workers()
+			r.Workers.InCluster.Doubts = []string{"it began anew"}
+		}, "it began anew"),
+		Entry("without machines", func(r *demo.Report) { r.Workers = workers(); r.Workers.Machines = nil },
+			"there are no machines"),
+		Entry("without operations of the test extension",
+			func(r *demo.Report) { r.Workers = workers(); r.Workers.Operations = 0 }, "recorded no operation"),
+		Entry("for leftovers", func(r *demo.Report) { r.Details.LeftInSource = []string{"secrets a/b"} },
+			"left in the source seed"),
 		Entry("for another cluster ID", func(r *demo.Report) {
 			etcd := r.Etcd["main"]
 			etcd.ClusterIDUnchanged = false
 			r.Etcd["main"] = etcd
 		}, "cluster ID of etcd-main changed"),
-		Entry("for an etcd without observation", func(r *demo.Report) { delete(r.Etcd, "events") }, "etcd-events was not observed"),
+		Entry("for an etcd without observation", func(r *demo.Report) { delete(r.Etcd, "events") },
+			"etcd-events was not observed"),
 		Entry("for an unfinished removal", func(r *demo.Report) {
 			r.Etcd["main"] = demo.EtcdReport{Voters: []int{3, 4, 5}, ClusterIDUnchanged: true}
 		}, "ended with 5 voters"),
 		Entry("for missing steps", func(r *demo.Report) { r.Steps = r.Steps[:3] }, "only 3 of 8 steps"),
-		Entry("for too little load", func(r *demo.Report) { r.Probe.Details.RequestsPerSecond = 49 }, "49.0 requests per second"),
-		Entry("without verification", func(r *demo.Report) { r.Probe.Details.Verified = false }, "could not be verified"),
+		Entry("for too little load", func(r *demo.Report) { r.Probe.Details.RequestsPerSecond = 49 },
+			"49.0 requests per second"),
+		Entry("without verification", func(r *demo.Report) { r.Probe.Details.Verified = false },
+			"could not be verified"),
 		Entry("without watch events", func(r *demo.Report) { r.Probe.WatchEvents = 0 }, "delivered no event"),
-		Entry("for events delivered twice", func(r *demo.Report) { r.Probe.Details.Watches[3].Duplicates = 1 }, "watch 3 delivered 1 events twice"),
+		Entry("for events delivered twice", func(r *demo.Report) { r.Probe.Details.Watches[3].Duplicates = 1 },
+			"watch 3 delivered 1 events twice"),
 		Entry("without DNS samples", func(r *demo.Report) { r.Probe.Details.DNS = nil }, "no DNS record was sampled"),
 		Entry("for an error", func(r *demo.Report) { r.Judge(errors.New("out of time")); r.Steps = nil }, "steps"),
 	)
 
 	It("should name who acted where it was not their turn, and say how often", func() {
-		violation := ownership.Violation{Set: steps.Worker, From: 3, To: 3, Overlap: true, Objects: []string{"source/a", "destination/a"}}
+		violation := ownership.Violation{Set: steps.Worker, From: 3, To: 3, Overlap: true,
+			Objects: []string{"source/a", "destination/a"}}
 		result := dualrun.Result{Samples: 7, Violations: slices.Repeat([]ownership.Violation{violation}, 52)}
 		made := demo.NewOwnershipReport(result)
 		Expect(made.Samples).To(Equal(7))
@@ -170,8 +200,9 @@ var _ = Describe("Report", func() {
 		Expect(json.Unmarshal(data, &form)).To(Succeed())
 		Expect(keys(form)).To(ConsistOf("result", "shoot", "source", "destination", "durationSeconds", "probe", "etcd",
 			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "ownership", "steps"))
-		Expect(keys(form["probe"])).To(ConsistOf("writes", "writesFailed", "reads", "readsFailed", "rawConnectionErrors",
-			"watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
+		Expect(keys(form["probe"])).
+			To(ConsistOf("writes", "writesFailed", "reads", "readsFailed", "rawConnectionErrors",
+				"watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
 		Expect(keys(form["etcd"])).To(ConsistOf("main", "events"))
 		Expect(keys(form["etcd"].(map[string]any)["main"])).To(ConsistOf("voters", "clusterIDUnchanged",
 			"sixMemberWindowSeconds", "acknowledgedWritesLost"))
@@ -197,7 +228,8 @@ var _ = Describe("Report", func() {
 			Expect(string(page)).To(ContainSubstring("<td>" + text + "</td>"))
 			Expect(report.String()).To(ContainSubstring(text))
 		}
-		Expect(string(page)).To(ContainSubstring("<tr><td>one</td><td>one-a</td><td>machine-one-a</td><td>machine-one-a</td></tr>"))
+		Expect(string(page)).
+			To(ContainSubstring("<tr><td>one</td><td>one-a</td><td>machine-one-a</td><td>machine-one-a</td></tr>"))
 	})
 
 	It("should read as a table", func() {
@@ -215,8 +247,13 @@ var _ = Describe("Report", func() {
 func workers() *demo.WorkersReport {
 	return &demo.WorkersReport{
 		Machines: map[string]string{"one-a": "machine-one-a"}, Operations: 12, VPN: demo.RequestsReport{Requests: 600},
-		Pools:     []demo.PoolReport{{Name: "one", Machines: []demo.MachineReport{{Name: "one-a", Before: "machine-one-a", After: "machine-one-a"}}}},
-		InCluster: demo.InClusterReport{Requests: 1400, LongestGapMs: 612, Nodes: map[string]demo.InClusterNode{"machine-one-a": {Requests: 1400, Seconds: 360}}},
+		Pools: []demo.PoolReport{
+			{Name: "one", Machines: []demo.MachineReport{
+				{Name: "one-a", Before: "machine-one-a", After: "machine-one-a"},
+			}},
+		},
+		InCluster: demo.InClusterReport{Requests: 1400, LongestGapMs: 612,
+			Nodes: map[string]demo.InClusterNode{"machine-one-a": {Requests: 1400, Seconds: 360}}},
 	}
 }
 
@@ -263,8 +300,10 @@ var _ = Describe("StepTimeline", func() {
 		timeline.Observe(begin.Add(11*time.Second), conditions(1))
 		timeline.Observe(begin.Add(30*time.Second), conditions(2))
 		Expect(timeline.Report()).To(HaveExactElements(
-			And(HaveField("Condition", steps.Table()[0].Condition), HaveField("Seconds", 10.0), HaveField("Owner", steps.Source)),
-			And(HaveField("Condition", steps.Table()[1].Condition), HaveField("Seconds", 20.0), HaveField("Owner", steps.Destination)),
+			And(HaveField("Condition", steps.Table()[0].Condition), HaveField("Seconds", 10.0),
+				HaveField("Owner", steps.Source)),
+			And(HaveField("Condition", steps.Table()[1].Condition), HaveField("Seconds", 20.0),
+				HaveField("Owner", steps.Destination)),
 		))
 
 		states := timeline.States(begin.Add(35 * time.Second))
@@ -327,13 +366,15 @@ var _ = Describe("MemberTimeline", func() {
 var _ = Describe("DNS changes", func() {
 	It("should count updates that left a name without a record since the trigger", func() {
 		file := filepath.Join(GinkgoT().TempDir(), "changes")
-		Expect(os.WriteFile(file, []byte(`{"time":"2030-01-01T10:00:00Z","name":"api.example.","type":"A","old":["1"],"new":[],"ttl":120}
+		Expect(os.WriteFile(file,
+			[]byte(`{"time":"2030-01-01T10:00:00Z","name":"api.example.","type":"A","old":["1"],"new":[],"ttl":120}
 {"time":"2030-01-01T11:00:00Z","name":"api.example.","type":"A","old":["1"],"new":["2"],"ttl":120}
 {"time":"2030-01-01T11:01:00Z","name":"other.example.","type":"A","old":["1"],"new":[],"ttl":120}
 {"time":"2030-01-01T11:02:00Z","name":"api.example.","type":"TXT","old":["1"],"new":[],"ttl":120}
 {"time":"2030-01-01T11:03:00Z","name":"api.example.","type":"A","old":["2"],"new":[],"ttl":120}
 `), 0o600)).To(Succeed())
-		changes, err := demo.ReadDNSChanges(file, time.Date(2030, 1, 1, 10, 30, 0, 0, time.UTC), []string{"api.example"})
+		changes, err := demo.ReadDNSChanges(file, time.Date(2030, 1, 1, 10, 30, 0, 0, time.UTC),
+			[]string{"api.example"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(changes).To(HaveLen(3))
 		Expect(demo.MomentsWithoutRecord(changes)).To(BeNumerically("==", 1))
@@ -362,21 +403,23 @@ var _ = Describe("Display", func() {
 			{Step: table[2]},
 		}
 		members = &demo.MemberTimeline{}
-		members.Observe(time.Now(), 1, []demo.Member{{Name: "seed-a-etcd-main-0"}, {Name: "seed-b-etcd-main-0", Learner: true}})
+		members.Observe(time.Now(), 1,
+			[]demo.Member{{Name: "seed-a-etcd-main-0"}, {Name: "seed-b-etcd-main-0", Learner: true}})
 	})
 
 	It("should fill a terminal and not more", func() {
-		Expect(demo.RenderScreen("Migration", 70*time.Second, states, members, load, 60)).To(Equal(strings.Join([]string{
-			"",
-			"01:10  Migration",
-			"  ✓ source       01:05  Prepare the source etcd for member…",
-			"  ▸ destination  00:05  Join two etcd members of the desti…",
-			"      JoiningEtcdMembers: 1 of 2 members joined",
-			"  · source              Migrate the extensions that act be…",
-			"  etcd-main    seed-a ●    seed-b ○  ",
-			"  writes 100 (1 failed)  reads 90 (0 failed)  watch events…",
-			"",
-		}, "\n")))
+		Expect(demo.RenderScreen("Migration", 70*time.Second, states, members, load, 60)).
+			To(Equal(strings.Join([]string{
+				"",
+				"01:10  Migration",
+				"  ✓ source       01:05  Prepare the source etcd for member…",
+				"  ▸ destination  00:05  Join two etcd members of the desti…",
+				"      JoiningEtcdMembers: 1 of 2 members joined",
+				"  · source              Migrate the extensions that act be…",
+				"  etcd-main    seed-a ●    seed-b ○  ",
+				"  writes 100 (1 failed)  reads 90 (0 failed)  watch events…",
+				"",
+			}, "\n")))
 	})
 
 	It("should print plain lines once where there is no terminal", func() {

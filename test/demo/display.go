@@ -45,7 +45,8 @@ func newDisplay(out io.Writer, on *outlook.Screen) display {
 	if on.Terminal() {
 		return &screen{on}
 	}
-	return &lines{out: on, begin: time.Now(), every: 15 * time.Second, steps: map[string]string{}, members: map[string]string{}}
+	return &lines{out: on, begin: time.Now(), every: 15 * time.Second, steps: map[string]string{},
+		members: map[string]string{}}
 }
 
 // screen redraws the last lines of a terminal.
@@ -99,7 +100,8 @@ func memberText(v view, role string) string {
 	parts := []string{fmt.Sprintf("etcd-%-6s", role)}
 	for _, seed := range v.seeds {
 		text := members[seed]
-		parts = append(parts, fmt.Sprintf("%s %s%s", seed, text, strings.Repeat(" ", max(0, 3-utf8.RuneCountInString(text)))))
+		parts = append(parts,
+			fmt.Sprintf("%s %s%s", seed, text, strings.Repeat(" ", max(0, 3-utf8.RuneCountInString(text)))))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -152,7 +154,8 @@ func (l *lines) show(v view) {
 		case state.Finished:
 			text = fmt.Sprintf("%s finished after %s", state.Step.Condition, clockText(state.Elapsed))
 		case state.Current && state.Condition != nil && state.Condition.Reason != string(steps.ReasonPending):
-			text = fmt.Sprintf("%s (%s): %s: %s", state.Step.Condition, state.Step.Owner, state.Condition.Reason, state.Condition.Message)
+			text = fmt.Sprintf("%s (%s): %s: %s", state.Step.Condition, state.Step.Owner, state.Condition.Reason,
+				state.Condition.Message)
 		case state.Current:
 			text = fmt.Sprintf("%s (%s)", state.Step.Condition, state.Step.Owner)
 		default:

@@ -221,7 +221,8 @@ func etcdTLS(ctx context.Context, seed *cluster, namespace, role string) (*tls.C
 
 // managedSecret returns the newest secret of the secrets manager that matches the selector.
 func managedSecret(ctx context.Context, seed *cluster, namespace, selector string) (*corev1.Secret, error) {
-	list, err := seed.kube.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{LabelSelector: "managed-by=secrets-manager," + selector})
+	list, err := seed.kube.CoreV1().Secrets(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: "managed-by=secrets-manager," + selector})
 	if err != nil {
 		return nil, fmt.Errorf("failed to list secrets in namespace %s: %w", namespace, err)
 	}

@@ -19,15 +19,17 @@ import (
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
 
-// InClusterReport is what clients inside of the shoot have noticed that use the address of the Service default/kubernetes, one on each
-// node.
+// InClusterReport is what clients inside of the shoot have noticed that use the address of the Service
+// default/kubernetes, one on each node.
 type InClusterReport struct {
 	Requests int `json:"requests"`
-	// Failed are all requests that failed. CutByProxy are those of them that were on their way while an apiserver-proxy of the same node
-	// ended with all its connections: the price of rolling it, which Gardener's own updates have as well.
+	// Failed are all requests that failed. CutByProxy are those of them that were on their way while an apiserver-proxy
+	// of the same node ended with all its connections: the price of rolling it, which Gardener's own updates have as
+	// well.
 	Failed     int `json:"failed"`
 	CutByProxy int `json:"cutByProxy"`
-	// LongestGapMs is the longest time in which one client had no answer, BaselineLongestGapMs the one before the trigger.
+	// LongestGapMs is the longest time in which one client had no answer, BaselineLongestGapMs the one before the
+	// trigger.
 	LongestGapMs         int64 `json:"longestGapMs"`
 	BaselineLongestGapMs int64 `json:"baselineLongestGapMs"`
 	// Nodes are the counts by node.
@@ -53,8 +55,8 @@ const (
 	inClusterStart = 3 * time.Minute
 	// inClusterTimeout is how long reading the counts of all nodes may take.
 	inClusterTimeout = 20 * time.Second
-	// maxCutByProxy is how many requests of a node may have been cut by its own apiserver-proxies. Two of them end in a migration, and each
-	// may have a request of either connection in hand.
+	// maxCutByProxy is how many requests of a node may have been cut by its own apiserver-proxies. Two of them end in a
+	// migration, and each may have a request of either connection in hand.
 	maxCutByProxy = 4
 	// minimumInClusterShare is the part of the requests that were due below which a run proves nothing.
 	minimumInClusterShare = 0.5
@@ -65,7 +67,8 @@ func (r *InClusterReport) problems() []string {
 	problems := slices.Clone(r.Doubts)
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if failed := r.Failed - r.CutByProxy; failed > 0 {
-		add("%d of %d requests of the in-cluster clients failed, the first one: %s", failed, r.Requests, slices.Concat(r.Errors, []string{"unknown"})[0])
+		add("%d of %d requests of the in-cluster clients failed, the first one: %s", failed, r.Requests,
+			slices.Concat(r.Errors, []string{"unknown"})[0])
 	}
 	if len(r.Nodes) == 0 {
 		add("there was no in-cluster client")
@@ -73,17 +76,20 @@ func (r *InClusterReport) problems() []string {
 	for _, name := range slices.Sorted(maps.Keys(r.Nodes)) {
 		node := r.Nodes[name]
 		if node.CutByProxy > maxCutByProxy {
-			add("%d requests of the in-cluster client on node %s were cut by the node's apiserver-proxies, more than two that end can have in hand", node.CutByProxy, name)
+			add("%d requests of the in-cluster client on node %s were cut by the node's apiserver-proxies, more than "+
+				"two that end can have in hand", node.CutByProxy, name)
 		}
 		due := node.Seconds / incluster.DefaultInterval.Seconds() * incluster.RequestsPerInterval
 		if node.Requests == 0 || float64(node.Requests) < minimumInClusterShare*due {
-			add("too little load: the in-cluster client on node %s sent %d requests of %.0f that were due", name, node.Requests, due)
+			add("too little load: the in-cluster client on node %s sent %d requests of %.0f that were due", name,
+				node.Requests, due)
 		}
 	}
 	return problems
 }
 
-// InClusterTally adds up the counts of all clients. A client that began anew counts from 0 again: what it had counted before is kept.
+// InClusterTally adds up the counts of all clients. A client that began anew counts from 0 again: what it had counted
+// before is kept.
 type InClusterTally struct {
 	// Since is when the run began: machines keep the counts of clients of earlier runs as well.
 	Since time.Time
@@ -98,7 +104,8 @@ type InClusterTally struct {
 func (t *InClusterTally) Note(counts []incluster.Counts) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counts = slices.DeleteFunc(slices.Clone(counts), func(count incluster.Counts) bool { return count.Started.Before(t.Since) })
+	counts = slices.DeleteFunc(
+		slices.Clone(counts), func(count incluster.Counts) bool { return count.Started.Before(t.Since) })
 	for _, count := range counts {
 		if t.all == nil {
 			t.all = map[string]map[time.Time]incluster.Counts{}
@@ -143,8 +150,10 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 		}
 		node.Seconds = seconds(now.Sub(starts[0]))
 		if len(starts) > 1 {
-			out.Doubts = append(out.Doubts, fmt.Sprintf("the in-cluster client on node %s began anew %d times, the last time at %s: what it noticed right before is not known",
-				name, len(starts)-1, starts[len(starts)-1].Format(time.RFC3339)))
+			out.Doubts = append(out.Doubts,
+				fmt.Sprintf("the in-cluster client on node %s began anew %d times, the last time at %s: what it "+
+					"noticed right before is not known",
+					name, len(starts)-1, starts[len(starts)-1].Format(time.RFC3339)))
 		}
 		out.Requests += node.Requests
 		out.Failed += node.Failed
@@ -153,13 +162,15 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 		out.Nodes[name] = node
 	}
 	for _, name := range slices.Sorted(maps.Keys(unread)) {
-		out.Doubts = append(out.Doubts, fmt.Sprintf("what the in-cluster client on node %s has noticed in the end is not known: %v", name, unread[name]))
+		out.Doubts = append(out.Doubts,
+			fmt.Sprintf("what the in-cluster client on node %s has noticed in the end is not known: %v", name,
+				unread[name]))
 	}
 	return out
 }
 
-// inClusterObserver has clients run in the shoot and reads what they count. They are read through the seed that has the machines: by
-// another way than the one that is measured.
+// inClusterObserver has clients run in the shoot and reads what they count. They are read through the seed that has the
+// machines: by another way than the one that is measured.
 type inClusterObserver struct {
 	tally     InClusterTally
 	cloud     kubernetes.Interface
@@ -168,7 +179,8 @@ type inClusterObserver struct {
 	nodes     []string
 }
 
-// start deploys the clients and waits until every node has one that is served. Those of an earlier run that was interrupted go first.
+// start deploys the clients and waits until every node has one that is served. Those of an earlier run that was
+// interrupted go first.
 func (o *inClusterObserver) start(ctx context.Context, nodes []string) error {
 	o.nodes = nodes
 	ctx, cancel := context.WithTimeout(ctx, inClusterStart)
@@ -187,7 +199,8 @@ func (o *inClusterObserver) start(ctx context.Context, nodes []string) error {
 		}
 		if err := wait(ctx, inClusterInterval); err != nil {
 			for _, name := range slices.Sorted(maps.Keys(unread)) {
-				return fmt.Errorf("the in-cluster clients on %d of %d nodes are not served by the address of the Service default/kubernetes, node %s: %w", len(unread), len(nodes), name, unread[name])
+				return fmt.Errorf("the in-cluster clients on %d of %d nodes are not served by the address of the "+
+					"Service default/kubernetes, node %s: %w", len(unread), len(nodes), name, unread[name])
 			}
 		}
 	}
@@ -213,7 +226,8 @@ func (o *inClusterObserver) read(ctx context.Context) map[string]error {
 		readers.Go(func() {
 			counts, err := o.readNode(ctx, name)
 			if err == nil && !o.tally.Note(counts) {
-				err = fmt.Errorf("no request has succeeded yet; see the log of pod %s in namespace %s", name, o.namespace)
+				err = fmt.Errorf("no request has succeeded yet; see the log of pod %s in namespace %s", name,
+					o.namespace)
 			}
 			if err != nil {
 				mu.Lock()
@@ -227,7 +241,8 @@ func (o *inClusterObserver) read(ctx context.Context) map[string]error {
 }
 
 func (o *inClusterObserver) readNode(ctx context.Context, name string) ([]incluster.Counts, error) {
-	content, err := o.cloud.CoreV1().Pods(o.namespace).ProxyGet("http", name, strconv.Itoa(hollow.CountsPort), hollow.CountsPath, nil).DoRaw(ctx)
+	content, err := o.cloud.CoreV1().Pods(o.namespace).ProxyGet("http", name, strconv.Itoa(hollow.CountsPort),
+		hollow.CountsPath, nil).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the counts of machine %s: %w", name, err)
 	}

@@ -92,8 +92,8 @@ type Details struct {
 // minimumRate is the load below which a run proves nothing.
 const minimumRate = 50
 
-// maxOwnershipSeconds is the time in which both seeds are looked at at least once on the average. It is asked for every second; a busy
-// machine answers later.
+// maxOwnershipSeconds is the time in which both seeds are looked at at least once on the average. It is asked for every
+// second; a busy machine answers later.
 const maxOwnershipSeconds = 5
 
 // Judge sets the result from everything that the report holds and from the errors that the run met.
@@ -233,7 +233,8 @@ func (r *Report) Write(folder string) error {
 // String returns the report as a table.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Live migration of %s from %s to %s: %s in %.0f s\n\n", r.Shoot, r.Source, r.Destination, r.Result, r.DurationSeconds)
+	fmt.Fprintf(&b, "Live migration of %s from %s to %s: %s in %.0f s\n\n", r.Shoot, r.Source, r.Destination, r.Result,
+		r.DurationSeconds)
 
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(cells ...any) {
@@ -252,16 +253,21 @@ func (r *Report) String() string {
 	row("DNS moments without a record", r.DNSMomentsWithoutRecord, "")
 	row("source etcd restarts", r.SourceEtcdRestarts, "")
 	if w := r.Workers; w != nil {
-		row("machines and nodes", len(w.Machines), fmt.Sprintf("%d created or deleted", len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))
+		row("machines and nodes", len(w.Machines),
+			fmt.Sprintf("%d created or deleted",
+				len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))
 		row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
 		row("operations of the test extension", w.Operations, fmt.Sprintf("%d misdone", len(w.Misdone)))
 		row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
 		row("requests of in-cluster clients", w.InCluster.Requests, w.InCluster.Failed)
 		row("of these cut by an apiserver-proxy that ended", "", w.InCluster.CutByProxy)
-		row("longest time without an answer in the cluster (ms)", w.InCluster.LongestGapMs, fmt.Sprintf("%d before", w.InCluster.BaselineLongestGapMs))
+		row("longest time without an answer in the cluster (ms)", w.InCluster.LongestGapMs,
+			fmt.Sprintf("%d before", w.InCluster.BaselineLongestGapMs))
 	}
-	row("looks at who acts in which seed", r.Ownership.Samples, fmt.Sprintf("%d violations", len(r.Ownership.Violations)))
-	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds), strings.Join(r.ControllersActiveInBothSeeds, ", "))
+	row("looks at who acts in which seed", r.Ownership.Samples,
+		fmt.Sprintf("%d violations", len(r.Ownership.Violations)))
+	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds),
+		strings.Join(r.ControllersActiveInBothSeeds, ", "))
 	_ = w.Flush()
 	b.WriteByte('\n')
 
@@ -282,7 +288,8 @@ func (r *Report) String() string {
 		if !etcd.ClusterIDUnchanged {
 			id = "CHANGED"
 		}
-		row(role, strings.Trim(fmt.Sprint(etcd.Voters), "[]"), id, fmt.Sprintf("%.1f s", etcd.SixMemberWindowSeconds), etcd.AcknowledgedWritesLost)
+		row(role, strings.Trim(fmt.Sprint(etcd.Voters), "[]"), id, fmt.Sprintf("%.1f s", etcd.SixMemberWindowSeconds),
+			etcd.AcknowledgedWritesLost)
 	}
 	_ = w.Flush()
 	b.WriteByte('\n')

@@ -56,7 +56,8 @@ func (t *StepTimeline) Report() []StepReport {
 		if !ok {
 			break
 		}
-		reports = append(reports, StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: seconds(finished.Sub(previous))})
+		reports = append(reports,
+			StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: seconds(finished.Sub(previous))})
 		previous = finished
 	}
 	return reports

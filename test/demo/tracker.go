@@ -30,8 +30,8 @@ var servers = []string{"kube-apiserver", "etcd-main", "etcd-events", "livecpm-re
 // one of them is ever active, however many pods there are.
 var serializedInShoot = []string{"kube-controller-manager", "kube-scheduler"}
 
-// Tracker follows the shoot's pods and extension objects in both seeds. It notices controllers that act in both at once,
-// and restarts of the etcd pods of the source.
+// Tracker follows the shoot's pods and extension objects in both seeds. It notices controllers that act in both at
+// once, and restarts of the etcd pods of the source.
 type Tracker struct {
 	source, destination string
 
@@ -172,7 +172,8 @@ func extensionOf(object *unstructured.Unstructured) string {
 func inCharge(object *unstructured.Unstructured) bool {
 	operation, _, _ := unstructured.NestedString(object.Object, "status", "lastOperation", "type")
 	state, _, _ := unstructured.NestedString(object.Object, "status", "lastOperation", "state")
-	return operation != string(gardencorev1beta1.LastOperationTypeMigrate) || state != string(gardencorev1beta1.LastOperationStateSucceeded)
+	return operation != string(gardencorev1beta1.LastOperationTypeMigrate) ||
+		state != string(gardencorev1beta1.LastOperationStateSucceeded)
 }
 
 // workloadOf returns the name of the Deployment or StatefulSet that the pod belongs to.
@@ -190,8 +191,8 @@ func workloadOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// running is true from the start of the first container to the end of the last: a controller acts before it is ready and
-// until its grace period is over.
+// running is true from the start of the first container to the end of the last: a controller acts before it is ready
+// and until its grace period is over.
 func running(pod *corev1.Pod) bool {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Running != nil {

@@ -46,11 +46,15 @@ var _ = Describe("Tracker", func() {
 	etcdPod := func(uid string, restarts int32) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:            "etcd-main-0",
-				UID:             types.UID(uid),
-				OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "etcd-main", Controller: ptr.To(true)}},
+				Name: "etcd-main-0",
+				UID:  types.UID(uid),
+				OwnerReferences: []metav1.OwnerReference{
+					{Kind: "StatefulSet", Name: "etcd-main", Controller: ptr.To(true)},
+				},
 			},
-			Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "etcd", RestartCount: restarts}}},
+			Status: corev1.PodStatus{
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "etcd", RestartCount: restarts}},
+			},
 		}
 	}
 

@@ -37,8 +37,8 @@ type WorkersReport struct {
 	Machines map[string]string `json:"machines"`
 	// Pools are the worker pools with their machines, before and after.
 	Pools []PoolReport `json:"pools"`
-	// MachinesCreated and MachinesDeleted are the machines that the cloud has seen come and go, NodesCreated and NodesDeleted the nodes
-	// that the shoot has.
+	// MachinesCreated and MachinesDeleted are the machines that the cloud has seen come and go, NodesCreated and
+	// NodesDeleted the nodes that the shoot has.
 	MachinesCreated []string `json:"machinesCreated"`
 	MachinesDeleted []string `json:"machinesDeleted"`
 	NodesCreated    []string `json:"nodesCreated"`
@@ -63,7 +63,8 @@ type PoolReport struct {
 	Machines []MachineReport `json:"machines"`
 }
 
-// MachineReport is a machine with the names of its node before and after the migration; empty where it had none or was none.
+// MachineReport is a machine with the names of its node before and after the migration; empty where it had none or was
+// none.
 type MachineReport struct {
 	Name   string `json:"name"`
 	Before string `json:"before"`
@@ -115,7 +116,8 @@ func (w *WorkersReport) problems() []string {
 		problems = append(problems, "the test extension has recorded no operation")
 	}
 	if w.VPN.Failed > 0 {
-		problems = append(problems, fmt.Sprintf("%d of %d requests through the VPN failed, the first one: %s", w.VPN.Failed, w.VPN.Requests, slices.Concat(w.VPN.Errors, []string{"unknown"})[0]))
+		problems = append(problems, fmt.Sprintf("%d of %d requests through the VPN failed, the first one: %s",
+			w.VPN.Failed, w.VPN.Requests, slices.Concat(w.VPN.Errors, []string{"unknown"})[0]))
 	}
 	if w.VPN.Requests < minimumVPNRequests {
 		problems = append(problems, fmt.Sprintf("only %d requests went through the VPN", w.VPN.Requests))
@@ -197,7 +199,8 @@ func (p WorkersPicture) Compare(after WorkersPicture) []string {
 		before, after map[string]string
 	}{
 		{"node of machine", p.Machines, after.Machines}, {"UID of machine", p.MachineUIDs, after.MachineUIDs},
-		{"UID of node", p.NodeUIDs, after.NodeUIDs}, {"pool of node", p.Pools, after.Pools}, {"state of", p.States, after.States},
+		{"UID of node", p.NodeUIDs, after.NodeUIDs}, {"pool of node", p.Pools, after.Pools},
+		{"state of", p.States, after.States},
 	} {
 		names := maps.Clone(part.before)
 		maps.Copy(names, part.after)
@@ -210,7 +213,8 @@ func (p WorkersPicture) Compare(after WorkersPicture) []string {
 	return changed
 }
 
-func newWorkersObserver(namespace string, source, destination, cloud *cluster, access *rest.Config) (*workersObserver, error) {
+func newWorkersObserver(namespace string, source, destination, cloud *cluster,
+	access *rest.Config) (*workersObserver, error) {
 	config := rest.CopyConfig(access)
 	config.QPS = -1
 	config.Timeout = 0
@@ -221,7 +225,8 @@ func newWorkersObserver(namespace string, source, destination, cloud *cluster, a
 	return &workersObserver{
 		namespace: namespace, source: source, destination: destination, cloud: cloud, access: config, shoot: shoot,
 		inCluster: &inClusterObserver{cloud: cloud.kube, namespace: machineNamespace(namespace), shoot: shoot},
-		report:    WorkersReport{MachinesCreated: []string{}, MachinesDeleted: []string{}, NodesCreated: []string{}, NodesDeleted: []string{}, Misdone: []string{}},
+		report: WorkersReport{MachinesCreated: []string{}, MachinesDeleted: []string{}, NodesCreated: []string{},
+			NodesDeleted: []string{}, Misdone: []string{}},
 	}, nil
 }
 
@@ -231,7 +236,8 @@ func (o *workersObserver) start(ctx context.Context) error {
 	if o.before, err = o.picture(ctx, o.source); err != nil {
 		return err
 	}
-	machines := informers.NewSharedInformerFactoryWithOptions(o.cloud.kube, 0, informers.WithNamespace(machineNamespace(o.namespace)))
+	machines := informers.NewSharedInformerFactoryWithOptions(o.cloud.kube, 0,
+		informers.WithNamespace(machineNamespace(o.namespace)))
 	nodes := informers.NewSharedInformerFactory(o.shoot, 0)
 	var synced []cache.InformerSynced
 	for _, watched := range []struct {
@@ -277,8 +283,8 @@ func (o *workersObserver) note(list *[]string, object any) {
 	}
 }
 
-// askKubelets sends a request through the VPN twice per second until the context ends: the kube-apiserver asks the kubelets of all nodes
-// in turn.
+// askKubelets sends a request through the VPN twice per second until the context ends: the kube-apiserver asks the
+// kubelets of all nodes in turn.
 func (o *workersObserver) askKubelets(ctx context.Context) {
 	ticker := time.NewTicker(vpnInterval)
 	defer ticker.Stop()
@@ -304,7 +310,8 @@ func (o *workersObserver) askKubelets(ctx context.Context) {
 
 func (o *workersObserver) askKubelet(ctx context.Context, node string) error {
 	code := 0
-	result := o.shoot.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").MaxRetries(0).Do(ctx).StatusCode(&code)
+	result := o.shoot.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("healthz").
+		MaxRetries(0).Do(ctx).StatusCode(&code)
 	body, err := result.Raw()
 	if err != nil {
 		return fmt.Errorf("%w: %.200s", err, body)
@@ -324,7 +331,8 @@ func (o *workersObserver) count(node string, err error) {
 	}
 	o.report.VPN.Failed++
 	if len(o.report.VPN.Errors) < maxRequestErrors {
-		o.report.VPN.Errors = append(o.report.VPN.Errors, fmt.Sprintf("%s %s: %v", time.Now().UTC().Format(time.RFC3339), node, err))
+		o.report.VPN.Errors = append(o.report.VPN.Errors,
+			fmt.Sprintf("%s %s: %v", time.Now().UTC().Format(time.RFC3339), node, err))
 	}
 }
 
@@ -374,7 +382,8 @@ func Misdone(operations []stateful.Operation) []string {
 			out = append(out, name(one)+": "+one.Error)
 		}
 		for _, other := range operations[:i] {
-			if one.Seed != other.Seed && one.Kind == other.Kind && one.Namespace == other.Namespace && one.Name == other.Name &&
+			if one.Seed != other.Seed && one.Kind == other.Kind && one.Namespace == other.Namespace &&
+				one.Name == other.Name &&
 				one.Begin.Before(other.End) && other.Begin.Before(one.End) {
 				out = append(out, name(other)+" and "+name(one)+" at the same time")
 			}
@@ -385,8 +394,10 @@ func Misdone(operations []stateful.Operation) []string {
 
 // picture reads what must not change.
 func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPicture, error) {
-	picture := WorkersPicture{Machines: map[string]string{}, MachineUIDs: map[string]string{}, NodeUIDs: map[string]string{}, Pools: map[string]string{}, States: map[string]string{}}
-	machines, err := listKind(ctx, seed, schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineList"}, o.namespace)
+	picture := WorkersPicture{Machines: map[string]string{}, MachineUIDs: map[string]string{},
+		NodeUIDs: map[string]string{}, Pools: map[string]string{}, States: map[string]string{}}
+	machines, err := listKind(ctx, seed,
+		schema.GroupVersionKind{Group: "machine.sapcloud.io", Version: "v1alpha1", Kind: "MachineList"}, o.namespace)
 	if err != nil {
 		return picture, err
 	}
@@ -409,7 +420,9 @@ func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPi
 		picture.Pools[node.Name] = node.Labels[v1beta1constants.LabelWorkerPool]
 	}
 	// A Worker's state is its machines, which are compared by themselves.
-	for _, kind := range []string{extensionsv1alpha1.ExtensionResource, extensionsv1alpha1.NetworkResource, extensionsv1alpha1.InfrastructureResource, extensionsv1alpha1.ControlPlaneResource, extensionsv1alpha1.ContainerRuntimeResource} {
+	for _, kind := range []string{extensionsv1alpha1.ExtensionResource, extensionsv1alpha1.NetworkResource,
+		extensionsv1alpha1.InfrastructureResource, extensionsv1alpha1.ControlPlaneResource,
+		extensionsv1alpha1.ContainerRuntimeResource} {
 		objects, err := listKind(ctx, seed, extensionsv1alpha1.SchemeGroupVersion.WithKind(kind+"List"), o.namespace)
 		if err != nil {
 			return picture, err
@@ -422,7 +435,8 @@ func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPi
 	return picture, nil
 }
 
-func listKind(ctx context.Context, seed *cluster, kind schema.GroupVersionKind, namespace string) ([]unstructured.Unstructured, error) {
+func listKind(ctx context.Context, seed *cluster, kind schema.GroupVersionKind,
+	namespace string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	if err := seed.client.List(ctx, list, client.InNamespace(namespace)); err != nil {

@@ -47,16 +47,21 @@ var _ = Describe("WorkersPicture", func() {
 var _ = Describe("Pools and states", func() {
 	It("should be told of before and after", func() {
 		before := demo.WorkersPicture{
-			Machines: map[string]string{"a": "node-a", "b": "node-b"}, Pools: map[string]string{"node-a": "one", "node-b": "two"}, States: map[string]string{"Network x": "1"},
+			Machines: map[string]string{"a": "node-a", "b": "node-b"},
+			Pools:    map[string]string{"node-a": "one", "node-b": "two"}, States: map[string]string{"Network x": "1"},
 		}
 		after := demo.WorkersPicture{
-			Machines: map[string]string{"a": "node-a", "c": "node-c"}, Pools: map[string]string{"node-a": "one", "node-c": "two"}, States: map[string]string{"Extension y": "2"},
+			Machines: map[string]string{"a": "node-a", "c": "node-c"}, Pools: map[string]string{"node-a": "one",
+				"node-c": "two"}, States: map[string]string{"Extension y": "2"},
 		}
 		Expect(before.ComparePools(after)).To(HaveExactElements(
-			demo.PoolReport{Name: "one", Machines: []demo.MachineReport{{Name: "a", Before: "node-a", After: "node-a"}}},
-			demo.PoolReport{Name: "two", Machines: []demo.MachineReport{{Name: "b", Before: "node-b"}, {Name: "c", After: "node-c"}}},
+			demo.PoolReport{Name: "one",
+				Machines: []demo.MachineReport{{Name: "a", Before: "node-a", After: "node-a"}}},
+			demo.PoolReport{Name: "two",
+				Machines: []demo.MachineReport{{Name: "b", Before: "node-b"}, {Name: "c", After: "node-c"}}},
 		))
-		Expect(before.CompareStates(after)).To(HaveExactElements(demo.StateReport{Resource: "Extension y", After: "2"}, demo.StateReport{Resource: "Network x", Before: "1"}))
+		Expect(before.CompareStates(after)).To(HaveExactElements(demo.StateReport{Resource: "Extension y", After: "2"},
+			demo.StateReport{Resource: "Network x", Before: "1"}))
 	})
 
 	It("should not show a state, only whether it is the same", func() {
@@ -71,7 +76,8 @@ var _ = Describe("Pools and states", func() {
 var _ = Describe("InClusterTally", func() {
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	counts := func(node string, began time.Time, requests, failed int, gap int64) incluster.Counts {
-		return incluster.Counts{Node: node, Started: began, Reads: requests / 2, Writes: requests - requests/2, Failed: failed, LongestGapMs: gap}
+		return incluster.Counts{Node: node, Started: began, Reads: requests / 2, Writes: requests - requests/2,
+			Failed: failed, LongestGapMs: gap}
 	}
 
 	It("should take the last counts of each node, and remember the gap before the trigger", func() {
@@ -82,8 +88,10 @@ var _ = Describe("InClusterTally", func() {
 		tally.Note([]incluster.Counts{counts("a", began, 50, 0, 300)})
 		tally.Note([]incluster.Counts{counts("b", began, 200, 0, 100)})
 		report := tally.Report(began.Add(time.Minute), nil)
-		Expect(report).To(And(HaveField("Requests", 301), HaveField("Failed", 1), HaveField("LongestGapMs", int64(900)), HaveField("BaselineLongestGapMs", int64(300)), HaveField("Doubts", BeEmpty())))
-		Expect(report.Nodes["a"]).To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60}))
+		Expect(report).To(And(HaveField("Requests", 301), HaveField("Failed", 1), HaveField("LongestGapMs", int64(900)),
+			HaveField("BaselineLongestGapMs", int64(300)), HaveField("Doubts", BeEmpty())))
+		Expect(report.Nodes["a"]).
+			To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60}))
 	})
 
 	It("should keep what a client had counted before it began anew, and say that it did", func() {
@@ -93,21 +101,26 @@ var _ = Describe("InClusterTally", func() {
 		tally.Note([]incluster.Counts{before})
 		tally.Note([]incluster.Counts{counts("a", began.Add(time.Minute), 5, 0, 50)})
 		report := tally.Report(began.Add(2*time.Minute), nil)
-		Expect(report).To(And(HaveField("Requests", 105), HaveField("Failed", 2), HaveField("Errors", ConsistOf("a: refused"))))
-		Expect(report.Doubts).To(ConsistOf(ContainSubstring("node a began anew 1 times, the last time at 2026-11-20T12:01:00Z")))
+		Expect(report).To(And(HaveField("Requests", 105), HaveField("Failed", 2),
+			HaveField("Errors", ConsistOf("a: refused"))))
+		Expect(report.Doubts).
+			To(ConsistOf(ContainSubstring("node a began anew 1 times, the last time at 2026-11-20T12:01:00Z")))
 	})
 
 	It("should leave out what clients of an earlier run have counted", func() {
 		tally := &demo.InClusterTally{Since: began}
 		Expect(tally.Note([]incluster.Counts{counts("a", began.Add(-time.Hour), 100, 7, 100)})).To(BeFalse())
-		Expect(tally.Note([]incluster.Counts{counts("a", began.Add(-time.Hour), 100, 7, 100), counts("a", began.Add(time.Second), 5, 0, 50)})).To(BeTrue())
+		Expect(tally.Note([]incluster.Counts{counts("a", began.Add(-time.Hour), 100, 7, 100),
+			counts("a", began.Add(time.Second), 5, 0, 50)})).To(BeTrue())
 		report := tally.Report(began.Add(time.Minute), nil)
-		Expect(report).To(And(HaveField("Requests", 5), HaveField("Failed", 0), HaveField("LongestGapMs", int64(50)), HaveField("Doubts", BeEmpty())))
+		Expect(report).To(And(HaveField("Requests", 5), HaveField("Failed", 0), HaveField("LongestGapMs", int64(50)),
+			HaveField("Doubts", BeEmpty())))
 	})
 
 	It("should say what could not be read in the end", func() {
 		report := (&demo.InClusterTally{}).Report(began, map[string]error{"a": errors.New("no answer")})
-		Expect(report.Doubts).To(ConsistOf("what the in-cluster client on node a has noticed in the end is not known: no answer"))
+		Expect(report.Doubts).
+			To(ConsistOf("what the in-cluster client on node a has noticed in the end is not known: no answer"))
 	})
 })
 
@@ -121,7 +134,8 @@ var _ = Describe("Misdone", func() {
 	}
 
 	It("should be content when one seed follows the other", func() {
-		Expect(demo.Misdone([]stateful.Operation{operation("a", "Migrate", 0, 1), operation("a", "Delete", 0, 2), operation("b", "Restore", 2, 3)})).To(BeEmpty())
+		Expect(demo.Misdone([]stateful.Operation{operation("a", "Migrate", 0, 1), operation("a", "Delete", 0, 2),
+			operation("b", "Restore", 2, 3)})).To(BeEmpty())
 	})
 
 	It("should find two seeds at the same time, and failures", func() {
@@ -138,15 +152,20 @@ var _ = Describe("Misdone", func() {
 })
 
 var _ = Describe("InCloud", func() {
-	DescribeTable("should tell a shoot's machines from what it has in a seed", func(object inventory.Object, expected bool) {
-		Expect(demo.InCloud(object, "shoot--demo--workers")).To(Equal(expected))
-	},
-		Entry("a machine", inventory.Object{Resource: "pods", Namespace: "infra-shoot--demo--workers", Name: "machine-shoot--demo--workers-one-z1-a"}, true),
+	DescribeTable("should tell a shoot's machines from what it has in a seed",
+		func(object inventory.Object, expected bool) {
+			Expect(demo.InCloud(object, "shoot--demo--workers")).To(Equal(expected))
+		},
+		Entry("a machine", inventory.Object{Resource: "pods", Namespace: "infra-shoot--demo--workers",
+			Name: "machine-shoot--demo--workers-one-z1-a"}, true),
 		Entry("their namespace", inventory.Object{Resource: "namespaces", Name: "infra-shoot--demo--workers"}, true),
-		Entry("their addresses", inventory.Object{Resource: "ippools", Name: "shoot-machine-pods-shoot--demo--workers-ipv4"}, true),
+		Entry("their addresses",
+			inventory.Object{Resource: "ippools", Name: "shoot-machine-pods-shoot--demo--workers-ipv4"}, true),
 		Entry("the shoot's namespace", inventory.Object{Resource: "namespaces", Name: "shoot--demo--workers"}, false),
 		Entry("a Machine", inventory.Object{Resource: "machines", Namespace: "shoot--demo--workers", Name: "a"}, false),
-		Entry("something of the cluster", inventory.Object{Resource: "clusterrolebindings", Name: "x-shoot--demo--workers"}, false),
-		Entry("another shoot's", inventory.Object{Resource: "ippools", Name: "shoot-machine-pods-shoot--demo--workers2-ipv4"}, false),
+		Entry("something of the cluster",
+			inventory.Object{Resource: "clusterrolebindings", Name: "x-shoot--demo--workers"}, false),
+		Entry("another shoot's",
+			inventory.Object{Resource: "ippools", Name: "shoot-machine-pods-shoot--demo--workers2-ipv4"}, false),
 	)
 })

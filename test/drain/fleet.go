@@ -29,14 +29,16 @@ type Fleet struct {
 	made []*shoot.Shoot
 }
 
-// NewFleet returns the fleet around the landscape's own shoot, which must be at rest in one of the seeds: that is the one to
-// drain. It creates nothing.
-func NewFleet(landscape *config.Config, own *gardencorev1beta1.Shoot, report func(format string, args ...any)) (*Fleet, error) {
+// NewFleet returns the fleet around the landscape's own shoot, which must be at rest in one of the seeds: that is the
+// one to drain. It creates nothing.
+func NewFleet(landscape *config.Config, own *gardencorev1beta1.Shoot,
+	report func(format string, args ...any)) (*Fleet, error) {
 	source := ptr.Deref(own.Status.SeedName, "")
 	if source == "" || source != ptr.Deref(own.Spec.SeedName, "") {
 		return nil, fmt.Errorf("shoot %s is not at rest on one seed", client.ObjectKeyFromObject(own))
 	}
-	fleet := &Fleet{Source: source, Hibernated: "drain-asleep", Single: "drain-single", Moving: []string{own.Name, "drain-one", "drain-two"}}
+	fleet := &Fleet{Source: source, Hibernated: "drain-asleep", Single: "drain-single",
+		Moving: []string{own.Name, "drain-one", "drain-two"}}
 	for _, seed := range landscape.Seeds {
 		if seed.Name != source {
 			fleet.Destination = seed.Name
@@ -46,7 +48,8 @@ func NewFleet(landscape *config.Config, own *gardencorev1beta1.Shoot, report fun
 		return nil, fmt.Errorf("the landscape has no other seed than %s", source)
 	}
 	for _, s := range []*shoot.Shoot{
-		{Name: fleet.Moving[1]}, {Name: fleet.Moving[2]}, {Name: fleet.Hibernated, Hibernated: true}, {Name: fleet.Single, Single: true},
+		{Name: fleet.Moving[1]}, {Name: fleet.Moving[2]}, {Name: fleet.Hibernated, Hibernated: true},
+		{Name: fleet.Single, Single: true},
 	} {
 		s.Config, s.Seed, s.Report = landscape, source, report
 		fleet.made = append(fleet.made, s)
@@ -54,7 +57,8 @@ func NewFleet(landscape *config.Config, own *gardencorev1beta1.Shoot, report fun
 	return fleet, nil
 }
 
-// Up creates what is missing, one shoot after the other since the machine is small, and checks that all are in the source.
+// Up creates what is missing, one shoot after the other since the machine is small, and checks that all are in the
+// source.
 func (f *Fleet) Up(ctx context.Context, garden client.Client) error {
 	for _, s := range f.made {
 		if err := s.Up(ctx); err != nil {
@@ -78,13 +82,16 @@ func (f *Fleet) check(shoots []gardencorev1beta1.Shoot) error {
 	for _, object := range shoots {
 		if !expected[object.Name] {
 			if ptr.Deref(object.Status.SeedName, "") == f.Source {
-				errs = append(errs, fmt.Errorf("shoot %s is in seed %s and none of the test's; move or delete it", object.Name, f.Source))
+				errs = append(errs, fmt.Errorf("shoot %s is in seed %s and none of the test's; move or delete it",
+					object.Name, f.Source))
 			}
 			continue
 		}
 		delete(expected, object.Name)
-		if spec, status := ptr.Deref(object.Spec.SeedName, ""), ptr.Deref(object.Status.SeedName, ""); spec != f.Source || status != f.Source {
-			errs = append(errs, fmt.Errorf("shoot %s is not at rest in seed %s (spec.seedName %q, status.seedName %q); it is left over from an earlier run: delete it", object.Name, f.Source, spec, status))
+		if spec, status := ptr.Deref(object.Spec.SeedName, ""),
+			ptr.Deref(object.Status.SeedName, ""); spec != f.Source || status != f.Source {
+			errs = append(errs, fmt.Errorf("shoot %s is not at rest in seed %s (spec.seedName %q, status.seedName "+
+				"%q); it is left over from an earlier run: delete it", object.Name, f.Source, spec, status))
 		}
 	}
 	for name := range expected {

@@ -55,21 +55,26 @@ var _ = Describe("Fleet", func() {
 		Expect(err).To(MatchError(ContainSubstring("garden-demo/live is not at rest")))
 	})
 
-	DescribeTable("should refuse to begin with", func(message string, change func([]gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot) {
-		f, err := fleet(shoot("live", "seed-a", "seed-a"))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(f.Check(change(all("seed-a"))...)).To(MatchError(ContainSubstring(message)))
-	},
-		Entry("a shoot that is not there", "there is no shoot drain-single", func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot { return s[:4] }),
-		Entry("a shoot in the other seed", "drain-one is not at rest in seed seed-a", func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot {
-			return append(s[2:], s[0], shoot("drain-one", "seed-b", "seed-b"))
-		}),
-		Entry("a shoot on its way", "drain-one is not at rest in seed seed-a", func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot {
-			return append(s[2:], s[0], shoot("drain-one", "seed-b", "seed-a"))
-		}),
-		Entry("somebody else's shoot", "shoot other is in seed seed-a and none of the test's", func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot {
-			return append(s, shoot("other", "seed-a", "seed-a"))
-		}),
+	DescribeTable("should refuse to begin with",
+		func(message string, change func([]gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot) {
+			f, err := fleet(shoot("live", "seed-a", "seed-a"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(f.Check(change(all("seed-a"))...)).To(MatchError(ContainSubstring(message)))
+		},
+		Entry("a shoot that is not there", "there is no shoot drain-single",
+			func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot { return s[:4] }),
+		Entry("a shoot in the other seed",
+			"drain-one is not at rest in seed seed-a", func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot {
+				return append(s[2:], s[0], shoot("drain-one", "seed-b", "seed-b"))
+			}),
+		Entry("a shoot on its way",
+			"drain-one is not at rest in seed seed-a", func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot {
+				return append(s[2:], s[0], shoot("drain-one", "seed-b", "seed-a"))
+			}),
+		Entry("somebody else's shoot", "shoot other is in seed seed-a and none of the test's",
+			func(s []gardencorev1beta1.Shoot) []gardencorev1beta1.Shoot {
+				return append(s, shoot("other", "seed-a", "seed-a"))
+			}),
 	)
 
 	It("should not mind somebody else's shoot in the other seed", func() {

@@ -98,8 +98,8 @@ func (l *Load) Stop(ctx context.Context) (map[string]*probe.Result, error) {
 	return results, errors.Join(errs...)
 }
 
-// Problems tells what is wrong with the results; it is empty if no client has noticed anything. A check that was not made,
-// or made with too little load, is no check that passed.
+// Problems tells what is wrong with the results; it is empty if no client has noticed anything. A check that was not
+// made, or made with too little load, is no check that passed.
 func Problems(results map[string]*probe.Result) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(results)) {
@@ -148,8 +148,10 @@ func Describe(results map[string]*probe.Result) string {
 	out := ""
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		if result := results[name]; result != nil {
-			out += fmt.Sprintf("%s: %d writes (%d failed), %d reads (%d failed), %d watch events (%d lost), longest write gap %s\n",
-				name, result.Writes, result.WritesFailed, result.Reads, result.ReadsFailed, result.WatchEvents, result.WatchEventsLost,
+			out += fmt.Sprintf("%s: %d writes (%d failed), %d reads (%d failed), %d watch events (%d lost), longest "+
+				"write gap %s\n",
+				name, result.Writes, result.WritesFailed, result.Reads, result.ReadsFailed, result.WatchEvents,
+				result.WatchEventsLost,
 				// Nothing marks one migration among several, so a gap may stand on either side of the trigger.
 				time.Duration(max(result.LongestWriteGapMs, result.BaselineLongestWriteGapMs))*time.Millisecond)
 		}

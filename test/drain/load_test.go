@@ -31,12 +31,17 @@ var _ = Describe("#Problems", func() {
 		Entry("a write", "y: 1 writes failed", func(r *probe.Result) { r.WritesFailed = 1 }),
 		Entry("a read", "y: 2 reads failed", func(r *probe.Result) { r.ReadsFailed = 2 }),
 		Entry("an event", "y: 1 watch events lost", func(r *probe.Result) { r.WatchEventsLost = 1 }),
-		Entry("what was acknowledged", "y: 1 acknowledged writes lost", func(r *probe.Result) { r.Details.AcknowledgedWritesLost = 1 }),
-		Entry("what was acknowledged by etcd-events", "y: 1 acknowledged events lost", func(r *probe.Result) { r.Details.AcknowledgedEventsLost = 1 }),
-		Entry("DNS", "y: 1 moments without a DNS record", func(r *probe.Result) { r.Details.DNS.MomentsWithoutRecord = 1 }),
+		Entry("what was acknowledged",
+			"y: 1 acknowledged writes lost", func(r *probe.Result) { r.Details.AcknowledgedWritesLost = 1 }),
+		Entry("what was acknowledged by etcd-events",
+			"y: 1 acknowledged events lost", func(r *probe.Result) { r.Details.AcknowledgedEventsLost = 1 }),
+		Entry("DNS", "y: 1 moments without a DNS record",
+			func(r *probe.Result) { r.Details.DNS.MomentsWithoutRecord = 1 }),
 		Entry("no look at DNS", "y: no DNS record was sampled", func(r *probe.Result) { r.Details.DNS.Samples = 0 }),
-		Entry("no verification", "y: the acknowledged writes could not be verified", func(r *probe.Result) { r.Details.Verified = false }),
-		Entry("too little load", "y: the load was 3.0 requests per second, less than 4.8", func(r *probe.Result) { r.Details.RequestsPerSecond = 3 }),
+		Entry("no verification",
+			"y: the acknowledged writes could not be verified", func(r *probe.Result) { r.Details.Verified = false }),
+		Entry("too little load", "y: the load was 3.0 requests per second, less than 4.8",
+			func(r *probe.Result) { r.Details.RequestsPerSecond = 3 }),
 		Entry("no events", "y: the watches delivered no event", func(r *probe.Result) { r.WatchEvents = 0 }),
 		Entry("no details", "y: there was no load", func(r *probe.Result) { r.Details = nil }),
 	)
@@ -44,6 +49,8 @@ var _ = Describe("#Problems", func() {
 	It("should describe what was done", func() {
 		result := good()
 		result.BaselineLongestWriteGapMs = 1200
-		Expect(drain.Describe(map[string]*probe.Result{"x": result})).To(Equal("x: 200 writes (0 failed), 400 reads (0 failed), 400 watch events (0 lost), longest write gap 1.2s\n"))
+		Expect(drain.Describe(map[string]*probe.Result{"x": result})).
+			To(Equal("x: 200 writes (0 failed), 400 reads (0 failed), 400 watch events (0 lost), longest " +
+				"write gap 1.2s\n"))
 	})
 })

@@ -47,7 +47,8 @@ func (s Seed) Ask(ctx context.Context, drained bool) error {
 // Visible tells whether the scheduler sees the seed.
 func (s Seed) Visible(ctx context.Context) (bool, error) {
 	seed, err := s.get(ctx)
-	return err == nil && seed.Spec.Settings != nil && seed.Spec.Settings.Scheduling != nil && seed.Spec.Settings.Scheduling.Visible, err
+	return err == nil && seed.Spec.Settings != nil && seed.Spec.Settings.Scheduling != nil &&
+		seed.Spec.Settings.Scheduling.Visible, err
 }
 
 // Reason returns the reason of the condition; it is empty if there is none.

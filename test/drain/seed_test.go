@@ -23,10 +23,12 @@ var _ = Describe("Seed", func() {
 	var (
 		ctx  = context.Background()
 		seed = func(objects ...client.Object) drain.Seed {
-			return drain.Seed{Name: "seed-a", Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).Build()}
+			return drain.Seed{Name: "seed-a", Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
+				WithObjects(objects...).Build()}
 		}
 		object = func(conditions ...gardencorev1beta1.Condition) *gardencorev1beta1.Seed {
-			return &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}, Status: gardencorev1beta1.SeedStatus{Conditions: conditions}}
+			return &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"},
+				Status: gardencorev1beta1.SeedStatus{Conditions: conditions}}
 		}
 	)
 
@@ -45,17 +47,21 @@ var _ = Describe("Seed", func() {
 		Expect(seed(object()).Reason(ctx)).To(BeEmpty())
 		Expect(seed(object()).Visible(ctx)).To(BeFalse())
 		visible := object(gardencorev1beta1.Condition{Type: product.ConditionDrained, Reason: "Draining"})
-		visible.Spec.Settings = &gardencorev1beta1.SeedSettings{Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: true}}
+		visible.Spec.Settings = &gardencorev1beta1.SeedSettings{
+			Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: true},
+		}
 		Expect(seed(visible).Reason(ctx)).To(Equal("Draining"))
 		Expect(seed(visible).Visible(ctx)).To(BeTrue())
 	})
 
 	It("should tell what the table says", func() {
 		content, err := product.SeedPlan{Seed: product.Seed{Name: "seed-a"}, Entries: []product.Entry{
-			{Shoot: product.Shoot{Key: product.Key{Namespace: "garden-demo", Name: "x"}}, State: product.Waiting, Reason: product.ReasonPause},
+			{Shoot: product.Shoot{Key: product.Key{Namespace: "garden-demo", Name: "x"}}, State: product.Waiting,
+				Reason: product.ReasonPause},
 		}}.Table().Encode()
 		Expect(err).NotTo(HaveOccurred())
-		table := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: product.TableName("seed-a")}, Data: map[string]string{product.TableKey: content}}
+		table := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden",
+			Name: product.TableName("seed-a")}, Data: map[string]string{product.TableKey: content}}
 		Expect(seed(table).Table(ctx)).To(Equal(map[string]string{"x": "Waiting PauseAfterMigration"}))
 		_, err = seed().Table(ctx)
 		Expect(err).To(MatchError(ContainSubstring("failed to get ConfigMap garden/livecpm-drain-seed-a")))

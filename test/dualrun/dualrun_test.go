@@ -40,23 +40,30 @@ var _ = Describe("Looking at both seeds", func() {
 		out.Labels = map[string]string{"pod-template-hash": hash}
 		out.OwnerReferences = []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}
 		if running {
-			out.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+			out.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			}
 		}
 		return out
 	}
-	lastOperation := func(kind gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState) extensionsv1alpha1.DefaultStatus {
-		return extensionsv1alpha1.DefaultStatus{LastOperation: &gardencorev1beta1.LastOperation{Type: kind, State: state}}
+	lastOperation := func(kind gardencorev1beta1.LastOperationType,
+		state gardencorev1beta1.LastOperationState) extensionsv1alpha1.DefaultStatus {
+		return extensionsv1alpha1.DefaultStatus{
+			LastOperation: &gardencorev1beta1.LastOperation{Type: kind, State: state},
+		}
 	}
 	extension := func(name, kind string, status extensionsv1alpha1.DefaultStatus) *extensionsv1alpha1.Extension {
 		return &extensionsv1alpha1.Extension{
-			ObjectMeta: meta(name), Spec: extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: kind}},
-			Status: extensionsv1alpha1.ExtensionStatus{DefaultStatus: status},
+			ObjectMeta: meta(name),
+			Spec:       extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: kind}},
+			Status:     extensionsv1alpha1.ExtensionStatus{DefaultStatus: status},
 		}
 	}
 	shootIn := func(step int, seed string) *gardencorev1beta1.Shoot {
 		shoot := &gardencorev1beta1.Shoot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-			Status:     gardencorev1beta1.ShootStatus{TechnicalID: namespace, UID: "uid", SeedName: &seed, LiveMigration: &gardencorev1beta1.LiveMigration{}},
+			Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace, UID: "uid", SeedName: &seed,
+				LiveMigration: &gardencorev1beta1.LiveMigration{}},
 		}
 		for i, conditionType := range steps.ConditionTypes() {
 			status := gardencorev1beta1.ConditionUnknown
@@ -66,14 +73,17 @@ var _ = Describe("Looking at both seeds", func() {
 			case i+1 == step:
 				status = gardencorev1beta1.ConditionProgressing
 			}
-			shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, gardencorev1beta1.Condition{Type: conditionType, Status: status})
+			shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions,
+				gardencorev1beta1.Condition{Type: conditionType, Status: status})
 		}
 		return shoot
 	}
 	registration := &gardencorev1beta1.ControllerRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "early"},
 		Spec: gardencorev1beta1.ControllerRegistrationSpec{Resources: []gardencorev1beta1.ControllerResource{
-			{Kind: "Extension", Type: "early", Lifecycle: &gardencorev1beta1.ControllerResourceLifecycle{Reconcile: new(gardencorev1beta1.BeforeKubeAPIServer)}},
+			{Kind: "Extension", Type: "early", Lifecycle: &gardencorev1beta1.ControllerResourceLifecycle{
+				Reconcile: new(gardencorev1beta1.BeforeKubeAPIServer),
+			}},
 			{Kind: "Extension", Type: "late"},
 		}},
 	}
@@ -82,8 +92,10 @@ var _ = Describe("Looking at both seeds", func() {
 			return fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
 		}
 		return &dualrun.Reader{
-			Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot, registration).Build(),
-			Source: build(source), Destination: build(destination), DestinationSeed: "seed-b", Shoot: key, Now: func() time.Time { return now },
+			Garden: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot,
+				registration).Build(),
+			Source: build(source), Destination: build(destination), DestinationSeed: "seed-b", Shoot: key,
+			Now: func() time.Time { return now },
 		}
 	}
 	seen := func(objects ...client.Object) map[steps.Components][]string {
@@ -102,53 +114,71 @@ var _ = Describe("Looking at both seeds", func() {
 		Expect(seen(object)).To(HaveLen(1))
 		Expect(seen(object)[name]).To(HaveLen(1))
 	},
-		Entry("a Deployment by its pod", steps.KubeControllerManager, pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", true)),
+		Entry("a Deployment by its pod", steps.KubeControllerManager,
+			pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", true)),
 		Entry("a pod that is being deleted", steps.ResourceManager, func() client.Object {
 			out := pod("gardener-resource-manager-5d-x", "ReplicaSet", "gardener-resource-manager-5d", "5d", true)
 			out.DeletionTimestamp, out.Finalizers = &metav1.Time{Time: now}, []string{"x"}
 			return out
 		}()),
-		Entry("machine-controller-manager", steps.MachineControllerManager, pod("machine-controller-manager-5d-x", "ReplicaSet", "machine-controller-manager-5d", "5d", true)),
-		Entry("a highly available VPN server", steps.VPNServer, pod("vpn-seed-server-0", "StatefulSet", "vpn-seed-server", "", true)),
+		Entry("machine-controller-manager", steps.MachineControllerManager,
+			pod("machine-controller-manager-5d-x", "ReplicaSet", "machine-controller-manager-5d", "5d", true)),
+		Entry("a highly available VPN server", steps.VPNServer,
+			pod("vpn-seed-server-0", "StatefulSet", "vpn-seed-server", "", true)),
 		Entry("an etcd member", steps.Etcd, pod("etcd-main-0", "StatefulSet", "etcd-main", "", true)),
-		Entry("the dependency-watchdog by its access", steps.DependencyWatchdog, &corev1.Secret{ObjectMeta: meta("shoot-access-dependency-watchdog-probe")}),
+		Entry("the dependency-watchdog by its access", steps.DependencyWatchdog,
+			&corev1.Secret{ObjectMeta: meta("shoot-access-dependency-watchdog-probe")}),
 		Entry("an early extension", steps.EarlyExtensions, extension("a", "early", extensionsv1alpha1.DefaultStatus{})),
-		Entry("another extension", steps.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeReconcile, gardencorev1beta1.LastOperationStateSucceeded))),
-		Entry("an extension that is being migrated", steps.Extensions, extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate, gardencorev1beta1.LastOperationStateProcessing))),
+		Entry("another extension", steps.Extensions,
+			extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeReconcile,
+				gardencorev1beta1.LastOperationStateSucceeded))),
+		Entry("an extension that is being migrated", steps.Extensions,
+			extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate,
+				gardencorev1beta1.LastOperationStateProcessing))),
 		Entry("a Worker", steps.Worker, &extensionsv1alpha1.Worker{ObjectMeta: meta("live")}),
 		Entry("an Infrastructure", steps.Infrastructure, &extensionsv1alpha1.Infrastructure{ObjectMeta: meta("live")}),
 		Entry("a ControlPlane", steps.ControlPlane, &extensionsv1alpha1.ControlPlane{ObjectMeta: meta("live")}),
 		Entry("a Network", steps.NodeExtensions, &extensionsv1alpha1.Network{ObjectMeta: meta("live")}),
-		Entry("an OperatingSystemConfig", steps.NodeExtensions, &extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: meta("live")}),
-		Entry("a ContainerRuntime", steps.NodeExtensions, &extensionsv1alpha1.ContainerRuntime{ObjectMeta: meta("live")}),
+		Entry("an OperatingSystemConfig", steps.NodeExtensions,
+			&extensionsv1alpha1.OperatingSystemConfig{ObjectMeta: meta("live")}),
+		Entry("a ContainerRuntime", steps.NodeExtensions,
+			&extensionsv1alpha1.ContainerRuntime{ObjectMeta: meta("live")}),
 		Entry("a DNSRecord", steps.DNSRecords, &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("live-external")}),
-		Entry("the backup entry", steps.BackupEntry, &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: namespace + "--uid"}}),
+		Entry("the backup entry", steps.BackupEntry,
+			&extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: namespace + "--uid"}}),
 	)
 
 	DescribeTable("sees who is not", func(object client.Object) {
 		Expect(seen(object)).To(BeEmpty())
 	},
-		Entry("a pod that has not started", pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", false)),
+		Entry("a pod that has not started",
+			pod("kube-controller-manager-5d-x", "ReplicaSet", "kube-controller-manager-5d", "5d", false)),
 		Entry("a pod of something else", pod("plutono-5d-x", "ReplicaSet", "plutono-5d", "5d", true)),
 		Entry("a pod of a job", pod("etcd-main-compactor", "Job", "etcd-main-compactor", "", true)),
-		Entry("an extension that has been migrated", extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate, gardencorev1beta1.LastOperationStateSucceeded))),
+		Entry("an extension that has been migrated",
+			extension("a", "late", lastOperation(gardencorev1beta1.LastOperationTypeMigrate,
+				gardencorev1beta1.LastOperationStateSucceeded))),
 		Entry("a DNSRecord that is being deleted", func() client.Object {
 			out := &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("live-external")}
 			out.DeletionTimestamp, out.Finalizers = &metav1.Time{Time: now}, []string{"x"}
 			return out
 		}()),
 		Entry("a DNSRecord of the migration itself", &extensionsv1alpha1.DNSRecord{ObjectMeta: meta("livecpm-vpn")}),
-		Entry("the backup entry of another shoot", &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: "source-" + namespace + "--uid"}}),
+		Entry("the backup entry of another shoot",
+			&extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: "source-" + namespace + "--uid"}}),
 	)
 
 	It("tells the phases before and after the look", func() {
 		reader := newReader(shootIn(7, "seed-a"), nil, nil)
-		reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				reader.Garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shootIn(8, "seed-a")).Build()
-				return c.List(ctx, list, opts...)
-			},
-		}).Build()
+		reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+			WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+					opts ...client.ListOption) error {
+					reader.Garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
+						WithObjects(shootIn(8, "seed-a")).Build()
+					return c.List(ctx, list, opts...)
+				},
+			}).Build()
 		sample, err := reader.Sample(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(sample.From).To(Equal(ownership.Phase(6)))
@@ -168,7 +198,8 @@ var _ = Describe("Looking at both seeds", func() {
 			timeoutCtx, expire := patience.Expiring(ctx)
 			looks := 0
 			reader.Garden = interceptor.NewClient(reader.Garden.(client.WithWatch), interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+					options ...client.GetOption) error {
 					// Each sample begins and ends with the Shoot.
 					if looks++; looks > 20 {
 						expire()
@@ -187,23 +218,30 @@ var _ = Describe("Looking at both seeds", func() {
 
 		It("fails on an overlap", func() {
 			result := run(newReader(shootIn(4, "seed-a"), []client.Object{worker()}, []client.Object{worker()}))
-			Expect(result.Err(2)).To(MatchError(ContainSubstring("worker was at work in both seeds at the same time between step 4 and step 4")))
+			Expect(result.Err(2)).
+				To(MatchError(ContainSubstring(
+					"worker was at work in both seeds at the same time between step 4 and step 4")))
 		})
 
 		It("fails if it has seen too little", func() {
 			result := run(newReader(shootIn(4, "seed-a"), nil, nil))
 			Expect(result.Err(100000)).To(MatchError(ContainSubstring("instead of at least 100000")))
-			Expect(result.Err(1, ownership.Phase(3), ownership.Phase(5))).To(MatchError(ContainSubstring("not looked at in step 6")))
+			Expect(result.Err(1, ownership.Phase(3), ownership.Phase(5))).
+				To(MatchError(ContainSubstring("not looked at in step 6")))
 		})
 
 		It("fails if a seed cannot be looked at", func() {
 			reader := newReader(shootIn(4, "seed-a"), nil, nil)
-			reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(interceptor.Funcs{
-				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-					return errors.New("unreachable")
-				},
-			}).Build()
-			Expect(run(reader).Err(0)).To(MatchError(ContainSubstring("failed to look at the source: failed to list the pods in namespace shoot--demo--live: unreachable")))
+			reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+				WithInterceptorFuncs(interceptor.Funcs{
+					List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+						return errors.New("unreachable")
+					},
+				}).Build()
+			Expect(run(reader).Err(0)).
+				To(
+					MatchError(ContainSubstring("failed to look at the source: failed to list the pods in namespace " +
+						"shoot--demo--live: unreachable")))
 		})
 	})
 })

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dualrun looks at both seeds of a live migration again and again and has pkg/migration/ownership judge what it sees: no set of
-// controllers may be at work in two seeds at the same time unless the table there says so, nor in a seed whose turn it is not.
+// Package dualrun looks at both seeds of a live migration again and again and has pkg/migration/ownership judge what it
+// sees: no set of controllers may be at work in two seeds at the same time unless the table there says so, nor in a
+// seed whose turn it is not.
 package dualrun
 
 import (
@@ -37,7 +38,8 @@ type Reader struct {
 	Garden client.Reader
 	// Source and Destination read the seeds. None of the readers may be a cache.
 	Source, Destination client.Reader
-	// DestinationSeed is the name of the seed that the shoot moves to: when the Shoot names it in its status, it was handed over.
+	// DestinationSeed is the name of the seed that the shoot moves to: when the Shoot names it in its status, it was
+	// handed over.
 	DestinationSeed string
 	// Shoot is the shoot.
 	Shoot client.ObjectKey
@@ -47,8 +49,8 @@ type Reader struct {
 	early sets.Set[string]
 }
 
-// Sample takes one look: at the Shoot, at the destination, at the source, and at the Shoot again. The destination comes first; see
-// ownership.Sample.
+// Sample takes one look: at the Shoot, at the destination, at the source, and at the Shoot again. The destination comes
+// first; see ownership.Sample.
 func (r *Reader) Sample(ctx context.Context) (ownership.Sample, error) {
 	now := time.Now
 	if r.Now != nil {
@@ -93,7 +95,8 @@ func (r *Reader) phase(ctx context.Context) (*gardencorev1beta1.Shoot, ownership
 	if err := r.Garden.Get(ctx, r.Shoot, shoot); err != nil {
 		return nil, 0, fmt.Errorf("failed to read Shoot %s: %w", r.Shoot, err)
 	}
-	return shoot, ownership.PhaseOf(steps.Conditions(shoot), ptr.Deref(shoot.Status.SeedName, "") == r.DestinationSeed), nil
+	return shoot, ownership.PhaseOf(steps.Conditions(shoot), ptr.Deref(shoot.Status.SeedName, "") == r.DestinationSeed),
+		nil
 }
 
 // earlyExtensions returns the types of extensions that act before the kube-apiserver.
@@ -115,7 +118,9 @@ func earlyExtensions(ctx context.Context, garden client.Reader) (sets.Set[string
 }
 
 // running returns by what each set is at work in the seed.
-func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot) (map[steps.Components][]string, error) {
+func (r *Reader) running(
+	ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot,
+) (map[steps.Components][]string, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
 	out := map[steps.Components][]string{}
 
@@ -163,7 +168,8 @@ func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardenc
 			object := item.(extensionsv1alpha1.Object)
 			if !strings.HasPrefix(object.GetName(), ownPrefix) && acted(object) {
 				name := kind.set(object)
-				out[name] = append(out[name], fmt.Sprintf("%s %s", object.GetExtensionSpec().GetExtensionType(), object.GetName()))
+				out[name] = append(out[name],
+					fmt.Sprintf("%s %s", object.GetExtensionSpec().GetExtensionType(), object.GetName()))
 			}
 			return nil
 		}); err != nil {
@@ -197,7 +203,8 @@ func setOfPod(pod *corev1.Pod) (steps.Components, bool) {
 		if owner.Kind == "ReplicaSet" {
 			workload = strings.TrimSuffix(workload, "-"+pod.Labels["pod-template-hash"])
 		}
-		if owner.Kind == "StatefulSet" && (workload == v1beta1constants.ETCDMain || workload == v1beta1constants.ETCDEvents) {
+		if owner.Kind == "StatefulSet" &&
+			(workload == v1beta1constants.ETCDMain || workload == v1beta1constants.ETCDEvents) {
 			return steps.Etcd, true
 		}
 		for _, set := range ownership.Sets() {
@@ -219,9 +226,11 @@ func atWork(pod *corev1.Pod) bool {
 	return false
 }
 
-// acted tells whether the controller of the object acts on it: it has neither let go of it in a migration nor is it deleting it.
+// acted tells whether the controller of the object acts on it: it has neither let go of it in a migration nor is it
+// deleting it.
 func acted(object extensionsv1alpha1.Object) bool {
 	operation := object.GetExtensionStatus().GetLastOperation()
-	migrated := operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeMigrate && operation.State == gardencorev1beta1.LastOperationStateSucceeded
+	migrated := operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeMigrate &&
+		operation.State == gardencorev1beta1.LastOperationStateSucceeded
 	return object.GetDeletionTimestamp() == nil && !migrated
 }

@@ -29,8 +29,9 @@ type Result struct {
 	Violations []ownership.Violation
 }
 
-// Err returns an error if the table was violated, or if too little was seen to say that it was not: fewer complete looks than
-// atLeast, more failed ones than complete ones, or a step of a migration from begin to end that no look fell into.
+// Err returns an error if the table was violated, or if too little was seen to say that it was not: fewer complete
+// looks than atLeast, more failed ones than complete ones, or a step of a migration from begin to end that no look fell
+// into.
 func (r Result) Err(atLeast int, phases ...ownership.Phase) error {
 	var errs []error
 	if len(r.Violations) > 0 {
@@ -38,17 +39,20 @@ func (r Result) Err(atLeast int, phases ...ownership.Phase) error {
 		for _, violation := range r.Violations {
 			lines = append(lines, violation.String())
 		}
-		errs = append(errs, fmt.Errorf("controllers were at work where it was not their turn, %d times:\n%s", len(lines), strings.Join(lines, "\n")))
+		errs = append(errs, fmt.Errorf("controllers were at work where it was not their turn, %d times:\n%s",
+			len(lines), strings.Join(lines, "\n")))
 	}
 	if r.Samples < atLeast {
 		errs = append(errs, fmt.Errorf("the seeds were looked at %d times instead of at least %d", r.Samples, atLeast))
 	}
 	if r.Failed > r.Samples {
-		errs = append(errs, fmt.Errorf("%d of %d looks at the seeds failed, the last one with: %w", r.Failed, r.Failed+r.Samples, r.LastError))
+		errs = append(errs, fmt.Errorf("%d of %d looks at the seeds failed, the last one with: %w", r.Failed,
+			r.Failed+r.Samples, r.LastError))
 	}
 	for _, phase := range phases {
 		if r.Phases[phase] == 0 {
-			errs = append(errs, fmt.Errorf("the seeds were not looked at in %s; they were in %v", phase, slices.Sorted(maps.Keys(r.Phases))))
+			errs = append(errs, fmt.Errorf("the seeds were not looked at in %s; they were in %v", phase,
+				slices.Sorted(maps.Keys(r.Phases))))
 		}
 	}
 	return errors.Join(errs...)

@@ -18,8 +18,8 @@ import (
 	"github.com/livecpm/livecpm/test/program"
 )
 
-// What the benchmarks count is guarded here, in small. What they time depends on the machine and is not. The counts of a
-// live migration are those of the suite beside this one.
+// What the benchmarks count is guarded here, in small. What they time depends on the machine and is not. The counts of
+// a live migration are those of the suite beside this one.
 var _ = Describe("Benchmarks in small", func() {
 	var repo, bin string
 
@@ -34,7 +34,8 @@ var _ = Describe("Benchmarks in small", func() {
 	It("should not ask the garden for more, however many migrations there are", func(ctx SpecContext) {
 		beginOnlyIfItEnds(repo, usuallyBenchmark)
 		Expect(os.Getenv("KUBEBUILDER_ASSETS")).NotTo(BeEmpty(), "make test-e2e sets it")
-		Expect(program.Build(ctx, repo, bin, "./test/bench/cmd/simagent", "./cmd/livecpm-controller-manager")).To(Succeed())
+		Expect(program.Build(ctx, repo, bin, "./test/bench/cmd/simagent", "./cmd/livecpm-controller-manager")).
+			To(Succeed())
 		result, err := agentbench.Run(ctx, agentbench.Options{
 			Agent: filepath.Join(bin, "simagent"), ControllerManager: filepath.Join(bin, "livecpm-controller-manager"),
 			InFlight: []int{1, 20}, Pace: 200 * time.Millisecond, Timeout: 5 * time.Minute,
@@ -46,13 +47,14 @@ var _ = Describe("Benchmarks in small", func() {
 		number := float64(len(steps.Table()))
 		for _, run := range result.Runs {
 			say("%d at once: %v", run.InFlight, run.Requests)
-			// A step begins, reports, asks the peer, goes on waiting and is done; a write that somebody else was faster than is
-			// repeated.
-			Expect(run.Requests["PATCH shoots/status"]).To(And(BeNumerically(">=", 2*number), BeNumerically("<=", 6*number)))
+			// A step begins, reports, asks the peer, goes on waiting and is done; a write that somebody else was faster
+			// than is repeated.
+			Expect(run.Requests["PATCH shoots/status"]).
+				To(And(BeNumerically(">=", 2*number), BeNumerically("<=", 6*number)))
 			Expect(run.Requests["POST events"]).To(BeNumerically("<=", 4*number))
 			Expect(run.Requests["PATCH shoots"]).To(BeEquivalentTo(1), "the request for the reconciliation afterwards")
-			// A look reads the Shoot and asks for the proof. Without a proof, a look belongs to a shoot that is not on its way, or a
-			// write needed the Shoot as it is now.
+			// A look reads the Shoot and asks for the proof. Without a proof, a look belongs to a shoot that is not on
+			// its way, or a write needed the Shoot as it is now.
 			Expect(run.Requests["GET shoots"]).To(BeNumerically("<=", run.Requests["PROOF shoots/status"]+3*number))
 		}
 	}, NodeTimeout(12*time.Minute))

@@ -14,8 +14,8 @@ import (
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
-// What specs take at most on a usual machine with two processors, for a run that has to end in time (.ci/run). Without such a limit
-// they all run.
+// What specs take at most on a usual machine with two processors, for a run that has to end in time (.ci/run). Without
+// such a limit they all run.
 const (
 	usuallyUp        = 11 * time.Minute
 	usuallyDown      = time.Minute
@@ -25,7 +25,8 @@ const (
 	usuallyBenchmark = 4 * time.Minute
 )
 
-// beginOnlyIfItEnds leaves a spec out that would not end in time, and writes that down for .ci/run, which names it as not run.
+// beginOnlyIfItEnds leaves a spec out that would not end in time, and writes that down for .ci/run, which names it as
+// not run.
 func beginOnlyIfItEnds(repo string, usually time.Duration) {
 	GinkgoHelper()
 	budget, err := outlook.BudgetFromEnvironment()

@@ -91,26 +91,29 @@ var _ = Describe("Live migration", Ordered, func() {
 		}
 	}, NodeTimeout(35*time.Minute))
 
-	It("should move it back while agents, a relay, a member of etcd and the connection between the seeds fail", func(ctx SpecContext) {
-		beginOnlyIfItEnds(cfg.Repo, usuallyBack+usuallyDown)
-		result, err := robustness.Run(ctx, robustness.Options{
-			Landscape: cfg,
-			Namespace: shoot.Namespace,
-			Shoot:     shootName,
-			Cells:     robustness.Short(),
-			Artifacts: filepath.Join(cfg.Repo, "_artifacts", "e2e", "back"),
-			Out:       GinkgoWriter,
-			Cleanup: func(heal func(context.Context) error) {
-				DeferCleanup(heal, NodeTimeout(5*time.Minute))
-			},
-		})
-		Expect(err).NotTo(HaveOccurred())
-		GinkgoWriter.Println(result.Report)
-		for _, cell := range result.Cells {
-			GinkgoWriter.Printf("%s: %s, %d requests, %d failed, longest write gap %d ms\n", cell.Cell, cell.Outcome, cell.Requests, cell.FailedRequests, cell.LongestWriteGapMs)
-		}
-		Expect(result.Err()).NotTo(HaveOccurred())
-	}, NodeTimeout(robustness.Duration(robustness.Short())))
+	It("should move it back while agents, a relay, a member of etcd and the connection between the seeds fail",
+		func(ctx SpecContext) {
+			beginOnlyIfItEnds(cfg.Repo, usuallyBack+usuallyDown)
+			result, err := robustness.Run(ctx, robustness.Options{
+				Landscape: cfg,
+				Namespace: shoot.Namespace,
+				Shoot:     shootName,
+				Cells:     robustness.Short(),
+				Artifacts: filepath.Join(cfg.Repo, "_artifacts", "e2e", "back"),
+				Out:       GinkgoWriter,
+				Cleanup: func(heal func(context.Context) error) {
+					DeferCleanup(heal, NodeTimeout(5*time.Minute))
+				},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			GinkgoWriter.Println(result.Report)
+			for _, cell := range result.Cells {
+				GinkgoWriter.Printf("%s: %s, %d requests, %d failed, longest write gap %d ms\n", cell.Cell,
+					cell.Outcome,
+					cell.Requests, cell.FailedRequests, cell.LongestWriteGapMs)
+			}
+			Expect(result.Err()).NotTo(HaveOccurred())
+		}, NodeTimeout(robustness.Duration(robustness.Short())))
 
 	It("should leave nothing behind on the machine", func(ctx SpecContext) {
 		if os.Getenv(envKeep) != "" {
@@ -132,17 +135,18 @@ var _ = Describe("Live migration", Ordered, func() {
 })
 
 // maxWritesInLeadMoves bounds the writes that may fail because the lead of etcd-main moves, which it does up to three
-// times in a migration: away from the first member that leaves, to the destination, and in the rolling restart at its end.
-// On a machine that is not busy with other things none fails.
+// times in a migration: away from the first member that leaves, to the destination, and in the rolling restart at its
+// end. On a machine that is not busy with other things none fails.
 const maxWritesInLeadMoves = 2
 
-// leadMoved are the answers of a kube-apiserver to a write that reached etcd in the moment in which the lead moved: raft
-// drops such a proposal, and says so only if it was made at the leader itself.
+// leadMoved are the answers of a kube-apiserver to a write that reached etcd in the moment in which the lead moved:
+// raft drops such a proposal, and says so only if it was made at the leader itself.
 var leadMoved = []string{"raft proposal dropped", "etcdserver: request timed out", "etcdserver: leader changed"}
 
-// expectNothingLost checks the report. It repeats the counts that must be 0 one by one, so that a change of the report's
-// own judgement cannot make the suite blind. It is laxer than the report in one thing: how long the lead of etcd takes to
-// move depends on how busy the machine is, and a write may fall into that moment. No other failure of a write is accepted.
+// expectNothingLost checks the report. It repeats the counts that must be 0 one by one, so that a change of the
+// report's own judgement cannot make the suite blind. It is laxer than the report in one thing: how long the lead of
+// etcd takes to move depends on how busy the machine is, and a write may fall into that moment. No other failure of a
+// write is accepted.
 func expectNothingLost(report *demo.Report) {
 	GinkgoHelper()
 	Expect(slices.DeleteFunc(slices.Clone(report.Details.Problems), func(problem string) bool {
@@ -150,11 +154,13 @@ func expectNothingLost(report *demo.Report) {
 	})).To(BeEmpty())
 	var inLeadMoves int64
 	for _, incident := range report.Probe.Details.Incidents {
-		if incident.Kind == "write" && slices.ContainsFunc(leadMoved, func(text string) bool { return strings.Contains(incident.Error, text) }) {
+		if incident.Kind == "write" &&
+			slices.ContainsFunc(leadMoved, func(text string) bool { return strings.Contains(incident.Error, text) }) {
 			inLeadMoves++
 		}
 	}
-	Expect(report.Probe.WritesFailed-inLeadMoves).To(BeZero(), "writes that failed for another reason than a move of etcd's lead")
+	Expect(report.Probe.WritesFailed-inLeadMoves).To(BeZero(),
+		"writes that failed for another reason than a move of etcd's lead")
 	Expect(inLeadMoves).To(BeNumerically("<=", maxWritesInLeadMoves))
 	Expect(report.Probe.ReadsFailed).To(BeZero())
 	Expect(report.Probe.WatchEventsLost).To(BeZero())
@@ -168,7 +174,8 @@ func expectNothingLost(report *demo.Report) {
 		etcd := report.Etcd[role]
 		Expect(etcd.AcknowledgedWritesLost).To(BeZero())
 		Expect(etcd.ClusterIDUnchanged).To(BeTrue())
-		Expect(etcd.Voters).To(And(HaveEach(BeNumerically("<=", 6)), HaveEach(BeNumerically(">=", 3)), ContainElement(6)))
+		Expect(etcd.Voters).
+			To(And(HaveEach(BeNumerically("<=", 6)), HaveEach(BeNumerically(">=", 3)), ContainElement(6)))
 		Expect(etcd.Voters[len(etcd.Voters)-1]).To(Equal(3))
 	}
 }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command extension is an extension of Gardener for the landscape, built on Gardener's library for extensions as real ones are. It serves
-// what provider-local does not: Networks, and Extensions that act before and after kube-apiserver and keep a state. See package stateful.
+// Command extension is an extension of Gardener for the landscape, built on Gardener's library for extensions as real
+// ones are. It serves what provider-local does not: Networks, and Extensions that act before and after kube-apiserver
+// and keep a state. See package stateful.
 package main
 
 import (
@@ -34,7 +35,8 @@ import (
 
 const (
 	name = "extension-test"
-	// networkType is the type of Networks, extensionTypes are those of Extensions; the registration in the garden names them, too.
+	// networkType is the type of Networks, extensionTypes are those of Extensions; the registration in the garden names
+	// them, too.
 	networkType = "test"
 	resync      = time.Hour
 )
@@ -62,13 +64,16 @@ func run(ctx context.Context, seed, namespace string) error {
 		Scheme:  kubernetes.SeedScheme,
 		Metrics: server.Options{BindAddress: "0"},
 		// Its permission for Leases is for its own namespace, which does not suffice for a cache.
-		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&coordinationv1.Lease{}}}},
+		Client: client.Options{
+			Cache: &client.CacheOptions{DisableFor: []client.Object{&coordinationv1.Lease{}}},
+		},
 		LeaderElection:                true,
 		LeaderElectionID:              name + "-leader-election",
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true,
 		// A busy machine gives a process nothing for a while.
-		LeaseDuration: ptr.To(time.Minute), RenewDeadline: ptr.To(45 * time.Second), RetryPeriod: ptr.To(5 * time.Second),
+		LeaseDuration: ptr.To(time.Minute), RenewDeadline: ptr.To(45 * time.Second),
+		RetryPeriod: ptr.To(5 * time.Second),
 	})
 	if err != nil {
 		return fmt.Errorf("failed to create manager: %w", err)
@@ -94,14 +99,16 @@ func addToManager(ctx context.Context, mgr manager.Manager, keeper *stateful.Kee
 	}
 	for _, extensionType := range extensionTypes {
 		if err := extension.Add(mgr, extension.AddArgs{
-			Actuator: stateful.ExtensionActuator(keeper), ControllerOptions: controller.Options{MaxConcurrentReconciles: 5},
-			Name: extensionType, FinalizerSuffix: extensionType, Resync: resync,
+			Actuator:          stateful.ExtensionActuator(keeper),
+			ControllerOptions: controller.Options{MaxConcurrentReconciles: 5},
+			Name:              extensionType, FinalizerSuffix: extensionType, Resync: resync,
 			Predicates: extension.DefaultPredicates(ctx, mgr, false), Type: extensionType, ExtensionClasses: classes,
 		}); err != nil {
 			return fmt.Errorf("failed to add the controller of Extensions of type %s: %w", extensionType, err)
 		}
 	}
-	if err := heartbeat.Add(mgr, heartbeat.AddArgs{ExtensionName: name, Namespace: namespace, RenewIntervalSeconds: 30, Clock: clock.RealClock{}}); err != nil {
+	if err := heartbeat.Add(mgr, heartbeat.AddArgs{ExtensionName: name, Namespace: namespace, RenewIntervalSeconds: 30,
+		Clock: clock.RealClock{}}); err != nil {
 		return fmt.Errorf("failed to add the heartbeat: %w", err)
 	}
 	return nil

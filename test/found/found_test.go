@@ -60,7 +60,8 @@ var _ = Describe("docs/development/found.md", func() {
 			for _, spec := range specs {
 				files, err := filepath.Glob(filepath.Join(repository, filepath.FromSlash(spec[1]), "*_test.go"))
 				Expect(err).NotTo(HaveOccurred())
-				Expect(slices.ContainsFunc(files, func(file string) bool { return strings.Contains(read(file), `"`+spec[2]+`"`) })).
+				Expect(slices.ContainsFunc(
+					files, func(file string) bool { return strings.Contains(read(file), `"`+spec[2]+`"`) })).
 					To(BeTrue(), "%s has no spec %q", spec[1], spec[2])
 			}
 		}
@@ -89,7 +90,9 @@ func runs(target string, settings map[string]string) error {
 		_, _, err := abort.Choose(settings["MOMENTS"], settings["FAULT"])
 		return err
 	case "test-recovery":
-		if !slices.ContainsFunc(recovery.Scenarios(), func(scenario recovery.Scenario) bool { return strings.Contains(scenario.Name, settings["FOCUS"]) }) {
+		if !slices.ContainsFunc(recovery.Scenarios(), func(scenario recovery.Scenario) bool {
+			return strings.Contains(scenario.Name, settings["FOCUS"])
+		}) {
 			return fmt.Errorf("no scenario matches %q", settings["FOCUS"])
 		}
 		return nil

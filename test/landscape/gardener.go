@@ -40,7 +40,8 @@ func (l *Landscape) startDNS(ctx context.Context) error {
 	return garden.StartDNS(ctx, l.Config, l.Processes, binary)
 }
 
-// startGardener starts gardener-apiserver, gardener-admission-controller and gardener-controller-manager and configures the garden.
+// startGardener starts gardener-apiserver, gardener-admission-controller and gardener-controller-manager and configures
+// the garden.
 func (l *Landscape) startGardener(ctx context.Context) error {
 	tools, err := build.Tool(ctx, l.Config, "gardener")
 	if err != nil {
@@ -95,7 +96,8 @@ func (l *Landscape) setUpSeeds(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, seed := range l.Config.Seeds {
 		group.Go(func() error {
-			return (&seedsetup.Setup{Config: l.Config, Seed: seed, GardenCA: ca, Digests: digests, Report: l.progress.report}).Up(groupCtx)
+			return (&seedsetup.Setup{Config: l.Config, Seed: seed, GardenCA: ca, Digests: digests,
+				Report: l.progress.report}).Up(groupCtx)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -118,5 +120,6 @@ func (l *Landscape) createShoot(ctx context.Context) error {
 	if err := l.importImages(ctx, l.shootImages); err != nil {
 		return err
 	}
-	return (&shoot.Shoot{Config: l.Config, Name: l.Config.Shoot, Workers: l.Config.HasWorkers(), Seed: l.Config.Seeds[0].Name, Report: l.progress.report}).Up(ctx)
+	return (&shoot.Shoot{Config: l.Config, Name: l.Config.Shoot, Workers: l.Config.HasWorkers(),
+		Seed: l.Config.Seeds[0].Name, Report: l.progress.report}).Up(ctx)
 }

@@ -41,8 +41,8 @@ type Landscape struct {
 	Processes *process.Manager
 
 	progress *progress
-	// nodeImages are those of every node, seedImages those of what a seed is set up with, shootImages those of what the control
-	// planes of shoots consist of, livecpmImages those of livecpm. Each is filled by the phase of its name.
+	// nodeImages are those of every node, seedImages those of what a seed is set up with, shootImages those of what the
+	// control planes of shoots consist of, livecpmImages those of livecpm. Each is filled by the phase of its name.
 	nodeImages, seedImages, shootImages, livecpmImages []image.Tarball
 }
 
@@ -51,8 +51,8 @@ func New(cfg *config.Config, out io.Writer) *Landscape {
 	return NewWith(cfg, outlook.NewScreen(out), nil)
 }
 
-// NewWith returns the landscape of the configuration. It reports its progress on the screen and to the tracker, which may be that of
-// a run that goes on when the landscape is up. Without one, Up makes its own.
+// NewWith returns the landscape of the configuration. It reports its progress on the screen and to the tracker, which
+// may be that of a run that goes on when the landscape is up. Without one, Up makes its own.
 func NewWith(cfg *config.Config, screen *outlook.Screen, tracker *outlook.Tracker) *Landscape {
 	return &Landscape{Config: cfg, Processes: process.NewManager(cfg.State), progress: newProgress(screen, tracker)}
 }
@@ -65,8 +65,8 @@ func components(cfg *config.Config) []string {
 	return nil
 }
 
-// phases is what Up does. Each leaves alone what is in place already. What they are called, what each needs and how long it takes is
-// in outlook.Parts.
+// phases is what Up does. Each leaves alone what is in place already. What they are called, what each needs and how
+// long it takes is in outlook.Parts.
 func (l *Landscape) phases() map[string]func(context.Context) error {
 	phases := map[string]func(context.Context) error{
 		"requirements":   l.checkRequirements,
@@ -96,11 +96,13 @@ func (l *Landscape) phases() map[string]func(context.Context) error {
 	return phases
 }
 
-// parts are those of the outlook that bring the landscape of the configuration up, in an order in which they can be run.
+// parts are those of the outlook that bring the landscape of the configuration up, in an order in which they can be
+// run.
 func parts(cfg *config.Config) []outlook.Part {
-	return slices.DeleteFunc(outlook.Until(outlook.Parts(components(cfg)...), "livecpm", "shoot"), func(part outlook.Part) bool {
-		return part.Name == outlook.PartDemo
-	})
+	return slices.DeleteFunc(
+		outlook.Until(outlook.Parts(components(cfg)...), "livecpm", "shoot"), func(part outlook.Part) bool {
+			return part.Name == outlook.PartDemo
+		})
 }
 
 // Phases returns the names of the phases in an order in which they can be run.
@@ -146,7 +148,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 }
 
 // run runs the phases, each as soon as those that it needs are done. The first that fails ends the others.
-func (l *Landscape) run(ctx context.Context, parts []outlook.Part, phases map[string]func(context.Context) error) error {
+func (l *Landscape) run(
+	ctx context.Context, parts []outlook.Part, phases map[string]func(context.Context) error,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	graph := flow.NewGraph("landscape")
@@ -215,7 +219,8 @@ func (l *Landscape) checkRequirements(context.Context) error {
 	if os.Geteuid() != 0 {
 		missing = append(missing, errors.New("namespaces, mounts and cgroups need root"))
 	}
-	for program, debianPackage := range map[string]string{"go": "golang-go, or from go.dev", "runc": "runc", "nft": "nftables"} {
+	for program, debianPackage := range map[string]string{"go": "golang-go, or from go.dev", "runc": "runc",
+		"nft": "nftables"} {
 		if _, err := build.Installed(program, debianPackage); err != nil {
 			missing = append(missing, err)
 		}
@@ -302,9 +307,10 @@ func (l *Landscape) startGarden(ctx context.Context) error {
 		Cgroups:     daemons,
 	}
 	if l.Config.Authorizers {
-		// The kube-apiserver asks gardener-admission-controller, which is started when Gardener is. Until then no seed is there
-		// to ask for anything.
-		if values.AuthorizationConfig, values.AuthorizationFiles, err = gardener.PrepareAuthorizers(l.Config); err != nil {
+		// The kube-apiserver asks gardener-admission-controller, which is started when Gardener is. Until then no seed
+		// is there to ask for anything.
+		if values.AuthorizationConfig, values.AuthorizationFiles, err = gardener.PrepareAuthorizers(l.Config); err !=
+			nil {
 			return err
 		}
 	}
@@ -342,7 +348,9 @@ func (l *Landscape) startSupervisor(ctx context.Context) error {
 		Files:      []string{l.Config.Dir("bin", "supervisor")},
 	}
 	for _, seed := range l.Config.Seeds {
-		spec.Command = append(spec.Command, "--seed="+strings.Join([]string{seed.Name, seed.Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)}, ","))
+		spec.Command = append(spec.Command,
+			"--seed="+strings.Join([]string{seed.Name, seed.Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)},
+				","))
 	}
 	_, err := l.Processes.Ensure(ctx, spec)
 	return err
@@ -423,7 +431,8 @@ func (l *Landscape) down() error {
 		failures = append(failures, machine.KillIn(network.Path(name)), network.Remove(name))
 	}
 	// A demo that still runs is not the landscape's to end.
-	failures = append(failures, cgroups.Evict(l.Config.Garden.Netns, config.ClientsCgroup), cgroups.Remove(l.Config.Garden.Netns), network.RemoveHostInterface(l.Config))
+	failures = append(failures, cgroups.Evict(l.Config.Garden.Netns, config.ClientsCgroup),
+		cgroups.Remove(l.Config.Garden.Netns), network.RemoveHostInterface(l.Config))
 	last, err := machine.DefaultSysctls().Release(l.Config.Prefix)
 	failures = append(failures, err)
 	if last {
@@ -515,7 +524,8 @@ func (l *Landscape) printUsage(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%-36s %.2f CPUs, %d MiB memory\n", name, float64(after.CPU-before[name].CPU)/float64(interval), after.Memory>>20)
+		fmt.Fprintf(out, "%-36s %.2f CPUs, %d MiB memory\n", name,
+			float64(after.CPU-before[name].CPU)/float64(interval), after.Memory>>20)
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/pki"
 )
 
-// The phase in this file installs livecpm as an operator would: its images, its chart in the garden, its controller manager, and
-// the registration of the agent (registration.go).
+// The phase in this file installs livecpm as an operator would: its images, its chart in the garden, its controller
+// manager, and the registration of the agent (registration.go).
 
 const (
 	// livecpmNamespace is where livecpm runs in a seed, beside the gardenlet, and where Helm would keep its release.
@@ -122,12 +122,14 @@ func (l *Landscape) makeLivecpmImages(ctx context.Context) error {
 	}
 	l.livecpmImages = nil
 	for _, b := range built {
-		l.livecpmImages = append(l.livecpmImages, image.Tarball{Name: b.Name, File: b.File, Refs: b.References, Digest: b.Digest})
+		l.livecpmImages = append(l.livecpmImages,
+			image.Tarball{Name: b.Name, File: b.File, Refs: b.References, Digest: b.Digest})
 	}
 	return nil
 }
 
-// buildLivecpm builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed since.
+// buildLivecpm builds the images of what runs in the seeds, or finds those of an earlier run if nothing has changed
+// since.
 func (l *Landscape) buildLivecpm(ctx context.Context) ([]images.Image, error) {
 	var packages []string
 	commands := seedCommands(l.Config.Gardenlet)
@@ -145,7 +147,8 @@ func (l *Landscape) buildLivecpm(ctx context.Context) ([]images.Image, error) {
 		Images      []images.Image
 	}
 	var last result
-	if content, err := os.ReadFile(record); err == nil && json.Unmarshal(content, &last) == nil && last.Fingerprint == fingerprint {
+	if content, err := os.ReadFile(record); err == nil && json.Unmarshal(content, &last) == nil &&
+		last.Fingerprint == fingerprint {
 		return last.Images, nil
 	}
 	l.progress.report("building livecpm's images")
@@ -187,8 +190,10 @@ func (l *Landscape) makeRoom(ctx context.Context, seed config.Seed) error {
 	return nil
 }
 
-// awaitAgent waits until the gardenlet of the seed has installed the agent that the fingerprint stands for, or until it is the agent.
-func (l *Landscape) awaitAgent(ctx context.Context, gardenClient client.Client, seed config.Seed, fingerprint string) error {
+// awaitAgent waits until the gardenlet of the seed has installed the agent that the fingerprint stands for, or until it
+// is the agent.
+func (l *Landscape) awaitAgent(ctx context.Context, gardenClient client.Client, seed config.Seed,
+	fingerprint string) error {
 	n, err := node.New(l.Config, seed, l.Processes)
 	if err != nil {
 		return err

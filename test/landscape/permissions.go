@@ -36,22 +36,25 @@ func holders(cfg *config.Config) []holder {
 	}
 	inSeed := func(user string) bool { return user == "system:serviceaccount:"+livecpmNamespace+":livecpm-agent" }
 	inGarden := func(user string) bool {
-		return strings.HasPrefix(user, "system:serviceaccount:seed-") && strings.Contains(user, ":extension-"+registrationName+"-")
+		return strings.HasPrefix(user, "system:serviceaccount:seed-") &&
+			strings.Contains(user, ":extension-"+registrationName+"-")
 	}
 	return []holder{
 		{seeds, "livecpm:agent", inSeed},
 		{seeds, "livecpm-agent", inSeed},
 		{[]string{cfg.Garden.Name}, "livecpm:extension", inGarden},
 		{[]string{cfg.Garden.Name}, "livecpm:agent", inGarden},
-		{[]string{cfg.Garden.Name}, "livecpm:controller-manager", func(user string) bool { return user == garden.LivecpmIdentity }},
+		{[]string{cfg.Garden.Name}, "livecpm:controller-manager",
+			func(user string) bool { return user == garden.LivecpmIdentity }},
 	}
 }
 
-// Permissions prints which permissions of agents and controller manager were not used since the landscape came up, by the audit
-// logs of its API servers. What one seed has used need not be used in the other.
+// Permissions prints which permissions of agents and controller manager were not used since the landscape came up, by
+// the audit logs of its API servers. What one seed has used need not be used in the other.
 func (l *Landscape) Permissions(ctx context.Context, out io.Writer) error {
 	if !l.Config.Audit {
-		return fmt.Errorf("the API servers write down nothing: bring the landscape up with %s=on, and set it here", config.EnvAudit)
+		return fmt.Errorf("the API servers write down nothing: bring the landscape up with %s=on, and set it here",
+			config.EnvAudit)
 	}
 	for _, holder := range holders(l.Config) {
 		var rules []rbacv1.PolicyRule
@@ -72,7 +75,8 @@ func (l *Landscape) Permissions(ctx context.Context, out io.Writer) error {
 		slices.Sort(unused)
 		unused = slices.Compact(unused)
 		fmt.Fprintf(out, "%s in %s: %d permissions, %d permitted requests, %d permissions unused\n",
-			holder.role, strings.Join(holder.clusters, " and "), len(permissions.Granted(rules...))/len(holder.clusters), len(uses), len(unused))
+			holder.role, strings.Join(holder.clusters, " and "),
+			len(permissions.Granted(rules...))/len(holder.clusters), len(uses), len(unused))
 		for _, permission := range unused {
 			fmt.Fprintf(out, "  %s\n", permission)
 		}

@@ -51,7 +51,8 @@ var _ = Describe("Phases", func() {
 
 	It("should end the others when one fails, begin no more, and tell the first failure", func() {
 		parts := []outlook.Part{
-			{Name: "build", Title: "build it"}, {Name: "start", Title: "start it"}, {Name: "after", Title: "go on", Needs: []string{"start", "build"}},
+			{Name: "build", Title: "build it"}, {Name: "start", Title: "start it"},
+			{Name: "after", Title: "go on", Needs: []string{"start", "build"}},
 		}
 		err := landscape.RunPhases(context.Background(), parts, map[string]func(context.Context) error{
 			"build": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
@@ -63,9 +64,10 @@ var _ = Describe("Phases", func() {
 
 	It("should end when it is told to", func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		err := landscape.RunPhases(ctx, []outlook.Part{{Name: "build", Title: "build it"}}, map[string]func(context.Context) error{
-			"build": func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() },
-		})
+		err := landscape.RunPhases(ctx, []outlook.Part{{Name: "build", Title: "build it"}},
+			map[string]func(context.Context) error{
+				"build": func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() },
+			})
 		Expect(err).To(MatchError(context.Canceled))
 	})
 })

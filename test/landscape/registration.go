@@ -34,27 +34,28 @@ import (
 )
 
 const (
-	// registrationName is the name of the agent's ControllerRegistration and ControllerDeployment. The gardenlet takes it for the
-	// name of the release.
+	// registrationName is the name of the agent's ControllerRegistration and ControllerDeployment. The gardenlet takes
+	// it for the name of the release.
 	registrationName = "livecpm"
-	// fingerprintAnnotation is what the pods of the agent carry to tell which registration and which images they come from: an
-	// image keeps its tag when it changes, and nothing else tells an installation of before from that of now.
+	// fingerprintAnnotation is what the pods of the agent carry to tell which registration and which images they come
+	// from: an image keeps its tag when it changes, and nothing else tells an installation of before from that of now.
 	fingerprintAnnotation = "landscape.livecpm.dev/installation"
 
-	// agentHostLabel is the label of the agents' lease that says where the leading agent runs, agentHostGardenlet its value for a
-	// gardenlet. The agent's own packages are not linked into the landscape's programs.
+	// agentHostLabel is the label of the agents' lease that says where the leading agent runs, agentHostGardenlet its
+	// value for a gardenlet. The agent's own packages are not linked into the landscape's programs.
 	agentHostLabel     = "livecpm.gardener.cloud/agent-host"
 	agentHostGardenlet = "gardenlet"
 )
 
-// gardenChartValues are the values of the chart for the garden, which runs no pods. The agents have service accounts of their own
-// there. The seed authorizer gives them what belongs to their seed; where there is none, the chart does.
+// gardenChartValues are the values of the chart for the garden, which runs no pods. The agents have service accounts of
+// their own there. The seed authorizer gives them what belongs to their seed; where there is none, the chart does.
 func gardenChartValues(cfg *config.Config) map[string]any {
 	agents, seedNames := make([]any, 0, len(cfg.Seeds)), make([]any, 0, len(cfg.Seeds))
 	for _, seed := range cfg.Seeds {
 		seedNames = append(seedNames, seed.Name)
 		agents = append(agents, map[string]any{
-			"apiGroup": rbacv1.GroupName, "kind": rbacv1.GroupKind, "name": "system:serviceaccounts:" + gardenerutils.ComputeGardenNamespace(seed.Name),
+			"apiGroup": rbacv1.GroupName, "kind": rbacv1.GroupKind,
+			"name": "system:serviceaccounts:" + gardenerutils.ComputeGardenNamespace(seed.Name),
 		})
 	}
 	// Each seed is in a region of its own.
@@ -64,21 +65,23 @@ func gardenChartValues(cfg *config.Config) map[string]any {
 		// The agents are the gardenlets.
 		rbac = map[string]any{"enabled": true}
 	case !cfg.Authorizers:
-		rbac = map[string]any{"enabled": true, "ownIdentity": true, "subjects": agents, "extension": map[string]any{"enabled": true}}
+		rbac = map[string]any{"enabled": true, "ownIdentity": true, "subjects": agents,
+			"extension": map[string]any{"enabled": true}}
 	}
 	return map[string]any{
 		"registration": map[string]any{"name": registrationName},
 		"rbac":         rbac,
 		"runtime":      map[string]any{"enabled": false},
 		"controllerManager": map[string]any{
-			"enabled":  true,
-			"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": garden.LivecpmIdentity}},
+			"enabled": true,
+			"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind,
+				"name": garden.LivecpmIdentity}},
 		},
 	}
 }
 
-// agentRegistration returns the objects of examples/gardener/controllerregistration.yaml with the images and values of the
-// landscape, and the fingerprint of it all. The digests are those of the images, by name.
+// agentRegistration returns the objects of examples/gardener/controllerregistration.yaml with the images and values of
+// the landscape, and the fingerprint of it all. The digests are those of the images, by name.
 func agentRegistration(cfg *config.Config, digests map[string]string) ([]*unstructured.Unstructured, string, error) {
 	files, err := examples.Files()
 	if err != nil {
@@ -104,7 +107,8 @@ func agentRegistration(cfg *config.Config, digests map[string]string) ([]*unstru
 		}
 		sum := sha256.Sum256(content)
 		fingerprint := hex.EncodeToString(sum[:8])
-		helm["values"] = utils.MergeMaps(values, map[string]any{"podAnnotations": map[string]any{fingerprintAnnotation: fingerprint}})
+		helm["values"] = utils.MergeMaps(values,
+			map[string]any{"podAnnotations": map[string]any{fingerprintAnnotation: fingerprint}})
 		if err := unstructured.SetNestedMap(object.Object, helm, "helm"); err != nil {
 			return nil, "", fmt.Errorf("failed to set values of ControllerDeployment %s: %w", object.GetName(), err)
 		}
@@ -129,32 +133,39 @@ func agentValues(cfg *config.Config) map[string]any {
 // checkAgent tells whether all replicas of the agent that the fingerprint stands for are available, and no others.
 func checkAgent(deployment *appsv1.Deployment, fingerprint string) error {
 	if installed := deployment.Spec.Template.Annotations[fingerprintAnnotation]; installed != fingerprint {
-		return fmt.Errorf("deployment %s is not the one that is registered: it comes from installation %q, not %q", client.ObjectKeyFromObject(deployment), installed, fingerprint)
+		return fmt.Errorf("deployment %s is not the one that is registered: it comes from installation %q, not %q",
+			client.ObjectKeyFromObject(deployment), installed, fingerprint)
 	}
 	status, want := deployment.Status, ptr.Deref(deployment.Spec.Replicas, 1)
-	if status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == want && status.Replicas == want && status.AvailableReplicas == want {
+	if status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == want &&
+		status.Replicas == want && status.AvailableReplicas == want {
 		return nil
 	}
-	return fmt.Errorf("%d of %d replicas of deployment %s are available and up to date", min(status.AvailableReplicas, status.UpdatedReplicas), want, client.ObjectKeyFromObject(deployment))
+	return fmt.Errorf("%d of %d replicas of deployment %s are available and up to date",
+		min(status.AvailableReplicas, status.UpdatedReplicas), want, client.ObjectKeyFromObject(deployment))
 }
 
-// checkDropIn tells whether the agent of the seed runs in its gardenlet: the lease of all agents says where the one is that leads.
+// checkDropIn tells whether the agent of the seed runs in its gardenlet: the lease of all agents says where the one is
+// that leads.
 func checkDropIn(lease *coordinationv1.Lease, now time.Time) error {
 	key := client.ObjectKeyFromObject(lease)
 	if host := lease.Labels[agentHostLabel]; host != agentHostGardenlet {
 		return fmt.Errorf("lease %s is not held by an agent in a gardenlet, but in %q", key, host)
 	}
 	age := now.Sub(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time)
-	if valid := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second; ptr.Deref(lease.Spec.HolderIdentity, "") == "" || age > valid {
+	if valid := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) *
+		time.Second; ptr.Deref(lease.Spec.HolderIdentity, "") == "" || age > valid {
 		return fmt.Errorf("lease %s is held by nobody: it was renewed %s ago", key, age.Round(time.Second))
 	}
 	return nil
 }
 
-// checkInstallation tells whether the garden has made an installation of the agent for the seed, and whether it is in order.
+// checkInstallation tells whether the garden has made an installation of the agent for the seed, and whether it is in
+// order.
 func checkInstallation(installations []gardencorev1beta1.ControllerInstallation, seedName string) error {
 	for _, installation := range installations {
-		if installation.Spec.RegistrationRef.Name != registrationName || installation.Spec.SeedRef == nil || installation.Spec.SeedRef.Name != seedName {
+		if installation.Spec.RegistrationRef.Name != registrationName || installation.Spec.SeedRef == nil ||
+			installation.Spec.SeedRef.Name != seedName {
 			continue
 		}
 		var failures []error
@@ -170,9 +181,11 @@ func checkInstallation(installations []gardencorev1beta1.ControllerInstallation,
 			condition := v1beta1helper.GetCondition(installation.Status.Conditions, want.condition)
 			switch {
 			case condition == nil:
-				failures = append(failures, fmt.Errorf("ControllerInstallation %s has no condition %s yet", installation.Name, want.condition))
+				failures = append(failures,
+					fmt.Errorf("ControllerInstallation %s has no condition %s yet", installation.Name, want.condition))
 			case condition.Status != want.status:
-				failures = append(failures, fmt.Errorf("ControllerInstallation %s: %s is %s: %s", installation.Name, want.condition, condition.Status, condition.Message))
+				failures = append(failures, fmt.Errorf("ControllerInstallation %s: %s is %s: %s", installation.Name,
+					want.condition, condition.Status, condition.Message))
 			}
 		}
 		return errors.Join(failures...)
@@ -180,8 +193,8 @@ func checkInstallation(installations []gardencorev1beta1.ControllerInstallation,
 	return fmt.Errorf("there is no ControllerInstallation of %s for seed %s", registrationName, seedName)
 }
 
-// removeForeignAgent deletes a Deployment of the agent that no gardenlet has installed: its pods are selected by the name of
-// another release, and what a Deployment selects cannot be changed.
+// removeForeignAgent deletes a Deployment of the agent that no gardenlet has installed: its pods are selected by the
+// name of another release, and what a Deployment selects cannot be changed.
 func removeForeignAgent(ctx context.Context, c client.Client, key client.ObjectKey) error {
 	deployment := &appsv1.Deployment{}
 	if err := c.Get(ctx, key, deployment); err != nil {
@@ -190,5 +203,6 @@ func removeForeignAgent(ctx context.Context, c client.Client, key client.ObjectK
 	if deployment.Spec.Selector.MatchLabels["release"] == registrationName {
 		return nil
 	}
-	return client.IgnoreNotFound(c.Delete(ctx, deployment, client.PropagationPolicy("Foreground"), client.Preconditions{UID: &deployment.UID}))
+	return client.IgnoreNotFound(c.Delete(ctx, deployment, client.PropagationPolicy("Foreground"),
+		client.Preconditions{UID: &deployment.UID}))
 }

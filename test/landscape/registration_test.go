@@ -46,15 +46,19 @@ var _ = Describe("The registration of the agent", func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	register := func(digests map[string]string) (*gardencorev1beta1.ControllerRegistration, *gardencorev1.ControllerDeployment, string) {
+	register := func(
+		digests map[string]string,
+	) (*gardencorev1beta1.ControllerRegistration, *gardencorev1.ControllerDeployment, string) {
 		GinkgoHelper()
 		objects, fingerprint, err := AgentRegistration(cfg, digests)
 		Expect(err).NotTo(HaveOccurred())
 		registration, deployment := &gardencorev1beta1.ControllerRegistration{}, &gardencorev1.ControllerDeployment{}
 		Expect(objects).To(HaveLen(2))
 		for _, object := range objects {
-			into := map[string]any{"ControllerRegistration": registration, "ControllerDeployment": deployment}[object.GetKind()]
-			Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true)).To(Succeed())
+			into := map[string]any{"ControllerRegistration": registration,
+				"ControllerDeployment": deployment}[object.GetKind()]
+			Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true)).
+				To(Succeed())
 		}
 		return registration, deployment, fingerprint
 	}
@@ -65,7 +69,8 @@ var _ = Describe("The registration of the agent", func() {
 		values := map[string]any{}
 		Expect(json.Unmarshal(deployment.Helm.Values.Raw, &values)).To(Succeed())
 		values["gardener"] = map[string]any{"seed": map[string]any{"name": "seed-a"}}
-		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(deployment.Helm.RawChart, "livecpm", "extension-livecpm-abcde", values)
+		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(
+			deployment.Helm.RawChart, "livecpm", "extension-livecpm-abcde", values)
 		Expect(err).NotTo(HaveOccurred())
 		out := map[string]*unstructured.Unstructured{}
 		for _, manifest := range rendered.Manifests {
@@ -78,8 +83,10 @@ var _ = Describe("The registration of the agent", func() {
 
 	It("should let the gardenlets install the agent with the images and values of the landscape", func() {
 		registration, deployment, fingerprint := register(map[string]string{"livecpm-agent": "sha256:a"})
-		Expect(registration.Spec.Deployment.Policy).To(HaveValue(Equal(gardencorev1beta1.ControllerDeploymentPolicyAlways)))
-		Expect(registration.Spec.Deployment.DeploymentRefs).To(ConsistOf(gardencorev1beta1.DeploymentRef{Name: deployment.Name}))
+		Expect(registration.Spec.Deployment.Policy).
+			To(HaveValue(Equal(gardencorev1beta1.ControllerDeploymentPolicyAlways)))
+		Expect(registration.Spec.Deployment.DeploymentRefs).
+			To(ConsistOf(gardencorev1beta1.DeploymentRef{Name: deployment.Name}))
 		Expect(deployment.InjectGardenKubeconfig).To(HaveValue(BeTrue()))
 
 		objects := installed(deployment)
@@ -116,9 +123,11 @@ var _ = Describe("The registration of the agent", func() {
 			Expect(yaml.Unmarshal([]byte(manifest.Content), object)).To(Succeed())
 			Expect(object.GetKind()).NotTo(Equal("Deployment"), "the garden has no node")
 			if object.GetName() == "livecpm:extension" && object.GetKind() == "ClusterRole" {
-				selects = object.GetAnnotations()["authorization.gardener.cloud/extensions-serviceaccount-selector"] == `{"matchLabels":{"controllerregistration.core.gardener.cloud/name":"livecpm"}}`
+				selects = object.GetAnnotations()["authorization.gardener.cloud/extensions-serviceaccount-selector"] ==
+					`{"matchLabels":{"controllerregistration.core.gardener.cloud/name":"livecpm"}}`
 			}
-			if object.GetName() != name || (object.GetKind() != "ClusterRoleBinding" && object.GetKind() != "RoleBinding") {
+			if object.GetName() != name ||
+				(object.GetKind() != "ClusterRoleBinding" && object.GetKind() != "RoleBinding") {
 				continue
 			}
 			binding := &rbacv1.ClusterRoleBinding{}
@@ -155,33 +164,44 @@ var _ = Describe("The registration of the agent", func() {
 			objects := installed(deployment)
 			Expect(objects).NotTo(HaveKey("Deployment"))
 			binding := &rbacv1.ClusterRoleBinding{}
-			Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(objects["ClusterRoleBinding"].Object, binding)).To(Succeed())
-			Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "garden", Name: "gardenlet"}))
+			Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(objects["ClusterRoleBinding"].Object,
+				binding)).To(Succeed())
+			Expect(binding.Subjects).
+				To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: "garden", Name: "gardenlet"}))
 		})
 
 		It("should let the gardenlets read in the garden what no seed may by itself", func() {
 			seeds, _ := bindings("livecpm:agent")
-			Expect(seeds).To(ContainElement(ConsistOf(rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group", Name: "gardener.cloud:system:seeds"})))
+			Expect(seeds).
+				To(ContainElement(ConsistOf(rbacv1.Subject{APIGroup: "rbac.authorization.k8s.io", Kind: "Group",
+					Name: "gardener.cloud:system:seeds"})))
 		})
 
 		It("should run the relay's image only", func() {
 			Expect(SeedCommands(cfg.Gardenlet)).To(ConsistOf(HaveField("Name", "livecpm-relay")))
-			Expect(SeedCommands(config.GardenletUpstream)).To(ConsistOf(HaveField("Name", "livecpm-relay"), HaveField("Name", "livecpm-agent")))
+			Expect(SeedCommands(config.GardenletUpstream)).
+				To(ConsistOf(HaveField("Name", "livecpm-relay"), HaveField("Name", "livecpm-agent")))
 		})
 	})
 
 	Describe("what is awaited", func() {
-		DescribeTable("of gardenlets that are the agents", func(host, holder string, age time.Duration, matches types.GomegaMatcher) {
-			now := time.Now()
-			Expect(CheckDropIn(&coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent-leader-election", Labels: map[string]string{agent.LabelHost: host}},
-				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: now.Add(-age)}},
-			}, now)).To(matches)
-		},
+		DescribeTable("of gardenlets that are the agents",
+			func(host, holder string, age time.Duration, matches types.GomegaMatcher) {
+				now := time.Now()
+				Expect(CheckDropIn(&coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent-leader-election",
+						Labels: map[string]string{agent.LabelHost: host}},
+					Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15),
+						RenewTime: &metav1.MicroTime{Time: now.Add(-age)}},
+				}, now)).To(matches)
+			},
 			Entry("the lease that they hold", string(agent.HostGardenlet), "gardenlet-1", time.Second, Succeed()),
-			Entry("not one that pods hold", string(agent.HostPod), "livecpm-agent-1", time.Second, MatchError(ContainSubstring(`in "livecpm-agent"`))),
-			Entry("not one that they held", string(agent.HostGardenlet), "gardenlet-1", time.Minute, MatchError(ContainSubstring("1m0s ago"))),
-			Entry("not one that they have given back", string(agent.HostGardenlet), "", time.Second, MatchError(ContainSubstring("by nobody"))),
+			Entry("not one that pods hold", string(agent.HostPod), "livecpm-agent-1", time.Second,
+				MatchError(ContainSubstring(`in "livecpm-agent"`))),
+			Entry("not one that they held", string(agent.HostGardenlet), "gardenlet-1", time.Minute,
+				MatchError(ContainSubstring("1m0s ago"))),
+			Entry("not one that they have given back", string(agent.HostGardenlet), "", time.Second,
+				MatchError(ContainSubstring("by nobody"))),
 		)
 
 		deployed := func(fingerprint string, want, available int32) *appsv1.Deployment {
@@ -189,15 +209,21 @@ var _ = Describe("The registration of the agent", func() {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent", Generation: 2},
 				Spec: appsv1.DeploymentSpec{
 					Replicas: &want,
-					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{FingerprintAnnotation: fingerprint}}},
+					Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{
+							Annotations: map[string]string{FingerprintAnnotation: fingerprint},
+						},
+					},
 				},
-				Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: available, UpdatedReplicas: available, AvailableReplicas: available},
+				Status: appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: available, UpdatedReplicas: available,
+					AvailableReplicas: available},
 			}
 		}
 
 		It("should be all replicas of just this installation", func() {
 			Expect(CheckAgent(deployed("now", 2, 2), "now")).To(Succeed())
-			Expect(CheckAgent(deployed("before", 2, 2), "now")).To(MatchError(ContainSubstring(`comes from installation "before"`)))
+			Expect(CheckAgent(deployed("before", 2, 2), "now")).
+				To(MatchError(ContainSubstring(`comes from installation "before"`)))
 			Expect(CheckAgent(deployed("now", 2, 1), "now")).To(MatchError(ContainSubstring("1 of 2 replicas")))
 			rolling := deployed("now", 2, 2)
 			rolling.Status.Replicas = 3
@@ -207,14 +233,17 @@ var _ = Describe("The registration of the agent", func() {
 			Expect(CheckAgent(unseen, "now")).NotTo(Succeed())
 		})
 
-		installation := func(registration, seed string, healthy gardencorev1beta1.ConditionStatus) gardencorev1beta1.ControllerInstallation {
-			condition := func(kind gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus) gardencorev1beta1.Condition {
+		installation := func(registration, seed string,
+			healthy gardencorev1beta1.ConditionStatus) gardencorev1beta1.ControllerInstallation {
+			condition := func(kind gardencorev1beta1.ConditionType,
+				status gardencorev1beta1.ConditionStatus) gardencorev1beta1.Condition {
 				return gardencorev1beta1.Condition{Type: kind, Status: status, Message: "because"}
 			}
 			return gardencorev1beta1.ControllerInstallation{
 				ObjectMeta: metav1.ObjectMeta{Name: registration + "-" + seed},
 				Spec: gardencorev1beta1.ControllerInstallationSpec{
-					RegistrationRef: corev1.ObjectReference{Name: registration}, SeedRef: &corev1.ObjectReference{Name: seed},
+					RegistrationRef: corev1.ObjectReference{Name: registration},
+					SeedRef:         &corev1.ObjectReference{Name: seed},
 				},
 				Status: gardencorev1beta1.ControllerInstallationStatus{Conditions: []gardencorev1beta1.Condition{
 					condition(gardencorev1beta1.ControllerInstallationValid, gardencorev1beta1.ConditionTrue),
@@ -230,13 +259,18 @@ var _ = Describe("The registration of the agent", func() {
 				installation("provider-local", "seed-a", gardencorev1beta1.ConditionFalse),
 				installation("livecpm", "seed-b", gardencorev1beta1.ConditionFalse),
 				installation("livecpm", "seed-a", gardencorev1beta1.ConditionTrue),
-				{Spec: gardencorev1beta1.ControllerInstallationSpec{RegistrationRef: corev1.ObjectReference{Name: "livecpm"}}},
+				{Spec: gardencorev1beta1.ControllerInstallationSpec{
+					RegistrationRef: corev1.ObjectReference{Name: "livecpm"},
+				}},
 			}
 			Expect(CheckInstallation(installations, "seed-a")).To(Succeed())
-			Expect(CheckInstallation(installations, "seed-b")).To(MatchError("ControllerInstallation livecpm-seed-b: Healthy is False: because"))
-			Expect(CheckInstallation(installations, "seed-c")).To(MatchError(ContainSubstring("no ControllerInstallation of livecpm for seed seed-c")))
+			Expect(CheckInstallation(installations, "seed-b")).
+				To(MatchError("ControllerInstallation livecpm-seed-b: Healthy is False: because"))
+			Expect(CheckInstallation(installations, "seed-c")).
+				To(MatchError(ContainSubstring("no ControllerInstallation of livecpm for seed seed-c")))
 			installations[2].Status.Conditions = installations[2].Status.Conditions[:3]
-			Expect(CheckInstallation(installations, "seed-a")).To(MatchError(ContainSubstring("no condition Progressing yet")))
+			Expect(CheckInstallation(installations, "seed-a")).
+				To(MatchError(ContainSubstring("no condition Progressing yet")))
 		})
 	})
 
@@ -244,12 +278,15 @@ var _ = Describe("The registration of the agent", func() {
 		func(release string, gone bool) {
 			agent := &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent", UID: "1"},
-				Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"release": release}}},
+				Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2),
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"release": release}}},
 			}
 			c := fake.NewClientBuilder().WithScheme(kubernetesscheme.Scheme).WithObjects(agent).Build()
 			Expect(RemoveForeignAgent(context.Background(), c, client.ObjectKeyFromObject(agent))).To(Succeed())
-			Expect(apierrors.IsNotFound(c.Get(context.Background(), client.ObjectKeyFromObject(agent), agent))).To(Equal(gone))
-			Expect(RemoveForeignAgent(context.Background(), c, client.ObjectKey{Namespace: "garden", Name: "another"})).To(Succeed())
+			Expect(apierrors.IsNotFound(c.Get(context.Background(), client.ObjectKeyFromObject(agent), agent))).
+				To(Equal(gone))
+			Expect(RemoveForeignAgent(context.Background(), c, client.ObjectKey{Namespace: "garden", Name: "another"})).
+				To(Succeed())
 		},
 		Entry("should stay if a gardenlet has installed it", "livecpm", false),
 		Entry("should go if it is of another release, whose pods it would go on to select", "livecpm-agent", true),

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migrate drives live migrations of the landscape's shoot the way an operator does, for the tests that steer them:
-// annotate, bind, wait.
+// Package migrate drives live migrations of the landscape's shoot the way an operator does, for the tests that steer
+// them: annotate, bind, wait.
 package migrate
 
 import (
@@ -49,7 +49,8 @@ func Connect(landscape *config.Config, namespace, name string, timeout time.Dura
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{gardencorev1beta1.AddToScheme, authenticationv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{gardencorev1beta1.AddToScheme,
+		authenticationv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("failed to set up the scheme: %w", err)
 		}
@@ -58,7 +59,8 @@ func Connect(landscape *config.Config, namespace, name string, timeout time.Dura
 	if err != nil {
 		return nil, fmt.Errorf("failed to create client for the garden: %w", err)
 	}
-	return &Shoot{Landscape: landscape, Key: client.ObjectKey{Namespace: namespace, Name: name}, Garden: garden, Timeout: timeout, Out: out}, nil
+	return &Shoot{Landscape: landscape, Key: client.ObjectKey{Namespace: namespace, Name: name}, Garden: garden,
+		Timeout: timeout, Out: out}, nil
 }
 
 // RESTConfig reads a kubeconfig for a client that need not spare its server.
@@ -148,18 +150,19 @@ func (s *Shoot) Get(ctx context.Context) (*gardencorev1beta1.Shoot, error) {
 // Until waits for the shoot and says what its conditions are when that takes too long.
 func (s *Shoot) Until(ctx context.Context, what string, done func(*gardencorev1beta1.Shoot) bool) error {
 	var last string
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, s.Timeout, true, func(ctx context.Context) (bool, error) {
-		shoot, err := s.Get(ctx)
-		if err != nil {
-			last = err.Error()
-			return false, nil //nolint:nilerr // It is looked at again.
-		}
-		if now := summary(shoot); now != last {
-			last = now
-			s.Say("%s", now)
-		}
-		return done(shoot), nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, s.Timeout,
+		true, func(ctx context.Context) (bool, error) {
+			shoot, err := s.Get(ctx)
+			if err != nil {
+				last = err.Error()
+				return false, nil //nolint:nilerr // It is looked at again.
+			}
+			if now := summary(shoot); now != last {
+				last = now
+				s.Say("%s", now)
+			}
+			return done(shoot), nil
+		})
 	if err != nil {
 		return errors.Join(fmt.Errorf("failed to wait for %s; last seen: %s", what, last), err)
 	}
@@ -174,7 +177,8 @@ func (s *Shoot) UntilReconciled(ctx context.Context, seed string) error {
 		_, intent := shoot.Annotations[steps.AnnotationIntent]
 		return !abort && !intent && ptr.Deref(shoot.Status.SeedName, "") == seed &&
 			shoot.Status.ObservedGeneration == shoot.Generation && operation != nil &&
-			operation.Type == gardencorev1beta1.LastOperationTypeReconcile && operation.State == gardencorev1beta1.LastOperationStateSucceeded
+			operation.Type == gardencorev1beta1.LastOperationTypeReconcile &&
+			operation.State == gardencorev1beta1.LastOperationStateSucceeded
 	})
 }
 
@@ -201,7 +205,8 @@ func summary(shoot *gardencorev1beta1.Shoot) string {
 func Describe(shoot *gardencorev1beta1.Shoot, conditionType gardencorev1beta1.ConditionType) string {
 	for _, condition := range steps.Conditions(shoot) {
 		if condition.Type == conditionType {
-			return fmt.Sprintf("%s is %s (%s): %s", condition.Type, condition.Status, condition.Reason, condition.Message)
+			return fmt.Sprintf("%s is %s (%s): %s", condition.Type, condition.Status, condition.Reason,
+				condition.Message)
 		}
 	}
 	return ""

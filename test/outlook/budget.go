@@ -13,8 +13,8 @@ import (
 const (
 	// EnvUntil names the environment variable with the second after which nothing of a run may be going on any more.
 	EnvUntil = "LIVECPM_UNTIL"
-	// EnvSlowness names the environment variable that tells, in percent, how long what was done so far took against what it takes on
-	// a usual machine.
+	// EnvSlowness names the environment variable that tells, in percent, how long what was done so far took against
+	// what it takes on a usual machine.
 	EnvSlowness = "LIVECPM_SLOWNESS"
 )
 
@@ -46,7 +46,8 @@ func BudgetFromEnvironment() (Budget, error) {
 	return b, nil
 }
 
-// Fits tells whether something that usually takes so long ends in time when it begins now; if not, why says by how much.
+// Fits tells whether something that usually takes so long ends in time when it begins now; if not, why says by how
+// much.
 func (b Budget) Fits(now time.Time, usually time.Duration) (fits bool, why string) {
 	if b.Until.IsZero() {
 		return true, ""
@@ -55,5 +56,6 @@ func (b Budget) Fits(now time.Time, usually time.Duration) (fits bool, why strin
 	if takes <= left {
 		return true, ""
 	}
-	return false, fmt.Sprintf("it takes up to %s, and %s are left", takes.Round(time.Second), max(left, 0).Round(time.Second))
+	return false, fmt.Sprintf("it takes up to %s, and %s are left", takes.Round(time.Second),
+		max(left, 0).Round(time.Second))
 }

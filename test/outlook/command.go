@@ -17,8 +17,9 @@ import (
 	"time"
 )
 
-// InGroup lets a command, and everything that it starts, end when its context does: it gets a process group of its own, which is
-// asked to end, and ended by force a little later. Otherwise a compiler would outlive the script that has called it.
+// InGroup lets a command, and everything that it starts, end when its context does: it gets a process group of its own,
+// which is asked to end, and ended by force a little later. Otherwise a compiler would outlive the script that has
+// called it.
 func InGroup(cmd *exec.Cmd) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
@@ -39,8 +40,8 @@ const (
 	exitInterrupted = 130
 )
 
-// Interruptible returns a channel that is closed by the first interrupt. A second interrupt, or a program that does not end in time
-// after the first one, ends the program at once; last is called before.
+// Interruptible returns a channel that is closed by the first interrupt. A second interrupt, or a program that does not
+// end in time after the first one, ends the program at once; last is called before.
 func Interruptible(last func()) (interrupted <-chan struct{}, wasInterrupted func() bool) {
 	signals, done := make(chan os.Signal, 2), make(chan struct{})
 	var was atomic.Bool
@@ -87,13 +88,15 @@ const shownLines = 20
 
 // Error returns the last lines of the compiler and the path of the log.
 func (e *BuildError) Error() string {
-	return fmt.Sprintf("failed to build %s: %v; the compiler's last lines are:\n%s\nall lines are in %s", e.What, e.Cause, Tail(e.Output, shownLines), e.Log)
+	return fmt.Sprintf("failed to build %s: %v; the compiler's last lines are:\n%s\nall lines are in %s", e.What,
+		e.Cause, Tail(e.Output, shownLines), e.Log)
 }
 
 // Unwrap returns how the compiler ended.
 func (e *BuildError) Unwrap() error { return e.Cause }
 
-// RunLogged runs a command with its output in a log, and calls report with every line of it. The error has the last lines.
+// RunLogged runs a command with its output in a log, and calls report with every line of it. The error has the last
+// lines.
 func RunLogged(cmd *exec.Cmd, what, log string, report func(line string)) error {
 	file, err := os.Create(log)
 	if err != nil {

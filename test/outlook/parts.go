@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outlook knows of what parts the demo and the start of the landscape consist, which part needs which, and how long each
-// takes on a machine. It tells what is going on and how long it still takes. Only the standard library is imported, and
-// golang.org/x/term: the first program of the demo has to be there before anything large is compiled.
+// Package outlook knows of what parts the demo and the start of the landscape consist, which part needs which, and how
+// long each takes on a machine. It tells what is going on and how long it still takes. Only the standard library is
+// imported, and golang.org/x/term: the first program of the demo has to be there before anything large is compiled.
 package outlook
 
 import "time"
@@ -51,7 +51,8 @@ type Part struct {
 	Kind Kind
 	// Needs are the names of the parts that must be finished before this one begins.
 	Needs []string
-	// First is how long it takes on the reference machine when nothing of it is there, Again when it only has to be found.
+	// First is how long it takes on the reference machine when nothing of it is there, Again when it only has to be
+	// found.
 	First, Again time.Duration
 	// Component is the real component that the part builds, by its name in hack/build-tools.sh, or empty.
 	Component string
@@ -73,8 +74,8 @@ const toolPrefix = "tool-"
 // Tool returns the name of the part that builds a real component.
 func Tool(component string) string { return toolPrefix + component }
 
-// tools are the real components in the order in which they are built, which is the order in which the landscape needs them, and
-// how long each takes when those before it are compiled.
+// tools are the real components in the order in which they are built, which is the order in which the landscape needs
+// them, and how long each takes when those before it are compiled.
 var tools = []struct {
 	component string
 	first     time.Duration
@@ -106,14 +107,16 @@ func Components() []string {
 // WorkerComponents returns the real components that only a shoot with workers needs.
 func WorkerComponents() []string { return []string{"machine-controller-manager", "gardener-machines"} }
 
-// Parts returns all parts of the demo; each comes after those it needs. What First and Again say was measured on the reference
-// machine (docs/development/landscape.md, "Where a cold start spends its time"). Components beyond those of every landscape are
-// built last.
+// Parts returns all parts of the demo; each comes after those it needs. What First and Again say was measured on the
+// reference machine (docs/development/landscape.md, "Where a cold start spends its time"). Components beyond those of
+// every landscape are built last.
 func Parts(more ...string) []Part {
 	parts := []Part{
 		{Name: PartDemo, Title: "compile the demo", Stage: StageDemo, First: 154 * time.Second, Again: 4 * time.Second},
-		{Name: "requirements", Title: "check the machine", Stage: StageLandscape, Kind: Fixed, Needs: []string{PartDemo}},
-		{Name: "machine", Title: "prepare the machine", Stage: StageLandscape, Kind: Fixed, Needs: []string{"requirements"}},
+		{Name: "requirements", Title: "check the machine", Stage: StageLandscape, Kind: Fixed,
+			Needs: []string{PartDemo}},
+		{Name: "machine", Title: "prepare the machine", Stage: StageLandscape, Kind: Fixed,
+			Needs: []string{"requirements"}},
 	}
 	last := "requirements"
 	build := func(component string, first time.Duration) {
@@ -130,8 +133,9 @@ func Parts(more ...string) []Part {
 	for _, tool := range tools {
 		if tool.component == firstOfShoots {
 			// The seeds are set up for a minute; what only shoots need is compiled meanwhile.
-			parts = append(parts, Part{Name: "seed-images", Title: "make the images of the seeds", Stage: StageLandscape,
-				Needs: []string{last, "binaries"}, First: 16 * second, Again: 2 * second})
+			parts = append(parts,
+				Part{Name: "seed-images", Title: "make the images of the seeds", Stage: StageLandscape,
+					Needs: []string{last, "binaries"}, First: 16 * second, Again: 2 * second})
 			last = "seed-images"
 		}
 		build(tool.component, tool.first)
@@ -143,13 +147,18 @@ func Parts(more ...string) []Part {
 		Part{Name: "garden", Title: "start the garden's cluster", Stage: StageLandscape, Kind: Start,
 			Needs: []string{Tool("etcd"), Tool("kubernetes"), "machine"}, First: 3 * second, Again: second},
 		Part{Name: "node-images", Title: "make the images of the seeds' nodes", Stage: StageLandscape,
-			Needs: []string{Tool("coredns"), Tool("local-path-provisioner"), "binaries"}, First: 3 * second, Again: second},
+			Needs: []string{Tool("coredns"), Tool("local-path-provisioner"), "binaries"}, First: 3 * second,
+			Again: second},
 		Part{Name: "seeds", Title: "start the seeds", Stage: StageLandscape, Kind: Start,
-			Needs: []string{Tool("containerd"), Tool("cni"), "node-images", "garden"}, First: 16 * second, Again: 2 * second},
-		Part{Name: "supervisor", Title: "start the supervisor", Stage: StageLandscape, Kind: Fixed, Needs: []string{"seeds"}},
-		Part{Name: "dns", Title: "start the DNS server", Stage: StageLandscape, Kind: Start, Needs: []string{"garden"}, First: second},
+			Needs: []string{Tool("containerd"), Tool("cni"), "node-images", "garden"}, First: 16 * second,
+			Again: 2 * second},
+		Part{Name: "supervisor", Title: "start the supervisor", Stage: StageLandscape, Kind: Fixed,
+			Needs: []string{"seeds"}},
+		Part{Name: "dns", Title: "start the DNS server", Stage: StageLandscape, Kind: Start, Needs: []string{"garden"},
+			First: second},
 		Part{Name: "gardener", Title: "start Gardener", Stage: StageLandscape, Kind: Start,
-			Needs: []string{Tool("gardener"), Tool("gardener-admission-controller"), "dns"}, First: 3 * second, Again: second},
+			Needs: []string{Tool("gardener"), Tool("gardener-admission-controller"), "dns"}, First: 3 * second,
+			Again: second},
 		Part{Name: "prerequisites", Title: "make seeds of the clusters", Stage: StageLandscape, Kind: Start,
 			Needs: []string{"gardener", "supervisor", "seed-images"}, First: 58 * second, Again: 3 * second},
 		Part{Name: "shoot-images", Title: "make the images of shoots", Stage: StageLandscape,

@@ -75,7 +75,8 @@ var _ = Describe("Parts", func() {
 		for _, part := range parts {
 			names = append(names, part.Name)
 		}
-		Expect(names).To(Equal([]string{outlook.PartDemo, "requirements", outlook.Tool("etcd"), outlook.Tool("kubernetes")}))
+		Expect(names).
+			To(Equal([]string{outlook.PartDemo, "requirements", outlook.Tool("etcd"), outlook.Tool("kubernetes")}))
 		Expect(slices.IsSortedFunc(parts, func(a, b outlook.Part) int {
 			return slices.Index(names, a.Name) - slices.Index(names, b.Name)
 		})).To(BeTrue())

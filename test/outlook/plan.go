@@ -68,7 +68,8 @@ func (p Plan) Lines() []string {
 		if stage.Takes <= 0 {
 			takes = "-"
 		}
-		lines = append(lines, fmt.Sprintf("  %d  %-51s %9s   %s", i+1, p.what(stage.Stage), short(takes), p.Now.Add(stage.DoneAfter).Format("15:04")))
+		lines = append(lines, fmt.Sprintf("  %d  %-51s %9s   %s", i+1, p.what(stage.Stage), short(takes),
+			p.Now.Add(stage.DoneAfter).Format("15:04")))
 	}
 	lines = append(lines,
 		"",

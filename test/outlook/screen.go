@@ -120,8 +120,8 @@ func Minutes(d time.Duration) string {
 	}
 }
 
-// Status is one line about a run: how much is done, how long it still takes, what is going on. The bar has so many columns, and
-// none if width is 0.
+// Status is one line about a run: how much is done, how long it still takes, what is going on. The bar has so many
+// columns, and none if width is 0.
 func (t *Tracker) Status(width int) string {
 	share := t.Share()
 	text := fmt.Sprintf("%2d %%  %s left", int(share*100), Minutes(t.Left()))
@@ -142,8 +142,8 @@ const (
 	sayEvery  = 30 * time.Second
 )
 
-// Show draws the status of the tracker until the returned function is called: at the bottom of a terminal, and now and then as a
-// line elsewhere.
+// Show draws the status of the tracker until the returned function is called: at the bottom of a terminal, and now and
+// then as a line elsewhere.
 func Show(screen *Screen, tracker *Tracker) (stop func()) {
 	done, gone := make(chan struct{}), make(chan struct{})
 	every := sayEvery

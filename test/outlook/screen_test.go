@@ -66,10 +66,13 @@ var _ = Describe("Screen", func() {
 var _ = Describe("Plan", func() {
 	It("should fit on one screen and name parts, minutes and what is left behind", func() {
 		now := time.Date(2026, 11, 24, 14, 0, 0, 0, time.UTC)
-		tracker := outlook.NewTracker(func() time.Time { return now }, now, outlook.Parts(), func(part outlook.Part) time.Duration { return part.First })
+		tracker := outlook.NewTracker(func() time.Time { return now }, now,
+			outlook.Parts(), func(part outlook.Part) time.Duration { return part.First })
 		lines := outlook.Plan{
-			Shoot: "live", Machine: outlook.Machine{Cores: 2, Speed: 0.5}, Model: "Some CPU", Stages: tracker.Stages(), Left: tracker.Left(), Now: now,
-			State: "/s/.landscape", Cache: "/c/livecpm", There: outlook.State{Built: map[string]bool{"etcd": true}}, Components: 10,
+			Shoot: "live", Machine: outlook.Machine{Cores: 2, Speed: 0.5}, Model: "Some CPU", Stages: tracker.Stages(),
+			Left: tracker.Left(), Now: now,
+			State: "/s/.landscape", Cache: "/c/livecpm", There: outlook.State{Built: map[string]bool{"etcd": true}},
+			Components: 10,
 		}.Lines()
 		Expect(len(lines)).To(BeNumerically("<=", 23))
 		for _, line := range lines {
@@ -77,7 +80,8 @@ var _ = Describe("Plan", func() {
 		}
 		text := strings.Join(lines, "\n")
 		for _, expected := range []string{
-			"1  compile the demo", "2  build the real components, 1 of 10 are there", "7  the same once more, then the report",
+			"1  compile the demo", "2  build the real components, 1 of 10 are there",
+			"7  the same once more, then the report",
 			"done at", "14:", "2 processors (Some CPU), each 2.0 times as slow as the one this was measured on",
 			"/s/.landscape", "/c/livecpm", "make landscape-down", "Ctrl-C",
 		} {
@@ -89,7 +93,8 @@ var _ = Describe("Plan", func() {
 		plan := outlook.Plan{Shoot: "live", There: outlook.State{Up: true, Shoot: true}, Stages: []outlook.StageOutlook{
 			{Stage: outlook.StageLandscape}, {Stage: outlook.StageShoot},
 		}}
-		Expect(strings.Join(plan.Lines(), "\n")).To(And(ContainSubstring("which are up"), ContainSubstring("find shoot live")))
+		Expect(strings.Join(plan.Lines(), "\n")).
+			To(And(ContainSubstring("which are up"), ContainSubstring("find shoot live")))
 	})
 })
 
@@ -199,12 +204,16 @@ var _ = Describe("Commands", func() {
 		report := func(line string) { lines = append(lines, line) }
 		Expect(outlook.RunLogged(exec.Command("sh", "-c", "echo one; echo two >&2"), "it", log, report)).To(Succeed())
 		Expect(lines).To(Equal([]string{"one", "two"}))
-		err := outlook.RunLogged(exec.Command("sh", "-c", "for i in $(seq 1 30); do echo line $i; done; exit 3"), "it", log, report)
-		Expect(err).To(MatchError(And(ContainSubstring("failed to build it: exit status 3"), ContainSubstring("  line 11\n"),
-			ContainSubstring("  line 30\n"), Not(ContainSubstring("line 10\n")), ContainSubstring("all lines are in "+log))))
+		err := outlook.RunLogged(exec.Command("sh", "-c", "for i in $(seq 1 30); do echo line $i; done; exit 3"), "it",
+			log, report)
+		Expect(err).
+			To(MatchError(And(ContainSubstring("failed to build it: exit status 3"), ContainSubstring("  line 11\n"),
+				ContainSubstring("  line 30\n"), Not(ContainSubstring("line 10\n")),
+				ContainSubstring("all lines are in "+log))))
 	})
 
 	It("should say how to resume and how to clean", func() {
-		Expect(outlook.Resume("while testing")).To(And(ContainSubstring("while testing"), ContainSubstring("make demo"), ContainSubstring("make landscape-down")))
+		Expect(outlook.Resume("while testing")).To(And(ContainSubstring("while testing"), ContainSubstring("make demo"),
+			ContainSubstring("make landscape-down")))
 	})
 })

@@ -23,19 +23,20 @@ type Machine struct {
 // Reference is the machine that the durations of the parts were measured on.
 var Reference = Machine{Cores: 2, Speed: 1}
 
-// referenceRounds is how often per second one processor of the reference machine parses and prints this package's list of parts.
-// Scanning, allocating and following pointers is what a compiler does most of its time.
+// referenceRounds is how often per second one processor of the reference machine parses and prints this package's list
+// of parts. Scanning, allocating and following pointers is what a compiler does most of its time.
 const referenceRounds = 1850
 
 //go:embed parts.go
 var sample []byte
 
-// Measure finds out how fast this machine is. It computes for the given time; a fifth of a second is enough. What else runs on
-// the machine slows it down, as it will slow down the work.
+// Measure finds out how fast this machine is. It computes for the given time; a fifth of a second is enough. What else
+// runs on the machine slows it down, as it will slow down the work.
 func Measure(duration time.Duration) Machine {
 	rounds, begin := 0, time.Now()
 	for time.Since(begin) < duration {
-		if formatted, err := format.Source(sample); err != nil || !bytes.Contains(formatted, []byte("package outlook")) {
+		if formatted, err := format.Source(sample); err != nil ||
+			!bytes.Contains(formatted, []byte("package outlook")) {
 			return Machine{Cores: runtime.NumCPU(), Speed: Reference.Speed}
 		}
 		rounds++

@@ -32,11 +32,12 @@ type State struct {
 	Up, Shoot bool
 }
 
-// Look finds out what is there. The folders are those of the repository and of the landscape's state; more are components beyond
-// those of every landscape.
+// Look finds out what is there. The folders are those of the repository and of the landscape's state; more are
+// components beyond those of every landscape.
 func Look(ctx context.Context, repo, state, shoot string, more ...string) (State, error) {
 	s := State{Built: map[string]bool{}}
-	cmd := exec.CommandContext(ctx, filepath.Join(repo, "hack", "build-tools.sh"), append([]string{"--built"}, append(Components(), more...)...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(repo, "hack", "build-tools.sh"),
+		append([]string{"--built"}, append(Components(), more...)...)...)
 	output, err := cmd.Output()
 	if err != nil {
 		return s, fmt.Errorf("failed to ask which components are built: %w", err)
@@ -105,13 +106,15 @@ func Began(now time.Time) time.Time {
 // measuring is how long the speed of the machine is measured.
 const measuring = 200 * time.Millisecond
 
-// Track returns a tracker of the parts of a run on this machine, with what is there already and how fast the machine is. The run
-// began at the given time; the other arguments are those of Look.
-func Track(ctx context.Context, began time.Time, parts []Part, repo, state, shoot string, more ...string) (*Tracker, State, Machine, error) {
+// Track returns a tracker of the parts of a run on this machine, with what is there already and how fast the machine
+// is. The run began at the given time; the other arguments are those of Look.
+func Track(ctx context.Context, began time.Time, parts []Part, repo, state, shoot string,
+	more ...string) (*Tracker, State, Machine, error) {
 	there, err := Look(ctx, repo, state, shoot, more...)
 	if err != nil {
 		return nil, there, Machine{}, err
 	}
 	machine := Measure(measuring)
-	return NewTracker(time.Now, began, parts, func(part Part) time.Duration { return machine.Expect(part, there.First(part)) }), there, machine, nil
+	return NewTracker(time.Now, began,
+		parts, func(part Part) time.Duration { return machine.Expect(part, there.First(part)) }), there, machine, nil
 }

@@ -166,7 +166,8 @@ func (t *Tracker) Running() []string {
 // StageOutlook says how long a stage takes and when it is over.
 type StageOutlook struct {
 	Stage Stage
-	// Takes is from the beginning of its first part to the end of its last one, without waiting for parts of other stages.
+	// Takes is from the beginning of its first part to the end of its last one, without waiting for parts of other
+	// stages.
 	Takes time.Duration
 	// DoneAfter is counted from now.
 	DoneAfter time.Duration

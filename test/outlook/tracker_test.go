@@ -25,13 +25,16 @@ var _ = Describe("Tracker", func() {
 	parts := []outlook.Part{
 		{Name: "a", Title: "build a", Stage: outlook.StageTools, First: 100 * second},
 		{Name: "b", Title: "build b", Stage: outlook.StageTools, Needs: []string{"a"}, First: 60 * second},
-		{Name: "start", Title: "start it", Stage: outlook.StageLandscape, Kind: outlook.Start, Needs: []string{"a"}, First: 40 * second},
-		{Name: "end", Title: "migrate", Stage: outlook.StageMigration, Kind: outlook.Fixed, Needs: []string{"b", "start"}, First: 200 * second},
+		{Name: "start", Title: "start it", Stage: outlook.StageLandscape, Kind: outlook.Start, Needs: []string{"a"},
+			First: 40 * second},
+		{Name: "end", Title: "migrate", Stage: outlook.StageMigration, Kind: outlook.Fixed,
+			Needs: []string{"b", "start"}, First: 200 * second},
 	}
 
 	BeforeEach(func() {
 		clock = testclock.NewFakeClock(time.Unix(1000, 0))
-		tracker = outlook.NewTracker(clock.Now, clock.Now(), parts, func(part outlook.Part) time.Duration { return part.First })
+		tracker = outlook.NewTracker(clock.Now, clock.Now(),
+			parts, func(part outlook.Part) time.Duration { return part.First })
 	})
 
 	It("should say how long the longest way takes", func() {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package patience says how long tests wait for what must come, and lets a time be over without waiting for it. None of these
-// times is asserted: they are so long that a machine which is busy with other things does not fail a test, and only what never
-// comes does.
+// Package patience says how long tests wait for what must come, and lets a time be over without waiting for it. None of
+// these times is asserted: they are so long that a machine which is busy with other things does not fail a test, and
+// only what never comes does.
 package patience
 
 import (
@@ -27,8 +27,9 @@ type expiring struct {
 	done chan struct{}
 }
 
-// Expiring returns a context and a function that lets its deadline pass, at the first call. A test calls that function when what is to
-// happen in time has happened, and needs no bound that is too short on a busy machine and too long on every other.
+// Expiring returns a context and a function that lets its deadline pass, at the first call. A test calls that function
+// when what is to happen in time has happened, and needs no bound that is too short on a busy machine and too long on
+// every other.
 func Expiring(parent context.Context) (ctx context.Context, expire func()) {
 	e := expiring{Context: parent, done: make(chan struct{})}
 	return e, sync.OnceFunc(func() { close(e.done) })

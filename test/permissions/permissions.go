@@ -65,11 +65,12 @@ type Use struct {
 // Uses are requests that were permitted.
 type Uses []Use
 
-// Has tells whether the permission was used. Who may watch has to be able to list: clients fetch what is there by a watch where the
-// API server can do that, and by a list where it cannot.
+// Has tells whether the permission was used. Who may watch has to be able to list: clients fetch what is there by a
+// watch where the API server can do that, and by a list where it cannot.
 func (u Uses) Has(p Permission) bool {
 	return slices.ContainsFunc(u, func(use Use) bool {
-		return use.Group == p.Group && use.Resource == p.Resource && (use.Verb == p.Verb || use.Verb == "watch" && p.Verb == "list") &&
+		return use.Group == p.Group && use.Resource == p.Resource &&
+			(use.Verb == p.Verb || use.Verb == "watch" && p.Verb == "list") &&
 			(p.Name == "" || p.Name == use.Name)
 	})
 }
@@ -94,7 +95,8 @@ func AuditPolicy() *auditv1.Policy {
 	}
 }
 
-// ReadAudit returns the requests in an audit log that were permitted to users that are chosen. Who is impersonated is the user.
+// ReadAudit returns the requests in an audit log that were permitted to users that are chosen. Who is impersonated is
+// the user.
 func ReadAudit(log io.Reader, chosen func(username string) bool) (Uses, error) {
 	var out Uses
 	scanner := bufio.NewScanner(log)
@@ -109,7 +111,8 @@ func ReadAudit(log io.Reader, chosen func(username string) bool) (Uses, error) {
 			user = *event.ImpersonatedUser
 		}
 		// An admission policy may refuse what was permitted: that is a use, too.
-		if event.ObjectRef == nil || !chosen(user.Username) || event.Annotations["authorization.k8s.io/decision"] != "allow" {
+		if event.ObjectRef == nil || !chosen(user.Username) ||
+			event.Annotations["authorization.k8s.io/decision"] != "allow" {
 			continue
 		}
 		resource := event.ObjectRef.Resource
@@ -117,9 +120,10 @@ func ReadAudit(log io.Reader, chosen func(username string) bool) (Uses, error) {
 			resource += "/" + event.ObjectRef.Subresource
 		}
 		out = append(out, Use{
-			Permission: Permission{Group: event.ObjectRef.APIGroup, Resource: resource, Verb: event.Verb, Name: event.ObjectRef.Name},
-			Namespace:  event.ObjectRef.Namespace,
-			Reason:     event.Annotations["authorization.k8s.io/reason"],
+			Permission: Permission{Group: event.ObjectRef.APIGroup, Resource: resource, Verb: event.Verb,
+				Name: event.ObjectRef.Name},
+			Namespace: event.ObjectRef.Namespace,
+			Reason:    event.Annotations["authorization.k8s.io/reason"],
 		})
 	}
 	if err := scanner.Err(); err != nil {

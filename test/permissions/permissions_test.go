@@ -34,13 +34,26 @@ var _ = Describe("Uses", func() {
 	DescribeTable("should tell what was not used", func(rule rbacv1.PolicyRule, unused ...string) {
 		Expect(uses.Unused(permissions.Granted(rule)...)).To(HaveExactElements(unused))
 	},
-		Entry("what was used", rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"}, Resources: []string{"shoots"}, Verbs: []string{"get"}}),
-		Entry("a subresource is another resource", rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"}, Resources: []string{"shoots", "shoots/status"}, Verbs: []string{"patch"}}, "core.gardener.cloud/shoots patch"),
-		Entry("what an admission policy has refused was permitted", rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"}, Resources: []string{"shoots/status"}, Verbs: []string{"patch"}}),
-		Entry("a watch needs the list", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch", "get"}}, "/configmaps get"),
-		Entry("what was denied, and what others did", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"delete", "create"}}, "/secrets delete", "/secrets create"),
-		Entry("another object", rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"}, Resources: []string{"shoots"}, ResourceNames: []string{"live", "else"}, Verbs: []string{"get"}}, "core.gardener.cloud/shoots get else"),
-		Entry("another group", rbacv1.PolicyRule{APIGroups: []string{"", "core.gardener.cloud"}, Resources: []string{"shoots"}, Verbs: []string{"get"}}, "/shoots get"),
+		Entry("what was used", rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"},
+			Resources: []string{"shoots"}, Verbs: []string{"get"}}),
+		Entry("a subresource is another resource",
+			rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"},
+				Resources: []string{"shoots", "shoots/status"}, Verbs: []string{"patch"}},
+			"core.gardener.cloud/shoots patch"),
+		Entry("what an admission policy has refused was permitted",
+			rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"}, Resources: []string{"shoots/status"},
+				Verbs: []string{"patch"}}),
+		Entry("a watch needs the list", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			Verbs: []string{"list", "watch", "get"}}, "/configmaps get"),
+		Entry("what was denied, and what others did",
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"},
+				Verbs: []string{"delete", "create"}}, "/secrets delete", "/secrets create"),
+		Entry("another object",
+			rbacv1.PolicyRule{APIGroups: []string{"core.gardener.cloud"}, Resources: []string{"shoots"},
+				ResourceNames: []string{"live", "else"}, Verbs: []string{"get"}},
+			"core.gardener.cloud/shoots get else"),
+		Entry("another group", rbacv1.PolicyRule{APIGroups: []string{"", "core.gardener.cloud"},
+			Resources: []string{"shoots"}, Verbs: []string{"get"}}, "/shoots get"),
 	)
 
 	It("should not take a damaged log for one in which nothing was done", func() {

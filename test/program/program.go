@@ -22,8 +22,8 @@ const pollInterval = 50 * time.Millisecond
 
 var lastPort atomic.Int32
 
-// FreePort returns a port below those that the kernel gives to whoever asks for any: another connection of this machine would
-// take one of them before the program does.
+// FreePort returns a port below those that the kernel gives to whoever asks for any: another connection of this machine
+// would take one of them before the program does.
 func FreePort() int {
 	lastPort.CompareAndSwap(0, 11000+int32(os.Getpid()%8000)) // #nosec G115 -- It is below 8000.
 	for {
@@ -41,7 +41,8 @@ func AwaitReady(ctx context.Context, port int, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", port)) // #nosec G107 -- The host is this one.
+		response, err := http.Get(
+			fmt.Sprintf("http://127.0.0.1:%d/readyz", port)) // #nosec G107 -- The host is this one.
 		if err == nil {
 			_ = response.Body.Close()
 			if response.StatusCode == http.StatusOK {
@@ -57,7 +58,9 @@ func AwaitReady(ctx context.Context, port int, timeout time.Duration) error {
 
 // Build builds programs of the repository into the folder, each by the name of its package.
 func Build(ctx context.Context, repo, folder string, packages ...string) error {
-	command := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", folder + "/"}, packages...)...) //nolint:gosec // The packages are constants.
+	command := exec.CommandContext(ctx, "go",
+		append([]string{"build", "-trimpath", "-ldflags", "-s -w", "-o", folder + "/"},
+			packages...)...) //nolint:gosec // The packages are constants.
 	command.Dir = repo
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("failed to build %s: %w\n%s", strings.Join(packages, ", "), err, output)

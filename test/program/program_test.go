@@ -45,8 +45,10 @@ var _ = Describe("AwaitReady", func() {
 
 	It("should say why it gave up", func(ctx SpecContext) {
 		looks.Store(-1000)
-		Expect(program.AwaitReady(ctx, port, 200*time.Millisecond)).To(MatchError("not ready in time: 503 Service Unavailable"))
-		Expect(program.AwaitReady(ctx, program.FreePort(), 200*time.Millisecond)).To(MatchError(ContainSubstring("connection refused")))
+		Expect(program.AwaitReady(ctx, port, 200*time.Millisecond)).
+			To(MatchError("not ready in time: 503 Service Unavailable"))
+		Expect(program.AwaitReady(ctx, program.FreePort(), 200*time.Millisecond)).
+			To(MatchError(ContainSubstring("connection refused")))
 	})
 })
 

@@ -37,7 +37,8 @@ type operator struct {
 }
 
 // complaint is what kubectl and etcdctl say when something has not worked.
-var complaint = regexp.MustCompile(`(?m)^(error:|Error |Error:|error from server|timed out|STOP:|bash:|jq: error|.*command not found|\{"level":"(warn|fatal))`)
+var complaint = regexp.MustCompile(
+	`(?m)^(error:|Error |Error:|error from server|timed out|STOP:|bash:|jq: error|.*command not found|\{"level":"(warn|fatal))`)
 
 // do runs a block and looks at what it prints, as an operator would.
 func (o *operator) do(ctx context.Context, block Block, err error) (string, error) {
@@ -211,7 +212,8 @@ func (o *operator) knowsMost(side steps.Role, etcd, seen string) error {
 		}
 	}
 	if first == nil || first.Learner || first.Index < most {
-		return fmt.Errorf("the first member of %s in %s is not the one that section A asks for: %+v, the highest index is %d", etcd, o.seed(side), first, most)
+		return fmt.Errorf("the first member of %s in %s is not the one that section A asks for: %+v, the highest "+
+			"index is %d", etcd, o.seed(side), first, most)
 	}
 	return nil
 }
@@ -278,7 +280,8 @@ func memberLines(output string) []memberLine {
 	for line := range strings.Lines(output) {
 		fields := strings.Split(strings.TrimSpace(line), ", ")
 		if len(fields) == 6 {
-			lines = append(lines, memberLine{id: fields[0], state: fields[1], name: fields[2], peers: fields[3], learner: fields[5] == "true"})
+			lines = append(lines, memberLine{id: fields[0], state: fields[1], name: fields[2], peers: fields[3],
+				learner: fields[5] == "true"})
 		}
 	}
 	return lines

@@ -35,8 +35,12 @@ func (t *terminal) Run(_ context.Context, block recovery.Block) (string, error) 
 	case strings.Contains(block.Script, "raftIndex"):
 		var out strings.Builder
 		for _, etcd := range []string{"etcd-main", "etcd-events"} {
-			fmt.Fprintf(&out, "/state/%s.kubeconfig %s-0: {\"member\":1,\"learner\":false,\"term\":2,\"index\":%d,\"applied\":7,\"revision\":5}\n", t.side, etcd, t.index)
-			fmt.Fprintf(&out, "/state/%s.kubeconfig %s-1: {\"member\":2,\"learner\":false,\"term\":2,\"index\":7,\"applied\":7,\"revision\":5}\n", t.side, etcd)
+			fmt.Fprintf(&out,
+				"/state/%s.kubeconfig %s-0: "+
+					"{\"member\":1,\"learner\":false,\"term\":2,\"index\":%d,\"applied\":7,\"revision\":5}\n", t.side,
+				etcd, t.index)
+			fmt.Fprintf(&out, "/state/%s.kubeconfig %s-1: "+
+				"{\"member\":2,\"learner\":false,\"term\":2,\"index\":7,\"applied\":7,\"revision\":5}\n", t.side, etcd)
 		}
 		return out.String(), nil
 	case strings.Contains(block.Script, "member remove"):
@@ -99,7 +103,8 @@ var _ = Describe("The operator", func() {
 
 	It("should not build on a member that knows less than another one", func(ctx SpecContext) {
 		t := &terminal{side: "seed-a", index: 6}
-		Expect(follow(ctx, t, recovery.Scenarios()[0])).To(MatchError(ContainSubstring("not the one that section A asks for")))
+		Expect(follow(ctx, t, recovery.Scenarios()[0])).
+			To(MatchError(ContainSubstring("not the one that section A asks for")))
 		Expect(strings.Join(t.scripts, "\n")).NotTo(ContainSubstring("force-new-cluster: true"))
 	})
 
@@ -108,12 +113,16 @@ var _ = Describe("The operator", func() {
 		Expect(follow(ctx, t, recovery.Scenarios()[0])).To(MatchError(ContainSubstring("failed:\n" + output)))
 	},
 		Entry("in a rollout", "force-new-cluster", "error: timed out waiting for the condition\n"),
-		Entry("because the setting is still there", "force-new-cluster", "force-new-cluster: true\nSTOP: the setting is still there\n"),
-		Entry("while the agents stop", "scale deployment livecpm-agent --replicas=0", "Error from server (Forbidden): no\n"),
+		Entry("because the setting is still there", "force-new-cluster",
+			"force-new-cluster: true\nSTOP: the setting is still there\n"),
+		Entry("while the agents stop", "scale deployment livecpm-agent --replicas=0",
+			"Error from server (Forbidden): no\n"),
 	)
 
 	It("should stop when a member is missing", func(ctx SpecContext) {
-		t := &terminal{side: "seed-a", index: 7, trouble: [2]string{"force-new-cluster", "1a, started, seed-a-etcd-main-0, https://x:2380, https://x:2379, false\n"}}
+		t := &terminal{side: "seed-a", index: 7,
+			trouble: [2]string{"force-new-cluster",
+				"1a, started, seed-a-etcd-main-0, https://x:2380, https://x:2379, false\n"}}
 		Expect(follow(ctx, t, recovery.Scenarios()[0])).To(MatchError(ContainSubstring("has not got its 3 members")))
 	})
 })

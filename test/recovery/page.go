@@ -71,13 +71,15 @@ func (p *Page) Block(section string, n int) (Block, error) {
 		}
 		count++
 	}
-	return Block{}, fmt.Errorf("%s has %d blocks of commands in the section %q, number %d was looked for: adapt test/recovery to the page", p.Name, count, section, n+1)
+	return Block{}, fmt.Errorf("%s has %d blocks of commands in the section %q, number %d was looked for: adapt "+
+		"test/recovery to the page", p.Name, count, section, n+1)
 }
 
 // Replace returns the block with the old text replaced. What an operator has to fill in must be there, once at least.
 func (b Block) Replace(old, text string) (Block, error) {
 	if !strings.Contains(b.Script, old) {
-		return b, fmt.Errorf("the commands of section %q do not hold %q: adapt test/recovery to the page", b.Section, old)
+		return b, fmt.Errorf("the commands of section %q do not hold %q: adapt test/recovery to the page", b.Section,
+			old)
 	}
 	b.Script = strings.ReplaceAll(b.Script, old, text)
 	return b, nil

@@ -16,7 +16,8 @@ import (
 )
 
 var _ = Describe("Page", func() {
-	const content = "# Title\n\n```sh\none\n```\n\ntext\n\n## A. First\n```\nnot for a shell\n# no heading\n```\n```sh\ntwo \\\n  # comment\n```\n```sh\nthree\n```\n### B. Second\n"
+	const content = "# Title\n\n```sh\none\n```\n\ntext\n\n## A. First\n```\nnot for a shell\n# no " +
+		"heading\n```\n```sh\ntwo \\\n  # comment\n```\n```sh\nthree\n```\n### B. Second\n"
 
 	It("should find the commands of each section", func() {
 		page := recovery.ParsePage("docs/page.md", content)
@@ -33,7 +34,8 @@ var _ = Describe("Page", func() {
 	It("should say what is missing", func() {
 		page := recovery.ParsePage("docs/page.md", content)
 		_, err := page.Block("B.", 0)
-		Expect(err).To(MatchError(ContainSubstring(`docs/page.md has 0 blocks of commands in the section "B.", number 1`)))
+		Expect(err).
+			To(MatchError(ContainSubstring(`docs/page.md has 0 blocks of commands in the section "B.", number 1`)))
 		_, err = page.Blocks[0].Replace("two", "2")
 		Expect(err).To(MatchError(ContainSubstring(`do not hold "two"`)))
 	})

@@ -53,7 +53,8 @@ const (
 	noticeTimeout = 3 * time.Minute
 	// answerTimeout bounds how long the shoot's API server may take to answer again after the recovery.
 	answerTimeout = 5 * time.Minute
-	// backupTimeout bounds how long a write may take to get into a backup: delta snapshots are taken every five minutes.
+	// backupTimeout bounds how long a write may take to get into a backup: delta snapshots are taken every five
+	// minutes.
 	backupTimeout = 8 * time.Minute
 
 	garbageCollector = "generic-garbage-collector"
@@ -67,19 +68,20 @@ type run struct {
 	scenario            Scenario
 	source, destination string
 	kube                map[steps.Role]kubernetes.Interface
-	// fate are clients for what befalls a seed: etcd-druid's admission keeps people from the volumes of its members, and
-	// exempts the garbage collector.
+	// fate are clients for what befalls a seed: etcd-druid's admission keeps people from the volumes of its members,
+	// and exempts the garbage collector.
 	fate      map[steps.Role]kubernetes.Interface
 	namespace string
 	store     *history.ConfigMaps
 	operator  *operator
 }
 
-// Run begins a migration, destroys a quorum, recovers it as the page says, and waits until the migration is complete. What
-// had been written before must be there afterwards.
+// Run begins a migration, destroys a quorum, recovers it as the page says, and waits until the migration is complete.
+// What had been written before must be there afterwards.
 func Run(ctx context.Context, options Options) (err error) {
 	r := &run{scenario: options.Scenario}
-	if r.Shoot, err = migrate.Connect(options.Landscape, options.Namespace, options.Name, stepTimeout, options.Out); err != nil {
+	if r.Shoot, err = migrate.Connect(options.Landscape, options.Namespace, options.Name, stepTimeout,
+		options.Out); err != nil {
 		return err
 	}
 	if err := r.prepare(ctx); err != nil {
@@ -155,7 +157,8 @@ func (r *run) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.store, err = history.NewConfigMaps(access, r.Landscape.Garden.IP+":53", fmt.Sprintf("livecpm-recovery-%d", time.Now().Unix()))
+	r.store, err = history.NewConfigMaps(access, r.Landscape.Garden.IP+":53",
+		fmt.Sprintf("livecpm-recovery-%d", time.Now().Unix()))
 	if err != nil {
 		return err
 	}
@@ -183,7 +186,8 @@ func (r *run) hire(ctx context.Context, shell *Shell) (*operator, error) {
 	}
 	o := &operator{runner: shell, pages: pages, source: r.source, destination: r.destination}
 	variables := fmt.Sprintf("GARDEN=%s SOURCE=%s DESTINATION=%s PROJECT=%s SHOOT=%s NS=%s\n",
-		r.Landscape.Kubeconfig(r.Landscape.Garden.Name), r.Landscape.Kubeconfig(r.source), r.Landscape.Kubeconfig(r.destination), r.Key.Namespace, r.Key.Name, r.namespace)
+		r.Landscape.Kubeconfig(r.Landscape.Garden.Name), r.Landscape.Kubeconfig(r.source),
+		r.Landscape.Kubeconfig(r.destination), r.Key.Namespace, r.Key.Name, r.namespace)
 	return o, o.begin(ctx, variables)
 }
 
@@ -191,12 +195,13 @@ func (r *run) hire(ctx context.Context, shell *Shell) (*operator, error) {
 func (r *run) write(ctx context.Context, key string) (uint64, error) {
 	var revision uint64
 	var last error
-	if err := wait.PollUntilContextTimeout(ctx, time.Second, answerTimeout, true, func(ctx context.Context) (bool, error) {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		revision, last = r.store.Create(attempt, key, key)
-		return last == nil, nil
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, time.Second, answerTimeout,
+		true, func(ctx context.Context) (bool, error) {
+			attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			revision, last = r.store.Create(attempt, key, key)
+			return last == nil, nil
+		}); err != nil {
 		return 0, fmt.Errorf("failed to write to the shoot: %w; last: %w", err, last)
 	}
 	return revision, nil
@@ -248,23 +253,27 @@ func (r *run) scaleAgent(ctx context.Context, role steps.Role, replicas int32) e
 		return fmt.Errorf("failed to scale %s: %w", agentDeployment, err)
 	}
 	return wait.PollUntilContextTimeout(ctx, time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		pods, err := r.kube[role].CoreV1().Pods(agentNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=livecpm,role=agent"})
+		pods, err := r.kube[role].CoreV1().Pods(agentNamespace).List(ctx,
+			metav1.ListOptions{LabelSelector: "app=livecpm,role=agent"})
 		return err == nil && len(pods.Items) == int(replicas), nil
 	})
 }
 
-// awaitBackup waits until the object is in a snapshot of etcd-main. The sidecars keep the last revision of each in leases.
+// awaitBackup waits until the object is in a snapshot of etcd-main. The sidecars keep the last revision of each in
+// leases.
 func (r *run) awaitBackup(ctx context.Context, revision uint64) error {
 	r.say("waiting until revision %d is in a backup", revision)
-	return wait.PollUntilContextTimeout(ctx, 2*time.Second, backupTimeout, true, func(ctx context.Context) (bool, error) {
-		for _, name := range []string{"etcd-main-full-snap", "etcd-main-delta-snap"} {
-			lease, err := r.kube[r.scenario.Side].CoordinationV1().Leases(r.namespace).Get(ctx, name, metav1.GetOptions{})
-			if err == nil && holds(lease, revision) {
-				return true, nil
+	return wait.PollUntilContextTimeout(ctx, 2*time.Second, backupTimeout,
+		true, func(ctx context.Context) (bool, error) {
+			for _, name := range []string{"etcd-main-full-snap", "etcd-main-delta-snap"} {
+				lease, err := r.kube[r.scenario.Side].CoordinationV1().Leases(r.namespace).Get(ctx, name,
+					metav1.GetOptions{})
+				if err == nil && holds(lease, revision) {
+					return true, nil
+				}
 			}
-		}
-		return false, nil
-	})
+			return false, nil
+		})
 }
 
 func holds(lease *coordinationv1.Lease, revision uint64) bool {
@@ -365,7 +374,8 @@ func (r *run) verify(ctx context.Context, ids map[string]uint64) error {
 	if err != nil {
 		return err
 	}
-	if step, unfinished := steps.Current(steps.Conditions(shoot)); steps.Initialized(steps.Conditions(shoot)) && unfinished {
+	if step, unfinished := steps.Current(steps.Conditions(shoot)); steps.Initialized(steps.Conditions(shoot)) &&
+		unfinished {
 		return fmt.Errorf("the migration is not complete, its current step is %s", step)
 	}
 	for _, key := range []string{"before", "after"} {
@@ -379,7 +389,8 @@ func (r *run) verify(ctx context.Context, ids map[string]uint64) error {
 			return err
 		}
 		if len(now.names) != members || now.learners > 0 {
-			return fmt.Errorf("etcd-%s has the members %v, %d of them learners; want %d voters", etcd, now.names, now.learners, members)
+			return fmt.Errorf("etcd-%s has the members %v, %d of them learners; want %d voters", etcd, now.names,
+				now.learners, members)
 		}
 		for _, name := range now.names {
 			if !strings.HasPrefix(name, r.destination+"-") {

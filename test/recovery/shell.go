@@ -62,8 +62,8 @@ func NewShell(path []string, out io.Writer) (*Shell, error) {
 
 const endMark = "-- end of block "
 
-// Run executes the commands, shows what they print, and returns it. A block has no exit code of its own: an operator looks
-// at what it prints, and so must the caller.
+// Run executes the commands, shows what they print, and returns it. A block has no exit code of its own: an operator
+// looks at what it prints, and so must the caller.
 func (s *Shell) Run(ctx context.Context, block Block) (string, error) {
 	s.blocks++
 	file := filepath.Join(s.dir, fmt.Sprintf("block-%d.sh", s.blocks))
@@ -80,7 +80,8 @@ func (s *Shell) Run(ctx context.Context, block Block) (string, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return output.String(), fmt.Errorf("the commands of section %q (line %d) did not end: %w", block.Section, block.Line, ctx.Err())
+			return output.String(),
+				fmt.Errorf("the commands of section %q (line %d) did not end: %w", block.Section, block.Line, ctx.Err())
 		case line, ok := <-s.lines:
 			if !ok {
 				return output.String(), fmt.Errorf("the shell ended in section %q (line %d)", block.Section, block.Line)

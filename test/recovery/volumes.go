@@ -31,7 +31,8 @@ func lose(ctx context.Context, kube kubernetes.Interface, namespace, statefulSet
 		return fmt.Errorf("failed to get stateful set %s: %w", statefulSet, err)
 	}
 	if len(set.Spec.VolumeClaimTemplates) != 1 {
-		return fmt.Errorf("stateful set %s has %d templates for volumes, not one", statefulSet, len(set.Spec.VolumeClaimTemplates))
+		return fmt.Errorf("stateful set %s has %d templates for volumes, not one", statefulSet,
+			len(set.Spec.VolumeClaimTemplates))
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, ordinal := range ordinals {
@@ -56,20 +57,22 @@ func loseVolume(ctx context.Context, kube kubernetes.Interface, namespace, claim
 	if err := claims.Delete(ctx, claim, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("failed to delete volume claim %s: %w", claim, err)
 	}
-	if err := pods.Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil && !apierrors.IsNotFound(err) {
+	if err := pods.Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("failed to delete pod %s: %w", pod, err)
 	}
 	var now types.UID
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, loseTimeout, true, func(ctx context.Context) (bool, error) {
-		current, err := claims.Get(ctx, claim, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		if err == nil {
-			now = current.UID
-		}
-		return err == nil && now != old.UID, nil
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, loseTimeout,
+		true, func(ctx context.Context) (bool, error) {
+			current, err := claims.Get(ctx, claim, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return true, nil
+			}
+			if err == nil {
+				now = current.UID
+			}
+			return err == nil && now != old.UID, nil
+		}); err != nil {
 		return fmt.Errorf("failed to wait until the volume of %s is gone: %w", pod, err)
 	}
 	return nil

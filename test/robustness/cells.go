@@ -51,7 +51,8 @@ func (c Cell) String() string {
 
 // Repro returns the command that runs just this cell.
 func (c Cell) Repro() string {
-	return fmt.Sprintf("make test-robustness %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment, c.Moment)
+	return fmt.Sprintf("make test-robustness %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment,
+		c.Moment)
 }
 
 // Folder is where what is kept of the cell goes, below the folder of the suite.
@@ -104,7 +105,8 @@ func Select(getenv func(string) string) ([]Cell, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", EnvStep, err)
 	}
-	wantMoment, err := chooser(getenv(EnvMoment), []string{string(fault.Boundary), string(fault.Inside)}, func(want, name string) bool { return want == name })
+	wantMoment, err := chooser(getenv(EnvMoment),
+		[]string{string(fault.Boundary), string(fault.Inside)}, func(want, name string) bool { return want == name })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", EnvMoment, err)
 	}
@@ -205,7 +207,8 @@ func (p *planner) plan(left []Cell, limit int) [][]Cell {
 					break
 				}
 				cell := slices.MinFunc(candidates, func(a, b Cell) int {
-					return cmp.Or(cmp.Compare(p.faults[a.Fault], p.faults[b.Fault]), cmp.Compare(p.moments[a.Moment], p.moments[b.Moment]), a.compare(b))
+					return cmp.Or(cmp.Compare(p.faults[a.Fault], p.faults[b.Fault]),
+						cmp.Compare(p.moments[a.Moment], p.moments[b.Moment]), a.compare(b))
 				})
 				p.count(cell)
 				left = slices.DeleteFunc(left, func(c Cell) bool { return c == cell })
@@ -262,7 +265,8 @@ func Limit(getenv func(string) string) (int, error) {
 	}
 	limit, err := strconv.Atoi(value)
 	if err != nil || limit < 1 {
-		return 0, fmt.Errorf("%s: %q is not a number of migrations; give one from 1, or leave it empty for all cells", EnvMigrations, value)
+		return 0, fmt.Errorf("%s: %q is not a number of migrations; give one from 1, or leave it empty for all cells",
+			EnvMigrations, value)
 	}
 	return limit, nil
 }
@@ -288,9 +292,12 @@ func Short() []Cell {
 		cells = append(cells, Cell{Fault: "agent-kill-both", Step: step.Condition, Moment: fault.Boundary})
 	}
 	cells = append(cells,
-		Cell{Fault: "cut-5s", Step: gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Moment: fault.Inside},
-		Cell{Fault: "etcd-kill-destination", Step: gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady, Moment: fault.Inside},
-		Cell{Fault: "relay-kill-source", Step: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Moment: fault.Inside},
+		Cell{Fault: "cut-5s", Step: gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined,
+			Moment: fault.Inside},
+		Cell{Fault: "etcd-kill-destination", Step: gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady,
+			Moment: fault.Inside},
+		Cell{Fault: "relay-kill-source", Step: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
+			Moment: fault.Inside},
 	)
 	slices.SortStableFunc(cells, Cell.compare)
 	return cells

@@ -36,9 +36,11 @@ var _ = Describe("Select", func() {
 	DescribeTable("should choose cells", func(getenv func(string) string, expected ...robustness.Cell) {
 		Expect(robustness.Select(getenv)).To(Equal(expected))
 	},
-		Entry("one", environment("FAULT", "relay-kill-source", "STEP", "DestinationEtcdPeersJoined", "MOMENT", "inside"),
+		Entry("one", environment("FAULT", "relay-kill-source", "STEP", "DestinationEtcdPeersJoined", "MOMENT",
+			"inside"),
 			robustness.Cell{Fault: "relay-kill-source", Step: joined, Moment: fault.Inside}),
-		Entry("a family of faults", environment("FAULT", "relay-kill", "STEP", "DestinationEtcdPeersJoined", "MOMENT", "inside"),
+		Entry("a family of faults",
+			environment("FAULT", "relay-kill", "STEP", "DestinationEtcdPeersJoined", "MOMENT", "inside"),
 			robustness.Cell{Fault: "relay-kill-source", Step: joined, Moment: fault.Inside},
 			robustness.Cell{Fault: "relay-kill-destination", Step: joined, Moment: fault.Inside}),
 		Entry("steps by number, both moments", environment("FAULT", "cut-5s", "STEP", "2, 7"),
@@ -46,7 +48,8 @@ var _ = Describe("Select", func() {
 			robustness.Cell{Fault: "cut-5s", Step: joined, Moment: fault.Inside},
 			robustness.Cell{Fault: "cut-5s", Step: cleanup, Moment: fault.Boundary},
 			robustness.Cell{Fault: "cut-5s", Step: cleanup, Moment: fault.Inside}),
-		Entry("only where there is something to hit", environment("FAULT", "cut-60s,garden-stop", "STEP", "SourceEtcdPreparedForPeerJoin", "MOMENT", "boundary"),
+		Entry("only where there is something to hit",
+			environment("FAULT", "cut-60s,garden-stop", "STEP", "SourceEtcdPreparedForPeerJoin", "MOMENT", "boundary"),
 			robustness.Cell{Fault: "garden-stop-60s", Step: prepared, Moment: fault.Boundary}),
 	)
 
@@ -61,18 +64,25 @@ var _ = Describe("Select", func() {
 		_, err := robustness.Select(getenv)
 		Expect(err).To(MatchError(ContainSubstring(problem)))
 	},
-		Entry("an unknown fault", environment("FAULT", "relay-kil"), `FAULT: "relay-kil" is unknown; there are agent-kill-source,`),
-		Entry("an unknown step", environment("STEP", "9"), `STEP: "9" is unknown; there are SourceEtcdPreparedForPeerJoin,`),
-		Entry("an unknown moment", environment("MOMENT", "boundary,later"), `MOMENT: "later" is unknown; there are boundary, inside`),
-		Entry("a choice in which nothing is left", environment("FAULT", "cut-5s", "STEP", "1"), "no cell is left: with FAULT=cut-5s STEP=1 MOMENT="),
+		Entry("an unknown fault", environment("FAULT", "relay-kil"),
+			`FAULT: "relay-kil" is unknown; there are agent-kill-source,`),
+		Entry("an unknown step", environment("STEP", "9"),
+			`STEP: "9" is unknown; there are SourceEtcdPreparedForPeerJoin,`),
+		Entry("an unknown moment", environment("MOMENT", "boundary,later"),
+			`MOMENT: "later" is unknown; there are boundary, inside`),
+		Entry("a choice in which nothing is left", environment("FAULT", "cut-5s", "STEP", "1"),
+			"no cell is left: with FAULT=cut-5s STEP=1 MOMENT="),
 	)
 })
 
 var _ = Describe("Cell", func() {
 	It("should be chosen again by its command", func() {
 		for _, cell := range robustness.AllCells() {
-			Expect(cell.Repro()).To(Equal("make test-robustness FAULT=" + cell.Fault + " STEP=" + string(cell.Step) + " MOMENT=" + string(cell.Moment)))
-			Expect(robustness.Select(environment("FAULT", cell.Fault, "STEP", string(cell.Step), "MOMENT", string(cell.Moment)))).To(Equal([]robustness.Cell{cell}))
+			Expect(cell.Repro()).
+				To(Equal("make test-robustness FAULT=" + cell.Fault + " STEP=" + string(cell.Step) + " MOMENT=" +
+					string(cell.Moment)))
+			Expect(robustness.Select(environment("FAULT", cell.Fault, "STEP", string(cell.Step), "MOMENT",
+				string(cell.Moment)))).To(Equal([]robustness.Cell{cell}))
 		}
 	})
 
@@ -157,7 +167,8 @@ var _ = Describe("Sample", func() {
 	It("should go on where the matrix ends", func() {
 		matrix := &robustness.Matrix{}
 		var all []robustness.Cell
-		for sample := robustness.Sample(robustness.AllCells(), matrix, 3); len(sample) > 0; sample = robustness.Sample(robustness.AllCells(), matrix, 3) {
+		for sample := robustness.Sample(robustness.AllCells(), matrix, 3); len(sample) >
+			0; sample = robustness.Sample(robustness.AllCells(), matrix, 3) {
 			for _, cell := range slices.Concat(sample...) {
 				all = append(all, cell)
 				matrix.Merge(robustness.CellResult{Cell: cell, Outcome: robustness.Passed})

@@ -42,14 +42,14 @@ func (s *strike) over() bool {
 	return s.missed || !s.healed.IsZero() || (s.err != nil && s.injected.IsZero())
 }
 
-// director lets the faults of a migration strike at their moments. Steps can be over within a second, so the migration is
-// held before every step that has a cell (the annotation pause-before). It is let go on when the faults before are over
-// and clients can write again. Cells of one moment strike together.
+// director lets the faults of a migration strike at their moments. Steps can be over within a second, so the migration
+// is held before every step that has a cell (the annotation pause-before). It is let go on when the faults before are
+// over and clients can write again. Cells of one moment strike together.
 type director struct {
 	clock clock.PassiveClock
 	world *fault.World
-	// pause makes the migration hold before a step, and lets it go on if it holds before another one. An empty condition
-	// type lets it go on for good.
+	// pause makes the migration hold before a step, and lets it go on if it holds before another one. An empty
+	// condition type lets it go on for good.
 	pause func(ctx context.Context, condition gardencorev1beta1.ConditionType) error
 	// lastAcknowledged is when the last write of a client was acknowledged.
 	lastAcknowledged func() time.Time
@@ -57,8 +57,8 @@ type director struct {
 
 	mu      sync.Mutex
 	strikes []*strike
-	// next is the index of the first cell that is due, armed whether its step was let go on, began when that step was seen to
-	// have begun.
+	// next is the index of the first cell that is due, armed whether its step was let go on, began when that step was
+	// seen to have begun.
 	next    int
 	armed   bool
 	began   time.Time
@@ -141,8 +141,8 @@ func (d *director) healOne(ctx context.Context, s *strike) {
 	}
 }
 
-// finish heals everything that is still in force and takes the hold away, whatever has become of the migration. It may be
-// called again.
+// finish heals everything that is still in force and takes the hold away, whatever has become of the migration. It may
+// be called again.
 func (d *director) finish(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -234,11 +234,12 @@ func (d *director) injectAll(ctx context.Context, due []*strike, condition garde
 	}
 }
 
-// pass notes which step the migration has got to: faults that last as long as a step end with it, and cells whose step is
-// over were missed.
+// pass notes which step the migration has got to: faults that last as long as a step end with it, and cells whose step
+// is over were missed.
 func (d *director) pass(ctx context.Context, reached int) {
 	for _, s := range d.strikes {
-		if !s.injected.IsZero() && s.healed.IsZero() && s.fault.Course().ThroughStep && steps.Index(s.cell.Step) < reached {
+		if !s.injected.IsZero() && s.healed.IsZero() && s.fault.Course().ThroughStep &&
+			steps.Index(s.cell.Step) < reached {
 			d.healOne(ctx, s)
 		}
 	}

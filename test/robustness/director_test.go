@@ -54,12 +54,15 @@ type fleetingFault struct {
 
 func (f *fleetingFault) InForce(context.Context, *fault.World) (bool, error) { return f.inForce, nil }
 
-// migrating returns a shoot whose current step is the given one, with the given reason of its condition. Reasons of holds and
-// Pending stand for a step that has not begun. With no step left the migration is over.
+// migrating returns a shoot whose current step is the given one, with the given reason of its condition. Reasons of
+// holds and Pending stand for a step that has not begun. With no step left the migration is over.
 func migrating(current int, reason steps.Reason) *gardencorev1beta1.Shoot {
-	shoot := &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{LiveMigration: &gardencorev1beta1.LiveMigration{}}}
+	shoot := &gardencorev1beta1.Shoot{
+		Status: gardencorev1beta1.ShootStatus{LiveMigration: &gardencorev1beta1.LiveMigration{}},
+	}
 	for i, step := range steps.Table() {
-		condition := gardencorev1beta1.Condition{Type: step.Condition, Status: gardencorev1beta1.ConditionUnknown, Reason: string(steps.ReasonPending)}
+		condition := gardencorev1beta1.Condition{Type: step.Condition, Status: gardencorev1beta1.ConditionUnknown,
+			Reason: string(steps.ReasonPending)}
 		switch {
 		case i+1 < current:
 			condition.Status, condition.Reason = gardencorev1beta1.ConditionTrue, string(steps.ReasonCompleted)
@@ -100,7 +103,8 @@ var _ = Describe("Director", func() {
 	})
 
 	direct := func(cells ...robustness.Cell) (robustness.Director, error) {
-		return robustness.NewDirector(cells, []fault.Fault{kill, cut, slow, skew, nowhere}, clock, func() time.Time { return acked },
+		return robustness.NewDirector(cells, []fault.Fault{kill, cut, slow, skew, nowhere},
+			clock, func() time.Time { return acked },
 			func(_ context.Context, condition gardencorev1beta1.ConditionType) error {
 				if pauseFails == nil {
 					notes = append(notes, fmt.Sprintf("pause %d", steps.Index(condition)+1))
@@ -127,12 +131,16 @@ var _ = Describe("Director", func() {
 		Expect(err).To(MatchError(ContainSubstring(problem)))
 	},
 		Entry("an unknown fault", `there is no fault "flood"`, cell("flood", 1, fault.Boundary)),
-		Entry("an unknown step", `there is no step "Dance"`, robustness.Cell{Fault: "kill", Step: "Dance", Moment: fault.Inside}),
+		Entry("an unknown step", `there is no step "Dance"`,
+			robustness.Cell{Fault: "kill", Step: "Dance", Moment: fault.Inside}),
 		Entry("a fault with nothing to hit", "has nothing to hit", cell("nowhere", 1, fault.Boundary)),
 		Entry("cells out of order", "cannot follow", cell("kill", 2, fault.Boundary), cell("kill", 1, fault.Inside)),
-		Entry("two of a kind in one step", "kill at the start of DestinationEtcdPeersJoined and kill inside DestinationEtcdPeersJoined cannot be in one migration: they are of one kind",
+		Entry("two of a kind in one step",
+			"kill at the start of DestinationEtcdPeersJoined and kill inside DestinationEtcdPeersJoined cannot be in "+
+				"one migration: they are of one kind",
 			cell("kill", 2, fault.Boundary), cell("kill", 2, fault.Inside)),
-		Entry("one that keeps the step from beginning, and one that strikes as it begins", "keeps the step from beginning", cell("kill", 2, fault.Boundary), cell("skew", 2, fault.Boundary)),
+		Entry("one that keeps the step from beginning, and one that strikes as it begins",
+			"keeps the step from beginning", cell("kill", 2, fault.Boundary), cell("skew", 2, fault.Boundary)),
 	)
 
 	It("should do nothing without cells", func(ctx SpecContext) {
@@ -195,25 +203,26 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"inject kill"}))
 	})
 
-	It("should hold before the next step that has a cell until the fault before is over and clients can write", func(ctx SpecContext) {
-		d := start(ctx, cell("cut", 2, fault.Boundary), cell("kill", 4, fault.Inside))
-		d.Observe(ctx, migrating(2, steps.ReasonPaused))
-		Expect(done()).To(Equal([]string{"pause 2", "pause 4", "inject cut"}))
+	It("should hold before the next step that has a cell until the fault before is over and clients can write",
+		func(ctx SpecContext) {
+			d := start(ctx, cell("cut", 2, fault.Boundary), cell("kill", 4, fault.Inside))
+			d.Observe(ctx, migrating(2, steps.ReasonPaused))
+			Expect(done()).To(Equal([]string{"pause 2", "pause 4", "inject cut"}))
 
-		clock.Step(59 * time.Second)
-		d.Heal(ctx)
-		d.Observe(ctx, migrating(4, steps.ReasonPaused))
-		Expect(done()).To(BeEmpty())
-		clock.Step(time.Second)
-		d.Heal(ctx)
-		d.Observe(ctx, migrating(4, steps.ReasonPaused))
-		Expect(done()).To(Equal([]string{"heal cut"}), "no write has been acknowledged since")
-		acked = clock.Now().Add(time.Millisecond)
-		d.Observe(ctx, migrating(4, steps.ReasonPaused))
-		Expect(done()).To(Equal([]string{"pause 0"}))
-		d.Observe(ctx, migrating(4, steps.ReasonDeployingKubeAPIServer))
-		Expect(done()).To(Equal([]string{"inject kill"}))
-	})
+			clock.Step(59 * time.Second)
+			d.Heal(ctx)
+			d.Observe(ctx, migrating(4, steps.ReasonPaused))
+			Expect(done()).To(BeEmpty())
+			clock.Step(time.Second)
+			d.Heal(ctx)
+			d.Observe(ctx, migrating(4, steps.ReasonPaused))
+			Expect(done()).To(Equal([]string{"heal cut"}), "no write has been acknowledged since")
+			acked = clock.Now().Add(time.Millisecond)
+			d.Observe(ctx, migrating(4, steps.ReasonPaused))
+			Expect(done()).To(Equal([]string{"pause 0"}))
+			d.Observe(ctx, migrating(4, steps.ReasonDeployingKubeAPIServer))
+			Expect(done()).To(Equal([]string{"inject kill"}))
+		})
 
 	It("should strike at the boundary and inside of one step", func(ctx SpecContext) {
 		d := start(ctx, cell("kill", 2, fault.Boundary), cell("cut", 2, fault.Inside), cell("kill", 3, fault.Boundary))
@@ -226,7 +235,8 @@ var _ = Describe("Director", func() {
 	})
 
 	It("should let faults of one moment strike together, those that last after the others", func(ctx SpecContext) {
-		d := start(ctx, cell("cut", 2, fault.Boundary), cell("kill", 2, fault.Boundary), cell("slow", 6, fault.Inside), cell("kill", 6, fault.Inside))
+		d := start(ctx, cell("cut", 2, fault.Boundary), cell("kill", 2, fault.Boundary), cell("slow", 6, fault.Inside),
+			cell("kill", 6, fault.Inside))
 		d.Observe(ctx, migrating(2, steps.ReasonPaused))
 		Expect(done()).To(Equal([]string{"pause 2", "pause 6", "inject kill", "inject cut"}))
 		clock.Step(time.Minute)
@@ -243,7 +253,8 @@ var _ = Describe("Director", func() {
 	})
 
 	It("should end each of two faults that last at its own time", func(ctx SpecContext) {
-		d := start(ctx, cell("cut", 2, fault.Boundary), cell("slow", 2, fault.Boundary), cell("kill", 3, fault.Boundary))
+		d := start(ctx, cell("cut", 2, fault.Boundary), cell("slow", 2, fault.Boundary),
+			cell("kill", 3, fault.Boundary))
 		d.Observe(ctx, migrating(2, steps.ReasonPaused))
 		Expect(done()).To(Equal([]string{"pause 2", "pause 3", "inject cut", "inject slow"}))
 		clock.Step(time.Minute)
@@ -320,7 +331,8 @@ var _ = Describe("Director", func() {
 		cut.healing = errors.New("no answer")
 		clock.Step(time.Minute)
 		d.Heal(ctx)
-		Expect(d.Finish(ctx)).To(MatchError(ContainSubstring("cut at the start of SourceEtcdPreparedForPeerJoin is not healed")))
+		Expect(d.Finish(ctx)).
+			To(MatchError(ContainSubstring("cut at the start of SourceEtcdPreparedForPeerJoin is not healed")))
 		cut.healing = nil
 		d.Heal(ctx)
 		d.Heal(ctx)

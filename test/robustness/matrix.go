@@ -39,7 +39,8 @@ func ReadMatrix(folder string) (*Matrix, error) {
 		return nil, fmt.Errorf("failed to read the fault matrix: %w", err)
 	}
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, fmt.Errorf("failed to decode the fault matrix, remove %s to begin anew: %w", filepath.Join(folder, FileMatrixJSON), err)
+		return nil, fmt.Errorf("failed to decode the fault matrix, remove %s to begin anew: %w",
+			filepath.Join(folder, FileMatrixJSON), err)
 	}
 	return m, nil
 }
@@ -131,8 +132,11 @@ func (m *Matrix) Markdown() string {
 		}
 	}
 	fmt.Fprintf(&b, "%d of %d cells were run, %d of them passed.\n\n", len(m.Cells), len(AllCells()), passed)
-	b.WriteString("A cell has a line for the start of the step (`b`) and one for its midst (`i`): result, failed requests, longest time without an acknowledged write of any client, " +
-		"acknowledged writes lost, linearizability. `+` marks those that struck together with another fault and share its figures (matrix.json names it). `–` was not run; an empty cell has nothing for the fault to hit.\n\n")
+	b.WriteString("A cell has a line for the start of the step (`b`) and one for its midst (`i`): result, failed " +
+		"requests, longest time without an acknowledged write of any client, " +
+		"acknowledged writes lost, linearizability. `+` marks those that struck together with another fault and " +
+		"share its figures (matrix.json names it). `–` was not run; an empty cell has nothing for the fault " +
+		"to hit.\n\n")
 
 	b.WriteString("| fault |")
 	for i := range steps.Table() {
@@ -181,7 +185,8 @@ func (m *Matrix) entry(f fault.Fault, step steps.Step) string {
 				if len(c.With) > 0 {
 					line += " +"
 				}
-				line += fmt.Sprintf(" %d failed, %.1f s, %d lost, %s", c.FailedRequests, float64(c.LongestWriteGapMs)/1000, c.LostWrites, c.Linearizable)
+				line += fmt.Sprintf(" %d failed, %.1f s, %d lost, %s", c.FailedRequests,
+					float64(c.LongestWriteGapMs)/1000, c.LostWrites, c.Linearizable)
 			}
 		}
 		lines = append(lines, line)

@@ -47,16 +47,16 @@ type CellResult struct {
 	Destination string `json:"destination"`
 	// Made is when the migration was over.
 	Made time.Time `json:"made,omitzero"`
-	// Struck is when the fault struck, StruckAt the reason that the step's condition had then, Seconds how long the fault was
-	// in force.
+	// Struck is when the fault struck, StruckAt the reason that the step's condition had then, Seconds how long the
+	// fault was in force.
 	Struck   time.Time `json:"struck,omitzero"`
 	StruckAt string    `json:"struckAt,omitempty"`
 	Seconds  float64   `json:"seconds,omitempty"`
 	// MigrationSeconds is how long the whole migration took, Together how many cells it had.
 	MigrationSeconds float64 `json:"migrationSeconds"`
 	Together         int     `json:"together"`
-	// With names the faults that struck at the same moment, or while this one was in force, or that were in force as this one
-	// struck. They share the figures.
+	// With names the faults that struck at the same moment, or while this one was in force, or that were in force as
+	// this one struck. They share the figures.
 	With []string `json:"with,omitempty"`
 }
 
@@ -75,7 +75,8 @@ func (r *Result) Err() error {
 	var problems []string
 	for _, cell := range r.Cells {
 		if cell.Outcome != Passed {
-			problems = append(problems, fmt.Sprintf("%s: %s (%s); repeat with: %s", cell.Cell, cell.Outcome, strings.Join(cell.Problems, "; "), cell.Repro))
+			problems = append(problems, fmt.Sprintf("%s: %s (%s); repeat with: %s", cell.Cell, cell.Outcome,
+				strings.Join(cell.Problems, "; "), cell.Repro))
 		}
 	}
 	if len(r.Cells) == 0 {
@@ -98,20 +99,25 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 		result := CellResult{
 			Cell: s.cell, Outcome: Passed, Problems: append([]string{}, r.Problems...), Repro: s.cell.Repro(),
 			LostWrites: lost, Linearizable: r.Verdict.Linearizable, Made: end.UTC(),
-			Source: r.Report.Source, Destination: r.Report.Destination, MigrationSeconds: r.Report.DurationSeconds, Together: len(strikes),
+			Source: r.Report.Source, Destination: r.Report.Destination, MigrationSeconds: r.Report.DurationSeconds,
+			Together: len(strikes),
 		}
 		if len(r.Problems) > 0 {
 			result.Outcome = Broken
 		}
 		switch {
 		case s.missed:
-			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "the step was over before the fault could strike")
+			result.Outcome, result.Problems = worse(result.Outcome, Missed),
+				append(result.Problems, "the step was over before the fault could strike")
 		case s.err != nil:
-			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, fmt.Sprintf("the fault could not be injected: %v", s.err))
+			result.Outcome, result.Problems = worse(result.Outcome, Missed),
+				append(result.Problems, fmt.Sprintf("the fault could not be injected: %v", s.err))
 		case s.injected.IsZero():
-			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "the moment of the fault did not come")
+			result.Outcome, result.Problems = worse(result.Outcome, Missed),
+				append(result.Problems, "the moment of the fault did not come")
 		case s.short:
-			result.Outcome, result.Problems = worse(result.Outcome, Missed), append(result.Problems, "something else put the fault right before its time")
+			result.Outcome, result.Problems = worse(result.Outcome, Missed),
+				append(result.Problems, "something else put the fault right before its time")
 		default:
 			r.measure(&result, s, until(s, strikes[i+1:], end))
 		}
@@ -147,8 +153,8 @@ func overlap(a, b *strike) bool {
 	return within(a.injected, b) || within(b.injected, a)
 }
 
-// until is when the next of the strikes happened that does not belong to the same moment, or when this one was healed if
-// that was later.
+// until is when the next of the strikes happened that does not belong to the same moment, or when this one was healed
+// if that was later.
 func until(this *strike, later []*strike, end time.Time) time.Time {
 	for _, s := range later {
 		if s.injected.IsZero() || simultaneous(this, s) {
@@ -183,8 +189,8 @@ func (r *Result) measure(result *CellResult, s *strike, end time.Time) {
 	result.Seconds = s.healed.Sub(s.injected).Seconds()
 }
 
-// failedRequests counts the requests of the load that failed in the time. The probe remembers only so many incidents; if
-// there were more, the course of the run has to do, whose points are a bit coarser.
+// failedRequests counts the requests of the load that failed in the time. The probe remembers only so many incidents;
+// if there were more, the course of the run has to do, whose points are a bit coarser.
 func failedRequests(details *probe.Details, begin, end time.Time) int {
 	failed := 0
 	if details.IncidentsDropped == 0 || details.Series == nil {
@@ -197,15 +203,16 @@ func failedRequests(details *probe.Details, begin, end time.Time) int {
 	}
 	interval := time.Duration(details.Series.IntervalSeconds * float64(time.Second))
 	for i, point := range details.Series.Points {
-		if at := details.Series.Begin.Add(time.Duration(i) * interval); at.Add(interval).After(begin) && at.Before(end) {
+		if at := details.Series.Begin.Add(time.Duration(i) * interval); at.Add(interval).After(begin) &&
+			at.Before(end) {
 			failed += point.Failed
 		}
 	}
 	return failed
 }
 
-// failedRequest tells whether an incident of the probe is a request that failed, rather than one that was repaired behind
-// the client's back.
+// failedRequest tells whether an incident of the probe is a request that failed, rather than one that was repaired
+// behind the client's back.
 func failedRequest(incident probe.Incident) bool {
 	switch incident.Kind {
 	case "read", "write", "watch":
@@ -214,7 +221,8 @@ func failedRequest(incident probe.Incident) bool {
 	return false
 }
 
-// problems says what must not happen in any migration, whatever strikes it. Failed requests are none: they are measured.
+// problems says what must not happen in any migration, whatever strikes it. Failed requests are none: they are
+// measured.
 func (r *Result) problems(errs ...error) []string {
 	var problems []string
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }

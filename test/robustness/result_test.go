@@ -38,7 +38,8 @@ var _ = Describe("Result", func() {
 
 	BeforeEach(func() {
 		kill = &testFault{name: "kill", notes: &notes}
-		cells = []robustness.Cell{cell("kill", 1, fault.Boundary), cell("kill", 2, fault.Boundary), cell("kill", 3, fault.Boundary)}
+		cells = []robustness.Cell{cell("kill", 1, fault.Boundary), cell("kill", 2, fault.Boundary),
+			cell("kill", 3, fault.Boundary)}
 		etcd := demo.EtcdReport{Voters: []int{3, 6, 3}, ClusterIDUnchanged: true}
 		h := &history.History{Begin: begin}
 		for second := range 60 {
@@ -46,7 +47,8 @@ var _ = Describe("Result", func() {
 			if second > 25 && second < 29 {
 				outcome = history.Unknown
 			}
-			h.Operations = append(h.Operations, history.Operation{Kind: history.Create, Outcome: outcome, Return: time.Duration(second) * time.Second})
+			h.Operations = append(h.Operations,
+				history.Operation{Kind: history.Create, Outcome: outcome, Return: time.Duration(second) * time.Second})
 		}
 		result = &robustness.Result{
 			History: h,
@@ -55,7 +57,8 @@ var _ = Describe("Result", func() {
 				Source: "seed-a", Destination: "seed-b", DurationSeconds: 40,
 				Etcd: map[string]demo.EtcdReport{"main": etcd, "events": etcd},
 				Probe: probe.Result{Details: &probe.Details{Verified: true, Incidents: []probe.Incident{
-					{Time: at(24), Kind: "write"}, {Time: at(31), Kind: "connection lost"}, {Time: at(36), Kind: "read"},
+					{Time: at(24), Kind: "write"}, {Time: at(31), Kind: "connection lost"},
+					{Time: at(36), Kind: "read"},
 				}}},
 			},
 		}
@@ -65,7 +68,8 @@ var _ = Describe("Result", func() {
 	judge := func(ctx context.Context, errs ...error) {
 		GinkgoHelper()
 		clock := clocktesting.NewFakeClock(begin)
-		d, err := robustness.NewDirector(cells, []fault.Fault{kill, &testFault{name: "stop", notes: &notes}}, clock, func() time.Time { return clock.Now().Add(time.Second) },
+		d, err := robustness.NewDirector(cells, []fault.Fault{kill, &testFault{name: "stop", notes: &notes}},
+			clock, func() time.Time { return clock.Now().Add(time.Second) },
 			func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
 		Expect(err).NotTo(HaveOccurred())
 		for step := range 3 {
@@ -87,14 +91,17 @@ var _ = Describe("Result", func() {
 			Expect(c.Together).To(Equal(3))
 			Expect([]string{c.Source, c.Destination}).To(Equal([]string{"seed-a", "seed-b"}))
 		}
-		Expect(result.Cells[0]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 0), HaveField("LongestWriteGapMs", BeEquivalentTo(1000))))
-		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("LongestWriteGapMs", BeEquivalentTo(4000))))
+		Expect(result.Cells[0]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 0),
+			HaveField("LongestWriteGapMs", BeEquivalentTo(1000))))
+		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1),
+			HaveField("LongestWriteGapMs", BeEquivalentTo(4000))))
 		Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("FailedRequests", 1)))
 	})
 
 	It("should count failed requests of which the probe has not remembered the words", func(ctx SpecContext) {
 		result.Report.Probe.Details.IncidentsDropped = 1
-		result.Report.Probe.Details.Series = &probe.Series{Begin: at(0), IntervalSeconds: 5, Points: make([]probe.Point, 12)}
+		result.Report.Probe.Details.Series = &probe.Series{Begin: at(0), IntervalSeconds: 5,
+			Points: make([]probe.Point, 12)}
 		for _, point := range []int{1, 4, 5, 11} {
 			result.Report.Probe.Details.Series.Points[point].Failed = 100 + point
 		}
@@ -105,59 +112,86 @@ var _ = Describe("Result", func() {
 	})
 
 	It("should give the figures of a moment to all its faults, and name the others", func(ctx SpecContext) {
-		cells = []robustness.Cell{cells[0], cells[1], {Fault: "stop", Step: cells[1].Step, Moment: cells[1].Moment}, cells[2]}
+		cells = []robustness.Cell{cells[0], cells[1], {Fault: "stop", Step: cells[1].Step, Moment: cells[1].Moment},
+			cells[2]}
 		judge(ctx)
 		Expect(result.Cells[0]).To(And(HaveField("Requests", 10), HaveField("With", BeEmpty())))
-		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"stop"})))
-		Expect(result.Cells[2]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"kill"})))
+		Expect(result.Cells[1]).
+			To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"stop"})))
+		Expect(result.Cells[2]).
+			To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"kill"})))
 		Expect(result.Cells[3]).To(And(HaveField("Requests", 30), HaveField("With", BeEmpty())))
 	})
 
-	It("should measure a fault for as long as it is in force, and name those that struck meanwhile", func(ctx SpecContext) {
-		clock := clocktesting.NewFakeClock(begin)
-		slow := &testFault{name: "slow", notes: &notes, course: fault.Course{Lasts: time.Hour, ThroughStep: true}}
-		d, err := robustness.NewDirector([]robustness.Cell{cell("slow", 2, fault.Boundary), cell("kill", 2, fault.Inside), cell("kill", 3, fault.Boundary)},
-			[]fault.Fault{kill, slow}, clock, func() time.Time { return clock.Now().Add(time.Second) },
-			func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
-		Expect(err).NotTo(HaveOccurred())
-		for _, observed := range []struct {
-			second, step int
-			reason       steps.Reason
-		}{{10, 2, steps.ReasonPaused}, {20, 2, steps.ReasonJoiningEtcdMembers}, {30, 3, steps.ReasonPaused}, {31, 3, steps.ReasonPaused}} {
-			clock.SetTime(at(observed.second))
-			d.Observe(ctx, migrating(observed.step, observed.reason))
-		}
-		d.Judge(result, at(60))
-		Expect(result.Err()).NotTo(HaveOccurred())
-		Expect(result.Cells[0]).To(And(HaveField("Requests", 20), HaveField("FailedRequests", 3+1), HaveField("With", []string{"kill"}), HaveField("Seconds", 20.)))
-		Expect(result.Cells[1]).To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1), HaveField("With", []string{"slow"})))
-		Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("With", BeEmpty())))
-	})
+	It("should measure a fault for as long as it is in force, and name those that struck meanwhile",
+		func(ctx SpecContext) {
+			clock := clocktesting.NewFakeClock(begin)
+			slow := &testFault{name: "slow", notes: &notes, course: fault.Course{Lasts: time.Hour, ThroughStep: true}}
+			d, err := robustness.NewDirector([]robustness.Cell{cell("slow", 2, fault.Boundary),
+				cell("kill", 2, fault.Inside), cell("kill", 3, fault.Boundary)},
+				[]fault.Fault{kill, slow}, clock, func() time.Time { return clock.Now().Add(time.Second) },
+				func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
+			Expect(err).NotTo(HaveOccurred())
+			for _, observed := range []struct {
+				second, step int
+				reason       steps.Reason
+			}{{10, 2, steps.ReasonPaused}, {20, 2, steps.ReasonJoiningEtcdMembers}, {30, 3, steps.ReasonPaused},
+				{31, 3, steps.ReasonPaused}} {
+				clock.SetTime(at(observed.second))
+				d.Observe(ctx, migrating(observed.step, observed.reason))
+			}
+			d.Judge(result, at(60))
+			Expect(result.Err()).NotTo(HaveOccurred())
+			Expect(result.Cells[0]).To(And(HaveField("Requests", 20), HaveField("FailedRequests", 3+1),
+				HaveField("With", []string{"kill"}), HaveField("Seconds", 20.)))
+			Expect(result.Cells[1]).
+				To(And(HaveField("Requests", 10), HaveField("FailedRequests", 3+1),
+					HaveField("With", []string{"slow"})))
+			Expect(result.Cells[2]).To(And(HaveField("Requests", 30), HaveField("With", BeEmpty())))
+		})
 
 	It("should find the cell in which a write was lost", func(ctx SpecContext) {
-		result.Verdict = &history.Verdict{Linearizable: "Illegal", Problems: []string{"gone"}, Lost: []history.Operation{{Return: 21 * time.Second}}}
+		result.Verdict = &history.Verdict{Linearizable: "Illegal", Problems: []string{"gone"},
+			Lost: []history.Operation{{Return: 21 * time.Second}}}
 		judge(ctx)
 		Expect(result.Cells[1].LostWrites).To(BeEquivalentTo(1))
 		Expect(result.Cells[2].LostWrites).To(BeZero())
-		Expect(result.Cells).To(HaveEach(And(HaveField("Outcome", robustness.Broken), HaveField("Problems", ContainElement("gone")), HaveField("Linearizable", "Illegal"))))
+		Expect(result.Cells).
+			To(HaveEach(And(HaveField("Outcome", robustness.Broken), HaveField("Problems", ContainElement("gone")),
+				HaveField("Linearizable", "Illegal"))))
 	})
 
-	DescribeTable("should fail all cells of a migration", func(ctx SpecContext, spoil func(*robustness.Result), problem string) {
-		spoil(result)
-		judge(ctx)
-		Expect(result.Cells).To(HaveEach(HaveField("Outcome", robustness.Broken)))
-		Expect(result.Err()).To(MatchError(And(ContainSubstring(problem), ContainSubstring("repeat with: make test-robustness FAULT=kill STEP=SourceEtcdPreparedForPeerJoin"))))
-	},
+	DescribeTable("should fail all cells of a migration",
+		func(ctx SpecContext, spoil func(*robustness.Result), problem string) {
+			spoil(result)
+			judge(ctx)
+			Expect(result.Cells).To(HaveEach(HaveField("Outcome", robustness.Broken)))
+			Expect(result.Err()).
+				To(MatchError(And(ContainSubstring(problem),
+					ContainSubstring("repeat with: make test-robustness FAULT=kill "+
+						"STEP=SourceEtcdPreparedForPeerJoin"))))
+		},
 		Entry("that lost a write of the load", func(r *robustness.Result) {
-			r.Report.Etcd["main"] = demo.EtcdReport{Voters: []int{3}, ClusterIDUnchanged: true, AcknowledgedWritesLost: 2}
+			r.Report.Etcd["main"] = demo.EtcdReport{Voters: []int{3}, ClusterIDUnchanged: true,
+				AcknowledgedWritesLost: 2}
 		}, "2 acknowledged writes of etcd-main are lost"),
-		Entry("with another cluster", func(r *robustness.Result) { r.Report.Etcd["events"] = demo.EtcdReport{Voters: []int{3}} }, "the cluster ID of etcd-events changed"),
-		Entry("whose etcd was not seen", func(r *robustness.Result) { delete(r.Report.Etcd, "events") }, "etcd-events was not observed"),
-		Entry("whose writes were not verified", func(r *robustness.Result) { r.Report.Probe.Details.Verified = false }, "could not be verified"),
-		Entry("with stale reads", func(r *robustness.Result) { r.Report.Probe.Details.StaleReads = 1 }, "1 reads of the load were older"),
-		Entry("without a DNS record", func(r *robustness.Result) { r.Report.DNSMomentsWithoutRecord = 1 }, "1 moments without a DNS record"),
-		Entry("with controllers in both seeds", func(r *robustness.Result) { r.Report.ControllersActiveInBothSeeds = []string{"kcm"} }, "active in both seeds: kcm"),
-		Entry("that left something behind", func(r *robustness.Result) { r.Report.Details.LeftInSource = []string{"pod x"} }, "1 objects are left in the source seed"),
+		Entry("with another cluster", func(r *robustness.Result) {
+			r.Report.Etcd["events"] = demo.EtcdReport{Voters: []int{3}}
+		}, "the cluster ID of etcd-events changed"),
+		Entry("whose etcd was not seen", func(r *robustness.Result) { delete(r.Report.Etcd, "events") },
+			"etcd-events was not observed"),
+		Entry("whose writes were not verified", func(r *robustness.Result) { r.Report.Probe.Details.Verified = false },
+			"could not be verified"),
+		Entry("with stale reads", func(r *robustness.Result) { r.Report.Probe.Details.StaleReads = 1 },
+			"1 reads of the load were older"),
+		Entry("without a DNS record", func(r *robustness.Result) { r.Report.DNSMomentsWithoutRecord = 1 },
+			"1 moments without a DNS record"),
+		Entry("with controllers in both seeds", func(r *robustness.Result) {
+			r.Report.ControllersActiveInBothSeeds = []string{"kcm"}
+		}, "active in both seeds: kcm"),
+		Entry("that left something behind", func(r *robustness.Result) {
+			r.Report.Details.LeftInSource = []string{"pod x"}
+		}, "1 objects are left in the source seed"),
 	)
 
 	It("should fail all cells of a migration that met an error", func(ctx SpecContext) {
@@ -173,10 +207,13 @@ var _ = Describe("Result", func() {
 	})
 
 	It("should not accept a cell whose fault somebody else has put right before its time", func(ctx SpecContext) {
-		skew := &fleetingFault{testFault: testFault{name: "skew", notes: &notes, course: fault.Course{Lasts: time.Minute}}, inForce: true}
+		skew := &fleetingFault{
+			testFault: testFault{name: "skew", notes: &notes, course: fault.Course{Lasts: time.Minute}}, inForce: true,
+		}
 		for _, inForce := range []bool{true, false} {
 			clock := clocktesting.NewFakeClock(begin)
-			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, []fault.Fault{skew}, clock, func() time.Time { return clock.Now() },
+			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, []fault.Fault{skew},
+				clock, func() time.Time { return clock.Now() },
 				func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
 			Expect(err).NotTo(HaveOccurred())
 			d.Observe(ctx, migrating(1, steps.ReasonPaused))
@@ -212,7 +249,9 @@ var _ = Describe("Completed", func() {
 	complete := func() *gardencorev1beta1.Shoot {
 		shoot := migrating(9, "")
 		shoot.Status.SeedName = ptr.To("seed-b")
-		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded}
+		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+			Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded,
+		}
 		return shoot
 	}
 
@@ -229,7 +268,8 @@ var _ = Describe("Completed", func() {
 			s.Status.LiveMigration = migrating(4, steps.ReasonQuorumLost).Status.LiveMigration
 		},
 			"DestinationKubeAPIServerReady is Progressing (QuorumLost"),
-		Entry("elsewhere", func(s *gardencorev1beta1.Shoot) { s.Status.SeedName = ptr.To("seed-a") }, `on seed "seed-a", not on "seed-b"`),
+		Entry("elsewhere", func(s *gardencorev1beta1.Shoot) { s.Status.SeedName = ptr.To("seed-a") },
+			`on seed "seed-a", not on "seed-b"`),
 		Entry("not reconciled", func(s *gardencorev1beta1.Shoot) {
 			s.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
 		}, "has not reconciled the shoot"),
@@ -243,8 +283,9 @@ var _ = Describe("Matrix", func() {
 
 	one := func(c robustness.Cell, outcome robustness.Outcome, failed int) robustness.CellResult {
 		return robustness.CellResult{
-			Cell: c, Outcome: outcome, Repro: c.Repro(), FailedRequests: failed, LongestWriteGapMs: 1250, Linearizable: "Ok",
-			Struck: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+			Cell: c, Outcome: outcome, Repro: c.Repro(), FailedRequests: failed, LongestWriteGapMs: 1250,
+			Linearizable: "Ok",
+			Struck:       time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		}
 	}
 	read := func() *robustness.Matrix {
@@ -258,15 +299,20 @@ var _ = Describe("Matrix", func() {
 		a, b := cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
 		Expect(read().Cells).To(BeEmpty())
 		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{one(a, robustness.Broken, 9)})).To(Succeed())
-		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)})).To(Succeed())
-		Expect(read().Cells).To(Equal([]robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)}))
+		Expect(robustness.UpdateMatrix(folder,
+			[]robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)})).To(Succeed())
+		Expect(read().Cells).
+			To(Equal([]robustness.CellResult{one(b, robustness.Passed, 0), one(a, robustness.Passed, 3)}))
 	})
 
 	It("should show every cell in a table", func() {
 		broken := one(cell("cut-5s", 2, fault.Inside), robustness.Broken, 9)
 		broken.Problems = []string{"it is\nstuck"}
-		missed := robustness.CellResult{Cell: cell("cut-5s", 5, fault.Inside), Outcome: robustness.Missed, Repro: "again"}
-		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{one(cell("cut-5s", 2, fault.Boundary), robustness.Passed, 3), broken, missed})).To(Succeed())
+		missed := robustness.CellResult{Cell: cell("cut-5s", 5, fault.Inside), Outcome: robustness.Missed,
+			Repro: "again"}
+		Expect(robustness.UpdateMatrix(folder,
+			[]robustness.CellResult{one(cell("cut-5s", 2, fault.Boundary), robustness.Passed, 3), broken, missed})).
+			To(Succeed())
 		data, err := os.ReadFile(filepath.Join(folder, robustness.FileMatrixMarkdown))
 		Expect(err).NotTo(HaveOccurred())
 		text := string(data)
@@ -274,8 +320,10 @@ var _ = Describe("Matrix", func() {
 		Expect(text).To(And(
 			ContainSubstring("| fault | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"),
 			ContainSubstring("3 of %d cells were run, 1 of them passed.", len(robustness.AllCells())),
-			ContainSubstring("| cut-5s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 lost, Ok | b –<br>i – | b –<br>i – | b –<br>i **missed** |"),
-			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-robustness FAULT=cut-5s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
+			ContainSubstring("| cut-5s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 "+
+				"lost, Ok | b –<br>i – | b –<br>i – | b –<br>i **missed** |"),
+			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-robustness "+
+				"FAULT=cut-5s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
 			ContainSubstring("2. DestinationEtcdPeersJoined\n"),
 		))
 		rows := 0
@@ -299,27 +347,32 @@ var _ = Describe("Matrix", func() {
 		repo, a, b := GinkgoT().TempDir(), cell("cut-5s", 2, fault.Inside), cell("agent-kill-both", 1, fault.Boundary)
 		older, newer := one(a, robustness.Broken, 9), one(a, robustness.Passed, 1)
 		older.Made, newer.Made = older.Struck.Add(time.Minute), older.Struck.Add(time.Hour)
-		Expect(robustness.UpdateMatrix(filepath.Join(repo, robustness.Recorded), []robustness.CellResult{newer})).To(Succeed())
-		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{older, one(b, robustness.Passed, 2)})).To(Succeed())
+		Expect(robustness.UpdateMatrix(filepath.Join(repo, robustness.Recorded), []robustness.CellResult{newer})).
+			To(Succeed())
+		Expect(robustness.UpdateMatrix(folder, []robustness.CellResult{older, one(b, robustness.Passed, 2)})).
+			To(Succeed())
 		Expect(robustness.Record(repo, folder)).To(Succeed())
 
 		known, err := robustness.Known(repo, GinkgoT().TempDir())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(known.Cells).To(Equal([]robustness.CellResult{one(b, robustness.Passed, 2), newer}))
-		Expect(os.ReadFile(filepath.Join(repo, robustness.Recorded, robustness.FileRecordedMarkdown))).To(BeEquivalentTo(known.Markdown()))
+		Expect(os.ReadFile(filepath.Join(repo, robustness.Recorded, robustness.FileRecordedMarkdown))).
+			To(BeEquivalentTo(known.Markdown()))
 	})
 
 	It("should be recorded as its data say", func() {
 		recorded, err := robustness.ReadMatrix(filepath.Join("..", "..", robustness.Recorded))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(os.ReadFile(filepath.Join("..", "..", robustness.Recorded, robustness.FileRecordedMarkdown))).To(BeEquivalentTo(recorded.Markdown()), "run make fault-matrix")
+		Expect(os.ReadFile(filepath.Join("..", "..", robustness.Recorded, robustness.FileRecordedMarkdown))).
+			To(BeEquivalentTo(recorded.Markdown()), "run make fault-matrix")
 	})
 
 	It("should not overwrite a matrix that it cannot read", func() {
 		Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 		file := filepath.Join(folder, robustness.FileMatrixJSON)
 		Expect(os.WriteFile(file, []byte("{"), 0o644)).To(Succeed())
-		Expect(robustness.UpdateMatrix(folder, nil)).To(MatchError(ContainSubstring("failed to decode the fault matrix")))
+		Expect(robustness.UpdateMatrix(folder, nil)).
+			To(MatchError(ContainSubstring("failed to decode the fault matrix")))
 		Expect(os.ReadFile(file)).To(BeEquivalentTo("{"))
 	})
 })

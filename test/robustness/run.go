@@ -37,8 +37,8 @@ type Options struct {
 	Cells []Cell
 	// Artifacts is the folder of the suite. What is kept of a failure and the matrix go there.
 	Artifacts string
-	// ForceShrink asks for the force-shrink with the migration. What comes of its cells does not belong in the matrix of
-	// migrations without it: give them other Artifacts.
+	// ForceShrink asks for the force-shrink with the migration. What comes of its cells does not belong in the matrix
+	// of migrations without it: give them other Artifacts.
 	ForceShrink bool
 	// Out takes the progress.
 	Out io.Writer
@@ -94,8 +94,8 @@ type run struct {
 	stores      []*history.ConfigMaps
 }
 
-// Run migrates the shoot while the faults of the cells strike, judges what clients were told, and adds the results to the
-// matrix. The error tells only what kept the result from being made; Result.Err tells whether it is good.
+// Run migrates the shoot while the faults of the cells strike, judges what clients were told, and adds the results to
+// the matrix. The error tells only what kept the result from being made; Result.Err tells whether it is good.
 func Run(ctx context.Context, options Options) (*Result, error) {
 	r := &run{Options: options}
 	if r.Cleanup == nil {
@@ -151,7 +151,8 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{gardencorev1beta1.AddToScheme, authenticationv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{gardencorev1beta1.AddToScheme,
+		authenticationv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("failed to build scheme: %w", err)
 		}
@@ -181,7 +182,8 @@ func (r *run) prepare(ctx context.Context) error {
 
 // pauseBefore makes the migration hold before the step, and lets it go on if it holds before another one.
 func (r *run) pauseBefore(ctx context.Context, condition gardencorev1beta1.ConditionType) error {
-	return migrate.Annotate(ctx, r.garden, client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot}, steps.AnnotationPauseBefore, string(condition))
+	return migrate.Annotate(ctx, r.garden, client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot},
+		steps.AnnotationPauseBefore, string(condition))
 }
 
 // startLoad lets clients work on the shoot through its public name.
@@ -242,7 +244,8 @@ func (r *run) migrate(ctx context.Context) (*demo.Report, error) {
 		Out:         r.Out,
 		BeforeTrigger: func(ctx context.Context, _ client.Client, _ *gardencorev1beta1.Shoot) error {
 			if r.ForceShrink {
-				if err := migrate.Annotate(ctx, r.garden, client.ObjectKeyFromObject(r.shoot), steps.AnnotationForceShrink, "true"); err != nil {
+				if err := migrate.Annotate(ctx, r.garden, client.ObjectKeyFromObject(r.shoot),
+					steps.AnnotationForceShrink, "true"); err != nil {
 					return err
 				}
 			}
@@ -314,13 +317,16 @@ func completed(shoot *gardencorev1beta1.Shoot, destination string) error {
 	conditions := steps.Conditions(shoot)
 	if step, unfinished := steps.Current(conditions); unfinished {
 		condition := conditionOf(conditions, step)
-		return fmt.Errorf("the migration is not complete: %s is %s (%s: %s)", step, condition.Status, condition.Reason, condition.Message)
+		return fmt.Errorf("the migration is not complete: %s is %s (%s: %s)", step, condition.Status, condition.Reason,
+			condition.Message)
 	}
 	if seed := ptr.Deref(shoot.Status.SeedName, ""); seed != destination {
 		return fmt.Errorf("the migration is not complete: the shoot is on seed %q, not on %q", seed, destination)
 	}
-	if operation := shoot.Status.LastOperation; operation == nil || operation.State != gardencorev1beta1.LastOperationStateSucceeded {
-		return fmt.Errorf("the gardenlet of seed %s has not reconciled the shoot: its last operation is %v", destination, operation)
+	if operation := shoot.Status.LastOperation; operation == nil ||
+		operation.State != gardencorev1beta1.LastOperationStateSucceeded {
+		return fmt.Errorf("the gardenlet of seed %s has not reconciled the shoot: its last operation is %v",
+			destination, operation)
 	}
 	return nil
 }

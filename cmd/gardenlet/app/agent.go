@@ -81,8 +81,9 @@ func runAgent(ctx context.Context, configFile string) error {
 	return nil
 }
 
-// mayLead asks the seed whether the agent may keep its lease. The gardenlet of a new seed may make leases, and what the agent's
-// registration brings comes later: an agent that starts in between takes the lease, cannot renew it, and its end would end the gardenlet.
+// mayLead asks the seed whether the agent may keep its lease. The gardenlet of a new seed may make leases, and what the
+// agent's registration brings comes later: an agent that starts in between takes the lease, cannot renew it, and its
+// end would end the gardenlet.
 func mayLead(ctx context.Context, seed *rest.Config, config *configv1alpha1.AgentConfiguration) error {
 	if !ptr.Deref(config.LeaderElection.LeaderElect, true) {
 		return nil
@@ -102,14 +103,15 @@ func mayUpdate(ctx context.Context, seed client.Client, namespace, lease string)
 		return fmt.Errorf("failed to ask the seed for the agent's permissions: %w", err)
 	}
 	if !review.Status.Allowed {
-		return fmt.Errorf("%w: Lease %s/%s may not be updated in the seed; they come with the registration of livecpm-agent, its chart with dropIn=true", errNoPermissions, namespace, lease)
+		return fmt.Errorf("%w: Lease %s/%s may not be updated in the seed; they come with the registration of "+
+			"livecpm-agent, its chart with dropIn=true", errNoPermissions, namespace, lease)
 	}
 	return nil
 }
 
-// until tries again and again until the attempt succeeds. It returns false if the gardenlet ends before that. A seed that is
-// new has neither a kubeconfig nor permissions in the garden for a while, and that must not end the gardenlet, which is about to
-// get them.
+// until tries again and again until the attempt succeeds. It returns false if the gardenlet ends before that. A seed
+// that is new has neither a kubeconfig nor permissions in the garden for a while, and that must not end the gardenlet,
+// which is about to get them.
 func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() error) bool {
 	for {
 		err := attempt()
@@ -125,14 +127,15 @@ func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() e
 	}
 }
 
-// accessOf returns access to the two clusters with the credentials of the gardenlet. When they change, the gardenlet ends the
-// process, so nobody has to watch them here.
+// accessOf returns access to the two clusters with the credentials of the gardenlet. When they change, the gardenlet
+// ends the process, so nobody has to watch them here.
 func accessOf(ctx context.Context, config *gardenletconfigv1alpha1.GardenletConfiguration) (*setup.Access, error) {
 	seedConnection := config.SeedClientConnection.ClientConnectionConfiguration
 	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
 		seedConnection.Kubeconfig = kubeconfig
 	}
-	seedConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&seedConnection, nil, kubernetes.AuthTokenFile)
+	seedConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&seedConnection, nil,
+		kubernetes.AuthTokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the kubeconfig for the seed: %w", err)
 	}
@@ -148,7 +151,8 @@ func accessOf(ctx context.Context, config *gardenletconfigv1alpha1.GardenletConf
 }
 
 // gardenAccess takes the kubeconfig that the gardenlet has got when it registered, else the one that it was given.
-func gardenAccess(ctx context.Context, seed client.Client, config *gardenletconfigv1alpha1.GardenletConfiguration) (*rest.Config, error) {
+func gardenAccess(ctx context.Context, seed client.Client,
+	config *gardenletconfigv1alpha1.GardenletConfiguration) (*rest.Config, error) {
 	connection := config.GardenClientConnection.ClientConnectionConfiguration
 	if kubeconfig := os.Getenv(v1beta1constants.EnvGenericGardenKubeconfig); kubeconfig != "" {
 		connection.Kubeconfig = kubeconfig
@@ -156,14 +160,16 @@ func gardenAccess(ctx context.Context, seed client.Client, config *gardenletconf
 	var kubeconfig []byte
 	if ref := config.GardenClientConnection.KubeconfigSecret; ref != nil {
 		var err error
-		if kubeconfig, err = gardenletbootstraputil.GetKubeconfigFromSecret(ctx, seed, kubernetesutils.ObjectKeyFromSecretRef(*ref)); err != nil {
+		if kubeconfig, err = gardenletbootstraputil.GetKubeconfigFromSecret(ctx, seed,
+			kubernetesutils.ObjectKeyFromSecretRef(*ref)); err != nil {
 			return nil, fmt.Errorf("failed to read the gardenlet's kubeconfig for the garden: %w", err)
 		}
 	}
 	if len(kubeconfig) == 0 && connection.Kubeconfig == "" {
 		return nil, errNoCredentials
 	}
-	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&connection, kubeconfig, kubernetes.AuthTokenFile)
+	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&connection, kubeconfig,
+		kubernetes.AuthTokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse the gardenlet's kubeconfig for the garden: %w", err)
 	}

@@ -49,7 +49,9 @@ var _ = Describe("The access of the agent in a gardenlet to the garden", func() 
 	BeforeEach(func() {
 		folder = GinkgoT().TempDir()
 		GinkgoT().Setenv("GARDEN_KUBECONFIG", "")
-		config = &gardenletconfigv1alpha1.GardenletConfiguration{GardenClientConnection: &gardenletconfigv1alpha1.GardenClientConnection{}}
+		config = &gardenletconfigv1alpha1.GardenletConfiguration{
+			GardenClientConnection: &gardenletconfigv1alpha1.GardenClientConnection{},
+		}
 		config.GardenClientConnection.QPS = 7
 	})
 
@@ -57,8 +59,10 @@ var _ = Describe("The access of the agent in a gardenlet to the garden", func() 
 		return fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
 	}
 	registered := func() client.Object {
-		config.GardenClientConnection.KubeconfigSecret = &corev1.SecretReference{Namespace: "garden", Name: "gardenlet-kubeconfig"}
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "gardenlet-kubeconfig"}, Data: map[string][]byte{"kubeconfig": kubeconfig("registered")}}
+		config.GardenClientConnection.KubeconfigSecret = &corev1.SecretReference{Namespace: "garden",
+			Name: "gardenlet-kubeconfig"}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "gardenlet-kubeconfig"},
+			Data: map[string][]byte{"kubeconfig": kubeconfig("registered")}}
 	}
 	given := func(host string) string {
 		file := filepath.Join(folder, host)
@@ -116,7 +120,8 @@ var _ = Describe("The permissions of the agent in a gardenlet", func() {
 
 	It("should suffice when the lease may be updated", func() {
 		Expect(app.MayUpdate(ctx, seed(true, nil), namespace, lease)).To(Succeed())
-		Expect(asked).To(Equal(&authorizationv1.ResourceAttributes{Group: "coordination.k8s.io", Resource: "leases", Verb: "update", Namespace: namespace, Name: lease}))
+		Expect(asked).To(Equal(&authorizationv1.ResourceAttributes{Group: "coordination.k8s.io", Resource: "leases",
+			Verb: "update", Namespace: namespace, Name: lease}))
 	})
 
 	It("should not suffice before the registration has brought them", func() {
@@ -126,7 +131,8 @@ var _ = Describe("The permissions of the agent in a gardenlet", func() {
 	})
 
 	It("should not suffice when the seed does not say", func() {
-		Expect(app.MayUpdate(ctx, seed(true, errors.New("away")), namespace, lease)).To(MatchError(ContainSubstring("away")))
+		Expect(app.MayUpdate(ctx, seed(true, errors.New("away")), namespace, lease)).
+			To(MatchError(ContainSubstring("away")))
 	})
 })
 
@@ -158,6 +164,7 @@ var _ = Describe("The agent in a gardenlet", func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		clock := testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-		Expect(app.Until(ctx, logr.Discard(), clock, func() error { return errors.New("not registered") })).To(BeFalse())
+		Expect(app.Until(ctx, logr.Discard(), clock, func() error { return errors.New("not registered") })).
+			To(BeFalse())
 	})
 })

@@ -3,10 +3,10 @@
 
 // Package app is the gardenlet's command with the agent in its process.
 //
-// Gardener's command is used as it is: only what it runs is wrapped. The agent has a manager of its own beside the gardenlet's,
-// because the gardenlet's is made within that command and cannot be reached. So the agent has its own lease (which it shares
-// with agents in pods of their own), its own caches and clients; configuration, feature gates, image vectors, log and metrics
-// are those of the process.
+// Gardener's command is used as it is: only what it runs is wrapped. The agent has a manager of its own beside the
+// gardenlet's, because the gardenlet's is made within that command and cannot be reached. So the agent has its own
+// lease (which it shares with agents in pods of their own), its own caches and clients; configuration, feature gates,
+// image vectors, log and metrics are those of the process.
 package app
 
 import (
@@ -27,8 +27,8 @@ func NewCommand() *cobra.Command {
 	return With(gardenletapp.NewCommand(), runAgent)
 }
 
-// With returns the command with a companion. They begin together, and the end of either is the end of both: the Deployment
-// starts them anew. Neither can go on alone, because the process is one replica of both.
+// With returns the command with a companion. They begin together, and the end of either is the end of both: the
+// Deployment starts them anew. Neither can go on alone, because the process is one replica of both.
 func With(cmd *cobra.Command, companion func(ctx context.Context, configFile string) error) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -164,7 +164,8 @@ controllers: {liveMigration: {concurrentSyncs: 3}}
 	It("should report a file that is missing or not understood", func() {
 		environment[app.EnvConfig] = filepath.Join(GinkgoT().TempDir(), "none.yaml")
 		_, err := app.Configuration(gardenlet, "/etc/gardenlet/config.yaml", getenv)
-		Expect(err).To(MatchError(ContainSubstring("failed to read the agent's configuration (environment variable LIVECPM_AGENT_CONFIG)")))
+		Expect(err).To(MatchError(
+			ContainSubstring("failed to read the agent's configuration (environment variable LIVECPM_AGENT_CONFIG)")))
 
 		Expect(os.WriteFile(environment[app.EnvConfig], []byte("kind: Other\n"), 0o600)).To(Succeed())
 		_, err = app.Configuration(gardenlet, "/etc/gardenlet/config.yaml", getenv)

@@ -63,7 +63,8 @@ func NewCommand(streams Streams) *cobra.Command {
 		Use:   "kubectl-livecpm",
 		Short: "Plan, start, watch, steer and prove live migrations of control planes",
 		Long: "Plan, start, watch, steer and prove live migrations of the control planes of Gardener shoots.\n\n" +
-			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS records, agents) is\n" +
+			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS " +
+			"records, agents) is\n" +
 			"shown if --seed-kubeconfig gives access to them, and unknown otherwise.",
 		Example: example(
 			"%[1]s plan live                          # where could it go, and what speaks against it",
@@ -78,8 +79,10 @@ func NewCommand(streams Streams) *cobra.Command {
 	command.SetErr(streams.Err)
 	o.garden.AddTo(command)
 	flags := command.PersistentFlags()
-	flags.BoolVar(&o.noColor, "no-color", false, "do not use colors; they are not used either if the output is no terminal or NO_COLOR is set")
-	flags.StringArrayVar(&o.seeds, "seed-kubeconfig", nil, "kubeconfig of a seed, as in seed-a=/path; may be given for several seeds")
+	flags.BoolVar(&o.noColor, "no-color", false,
+		"do not use colors; they are not used either if the output is no terminal or NO_COLOR is set")
+	flags.StringArrayVar(&o.seeds, "seed-kubeconfig", nil,
+		"kubeconfig of a seed, as in seed-a=/path; may be given for several seeds")
 
 	command.AddCommand(
 		newPlan(o), newStart(o),
@@ -123,7 +126,8 @@ func (o *options) terminal() (width, height int, ok bool) {
 
 func (o *options) view() view.Options {
 	width, _, ok := o.terminal()
-	return view.Options{Width: width, Color: ok && !o.noColor && os.Getenv("NO_COLOR") == "", Wide: o.output == outputWide}
+	return view.Options{Width: width, Color: ok && !o.noColor && os.Getenv("NO_COLOR") == "",
+		Wide: o.output == outputWide}
 }
 
 // report writes what a command has done.

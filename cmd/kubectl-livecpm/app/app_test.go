@@ -39,7 +39,8 @@ var _ = Describe("Commands", func() {
 			Expect(command.Example).NotTo(BeEmpty(), command.Name())
 			for line := range strings.Lines(command.Example) {
 				Expect(line).To(HavePrefix("  kubectl livecpm "), command.Name())
-				parsed, _, err := app.NewCommand(app.Streams{Out: io.Discard, Err: io.Discard}).Find(strings.Fields(line)[2:])
+				parsed, _, err := app.NewCommand(app.Streams{Out: io.Discard, Err: io.Discard}).
+					Find(strings.Fields(line)[2:])
 				Expect(err).NotTo(HaveOccurred(), line)
 				Expect(parsed.HasParent()).To(BeTrue(), line)
 			}
@@ -48,11 +49,12 @@ var _ = Describe("Commands", func() {
 		Expect(out.String()).To(ContainSubstring("kubectl livecpm start SHOOT --to SEED"))
 	})
 
-	DescribeTable("should refuse what it does not understand, before it looks at the garden", func(message string, args ...string) {
-		Expect(run(args...)).To(Equal(exit.Failed))
-		Expect(errs.String()).To(ContainSubstring(message))
-		Expect(out.String()).To(BeEmpty())
-	},
+	DescribeTable("should refuse what it does not understand, before it looks at the garden",
+		func(message string, args ...string) {
+			Expect(run(args...)).To(Equal(exit.Failed))
+			Expect(errs.String()).To(ContainSubstring(message))
+			Expect(out.String()).To(BeEmpty())
+		},
 		Entry("no shoot", "accepts 1 arg(s)", "plan"),
 		Entry("no seed", "--to", "start", "live"),
 		Entry("no such step", `no step "Elsewhere"`, "start", "live", "--to", "seed-b", "--pause-before", "Elsewhere"),
@@ -65,16 +67,20 @@ var _ = Describe("Commands", func() {
 		Entry("no connections", "--connections is 0", "probe", "live", "--connections", "0"),
 		Entry("more than all", "--new is 101", "probe", "live", "--new", "101"),
 		Entry("no watches", "--watches is 0", "probe", "live", "--watches", "0"),
-		Entry("longer than credentials live", "the credentials for the shoot expire", "probe", "live", "--duration", "24h"),
+		Entry("longer than credentials live", "the credentials for the shoot expire", "probe", "live", "--duration",
+			"24h"),
 		Entry("a line at every moment", "--every is 10ms", "probe", "live", "--every", "10ms"),
 		Entry("a DNS server without a port", "give address and port", "probe", "live", "--dns-server", "10.0.0.1"),
-		Entry("a DNS server without a port, to verify", "give address and port", "verify", "live", "--dns-server", "10.0.0.1"),
-		Entry("before and after at once", "none of the others can be", "verify", "live", "--record", "a", "--baseline", "b"),
+		Entry("a DNS server without a port, to verify", "give address and port", "verify", "live", "--dns-server",
+			"10.0.0.1"),
+		Entry("before and after at once", "none of the others can be", "verify", "live", "--record", "a", "--baseline",
+			"b"),
 		Entry("no such format of a report", `--output is "pdf"`, "report", "live", "-o", "pdf"),
 		Entry("nothing to report on", "give a shoot, or a recording with --from", "report"),
 		Entry("two things to report on", "give either a shoot or --from", "report", "live", "--from", "report.json"),
 		Entry("no such recording", "failed to read the recorded report", "report", "--from", "/does/not/exist"),
-		Entry("no such kubeconfig", "failed to read the kubeconfig of the garden", "list", "--kubeconfig", "/does/not/exist"),
+		Entry("no such kubeconfig", "failed to read the kubeconfig of the garden", "list", "--kubeconfig",
+			"/does/not/exist"),
 	)
 
 	DescribeTable("should complete steps", func(args ...string) {
@@ -93,7 +99,8 @@ var _ = Describe("Commands", func() {
 		Expect(run("report", "--from", from, "--file", file)).To(Equal(exit.Done))
 		Expect(out.String()).To(BeEmpty())
 		Expect(os.ReadFile(file)).To(ContainSubstring("<!DOCTYPE html>"))
-		for format, begin := range map[string]string{"html": "<!DOCTYPE html>", "md": "# Live migration of garden-demo/live", "json": "{\n  \"shoot\""} {
+		for format, begin := range map[string]string{"html": "<!DOCTYPE html>",
+			"md": "# Live migration of garden-demo/live", "json": "{\n  \"shoot\""} {
 			Expect(run("report", "--from", from, "-o", format)).To(Equal(exit.Done))
 			Expect(out.String()).To(HavePrefix(begin))
 		}

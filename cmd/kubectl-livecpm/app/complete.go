@@ -30,7 +30,9 @@ func complete(command *cobra.Command, flag string, values completer) {
 // completeArgument lets a shell complete the one argument of the command.
 func completeArgument(command *cobra.Command, values completer) {
 	inner := completion(values)
-	command.ValidArgsFunction = func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	command.ValidArgsFunction = func(
+		command *cobra.Command, args []string, toComplete string,
+	) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

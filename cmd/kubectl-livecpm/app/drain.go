@@ -19,8 +19,10 @@ func newDrain(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "drain SEED",
 		Short: "Ask to move all shoots off a seed, take that back, or show how far it is",
-		Long: "Ask to move all shoots off a seed: the annotation " + drain.AnnotationDrain + " is set on the Seed, and\n" +
-			"livecpm-controller-manager does the rest. With --status nothing is changed: the condition " + string(drain.ConditionDrained) + " of the Seed is shown,\n" +
+		Long: "Ask to move all shoots off a seed: the annotation " + drain.AnnotationDrain +
+			" is set on the Seed, and\n" +
+			"livecpm-controller-manager does the rest. With --status nothing is changed: the condition " +
+			string(drain.ConditionDrained) + " of the Seed is shown,\n" +
 			"and every shoot with the reason for which it waits or stays.",
 		Example: example(
 			"%[1]s drain seed-a",

@@ -28,8 +28,10 @@ func newGet(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "get SHOOT",
 		Short: "Show the live migration of a shoot",
-		Long: "Show the live migration of a shoot: the steps with their owners and how long they have taken, and what is in the seeds if\n" +
-			"--seed-kubeconfig gives access to them. With -w it is shown until it ends; if the output is no terminal, one line per change.",
+		Long: "Show the live migration of a shoot: the steps with their owners and how long they have taken, and " +
+			"what is in the seeds if\n" +
+			"--seed-kubeconfig gives access to them. With -w it is shown until it ends; if the output is no " +
+			"terminal, one line per change.",
 		Example: example(
 			"%[1]s get live -n garden-demo",
 			"%[1]s get live -w --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",
@@ -55,7 +57,8 @@ func newGet(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.print(picture{Summary: summary.Summarize(w.Shoot, w.Now.Time), Seeds: w.Seeds, Probe: w.Probe}, func() string { return view.Tree(w, o.view()) })
+			return o.print(picture{Summary: summary.Summarize(w.Shoot, w.Now.Time), Seeds: w.Seeds, Probe: w.Probe},
+				func() string { return view.Tree(w, o.view()) })
 		},
 	}
 	command.Flags().BoolVarP(&follow, "watch", "w", false, "show it until it ends")
@@ -113,7 +116,9 @@ func (o *options) loop(read func(context.Context) (summary.World, error)) watch.
 }
 
 // reader returns a function that looks at the shoot, and at its seeds if asked for, and one to call in the end.
-func (o *options) reader(name string, withSeeds bool) (read func(context.Context) (summary.World, error), done func(), err error) {
+func (o *options) reader(
+	name string, withSeeds bool,
+) (read func(context.Context) (summary.World, error), done func(), err error) {
 	g, _, err := o.connect(false)
 	if err != nil {
 		return nil, nil, err
@@ -136,10 +141,12 @@ func (o *options) reader(name string, withSeeds bool) (read func(context.Context
 }
 
 // lookAround adds what is not in the garden.
-func (o *options) lookAround(ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *summary.World) {
+func (o *options) lookAround(ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker,
+	w *summary.World) {
 	summary := summary.Summarize(w.Shoot, w.Now.Time)
 	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)
-	members.Fill(w.Seeds, looker.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot), summary.Source, summary.Destination))
+	members.Fill(w.Seeds,
+		looker.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot), summary.Source, summary.Destination))
 	if store, err := probing.DefaultStore(); err == nil {
 		w.Probe = store.Read(probing.Key(g.Host, w.Shoot), w.Now.Time)
 	}
@@ -151,7 +158,8 @@ func newStatus(o *options) *cobra.Command {
 		Use:   "status SHOOT",
 		Short: "Wait for the end of a live migration",
 		Long: "Wait for the end of a live migration and write a line whenever something changes.\n\n" +
-			"The exit code is 0 if it is completed; 1 if it is aborted, a step takes longer than its deadline (it is still tried), or there\n" +
+			"The exit code is 0 if it is completed; 1 if it is aborted, a step takes longer than its deadline (it is " +
+			"still tried), or there\n" +
 			"is none; 2 if the time is over.",
 		Example: example(
 			"%[1]s status live --timeout 1h",
@@ -183,7 +191,8 @@ func newList(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "list",
 		Short: "List live migrations, also those that are over",
-		Long: "List the shoots that ask for a live migration, and those whose conditions tell of one that is over. A shoot tells of its\n" +
+		Long: "List the shoots that ask for a live migration, and those whose conditions tell of one that is over. A " +
+			"shoot tells of its\n" +
 			"last one only.",
 		Example: example(
 			"%[1]s list -n garden-demo",

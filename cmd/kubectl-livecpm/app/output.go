@@ -25,7 +25,8 @@ var outputs = []string{outputTable, outputWide, outputJSON, outputYAML}
 
 // addOutput adds the flag for the format of the output.
 func (o *options) addOutput(command *cobra.Command) {
-	command.Flags().StringVarP(&o.output, "output", "o", outputTable, "format of the output: "+strings.Join(outputs, ", "))
+	command.Flags().StringVarP(&o.output, "output", "o", outputTable,
+		"format of the output: "+strings.Join(outputs, ", "))
 	complete(command, "output", func(*cobra.Command) ([]string, error) { return outputs, nil })
 }
 

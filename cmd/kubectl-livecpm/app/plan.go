@@ -21,14 +21,16 @@ func newPlan(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan SHOOT",
 		Short: "Tell whether a shoot can be migrated live, and what would happen",
-		Long: "Tell whether a shoot can be migrated live: every prerequisite with what was seen, the steps with how long they may take,\n" +
+		Long: "Tell whether a shoot can be migrated live: every prerequisite with what was seen, the steps with how " +
+			"long they may take,\n" +
 			"and the next command. Without --to the seeds are compared. Nothing is written.\n\n" +
 			"A check that cannot be made from here is Unknown; the agents make it before the migration begins.\n" +
 			"The exit code is 1 if the migration cannot go.",
 		Example: example(
 			"%[1]s plan live -n garden-demo",
 			"%[1]s plan live --to seed-b",
-			"%[1]s plan live --to seed-b --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml   # with etcd and agents",
+			"%[1]s plan live --to seed-b --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml   # with "+
+				"etcd and agents",
 			"%[1]s plan live -o json | jq .canGo",
 		),
 		Args: cobra.ExactArgs(1),
@@ -59,7 +61,8 @@ func newPlan(o *options) *cobra.Command {
 
 const (
 	flagPermitWorkers  = "permit-workers"
-	usagePermitWorkers = "the agents of both seeds permit shoots with workers (controllers.liveMigration.workers), which is not the default"
+	usagePermitWorkers = "the agents of both seeds permit shoots with workers (controllers.liveMigration.workers), " +
+		"which is not the default"
 )
 
 func (o *options) plan(command *cobra.Command, name, to string, permitsWorkers bool) (plan.Plan, error) {

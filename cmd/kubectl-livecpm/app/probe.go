@@ -24,7 +24,8 @@ import (
 const (
 	// probeValidity is what credentials for the shoot are asked for. The garden may give them for a shorter time.
 	probeValidity = 12 * time.Hour
-	// probeReserve is how long before the credentials expire the load must end, so that it can be verified and cleaned up.
+	// probeReserve is how long before the credentials expire the load must end, so that it can be verified and cleaned
+	// up.
 	probeReserve = 5 * time.Minute
 	// minimumRate gives one request per second of each kind.
 	minimumRate = 4
@@ -43,14 +44,19 @@ func newProbe(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "probe SHOOT",
 		Short: "Put load on the API server of a shoot and tell what its clients had to endure",
-		Long: "Put load on the API server of a shoot, by its public name and without any retry, and tell what its clients had to endure:\n" +
-			"reads, writes and Events over kept and new connections, and long watches. Every write that was acknowledged must reach each\n" +
+		Long: "Put load on the API server of a shoot, by its public name and without any retry, and tell what its " +
+			"clients had to endure:\n" +
+			"reads, writes and Events over kept and new connections, and long watches. Every write that was " +
+			"acknowledged must reach each\n" +
 			"watch and be there in the end.\n\n" +
-			"It works in a namespace of its own in the shoot, livecpm-probe-…, which it removes, also upon Ctrl-C. The load ends with\n" +
-			"--duration, with the migration (--until-complete), or upon Ctrl-C. The exit code is 1 if anything failed or was lost.\n" +
+			"It works in a namespace of its own in the shoot, livecpm-probe-…, which it removes, also upon Ctrl-C. " +
+			"The load ends with\n" +
+			"--duration, with the migration (--until-complete), or upon Ctrl-C. The exit code is 1 if anything " +
+			"failed or was lost.\n" +
 			"Access to the shoot is requested from the garden (shoots/adminkubeconfig).",
 		Example: example(
-			"%[1]s probe live --until-complete        # in a second terminal: kubectl livecpm start live --to seed-b --watch",
+			"%[1]s probe live --until-complete        # in a second terminal: kubectl livecpm start live --to "+
+				"seed-b --watch",
 			"%[1]s probe live --duration 10m --rate 100 --connections 8 --new 20",
 			"%[1]s probe live --duration 1m -o json | jq .failures",
 		),
@@ -68,13 +74,18 @@ func newProbe(o *options) *cobra.Command {
 	flags := command.Flags()
 	flags.IntVar(&f.rate, "rate", 58, "requests per second: about a quarter are writes, the rest reads")
 	flags.IntVar(&f.connections, "connections", 4, "number of kept connections that requests share")
-	flags.IntVar(&f.newPercent, "new", 50, "percentage of the requests that use a new connection and a new DNS lookup each")
+	flags.IntVar(&f.newPercent, "new", 50,
+		"percentage of the requests that use a new connection and a new DNS lookup each")
 	flags.IntVar(&f.watches, "watches", 10, "number of long watches")
 	flags.DurationVar(&f.duration, "duration", 0, "how long the load lasts; 0 for no limit")
-	flags.BoolVar(&f.untilComplete, "until-complete", false, "end the load when the live migration is over; wait for one if none is under way")
-	flags.DurationVar(&f.after, "after", 30*time.Second, "how long the load goes on after the migration, with --until-complete")
+	flags.BoolVar(&f.untilComplete, "until-complete", false,
+		"end the load when the live migration is over; wait for one if none is under way")
+	flags.DurationVar(&f.after, "after", 30*time.Second,
+		"how long the load goes on after the migration, with --until-complete")
 	flags.DurationVar(&f.every, "every", 10*time.Second, "time between two lines about the progress")
-	flags.StringVar(&f.dnsServer, "dns-server", "", "address of the DNS server to ask, as in 10.0.0.1:53; it also shows moments without a record (default: the system's resolver)")
+	flags.StringVar(&f.dnsServer, "dns-server", "",
+		"address of the DNS server to ask, as in 10.0.0.1:53; it also shows moments without a record (default: the "+
+			"system's resolver)")
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
 	return command
@@ -91,7 +102,8 @@ func (f *probeFlags) validate() error {
 	case f.watches < 1:
 		return fmt.Errorf("--watches is %d; it must be at least 1", f.watches)
 	case f.duration < 0 || f.duration > probeValidity-probeReserve:
-		return fmt.Errorf("--duration is %s; it can be at most %s, because the credentials for the shoot expire", f.duration, probeValidity-probeReserve)
+		return fmt.Errorf("--duration is %s; it can be at most %s, because the credentials for the shoot expire",
+			f.duration, probeValidity-probeReserve)
 	case f.every < time.Second:
 		return fmt.Errorf("--every is %s; it must be at least 1s", f.every)
 	}
@@ -148,10 +160,12 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	duration := f.duration
 	if left := expires.Sub(o.clock.Now()) - probeReserve; !expires.IsZero() && (duration == 0 || duration > left) {
 		if left <= 0 {
-			return fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short", expires.UTC().Format(time.RFC3339))
+			return fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short",
+				expires.UTC().Format(time.RFC3339))
 		}
 		duration = left
-		_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n", view.Duration(duration))
+		_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n",
+			view.Duration(duration))
 	}
 	load, err := probe.New(config)
 	if err != nil {
@@ -177,7 +191,8 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	if failures == nil {
 		failures = []string{}
 	}
-	if err := o.print(probed{Result: result, Failures: failures, Details: result.Details}, func() string { return view.Probe(result, o.view()) }); err != nil {
+	if err := o.print(probed{Result: result, Failures: failures, Details: result.Details},
+		func() string { return view.Probe(result, o.view()) }); err != nil {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {

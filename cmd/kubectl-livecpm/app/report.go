@@ -36,10 +36,13 @@ func newReport(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "report [SHOOT]",
 		Short: "Write a report of a live migration: a page for browsers, Markdown or JSON",
-		Long: "Write a report of a live migration: the steps by owner over time, the etcd members, what clients noticed, and events. As HTML\n" +
+		Long: "Write a report of a live migration: the steps by owner over time, the etcd members, what clients " +
+			"noticed, and events. As HTML\n" +
 			"it is one page that needs nothing from a network.\n\n" +
-			"With --from it is made of the report.json that `make demo` writes, with the details.json beside it. Without, it is made of\n" +
-			"what the API server of the garden has: conditions with their times, and events. Member lists and latencies are not among that.",
+			"With --from it is made of the report.json that `make demo` writes, with the details.json beside it. " +
+			"Without, it is made of\n" +
+			"what the API server of the garden has: conditions with their times, and events. Member lists and " +
+			"latencies are not among that.",
 		Example: example(
 			"%[1]s report live -n garden-demo --file live.html",
 			"%[1]s report live -o md",
@@ -105,7 +108,8 @@ func (o *options) reportOf(ctx context.Context, name string) (report.Report, err
 		Selector: fields.SelectorFromSet(fields.Set{"involvedObject.kind": "Shoot", "involvedObject.name": shoot.Name}),
 	}); err != nil {
 		// Events are kept for an hour only; a report without them is one.
-		_, _ = fmt.Fprintf(o.Err, "The report has no events: failed to list those of Shoot %s: %v\n", client.ObjectKeyFromObject(shoot), err)
+		_, _ = fmt.Fprintf(o.Err, "The report has no events: failed to list those of Shoot %s: %v\n",
+			client.ObjectKeyFromObject(shoot), err)
 	}
 	return report.FromShoot(shoot, events.Items, o.clock.Now())
 }
@@ -132,7 +136,8 @@ func (o *options) writeReport(made report.Report, format, file string) error {
 		_, err := io.WriteString(o.Out, text)
 		return err
 	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil { // #nosec G306 -- To be shown around; nothing secret is in it.
+	if err := os.WriteFile(file, []byte(text), 0o644); err !=
+		nil { // #nosec G306 -- To be shown around; nothing secret is in it.
 		return fmt.Errorf("failed to write the report: %w", err)
 	}
 	_, err = fmt.Fprintf(o.Err, "Wrote %s.\n", file)

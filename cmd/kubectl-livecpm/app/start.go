@@ -24,8 +24,10 @@ func newStart(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "start SHOOT --to SEED",
 		Short: "Start the live migration of a shoot",
-		Long: "Start the live migration of a shoot: set the intent annotation, and then spec.seedName through shoots/binding.\n" +
-			"Nothing else is written; the agents in the seeds do the rest. It is refused if the plan says that it cannot go.\n" +
+		Long: "Start the live migration of a shoot: set the intent annotation, and then spec.seedName through " +
+			"shoots/binding.\n" +
+			"Nothing else is written; the agents in the seeds do the rest. It is refused if the plan says that it " +
+			"cannot go.\n" +
 			"An aborted migration to the same seed begins anew.",
 		Example: example(
 			"%[1]s start live --to seed-b -n garden-demo",
@@ -52,7 +54,8 @@ func newStart(o *options) *cobra.Command {
 			}
 			if !p.CanGo {
 				_, _ = io.WriteString(o.Out, view.Plan(p, o.view()))
-				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace, p.Shoot)} //nolint:staticcheck // It begins with a kind.
+				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
+					p.Shoot)} //nolint:staticcheck // It begins with a kind.
 			}
 
 			g, steerer, err := o.connect(dryRun)
@@ -91,7 +94,8 @@ func newPause(o *options) *cobra.Command {
 	command := o.steering(&cobra.Command{
 		Use:   "pause SHOOT",
 		Short: "Hold a live migration before a step",
-		Long: "Hold a live migration before a step, the first that has not begun unless --before names another. A step that has begun\n" +
+		Long: "Hold a live migration before a step, the first that has not begun unless --before names another. A " +
+			"step that has begun\n" +
 			"goes on. How long one may wait before which step is in docs/operations/pause.md.",
 		Example: example(
 			"%[1]s pause live",
@@ -128,7 +132,8 @@ func newRetry(o *options) *cobra.Command {
 	return o.steering(&cobra.Command{
 		Use:   "retry SHOOT",
 		Short: "Try the current step again at once",
-		Long: "Try the current step again at once, with its whole deadline. A step is tried again by itself anyway: this is for when you\n" +
+		Long: "Try the current step again at once, with its whole deadline. A step is tried again by itself anyway: " +
+			"this is for when you\n" +
 			"have mended something and do not want to wait.",
 		Example: example("%[1]s retry live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
@@ -141,8 +146,10 @@ func newAbort(o *options) *cobra.Command {
 	command := o.steering(&cobra.Command{
 		Use:   "abort SHOOT",
 		Short: "Take a live migration back, as long as that is possible",
-		Long: fmt.Sprintf("Take a live migration back: both seeds become as before. That is possible until %s is True;\n", steps.AbortOf(steps.Destination)) +
-			"later it is refused, with what to do instead. When the abort is completed, --stay closes it: the shoot stays where it is.",
+		Long: fmt.Sprintf("Take a live migration back: both seeds become as before. That is possible until "+
+			"%s is True;\n", steps.AbortOf(steps.Destination)) +
+			"later it is refused, with what to do instead. When the abort is completed, --stay closes it: the shoot " +
+			"stays where it is.",
 		Example: example(
 			"%[1]s abort live",
 			"%[1]s status live           # wait until it is Aborted",

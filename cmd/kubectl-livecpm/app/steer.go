@@ -17,7 +17,9 @@ type steering struct {
 }
 
 // steering completes a command that steers one shoot and reports what it did.
-func (o *options) steering(command *cobra.Command, run func(*cobra.Command, *steering) (steer.Result, error)) *cobra.Command {
+func (o *options) steering(
+	command *cobra.Command, run func(*cobra.Command, *steering) (steer.Result, error),
+) *cobra.Command {
 	var dryRun bool
 	command.Args = cobra.ExactArgs(1)
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -31,10 +31,13 @@ func newVerify(o *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "verify SHOOT",
 		Short: "Prove after a live migration that everything is as it should be",
-		Long: "Prove after a live migration that everything is as it should be: the conditions, the etcd members and the hash of their data,\n" +
-			"nothing left in the source, the secrets, DNS, and the backup entry. Most of that is in the seeds, so give --seed-kubeconfig for\n" +
+		Long: "Prove after a live migration that everything is as it should be: the conditions, the etcd members and " +
+			"the hash of their data,\n" +
+			"nothing left in the source, the secrets, DNS, and the backup entry. Most of that is in the seeds, so " +
+			"give --seed-kubeconfig for\n" +
 			"both. Secrets are compared by digests, their content is not printed.\n\n" +
-			"With --record, before a migration, digests and cluster IDs are written to a file, which --baseline compares with afterwards.\n" +
+			"With --record, before a migration, digests and cluster IDs are written to a file, which --baseline " +
+			"compares with afterwards.\n" +
 			"The exit code is 1 if a check fails or could not be made (--partial leaves the latter out).",
 		Example: example(
 			"%[1]s verify live --record live.json --seed-kubeconfig seed-a=a.yaml    # before",
@@ -50,10 +53,13 @@ func newVerify(o *options) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.from, "from", "", "seed that the shoot came from (default: the one in the baseline, or the only other one with --seed-kubeconfig)")
+	flags.StringVar(&f.from, "from", "",
+		"seed that the shoot came from (default: the one in the baseline, or the only other one with "+
+			"--seed-kubeconfig)")
 	flags.StringVar(&f.record, "record", "", "file to write for a later --baseline; nothing is verified")
 	flags.StringVar(&f.baseline, "baseline", "", "file that was written with --record before the migration")
-	flags.StringVar(&f.dnsServer, "dns-server", "", "address of the DNS server to ask, as in 10.0.0.1:53 (default: the system's resolver)")
+	flags.StringVar(&f.dnsServer, "dns-server", "",
+		"address of the DNS server to ask, as in 10.0.0.1:53 (default: the system's resolver)")
 	flags.BoolVar(&f.partial, "partial", false, "let checks that cannot be made not count")
 	command.MarkFlagsMutuallyExclusive("record", "baseline")
 	complete(command, "from", o.seedNames)
@@ -98,7 +104,9 @@ func (o *options) verify(ctx context.Context, name string, f *verifyFlags) error
 		if err := baseline.Write(f.record); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(o.Out, "Recorded digests of %d secrets and the IDs of %d etcd clusters in %s.\nNext: kubectl livecpm verify %s -n %s --baseline %s, after the migration\n",
+		_, err = fmt.Fprintf(o.Out,
+			"Recorded digests of %d secrets and the IDs of %d etcd clusters in %s.\nNext: kubectl livecpm verify %s "+
+				"-n %s --baseline %s, after the migration\n",
 			len(baseline.Secrets), len(baseline.ClusterIDs), f.record, name, shoot.Namespace, f.record)
 		return err
 	}

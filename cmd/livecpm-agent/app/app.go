@@ -43,7 +43,8 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	verflag.AddFlags(cmd.Flags())
-	cmd.PersistentFlags().StringVar(&opts.configFile, "config", "", "Path of the configuration (kind AgentConfiguration).")
+	cmd.PersistentFlags().StringVar(&opts.configFile, "config", "",
+		"Path of the configuration (kind AgentConfiguration).")
 	cmd.AddCommand(newAdoptCommand(opts), newRemovableCommand(opts))
 	return cmd
 }
@@ -82,8 +83,10 @@ func (o *options) LogConfig() (logLevel, logFormat string) {
 	return o.config.LogLevel, o.config.LogFormat
 }
 
-func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfiguration, gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
-	log.Info("Took over the feature gates of the gardenlet", "seed", gardenlet.SeedConfig.Name, "featureGates", fmt.Sprint(features.DefaultFeatureGate))
+func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfiguration,
+	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
+	log.Info("Took over the feature gates of the gardenlet", "seed", gardenlet.SeedConfig.Name, "featureGates",
+		fmt.Sprint(features.DefaultFeatureGate))
 
 	environment, err := setup.NewEnvironment(ctx, log, config, gardenlet)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/garden/removalguard"
 )
 
-// newAdoptCommand returns the command that writes what the agent shares with the gardenlet. It is a command of its own because
-// Gardener's image vector is read when a process begins.
+// newAdoptCommand returns the command that writes what the agent shares with the gardenlet. It is a command of its own
+// because Gardener's image vector is read when a process begins.
 func newAdoptCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:           "adopt",
@@ -39,7 +39,8 @@ func newAdoptCommand(opts *options) *cobra.Command {
 				return fmt.Errorf("failed to set up the log: %w", err)
 			}
 			logf.SetLogger(log)
-			restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&opts.config.SeedClientConnection, nil, kubernetes.AuthTokenFile)
+			restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&opts.config.SeedClientConnection,
+				nil, kubernetes.AuthTokenFile)
 			if err != nil {
 				return fmt.Errorf("failed to set up access to the seed: %w", err)
 			}
@@ -54,18 +55,21 @@ func newAdoptCommand(opts *options) *cobra.Command {
 
 // newRemovableCommand returns the command that tells whether the agent may be removed from its seed.
 func newRemovableCommand(opts *options) *cobra.Command {
-	return removalguard.NewCommand("Fails if a live migration from or to the agent's seed is in flight", func() (client.Reader, string, error) {
-		if err := opts.Complete(); err != nil {
-			return nil, "", err
-		}
-		restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&opts.config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
-		if err != nil {
-			return nil, "", fmt.Errorf("failed to set up access to the garden: %w", err)
-		}
-		garden, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
-		if err != nil {
-			return nil, "", fmt.Errorf("failed to set up access to the garden: %w", err)
-		}
-		return garden, opts.gardenlet.SeedConfig.Name, nil
-	})
+	return removalguard.NewCommand(
+		"Fails if a live migration from or to the agent's seed is in flight", func() (client.Reader, string, error) {
+			if err := opts.Complete(); err != nil {
+				return nil, "", err
+			}
+			restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(
+				&opts.config.GardenClientConnection,
+				nil, kubernetes.AuthTokenFile)
+			if err != nil {
+				return nil, "", fmt.Errorf("failed to set up access to the garden: %w", err)
+			}
+			garden, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})
+			if err != nil {
+				return nil, "", fmt.Errorf("failed to set up access to the garden: %w", err)
+			}
+			return garden, opts.gardenlet.SeedConfig.Name, nil
+		})
 }

@@ -44,20 +44,22 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	verflag.AddFlags(cmd.Flags())
-	cmd.PersistentFlags().StringVar(&opts.configFile, "config", "", "Path of the configuration (kind ControllerManagerConfiguration).")
+	cmd.PersistentFlags().StringVar(&opts.configFile, "config", "",
+		"Path of the configuration (kind ControllerManagerConfiguration).")
 	cmd.AddCommand(newRemovableCommand(opts))
 	return cmd
 }
 
 // newRemovableCommand returns the command that tells whether livecpm may be removed from the garden.
 func newRemovableCommand(opts *options) *cobra.Command {
-	return removalguard.NewCommand("Fails if a live migration is in flight anywhere in the garden", func() (client.Reader, string, error) {
-		if err := opts.Complete(); err != nil {
-			return nil, "", err
-		}
-		garden, err := garden.NewGardenReader(opts.config)
-		return garden, "", err
-	})
+	return removalguard.NewCommand(
+		"Fails if a live migration is in flight anywhere in the garden", func() (client.Reader, string, error) {
+			if err := opts.Complete(); err != nil {
+				return nil, "", err
+			}
+			garden, err := garden.NewGardenReader(opts.config)
+			return garden, "", err
+		})
 }
 
 // options are what the command line asks for.

@@ -27,9 +27,16 @@ var _ = Describe("#NewCommand", func() {
 			Expect(cmd.Execute()).To(MatchError(ContainSubstring(message)))
 		},
 		Entry("no configuration", "", "the flag --config is required"),
-		Entry("another program's configuration", "apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: AgentConfiguration\n", "failed to decode the configuration"),
-		Entry("an invalid configuration", "apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: ControllerManagerConfiguration\nlogLevel: loud\n", "logLevel: Unsupported value"),
-		Entry("no way to the garden", "apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: ControllerManagerConfiguration\ngardenClientConnection: {kubeconfig: /nonexistent}\n", "failed to set up access to the garden"),
+		Entry("another program's configuration",
+			"apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: AgentConfiguration\n",
+			"failed to decode the configuration"),
+		Entry("an invalid configuration",
+			"apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: "+
+				"ControllerManagerConfiguration\nlogLevel: loud\n", "logLevel: Unsupported value"),
+		Entry("no way to the garden",
+			"apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: "+
+				"ControllerManagerConfiguration\ngardenClientConnection: {kubeconfig: /nonexistent}\n",
+			"failed to set up access to the garden"),
 	)
 
 	It("should take no arguments", func() {

@@ -32,8 +32,10 @@ func run(ctx context.Context) error {
 	flag.StringVar(&options.Repository, "repository", ".", "folder of the repository")
 	flag.StringVar(&options.Out, "out", "bin/images", "folder for the tarballs")
 	flag.StringVar(&options.Registry, "registry", "livecpm.local", "what the references begin with")
-	flag.StringVar(&options.Version, "version", "", "tag of the images (default: what git describe says, else the file VERSION)")
-	flag.StringVar(&options.CABundle, "ca-bundle", images.DefaultCABundle, "file with the certificate authorities for the images")
+	flag.StringVar(&options.Version, "version", "",
+		"tag of the images (default: what git describe says, else the file VERSION)")
+	flag.StringVar(&options.CABundle, "ca-bundle", images.DefaultCABundle,
+		"file with the certificate authorities for the images")
 	flag.StringVar(&tags, "extra-tags", "latest", "further tags, separated by commas")
 	flag.Parse()
 

@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// WriteMulti writes one image that is there for several architectures: all of them under the same references, which lead to an
-// index of them. It returns the index's digest, by which the image is known on every architecture. Tools that know
-// Docker's older form only (docker load without containerd's image store) do not read it.
+// WriteMulti writes one image that is there for several architectures: all of them under the same references, which
+// lead to an index of them. It returns the index's digest, by which the image is known on every architecture. Tools
+// that know Docker's older form only (docker load without containerd's image store) do not read it.
 func WriteMulti(w io.Writer, images ...Image) (string, error) {
 	if len(images) == 0 {
 		return "", errors.New("there is no image for any architecture")
@@ -26,7 +26,8 @@ func WriteMulti(w io.Writer, images ...Image) (string, error) {
 	)
 	for _, image := range images {
 		if !slices.Equal(image.sortedRefs(), images[0].sortedRefs()) {
-			return "", fmt.Errorf("the image for %s has other references than that for %s", image.architecture(), images[0].architecture())
+			return "", fmt.Errorf("the image for %s has other references than that for %s", image.architecture(),
+				images[0].architecture())
 		}
 		if seen[image.architecture()] {
 			return "", fmt.Errorf("there are two images for %s", image.architecture())
@@ -51,7 +52,8 @@ func WriteMulti(w io.Writer, images ...Image) (string, error) {
 	}
 
 	t := tar.NewWriter(w)
-	if err := writeEntries(t, append([]entry{{"oci-layout", []byte(ociLayout)}, {"index.json", outer}, inner.entry()}, blobs...)...); err != nil {
+	if err := writeEntries(t, append([]entry{{"oci-layout", []byte(ociLayout)}, {"index.json", outer}, inner.entry()},
+		blobs...)...); err != nil {
 		return "", err
 	}
 	for n, layer := range layers {

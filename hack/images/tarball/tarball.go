@@ -135,7 +135,8 @@ func WriteFile(dir, name string, image Image) (file, digest string, err error) {
 		return "", "", fmt.Errorf("failed to write image %q: %w", file, err)
 	}
 	defer os.Remove(partial.Name())
-	if err := errors.Join(image.write(partial, manifest, config, layer), partial.Chmod(0o644), partial.Close()); err != nil {
+	if err := errors.Join(image.write(partial, manifest, config, layer), partial.Chmod(0o644), partial.Close()); err !=
+		nil {
 		return "", "", fmt.Errorf("failed to write image %q: %w", file, err)
 	}
 	if err := os.Rename(partial.Name(), file); err != nil {
@@ -176,7 +177,8 @@ func (i Image) write(w io.Writer, manifest, config blob, layer descriptor) error
 	if err != nil {
 		return err
 	}
-	dockerJSON, err := json.Marshal([]dockerManifest{{blobPath(config.Digest), i.sortedRefs(), []string{blobPath(layer.Digest)}}})
+	dockerJSON, err := json.Marshal(
+		[]dockerManifest{{blobPath(config.Digest), i.sortedRefs(), []string{blobPath(layer.Digest)}}})
 	if err != nil {
 		return fmt.Errorf("failed to encode manifest: %w", err)
 	}
@@ -234,7 +236,8 @@ func (i Image) blobs() (manifest, config blob, layer descriptor, err error) {
 	if err := i.writeLayer(count); err != nil {
 		return manifest, config, layer, err
 	}
-	layer = descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar", Digest: "sha256:" + hex.EncodeToString(hash.Sum(nil)), Size: count.n}
+	layer = descriptor{MediaType: "application/vnd.oci.image.layer.v1.tar",
+		Digest: "sha256:" + hex.EncodeToString(hash.Sum(nil)), Size: count.n}
 
 	workingDir := i.WorkingDir
 	if workingDir == "" {
@@ -251,8 +254,9 @@ func (i Image) blobs() (manifest, config blob, layer descriptor, err error) {
 	config, err = newBlob("application/vnd.oci.image.config.v1+json", map[string]any{
 		"architecture": i.architecture(),
 		"os":           "linux",
-		"config":       runConfig{User: i.User, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/"}, Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: workingDir, Labels: i.Labels},
-		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{layer.Digest}},
+		"config": runConfig{User: i.User, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/"},
+			Entrypoint: i.Entrypoint, Cmd: i.Cmd, WorkingDir: workingDir, Labels: i.Labels},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layer.Digest}},
 	})
 	if err != nil {
 		return manifest, config, layer, err
@@ -267,11 +271,15 @@ func (i Image) blobs() (manifest, config blob, layer descriptor, err error) {
 }
 
 // writeLayer writes the layer: the folders that programs expect, the users that gardener's manifests name, then the
-// files in the order of their paths. The users are those of common distroless images, home included: etcd-backup-restore
-// writes to it, and etcd-druid mounts local backups into it. Like everything it belongs to root, so it is open to all.
+// files in the order of their paths. The users are those of common distroless images, home included:
+// etcd-backup-restore writes to it, and etcd-druid mounts local backups into it. Like everything it belongs to root, so
+// it is open to all.
 func (i Image) writeLayer(w io.Writer) error {
 	files := append([]File{
-		{Path: "etc/passwd", Data: []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"), Mode: 0o644},
+		{Path: "etc/passwd",
+			Data: []byte(
+				"root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"),
+			Mode: 0o644},
 		{Path: "etc/group", Data: []byte("root:x:0:\nnonroot:x:65532:\n"), Mode: 0o644},
 	}, i.Files...)
 	dirs := map[string]int64{"tmp": 0o1777, "home": 0o755, "home/nonroot": 0o777}
@@ -344,7 +352,8 @@ func writeEntry(t *tar.Writer, name string, mode, size int64, content io.Reader)
 
 // header leaves out everything that differs from one build to the next: time, owner, inode.
 func header(name string, mode, size int64) *tar.Header {
-	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0).UTC(), Format: tar.FormatPAX}
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0).UTC(),
+		Format: tar.FormatPAX}
 }
 
 func newBlob(mediaType string, value any) (blob, error) {
@@ -353,7 +362,8 @@ func newBlob(mediaType string, value any) (blob, error) {
 		return blob{}, fmt.Errorf("failed to encode %s: %w", mediaType, err)
 	}
 	sum := sha256.Sum256(content)
-	return blob{descriptor{MediaType: mediaType, Digest: "sha256:" + hex.EncodeToString(sum[:]), Size: int64(len(content))}, content}, nil
+	return blob{descriptor{MediaType: mediaType, Digest: "sha256:" + hex.EncodeToString(sum[:]),
+		Size: int64(len(content))}, content}, nil
 }
 
 func blobPath(digest string) string { return "blobs/sha256/" + strings.TrimPrefix(digest, "sha256:") }

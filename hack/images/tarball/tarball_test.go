@@ -47,8 +47,9 @@ var _ = Describe("Tarball", func() {
 		binary = filepath.Join(dir, "program")
 		Expect(os.WriteFile(binary, []byte("machine code"), 0o700)).To(Succeed())
 		image = tarball.Image{
-			Refs:       []string{"r.example/b:2", "r.example/a:1"},
-			Files:      []tarball.File{{Path: "usr/local/bin/program", Source: binary}, {Path: "/data.txt", Data: []byte("data"), Mode: 0o600}},
+			Refs: []string{"r.example/b:2", "r.example/a:1"},
+			Files: []tarball.File{{Path: "usr/local/bin/program", Source: binary},
+				{Path: "/data.txt", Data: []byte("data"), Mode: 0o600}},
 			Entrypoint: []string{"/usr/local/bin/program"},
 			User:       "65532",
 		}
@@ -125,7 +126,8 @@ var _ = Describe("Tarball", func() {
 		layer := blob(manifest.Layers[0].Digest)
 		Expect(layer).To(HaveLen(manifest.Layers[0].Size))
 		names, layerFiles, headers := entries(layer)
-		Expect(names).To(Equal([]string{"etc/", "home/", "home/nonroot/", "tmp/", "usr/", "usr/local/", "usr/local/bin/", "data.txt", "etc/group", "etc/passwd", "usr/local/bin/program"}))
+		Expect(names).To(Equal([]string{"etc/", "home/", "home/nonroot/", "tmp/", "usr/", "usr/local/",
+			"usr/local/bin/", "data.txt", "etc/group", "etc/passwd", "usr/local/bin/program"}))
 		Expect(layerFiles["usr/local/bin/program"]).To(BeEquivalentTo("machine code"))
 		Expect(headers["usr/local/bin/program"].Mode).To(BeEquivalentTo(0o755))
 		Expect(headers["data.txt"].Mode).To(BeEquivalentTo(0o600))
@@ -161,8 +163,10 @@ var _ = Describe("Tarball", func() {
 	},
 		Entry("no reference", func(i *tarball.Image) { i.Refs = nil }, "no reference"),
 		Entry("no tag", func(i *tarball.Image) { i.Refs = []string{"r.example:5000/a"} }, "no tag"),
-		Entry("a file twice", func(i *tarball.Image) { i.Files = append(i.Files, tarball.File{Path: "data.txt"}) }, "twice"),
-		Entry("a missing file", func(i *tarball.Image) { i.Files = []tarball.File{{Path: "a", Source: "/nonexistent"}} }, "failed to open"),
+		Entry("a file twice", func(i *tarball.Image) { i.Files = append(i.Files, tarball.File{Path: "data.txt"}) },
+			"twice"),
+		Entry("a missing file",
+			func(i *tarball.Image) { i.Files = []tarball.File{{Path: "a", Source: "/nonexistent"}} }, "failed to open"),
 	)
 
 	Describe("for several architectures", func() {
@@ -209,7 +213,8 @@ var _ = Describe("Tarball", func() {
 				Expect(named.MediaType).To(Equal("application/vnd.oci.image.index.v1+json"))
 				read(named, &inner)
 			}
-			Expect([]string{outer.Manifests[0].Annotations["io.containerd.image.name"], outer.Manifests[1].Annotations["io.containerd.image.name"]}).To(ConsistOf(image.Refs[0], image.Refs[1]))
+			Expect([]string{outer.Manifests[0].Annotations["io.containerd.image.name"],
+				outer.Manifests[1].Annotations["io.containerd.image.name"]}).To(ConsistOf(image.Refs[0], image.Refs[1]))
 
 			Expect(inner.Manifests).To(HaveLen(2))
 			for n, architecture := range []string{"amd64", "arm64"} {

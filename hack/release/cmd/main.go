@@ -24,8 +24,10 @@ func main() {
 	flag.StringVar(&options.Repository, "repository", ".", "folder of the repository")
 	flag.StringVar(&options.Out, "out", "", "folder for the files (default: bin/release/<version>)")
 	flag.StringVar(&options.Version, "version", "", "version, as in v0.1.0")
-	flag.StringVar(&options.Registry, "registry", "livecpm.local", "where the images will be: what their references begin with")
-	flag.StringVar(&options.CABundle, "ca-bundle", images.DefaultCABundle, "file with the certificate authorities for the images")
+	flag.StringVar(&options.Registry, "registry", "livecpm.local",
+		"where the images will be: what their references begin with")
+	flag.StringVar(&options.CABundle, "ca-bundle", images.DefaultCABundle,
+		"file with the certificate authorities for the images")
 	flag.Parse()
 	if options.Out == "" {
 		options.Out = filepath.Join("bin", "release", options.Version)

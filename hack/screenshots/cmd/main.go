@@ -18,7 +18,8 @@ import (
 )
 
 func main() {
-	from := flag.String("from", filepath.Join("pkg", "proof", "report", "testdata", "report.json"), "report.json of a recorded migration, with details.json beside it")
+	from := flag.String("from", filepath.Join("pkg", "proof", "report", "testdata", "report.json"),
+		"report.json of a recorded migration, with details.json beside it")
 	out := flag.String("out", filepath.Join("docs", "images"), "folder of the pictures")
 	flag.Parse()
 	if err := run(context.Background(), *from, *out); err != nil {
@@ -62,7 +63,8 @@ func run(ctx context.Context, from, out string) error {
 		{"report-400-dark", 400, screenshots.Dark},
 	} {
 		file := filepath.Join(out, picture.name+".png")
-		if err := (screenshots.Browser{Path: path}).Picture(ctx, page, picture.width, picture.scheme, file); err != nil {
+		if err := (screenshots.Browser{Path: path}).Picture(ctx, page, picture.width, picture.scheme, file); err !=
+			nil {
 			return err
 		}
 		fmt.Println(file)

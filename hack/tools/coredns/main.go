@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Program coredns is CoreDNS with the plugins that the landscape's clusters configure (test/landscape/node/manifests). The
-// clients of all clouds, which the others bring along, would be most of what is to be downloaded and compiled.
+// Program coredns is CoreDNS with the plugins that the landscape's clusters configure (test/landscape/node/manifests).
+// The clients of all clouds, which the others bring along, would be most of what is to be downloaded and compiled.
 package main
 
 import (

@@ -22,15 +22,16 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// abort takes everything of the shoot out of this seed again. The etcd members come first: as long as one of them is in the
-// member list it counts for the quorum of the source.
+// abort takes everything of the shoot out of this seed again. The etcd members come first: as long as one of them is in
+// the member list it counts for the quorum of the source.
 func (d *destination) abort(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	if err := d.withdrawMembers(ctx, m); err != nil {
 		return steps.Outcome{}, err
 	}
 
 	namespace := &corev1.Namespace{}
-	found, err := operation.Exists(ctx, d.deps.SeedClientSet.APIReader(), client.ObjectKey{Name: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}, namespace)
+	found, err := operation.Exists(ctx, d.deps.SeedClientSet.APIReader(),
+		client.ObjectKey{Name: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}, namespace)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
@@ -83,8 +84,8 @@ func (d *destination) abortGraph(m *migration.Migration, b *botanist.Botanist, f
 	return g
 }
 
-// returnBackupEntry lets go of the backup entry as the source did: the entry names the other seed, whereupon the gardenlet
-// of this one migrates it. The backups stay where they are.
+// returnBackupEntry lets go of the backup entry as the source did: the entry names the other seed, whereupon the
+// gardenlet of this one migrates it. The backups stay where they are.
 func (d *destination) returnBackupEntry(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
 	entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
 	if err != nil {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package destination holds what the agent in the destination seed does in a live migration: it joins etcd members of its
-// own, starts the kube-apiserver, switches DNS, completes the etcd cluster and the control plane, and hands the shoot over
-// to the gardenlet beside it.
+// Package destination holds what the agent in the destination seed does in a live migration: it joins etcd members of
+// its own, starts the kube-apiserver, switches DNS, completes the etcd cluster and the control plane, and hands the
+// shoot over to the gardenlet beside it.
 package destination
 
 import (
@@ -29,10 +29,11 @@ func NewActions(deps *operation.Deps) migration.Actions {
 	d.access = d.throughGateway
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
-			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined:    migration.ActionFunc(d.joinPeers),
-			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(d.startKubeAPIServer),
-			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete:         migration.ActionFunc(d.moveEtcd),
-			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:            migration.ActionFunc(d.complete),
+			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined: migration.ActionFunc(d.joinPeers),
+			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(
+				d.startKubeAPIServer),
+			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(d.moveEtcd),
+			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:    migration.ActionFunc(d.complete),
 		},
 		Always:   migration.ActionFunc(deps.SyncExposure),
 		Abort:    migration.ActionFunc(d.abort),

@@ -19,21 +19,21 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// A kube-apiserver without a quorum of etcd fails its liveness probe, is ended, and ends by itself when it starts again. When
-// the quorum comes back after some minutes, as after a broken connection between the seeds, the kubelet lets it wait for up
-// to five more. A new pod does not wait.
+// A kube-apiserver without a quorum of etcd fails its liveness probe, is ended, and ends by itself when it starts
+// again. When the quorum comes back after some minutes, as after a broken connection between the seeds, the kubelet
+// lets it wait for up to five more. A new pod does not wait.
 const (
 	// reasonBackOff is the kubelet's word for a container that it does not start yet.
 	reasonBackOff = "CrashLoopBackOff"
-	// worthReplacing is from how many restarts on the kubelet waits longer than a new pod takes: it begins with ten seconds and
-	// doubles them each time.
+	// worthReplacing is from how many restarts on the kubelet waits longer than a new pod takes: it begins with ten
+	// seconds and doubles them each time.
 	worthReplacing = 3
 	// backOffInterval is how often the pods are looked at.
 	backOffInterval = 10 * time.Second
 )
 
-// replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. It is only for times at which etcd
-// answers: otherwise the new ones would end like these.
+// replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. It is only for times at which
+// etcd answers: otherwise the new ones would end like these.
 func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migration) error {
 	pods, err := d.kubeAPIServerPods(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
 	if err != nil {
@@ -56,24 +56,30 @@ func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migrati
 
 func backedOff(pod *corev1.Pod) bool {
 	status := kubeAPIServerStatus(pod)
-	return status.RestartCount >= worthReplacing && status.State.Waiting != nil && status.State.Waiting.Reason == reasonBackOff
+	return status.RestartCount >= worthReplacing && status.State.Waiting != nil &&
+		status.State.Waiting.Reason == reasonBackOff
 }
 
-// untilServing waits until the kube-apiserver is available and serves through the gateway. It was so at the end of step 4,
-// but much may have happened since, and clients follow DNS.
-func (d *destination) untilServing(ctx context.Context, m *migration.Migration, serves func(context.Context) error) error {
+// untilServing waits until the kube-apiserver is available and serves through the gateway. It was so at the end of step
+// 4, but much may have happened since, and clients follow DNS.
+func (d *destination) untilServing(
+	ctx context.Context, m *migration.Migration, serves func(context.Context) error,
+) error {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-	return retry.UntilTimeout(ctx, d.deps.Timings.PollInterval, d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
-		deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
-		if err == nil {
-			err = health.CheckDeployment(deployment)
-		}
-		if err != nil {
-			return retry.MinorError(errors.Join(fmt.Errorf("the kube-apiserver of the destination is not ready for clients: %w", err), d.replaceBackedOff(ctx, m)))
-		}
-		if err := serves(ctx); err != nil {
-			return retry.MinorError(err)
-		}
-		return retry.Ok()
-	})
+	return retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
+		d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
+			deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
+			if err == nil {
+				err = health.CheckDeployment(deployment)
+			}
+			if err != nil {
+				return retry.MinorError(
+					errors.Join(fmt.Errorf("the kube-apiserver of the destination is not ready for clients: %w", err),
+						d.replaceBackedOff(ctx, m)))
+			}
+			if err := serves(ctx); err != nil {
+				return retry.MinorError(err)
+			}
+			return retry.Ok()
+		})
 }

@@ -27,7 +27,9 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 		deployment = func(available corev1.ConditionStatus) *appsv1.Deployment {
 			return &appsv1.Deployment{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-apiserver"},
-				Status:     appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: available}}},
+				Status: appsv1.DeploymentStatus{
+					Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: available}},
+				},
 			}
 		}
 		setUp = func(objects ...client.Object) {
@@ -65,8 +67,10 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 		setUp(deployment(corev1.ConditionFalse),
 			kubeAPIServerPod("long", "kubernetes", 3, crashLooping()),
 			kubeAPIServerPod("short", "kubernetes", 2, crashLooping()),
-			kubeAPIServerPod("running", "kubernetes", 9, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
-			kubeAPIServerPod("creating", "kubernetes", 9, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}),
+			kubeAPIServerPod("running", "kubernetes", 9,
+				corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}),
+			kubeAPIServerPod("creating", "kubernetes", 9,
+				corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}),
 			kubeAPIServerPod("other", "other", 9, crashLooping()),
 		)
 		asked := false
@@ -86,7 +90,8 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 
 	It("has to serve", func() {
 		setUp(deployment(corev1.ConditionTrue))
-		Expect(destination.UntilServing(ctx, deps, newMigration(), func(context.Context) error { return errors.New("no route") })).
+		Expect(destination.UntilServing(ctx, deps,
+			newMigration(), func(context.Context) error { return errors.New("no route") })).
 			To(MatchError(ContainSubstring("no route")))
 	})
 })

@@ -15,7 +15,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-func (d *destination) botanist(ctx context.Context, m *migration.Migration, options ...operation.BotanistOption) (*botanist.Botanist, error) {
+func (d *destination) botanist(
+	ctx context.Context, m *migration.Migration, options ...operation.BotanistOption,
+) (*botanist.Botanist, error) {
 	return d.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore, options...)
 }
 

@@ -95,15 +95,19 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 	if plain, missing, err := etcds.CheckPlain(ctx); err != nil {
 		return steps.Outcome{}, err
 	} else if !plain {
-		return steps.Waiting(d.deps.Timings.PollInterval, steps.ReasonRollingEtcd, "The etcds have not settled with their ordinary specification: %s", missing), nil
+		return steps.Waiting(d.deps.Timings.PollInterval, steps.ReasonRollingEtcd,
+			"The etcds have not settled with their ordinary specification: %s", missing), nil
 	}
 	return steps.Done("The control plane runs in seed %s and is handed over to its gardenlet", d.deps.SeedName()), nil
 }
 
 // lastOperationForCompletion returns Restore, unless a former attempt of this step has come to its end and has deleted
 // the ShootState. Everything is restored then and can only be reconciled.
-func (d *destination) lastOperationForCompletion(ctx context.Context, shoot *gardencorev1beta1.Shoot) (gardencorev1beta1.LastOperationType, error) {
-	if err := d.deps.GardenAPIReader.Get(ctx, client.ObjectKeyFromObject(shoot), &gardencorev1beta1.ShootState{}); err != nil {
+func (d *destination) lastOperationForCompletion(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot,
+) (gardencorev1beta1.LastOperationType, error) {
+	if err := d.deps.GardenAPIReader.Get(ctx, client.ObjectKeyFromObject(shoot),
+		&gardencorev1beta1.ShootState{}); err != nil {
 		if apierrors.IsNotFound(err) {
 			return gardencorev1beta1.LastOperationTypeReconcile, nil
 		}
@@ -120,8 +124,8 @@ type facts struct {
 	hasManagedIssuer   bool
 	keepsShootState    bool
 	wantsObservability bool
-	// workers tells that the shoot has workers. Then only what the nodes need of the control plane is restored here, and the rest
-	// by the gardenlet after the hand-over, from the ShootState.
+	// workers tells that the shoot has workers. Then only what the nodes need of the control plane is restored here,
+	// and the rest by the gardenlet after the hand-over, from the ShootState.
 	workers bool
 	// published is the address that the kube-apiserver of a shoot with workers advertises inside of it.
 	published *advertisement
@@ -134,7 +138,8 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		// What the gardenlet restores after the hand-over, as it does in a classic migration.
 		byGardenlet = facts.workers
 		add         = func(name string, fn flow.TaskFn, skip bool, dependencies ...flow.TaskIDer) flow.TaskID {
-			return g.Add(flow.Task{Name: name, Fn: operation.Retry(fn, timeout), SkipIf: skip, Dependencies: flow.NewTaskIDs(dependencies...)})
+			return g.Add(flow.Task{Name: name, Fn: operation.Retry(fn, timeout), SkipIf: skip,
+				Dependencies: flow.NewTaskIDs(dependencies...)})
 		}
 
 		base = d.addBase(g, b)
@@ -143,8 +148,8 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		destroyExposure = add("Removing the exposure between the seeds", func(ctx context.Context) error {
 			return d.deps.DestroyExposure(ctx, m)
 		}, false)
-		// Their members restart one after the other, which takes longer than all the rest together. Only the hand-over waits for
-		// the end of it.
+		// Their members restart one after the other, which takes longer than all the rest together. Only the hand-over
+		// waits for the end of it.
 		deployEtcds = add("Giving the etcds their ordinary specification", func(ctx context.Context) error {
 			return d.deployPlainEtcds(ctx, m, b)
 		}, false, base.secrets, destroyExposure)
@@ -156,8 +161,9 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 			Dependencies: flow.NewTaskIDs(deployEtcds),
 		})
 		// It serves while a member restarts, as it does in any restart of a highly available etcd.
-		kubeAPIServerReady = d.addKubeAPIServer(g, b, facts.published, untilRolledOut(b), flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
-		deploySNI          = add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
+		kubeAPIServerReady = d.addKubeAPIServer(g, b, facts.published, untilRolledOut(b),
+			flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
+		deploySNI = add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
 			return b.DeployKubeAPIServerSNI(ctx)
 		}, false, kubeAPIServerReady)
 
@@ -173,9 +179,10 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		deployScheduler = add("Deploying the kube-scheduler", func(ctx context.Context) error {
 			return b.Shoot.Components.ControlPlane.KubeScheduler.Deploy(ctx)
 		}, !facts.workers, kubeAPIServerReady)
-		controllerManagerReady = add("Waiting until the kube-controller-manager is ready", func(ctx context.Context) error {
-			return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
-		}, false, deployControllerManager)
+		controllerManagerReady = add(
+			"Waiting until the kube-controller-manager is ready", func(ctx context.Context) error {
+				return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
+			}, false, deployControllerManager)
 
 		deployGardenerAccess = add("Deploying Gardener's access to the shoot", func(ctx context.Context) error {
 			return b.Shoot.Components.GardenerAccess.Deploy(ctx)
@@ -208,24 +215,27 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		deployShootNamespaces = add("Deploying the namespaces in the shoot", func(ctx context.Context) error {
 			return b.Shoot.Components.SystemComponents.Namespaces.Deploy(ctx)
 		}, byGardenlet, resourceManagerReady)
-		shootNamespacesReady = add("Waiting until the namespaces in the shoot are ready", func(ctx context.Context) error {
-			return b.Shoot.Components.SystemComponents.Namespaces.Wait(ctx)
-		}, byGardenlet, deployShootNamespaces)
+		shootNamespacesReady = add(
+			"Waiting until the namespaces in the shoot are ready", func(ctx context.Context) error {
+				return b.Shoot.Components.SystemComponents.Namespaces.Wait(ctx)
+			}, byGardenlet, deployShootNamespaces)
 		deployShootSystem = add("Deploying system resources into the shoot", func(ctx context.Context) error {
 			return b.DeployShootSystem(ctx)
 		}, byGardenlet, initializeShootClients, extensionsReady, shootNamespacesReady)
 		deployClusterIdentity = add("Deploying the cluster identity into the shoot", func(ctx context.Context) error {
 			return b.DeployClusterIdentity(ctx)
 		}, byGardenlet, resourceManagerReady)
-		populateManifests = add("Populating static manifests from the seed into the shoot", func(ctx context.Context) error {
-			return b.PopulateStaticManifestsFromSeedToShoot(ctx)
-		}, byGardenlet, shootNamespacesReady)
+		populateManifests = add(
+			"Populating static manifests from the seed into the shoot", func(ctx context.Context) error {
+				return b.PopulateStaticManifestsFromSeedToShoot(ctx)
+			}, byGardenlet, shootNamespacesReady)
 
 		deployLogging = add("Deploying the logging stack", func(ctx context.Context) error {
 			return b.DeployLogging(ctx)
 		}, byGardenlet, resourceManagerReady)
 		deployMonitoring = add("Deploying the monitoring stack", func(ctx context.Context) error {
-			return flow.Sequential(b.DeployAlertManager, b.DeployPrometheus, b.ReconcileBlackboxExporterControlPlane, b.DeployPlutono)(ctx)
+			return flow.Sequential(b.DeployAlertManager, b.DeployPrometheus, b.ReconcileBlackboxExporterControlPlane,
+				b.DeployPlutono)(ctx)
 		}, byGardenlet, initializeShootClients, deployLogging)
 		monitoringReady = add("Waiting until the monitoring stack is ready", func(ctx context.Context) error {
 			return flow.Parallel(b.WaitForAlertManager, b.WaitForPrometheus, b.WaitForPlutono)(ctx)
@@ -234,24 +244,25 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 			return b.Shoot.Components.ControlPlane.IstioBasicAuthServer.Deploy(ctx)
 		}, byGardenlet, monitoringReady)
 
-		restored = flow.NewTaskIDs(deploySNI, controllerManagerReady, deployScheduler, syncIssuer, extensionsReady, staleExtensionsGone, deployShootSystem,
+		restored = flow.NewTaskIDs(deploySNI, controllerManagerReady, deployScheduler, syncIssuer, extensionsReady,
+			staleExtensionsGone, deployShootSystem,
 			deployClusterIdentity, populateManifests, deployBasicAuth)
 
-		// The deletion of the source's backups takes a while and waits for it, so it is not left to the end of the restart. The
-		// sidecar of the leader takes it, and the leader is the last one to restart.
+		// The deletion of the source's backups takes a while and waits for it, so it is not left to the end of the
+		// restart. The sidecar of the leader takes it, and the leader is the last one to restart.
 		snapshot = add("Taking a full snapshot into the bucket of the destination", func(ctx context.Context) error {
 			return operation.SnapshotEtcd(ctx, b)
 		}, !facts.hasBackup, deployEtcds)
-		// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration: through a
-		// backup entry of its own that is managed by this seed.
+		// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration:
+		// through a backup entry of its own that is managed by this seed.
 		deleteFormerBackups = add("Deleting the backups in the bucket of the source", func(ctx context.Context) error {
 			return operation.DeleteBackups(ctx, b, facts.formerBucket)
 		}, facts.formerBucket == "", snapshot)
 		forgetDNS = add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
 			return d.forgetDNS(ctx, b.Shoot.ControlPlaneNamespace)
 		}, false, restored)
-		// It changes the shoot's status in the garden, whereupon the botanist takes over the status of the server: nothing
-		// that restores may come after it.
+		// It changes the shoot's status in the garden, whereupon the botanist takes over the status of the server:
+		// nothing that restores may come after it.
 		updateAddresses = add("Updating the advertised addresses", func(ctx context.Context) error {
 			return b.UpdateAdvertisedAddresses(ctx)
 		}, byGardenlet, restored, waitUntilEtcdsReady, deleteFormerBackups, forgetDNS)
@@ -263,13 +274,14 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 	return g
 }
 
-// handOver gives the shoot to the gardenlet of this seed. Without workers, the whole restoration is done, so the shoot appears as
-// restored and only waits for an ordinary reconciliation, which the frame asks for afterwards. With workers, it appears as one that
-// the source's gardenlet has let go of: the gardenlet restores infrastructure, workers and all else from the ShootState, and
-// gardener-apiserver wakes it up for that.
+// handOver gives the shoot to the gardenlet of this seed. Without workers, the whole restoration is done, so the shoot
+// appears as restored and only waits for an ordinary reconciliation, which the frame asks for afterwards. With workers,
+// it appears as one that the source's gardenlet has let go of: the gardenlet restores infrastructure, workers and all
+// else from the ShootState, and gardener-apiserver wakes it up for that.
 func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName != d.deps.SeedName() {
-		return fmt.Errorf("failed to hand over shoot %s/%s: its specification does not name seed %s", shoot.Namespace, shoot.Name, d.deps.SeedName())
+		return fmt.Errorf("failed to hand over shoot %s/%s: its specification does not name seed %s", shoot.Namespace,
+			shoot.Name, d.deps.SeedName())
 	}
 
 	lastOperation := gardencorev1beta1.LastOperationTypeRestore

@@ -43,10 +43,12 @@ func newDeps(objects ...client.Object) *operation.Deps {
 		GardenClient:    garden,
 		GardenAPIReader: garden,
 		SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
-		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
-		Identity:        &gardencorev1beta1.Gardener{Version: "v1.150.0"},
-		Clock:           testclock.NewFakeClock(now),
-		Timings:         operation.DefaultTimings(),
+		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
+			SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
+		},
+		Identity: &gardencorev1beta1.Gardener{Version: "v1.150.0"},
+		Clock:    testclock.NewFakeClock(now),
+		Timings:  operation.DefaultTimings(),
 	}
 	deps.GardenletConfig.SeedConfig.Name = "seed-b"
 	return deps
@@ -57,11 +59,12 @@ func crashLooping() corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 }
 
-// kubeAPIServerPod returns a pod of the shoot's kube-apiserver if the app is "kubernetes". Its sidecar has troubles that are
-// nobody's business.
+// kubeAPIServerPod returns a pod of the shoot's kube-apiserver if the app is "kubernetes". Its sidecar has troubles
+// that are nobody's business.
 func kubeAPIServerPod(name, app string, restarts int32, state corev1.ContainerState) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app, "role": "apiserver", "gardener.cloud/role": "controlplane"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Labels: map[string]string{"app": app, "role": "apiserver", "gardener.cloud/role": "controlplane"}},
 		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
 			{Name: "sidecar", RestartCount: 9, State: crashLooping()},
 			{Name: "kube-apiserver", RestartCount: restarts, State: state},
@@ -72,9 +75,10 @@ func kubeAPIServerPod(name, app string, restarts int32, state corev1.ContainerSt
 func newMigration() *migration.Migration {
 	return &migration.Migration{
 		Shoot: &gardencorev1beta1.Shoot{
-			ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo", Annotations: map[string]string{steps.AnnotationIntent: "true"}},
-			Spec:       gardencorev1beta1.ShootSpec{SeedName: ptr.To("seed-b")},
-			Status:     gardencorev1beta1.ShootStatus{TechnicalID: namespace, SeedName: ptr.To("seed-a")},
+			ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo",
+				Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+			Spec:   gardencorev1beta1.ShootSpec{SeedName: ptr.To("seed-b")},
+			Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace, SeedName: ptr.To("seed-a")},
 		},
 		Role: steps.Destination, SourceSeed: "seed-a", DestinationSeed: "seed-b",
 		Clock: testclock.NewFakeClock(now),
@@ -130,8 +134,10 @@ var _ = Describe("Scaling an Etcd", func() {
 		etcd := &druidcorev1alpha1.Etcd{
 			ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace},
 			Spec: druidcorev1alpha1.EtcdSpec{Replicas: 2, Etcd: druidcorev1alpha1.EtcdConfig{
-				ServerPort:                   ptr.To[int32](2381),
-				BootstrapWithExistingCluster: &druidcorev1alpha1.BootstrapWithExistingCluster{ClientEndpoints: []string{"https://x"}},
+				ServerPort: ptr.To[int32](2381),
+				BootstrapWithExistingCluster: &druidcorev1alpha1.BootstrapWithExistingCluster{
+					ClientEndpoints: []string{"https://x"},
+				},
 			}},
 		}
 		deps := newDeps(etcd)
@@ -152,7 +158,8 @@ var _ = Describe("Scaling an Etcd", func() {
 
 var _ = Describe("Probing the kube-apiserver", func() {
 	It("writes, reads and deletes a canary, also when a former one is left", func() {
-		shoot := fakeclientset.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-canary", Namespace: "kube-system"}})
+		shoot := fakeclientset.NewClientset(
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-canary", Namespace: "kube-system"}})
 		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).To(Succeed())
 
 		var verbs []string
@@ -169,9 +176,13 @@ var _ = Describe("Probing the kube-apiserver", func() {
 var _ = Describe("Completing", func() {
 	It("restores as long as there is a ShootState, and reconciles after it was deleted", func() {
 		deps, m := newDeps(), newMigration()
-		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).To(Equal(gardencorev1beta1.LastOperationTypeReconcile))
-		Expect(deps.GardenClient.Create(ctx, &gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}})).To(Succeed())
-		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).To(Equal(gardencorev1beta1.LastOperationTypeRestore))
+		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).
+			To(Equal(gardencorev1beta1.LastOperationTypeReconcile))
+		Expect(deps.GardenClient.Create(ctx,
+			&gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}})).
+			To(Succeed())
+		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).
+			To(Equal(gardencorev1beta1.LastOperationTypeRestore))
 	})
 })
 
@@ -187,7 +198,8 @@ var _ = Describe("Handing over", func() {
 		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
 		Expect(shoot.Status.LastErrors).To(BeEmpty())
 		Expect(shoot.Status.Gardener.Version).To(Equal("v1.150.0"))
-		Expect(shoot.Annotations).To(Equal(map[string]string{steps.AnnotationIntent: "true"}), "the frame takes care of annotations")
+		Expect(shoot.Annotations).To(Equal(map[string]string{steps.AnnotationIntent: "true"}),
+			"the frame takes care of annotations")
 	})
 
 	It("leaves the restoration of a shoot with workers to the gardenlet", func() {
@@ -203,6 +215,7 @@ var _ = Describe("Handing over", func() {
 	It("refuses a shoot that is not meant for this seed", func() {
 		m := newMigration()
 		m.Shoot.Spec.SeedName = ptr.To("seed-c")
-		Expect(destination.NewActions(newDeps()).HandOver(m, m.Shoot)).To(MatchError(ContainSubstring("does not name seed seed-b")))
+		Expect(destination.NewActions(newDeps()).HandOver(m, m.Shoot)).
+			To(MatchError(ContainSubstring("does not name seed seed-b")))
 	})
 })

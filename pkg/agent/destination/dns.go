@@ -27,7 +27,8 @@ import (
 // What has to be remembered of the switch of DNS stands on the shoot's namespace in the destination, so that an agent
 // that takes over goes on waiting where the other one stopped.
 const (
-	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the switch.
+	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the
+	// switch.
 	annotationFormerTTL = "livecpm.gardener.cloud/former-dns-ttl"
 	// annotationMovedAt is when all name servers were first seen to answer with the destination's address.
 	annotationMovedAt = "livecpm.gardener.cloud/dns-moved-at"
@@ -63,15 +64,17 @@ func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (st
 			return steps.Outcome{}, err
 		}
 
-		if err := m.Report(ctx, steps.ReasonWaitingForDNS, "Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
+		if err := m.Report(ctx, steps.ReasonWaitingForDNS,
+			"Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
 			return steps.Outcome{}, err
 		}
-		if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval, d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
-			if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
-				return retry.MinorError(err)
-			}
-			return retry.Ok()
-		}); err != nil {
+		if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
+			d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
+				if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
+					return retry.MinorError(err)
+				}
+				return retry.Ok()
+			}); err != nil {
 			return steps.Outcome{}, err
 		}
 
@@ -83,7 +86,9 @@ func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (st
 
 	ttl, known := parseDuration(namespace.Annotations[annotationFormerTTL])
 	if !known {
-		return steps.Outcome{}, fmt.Errorf("failed to tell how long caches keep the former DNS records: annotation %s of namespace %s is missing or malformed", annotationFormerTTL, name)
+		return steps.Outcome{},
+			fmt.Errorf("failed to tell how long caches keep the former DNS records: annotation %s of namespace %s is "+
+				"missing or malformed", annotationFormerTTL, name)
 	}
 	return waitForCaches(m.Clock.Now(), movedAt, ttl, d.deps.Timings.DNSMargin), nil
 }
@@ -105,7 +110,8 @@ func waitForCaches(now, movedAt time.Time, ttl, margin time.Duration) steps.Outc
 	until := movedAt.Add(ttl + margin)
 	if left := until.Sub(now); left > 0 {
 		return steps.Waiting(min(left, 10*time.Second), steps.ReasonWaitingForDNS,
-			"Caches may name the source until %s (TTL %s and a margin of %s)", until.UTC().Format(time.RFC3339), ttl, margin)
+			"Caches may name the source until %s (TTL %s and a margin of %s)", until.UTC().Format(time.RFC3339), ttl,
+			margin)
 	}
 	return steps.Done("DNS points at the destination and the former records have left all caches")
 }
@@ -127,10 +133,12 @@ func recordsOf(b *botanist.Botanist) []dnsRecord {
 		ttl     = configuredTTL(b)
 	)
 	if b.NeedsExternalDNS() {
-		records = append(records, dnsRecord{name: v1beta1helper.GetAPIServerDomain(*b.Shoot.ExternalClusterDomain), ttl: ttl})
+		records = append(records,
+			dnsRecord{name: v1beta1helper.GetAPIServerDomain(*b.Shoot.ExternalClusterDomain), ttl: ttl})
 	}
 	if b.NeedsInternalDNS() {
-		records = append(records, dnsRecord{name: v1beta1helper.GetAPIServerDomain(*b.Shoot.InternalClusterDomain), ttl: ttl})
+		records = append(records,
+			dnsRecord{name: v1beta1helper.GetAPIServerDomain(*b.Shoot.InternalClusterDomain), ttl: ttl})
 	}
 	return records
 }
@@ -153,7 +161,8 @@ func (d *destination) formerTTL(ctx context.Context, records []dnsRecord) (time.
 	var ttl time.Duration
 	for _, record := range records {
 		ttl = max(ttl, record.ttl)
-		for _, recordType := range []extensionsv1alpha1.DNSRecordType{extensionsv1alpha1.DNSRecordTypeA, extensionsv1alpha1.DNSRecordTypeAAAA, extensionsv1alpha1.DNSRecordTypeCNAME} {
+		for _, recordType := range []extensionsv1alpha1.DNSRecordType{extensionsv1alpha1.DNSRecordTypeA,
+			extensionsv1alpha1.DNSRecordTypeAAAA, extensionsv1alpha1.DNSRecordTypeCNAME} {
 			answers, err := d.nameServers.Ask(ctx, record.name, string(recordType))
 			if err != nil {
 				return 0, err

@@ -39,7 +39,8 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonPreparingDestination, d.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+	if err := operation.RunFlow(ctx, m, steps.ReasonPreparingDestination,
+		d.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
 		return steps.Outcome{}, err
 	}
 
@@ -64,7 +65,8 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 		return steps.Outcome{}, fmt.Errorf("failed to join the etcd members of the destination: %w", err)
 	}
 
-	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers, "Waiting until etcd-druid reports the etcds of the destination as ready"); err != nil {
+	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers,
+		"Waiting until etcd-druid reports the etcds of the destination as ready"); err != nil {
 		return steps.Outcome{}, err
 	}
 	var waits []flow.TaskFn
@@ -77,7 +79,8 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
 }
 
-func (d *destination) deployJoiningEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist, etcds *joint.Joint) ([]gardeneretcd.Interface, error) {
+func (d *destination) deployJoiningEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist,
+	etcds *joint.Joint) ([]gardeneretcd.Interface, error) {
 	var (
 		components []gardeneretcd.Interface
 		deploys    []flow.TaskFn
@@ -86,8 +89,8 @@ func (d *destination) deployJoiningEtcds(ctx context.Context, m *migration.Migra
 		v1beta1constants.ETCDRoleMain:   b.Shoot.Components.ControlPlane.EtcdMain,
 		v1beta1constants.ETCDRoleEvents: b.Shoot.Components.ControlPlane.EtcdEvents,
 	} {
-		// Once it exists, the Etcd keeps the bootstrap that it was created with. The source's member list is only what it
-		// was expected to be before the first member of the destination was added.
+		// Once it exists, the Etcd keeps the bootstrap that it was created with. The source's member list is only what
+		// it was expected to be before the first member of the destination was added.
 		var bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster
 		if _, err := upstream.Get(ctx); apierrors.IsNotFound(err) {
 			if bootstrap, err = etcds.Bootstrap(ctx, etcdRole); err != nil {
@@ -97,7 +100,8 @@ func (d *destination) deployJoiningEtcds(ctx context.Context, m *migration.Migra
 			return nil, fmt.Errorf("failed to read etcd %s: %w", exposure.EtcdName(etcdRole), err)
 		}
 
-		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace, b.SecretsManager, upstream, bootstrap)
+		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
+			b.SecretsManager, upstream, bootstrap)
 		component.SetReplicas(ptr.To[int32](joiningMembers))
 		components = append(components, component)
 		deploys = append(deploys, func(ctx context.Context) error {
@@ -123,9 +127,9 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 	return d.moveMembers(ctx, m)
 }
 
-// shrinkEtcd moves the etcd members before the kube-apiserver starts, because an operator has found the seeds to be too far
-// apart for it to start otherwise (GEP-0039, "Kube API Server is unhealthy"). The source's kube-apiserver goes on through the
-// relay, as far as the distance lets it: some downtime is accepted.
+// shrinkEtcd moves the etcd members before the kube-apiserver starts, because an operator has found the seeds to be too
+// far apart for it to start otherwise (GEP-0039, "Kube API Server is unhealthy"). The source's kube-apiserver goes on
+// through the relay, as far as the distance lets it: some downtime is accepted.
 func (d *destination) shrinkEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
 	defer cancel()
@@ -159,14 +163,14 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 	return d.waitForRetirement(ctx, m, etcds, begun)
 }
 
-// lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter. A
-// member that starts takes much from the processors of its node, and a leader of the other cluster may run beside it; with
-// both at the same instant leaders have lost their lead for want of a processor. Events come first, because they are what a
-// shoot can rather do without if the first of the two meets a fault.
+// lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
+// A member that starts takes much from the processors of its node, and a leader of the other cluster may run beside it;
+// with both at the same instant leaders have lost their lead for want of a processor. Events come first, because they
+// are what a shoot can rather do without if the first of the two meets a fault.
 var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
 
-// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined tells which of the clusters
-// have theirs.
+// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined tells which of the
+// clusters have theirs.
 func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration, joined map[string]bool) error {
 	for _, etcdRole := range lastMemberOrder {
 		if err := d.scaleEtcd(ctx, m, etcdRole, exposure.Members); err != nil {
@@ -197,7 +201,8 @@ func (d *destination) retirementBegun(ctx context.Context, etcds *joint.Joint) (
 // scaleEtcd asks etcd-druid for the number of members and leaves the rest of the Etcd as it is.
 func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etcdRole string, members int32) error {
 	etcd := &druidcorev1alpha1.Etcd{}
-	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), Name: exposure.EtcdName(etcdRole)}
+	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
+		Name: exposure.EtcdName(etcdRole)}
 	if err := d.deps.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
 		return fmt.Errorf("failed to read Etcd %s: %w", key, err)
 	}
@@ -210,16 +215,18 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 	}
 	patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	etcd.Spec.Replicas = members
-	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation, v1beta1constants.GardenerOperationReconcile)
+	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation,
+		v1beta1constants.GardenerOperationReconcile)
 	if err := d.deps.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
 		return fmt.Errorf("failed to scale Etcd %s to %d: %w", key, members, err)
 	}
 	return nil
 }
 
-// waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the clusters
-// has six members the source is asked to retire: it looks at each cluster by itself.
-func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migration, etcds *joint.Joint, begun bool) (steps.Outcome, error) {
+// waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the
+// clusters has six members the source is asked to retire: it looks at each cluster by itself.
+func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migration, etcds *joint.Joint,
+	begun bool) (steps.Outcome, error) {
 	reason := steps.ReasonJoiningLastEtcdMember
 	if begun {
 		reason = steps.ReasonReadyForSourceMemberRemoval
@@ -275,7 +282,8 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		if len(errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
 			m.Log.Info("Could not look at the etcds", "reason", errors.Join(errs...).Error())
-		} else if err := m.Report(ctx, shown(reason, fault), strings.Join(waits, "; ")); err != nil && ctx.Err() == nil {
+		} else if err := m.Report(ctx, shown(reason, fault), strings.Join(waits, "; ")); err != nil &&
+			ctx.Err() == nil {
 			return steps.Outcome{}, err
 		}
 
@@ -290,14 +298,15 @@ func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migrat
 		select {
 		case <-ctx.Done():
 			// The reason stays: the source acts on it.
-			return steps.Waiting(d.deps.Timings.PollInterval, reason, "%s", strings.Join(append(waits, errorsOf(errs)...), "; ")), nil
+			return steps.Waiting(d.deps.Timings.PollInterval, reason, "%s",
+				strings.Join(append(waits, errorsOf(errs)...), "; ")), nil
 		case <-m.Clock.After(pollEtcd):
 		}
 	}
 }
 
-// shown is the reason in the condition: a fault, if there is one. Once the source has been asked to retire its members it
-// reads the reason as its order, and a fault shows in the message only.
+// shown is the reason in the condition: a fault, if there is one. Once the source has been asked to retire its members
+// it reads the reason as its order, and a fault shows in the message only.
 func shown(reason, fault steps.Reason) steps.Reason {
 	if fault != "" && reason != steps.ReasonReadyForSourceMemberRemoval {
 		return fault
@@ -325,7 +334,8 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 			return fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
 		}
 		if others := len(world.Members) - len(world.Members.On(quorum.Destination)); others > 0 {
-			return fmt.Errorf("failed to deploy %s: %d members of the source are still in its member list", exposure.EtcdName(etcdRole), others)
+			return fmt.Errorf("failed to deploy %s: %d members of the source are still in its member list",
+				exposure.EtcdName(etcdRole), others)
 		}
 	}
 	if err := etcds.PrepareRoll(ctx); err != nil {
@@ -335,14 +345,15 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
 		return err
 	}
-	if err := flow.Parallel(b.Shoot.Components.ControlPlane.EtcdMain.Deploy, b.Shoot.Components.ControlPlane.EtcdEvents.Deploy)(ctx); err != nil {
+	if err := flow.Parallel(b.Shoot.Components.ControlPlane.EtcdMain.Deploy,
+		b.Shoot.Components.ControlPlane.EtcdEvents.Deploy)(ctx); err != nil {
 		return fmt.Errorf("failed to deploy the etcds: %w", err)
 	}
 	return nil
 }
 
-// waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to it
-// meanwhile that none of them is stopped while it has the lead.
+// waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to
+// it meanwhile that none of them is stopped while it has the lead.
 func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
 	etcds := d.deps.Joint(m, b)
 	defer func() { _ = etcds.Close() }()

@@ -36,7 +36,8 @@ var _ = Describe("Moving the etcds", func() {
 		m        *migration.Migration
 
 		etcd = func(name string, replicas int32) client.Object {
-			return &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: druidcorev1alpha1.EtcdSpec{Replicas: replicas}}
+			return &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
+				Spec: druidcorev1alpha1.EtcdSpec{Replicas: replicas}}
 		}
 		members = func(etcdRole string, source, dest int) []string {
 			var out []string
@@ -67,7 +68,9 @@ var _ = Describe("Moving the etcds", func() {
 			deps.Timings.JoinTimeout = time.Minute
 			attempt, end = context.WithCancel(ctx)
 			DeferCleanup(end)
-			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) { return clusters[etcdRole], nil }
+			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+				return clusters[etcdRole], nil
+			}
 			m = newMigration()
 			m.Clock = clock.RealClock{}
 			reported = nil
@@ -83,7 +86,8 @@ var _ = Describe("Moving the etcds", func() {
 		}
 		replicas = func(name string) int32 {
 			e := &druidcorev1alpha1.Etcd{}
-			Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, e)).To(Succeed())
+			Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, e)).
+				To(Succeed())
 			return e.Spec.Replicas
 		}
 		outlived = map[string]string{
@@ -131,7 +135,8 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(replicas("etcd-main")).To(Equal(int32(2)), "that of etcd-main comes after that of etcd-events")
 		Expect(reported).NotTo(ContainElement(steps.ReasonReadyForSourceMemberRemoval))
 		for etcdRole, cluster := range clusters {
-			Expect(cluster.Leader()).To(Equal("seed-a-etcd-"+etcdRole+"-0"), "the lead moves when the destination is a quorum by itself")
+			Expect(cluster.Leader()).To(Equal("seed-a-etcd-"+etcdRole+"-0"),
+				"the lead moves when the destination is a quorum by itself")
 		}
 	})
 
@@ -155,27 +160,30 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(replicas("etcd-main")).To(Equal(int32(3)), "now it is the turn of etcd-main")
 	})
 
-	It("says that a quorum is lost while it waits for the source, and keeps the reason that the source acts on", func() {
-		setUp(3, 3, 3, 2, outlived)
-		var messages []string
-		m.Report = func(_ context.Context, reason steps.Reason, message string) error {
-			Expect(reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
-			messages = append(messages, message)
-			if strings.Contains(message, string(steps.ReasonQuorumLost)) {
-				end()
+	It("says that a quorum is lost while it waits for the source, and keeps the reason that the source acts on",
+		func() {
+			setUp(3, 3, 3, 2, outlived)
+			var messages []string
+			m.Report = func(_ context.Context, reason steps.Reason, message string) error {
+				Expect(reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+				messages = append(messages, message)
+				if strings.Contains(message, string(steps.ReasonQuorumLost)) {
+					end()
+				}
+				for ordinal := range 3 {
+					clusters["main"].SetUp(fmt.Sprintf("seed-a-etcd-main-%d", ordinal), false)
+				}
+				return nil
 			}
-			for ordinal := range 3 {
-				clusters["main"].SetUp(fmt.Sprintf("seed-a-etcd-main-%d", ordinal), false)
-			}
-			return nil
-		}
-		outcome, err := destination.MoveEtcd(attempt, deps, m)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
-		Expect(messages[0]).NotTo(ContainSubstring("QuorumLost"))
-		Expect(messages[len(messages)-1]).To(ContainSubstring("etcd-main: QuorumLost: no leader is known: 6 voters (3 in the source, 3 in the destination)"))
-		Expect(outcome.Message).To(ContainSubstring("etcd-main: QuorumLost"))
-	})
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+			Expect(messages[0]).NotTo(ContainSubstring("QuorumLost"))
+			Expect(messages[len(messages)-1]).
+				To(ContainSubstring(
+					"etcd-main: QuorumLost: no leader is known: 6 voters (3 in the source, 3 in the destination)"))
+			Expect(outcome.Message).To(ContainSubstring("etcd-main: QuorumLost"))
+		})
 
 	Context("when a kube-apiserver waits for its restart", func() {
 		var (

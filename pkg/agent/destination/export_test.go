@@ -33,12 +33,14 @@ func SwitchDNS(ctx context.Context, deps *operation.Deps, m *migration.Migration
 }
 
 // ScaleEtcd scales an Etcd.
-func ScaleEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration, etcdRole string, members int32) error {
+func ScaleEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration, etcdRole string,
+	members int32) error {
 	return (&destination{deps: deps}).scaleEtcd(ctx, m, etcdRole, members)
 }
 
 // LastOperationForCompletion tells how the botanist of the last step is made.
-func LastOperationForCompletion(ctx context.Context, deps *operation.Deps, shoot *gardencorev1beta1.Shoot) (gardencorev1beta1.LastOperationType, error) {
+func LastOperationForCompletion(ctx context.Context, deps *operation.Deps,
+	shoot *gardencorev1beta1.Shoot) (gardencorev1beta1.LastOperationType, error) {
 	return (&destination{deps: deps}).lastOperationForCompletion(ctx, shoot)
 }
 
@@ -52,12 +54,14 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 		"kube-apiserver":         d.kubeAPIServerGraph(m, b, &advertisement{}),
 		"overlap":                d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
 		"settle":                 d.settleGraph(b),
-		"complete with workers":  d.completeGraph(m, b, facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
-		"dns":                    d.dnsGraph(m, b),
-		"complete with all":      d.completeGraph(m, b, facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
-		"abort":                  d.abortGraph(m, b, abortFacts{hasBackup: true}),
-		"abort at its end":       d.abortGraph(m, b, abortFacts{terminating: true}),
-		"complete with nothing":  d.completeGraph(m, b, facts{}),
+		"complete with workers": d.completeGraph(m, b,
+			facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
+		"dns": d.dnsGraph(m, b),
+		"complete with all": d.completeGraph(m, b,
+			facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
+		"abort":                 d.abortGraph(m, b, abortFacts{hasBackup: true}),
+		"abort at its end":      d.abortGraph(m, b, abortFacts{terminating: true}),
+		"complete with nothing": d.completeGraph(m, b, facts{}),
 	}
 }
 
@@ -104,8 +108,10 @@ func CheckTunnel(ctx context.Context, c client.Client, r rest.Interface) error {
 }
 
 // MoveVPN runs the part of the last step in which the regular VPN client takes the place of the temporary one.
-func MoveVPN(ctx context.Context, deps *operation.Deps, b, plain *botanist.Botanist, c client.Client, r rest.Interface) error {
-	d := &destination{deps: deps, access: func(*botanist.Botanist) (*shootAccess, error) { return &shootAccess{client: c, rest: r}, nil }}
+func MoveVPN(ctx context.Context, deps *operation.Deps, b, plain *botanist.Botanist, c client.Client,
+	r rest.Interface) error {
+	d := &destination{deps: deps,
+		access: func(*botanist.Botanist) (*shootAccess, error) { return &shootAccess{client: c, rest: r}, nil }}
 	g := flow.NewGraph("test")
 	d.addOverlap(g, b, plain, nil, &advertisement{address: "240.1.2.3", own: "240.1.2.3"}, flow.NewTaskIDs())
 	return g.Compile().Run(ctx, flow.Opts{})
@@ -122,12 +128,14 @@ func ShrinkEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migratio
 }
 
 // WaitUnlessRestarted waits as the step in which the kube-apiserver starts does.
-func WaitUnlessRestarted(ctx context.Context, deps *operation.Deps, namespace string, interval time.Duration, rolledOut func(context.Context) error) error {
+func WaitUnlessRestarted(ctx context.Context, deps *operation.Deps, namespace string, interval time.Duration,
+	rolledOut func(context.Context) error) error {
 	return (&destination{deps: deps}).waitUnlessRestarted(ctx, namespace, interval, rolledOut)
 }
 
 // UntilServing waits as the switch of DNS does.
-func UntilServing(ctx context.Context, deps *operation.Deps, m *migration.Migration, serves func(context.Context) error) error {
+func UntilServing(ctx context.Context, deps *operation.Deps, m *migration.Migration,
+	serves func(context.Context) error) error {
 	return (&destination{deps: deps}).untilServing(ctx, m, serves)
 }
 

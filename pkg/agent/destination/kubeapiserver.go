@@ -21,8 +21,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// startKubeAPIServer runs the kube-apiserver in the destination beside the source's. Both work on the same etcd cluster.
-// No client knows of it yet, so it is probed by its gateway's address under the shoot's name.
+// startKubeAPIServer runs the kube-apiserver in the destination beside the source's. Both work on the same etcd
+// cluster. No client knows of it yet, so it is probed by its gateway's address under the shoot's name.
 func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	if steps.ForceShrinkRequested(m.Shoot) {
 		if outcome, err := d.shrinkEtcd(ctx, m); err != nil || !outcome.Finished() {
@@ -56,32 +56,39 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 			return steps.Outcome{}, err
 		}
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer, d.kubeAPIServerGraph(m, b, published)); err != nil {
+	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer,
+		d.kubeAPIServerGraph(m, b, published)); err != nil {
 		return steps.Outcome{}, err
 	}
 
-	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer, "Probing the kube-apiserver through the gateway of the destination"); err != nil {
+	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer,
+		"Probing the kube-apiserver through the gateway of the destination"); err != nil {
 		return steps.Outcome{}, err
 	}
 	// The gateway takes a moment to learn of its new route.
-	if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval, time.Minute, func(ctx context.Context) (bool, error) {
-		if err := d.probe(ctx, b); err != nil {
-			return retry.MinorError(err)
-		}
-		return retry.Ok()
-	}); err != nil {
+	if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
+		time.Minute, func(ctx context.Context) (bool, error) {
+			if err := d.probe(ctx, b); err != nil {
+				return retry.MinorError(err)
+			}
+			return retry.Ok()
+		}); err != nil {
 		return steps.Outcome{}, err
 	}
 	if workers {
 		if outcome, err := d.openTunnel(ctx, m, b, components); err != nil || !outcome.Finished() {
 			return outcome, err
 		}
-		return steps.Done("The kube-apiserver in the destination is ready, takes writes through its gateway at %s and reaches the nodes through its VPN", b.APIServerAddress), nil
+		return steps.Done("The kube-apiserver in the destination is ready, takes writes through its gateway at %s "+
+			"and reaches the nodes through its VPN", b.APIServerAddress), nil
 	}
-	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s", b.APIServerAddress), nil
+	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s",
+		b.APIServerAddress), nil
 }
 
-func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Botanist, published *advertisement) *flow.Graph {
+func (d *destination) kubeAPIServerGraph(
+	_ *migration.Migration, b *botanist.Botanist, published *advertisement,
+) *flow.Graph {
 	var (
 		g       = flow.NewGraph("rollout of the kube-apiserver")
 		timeout = d.deps.Timings.RolloutTimeout
@@ -118,7 +125,8 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(learnAddress),
 		})
-		// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come later.
+		// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come
+		// later.
 		deployVPNServer = g.Add(flow.Task{
 			Name: "Deploying the VPN server",
 			Fn: operation.Retry(func(ctx context.Context) error {
@@ -127,8 +135,9 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(base.secrets),
 		})
-		deploy = d.addKubeAPIServer(g, b, published, d.untilRolledOutOrRestarted(b), flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, keepAddress, deployVPNServer))
-		_      = g.Add(flow.Task{
+		deploy = d.addKubeAPIServer(g, b, published, d.untilRolledOutOrRestarted(b),
+			flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, keepAddress, deployVPNServer))
+		_ = g.Add(flow.Task{
 			Name: "Exposing the kube-apiserver at the ingress gateway",
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return b.DeployKubeAPIServerSNI(ctx)
@@ -155,15 +164,16 @@ func (d *destination) kubeAPIServerGraph(_ *migration.Migration, b *botanist.Bot
 // comes first on the same botanist: it finds the address to advertise and the gateway's address. Components that only
 // run with a kube-apiserver learn from this deployment how many replicas they get.
 //
-// published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives it. wait waits
-// until it is rolled out.
-func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, published *advertisement, wait flow.TaskFn, dependencies flow.TaskIDs) flow.TaskID {
+// published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives
+// it. wait waits until it is rolled out.
+func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, published *advertisement, wait flow.TaskFn,
+	dependencies flow.TaskIDs) flow.TaskID {
 	service := d.addKubeAPIServerService(g, b, dependencies)
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the kube-apiserver",
 		Fn: operation.Retry(func(ctx context.Context) error {
-			// The certificate with which the kube-apiserver comes to etcd is made with the etcds, in another flow: the secrets
-			// manager finds it in the namespace and knows it from here on.
+			// The certificate with which the kube-apiserver comes to etcd is made with the etcds, in another flow: the
+			// secrets manager finds it in the namespace and knows it from here on.
 			if _, err := gardeneretcd.GenerateClientCertificate(ctx, b.SecretsManager); err != nil {
 				return fmt.Errorf("failed to look up the client certificate of etcd: %w", err)
 			}
@@ -185,7 +195,9 @@ func untilRolledOut(b *botanist.Botanist) flow.TaskFn {
 	}
 }
 
-func (d *destination) addKubeAPIServerService(g *flow.Graph, b *botanist.Botanist, dependencies flow.TaskIDs) flow.TaskID {
+func (d *destination) addKubeAPIServerService(
+	g *flow.Graph, b *botanist.Botanist, dependencies flow.TaskIDs,
+) flow.TaskID {
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the service of the kube-apiserver",
 		Fn: operation.Retry(func(ctx context.Context) error {

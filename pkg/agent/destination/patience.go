@@ -25,19 +25,20 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// While it starts, a kube-apiserver makes some hundred requests to etcd one after the other, most of them for the roles that
-// every cluster has, and each waits for etcd's leader. The leader is still in the source then. Gardener's liveness probe ends
-// a kube-apiserver that is not there after about 45 seconds, so over a distance none would ever be. With a startup probe the
-// kubelet waits for the start to end before it asks for the liveness.
+// While it starts, a kube-apiserver makes some hundred requests to etcd one after the other, most of them for the roles
+// that every cluster has, and each waits for etcd's leader. The leader is still in the source then. Gardener's liveness
+// probe ends a kube-apiserver that is not there after about 45 seconds, so over a distance none would ever be. With a
+// startup probe the kubelet waits for the start to end before it asks for the liveness.
 //
-// Nodes without processors to spare have the same effect. How busy a node will be cannot be measured beforehand, so there the
-// first attempt of the step shows it: its kube-apiservers have been restarted.
+// Nodes without processors to spare have the same effect. How busy a node will be cannot be measured beforehand, so
+// there the first attempt of the step shows it: its kube-apiservers have been restarted.
 //
-// A shoot whose seeds are near each other gets the kube-apiserver that Gardener deploys, unchanged, because it restarts once
-// more when the startup probe goes. That is in the last step, which deploys Gardener's again: the leader is near then.
+// A shoot whose seeds are near each other gets the kube-apiserver that Gardener deploys, unchanged, because it restarts
+// once more when the startup probe goes. That is in the last step, which deploys Gardener's again: the leader is near
+// then.
 const (
-	// distantLeader is from how far away of the leader on the kube-apiserver gets more time. With answers after 20 ms the start
-	// takes some ten seconds longer than it does otherwise.
+	// distantLeader is from how far away of the leader on the kube-apiserver gets more time. With answers after 20 ms
+	// the start takes some ten seconds longer than it does otherwise.
 	distantLeader = 20 * time.Millisecond
 	// startupPeriod and startupAttempts give it five minutes, which is how long Gardener waits for it.
 	startupPeriod   = 5 * time.Second
@@ -55,8 +56,8 @@ func (d *destination) patientDeps(ctx context.Context, m *migration.Migration) (
 	return &deps, nil
 }
 
-// needsPatience measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver would
-// restart otherwise.
+// needsPatience measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver
+// would restart otherwise.
 func (d *destination) needsPatience(ctx context.Context, m *migration.Migration) (bool, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 	deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
@@ -82,7 +83,8 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 		return false, err
 	}
 	patient := distance >= distantLeader
-	m.Log.Info("Measured how far away the leaders of etcd are", "distance", distance.String(), "moreTimeForKubeAPIServer", patient)
+	m.Log.Info("Measured how far away the leaders of etcd are", "distance", distance.String(),
+		"moreTimeForKubeAPIServer", patient)
 	return patient, nil
 }
 
@@ -92,12 +94,14 @@ func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace stri
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return kubeAPIServerStatus(&pod).RestartCount > 0 }), nil
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return kubeAPIServerStatus(&pod).RestartCount > 0 }),
+		nil
 }
 
 func (d *destination) kubeAPIServerPods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
+	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace),
+		client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
 		return nil, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
 	}
 	return pods.Items, nil
@@ -114,20 +118,23 @@ func kubeAPIServerStatus(pod *corev1.Pod) corev1.ContainerStatus {
 }
 
 // errRestarted ends an attempt whose kube-apiserver the kubelet keeps ending: the next one gives it more time.
-var errRestarted = errors.New("the kubelet has restarted the kube-apiserver before it was ready; the next attempt gives it more time to start")
+var errRestarted = errors.New(
+	"the kubelet has restarted the kube-apiserver before it was ready; the next attempt gives it more time to start")
 
 // restartPollInterval is how often the pods are looked at.
 const restartPollInterval = 5 * time.Second
 
-// untilRolledOutOrRestarted waits until the kube-apiserver is rolled out. One without a startup probe that is restarted is not waited for
-// any longer: it would be restarted again and again, until the wait ends after minutes.
+// untilRolledOutOrRestarted waits until the kube-apiserver is rolled out. One without a startup probe that is restarted
+// is not waited for any longer: it would be restarted again and again, until the wait ends after minutes.
 func (d *destination) untilRolledOutOrRestarted(b *botanist.Botanist) flow.TaskFn {
 	return func(ctx context.Context) error {
-		return d.waitUnlessRestarted(ctx, b.Shoot.ControlPlaneNamespace, restartPollInterval, b.Shoot.Components.ControlPlane.KubeAPIServer.Wait)
+		return d.waitUnlessRestarted(ctx, b.Shoot.ControlPlaneNamespace, restartPollInterval,
+			b.Shoot.Components.ControlPlane.KubeAPIServer.Wait)
 	}
 }
 
-func (d *destination) waitUnlessRestarted(ctx context.Context, namespace string, interval time.Duration, rolledOut func(context.Context) error) error {
+func (d *destination) waitUnlessRestarted(ctx context.Context, namespace string, interval time.Duration,
+	rolledOut func(context.Context) error) error {
 	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go wait.UntilWithContext(waiting, func(ctx context.Context) {
@@ -179,7 +186,8 @@ type patientClientSet struct{ kubernetes.Interface }
 // Client implements kubernetes.Interface.
 func (p patientClientSet) Client() client.Client { return patientClient{p.Interface.Client()} }
 
-// patientClient adds the startup probe to the Deployment of the kube-apiserver, which Gardener's component writes as a whole.
+// patientClient adds the startup probe to the Deployment of the kube-apiserver, which Gardener's component writes as a
+// whole.
 type patientClient struct{ client.Client }
 
 // Create implements client.Client.
@@ -188,9 +196,10 @@ func (p patientClient) Create(ctx context.Context, object client.Object, opts ..
 	return p.Client.Create(ctx, object, opts...)
 }
 
-// Patch implements client.Client. Gardener's helpers hand over a patch that they computed before, so it is computed anew. The
-// object has the version that they read: if there is a newer one by now, the API server refuses.
-func (p patientClient) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+// Patch implements client.Client. Gardener's helpers hand over a patch that they computed before, so it is computed
+// anew. The object has the version that they read: if there is a newer one by now, the API server refuses.
+func (p patientClient) Patch(ctx context.Context, object client.Object, patch client.Patch,
+	opts ...client.PatchOption) error {
 	if addStartupProbe(object) {
 		current := &appsv1.Deployment{}
 		if err := p.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {

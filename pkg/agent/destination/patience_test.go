@@ -46,7 +46,8 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			Name: "kube-apiserver",
 			LivenessProbe: &corev1.Probe{
 				ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/livez"}},
-				InitialDelaySeconds: 15, PeriodSeconds: 10, TimeoutSeconds: 15, SuccessThreshold: 1, FailureThreshold: 3,
+				InitialDelaySeconds: 15, PeriodSeconds: 10, TimeoutSeconds: 15, SuccessThreshold: 1,
+				FailureThreshold: 3,
 			},
 		}
 		startup = &corev1.Probe{
@@ -59,7 +60,8 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
 				return away{fake.New(func(name string) string {
 					return "https://" + name + ".etcd-" + etcdRole + "-peer." + namespace + ".svc:2380"
-				}, "seed-a-etcd-"+etcdRole+"-0", "seed-a-etcd-"+etcdRole+"-1", "seed-a-etcd-"+etcdRole+"-2"), clock, way}, nil
+				}, "seed-a-etcd-"+etcdRole+"-0", "seed-a-etcd-"+etcdRole+"-1", "seed-a-etcd-"+etcdRole+"-2"), clock,
+					way}, nil
 			}
 			m = newMigration()
 			m.Clock = clock
@@ -70,11 +72,13 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			chosen, err := destination.PatientDeps(ctx, deps, m)
 			Expect(err).NotTo(HaveOccurred())
 			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-			_, err = controllerutils.GetAndCreateOrMergePatch(ctx, chosen.SeedClientSet.Client(), deployment, func() error {
-				deployment.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{*container.DeepCopy(), {Name: "sidecar", LivenessProbe: container.LivenessProbe.DeepCopy()}}}
-				deployment.Spec.Template.Spec.Containers[0].Image = image
-				return nil
-			})
+			_, err = controllerutils.GetAndCreateOrMergePatch(ctx, chosen.SeedClientSet.Client(),
+				deployment, func() error {
+					deployment.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{*container.DeepCopy(),
+						{Name: "sidecar", LivenessProbe: container.LivenessProbe.DeepCopy()}}}
+					deployment.Spec.Template.Spec.Containers[0].Image = image
+					return nil
+				})
 			Expect(err).NotTo(HaveOccurred())
 			deployed := &appsv1.Deployment{}
 			Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(deployment), deployed)).To(Succeed())
@@ -115,12 +119,14 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 	It("is longer for one that was too slow before", func() {
 		setUp(0)
 		slow := deploy("kube-apiserver", "one")
-		setUp(25*time.Millisecond, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slow.Name}, Spec: slow.Spec})
+		setUp(25*time.Millisecond,
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slow.Name}, Spec: slow.Spec})
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
 	})
 
 	It("is longer when the kubelet has ended the one of a former attempt", func() {
-		setUp(0, kubeAPIServerPod("one", "kubernetes", 0, corev1.ContainerState{}), kubeAPIServerPod("two", "other", 1, corev1.ContainerState{}))
+		setUp(0, kubeAPIServerPod("one", "kubernetes", 0, corev1.ContainerState{}),
+			kubeAPIServerPod("two", "other", 1, corev1.ContainerState{}))
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(BeNil())
 		setUp(0, kubeAPIServerPod("one", "kubernetes", 1, corev1.ContainerState{}))
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
@@ -146,11 +152,12 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			deploy("kube-apiserver", "one")
 			Expect(deps.SeedClientSet.Client().Create(ctx, restarted.DeepCopy())).To(Succeed())
 			looks := 0
-			err := destination.WaitUnlessRestarted(ctx, deps, namespace, time.Millisecond, func(ctx context.Context) error {
-				Consistently(ctx.Err, 50*time.Millisecond, time.Millisecond).Should(Succeed())
-				looks++
-				return nil
-			})
+			err := destination.WaitUnlessRestarted(ctx, deps, namespace,
+				time.Millisecond, func(ctx context.Context) error {
+					Consistently(ctx.Err, 50*time.Millisecond, time.Millisecond).Should(Succeed())
+					looks++
+					return nil
+				})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(looks).To(Equal(1))
 		})
@@ -159,7 +166,8 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			setUp(0)
 			deploy("kube-apiserver", "one")
 			failure := errors.New("the deployment is stuck")
-			Expect(destination.WaitUnlessRestarted(ctx, deps, namespace, time.Millisecond, func(context.Context) error { return failure })).To(MatchError(failure))
+			Expect(destination.WaitUnlessRestarted(ctx, deps, namespace,
+				time.Millisecond, func(context.Context) error { return failure })).To(MatchError(failure))
 		})
 	})
 

@@ -74,7 +74,8 @@ func (d *destination) shootConfig(b *botanist.Botanist) (*rest.Config, error) {
 		return nil, fmt.Errorf("failed to find secret %s", v1beta1constants.SecretNameCACluster)
 	}
 
-	signingCA, err := secretsutils.LoadCertificate(clientCA.Name, clientCA.Data[secretsutils.DataKeyPrivateKeyCA], clientCA.Data[secretsutils.DataKeyCertificateCA])
+	signingCA, err := secretsutils.LoadCertificate(clientCA.Name, clientCA.Data[secretsutils.DataKeyPrivateKeyCA],
+		clientCA.Data[secretsutils.DataKeyCertificateCA])
 	if err != nil {
 		return nil, fmt.Errorf("failed to load CA %s: %w", clientCA.Name, err)
 	}
@@ -105,7 +106,8 @@ func (d *destination) shootConfig(b *botanist.Botanist) (*rest.Config, error) {
 func probeKubeAPIServer(ctx context.Context, client kubernetes.Interface, value string) error {
 	if discovery := client.Discovery().RESTClient(); discovery != nil {
 		if err := discovery.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-			return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w", err)
+			return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w",
+				err)
 		}
 	}
 

@@ -26,8 +26,8 @@ type shootAccess struct {
 	rest   rest.Interface
 }
 
-// throughGateway returns access to the shoot through the kube-apiserver of this seed, wherever DNS leads. Every request has a
-// connection of its own, so that requests spread over the replicas.
+// throughGateway returns access to the shoot through the kube-apiserver of this seed, wherever DNS leads. Every request
+// has a connection of its own, so that requests spread over the replicas.
 func (d *destination) throughGateway(b *botanist.Botanist) (*shootAccess, error) {
 	config, err := d.shootConfig(b)
 	if err != nil {
@@ -72,8 +72,9 @@ func newShootClient(config *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// vpnDomain is the name under which the temporary VPN client finds the gateway of this seed. It is below the shoot's internal
-// domain, which the nodes can resolve: the regular VPN client and the apiserver-proxy find the kube-apiserver there.
+// vpnDomain is the name under which the temporary VPN client finds the gateway of this seed. It is below the shoot's
+// internal domain, which the nodes can resolve: the regular VPN client and the apiserver-proxy find the kube-apiserver
+// there.
 func vpnDomain(b *botanist.Botanist) string {
 	return "livecpm-vpn." + *b.Shoot.InternalClusterDomain
 }
@@ -100,6 +101,7 @@ func (d *destination) vpnRecord(b *botanist.Botanist) dnsrecord.Interface {
 	if zone := b.Garden.InternalDomain.Zone; zone != "" {
 		values.Zone = &zone
 	}
-	return dnsrecord.New(b.Logger, b.SeedClientSet.Client(), values, d.deps.Timings.PollInterval, dnsrecord.DefaultSevereThreshold, dnsrecord.DefaultTimeout,
+	return dnsrecord.New(b.Logger, b.SeedClientSet.Client(), values, d.deps.Timings.PollInterval,
+		dnsrecord.DefaultSevereThreshold, dnsrecord.DefaultTimeout,
 		dnsrecord.CredentialsDeployerFromCredentials(b.Garden.InternalDomain.Credentials, b.Shoot.GetInfo()))
 }

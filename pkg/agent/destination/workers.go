@@ -26,24 +26,26 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// What a shoot with workers needs beyond one without: clients inside of it go to the kube-apiserver by an address that an
-// apiserver-proxy on each node serves, and the kube-apiserver comes to nodes, pods and services through the VPN.
+// What a shoot with workers needs beyond one without: clients inside of it go to the kube-apiserver by an address that
+// an apiserver-proxy on each node serves, and the kube-apiserver comes to nodes, pods and services through the VPN.
 //
-// Each seed has an address of its own. A kube-apiserver publishes its address in the shoot (Service default/kubernetes), to which all
-// clients there are led at random as soon as there are two. So the destination's takes the source's address (step 4) until a
-// second apiserver-proxy serves its own one on all nodes (step 8). Then it takes its own, the regular apiserver-proxy follows,
-// and the second one goes. At no time an address is published that nobody serves, nor none at all (package endpoints).
+// Each seed has an address of its own. A kube-apiserver publishes its address in the shoot (Service
+// default/kubernetes), to which all clients there are led at random as soon as there are two. So the destination's
+// takes the source's address (step 4) until a second apiserver-proxy serves its own one on all nodes (step 8). Then it
+// takes its own, the regular apiserver-proxy follows, and the second one goes. At no time an address is published that
+// nobody serves, nor none at all (package endpoints).
 //
-// The VPN server of the destination gets a client of its own in the shoot (step 4), before any webhook is called from there. The
-// regular one stays with the source until its key is replaced by the destination's (step 8).
+// The VPN server of the destination gets a client of its own in the shoot (step 4), before any webhook is called from
+// there. The regular one stays with the source until its key is replaced by the destination's (step 8).
 
-// annotationAdvertisedAddress stands on the shoot's namespace in the destination as long as its kube-apiserver publishes the source's
-// address, and tells which. An agent that takes over must not have it publish another one before the nodes serve that.
+// annotationAdvertisedAddress stands on the shoot's namespace in the destination as long as its kube-apiserver
+// publishes the source's address, and tells which. An agent that takes over must not have it publish another one before
+// the nodes serve that.
 const annotationAdvertisedAddress = "livecpm.gardener.cloud/advertised-address"
 
 const (
-	// tunnelProbes is how many requests have to come through the tunnel in a row, each on a new connection: there are three
-	// replicas of the kube-apiserver, and each has its own way to the VPN server.
+	// tunnelProbes is how many requests have to come through the tunnel in a row, each on a new connection: there are
+	// three replicas of the kube-apiserver, and each has its own way to the VPN server.
 	tunnelProbes = 6
 	// tunnelPatience is for how long one attempt of a step waits for the tunnel.
 	tunnelPatience = 3 * time.Minute
@@ -73,7 +75,8 @@ func (a *advertisement) apply(b *botanist.Botanist) {
 	b.APIServerClusterIP = a.address
 }
 
-// moves tells whether the address changes at all. Seeds may have services of the same address, as far as it shows in the shoot.
+// moves tells whether the address changes at all. Seeds may have services of the same address, as far as it shows in
+// the shoot.
 func (a *advertisement) moves() bool { return !sameAddress(a.own, a.address) }
 
 // sameAddress compares addresses that may be written in different ways.
@@ -90,13 +93,15 @@ func (d *destination) readAdvertisement(ctx context.Context, name string) (*adve
 	return &advertisement{address: namespace.Annotations[annotationAdvertisedAddress]}, nil
 }
 
-// learnAdvertisement asks the source's kube-apiserver under which address it is known inside of the shoot, and remembers it.
+// learnAdvertisement asks the source's kube-apiserver under which address it is known inside of the shoot, and
+// remembers it.
 func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botanist, a *advertisement) error {
 	if a.address != "" {
 		return nil
 	}
 	if !b.ShootUsesDNS() {
-		return errors.New("failed to learn the address of the kube-apiserver inside of the shoot: without an internal and an external domain the nodes have no apiserver-proxy, " +
+		return errors.New("failed to learn the address of the kube-apiserver inside of the shoot: without an " +
+			"internal and an external domain the nodes have no apiserver-proxy, " +
 			"and clients inside of the shoot would lose the kube-apiserver; migrate classically")
 	}
 	shoot, err := d.throughDNS(b)
@@ -120,8 +125,8 @@ func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botani
 	return nil
 }
 
-// keepPublished has the shared address stay published whichever of the kube-apiservers ends: those of both seeds do, in good order or
-// not, until the destination has one of its own.
+// keepPublished has the shared address stay published whichever of the kube-apiservers ends: those of both seeds do, in
+// good order or not, until the destination has one of its own.
 func (d *destination) keepPublished(ctx context.Context, b *botanist.Botanist) error {
 	shoot, err := d.throughDNS(b)
 	if err != nil {
@@ -147,7 +152,8 @@ func (d *destination) forgetAdvertisement(ctx context.Context, name string) erro
 // publishedAddress returns the one address behind the Service default/kubernetes.
 func publishedAddress(ctx context.Context, shoot client.Client) (string, error) {
 	list := &discoveryv1.EndpointSliceList{}
-	if err := shoot.List(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"}); err != nil {
+	if err := shoot.List(ctx, list, client.InNamespace(metav1.NamespaceDefault),
+		client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"}); err != nil {
 		return "", fmt.Errorf("failed to read the EndpointSlices of Service default/kubernetes: %w", err)
 	}
 	addresses := sets.New[string]()
@@ -157,7 +163,10 @@ func publishedAddress(ctx context.Context, shoot client.Client) (string, error) 
 		}
 	}
 	if addresses.Len() != 1 {
-		return "", fmt.Errorf("the Service default/kubernetes of the shoot has the addresses %v instead of one: stale ones expire within a minute; if they do not, see which kube-apiservers work on its etcd", sets.List(addresses))
+		return "",
+			fmt.Errorf("the Service default/kubernetes of the shoot has the addresses %v instead of one: stale ones "+
+				"expire within a minute; if they do not, see which kube-apiservers work on its etcd",
+				sets.List(addresses))
 	}
 	return sets.List(addresses)[0], nil
 }
@@ -174,10 +183,12 @@ func checkPublished(ctx context.Context, shoot client.Client, address string) er
 	return nil
 }
 
-// openTunnel lets the kube-apiserver of this seed reach nodes, pods and services of the shoot: it runs the temporary VPN client in
-// the shoot and waits until requests get through.
-func (d *destination) openTunnel(ctx context.Context, m *migration.Migration, b *botanist.Botanist, components *overlap.Components) (steps.Outcome, error) {
-	if err := m.Report(ctx, steps.ReasonWaitingForTunnel, "Connecting the nodes to the VPN server of the destination"); err != nil {
+// openTunnel lets the kube-apiserver of this seed reach nodes, pods and services of the shoot: it runs the temporary
+// VPN client in the shoot and waits until requests get through.
+func (d *destination) openTunnel(ctx context.Context, m *migration.Migration, b *botanist.Botanist,
+	components *overlap.Components) (steps.Outcome, error) {
+	if err := m.Report(ctx, steps.ReasonWaitingForTunnel,
+		"Connecting the nodes to the VPN server of the destination"); err != nil {
 		return steps.Outcome{}, err
 	}
 	objects, err := components.VPN(ctx, vpnDomain(b)+".", b.Shoot.VPNHighAvailabilityNumberOfShootClients/2)
@@ -192,24 +203,28 @@ func (d *destination) openTunnel(ctx context.Context, m *migration.Migration, b 
 		return steps.Outcome{}, err
 	}
 	if err := d.waitForTunnel(ctx, access); err != nil {
-		return steps.Waiting(d.deps.Timings.PollInterval, steps.ReasonWaitingForTunnel, "The tunnel from the shoot to the destination does not stand: %s", err), nil
+		return steps.Waiting(d.deps.Timings.PollInterval, steps.ReasonWaitingForTunnel,
+			"The tunnel from the shoot to the destination does not stand: %s", err), nil
 	}
 	return steps.Done("The tunnel stands"), nil
 }
 
 func (d *destination) waitForTunnel(ctx context.Context, access *shootAccess) error {
-	return retry.UntilTimeout(ctx, d.deps.Timings.PollInterval, min(tunnelPatience, d.deps.Timings.RolloutTimeout), func(ctx context.Context) (bool, error) {
-		if err := checkTunnel(ctx, access); err != nil {
-			return retry.MinorError(err)
-		}
-		return retry.Ok()
-	})
+	return retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
+		min(tunnelPatience, d.deps.Timings.RolloutTimeout), func(ctx context.Context) (bool, error) {
+			if err := checkTunnel(ctx, access); err != nil {
+				return retry.MinorError(err)
+			}
+			return retry.Ok()
+		})
 }
 
-// settle makes the shoot's inside an ordinary one of this seed, after resource manager and controllers have been started here: first
-// the regular VPN client moves, then the address changes. It can be repeated from any point.
-func (d *destination) settle(ctx context.Context, m *migration.Migration, b *botanist.Botanist, a *advertisement) error {
-	// VPN server, VPN clients and kube-apiserver without the temporary client and with the own address, as the gardenlet has them.
+// settle makes the shoot's inside an ordinary one of this seed, after resource manager and controllers have been
+// started here: first the regular VPN client moves, then the address changes. It can be repeated from any point.
+func (d *destination) settle(ctx context.Context, m *migration.Migration, b *botanist.Botanist,
+	a *advertisement) error {
+	// VPN server, VPN clients and kube-apiserver without the temporary client and with the own address, as the
+	// gardenlet has them.
 	plain, err := d.botanist(ctx, m)
 	if err != nil {
 		return err
@@ -219,7 +234,8 @@ func (d *destination) settle(ctx context.Context, m *migration.Migration, b *bot
 		if err != nil {
 			return err
 		}
-		if err := operation.RunFlow(ctx, m, steps.ReasonMovingNodes, d.overlapGraph(b, plain, components, a)); err != nil {
+		if err := operation.RunFlow(ctx, m, steps.ReasonMovingNodes, d.overlapGraph(b, plain, components, a)); err !=
+			nil {
 			return err
 		}
 		if err := d.forgetAdvertisement(ctx, b.Shoot.ControlPlaneNamespace); err != nil {
@@ -229,16 +245,19 @@ func (d *destination) settle(ctx context.Context, m *migration.Migration, b *bot
 	return operation.RunFlow(ctx, m, steps.ReasonMovingNodes, d.settleGraph(plain))
 }
 
-// overlapGraph is what has to be done while the kube-apiserver still publishes the source's address and counts on temporary VPN
-// clients: the nodes serve the destination's address as well, and the regular VPN client takes the place of the temporary one.
-func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *overlap.Components, a *advertisement) *flow.Graph {
+// overlapGraph is what has to be done while the kube-apiserver still publishes the source's address and counts on
+// temporary VPN clients: the nodes serve the destination's address as well, and the regular VPN client takes the place
+// of the temporary one.
+func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *overlap.Components,
+	a *advertisement) *flow.Graph {
 	g := flow.NewGraph("preparation of the nodes")
 	base := d.addBase(g, plain)
 	d.addOverlap(g, b, plain, components, a, flow.NewTaskIDs(base.secrets))
 	return g
 }
 
-func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, components *overlap.Components, a *advertisement, dependencies flow.TaskIDs) {
+func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, components *overlap.Components,
+	a *advertisement, dependencies flow.TaskIDs) {
 	var (
 		timeout = d.deps.Timings.RolloutTimeout
 
@@ -310,8 +329,9 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		timeout = d.deps.Timings.RolloutTimeout
 		base    = d.addBase(g, plain)
 
-		kubeAPIServerReady = d.addKubeAPIServer(g, plain, nil, untilRolledOut(plain), flow.NewTaskIDs(base.secrets, base.resources))
-		deploySNI          = g.Add(flow.Task{
+		kubeAPIServerReady = d.addKubeAPIServer(g, plain, nil, untilRolledOut(plain),
+			flow.NewTaskIDs(base.secrets, base.resources))
+		deploySNI = g.Add(flow.Task{
 			Name: "Exposing the kube-apiserver at the ingress gateway",
 			Fn: operation.Retry(func(ctx context.Context) error {
 				return plain.DeployKubeAPIServerSNI(ctx)
@@ -348,7 +368,8 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		proxyReady = g.Add(flow.Task{
 			Name: "Waiting until the apiserver-proxy serves the destination's address on every node",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				return managedresources.WaitUntilHealthyAndNotProgressing(ctx, plain.SeedClientSet.Client(), plain.Shoot.ControlPlaneNamespace, overlap.ManagedResourceAPIServerProxy)
+				return managedresources.WaitUntilHealthyAndNotProgressing(ctx, plain.SeedClientSet.Client(),
+					plain.Shoot.ControlPlaneNamespace, overlap.ManagedResourceAPIServerProxy)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployProxy),
 		})
@@ -372,7 +393,9 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 }
 
 // inShoot returns a task with access to the shoot, which is made anew for each attempt.
-func (d *destination) inShoot(b *botanist.Botanist, task func(ctx context.Context, access *shootAccess) error) flow.TaskFn {
+func (d *destination) inShoot(
+	b *botanist.Botanist, task func(ctx context.Context, access *shootAccess) error,
+) flow.TaskFn {
 	return func(ctx context.Context) error {
 		access, err := d.access(b)
 		if err != nil {
@@ -393,8 +416,8 @@ func (d *destination) destroyTwin(ctx context.Context, b *botanist.Botanist, nam
 	return overlap.CheckGone(ctx, access.client, name)
 }
 
-// checkTunnel asks kubelets whether they are healthy, through the kube-apiserver and its way to the nodes. Without a node that is
-// ready there is nothing to reach, and no place for a VPN client either.
+// checkTunnel asks kubelets whether they are healthy, through the kube-apiserver and its way to the nodes. Without a
+// node that is ready there is nothing to reach, and no place for a VPN client either.
 func checkTunnel(ctx context.Context, access *shootAccess) error {
 	nodes, err := overlap.ReadyNodes(ctx, access.client)
 	if err != nil {

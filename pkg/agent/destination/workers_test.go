@@ -70,17 +70,20 @@ var _ = Describe("Shoots with workers", func() {
 	BeforeEach(func() { entries, fail = nil, map[string]bool{} })
 
 	newShoot := func(objects ...client.Object) client.Client {
-		return fakeclient.NewClientBuilder().WithScheme(kubernetes.ShootScheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
-				if _, ok := object.(*appsv1.StatefulSet); ok {
-					journal("delete " + object.GetName())
-				}
-				return c.Delete(ctx, object, opts...)
-			},
-		}).Build()
+		return fakeclient.NewClientBuilder().WithScheme(kubernetes.ShootScheme).WithObjects(objects...).
+			WithInterceptorFuncs(interceptor.Funcs{
+				Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
+					opts ...client.DeleteOption) error {
+					if _, ok := object.(*appsv1.StatefulSet); ok {
+						journal("delete " + object.GetName())
+					}
+					return c.Delete(ctx, object, opts...)
+				},
+			}).Build()
 	}
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 	}
 	// kubelets answers for the kubelets behind the kube-apiserver, unless the way to the one of that name fails.
 	kubelets := func() rest.Interface {
@@ -94,32 +97,43 @@ var _ = Describe("Shoots with workers", func() {
 						status = http.StatusServiceUnavailable
 					}
 				}
-				return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewBufferString("ok"))}, nil
+				return &http.Response{StatusCode: status, Header: http.Header{},
+					Body: io.NopCloser(bytes.NewBufferString("ok"))}, nil
 			}),
 		}
 	}
 	newBotanist := func(deps *operation.Deps) *botanist.Botanist {
-		manager, err := secretsmanager.New(ctx, logr.Discard(), clock.RealClock{}, deps.SeedClientSet.Client(), "gardenlet", secretsmanager.WithNamespaces(namespace))
+		manager, err := secretsmanager.New(ctx, logr.Discard(), clock.RealClock{}, deps.SeedClientSet.Client(),
+			"gardenlet", secretsmanager.WithNamespaces(namespace))
 		Expect(err).NotTo(HaveOccurred())
 		_, pods, err := net.ParseCIDR("100.64.0.0/11")
 		Expect(err).NotTo(HaveOccurred())
 		shoot := &shootpkg.Shoot{
-			ControlPlaneNamespace: namespace, InternalClusterDomain: new("live.internal.example.com"), ExternalClusterDomain: new("live.example.com"),
-			Networks:   &shootpkg.Networks{Pods: []net.IPNet{*pods}},
-			Components: &shootpkg.Components{SystemComponents: &shootpkg.SystemComponents{VPNShoot: &vpnClient{journal: journal}}},
+			ControlPlaneNamespace: namespace, InternalClusterDomain: new("live.internal.example.com"),
+			ExternalClusterDomain: new("live.example.com"),
+			Networks:              &shootpkg.Networks{Pods: []net.IPNet{*pods}},
+			Components: &shootpkg.Components{
+				SystemComponents: &shootpkg.SystemComponents{VPNShoot: &vpnClient{journal: journal}},
+			},
 		}
-		shoot.SetInfo(&gardencorev1beta1.Shoot{Spec: gardencorev1beta1.ShootSpec{Networking: &gardencorev1beta1.Networking{}}})
+		shoot.SetInfo(&gardencorev1beta1.Shoot{
+			Spec: gardencorev1beta1.ShootSpec{Networking: &gardencorev1beta1.Networking{}},
+		})
 		return &botanist.Botanist{Operation: &gardeneroperation.Operation{
-			Logger: logr.Discard(), Shoot: shoot, SecretsManager: manager, SeedClientSet: deps.SeedClientSet, APIServerAddress: "192.0.2.2", APIServerClusterIP: "240.4.5.6",
-			Garden: &garden.Garden{InternalDomain: &gardenerutils.Domain{Provider: "local", Credentials: &corev1.Secret{}}},
+			Logger: logr.Discard(), Shoot: shoot, SecretsManager: manager, SeedClientSet: deps.SeedClientSet,
+			APIServerAddress: "192.0.2.2", APIServerClusterIP: "240.4.5.6",
+			Garden: &garden.Garden{
+				InternalDomain: &gardenerutils.Domain{Provider: "local", Credentials: &corev1.Secret{}},
+			},
 		}}
 	}
 
 	Describe("the address inside of the shoot", func() {
 		slice := func(name, service string, addresses ...string) *discoveryv1.EndpointSlice {
 			return &discoveryv1.EndpointSlice{
-				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"kubernetes.io/service-name": service}},
-				Endpoints:  []discoveryv1.Endpoint{{Addresses: addresses}},
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default",
+					Labels: map[string]string{"kubernetes.io/service-name": service}},
+				Endpoints: []discoveryv1.Endpoint{{Addresses: addresses}},
 			}
 		}
 
@@ -132,10 +146,13 @@ var _ = Describe("Shoots with workers", func() {
 				Expect(err).To(MatchError(ContainSubstring(text)))
 			}
 		},
-			Entry("one", "240.1.2.3", "", slice("kubernetes", "kubernetes", "240.1.2.3"), slice("other", "other", "10.0.0.1")),
-			Entry("the same twice", "240.1.2.3", "", slice("kubernetes", "kubernetes", "240.1.2.3"), slice("kubernetes-x", "kubernetes", "240.1.2.3")),
+			Entry("one", "240.1.2.3", "", slice("kubernetes", "kubernetes", "240.1.2.3"),
+				slice("other", "other", "10.0.0.1")),
+			Entry("the same twice", "240.1.2.3", "", slice("kubernetes", "kubernetes", "240.1.2.3"),
+				slice("kubernetes-x", "kubernetes", "240.1.2.3")),
 			Entry("IPv6", "64:ff9b:1::1", "", slice("kubernetes", "kubernetes", "64:ff9b:1::1")),
-			Entry("two", "", "has the addresses [240.1.2.3 240.4.5.6] instead of one", slice("kubernetes", "kubernetes", "240.1.2.3", "240.4.5.6")),
+			Entry("two", "", "has the addresses [240.1.2.3 240.4.5.6] instead of one",
+				slice("kubernetes", "kubernetes", "240.1.2.3", "240.4.5.6")),
 			Entry("none", "", "has the addresses [] instead of one"),
 		)
 
@@ -143,18 +160,23 @@ var _ = Describe("Shoots with workers", func() {
 			Expect(destination.Moves("64:ff9b:1::6440:1", "64:ff9b:1::100.64.0.1")).To(BeFalse())
 			Expect(destination.Moves("240.1.2.3", "240.1.2.3")).To(BeFalse())
 			Expect(destination.Moves("240.1.2.3", "240.4.5.6")).To(BeTrue())
-			Expect(destination.Moves("240.1.2.3", "")).To(BeTrue(), "an address that is not known is no reason to leave the nodes unprepared")
+			Expect(destination.Moves("240.1.2.3", "")).To(BeTrue(),
+				"an address that is not known is no reason to leave the nodes unprepared")
 		})
 
 		It("has moved when nobody else's is published", func() {
 			shoot := newShoot(slice("kubernetes", "kubernetes", "64:ff9b:1::6440:1"))
 			Expect(destination.CheckPublished(ctx, shoot, "64:ff9b:1::100.64.0.1")).To(Succeed())
-			Expect(destination.CheckPublished(ctx, shoot, "240.4.5.6")).To(MatchError(ContainSubstring("is published as 64:ff9b:1::6440:1 inside of the shoot instead of 240.4.5.6")))
-			Expect(destination.CheckPublished(ctx, newShoot(slice("kubernetes", "kubernetes", "240.1.2.3", "240.4.5.6")), "240.4.5.6")).To(HaveOccurred())
+			Expect(destination.CheckPublished(ctx, shoot, "240.4.5.6")).
+				To(MatchError(ContainSubstring(
+					"is published as 64:ff9b:1::6440:1 inside of the shoot instead of 240.4.5.6")))
+			Expect(destination.CheckPublished(ctx,
+				newShoot(slice("kubernetes", "kubernetes", "240.1.2.3", "240.4.5.6")), "240.4.5.6")).To(HaveOccurred())
 		})
 
 		It("is the one that was remembered, without asking again", func() {
-			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{destination.AnnotationAdvertisedAddress: "240.1.2.3"}}})
+			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
+				Annotations: map[string]string{destination.AnnotationAdvertisedAddress: "240.1.2.3"}}})
 			Expect(destination.LearnAdvertisement(ctx, deps, newBotanist(deps))).To(Equal("240.1.2.3"))
 			Expect(destination.ForgetAdvertisement(ctx, deps, namespace)).To(Succeed())
 			ns := &corev1.Namespace{}
@@ -185,15 +207,19 @@ var _ = Describe("Shoots with workers", func() {
 
 	Describe("the tunnel", func() {
 		It("stands if kubelets answer, each in its turn", func() {
-			Expect(destination.CheckTunnel(ctx, newShoot(node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue), node("c", corev1.ConditionFalse)), kubelets())).To(Succeed())
+			Expect(destination.CheckTunnel(ctx, newShoot(node("a", corev1.ConditionTrue),
+				node("b", corev1.ConditionTrue), node("c", corev1.ConditionFalse)), kubelets())).To(Succeed())
 			Expect(entries).To(HaveLen(6))
-			Expect(entries[:3]).To(Equal([]string{"GET /api/v1/nodes/a/proxy/healthz", "GET /api/v1/nodes/b/proxy/healthz", "GET /api/v1/nodes/a/proxy/healthz"}))
+			Expect(entries[:3]).
+				To(Equal([]string{"GET /api/v1/nodes/a/proxy/healthz", "GET /api/v1/nodes/b/proxy/healthz",
+					"GET /api/v1/nodes/a/proxy/healthz"}))
 			Expect(entries).NotTo(ContainElement(ContainSubstring("nodes/c")))
 		})
 
 		It("does not stand if one of them cannot be reached", func() {
 			fail["b"] = true
-			Expect(destination.CheckTunnel(ctx, newShoot(node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue)), kubelets())).
+			Expect(destination.CheckTunnel(ctx,
+				newShoot(node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue)), kubelets())).
 				To(MatchError(ContainSubstring("failed to reach the kubelet of node b through the tunnel")))
 		})
 
@@ -205,7 +231,8 @@ var _ = Describe("Shoots with workers", func() {
 
 	Describe("moving the regular VPN client", func() {
 		temporary := func() client.Object {
-			return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-vpn-shoot", Namespace: "kube-system", Labels: map[string]string{overlap.LabelTwin: overlap.VPN}}}
+			return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-vpn-shoot",
+				Namespace: "kube-system", Labels: map[string]string{overlap.LabelTwin: overlap.VPN}}}
 		}
 		moveWithin := func(timeout time.Duration, shoot client.Client) error {
 			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -222,7 +249,8 @@ var _ = Describe("Shoots with workers", func() {
 		It("removes the temporary one only when the regular one stands, and looks at the tunnel without it", func() {
 			Expect(move(newShoot(node("a", corev1.ConditionTrue), temporary()))).To(Succeed())
 			Expect(slices.Compact(entries)).To(Equal([]string{
-				"deploy regular client", "regular client ready", "delete livecpm-vpn-shoot", "GET /api/v1/nodes/a/proxy/healthz",
+				"deploy regular client", "regular client ready", "delete livecpm-vpn-shoot",
+				"GET /api/v1/nodes/a/proxy/healthz",
 			}))
 		})
 
@@ -234,7 +262,8 @@ var _ = Describe("Shoots with workers", func() {
 
 		It("fails as long as the tunnel does not stand", func() {
 			fail["a"] = true
-			Expect(moveWithin(time.Second, newShoot(node("a", corev1.ConditionTrue), temporary()))).To(MatchError(ContainSubstring("failed to reach the kubelet of node a")))
+			Expect(moveWithin(time.Second, newShoot(node("a", corev1.ConditionTrue), temporary()))).
+				To(MatchError(ContainSubstring("failed to reach the kubelet of node a")))
 		})
 	})
 })

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// CheckPeriod is how often Keeper looks at the gardenlet. Tokens for the garden are renewed hours before they expire.
+	// CheckPeriod is how often Keeper looks at the gardenlet. Tokens for the garden are renewed hours before they
+	// expire.
 	CheckPeriod = 30 * time.Second
 	// retryPeriod is the wait between two looks before the agent starts.
 	retryPeriod = 2 * time.Second
@@ -26,13 +27,16 @@ const (
 // ErrChanged ends the agent, so that it begins anew with what has changed.
 var ErrChanged = errors.New("what the agent shares with the gardenlet has changed, restarting with it")
 
-// Adopt writes the files before the agent starts. It waits for the gardenlet: on a new seed both may come at the same time.
-func Adopt(ctx context.Context, log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration, c clock.Clock) error {
+// Adopt writes the files before the agent starts. It waits for the gardenlet: on a new seed both may come at the same
+// time.
+func Adopt(ctx context.Context, log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration,
+	c clock.Clock) error {
 	files := FilesOf(config)
 	for {
 		_, err := update(ctx, seed, config.Gardenlet.Source, files)
 		if err == nil {
-			log.Info("Took over what the agent shares with the gardenlet", "deployment", config.Gardenlet.Source.Deployment)
+			log.Info("Took over what the agent shares with the gardenlet", "deployment",
+				config.Gardenlet.Source.Deployment)
 			return nil
 		}
 		log.Error(err, "The gardenlet is not ready to be taken over from, trying again")
@@ -44,7 +48,8 @@ func Adopt(ctx context.Context, log logr.Logger, seed client.Reader, config *con
 	}
 }
 
-func update(ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource, files Files) (restart bool, err error) {
+func update(ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource,
+	files Files) (restart bool, err error) {
 	content, err := Read(ctx, seed, source, files.Token)
 	if err != nil {
 		return false, err
@@ -62,8 +67,10 @@ type Keeper struct {
 }
 
 // NewKeeper returns a keeper of the files that the configuration names.
-func NewKeeper(log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration, c clock.WithTicker) *Keeper {
-	return &Keeper{log: log.WithName("adoption"), seed: seed, source: config.Gardenlet.Source, files: FilesOf(config), clock: c}
+func NewKeeper(log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration,
+	c clock.WithTicker) *Keeper {
+	return &Keeper{log: log.WithName("adoption"), seed: seed, source: config.Gardenlet.Source, files: FilesOf(config),
+		clock: c}
 }
 
 // Start implements manager.Runnable.

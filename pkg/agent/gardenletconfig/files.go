@@ -44,8 +44,8 @@ func FilesOf(config *configv1alpha1.AgentConfiguration) Files {
 	}
 }
 
-// Write writes those files that are not yet as they should be. It returns whether any of them changed that a process reads
-// only when it starts. Clients read the token's file again by themselves.
+// Write writes those files that are not yet as they should be. It returns whether any of them changed that a process
+// reads only when it starts. Clients read the token's file again by themselves.
 func (f Files) Write(content *Content) (restart bool, err error) {
 	for _, file := range []struct {
 		path     string

@@ -62,16 +62,20 @@ var _ = Describe("Adoption", func() {
 	)
 
 	configMap := func(name, key, content string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name}, Data: map[string]string{key: content}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: name},
+			Data: map[string]string{key: content}}
 	}
 	secret := func(namespace, name, key, content string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{key: []byte(content)}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Data: map[string][]byte{key: []byte(content)}}
 	}
 	volume := func(name string, source corev1.VolumeSource) corev1.Volume {
 		return corev1.Volume{Name: name, VolumeSource: source}
 	}
 	fromConfigMap := func(name string) corev1.VolumeSource {
-		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
+		return corev1.VolumeSource{
+			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
+		}
 	}
 
 	BeforeEach(func() {
@@ -118,7 +122,8 @@ var _ = Describe("Adoption", func() {
 		}
 	}
 	withAccess := func(token string) {
-		config.Gardenlet.Source.GardenAccessSecret = &configv1alpha1.SecretReference{Namespace: "extension-livecpm-x", Name: "garden-access-extension"}
+		config.Gardenlet.Source.GardenAccessSecret = &configv1alpha1.SecretReference{Namespace: "extension-livecpm-x",
+			Name: "garden-access-extension"}
 		objects = append(objects, secret("extension-livecpm-x", "garden-access-extension", "token", token))
 	}
 	read := func() (*gardenletconfig.Content, error) {
@@ -144,9 +149,12 @@ var _ = Describe("Adoption", func() {
 		})
 
 		It("should find the overwrites that the gardenlet was started with", func() {
-			mount("a", "/imagevector_overwrite", imagevector.OverrideEnv, "images_overwrite.yaml", fromConfigMap("gardenlet-imagevector-overwrite-1"))
-			mount("b", "/imagevector_overwrite_components", imagevector.ComponentOverrideEnv, "components.yaml", fromConfigMap("gardenlet-imagevector-overwrite-components-1"))
-			objects = append(objects, configMap("gardenlet-imagevector-overwrite-1", "images_overwrite.yaml", overwrite), configMap("gardenlet-imagevector-overwrite-components-1", "components.yaml", components))
+			mount("a", "/imagevector_overwrite", imagevector.OverrideEnv, "images_overwrite.yaml",
+				fromConfigMap("gardenlet-imagevector-overwrite-1"))
+			mount("b", "/imagevector_overwrite_components", imagevector.ComponentOverrideEnv, "components.yaml",
+				fromConfigMap("gardenlet-imagevector-overwrite-components-1"))
+			objects = append(objects, configMap("gardenlet-imagevector-overwrite-1", "images_overwrite.yaml",
+				overwrite), configMap("gardenlet-imagevector-overwrite-components-1", "components.yaml", components))
 			content, err := read()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(content.ImageVectorOverwrite)).To(Equal(overwrite))
@@ -155,9 +163,11 @@ var _ = Describe("Adoption", func() {
 
 		It("should find a kubeconfig that the gardenlet was given, whatever its key", func() {
 			objects[1] = configMap("gardenlet-configmap-1", "config.yaml", givenConfiguration)
-			mount("k", "/etc/gardenlet/kubeconfig-garden", "", "", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-				SecretName: "gardenlet-kubeconfig-garden", Items: []corev1.KeyToPath{{Key: "given", Path: "kubeconfig"}},
-			}})
+			mount("k", "/etc/gardenlet/kubeconfig-garden", "", "",
+				corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+					SecretName: "gardenlet-kubeconfig-garden",
+					Items:      []corev1.KeyToPath{{Key: "given", Path: "kubeconfig"}},
+				}})
 			objects = append(objects, secret("garden", "gardenlet-kubeconfig-garden", "given", kubeconfig))
 			content, err := read()
 			Expect(err).NotTo(HaveOccurred())
@@ -187,22 +197,33 @@ var _ = Describe("Adoption", func() {
 				Expect(err).To(MatchError(ContainSubstring(message)))
 			},
 			Entry("no gardenlet", func() { objects = objects[1:] }, "gardenlet.adopt=false"),
-			Entry("no container with a configuration", func() { container().Args = nil }, "failed to find a container with the argument --config=<file> in Deployment garden/gardenlet"),
-			Entry("no volume", func() { container().VolumeMounts = nil }, "failed to find the volume of /etc/gardenlet/config/config.yaml"),
-			Entry("a volume of another kind", func() { container().VolumeMounts[0].MountPath = "/etc/gardenlet/config" }, "neither a ConfigMap nor a Secret"),
-			Entry("no ConfigMap", func() { objects = append(objects[:1:1], objects[2:]...) }, "failed to read ConfigMap garden/gardenlet-configmap-1"),
-			Entry("no key", func() { objects[1] = configMap("gardenlet-configmap-1", "other", "") }, `failed to find key "config.yaml" in ConfigMap garden/gardenlet-configmap-1`),
-			Entry("nonsense", func() { objects[1] = configMap("gardenlet-configmap-1", "config.yaml", "{") }, "failed to decode the gardenlet's configuration"),
+			Entry("no container with a configuration", func() { container().Args = nil },
+				"failed to find a container with the argument --config=<file> in Deployment garden/gardenlet"),
+			Entry("no volume", func() { container().VolumeMounts = nil },
+				"failed to find the volume of /etc/gardenlet/config/config.yaml"),
+			Entry("a volume of another kind", func() {
+				container().VolumeMounts[0].MountPath = "/etc/gardenlet/config"
+			}, "neither a ConfigMap nor a Secret"),
+			Entry("no ConfigMap", func() { objects = append(objects[:1:1], objects[2:]...) },
+				"failed to read ConfigMap garden/gardenlet-configmap-1"),
+			Entry("no key", func() { objects[1] = configMap("gardenlet-configmap-1", "other", "") },
+				`failed to find key "config.yaml" in ConfigMap garden/gardenlet-configmap-1`),
+			Entry("nonsense", func() { objects[1] = configMap("gardenlet-configmap-1", "config.yaml", "{") },
+				"failed to decode the gardenlet's configuration"),
 			Entry("no way to the garden", func() {
 				objects[1] = configMap("gardenlet-configmap-1", "config.yaml", "kind: GardenletConfiguration\n")
 			}, "gardenClientConnection"),
-			Entry("not registered yet", func() { objects = objects[:2] }, "failed to read Secret garden/gardenlet-kubeconfig"),
+			Entry("not registered yet", func() { objects = objects[:2] },
+				"failed to read Secret garden/gardenlet-kubeconfig"),
 			Entry("overwrites that are not there", func() {
-				mount("a", "/imagevector_overwrite", imagevector.OverrideEnv, "images_overwrite.yaml", fromConfigMap("gone"))
+				mount("a", "/imagevector_overwrite", imagevector.OverrideEnv, "images_overwrite.yaml",
+					fromConfigMap("gone"))
 			}, "failed to read ConfigMap garden/gone"),
 			Entry("no token yet", func() { withAccess("") }, "there is no token for the garden yet"),
 			Entry("no Secret for the token", func() {
-				config.Gardenlet.Source.GardenAccessSecret = &configv1alpha1.SecretReference{Namespace: "extension-livecpm-x", Name: "garden-access-extension"}
+				config.Gardenlet.Source.GardenAccessSecret = &configv1alpha1.SecretReference{
+					Namespace: "extension-livecpm-x", Name: "garden-access-extension",
+				}
 			}, "injectGardenKubeconfig"),
 		)
 	})
@@ -220,7 +241,8 @@ var _ = Describe("Adoption", func() {
 	Describe("#Adopt", func() {
 		It("should write all files as soon as the gardenlet has what it needs", func() {
 			withAccess("abc")
-			seed = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects[:len(objects)-1]...).Build()
+			seed = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+				WithObjects(objects[:len(objects)-1]...).Build()
 			clock := testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			ended := make(chan error, 1)
 			go func() { ended <- gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock) }()
@@ -248,7 +270,8 @@ var _ = Describe("Adoption", func() {
 			clock := testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
-			Expect(gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock)).To(MatchError(ContainSubstring("gave up waiting for the gardenlet")))
+			Expect(gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock)).
+				To(MatchError(ContainSubstring("gave up waiting for the gardenlet")))
 		})
 	})
 
@@ -265,8 +288,10 @@ var _ = Describe("Adoption", func() {
 			withAccess("abc")
 			looks.Store(0)
 			failing.Store(false)
-			seed = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build(), interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+			seed = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+				WithObjects(objects...).Build(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+					opts ...client.GetOption) error {
 					if _, ok := object.(*appsv1.Deployment); ok {
 						looks.Add(1)
 						if failing.Load() {
@@ -319,9 +344,12 @@ var _ = Describe("Adoption", func() {
 		})
 
 		It("should end the agent with the new files in place when the gardenlet has rolled", func() {
-			Expect(seed.Create(ctx, configMap("gardenlet-configmap-2", "config.yaml", gardenletConfiguration+"logLevel: debug\n"))).To(Succeed())
+			Expect(seed.Create(ctx, configMap("gardenlet-configmap-2", "config.yaml",
+				gardenletConfiguration+"logLevel: debug\n"))).To(Succeed())
 			deployment := gardenlet.DeepCopy()
-			change(deployment, func() { deployment.Spec.Template.Spec.Volumes[1].ConfigMap.Name = "gardenlet-configmap-2" })
+			change(deployment, func() {
+				deployment.Spec.Template.Spec.Volumes[1].ConfigMap.Name = "gardenlet-configmap-2"
+			})
 			look()
 			Eventually(ended).Should(Receive(MatchError(gardenletconfig.ErrChanged)))
 			Expect(content(files.Configuration)()).To(ContainSubstring("logLevel: debug"))

@@ -22,7 +22,8 @@ import (
 // registered before. The configuration is read as the gardenlet itself does, without strictness.
 func Load(path string) (*gardenletconfigv1alpha1.GardenletConfiguration, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{gardenletconfigv1alpha1.AddToScheme, gardencore.AddToScheme, gardencorev1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{gardenletconfigv1alpha1.AddToScheme, gardencore.AddToScheme,
+		gardencorev1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("failed to register the gardenlet's configuration: %w", err)
 		}

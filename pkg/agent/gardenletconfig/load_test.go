@@ -57,8 +57,10 @@ var _ = Describe("#Load", func() {
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
 		Entry("nonsense", "{", "failed to decode"),
-		Entry("no seed", "apiVersion: gardenlet.config.gardener.cloud/v1alpha1\nkind: GardenletConfiguration\n", "seed"),
-		Entry("unknown gate", loadable+"featureGates: {NoSuchGate: true}\n", "failed to set the gardenlet's feature gates"),
+		Entry("no seed", "apiVersion: gardenlet.config.gardener.cloud/v1alpha1\nkind: GardenletConfiguration\n",
+			"seed"),
+		Entry("unknown gate", loadable+"featureGates: {NoSuchGate: true}\n",
+			"failed to set the gardenlet's feature gates"),
 	)
 
 	It("should report a file that is missing", func() {

@@ -35,8 +35,8 @@ var ErrNoToken = errors.New("there is no token for the garden yet")
 type Content struct {
 	// Configuration is the gardenlet's component configuration.
 	Configuration []byte
-	// ImageVectorOverwrite and ComponentImageVectorOverwrites are the overwrites that the gardenlet was started with. They
-	// are never empty: without overwrites they overwrite nothing.
+	// ImageVectorOverwrite and ComponentImageVectorOverwrites are the overwrites that the gardenlet was started with.
+	// They are never empty: without overwrites they overwrite nothing.
 	ImageVectorOverwrite, ComponentImageVectorOverwrites []byte
 	// Kubeconfig leads to the garden. It is either the gardenlet's own, or one that takes its token from a file.
 	Kubeconfig []byte
@@ -45,11 +45,15 @@ type Content struct {
 }
 
 // Read reads from the seed what the gardenlet's Deployment refers to. The token's file will be at the given path.
-func Read(ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource, tokenFile string) (*Content, error) {
+func Read(ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource,
+	tokenFile string) (*Content, error) {
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: source.Namespace, Name: source.Deployment}
 	if err := seed.Get(ctx, key, deployment); err != nil {
-		return nil, fmt.Errorf("failed to read Deployment %s of the gardenlet (where the gardenlet does not run in its seed as a Deployment, install the agent with gardenlet.adopt=false and name its ConfigMap and Secret): %w", key, err)
+		return nil,
+			fmt.Errorf("failed to read Deployment %s of the gardenlet (where the gardenlet does not run in its seed "+
+				"as a Deployment, install the agent with gardenlet.adopt=false and name its ConfigMap and Secret): %w",
+				key, err)
 	}
 	p := &pod{reader: seed, namespace: key.Namespace, deployment: key, spec: &deployment.Spec.Template.Spec}
 	if err := p.findContainer(); err != nil {
@@ -82,7 +86,8 @@ func Read(ctx context.Context, seed client.Reader, source *configv1alpha1.Garden
 		secret := &corev1.Secret{}
 		key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 		if err := seed.Get(ctx, key, secret); err != nil {
-			return nil, fmt.Errorf("failed to read Secret %s with the token for the garden (the gardenlet makes it if injectGardenKubeconfig is true in the ControllerDeployment): %w", key, err)
+			return nil, fmt.Errorf("failed to read Secret %s with the token for the garden (the gardenlet makes it "+
+				"if injectGardenKubeconfig is true in the ControllerDeployment): %w", key, err)
 		}
 		if content.Token = secret.Data[resourcesv1alpha1.DataKeyToken]; len(content.Token) == 0 {
 			return nil, fmt.Errorf("failed to read Secret %s: %w", key, ErrNoToken)
@@ -115,7 +120,8 @@ func (p *pod) findContainer() error {
 			}
 		}
 	}
-	return fmt.Errorf("failed to find a container with the argument %s<file> in Deployment %s", configFlag, p.deployment)
+	return fmt.Errorf("failed to find a container with the argument %s<file> in Deployment %s", configFlag,
+		p.deployment)
 }
 
 func (p *pod) variable(name string) string {
@@ -153,7 +159,8 @@ func (p *pod) fromVolume(ctx context.Context, volume corev1.Volume, relative str
 	case volume.ConfigMap != nil:
 		return p.fromConfigMap(ctx, volume.ConfigMap.Name, keyOf(volume.ConfigMap.Items, relative))
 	case volume.Secret != nil:
-		return p.fromSecret(ctx, client.ObjectKey{Namespace: p.namespace, Name: volume.Secret.SecretName}, keyOf(volume.Secret.Items, relative))
+		return p.fromSecret(ctx, client.ObjectKey{Namespace: p.namespace, Name: volume.Secret.SecretName},
+			keyOf(volume.Secret.Items, relative))
 	}
 	return nil, fmt.Errorf("the volume %s is neither a ConfigMap nor a Secret", volume.Name)
 }
@@ -199,7 +206,8 @@ func (p *pod) gardenKubeconfig(ctx context.Context, configuration []byte) ([]byt
 	}
 	connection := config.GardenClientConnection
 	if connection == nil {
-		return nil, errors.New("the gardenlet's configuration does not tell how it reaches the garden (gardenClientConnection)")
+		return nil,
+			errors.New("the gardenlet's configuration does not tell how it reaches the garden (gardenClientConnection)")
 	}
 	if ref := connection.KubeconfigSecret; ref != nil {
 		return p.fromSecret(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, kubernetes.KubeConfig)
@@ -209,7 +217,9 @@ func (p *pod) gardenKubeconfig(ctx context.Context, configuration []byte) ([]byt
 		file = own
 	}
 	if file == "" {
-		return nil, errors.New("the gardenlet's configuration names no kubeconfig for the garden (gardenClientConnection.kubeconfigSecret or .kubeconfig)")
+		return nil,
+			errors.New("the gardenlet's configuration names no kubeconfig for the garden " +
+				"(gardenClientConnection.kubeconfigSecret or .kubeconfig)")
 	}
 	return p.file(ctx, file)
 }

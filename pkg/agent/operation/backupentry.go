@@ -24,8 +24,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// CheckBackupEntryReleased tells whether the gardenlet of the seed that had the backup entry has let go of it. The seed that
-// it goes to may already have taken it, if this is repeated.
+// CheckBackupEntryReleased tells whether the gardenlet of the seed that had the backup entry has let go of it. The seed
+// that it goes to may already have taken it, if this is repeated.
 func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) error {
 	if name := ptr.Deref(entry.Spec.SeedName, ""); name != to {
 		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)
@@ -39,8 +39,8 @@ func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) e
 	return nil
 }
 
-// BackupEntryUnmanaged tells whether no gardenlet has the backup entry: the last one has let go of it, and nobody has taken
-// it since.
+// BackupEntryUnmanaged tells whether no gardenlet has the backup entry: the last one has let go of it, and nobody has
+// taken it since.
 func BackupEntryUnmanaged(entry *gardencorev1beta1.BackupEntry) bool {
 	return entry.Status.SeedName == nil && migrated(entry.Status.LastOperation)
 }
@@ -50,12 +50,13 @@ func migrated(lastOperation *gardencorev1beta1.LastOperation) bool {
 		lastOperation.State == gardencorev1beta1.LastOperationStateSucceeded
 }
 
-// RemoveMigratedBackupEntry makes sure that nothing of the backup entry is left in the agent's own seed after its gardenlet
-// has let go of it, and returns an error as long as something is.
+// RemoveMigratedBackupEntry makes sure that nothing of the backup entry is left in the agent's own seed after its
+// gardenlet has let go of it, and returns an error as long as something is.
 //
-// The gardenlet (v1.150.0, migrateBackupEntry) takes an extension resource that it happens to see while its migration is
-// still being processed for one that is gone: it declares the migration complete and forgets the resource. Its extension
-// controller has taken the finalizers off by then, so the deletion leaves the backups alone, as the gardenlet's own does.
+// The gardenlet (v1.150.0, migrateBackupEntry) takes an extension resource that it happens to see while its migration
+// is still being processed for one that is gone: it declares the migration complete and forgets the resource. Its
+// extension controller has taken the finalizers off by then, so the deletion leaves the backups alone, as the
+// gardenlet's own does.
 func (d *Deps) RemoveMigratedBackupEntry(ctx context.Context, name string) error {
 	entry := &extensionsv1alpha1.BackupEntry{}
 	found, err := Exists(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: name}, entry)
@@ -73,14 +74,15 @@ func (d *Deps) RemoveMigratedBackupEntry(ctx context.Context, name string) error
 			return fmt.Errorf("failed to delete extension resource BackupEntry %s: %w", name, err)
 		}
 	}
-	if found, err = Exists(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: name}, entry); err != nil || !found {
+	if found, err = Exists(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: name}, entry); err != nil ||
+		!found {
 		return err
 	}
 	return fmt.Errorf("extension resource BackupEntry %s in seed %s is being deleted", name, d.SeedName())
 }
 
-// CheckBackupEntryHere tells whether the backup entry of the botanist's shoot is managed by the agent's own seed, stored in
-// its bucket and in order, and whether the secret with the bucket's credentials is in the shoot's namespace.
+// CheckBackupEntryHere tells whether the backup entry of the botanist's shoot is managed by the agent's own seed,
+// stored in its bucket and in order, and whether the secret with the bucket's credentials is in the shoot's namespace.
 func (d *Deps) CheckBackupEntryHere(ctx context.Context, b *botanist.Botanist) error {
 	entry := &gardencorev1beta1.BackupEntry{}
 	key := client.ObjectKey{Namespace: b.Shoot.GetInfo().Namespace, Name: b.Shoot.BackupEntryName}
@@ -104,16 +106,18 @@ func (d *Deps) CheckBackupEntryHere(ctx context.Context, b *botanist.Botanist) e
 // DeleteBackups deletes the shoot's backups in the bucket of a seed that it has left. They go the way that they go in a
 // classic migration: through a backup entry of its own that is managed by the agent's seed.
 //
-// Gardener's SeedRestriction lets a seed create such an entry only while the last operation is a restoration, and only before
-// the shoot's own backup entry has got its new bucket. Neither is so in a live migration. Where it refuses, the entry is asked for
-// from livecpm-controller-manager, which is not bound to a seed; everything else the seed authorizer lets the agent do itself.
+// Gardener's SeedRestriction lets a seed create such an entry only while the last operation is a restoration, and only
+// before the shoot's own backup entry has got its new bucket. Neither is so in a live migration. Where it refuses, the
+// entry is asked for from livecpm-controller-manager, which is not bound to a seed; everything else the seed authorizer
+// lets the agent do itself.
 func DeleteBackups(ctx context.Context, b *botanist.Botanist, bucketName string) error {
 	entry := b.Shoot.Components.SourceBackupEntry
 	entry.SetBucketName(bucketName)
 	if err := entry.Deploy(ctx); err != nil {
 		if apierrors.IsForbidden(err) {
 			return errors.Join(
-				fmt.Errorf("the backup entry of the former seed's backups is awaited from livecpm-controller-manager, because this seed may not create it: %w", err),
+				fmt.Errorf("the backup entry of the former seed's backups is awaited from "+
+					"livecpm-controller-manager, because this seed may not create it: %w", err),
 				askForFormerBackups(ctx, b, true),
 			)
 		}
@@ -135,8 +139,8 @@ func DeleteBackups(ctx context.Context, b *botanist.Botanist, bucketName string)
 	return nil
 }
 
-// askForFormerBackups sets the annotation by which livecpm-controller-manager is asked for the backup entry, or takes it away.
-// The patch has nothing but the annotation: the botanist's copy of the Shoot pretends another last operation.
+// askForFormerBackups sets the annotation by which livecpm-controller-manager is asked for the backup entry, or takes
+// it away. The patch has nothing but the annotation: the botanist's copy of the Shoot pretends another last operation.
 func askForFormerBackups(ctx context.Context, b *botanist.Botanist, ask bool) error {
 	value := "null"
 	if ask {
@@ -144,9 +148,11 @@ func askForFormerBackups(ctx context.Context, b *botanist.Botanist, ask bool) er
 	}
 	info := b.Shoot.GetInfo()
 	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name}}
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, steps.AnnotationDeleteFormerBackups, value))
+	patch := client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, steps.AnnotationDeleteFormerBackups, value))
 	if err := b.GardenClient.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to patch annotation %s of Shoot %s: %w", steps.AnnotationDeleteFormerBackups, client.ObjectKeyFromObject(info), err)
+		return fmt.Errorf("failed to patch annotation %s of Shoot %s: %w", steps.AnnotationDeleteFormerBackups,
+			client.ObjectKeyFromObject(info), err)
 	}
 	return nil
 }

@@ -44,8 +44,12 @@ var _ = DescribeTable("A backup entry is released", func(mutate func(*gardencore
 		e.Status.SeedName = ptr.To("seed-b")
 		e.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeRestore
 	}, ""),
-	Entry("not while the source is its seed", func(e *gardencorev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("seed-a") }, "assigned to seed"),
-	Entry("not while the source manages it", func(e *gardencorev1beta1.BackupEntry) { e.Status.SeedName = ptr.To("seed-a") }, "still managed by seed seed-a"),
+	Entry("not while the source is its seed", func(e *gardencorev1beta1.BackupEntry) {
+		e.Spec.SeedName = ptr.To("seed-a")
+	}, "assigned to seed"),
+	Entry("not while the source manages it", func(e *gardencorev1beta1.BackupEntry) {
+		e.Status.SeedName = ptr.To("seed-a")
+	}, "still managed by seed seed-a"),
 	Entry("not while the migration runs", func(e *gardencorev1beta1.BackupEntry) {
 		e.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
 	}, "has not been migrated yet"),
@@ -55,9 +59,10 @@ var _ = DescribeTable("A backup entry is restored", func(mutate func(*gardencore
 	entry := &gardencorev1beta1.BackupEntry{
 		ObjectMeta: metav1.ObjectMeta{Name: "entry", Generation: 3},
 		Spec:       gardencorev1beta1.BackupEntrySpec{SeedName: ptr.To("seed-b"), BucketName: "bucket-b"},
-		Status: gardencorev1beta1.BackupEntryStatus{SeedName: ptr.To("seed-b"), ObservedGeneration: 3, LastOperation: &gardencorev1beta1.LastOperation{
-			Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
-		}},
+		Status: gardencorev1beta1.BackupEntryStatus{SeedName: ptr.To("seed-b"), ObservedGeneration: 3,
+			LastOperation: &gardencorev1beta1.LastOperation{
+				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
+			}},
 	}
 	mutate(entry)
 	err := ownership.CheckBackupEntry(entry, "seed-b", "bucket-b")
@@ -71,13 +76,19 @@ var _ = DescribeTable("A backup entry is restored", func(mutate func(*gardencore
 	Entry("also after a later reconciliation", func(e *gardencorev1beta1.BackupEntry) {
 		e.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeReconcile
 	}, ""),
-	Entry("not while it is assigned to another seed", func(e *gardencorev1beta1.BackupEntry) { e.Spec.SeedName = ptr.To("seed-a") }, "assigned to seed"),
-	Entry("not while no seed manages it", func(e *gardencorev1beta1.BackupEntry) { e.Status.SeedName = nil }, `managed by seed ""`),
-	Entry("not while it is stored in the source's bucket", func(e *gardencorev1beta1.BackupEntry) { e.Spec.BucketName = "bucket-a" }, "stored in bucket bucket-a"),
+	Entry("not while it is assigned to another seed", func(e *gardencorev1beta1.BackupEntry) {
+		e.Spec.SeedName = ptr.To("seed-a")
+	}, "assigned to seed"),
+	Entry("not while no seed manages it", func(e *gardencorev1beta1.BackupEntry) { e.Status.SeedName = nil },
+		`managed by seed ""`),
+	Entry("not while it is stored in the source's bucket", func(e *gardencorev1beta1.BackupEntry) {
+		e.Spec.BucketName = "bucket-a"
+	}, "stored in bucket bucket-a"),
 	Entry("not while an operation is requested", func(e *gardencorev1beta1.BackupEntry) {
 		e.Annotations = map[string]string{"gardener.cloud/operation": "restore"}
 	}, "not been picked up"),
-	Entry("not while a change was not observed", func(e *gardencorev1beta1.BackupEntry) { e.Generation = 4 }, "latest generation"),
+	Entry("not while a change was not observed", func(e *gardencorev1beta1.BackupEntry) { e.Generation = 4 },
+		"latest generation"),
 	Entry("not by a migration", func(e *gardencorev1beta1.BackupEntry) {
 		e.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeMigrate
 	}, "has not been restored yet"),
@@ -92,21 +103,27 @@ var _ = Describe("RemoveMigratedBackupEntry", func() {
 		ctx   = context.Background()
 		entry *extensionsv1alpha1.BackupEntry
 
-		remove = func(objects ...client.Object) (err error, gone bool) { //nolint:staticcheck // The error is what is asked about.
+		remove = func(
+			objects ...client.Object,
+		) (err error, gone bool) { //nolint:staticcheck // The error is what is asked about.
 			GinkgoHelper()
 			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
 			deps := &operation.Deps{
-				SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
-				GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
+				SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
+				GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
+					SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
+				},
 			}
 			err = deps.RemoveMigratedBackupEntry(ctx, name)
-			return err, apierrors.IsNotFound(c.Get(ctx, client.ObjectKey{Name: name}, &extensionsv1alpha1.BackupEntry{}))
+			return err,
+				apierrors.IsNotFound(c.Get(ctx, client.ObjectKey{Name: name}, &extensionsv1alpha1.BackupEntry{}))
 		}
 	)
 
 	BeforeEach(func() {
 		entry = &extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		entry.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeMigrate, State: gardencorev1beta1.LastOperationStateSucceeded}
+		entry.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeMigrate,
+			State: gardencorev1beta1.LastOperationStateSucceeded}
 	})
 
 	It("has nothing to do when the gardenlet has removed it", func() {
@@ -128,8 +145,10 @@ var _ = Describe("RemoveMigratedBackupEntry", func() {
 		Expect(gone).To(BeFalse())
 	},
 		Entry("that has done nothing yet", func() { entry.Status.LastOperation = nil }),
-		Entry("that has not been asked yet", func() { entry.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeReconcile }),
-		Entry("that is at it", func() { entry.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing }),
+		Entry("that has not been asked yet",
+			func() { entry.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeReconcile }),
+		Entry("that is at it",
+			func() { entry.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing }),
 		Entry("that has not let go", func() { entry.Finalizers = []string{"extensions.gardener.cloud/backupentry"} }),
 	)
 })

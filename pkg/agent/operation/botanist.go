@@ -25,11 +25,13 @@ import (
 // shoot's specification names. It works on a deep copy of the shoot whose last operation is what the gardenlet of this
 // seed would have set: {Migrate, Processing} in the source, {Restore, Processing} in the destination. The botanist's
 // components read it to choose between deploying and restoring, and its type decides whether the ShootState is loaded.
-// Nothing in the garden is changed by it. What only gardenlets may write there, its tasks compare instead (ReadOnlyPublished).
+// Nothing in the garden is changed by it. What only gardenlets may write there, its tasks compare instead
+// (ReadOnlyPublished).
 //
 // A botanist lives for one attempt of one step only: what one task computes (addresses, secrets) is lost with it, so
 // each flow runs the tasks that it depends on again.
-func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot, lastOperation gardencorev1beta1.LastOperationType, options ...BotanistOption) (*botanist.Botanist, error) {
+func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot,
+	lastOperation gardencorev1beta1.LastOperationType, options ...BotanistOption) (*botanist.Botanist, error) {
 	shoot = shoot.DeepCopy()
 	setLastOperation(shoot, lastOperation)
 
@@ -59,16 +61,19 @@ func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardenco
 		}
 	}
 
-	o, err := gardeneroperation.Initialize(ctx, log, d.GardenAPIReader, ReadOnlyPublished(d.GardenClient), d.SeedClientSet, d.ShootClientMap,
+	o, err := gardeneroperation.Initialize(ctx, log, d.GardenAPIReader, ReadOnlyPublished(d.GardenClient),
+		d.SeedClientSet, d.ShootClientMap,
 		d.GardenletConfig, d.Identity, d.GardenClusterIdentity, shoot, project, cloudProfile, seed, exposureClass)
 	if err != nil {
-		return nil, fmt.Errorf("failed to initialize operation for shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
+		return nil, fmt.Errorf("failed to initialize operation for shoot %s: %w", client.ObjectKeyFromObject(shoot),
+			err)
 	}
 
 	// The namespace's zone annotation decides which ingress gateway serves the shoot. In the destination the namespace
 	// may not exist yet.
 	o.SeedNamespaceObject = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Shoot.ControlPlaneNamespace}}
-	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKeyFromObject(o.SeedNamespaceObject), o.SeedNamespaceObject); client.IgnoreNotFound(err) != nil {
+	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKeyFromObject(o.SeedNamespaceObject),
+		o.SeedNamespaceObject); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("failed to read namespace %s: %w", o.Shoot.ControlPlaneNamespace, err)
 	}
 
@@ -93,14 +98,14 @@ func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardenco
 // BotanistOption changes what a botanist is made of, before it makes its components of it.
 type BotanistOption func(*gardeneroperation.Operation)
 
-// WithTemporaryVPNClients makes VPN server and kube-apiserver count on temporary VPN clients behind the regular ones, as many as
-// there are of those (overlap.Components.VPN).
+// WithTemporaryVPNClients makes VPN server and kube-apiserver count on temporary VPN clients behind the regular ones,
+// as many as there are of those (overlap.Components.VPN).
 func WithTemporaryVPNClients(o *gardeneroperation.Operation) {
 	o.Shoot.VPNHighAvailabilityNumberOfShootClients *= 2
 }
 
-// Staying returns the shoot of a migration that is aborted as one that is to stay where it is: its components then name the
-// source as its seed.
+// Staying returns the shoot of a migration that is aborted as one that is to stay where it is: its components then name
+// the source as its seed.
 func Staying(m *migration.Migration) *gardencorev1beta1.Shoot {
 	shoot := m.Shoot.DeepCopy()
 	shoot.Spec.SeedName = &m.SourceSeed
@@ -134,7 +139,8 @@ func (d *Deps) Seed(ctx context.Context, name string) (*gardencorev1beta1.Seed, 
 
 // SyncCluster writes the Cluster resource that extensions of this seed read.
 func SyncCluster(ctx context.Context, b *botanist.Botanist, shoot *gardencorev1beta1.Shoot) error {
-	if err := gardenerextensions.SyncClusterResourceToSeed(ctx, b.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace, shoot, b.Shoot.CloudProfile, b.GetSeed()); err != nil {
+	if err := gardenerextensions.SyncClusterResourceToSeed(ctx, b.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
+		shoot, b.Shoot.CloudProfile, b.GetSeed()); err != nil {
 		return fmt.Errorf("failed to write Cluster resource %s: %w", b.Shoot.ControlPlaneNamespace, err)
 	}
 	return nil

@@ -20,10 +20,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// AddSeedCleanup adds the tasks that end every removal of a shoot from the agent's own seed: first its Etcds and the way to
-// the other seed, then its namespace, and the Cluster when nothing can ask for it any more. With skip, only what does not
-// depend on the namespace is done: nothing can be deleted one by one in a namespace that is being deleted or gone.
-func (d *Deps) AddSeedCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, beforeEtcds, beforeNamespace flow.TaskIDs) {
+// AddSeedCleanup adds the tasks that end every removal of a shoot from the agent's own seed: first its Etcds and the
+// way to the other seed, then its namespace, and the Cluster when nothing can ask for it any more. With skip, only what
+// does not depend on the namespace is done: nothing can be deleted one by one in a namespace that is being deleted or
+// gone.
+func (d *Deps) AddSeedCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
+	beforeEtcds, beforeNamespace flow.TaskIDs) {
 	var (
 		timeout   = d.Timings.RolloutTimeout
 		interval  = d.Timings.PollInterval
@@ -59,7 +61,8 @@ func (d *Deps) AddSeedCleanup(g *flow.Graph, m *migration.Migration, b *botanist
 		waitUntilNamespaceDeleted = g.Add(flow.Task{
 			Name: "Waiting until the shoot's namespace is gone",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return WaitUntilGone(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace}, &corev1.Namespace{}, interval)
+				return WaitUntilGone(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace},
+					&corev1.Namespace{}, interval)
 			}).Timeout(timeout),
 			Dependencies: flow.NewTaskIDs(deleteNamespace),
 		})
@@ -85,7 +88,8 @@ func Exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 }
 
 // WaitUntilGone waits until the object does not exist any more.
-func WaitUntilGone(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object, interval time.Duration) error {
+func WaitUntilGone(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object,
+	interval time.Duration) error {
 	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
 		found, err := Exists(ctx, reader, key, obj)
 		if err != nil {

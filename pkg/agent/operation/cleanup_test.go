@@ -33,11 +33,13 @@ var _ = Describe("Cleanup", func() {
 	// looked calls a function when somebody has looked.
 	looked := func(c client.WithWatch, then func()) client.Client {
 		return interceptor.NewClient(c, interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				options ...client.GetOption) error {
 				defer then()
 				return c.Get(ctx, key, object, options...)
 			},
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				options ...client.ListOption) error {
 				defer then()
 				return c.List(ctx, list, options...)
 			},
@@ -56,7 +58,8 @@ var _ = Describe("Cleanup", func() {
 		timeoutCtx, expire := patience.Expiring(ctx)
 		key := client.ObjectKey{Name: namespace}
 		existing := newClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		Expect(operation.WaitUntilGone(timeoutCtx, looked(existing, expire), key, &corev1.Namespace{}, time.Millisecond)).To(MatchError(ContainSubstring(namespace + " still exists")))
+		Expect(operation.WaitUntilGone(timeoutCtx, looked(existing, expire), key, &corev1.Namespace{},
+			time.Millisecond)).To(MatchError(ContainSubstring(namespace + " still exists")))
 		Expect(operation.WaitUntilGone(ctx, newClient(), key, &corev1.Namespace{}, time.Millisecond)).To(Succeed())
 	})
 })

@@ -31,7 +31,8 @@ var _ = Describe("DeleteDeployments", func() {
 
 	It("deletes what exists and does not mind what does not", func() {
 		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
-		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, patience.Eventually, operation.Controllers...)).To(Succeed())
+		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, patience.Eventually,
+			operation.Controllers...)).To(Succeed())
 		Expect(apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment))).To(BeTrue())
 	})
 

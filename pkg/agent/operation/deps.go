@@ -61,8 +61,8 @@ type Timings struct {
 	PollInterval time.Duration
 	// DNSMargin is waited in addition to a DNS record's TTL before the old address counts as forgotten.
 	DNSMargin time.Duration
-	// DrainTimeout is how long the source's API server goes on after the etcds have moved, so that requests on connections
-	// from before the switch of DNS can finish. It is stopped afterwards in any case.
+	// DrainTimeout is how long the source's API server goes on after the etcds have moved, so that requests on
+	// connections from before the switch of DNS can finish. It is stopped afterwards in any case.
 	DrainTimeout time.Duration
 	// ShootStateLead is how far in the future the ShootState's timestamp is written, so that no gardenlet replaces the
 	// state while the migration lasts.

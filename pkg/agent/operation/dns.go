@@ -148,7 +148,9 @@ func (n *nameServers) addresses(ctx context.Context, host string, resolvers []st
 }
 
 // firstAnswer returns the response of the first resolver that can be reached.
-func (n *nameServers) firstAnswer(ctx context.Context, name string, rrType uint16, resolvers []string) (*dns.Msg, error) {
+func (n *nameServers) firstAnswer(
+	ctx context.Context, name string, rrType uint16, resolvers []string,
+) (*dns.Msg, error) {
 	var errs []error
 	for _, resolver := range resolvers {
 		response, err := n.exchange(ctx, name, rrType, resolver)
@@ -165,17 +167,20 @@ func (n *nameServers) exchange(ctx context.Context, name string, rrType uint16, 
 
 	response, _, err := n.client.ExchangeContext(ctx, query, server)
 	if err != nil {
-		return nil, fmt.Errorf("failed to ask name server %s for %s %s: %w", server, dns.TypeToString[rrType], name, err)
+		return nil, fmt.Errorf("failed to ask name server %s for %s %s: %w", server, dns.TypeToString[rrType], name,
+			err)
 	}
 	if response.Truncated {
 		overTCP := *n.client
 		overTCP.Net = "tcp"
 		if response, _, err = overTCP.ExchangeContext(ctx, query, server); err != nil {
-			return nil, fmt.Errorf("failed to ask name server %s over TCP for %s %s: %w", server, dns.TypeToString[rrType], name, err)
+			return nil, fmt.Errorf("failed to ask name server %s over TCP for %s %s: %w", server,
+				dns.TypeToString[rrType], name, err)
 		}
 	}
 	if response.Rcode != dns.RcodeSuccess && response.Rcode != dns.RcodeNameError {
-		return nil, fmt.Errorf("failed to ask name server %s for %s %s: it answered %s", server, dns.TypeToString[rrType], name, dns.RcodeToString[response.Rcode])
+		return nil, fmt.Errorf("failed to ask name server %s for %s %s: it answered %s", server,
+			dns.TypeToString[rrType], name, dns.RcodeToString[response.Rcode])
 	}
 	return response, nil
 }

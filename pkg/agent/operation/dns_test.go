@@ -29,24 +29,27 @@ var _ = Describe("NameServers", func() {
 	)
 
 	BeforeEach(func() {
-		content.Store(&zone{rcode: dns.RcodeSuccess, records: []string{"api.example.org. 120 IN A 10.0.0.2", "api.example.org. 60 IN A 10.0.0.1"}})
+		content.Store(&zone{rcode: dns.RcodeSuccess,
+			records: []string{"api.example.org. 120 IN A 10.0.0.2", "api.example.org. 60 IN A 10.0.0.1"}})
 
 		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
 		server = conn.LocalAddr().String()
 
 		started := make(chan struct{})
-		s := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) }, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
-			now := content.Load()
-			response := (&dns.Msg{}).SetRcode(query, now.rcode)
-			for _, record := range now.records {
-				rr, err := dns.NewRR(record)
-				if err == nil && rr.Header().Rrtype == query.Question[0].Qtype && rr.Header().Name == query.Question[0].Name {
-					response.Answer = append(response.Answer, rr)
+		s := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) },
+			Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
+				now := content.Load()
+				response := (&dns.Msg{}).SetRcode(query, now.rcode)
+				for _, record := range now.records {
+					rr, err := dns.NewRR(record)
+					if err == nil && rr.Header().Rrtype == query.Question[0].Qtype &&
+						rr.Header().Name == query.Question[0].Name {
+						response.Answer = append(response.Answer, rr)
+					}
 				}
-			}
-			_ = w.WriteMsg(response)
-		})}
+				_ = w.WriteMsg(response)
+			})}
 		go func() { _ = s.ActivateAndServe() }()
 		Eventually(started).Should(BeClosed())
 		DeferCleanup(s.Shutdown)
@@ -55,7 +58,8 @@ var _ = Describe("NameServers", func() {
 	It("returns sorted values and the longest TTL", func() {
 		answers, err := operation.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(answers).To(ConsistOf(operation.Answer{Server: server, Values: []string{"10.0.0.1", "10.0.0.2"}, TTL: 2 * time.Minute}))
+		Expect(answers).To(ConsistOf(operation.Answer{Server: server, Values: []string{"10.0.0.1", "10.0.0.2"},
+			TTL: 2 * time.Minute}))
 		Expect(operation.LongestTTL(answers)).To(Equal(2 * time.Minute))
 	})
 
@@ -86,9 +90,14 @@ var _ = DescribeTable("Moved", func(answers []operation.Answer, want []string, m
 	}
 },
 	Entry("nobody was asked", nil, []string{"10.0.0.1"}, false, "no name server was asked"),
-	Entry("all answer with the new address", []operation.Answer{{Server: "a", Values: []string{"10.0.0.1"}}, {Server: "b", Values: []string{"10.0.0.1"}}}, []string{"10.0.0.1"}, true, ""),
-	Entry("one still answers with the old address", []operation.Answer{{Server: "a", Values: []string{"10.0.0.1"}}, {Server: "b", Values: []string{"10.0.0.9"}}}, []string{"10.0.0.1"}, false, "name server b answers [10.0.0.9]"),
-	Entry("one answers with both addresses", []operation.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.9"}}}, []string{"10.0.0.1"}, false, "name server a"),
+	Entry("all answer with the new address", []operation.Answer{{Server: "a", Values: []string{"10.0.0.1"}},
+		{Server: "b", Values: []string{"10.0.0.1"}}}, []string{"10.0.0.1"}, true, ""),
+	Entry("one still answers with the old address", []operation.Answer{{Server: "a", Values: []string{"10.0.0.1"}},
+		{Server: "b", Values: []string{"10.0.0.9"}}}, []string{"10.0.0.1"}, false, "name server b answers [10.0.0.9]"),
+	Entry("one answers with both addresses",
+		[]operation.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.9"}}}, []string{"10.0.0.1"}, false,
+		"name server a"),
 	Entry("one knows none", []operation.Answer{{Server: "a"}}, []string{"10.0.0.1"}, false, "name server a"),
-	Entry("the order does not matter", []operation.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.2"}}}, []string{"10.0.0.2", "10.0.0.1"}, true, ""),
+	Entry("the order does not matter", []operation.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.2"}}},
+		[]string{"10.0.0.2", "10.0.0.1"}, true, ""),
 )

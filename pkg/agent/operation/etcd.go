@@ -39,7 +39,8 @@ func ConfigureEtcdBackup(ctx context.Context, b *botanist.Botanist) error {
 	}
 
 	shoot := b.Shoot.GetInfo()
-	schedule, err := timewindow.DetermineSchedule("%d %d * * *", shoot.Spec.Maintenance.TimeWindow.Begin, shoot.Spec.Maintenance.TimeWindow.End,
+	schedule, err := timewindow.DetermineSchedule("%d %d * * *", shoot.Spec.Maintenance.TimeWindow.Begin,
+		shoot.Spec.Maintenance.TimeWindow.End,
 		shoot.Status.UID, shoot.CreationTimestamp, timewindow.RandomizeWithinFirstHourOfTimeWindow)
 	if err != nil {
 		return fmt.Errorf("failed to determine the schedule of full snapshots: %w", err)

@@ -26,23 +26,27 @@ import (
 // inspectionTimeout bounds the questions to the members of one etcd, which are asked at the same time.
 const inspectionTimeout = 5 * time.Second
 
-// EtcdViews looks at the shoot's etcds as the guards need it (preflight.Options.Etcds). In the destination an etcd that does
-// not exist yet is left out; the step that creates it looks at the members of the source itself, through the relay.
+// EtcdViews looks at the shoot's etcds as the guards need it (preflight.Options.Etcds). In the destination an etcd that
+// does not exist yet is left out; the step that creates it looks at the members of the source itself, through the
+// relay.
 func (d *Deps) EtcdViews(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
 	role, ok := steps.RoleOf(shoot, d.SeedName())
 	if !ok {
-		return nil, fmt.Errorf("failed to look at the etcds of Shoot %s: seed %s has no part in a migration of it", client.ObjectKeyFromObject(shoot), d.SeedName())
+		return nil, fmt.Errorf("failed to look at the etcds of Shoot %s: seed %s has no part in a migration of it",
+			client.ObjectKeyFromObject(shoot), d.SeedName())
 	}
 	source, destination, _ := steps.Seeds(shoot)
 	etcds := d.Joint(&migration.Migration{
-		Log: logf.FromContext(ctx), Shoot: shoot, Role: role, SourceSeed: source, DestinationSeed: destination, Clock: d.Clock,
+		Log: logf.FromContext(ctx), Shoot: shoot, Role: role, SourceSeed: source, DestinationSeed: destination,
+		Clock: d.Clock,
 	}, nil)
 	defer etcds.Close()
 
 	var views []preflight.EtcdView
 	for _, etcdRole := range joint.EtcdRoles {
 		etcd := &druidcorev1alpha1.Etcd{}
-		key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(shoot), Name: exposure.EtcdName(etcdRole)}
+		key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(shoot),
+			Name: exposure.EtcdName(etcdRole)}
 		if err := d.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
 			if apierrors.IsNotFound(err) && role == steps.Destination {
 				continue

@@ -41,7 +41,8 @@ var _ = Describe("EtcdViews", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 			Spec: druidcorev1alpha1.EtcdSpec{
 				MemberNamePrefix: new("seed-a"),
-				Etcd:             druidcorev1alpha1.EtcdConfig{Quota: new(resource.MustParse("4Gi")), DefragmentationSchedule: new("0 1 * * *")},
+				Etcd: druidcorev1alpha1.EtcdConfig{Quota: new(resource.MustParse("4Gi")),
+					DefragmentationSchedule: new("0 1 * * *")},
 			},
 		}
 	}
@@ -51,9 +52,11 @@ var _ = Describe("EtcdViews", func() {
 			builder.WithObjects(e)
 		}
 		deps := &operation.Deps{
-			SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(builder.Build()).Build(),
-			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
-			Clock:           testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)),
+			SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(builder.Build()).Build(),
+			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
+				SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
+			},
+			Clock: testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)),
 			NewCluster: func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
 				if clusters[etcdRole] == nil {
 					return nil, errors.New("no certificates")
@@ -67,9 +70,10 @@ var _ = Describe("EtcdViews", func() {
 
 	BeforeEach(func() {
 		shoot = &gardencorev1beta1.Shoot{
-			ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo", Annotations: map[string]string{steps.AnnotationIntent: "true"}},
-			Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
-			Status:     gardencorev1beta1.ShootStatus{SeedName: new("seed-a"), TechnicalID: namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo",
+				Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+			Spec:   gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
+			Status: gardencorev1beta1.ShootStatus{SeedName: new("seed-a"), TechnicalID: namespace},
 		}
 		clusters = map[string]*fake.Cluster{}
 		for _, role := range []string{"main", "events"} {
@@ -98,7 +102,8 @@ var _ = Describe("EtcdViews", func() {
 				{Name: "seed-a-etcd-main-2", Defragmenting: true},
 			},
 		}))
-		Expect(views[1]).To(And(HaveField("Name", "etcd-events"), HaveField("MemberNamePrefix", ""), HaveField("Quota", int64(8<<30)), HaveField("DefragmentationSchedule", "")))
+		Expect(views[1]).To(And(HaveField("Name", "etcd-events"), HaveField("MemberNamePrefix", ""),
+			HaveField("Quota", int64(8<<30)), HaveField("DefragmentationSchedule", "")))
 	})
 
 	It("tells which members are not healthy, and does not blame them for an alarm", func() {
@@ -110,8 +115,11 @@ var _ = Describe("EtcdViews", func() {
 		views, err := look("seed-a", etcd("etcd-main"), etcd("etcd-events"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(views[0].Alarms).To(ConsistOf(preflight.EtcdAlarm{Member: "seed-a-etcd-main-0", Type: "NOSPACE"}))
-		Expect(views[0].Members).To(HaveExactElements(HaveField("Problem", ""), HaveField("Problem", ""), HaveField("Problem", fake.ErrDown.Error())))
-		Expect(views[1].Members).To(ContainElement(preflight.EtcdMemberView{Name: etcdclient.Member{ID: id}.String(), Learner: true, Problem: "it has not started"}))
+		Expect(views[0].Members).To(HaveExactElements(HaveField("Problem", ""), HaveField("Problem", ""),
+			HaveField("Problem", fake.ErrDown.Error())))
+		Expect(views[1].Members).
+			To(ContainElement(preflight.EtcdMemberView{Name: etcdclient.Member{ID: id}.String(), Learner: true,
+				Problem: "it has not started"}))
 	})
 
 	It("names the raiser of an alarm also when it has left", func() {
@@ -121,7 +129,8 @@ var _ = Describe("EtcdViews", func() {
 		Expect(clusters["main"].Remove(ctx, list.Members[2].ID)).To(Succeed())
 		views, err := look("seed-a", etcd("etcd-main"), etcd("etcd-events"))
 		Expect(err).NotTo(HaveOccurred())
-		Expect(views[0].Alarms).To(ConsistOf(preflight.EtcdAlarm{Member: etcdclient.Member{ID: list.Members[2].ID}.String(), Type: "CORRUPT"}))
+		Expect(views[0].Alarms).To(
+			ConsistOf(preflight.EtcdAlarm{Member: etcdclient.Member{ID: list.Members[2].ID}.String(), Type: "CORRUPT"}))
 	})
 
 	It("goes on to the next etcd when one has no quorum", func() {
@@ -143,11 +152,14 @@ var _ = Describe("EtcdViews", func() {
 		_, err := prepare()
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
-		Entry("no Etcd in the source", "failed to get Etcd shoot--demo--live/etcd-main", func() ([]preflight.EtcdView, error) { return look("seed-a") }),
-		Entry("no client", "failed to set up a client for etcd-events: no certificates", func() ([]preflight.EtcdView, error) {
-			clusters["events"] = nil
-			return look("seed-a", etcd("etcd-main"), etcd("etcd-events"))
-		}),
-		Entry("another seed", "seed seed-c has no part", func() ([]preflight.EtcdView, error) { return look("seed-c") }),
+		Entry("no Etcd in the source", "failed to get Etcd shoot--demo--live/etcd-main",
+			func() ([]preflight.EtcdView, error) { return look("seed-a") }),
+		Entry("no client", "failed to set up a client for etcd-events: no certificates",
+			func() ([]preflight.EtcdView, error) {
+				clusters["events"] = nil
+				return look("seed-a", etcd("etcd-main"), etcd("etcd-events"))
+			}),
+		Entry("another seed",
+			"seed seed-c has no part", func() ([]preflight.EtcdView, error) { return look("seed-c") }),
 	)
 })

@@ -25,7 +25,8 @@ func (d *Deps) Exposure(ctx context.Context, m *migration.Migration, b *botanist
 		return nil, err
 	}
 	values.Image = d.RelayImage
-	values.Istio = exposure.Istio{Namespace: b.IstioNamespace(), ServiceName: b.IstioServiceName(), Labels: b.IstioLabels()}
+	values.Istio = exposure.Istio{Namespace: b.IstioNamespace(), ServiceName: b.IstioServiceName(),
+		Labels: b.IstioLabels()}
 
 	secret, err := exposure.GenerateTLS(ctx, b.SecretsManager, values.Namespace, values.Domain)
 	if err != nil {
@@ -57,7 +58,8 @@ func (d *Deps) exposureValues(ctx context.Context, m *migration.Migration) (expo
 
 	dns, err := exposure.DNSFromSeed(ctx, d.GardenAPIReader, seeds[m.Role])
 	if err != nil {
-		return exposure.Values{}, fmt.Errorf("failed to tell how DNS records of seed %s are made: %w", d.SeedName(), err)
+		return exposure.Values{},
+			fmt.Errorf("failed to tell how DNS records of seed %s are made: %w", d.SeedName(), err)
 	}
 	return exposure.Values{
 		Namespace:  v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
@@ -68,8 +70,8 @@ func (d *Deps) exposureValues(ctx context.Context, m *migration.Migration) (expo
 	}, nil
 }
 
-// SyncExposure keeps the addresses of the relay's pods up to date. It runs on every pass of both roles: a relay pod that
-// was restarted has a new address.
+// SyncExposure keeps the addresses of the relay's pods up to date. It runs on every pass of both roles: a relay pod
+// that was restarted has a new address.
 func (d *Deps) SyncExposure(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	deployed, err := d.DeployedExposure(ctx, m)
 	if err != nil {

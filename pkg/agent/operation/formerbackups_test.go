@@ -67,10 +67,12 @@ var _ = Describe("DeleteBackups", func() {
 
 	BeforeEach(func() {
 		created, askedAtCreation, askedAtDeletion, buckets = nil, "", "", nil
-		shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "live", Annotations: map[string]string{"other": "kept"}}}
+		shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "live",
+			Annotations: map[string]string{"other": "kept"}}}
 		garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).Build()
 		garden = interceptor.NewClient(garden, interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+				opts ...client.CreateOption) error {
 				if created != nil {
 					if err := c.Get(ctx, key, &gardencorev1beta1.BackupEntry{}); apierrors.IsNotFound(err) {
 						return created
@@ -81,16 +83,19 @@ var _ = Describe("DeleteBackups", func() {
 				}
 				return reconciled(c)
 			},
-			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				opts ...client.PatchOption) error {
 				if err := c.Patch(ctx, object, patch, opts...); err != nil {
 					return err
 				}
-				if entry, ok := object.(*gardencorev1beta1.BackupEntry); ok && entry.Annotations[v1beta1constants.GardenerOperation] != "" {
+				if entry, ok := object.(*gardencorev1beta1.BackupEntry); ok &&
+					entry.Annotations[v1beta1constants.GardenerOperation] != "" {
 					return reconciled(c)
 				}
 				return nil
 			},
-			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
+			Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
+				opts ...client.DeleteOption) error {
 				entry := &gardencorev1beta1.BackupEntry{}
 				Expect(c.Get(ctx, client.ObjectKeyFromObject(object), entry)).To(Succeed())
 				buckets = append(buckets, entry.Spec.BucketName)
@@ -99,11 +104,12 @@ var _ = Describe("DeleteBackups", func() {
 				return c.Delete(ctx, object, opts...)
 			},
 		})
-		b = &botanist.Botanist{Operation: &gardeneroperation.Operation{Logger: logr.Discard(), GardenClient: garden, Shoot: &shootpkg.Shoot{Components: &shootpkg.Components{
-			SourceBackupEntry: corebackupentry.New(logr.Discard(), garden, &corebackupentry.Values{
-				Namespace: key.Namespace, Name: key.Name, SeedName: ptr.To("seed-b"),
-			}, time.Millisecond, patience.Eventually),
-		}}}}
+		b = &botanist.Botanist{Operation: &gardeneroperation.Operation{Logger: logr.Discard(), GardenClient: garden,
+			Shoot: &shootpkg.Shoot{Components: &shootpkg.Components{
+				SourceBackupEntry: corebackupentry.New(logr.Discard(), garden, &corebackupentry.Values{
+					Namespace: key.Namespace, Name: key.Name, SeedName: ptr.To("seed-b"),
+				}, time.Millisecond, patience.Eventually),
+			}}}}
 		b.Shoot.SetInfo(shoot)
 	})
 
@@ -120,8 +126,11 @@ var _ = Describe("DeleteBackups", func() {
 	})
 
 	It("asks for the entry that it may not create, and does the rest itself", func() {
-		created = apierrors.NewForbidden(gardencorev1beta1.Resource("backupentries"), key.Name, errors.New("only allowed during shoot Restore operation"))
-		Expect(operation.DeleteBackups(ctx, b, bucket)).To(MatchError(And(ContainSubstring("awaited from livecpm-controller-manager"), ContainSubstring("only allowed during"))))
+		created = apierrors.NewForbidden(gardencorev1beta1.Resource("backupentries"), key.Name,
+			errors.New("only allowed during shoot Restore operation"))
+		Expect(operation.DeleteBackups(ctx, b, bucket)).
+			To(MatchError(And(ContainSubstring("awaited from livecpm-controller-manager"),
+				ContainSubstring("only allowed during"))))
 		askedAtCreation = annotation()
 		Expect(askedAtCreation).To(Equal("true"))
 		Expect(buckets).To(BeEmpty())

@@ -48,16 +48,20 @@ var _ = Describe("MachinesView", func() {
 	})
 
 	It("tells what could not be read", func() {
-		_, err := newDeps(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		_, err := newDeps(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList,
+			_ ...client.ListOption) error {
 			return errors.New("forbidden")
 		}}).MachinesView(ctx, shoot)
-		Expect(err).To(MatchError(ContainSubstring("failed to list *v1alpha1.MachineDeploymentList in namespace shoot--demo--live: forbidden")))
+		Expect(err).
+			To(MatchError(ContainSubstring(
+				"failed to list *v1alpha1.MachineDeploymentList in namespace shoot--demo--live: forbidden")))
 	})
 })
 
 var _ = Describe("WithTemporaryVPNClients", func() {
 	It("doubles the number of clients, and leaves that of the servers", func() {
-		o := &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{VPNHighAvailabilityNumberOfSeedServers: 2, VPNHighAvailabilityNumberOfShootClients: 2}}
+		o := &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{VPNHighAvailabilityNumberOfSeedServers: 2,
+			VPNHighAvailabilityNumberOfShootClients: 2}}
 		operation.WithTemporaryVPNClients(o)
 		Expect(o.Shoot.VPNHighAvailabilityNumberOfShootClients).To(Equal(4))
 		Expect(o.Shoot.VPNHighAvailabilityNumberOfSeedServers).To(Equal(2))

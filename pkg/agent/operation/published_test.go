@@ -35,10 +35,11 @@ var _ = Describe("ReadOnlyPublished", func() {
 	// sync writes a ConfigMap as Gardener's library does.
 	sync := func(labels, data map[string]string) error {
 		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		_, err := controllerutils.GetAndCreateOrStrategicMergePatch(ctx, operation.ReadOnlyPublished(garden), configMap, func() error {
-			configMap.Labels, configMap.Data = labels, data
-			return nil
-		})
+		_, err := controllerutils.GetAndCreateOrStrategicMergePatch(ctx, operation.ReadOnlyPublished(garden),
+			configMap, func() error {
+				configMap.Labels, configMap.Data = labels, data
+				return nil
+			})
 		return err
 	}
 	restricted := func(more ...string) map[string]string {
@@ -50,7 +51,9 @@ var _ = Describe("ReadOnlyPublished", func() {
 	}
 	publish := func(data map[string]string) *corev1.ConfigMap {
 		GinkgoHelper()
-		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: restricted()}, Data: data}
+		configMap := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: restricted()}, Data: data,
+		}
 		Expect(garden.Create(ctx, configMap)).To(Succeed())
 		writes = 0
 		return configMap
@@ -58,22 +61,26 @@ var _ = Describe("ReadOnlyPublished", func() {
 
 	BeforeEach(func() {
 		writes, failed = 0, nil
-		garden = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(), interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-				if failed != nil {
-					return failed
-				}
-				return c.Get(ctx, key, object, opts...)
-			},
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
-				writes++
-				return c.Create(ctx, object, opts...)
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
-				writes++
-				return c.Patch(ctx, object, patch, opts...)
-			},
-		})
+		garden = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(),
+			interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+					opts ...client.GetOption) error {
+					if failed != nil {
+						return failed
+					}
+					return c.Get(ctx, key, object, opts...)
+				},
+				Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+					opts ...client.CreateOption) error {
+					writes++
+					return c.Create(ctx, object, opts...)
+				},
+				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+					opts ...client.PatchOption) error {
+					writes++
+					return c.Patch(ctx, object, patch, opts...)
+				},
+			})
 	})
 
 	DescribeTable("leaves what is published to the gardenlet",
@@ -100,15 +107,18 @@ var _ = Describe("ReadOnlyPublished", func() {
 	It("fails when a control plane has other authorities than its clients trust", func() {
 		publish(map[string]string{"ca.crt": "of the shoot"})
 		Expect(sync(restricted(), map[string]string{"ca.crt": "of somebody else"})).To(MatchError(
-			ContainSubstring("ConfigMap garden-demo/live.ca-cluster publishes another ca.crt than this control plane has")))
+			ContainSubstring("ConfigMap garden-demo/live.ca-cluster publishes another ca.crt than this " +
+				"control plane has")))
 		Expect(writes).To(BeZero())
 	})
 
 	It("fails when it cannot compare", func() {
 		configMap := publish(map[string]string{"ca.crt": "of the shoot"})
 		failed = errors.New("no route")
-		Expect(operation.ReadOnlyPublished(garden).Patch(ctx, configMap, client.MergeFrom(configMap))).To(MatchError("failed to read ConfigMap garden-demo/live.ca-cluster: no route"))
-		Expect(operation.ReadOnlyPublished(garden).Create(ctx, configMap)).To(MatchError("failed to read ConfigMap garden-demo/live.ca-cluster: no route"))
+		Expect(operation.ReadOnlyPublished(garden).Patch(ctx, configMap, client.MergeFrom(configMap))).
+			To(MatchError("failed to read ConfigMap garden-demo/live.ca-cluster: no route"))
+		Expect(operation.ReadOnlyPublished(garden).Create(ctx, configMap)).
+			To(MatchError("failed to read ConfigMap garden-demo/live.ca-cluster: no route"))
 		Expect(writes).To(BeZero())
 	})
 
@@ -120,7 +130,8 @@ var _ = Describe("ReadOnlyPublished", func() {
 		Expect(configMap.Data).To(HaveKeyWithValue("ca.crt", "of somebody else"))
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "live.monitoring"}}
 		Expect(operation.ReadOnlyPublished(garden).Create(ctx, secret)).To(Succeed())
-		Expect(operation.ReadOnlyPublished(garden).Patch(ctx, secret, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)))).To(Succeed())
+		Expect(operation.ReadOnlyPublished(garden).Patch(ctx, secret,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`)))).To(Succeed())
 		Expect(writes).To(Equal(4))
 	})
 })

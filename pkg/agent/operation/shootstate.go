@@ -28,9 +28,11 @@ import (
 //
 // With overwrite the state replaces what was stored before, which is right as long as the control plane is complete.
 // Without, entries are added and replaced one by one and what is gone from the seed is kept.
-func (d *Deps) PersistShootState(ctx context.Context, shoot *gardencorev1beta1.Shoot, namespace string, overwrite bool) error {
+func (d *Deps) PersistShootState(ctx context.Context, shoot *gardencorev1beta1.Shoot, namespace string,
+	overwrite bool) error {
 	ahead := aheadClock{Clock: d.Clock, lead: d.Timings.ShootStateLead}
-	if err := shootstate.Deploy(ctx, ahead, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace, overwrite); err != nil {
+	if err := shootstate.Deploy(ctx, ahead, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace,
+		overwrite); err != nil {
 		return fmt.Errorf("failed to write ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 
@@ -62,7 +64,8 @@ func CheckShootState(state *gardencorev1beta1.ShootState, now time.Time) error {
 		return fmt.Errorf("failed to parse timestamp of ShootState %s: %w", key, err)
 	}
 	if !timestamp.After(now) {
-		return fmt.Errorf("timestamp %s of ShootState %s is not ahead of now, a gardenlet may replace the state", timestamp.Format(time.RFC3339), key)
+		return fmt.Errorf("timestamp %s of ShootState %s is not ahead of now, a gardenlet may replace the state",
+			timestamp.Format(time.RFC3339), key)
 	}
 
 	found := sets.New[string]()
@@ -94,14 +97,15 @@ func (d *Deps) RenewShootState(ctx context.Context, shoot *gardencorev1beta1.Sho
 		}
 		return nil
 	}
-	if err := shootstate.Deploy(ctx, d.Clock, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace, true); err != nil {
+	if err := shootstate.Deploy(ctx, d.Clock, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace, true); err !=
+		nil {
 		return fmt.Errorf("failed to write ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	return nil
 }
 
-// DateShootState makes the ShootState one of now, without another change. The destination's gardenlet restores from it, and
-// after that its periodic backup is due when it always is.
+// DateShootState makes the ShootState one of now, without another change. The destination's gardenlet restores from it,
+// and after that its periodic backup is due when it always is.
 func (d *Deps) DateShootState(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
 	state := &gardencorev1beta1.ShootState{}
 	key := client.ObjectKeyFromObject(shoot)
@@ -109,7 +113,8 @@ func (d *Deps) DateShootState(ctx context.Context, shoot *gardencorev1beta1.Shoo
 		return fmt.Errorf("failed to read ShootState %s: %w", key, err)
 	}
 	patch := client.MergeFrom(state.DeepCopy())
-	metav1.SetMetaDataAnnotation(&state.ObjectMeta, v1beta1constants.GardenerTimestamp, d.Clock.Now().UTC().Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&state.ObjectMeta, v1beta1constants.GardenerTimestamp,
+		d.Clock.Now().UTC().Format(time.RFC3339))
 	if err := d.GardenClient.Patch(ctx, state, patch); err != nil {
 		return fmt.Errorf("failed to date ShootState %s: %w", key, err)
 	}
@@ -124,5 +129,6 @@ func (d *Deps) KeepsShootState(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("failed to tell whether seed %s is a managed seed: %w", d.SeedName(), err)
 	}
 	controllers := d.GardenletConfig.Controllers
-	return !managed && controllers != nil && controllers.ShootState != nil && ptr.Deref(controllers.ShootState.ConcurrentSyncs, 0) > 0, nil
+	return !managed && controllers != nil && controllers.ShootState != nil &&
+		ptr.Deref(controllers.ShootState.ConcurrentSyncs, 0) > 0, nil
 }

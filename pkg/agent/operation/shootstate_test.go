@@ -29,10 +29,11 @@ var _ = Describe("ShootState", func() {
 	const namespace = "shoot--demo--live"
 
 	var (
-		ctx          = context.Background()
-		now          = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		shoot        = &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}}
-		names        = []string{"ca", "ca-client", "ca-etcd", "ca-etcd-peer", "kube-apiserver-etcd-encryption-key", "service-account-key"}
+		ctx   = context.Background()
+		now   = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		shoot = &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}}
+		names = []string{"ca", "ca-client", "ca-etcd", "ca-etcd-peer", "kube-apiserver-etcd-encryption-key",
+			"service-account-key"}
 		gardenClient client.Client
 		seedClient   client.Client
 		deps         *operation.Deps
@@ -54,10 +55,13 @@ var _ = Describe("ShootState", func() {
 		deps = &operation.Deps{
 			GardenClient:    gardenClient,
 			GardenAPIReader: gardenClient,
-			SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).Build(),
-			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
-			Clock:           testclock.NewFakeClock(now),
-			Timings:         operation.DefaultTimings(),
+			SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
+				Build(),
+			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
+				SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
+			},
+			Clock:   testclock.NewFakeClock(now),
+			Timings: operation.DefaultTimings(),
 		}
 		deps.GardenletConfig.SeedConfig.Name = "seed-a"
 	})
@@ -70,7 +74,8 @@ var _ = Describe("ShootState", func() {
 
 		state := &gardencorev1beta1.ShootState{}
 		Expect(gardenClient.Get(ctx, client.ObjectKeyFromObject(shoot), state)).To(Succeed())
-		Expect(state.Annotations).To(HaveKeyWithValue("gardener.cloud/timestamp", now.Add(24*time.Hour).Format(time.RFC3339)))
+		Expect(state.Annotations).
+			To(HaveKeyWithValue("gardener.cloud/timestamp", now.Add(24*time.Hour).Format(time.RFC3339)))
 		Expect(operation.CheckShootState(state, now.Add(23*time.Hour))).To(Succeed())
 		Expect(operation.CheckShootState(state, now.Add(25*time.Hour))).To(MatchError(ContainSubstring("not ahead")))
 	})
@@ -91,7 +96,8 @@ var _ = Describe("ShootState", func() {
 	})
 
 	It("cannot be dated when it is not there", func() {
-		Expect(deps.DateShootState(ctx, shoot)).To(MatchError(ContainSubstring("failed to read ShootState garden-demo/live")))
+		Expect(deps.DateShootState(ctx, shoot)).
+			To(MatchError(ContainSubstring("failed to read ShootState garden-demo/live")))
 	})
 
 	It("replaces entries of before when it is overwritten, and keeps them otherwise", func() {
@@ -100,7 +106,8 @@ var _ = Describe("ShootState", func() {
 		}
 		addSecret("extension-state")
 		Expect(deps.PersistShootState(ctx, shoot, namespace, true)).To(Succeed())
-		Expect(seedClient.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "extension-state", Namespace: namespace}})).To(Succeed())
+		Expect(seedClient.Delete(ctx,
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "extension-state", Namespace: namespace}})).To(Succeed())
 
 		state := &gardencorev1beta1.ShootState{}
 		Expect(deps.PersistShootState(ctx, shoot, namespace, false)).To(Succeed())
@@ -116,7 +123,8 @@ var _ = Describe("ShootState", func() {
 		for _, name := range names[1:] {
 			addSecret(name)
 		}
-		Expect(deps.PersistShootState(ctx, shoot, namespace, true)).To(MatchError(ContainSubstring("lacks secrets [ca]")))
+		Expect(deps.PersistShootState(ctx, shoot, namespace, true)).
+			To(MatchError(ContainSubstring("lacks secrets [ca]")))
 	})
 
 	It("gets the time of now when it is renewed", func() {
@@ -132,7 +140,8 @@ var _ = Describe("ShootState", func() {
 		Expect(deps.RenewShootState(ctx, shoot, namespace, true)).To(Succeed())
 		Expect(deps.RenewShootState(ctx, shoot, namespace, false)).To(Succeed())
 		Expect(deps.RenewShootState(ctx, shoot, namespace, false)).To(Succeed())
-		Expect(apierrors.IsNotFound(gardenClient.Get(ctx, client.ObjectKeyFromObject(shoot), &gardencorev1beta1.ShootState{}))).To(BeTrue())
+		Expect(apierrors.IsNotFound(gardenClient.Get(ctx, client.ObjectKeyFromObject(shoot),
+			&gardencorev1beta1.ShootState{}))).To(BeTrue())
 	})
 
 	DescribeTable("is kept as the gardenlet's configuration says", func(syncs *int, kept bool) {

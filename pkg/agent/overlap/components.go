@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// ManagedResourceAPIServerProxy is the name of the ManagedResource of Gardener's apiserver-proxy, which Gardener does not export.
+	// ManagedResourceAPIServerProxy is the name of the ManagedResource of Gardener's apiserver-proxy, which Gardener
+	// does not export.
 	ManagedResourceAPIServerProxy = "shoot-core-apiserver-proxy"
 	// managedResourceVPN is that of the VPN client.
 	managedResourceVPN = "shoot-core-vpn-shoot"
@@ -34,16 +35,17 @@ const (
 	// envHAClients is the environment variable with the number of regular clients.
 	envHAClients = "HA_VPN_CLIENTS"
 
-	// adminPort is where the regular apiserver-proxy serves its metrics on each node, and twinAdminPort where its twin does.
+	// adminPort is where the regular apiserver-proxy serves its metrics on each node, and twinAdminPort where its twin
+	// does.
 	adminPort     = 16910
 	twinAdminPort = 16912
-	// proxyInterface is the network interface that the twin of the apiserver-proxy makes on each node. The kernel takes 15
-	// characters.
+	// proxyInterface is the network interface that the twin of the apiserver-proxy makes on each node. The kernel takes
+	// 15 characters.
 	proxyInterface = "livecpm-proxy"
 )
 
-// Components are Gardener's components of which there are twins, on a botanist's values. They write nothing into the seed but the
-// secrets of the secrets manager.
+// Components are Gardener's components of which there are twins, on a botanist's values. They write nothing into the
+// seed but the secrets of the secrets manager.
 type Components struct {
 	botanist *botanist.Botanist
 	recorder *recorder
@@ -51,8 +53,8 @@ type Components struct {
 	proxy    apiserverproxy.Interface
 }
 
-// NewComponents returns the components. It must not be called while tasks of the botanist run: Gardener's components take the
-// botanist's client when they are made, and get another one here.
+// NewComponents returns the components. It must not be called while tasks of the botanist run: Gardener's components
+// take the botanist's client when they are made, and get another one here.
 func NewComponents(b *botanist.Botanist) (*Components, error) {
 	c := &Components{botanist: b, recorder: newRecorder()}
 
@@ -70,11 +72,12 @@ func NewComponents(b *botanist.Botanist) (*Components, error) {
 	return c, nil
 }
 
-// DeployVPNClient deploys the component of the VPN client with this seed's key. The botanist's own task would write a constraint of the
-// Shoot in addition, which is the gardenlet's. VPN server and clients share the key. It exists since the server was deployed; the
-// botanist's secrets manager only knows what was asked for in its own life.
+// DeployVPNClient deploys the component of the VPN client with this seed's key. The botanist's own task would write a
+// constraint of the Shoot in addition, which is the gardenlet's. VPN server and clients share the key. It exists since
+// the server was deployed; the botanist's secrets manager only knows what was asked for in its own life.
 func DeployVPNClient(ctx context.Context, b *botanist.Botanist, component vpnshoot.Interface) error {
-	if _, err := b.SecretsManager.Generate(ctx, &secretsutils.VPNTLSAuthConfig{Name: vpnseedserver.SecretNameTLSAuth}, secretsmanager.Rotate(secretsmanager.InPlace)); err != nil {
+	if _, err := b.SecretsManager.Generate(ctx, &secretsutils.VPNTLSAuthConfig{Name: vpnseedserver.SecretNameTLSAuth},
+		secretsmanager.Rotate(secretsmanager.InPlace)); err != nil {
 		return fmt.Errorf("failed to look up secret %s: %w", vpnseedserver.SecretNameTLSAuth, err)
 	}
 	component.SetPodNetworkCIDRs(b.Shoot.Networks.Pods)
@@ -86,13 +89,14 @@ func DeployVPNClient(ctx context.Context, b *botanist.Botanist, component vpnsho
 	return nil
 }
 
-// VPN returns the objects of the temporary VPN client. It connects to the gateway under the given name and reaches the VPN server of
-// this seed there, because it has this seed's key: a client of the source could not get in, nor could this one there.
+// VPN returns the objects of the temporary VPN client. It connects to the gateway under the given name and reaches the
+// VPN server of this seed there, because it has this seed's key: a client of the source could not get in, nor could
+// this one there.
 //
-// regularClients is how many clients there are without it in a highly available VPN. Each has an address in the VPN by its
-// ordinal. The temporary ones take the ordinals behind, so that both can be connected at the same time; server and kube-apiserver
-// must have been told of as many as the botanist's shoot says. A VPN that is not highly available takes one client only, and the
-// one that comes last: there the twin has to go as soon as the regular client comes.
+// regularClients is how many clients there are without it in a highly available VPN. Each has an address in the VPN by
+// its ordinal. The temporary ones take the ordinals behind, so that both can be connected at the same time; server and
+// kube-apiserver must have been told of as many as the botanist's shoot says. A VPN that is not highly available takes
+// one client only, and the one that comes last: there the twin has to go as soon as the regular client comes.
 func (c *Components) VPN(ctx context.Context, endpoint string, regularClients int) ([]client.Object, error) {
 	b := c.botanist
 	if err := DeployVPNClient(ctx, b, c.vpn); err != nil {
@@ -126,7 +130,8 @@ func vpnTwin(objects []client.Object, endpoint string, regularClients int) ([]cl
 			setEnv(container, envHAClients, strconv.Itoa(regularClients))
 		}
 		if connected == 0 {
-			return nil, fmt.Errorf("failed to point the temporary VPN client at %s: no container of %s has the variable %s", endpoint, object.GetName(), envEndpoint)
+			return nil, fmt.Errorf("failed to point the temporary VPN client at %s: no container of %s has the "+
+				"variable %s", endpoint, object.GetName(), envEndpoint)
 		}
 		if statefulSet, ok := object.(*appsv1.StatefulSet); ok {
 			if err := behind(statefulSet, regularClients); err != nil {
@@ -135,7 +140,8 @@ func vpnTwin(objects []client.Object, endpoint string, regularClients int) ([]cl
 		}
 	}
 	if workloads != 1 {
-		return nil, fmt.Errorf("failed to make the temporary VPN client: Gardener's component has %d workloads instead of one", workloads)
+		return nil, fmt.Errorf(
+			"failed to make the temporary VPN client: Gardener's component has %d workloads instead of one", workloads)
 	}
 	return withoutUnused(objects), nil
 }
@@ -144,15 +150,22 @@ func vpnTwin(objects []client.Object, endpoint string, regularClients int) ([]cl
 func behind(statefulSet *appsv1.StatefulSet, regularClients int) error {
 	replicas := int(ptr.Deref(statefulSet.Spec.Replicas, 1))
 	if replicas <= regularClients {
-		return fmt.Errorf("failed to make the temporary VPN clients: the shoot has %d clients in all, %d of them regular ones", replicas, regularClients)
+		return fmt.Errorf("failed to make the temporary VPN clients: the shoot has %d clients in all, %d of them "+
+			"regular ones", replicas, regularClients)
 	}
-	statefulSet.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: int32(regularClients)}          // #nosec G115 -- it is 2 in Gardener.
-	statefulSet.Spec.Replicas = ptr.To(int32(replicas - regularClients))                           // #nosec G115 -- as above.
-	statefulSet.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{ // Gardener's webhook does the like for the regular ones.
-		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: statefulSet.Spec.Selector,
+	statefulSet.Spec.Ordinals = &appsv1.StatefulSetOrdinals{
+		Start: int32(regularClients),
+	} // #nosec G115 -- it is 2 in Gardener.
+	statefulSet.Spec.Replicas = ptr.To(
+		int32(replicas - regularClients)) // #nosec G115 -- as above.
+	// Gardener's webhook does the like for the regular ones.
+	statefulSet.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+		LabelSelector: statefulSet.Spec.Selector,
 	}}
 
-	// The clients' certificates are in one volume each, with the ordinal at its end. Those of the regular ones are not needed.
+	// The clients' certificates are in one volume each, with the ordinal at its end. Those of the regular ones are not
+	// needed.
 	regular := func(name string) bool {
 		ordinal, err := strconv.Atoi(name[strings.LastIndex(name, "-")+1:])
 		return err == nil && ordinal < regularClients
@@ -160,7 +173,8 @@ func behind(statefulSet *appsv1.StatefulSet, regularClients int) error {
 	spec := &statefulSet.Spec.Template.Spec
 	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(volume corev1.Volume) bool { return regular(volume.Name) })
 	for i := range spec.Containers {
-		spec.Containers[i].VolumeMounts = slices.DeleteFunc(spec.Containers[i].VolumeMounts, func(mount corev1.VolumeMount) bool { return regular(mount.Name) })
+		spec.Containers[i].VolumeMounts = slices.DeleteFunc(
+			spec.Containers[i].VolumeMounts, func(mount corev1.VolumeMount) bool { return regular(mount.Name) })
 	}
 	return nil
 }
@@ -204,8 +218,8 @@ func setEnv(container *corev1.Container, name, value string) int {
 	return set
 }
 
-// APIServerProxy returns the objects of an apiserver-proxy that serves the given address on every node, beside the regular one. It leads
-// where the regular one leads: to the kube-apiserver that the shoot's name stands for.
+// APIServerProxy returns the objects of an apiserver-proxy that serves the given address on every node, beside the
+// regular one. It leads where the regular one leads: to the kube-apiserver that the shoot's name stands for.
 func (c *Components) APIServerProxy(ctx context.Context, address string) ([]client.Object, error) {
 	c.proxy.SetAdvertiseIPAddress(address)
 	if err := c.proxy.Deploy(ctx); err != nil {
@@ -253,7 +267,8 @@ func proxyTwin(objects []client.Object) ([]client.Object, error) {
 		}
 	}
 	if !configured || interfaces == 0 {
-		return nil, fmt.Errorf("failed to make the twin of the apiserver-proxy: Gardener's component has another port than %d or another flag than %s", adminPort, interfaceFlag)
+		return nil, fmt.Errorf("failed to make the twin of the apiserver-proxy: Gardener's component has another "+
+			"port than %d or another flag than %s", adminPort, interfaceFlag)
 	}
 	return objects, nil
 }

@@ -94,7 +94,8 @@ var _ = Describe("The twins of Gardener's components", func() {
 			Expect(object.GetNamespace()).To(Equal("kube-system"), "%T", object)
 			Expect(object.GetLabels()).To(HaveKeyWithValue(overlap.LabelTwin, name), "%T", object)
 			// The resource manager deletes what has this label and no workload of its own that refers to it.
-			Expect(object.GetLabels()).NotTo(HaveKey("resources.gardener.cloud/garbage-collectable-reference"), "%T", object)
+			Expect(object.GetLabels()).NotTo(HaveKey("resources.gardener.cloud/garbage-collectable-reference"), "%T",
+				object)
 			for key := range object.GetAnnotations() {
 				Expect(key).NotTo(HavePrefix("reference.resources.gardener.cloud/"))
 			}
@@ -102,30 +103,40 @@ var _ = Describe("The twins of Gardener's components", func() {
 	}
 
 	newBotanist := func(ha bool, clients int) *botanist.Botanist {
-		seed = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}).Build()
-		manager, err := secretsmanager.New(ctx, logr.Discard(), clock.RealClock{}, seed, "gardenlet", secretsmanager.WithCASecretAutoRotation(), secretsmanager.WithNamespaces(namespace))
+		seed = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+			WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}).Build()
+		manager, err := secretsmanager.New(ctx, logr.Discard(), clock.RealClock{}, seed, "gardenlet",
+			secretsmanager.WithCASecretAutoRotation(), secretsmanager.WithNamespaces(namespace))
 		Expect(err).NotTo(HaveOccurred())
 		for _, name := range []string{"ca-vpn", "ca"} {
-			_, err := manager.Generate(ctx, &secretsutils.CertificateSecretConfig{Name: name, CommonName: name, CertType: secretsutils.CACert}, secretsmanager.Persist())
+			_, err := manager.Generate(ctx, &secretsutils.CertificateSecretConfig{Name: name, CommonName: name,
+				CertType: secretsutils.CACert}, secretsmanager.Persist())
 			Expect(err).NotTo(HaveOccurred())
 		}
 
 		shoot := &shootpkg.Shoot{
-			ControlPlaneNamespace: namespace,
-			InternalClusterDomain: new("live.demo.internal.example.com"), ExternalClusterDomain: new("live.demo.example.com"),
-			VPNHighAvailabilityEnabled: ha, VPNHighAvailabilityNumberOfSeedServers: 2, VPNHighAvailabilityNumberOfShootClients: clients,
-			WantsVerticalPodAutoscaler: true,
+			ControlPlaneNamespace:      namespace,
+			InternalClusterDomain:      new("live.demo.internal.example.com"),
+			ExternalClusterDomain:      new("live.demo.example.com"),
+			VPNHighAvailabilityEnabled: ha, VPNHighAvailabilityNumberOfSeedServers: 2,
+			VPNHighAvailabilityNumberOfShootClients: clients,
+			WantsVerticalPodAutoscaler:              true,
 			Networks: &shootpkg.Networks{
-				Pods: []net.IPNet{cidr("100.64.0.0/11")}, Services: []net.IPNet{cidr("100.104.0.0/13")}, Nodes: []net.IPNet{cidr("10.250.0.0/16")},
+				Pods: []net.IPNet{cidr("100.64.0.0/11")}, Services: []net.IPNet{cidr("100.104.0.0/13")},
+				Nodes: []net.IPNet{cidr("10.250.0.0/16")},
 			},
 		}
 		shoot.SetInfo(&gardencorev1beta1.Shoot{Spec: gardencorev1beta1.ShootSpec{
-			Networking: &gardencorev1beta1.Networking{IPFamilies: []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv4}},
+			Networking: &gardencorev1beta1.Networking{
+				IPFamilies: []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv4},
+			},
 			DNS:        &gardencorev1beta1.DNS{Domain: new("live.demo.example.com")},
 			Kubernetes: gardencorev1beta1.Kubernetes{Version: "1.34.1"},
 		}})
 		seedObject := &seedpkg.Seed{}
-		seedObject.SetInfo(&gardencorev1beta1.Seed{Spec: gardencorev1beta1.SeedSpec{Networks: gardencorev1beta1.SeedNetworks{Pods: "10.1.0.0/16"}}})
+		seedObject.SetInfo(&gardencorev1beta1.Seed{
+			Spec: gardencorev1beta1.SeedSpec{Networks: gardencorev1beta1.SeedNetworks{Pods: "10.1.0.0/16"}},
+		})
 		return &botanist.Botanist{Operation: &gardeneroperation.Operation{
 			Logger: logr.Discard(), Shoot: shoot, Seed: seedObject, SecretsManager: manager,
 			Garden:        &garden.Garden{InternalDomain: &gardenerutils.Domain{Provider: "local"}},
@@ -150,7 +161,8 @@ var _ = Describe("The twins of Gardener's components", func() {
 			Expect(pod.Spec.Containers).To(HaveLen(3))
 			for _, container := range pod.Spec.Containers[:2] {
 				Expect(env(container, "ENDPOINT")).To(Equal("livecpm-vpn.live.demo.internal.example.com"))
-				Expect(env(container, "REVERSED_VPN_HEADER")).To(MatchRegexp(`^outbound\|1194\|\|vpn-seed-server-[01]\.shoot--demo--live\.svc\.cluster\.local$`))
+				Expect(env(container, "REVERSED_VPN_HEADER")).
+					To(MatchRegexp(`^outbound\|1194\|\|vpn-seed-server-[01]\.shoot--demo--live\.svc\.cluster\.local$`))
 				var mounts []string
 				for _, mount := range container.VolumeMounts {
 					mounts = append(mounts, mount.MountPath)
@@ -163,8 +175,10 @@ var _ = Describe("The twins of Gardener's components", func() {
 
 			// The regular one's objects must not find these pods, and these must not find the regular ones.
 			Expect(pod.Labels).To(HaveKeyWithValue("app", "livecpm-vpn-shoot"))
-			Expect(statefulSet.Spec.Selector.MatchLabels).To(Equal(map[string]string{"app": "livecpm-vpn-shoot", overlap.LabelTwin: overlap.VPN}))
-			Expect(only[*policyv1.PodDisruptionBudget](objects).Spec.Selector.MatchLabels).To(HaveKeyWithValue("app", "livecpm-vpn-shoot"))
+			Expect(statefulSet.Spec.Selector.MatchLabels).
+				To(Equal(map[string]string{"app": "livecpm-vpn-shoot", overlap.LabelTwin: overlap.VPN}))
+			Expect(only[*policyv1.PodDisruptionBudget](objects).Spec.Selector.MatchLabels).
+				To(HaveKeyWithValue("app", "livecpm-vpn-shoot"))
 			Expect(pod.Spec.NodeSelector).To(HaveKeyWithValue("worker.gardener.cloud/system-components", "true"))
 			Expect(pod.Spec.Tolerations).To(ConsistOf(corev1.Toleration{Operator: corev1.TolerationOpExists}))
 
@@ -206,10 +220,13 @@ var _ = Describe("The twins of Gardener's components", func() {
 					policies[policy.Name] = policy
 				}
 			}
-			Expect(policies["livecpm-gardener.cloud--allow-vpn"].Spec.PodSelector.MatchLabels).To(Equal(map[string]string{"app": "livecpm-vpn-shoot"}))
+			Expect(policies["livecpm-gardener.cloud--allow-vpn"].Spec.PodSelector.MatchLabels).
+				To(Equal(map[string]string{"app": "livecpm-vpn-shoot"}))
 			fromSeed := policies["livecpm-gardener.cloud--allow-from-seed"]
-			Expect(fromSeed.Spec.PodSelector.MatchLabels).To(HaveKeyWithValue("networking.gardener.cloud/from-seed", "allowed"))
-			Expect(fromSeed.Spec.Ingress[0].From[0].PodSelector.MatchLabels).To(HaveKeyWithValue("app", "livecpm-vpn-shoot"))
+			Expect(fromSeed.Spec.PodSelector.MatchLabels).
+				To(HaveKeyWithValue("networking.gardener.cloud/from-seed", "allowed"))
+			Expect(fromSeed.Spec.Ingress[0].From[0].PodSelector.MatchLabels).
+				To(HaveKeyWithValue("app", "livecpm-vpn-shoot"))
 		})
 
 		It("writes nothing into the seed but secrets, and leaves the botanist its client", func() {

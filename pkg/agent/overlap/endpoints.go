@@ -15,28 +15,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// A kube-apiserver that shuts down, in good order or because it was not ready in time, deletes its address from the endpoints of the
-// Service default/kubernetes. It cannot know that others are there with the same address: the record that it deletes in etcd is that of
-// the address. (RemoveEndpoints in pkg/controlplane/reconcilers/lease.go of Kubernetes; it takes the last address away, too, since
-// https://github.com/kubernetes/kubernetes/pull/116685.) The others bring the address back with their next look, every ten seconds, and
-// until then no client inside of the shoot gets a new connection.
+// A kube-apiserver that shuts down, in good order or because it was not ready in time, deletes its address from the
+// endpoints of the Service default/kubernetes. It cannot know that others are there with the same address: the record
+// that it deletes in etcd is that of the address. (RemoveEndpoints in pkg/controlplane/reconcilers/lease.go of
+// Kubernetes; it takes the last address away, too, since https://github.com/kubernetes/kubernetes/pull/116685.) The
+// others bring the address back with their next look, every ten seconds, and until then no client inside of the shoot
+// gets a new connection.
 
 const (
 	// EndpointsPolicy is the name of the ValidatingAdmissionPolicy and of its binding in the shoot.
 	EndpointsPolicy = "livecpm-kubernetes-endpoints"
 
 	// someAddress is what the Endpoints have to fulfil.
-	someAddress = "has(object.subsets) && object.subsets.exists(subset, has(subset.addresses) && size(subset.addresses) > 0)"
+	someAddress = "has(object.subsets) && object.subsets.exists(subset, has(subset.addresses) && " +
+		"size(subset.addresses) > 0)"
 	// message is what the log of a kube-apiserver that shuts down says.
-	message = "a live migration of the control plane is under way, in which kube-apiservers share an address: the last one behind the Service default/kubernetes stays"
+	message = "a live migration of the control plane is under way, in which kube-apiservers share an address: the " +
+		"last one behind the Service default/kubernetes stays"
 )
 
-// KeepEndpoints lets nobody take the last address from the Endpoints of the Service default/kubernetes, not even the kube-apiservers
-// themselves, whose own requests go through admission as well. Addresses may still be replaced. A kube-apiserver writes the
-// EndpointSlice only after the Endpoints, and not if that failed, so the one that kube-proxy reads stays as well. What cannot be
-// evaluated is let through.
+// KeepEndpoints lets nobody take the last address from the Endpoints of the Service default/kubernetes, not even the
+// kube-apiservers themselves, whose own requests go through admission as well. Addresses may still be replaced. A
+// kube-apiserver writes the EndpointSlice only after the Endpoints, and not if that failed, so the one that kube-proxy
+// reads stays as well. What cannot be evaluated is let through.
 //
-// It takes about a second until all kube-apiservers know of it. One that has just started admits nothing before it does.
+// It takes about a second until all kube-apiservers know of it. One that has just started admits nothing before it
+// does.
 func KeepEndpoints(ctx context.Context, shoot client.Client) error {
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: EndpointsPolicy}}
 	if _, err := controllerutil.CreateOrPatch(ctx, shoot, policy, func() error {
@@ -53,7 +57,8 @@ func KeepEndpoints(ctx context.Context, shoot client.Client) error {
 					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
 						Rule: admissionregistrationv1.Rule{
-							APIGroups: []string{corev1.GroupName}, APIVersions: []string{corev1.SchemeGroupVersion.Version}, Resources: []string{"endpoints"},
+							APIGroups:   []string{corev1.GroupName},
+							APIVersions: []string{corev1.SchemeGroupVersion.Version}, Resources: []string{"endpoints"},
 							Scope: ptr.To(admissionregistrationv1.NamespacedScope),
 						},
 					},
@@ -65,14 +70,18 @@ func KeepEndpoints(ctx context.Context, shoot client.Client) error {
 	}); err != nil {
 		return fmt.Errorf("failed to write ValidatingAdmissionPolicy %s into the shoot: %w", EndpointsPolicy, err)
 	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: EndpointsPolicy}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: EndpointsPolicy},
+	}
 	if _, err := controllerutil.CreateOrPatch(ctx, shoot, binding, func() error {
 		binding.Spec = admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: EndpointsPolicy, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			PolicyName:        EndpointsPolicy,
+			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("failed to write ValidatingAdmissionPolicyBinding %s into the shoot: %w", EndpointsPolicy, err)
+		return fmt.Errorf("failed to write ValidatingAdmissionPolicyBinding %s into the shoot: %w", EndpointsPolicy,
+			err)
 	}
 	return nil
 }

@@ -3,14 +3,16 @@
 
 // Package overlap holds what must be in a shoot while two seeds run its control plane.
 //
-// It runs a second copy (a twin) of one of Gardener's own components, beside the regular one: a VPN client that connects to the destination while the regular one still serves the source, and an
-// apiserver-proxy that serves the destination's address of the kube-apiserver while the regular one serves the source's.
+// It runs a second copy (a twin) of one of Gardener's own components, beside the regular one: a VPN client that
+// connects to the destination while the regular one still serves the source, and an apiserver-proxy that serves the
+// destination's address of the kube-apiserver while the regular one serves the source's.
 //
-// Gardener's component writes the objects of a twin; they only get names and labels of their own (Prefix, LabelTwin). They are
-// written into the shoot directly, because the resource manager that would do it otherwise runs in one seed at a time.
+// Gardener's component writes the objects of a twin; they only get names and labels of their own (Prefix, LabelTwin).
+// They are written into the shoot directly, because the resource manager that would do it otherwise runs in one seed at
+// a time.
 //
-// KeepEndpoints keeps clients inside of the shoot from losing their kube-apiserver while kube-apiservers of both seeds publish
-// the same address.
+// KeepEndpoints keeps clients inside of the shoot from losing their kube-apiserver while kube-apiservers of both seeds
+// publish the same address.
 package overlap
 
 import (
@@ -55,7 +57,8 @@ func Apply(ctx context.Context, shoot client.Client, objects []client.Object) er
 				continue
 			}
 			if err := apply(ctx, shoot, object); err != nil {
-				return fmt.Errorf("failed to write %T %s into the shoot: %w", object, client.ObjectKeyFromObject(object), err)
+				return fmt.Errorf("failed to write %T %s into the shoot: %w", object,
+					client.ObjectKeyFromObject(object), err)
 			}
 		}
 	}
@@ -75,7 +78,8 @@ func apply(ctx context.Context, shoot client.Client, desired client.Object) erro
 		return err
 	}
 	if current.GetLabels()[LabelTwin] != desired.GetLabels()[LabelTwin] {
-		return fmt.Errorf("there is another object of that name, which does not have the label %s=%s: delete or rename it", LabelTwin, desired.GetLabels()[LabelTwin])
+		return fmt.Errorf("there is another object of that name, which does not have the label %s=%s: delete "+
+			"or rename it", LabelTwin, desired.GetLabels()[LabelTwin])
 	}
 	if secret, ok := current.(*corev1.Secret); ok && secret.Immutable != nil && *secret.Immutable {
 		// Its name tells its content.
@@ -100,7 +104,8 @@ func workload(object client.Object) bool {
 // Destroy deletes all objects of the twin from the shoot.
 func Destroy(ctx context.Context, shoot client.Client, name string) error {
 	for _, list := range []client.ObjectList{
-		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &policyv1.PodDisruptionBudgetList{},
+		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{},
+		&policyv1.PodDisruptionBudgetList{},
 		&networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{},
 	} {
 		if err := shoot.List(ctx, list, selection(name)...); err != nil {
@@ -108,8 +113,10 @@ func Destroy(ctx context.Context, shoot client.Client, name string) error {
 		}
 		if err := meta.EachListItem(list, func(item runtime.Object) error {
 			object := item.(client.Object)
-			if err := shoot.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("failed to delete %T %s from the shoot: %w", object, client.ObjectKeyFromObject(object), err)
+			if err := shoot.Delete(ctx, object,
+				client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("failed to delete %T %s from the shoot: %w", object,
+					client.ObjectKeyFromObject(object), err)
 			}
 			return nil
 		}); err != nil {
@@ -141,7 +148,8 @@ func CheckOnEveryNode(ctx context.Context, shoot client.Client, name string) err
 		return fmt.Errorf("the twin of %s has no DaemonSet", name)
 	}
 	for _, daemonSet := range daemonSets.Items {
-		if daemonSet.Status.ObservedGeneration < daemonSet.Generation || daemonSet.Status.UpdatedNumberScheduled < daemonSet.Status.DesiredNumberScheduled {
+		if daemonSet.Status.ObservedGeneration < daemonSet.Generation ||
+			daemonSet.Status.UpdatedNumberScheduled < daemonSet.Status.DesiredNumberScheduled {
 			return fmt.Errorf("DaemonSet %s is being rolled out", daemonSet.Name)
 		}
 	}
@@ -161,7 +169,8 @@ func CheckOnEveryNode(ctx context.Context, shoot client.Client, name string) err
 		}
 	}
 	if missing.Len() > 0 {
-		return fmt.Errorf("the twin of %s is not ready on %d of %d nodes: %s", name, missing.Len(), len(nodes), strings.Join(sets.List(missing), ", "))
+		return fmt.Errorf("the twin of %s is not ready on %d of %d nodes: %s", name, missing.Len(), len(nodes),
+			strings.Join(sets.List(missing), ", "))
 	}
 	return nil
 }
@@ -174,9 +183,10 @@ func ReadyNodes(ctx context.Context, shoot client.Client) ([]string, error) {
 	}
 	var out []string
 	for _, node := range nodes.Items {
-		if node.DeletionTimestamp == nil && slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-		}) {
+		if node.DeletionTimestamp == nil &&
+			slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+				return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+			}) {
 			out = append(out, node.Name)
 		}
 	}
@@ -188,11 +198,12 @@ func selection(name string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{LabelTwin: name}}
 }
 
-// errUnknownKind is returned for objects that a later version of Gardener may add to its components. What a twin of them needs has
-// to be decided by a human.
+// errUnknownKind is returned for objects that a later version of Gardener may add to its components. What a twin of
+// them needs has to be decided by a human.
 var errUnknownKind = errors.New("a component of Gardener has an object of a kind that its twin does not know")
 
-// rename gives the objects of a component the names and labels of its twin and leaves out those that the twin does not need.
+// rename gives the objects of a component the names and labels of its twin and leaves out those that the twin does not
+// need.
 func rename(name string, objects []client.Object) ([]client.Object, error) {
 	var (
 		out []client.Object

@@ -35,18 +35,21 @@ var _ = Describe("Objects in the shoot", func() {
 	}
 	newShoot := func(objects ...client.Object) client.Client {
 		created = nil
-		return fakeclient.NewClientBuilder().WithScheme(kubernetes.ShootScheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
-				err := c.Create(ctx, object, opts...)
-				if err == nil {
-					created = append(created, object.GetName())
-				}
-				return err
-			},
-		}).Build()
+		return fakeclient.NewClientBuilder().WithScheme(kubernetes.ShootScheme).WithObjects(objects...).
+			WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+					opts ...client.CreateOption) error {
+					err := c.Create(ctx, object, opts...)
+					if err == nil {
+						created = append(created, object.GetName())
+					}
+					return err
+				},
+			}).Build()
 	}
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 	}
 	pod := func(name, nodeName string, ready corev1.ConditionStatus) *corev1.Pod {
 		return &corev1.Pod{
@@ -65,7 +68,8 @@ var _ = Describe("Objects in the shoot", func() {
 		shoot := newShoot()
 		objects := []client.Object{
 			&appsv1.Deployment{ObjectMeta: meta("livecpm-deployment", overlap.VPN)},
-			&corev1.Secret{ObjectMeta: meta("livecpm-secret", overlap.VPN), Immutable: new(true), Data: map[string][]byte{"a": []byte("b")}},
+			&corev1.Secret{ObjectMeta: meta("livecpm-secret", overlap.VPN), Immutable: new(true),
+				Data: map[string][]byte{"a": []byte("b")}},
 			&corev1.ServiceAccount{ObjectMeta: meta("livecpm-account", overlap.VPN)},
 		}
 		Expect(overlap.Apply(ctx, shoot, objects)).To(Succeed())
@@ -80,24 +84,28 @@ var _ = Describe("Objects in the shoot", func() {
 	})
 
 	It("are of kinds that the twin knows, so that a change of Gardener's component is noticed", func() {
-		_, err := overlap.Rename(overlap.VPN, []client.Object{&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "role"}}})
+		_, err := overlap.Rename(overlap.VPN,
+			[]client.Object{&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "role"}}})
 		Expect(err).To(MatchError(overlap.ErrUnknownKind))
 		Expect(err).To(MatchError(ContainSubstring("*v1.ClusterRole role")))
 	})
 
 	It("are no Services", func() {
-		Expect(overlap.Rename(overlap.VPN, []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "service"}}})).To(BeEmpty())
+		Expect(overlap.Rename(overlap.VPN,
+			[]client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "service"}}})).To(BeEmpty())
 	})
 
 	It("do not take the place of somebody else's", func() {
 		shoot := newShoot(&corev1.ServiceAccount{ObjectMeta: meta("livecpm-account", "")})
-		Expect(overlap.Apply(ctx, shoot, []client.Object{&corev1.ServiceAccount{ObjectMeta: meta("livecpm-account", overlap.VPN)}})).
+		Expect(overlap.Apply(ctx, shoot,
+			[]client.Object{&corev1.ServiceAccount{ObjectMeta: meta("livecpm-account", overlap.VPN)}})).
 			To(MatchError(ContainSubstring("there is another object of that name")))
 	})
 
 	It("are deleted by their label, and no others", func() {
 		shoot := newShoot(
-			&appsv1.StatefulSet{ObjectMeta: meta("livecpm-vpn-shoot", overlap.VPN)}, &corev1.Secret{ObjectMeta: meta("livecpm-secret", overlap.VPN)},
+			&appsv1.StatefulSet{ObjectMeta: meta("livecpm-vpn-shoot", overlap.VPN)},
+			&corev1.Secret{ObjectMeta: meta("livecpm-secret", overlap.VPN)},
 			&appsv1.StatefulSet{ObjectMeta: meta("vpn-shoot", "")}, daemonSet(),
 		)
 		Expect(overlap.Destroy(ctx, shoot, overlap.VPN)).To(Succeed())
@@ -114,7 +122,8 @@ var _ = Describe("Objects in the shoot", func() {
 
 	It("are gone with their last pod", func() {
 		Expect(overlap.CheckGone(ctx, newShoot(), overlap.APIServerProxy)).To(Succeed())
-		Expect(overlap.CheckGone(ctx, newShoot(pod("p", "n", corev1.ConditionTrue)), overlap.APIServerProxy)).To(MatchError(ContainSubstring("1 pods")))
+		Expect(overlap.CheckGone(ctx, newShoot(pod("p", "n", corev1.ConditionTrue)), overlap.APIServerProxy)).
+			To(MatchError(ContainSubstring("1 pods")))
 	})
 
 	DescribeTable("are on every node", func(text string, objects ...client.Object) {
@@ -125,12 +134,18 @@ var _ = Describe("Objects in the shoot", func() {
 			Expect(err).To(MatchError(ContainSubstring(text)))
 		}
 	},
-		Entry("all", "", daemonSet(), node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue), pod("pa", "a", corev1.ConditionTrue), pod("pb", "b", corev1.ConditionTrue)),
-		Entry("but not on one that is not ready", "", daemonSet(), node("a", corev1.ConditionTrue), node("b", corev1.ConditionUnknown), pod("pa", "a", corev1.ConditionTrue)),
-		Entry("one is missing", "not ready on 1 of 2 nodes: b", daemonSet(), node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue), pod("pa", "a", corev1.ConditionTrue)),
-		Entry("one is not ready", "not ready on 1 of 1 nodes: a", daemonSet(), node("a", corev1.ConditionTrue), pod("pa", "a", corev1.ConditionFalse)),
+		Entry("all", "", daemonSet(), node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue),
+			pod("pa", "a", corev1.ConditionTrue), pod("pb", "b", corev1.ConditionTrue)),
+		Entry("but not on one that is not ready", "", daemonSet(), node("a", corev1.ConditionTrue),
+			node("b", corev1.ConditionUnknown), pod("pa", "a", corev1.ConditionTrue)),
+		Entry("one is missing", "not ready on 1 of 2 nodes: b", daemonSet(), node("a", corev1.ConditionTrue),
+			node("b", corev1.ConditionTrue), pod("pa", "a", corev1.ConditionTrue)),
+		Entry("one is not ready", "not ready on 1 of 1 nodes: a", daemonSet(), node("a", corev1.ConditionTrue),
+			pod("pa", "a", corev1.ConditionFalse)),
 		Entry("there is none", "has no DaemonSet", node("a", corev1.ConditionTrue)),
-		Entry("still rolling", "is being rolled out", func() client.Object { d := daemonSet(); d.Status.UpdatedNumberScheduled = 1; return d }(), node("a", corev1.ConditionTrue), pod("pa", "a", corev1.ConditionTrue)),
+		Entry("still rolling", "is being rolled out",
+			func() client.Object { d := daemonSet(); d.Status.UpdatedNumberScheduled = 1; return d }(),
+			node("a", corev1.ConditionTrue), pod("pa", "a", corev1.ConditionTrue)),
 		Entry("no nodes at all", "", daemonSet()),
 	)
 })

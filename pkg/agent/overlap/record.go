@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// recorder is a client for one deployment of a component of Gardener. It keeps what the component writes and does not let it
-// through. What a component does beyond that (deleting, listing) is refused.
+// recorder is a client for one deployment of a component of Gardener. It keeps what the component writes and does not
+// let it through. What a component does beyond that (deleting, listing) is refused.
 type recorder struct {
 	scheme *runtime.Scheme
 
@@ -32,7 +32,8 @@ type recorder struct {
 var _ client.Client = &recorder{}
 
 func newRecorder() *recorder {
-	return &recorder{scheme: kubernetes.SeedScheme, objects: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}}
+	return &recorder{scheme: kubernetes.SeedScheme,
+		objects: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}}
 }
 
 // managed returns the objects of the ManagedResource that was written.

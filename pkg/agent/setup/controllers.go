@@ -20,7 +20,8 @@ import (
 )
 
 // AddControllers adds the agent's controllers, with the actions of both roles, to the manager of the environment.
-func AddControllers(environment *Environment, config *configv1alpha1.AgentConfiguration, gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
+func AddControllers(environment *Environment, config *configv1alpha1.AgentConfiguration,
+	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
 	deps := environment.Deps
 
 	reconciler := &agent.Reconciler{
@@ -38,7 +39,8 @@ func AddControllers(environment *Environment, config *configv1alpha1.AgentConfig
 			Reader:    deps.GardenAPIReader,
 			OwnSeed:   deps.SeedName(),
 			Gardenlet: gardenlet,
-			// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside it.
+			// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside
+			// it.
 			Version:  version.Get().GitVersion,
 			Etcds:    deps.EtcdViews,
 			Workers:  deps.PermitsWorkers,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package setup puts an agent together: access to garden and seed, what the actions need, and the controller with the actions of
-// both roles. livecpm-agent and the drop-in gardenlet use it alike.
+// Package setup puts an agent together: access to garden and seed, what the actions need, and the controller with the
+// actions of both roles. livecpm-agent and the drop-in gardenlet use it alike.
 package setup
 
 import (
@@ -43,24 +43,27 @@ type Access struct {
 	Garden, Seed *rest.Config
 }
 
-// NewEnvironment connects to the garden and the seed as the configuration says and prepares everything that actions need, in a
-// process of its own. It starts nothing.
+// NewEnvironment connects to the garden and the seed as the configuration says and prepares everything that actions
+// need, in a process of its own. It starts nothing.
 func NewEnvironment(
 	ctx context.Context,
 	log logr.Logger,
 	config *configv1alpha1.AgentConfiguration,
 	gardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration,
 ) (*Environment, error) {
-	gardenConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil, kubernetes.AuthTokenFile)
+	gardenConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil,
+		kubernetes.AuthTokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the kubeconfig for the garden: %w", err)
 	}
-	seedConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.SeedClientConnection, nil, kubernetes.AuthTokenFile)
+	seedConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.SeedClientConnection, nil,
+		kubernetes.AuthTokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the kubeconfig for the seed: %w", err)
 	}
 
-	environment, err := NewEnvironmentFor(ctx, log, Access{Garden: gardenConfig, Seed: seedConfig}, config, gardenletConfig, agent.HostPod)
+	environment, err := NewEnvironmentFor(ctx, log, Access{Garden: gardenConfig, Seed: seedConfig}, config,
+		gardenletConfig, agent.HostPod)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +74,8 @@ func NewEnvironment(
 	}
 	runnables := []manager.Runnable{watcher}
 	if config.Gardenlet.Source != nil {
-		runnables = append(runnables, gardenletconfig.NewKeeper(log, environment.Manager.GetAPIReader(), config, clock.RealClock{}))
+		runnables = append(runnables,
+			gardenletconfig.NewKeeper(log, environment.Manager.GetAPIReader(), config, clock.RealClock{}))
 	}
 	for _, runnable := range runnables {
 		if err := environment.Manager.Add(runnable); err != nil {
@@ -81,8 +85,8 @@ func NewEnvironment(
 	return environment, nil
 }
 
-// NewEnvironmentFor prepares everything that actions need for an agent in the given host, with access to garden and seed that
-// somebody else has set up and looks after. It starts nothing.
+// NewEnvironmentFor prepares everything that actions need for an agent in the given host, with access to garden and
+// seed that somebody else has set up and looks after. It starts nothing.
 func NewEnvironmentFor(
 	ctx context.Context,
 	log logr.Logger,

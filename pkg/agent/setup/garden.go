@@ -31,10 +31,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 )
 
-// newGardenCluster returns access to the garden as a gardenlet has it. The agent uses the gardenlet's identity, and where
-// the seed authorizer is in force, that identity may list and watch only what belongs to its seed: hence the selectors. Of
-// the kinds that it may merely get by name, single objects are watched instead of all.
-func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config, seedName string) (cluster.Cluster, error) {
+// newGardenCluster returns access to the garden as a gardenlet has it. The agent uses the gardenlet's identity, and
+// where the seed authorizer is in force, that identity may list and watch only what belongs to its seed: hence the
+// selectors. Of the kinds that it may merely get by name, single objects are watched instead of all.
+func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
+	seedName string) (cluster.Cluster, error) {
 	var (
 		ofSeed        = labels.SelectorFromSet(labels.Set{v1beta1constants.LabelPrefixSeedName + seedName: "true"})
 		seedNamespace = gardenerutils.ComputeGardenNamespace(seedName)
@@ -47,9 +48,9 @@ func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
 		opts.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{
 			&corev1.Event{},
 			&eventsv1.Event{},
-			// Of these a seed may see what belongs to its shoots only. When a shoot leaves, their watches end some time later and are
-			// refused from then on, but what they have brought stays in the cache. A shoot that comes back would be restored from
-			// the ShootState with which it came the last time.
+			// Of these a seed may see what belongs to its shoots only. When a shoot leaves, their watches end some time
+			// later and are refused from then on, but what they have brought stays in the cache. A shoot that comes
+			// back would be restored from the ShootState with which it came the last time.
 			&corev1.ConfigMap{},
 			&gardencorev1beta1.InternalSecret{},
 			&gardencorev1beta1.ShootState{},
@@ -82,7 +83,8 @@ func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
 			} {
 				single[obj] = kubernetes.SingleObjectCacheFunc(log, kubernetes.GardenScheme, obj)
 			}
-			return kubernetes.AggregatorCacheFunc(kubernetes.NewRuntimeCache, single, kubernetes.GardenScheme)(config, opts)
+			return kubernetes.AggregatorCacheFunc(kubernetes.NewRuntimeCache, single, kubernetes.GardenScheme)(config,
+				opts)
 		}
 
 		// Secrets and service accounts outside of the seed's namespace are not in the cache; they are read directly.
@@ -129,13 +131,17 @@ func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
 
 // gardenClusterIdentity reads the name that the garden gives itself; it goes into the names of the shoot's extensions.
 func gardenClusterIdentity(ctx context.Context, reader client.Reader) (string, error) {
-	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.ClusterIdentity, Namespace: metav1.NamespaceSystem}}
+	configMap := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.ClusterIdentity, Namespace: metav1.NamespaceSystem},
+	}
 	if err := reader.Get(ctx, client.ObjectKeyFromObject(configMap), configMap); err != nil {
-		return "", fmt.Errorf("failed to read ConfigMap %s of the garden: %w", client.ObjectKeyFromObject(configMap), err)
+		return "", fmt.Errorf("failed to read ConfigMap %s of the garden: %w", client.ObjectKeyFromObject(configMap),
+			err)
 	}
 	identity, ok := configMap.Data[v1beta1constants.ClusterIdentity]
 	if !ok || identity == "" {
-		return "", fmt.Errorf("failed to find key %q in ConfigMap %s of the garden", v1beta1constants.ClusterIdentity, client.ObjectKeyFromObject(configMap))
+		return "", fmt.Errorf("failed to find key %q in ConfigMap %s of the garden", v1beta1constants.ClusterIdentity,
+			client.ObjectKeyFromObject(configMap))
 	}
 	return identity, nil
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// abort makes the source what it was before the migration. Nothing of the shoot is in the destination any more; the control
-// plane here has never been touched.
+// abort makes the source what it was before the migration. Nothing of the shoot is in the destination any more; the
+// control plane here has never been touched.
 func (s *source) abort(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	etcds := s.deps.Joint(m, nil)
 	defer func() { _ = etcds.Close() }()
 	if err := etcds.RemoveDestination(ctx); err != nil {
-		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd, "The etcds are not those of before the migration: %s", err), nil
+		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
+			"The etcds are not those of before the migration: %s", err), nil
 	}
 
 	keepsShootState, err := s.deps.KeepsShootState(ctx)
@@ -49,7 +50,8 @@ func (s *source) abort(ctx context.Context, m *migration.Migration) (steps.Outco
 	if err := operation.RunFlow(ctx, m, steps.ReasonAborting, s.abortGraph(m, b, facts)); err != nil {
 		return steps.Outcome{}, err
 	}
-	return steps.Done("The control plane runs in seed %s as before, and nothing is left in seed %s", m.SourceSeed, m.DestinationSeed), nil
+	return steps.Done("The control plane runs in seed %s as before, and nothing is left in seed %s", m.SourceSeed,
+		m.DestinationSeed), nil
 }
 
 // abortFacts are what the flow of an abort depends on.
@@ -87,8 +89,8 @@ func (s *source) abortGraph(m *migration.Migration, b *botanist.Botanist, facts 
 				return s.deps.DestroyExposure(ctx, m)
 			},
 		})
-		// Its timestamp lies ahead as long as a migration may last: without this, the gardenlet would not back the state up
-		// for that time.
+		// Its timestamp lies ahead as long as a migration may last: without this, the gardenlet would not back the
+		// state up for that time.
 		_ = g.Add(flow.Task{
 			Name: "Renewing the ShootState",
 			Fn: operation.Retry(func(ctx context.Context) error {
@@ -100,7 +102,8 @@ func (s *source) abortGraph(m *migration.Migration, b *botanist.Botanist, facts 
 	return g
 }
 
-// takeBackupEntryBack assigns the backup entry to this seed and its bucket again, after its release has come to its end.
+// takeBackupEntryBack assigns the backup entry to this seed and its bucket again, after its release has come to its
+// end.
 func (s *source) takeBackupEntryBack(ctx context.Context, b *botanist.Botanist) error {
 	if err := s.deps.CheckBackupEntryHere(ctx, b); err == nil {
 		return nil

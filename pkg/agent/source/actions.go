@@ -25,10 +25,14 @@ func NewActions(deps *operation.Deps) migration.Actions {
 	s := &source{deps: deps}
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
-			gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin:              migration.ActionFunc(s.prepare),
-			gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer: migration.ActionFunc(s.migrateExtensions),
-			gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords:                          migration.ActionFunc(s.releaseDNSRecords),
-			gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:                          migration.ActionFunc(s.cleanUp),
+			gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin: migration.ActionFunc(
+				s.prepare),
+			gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer: migration.ActionFunc(
+				s.migrateExtensions),
+			gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords: migration.ActionFunc(
+				s.releaseDNSRecords),
+			gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup: migration.ActionFunc(
+				s.cleanUp),
 		},
 		Assists: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(s.retireMembers),

@@ -38,8 +38,8 @@ type remains struct {
 	cluster bool
 	// workers tells that the shoot has workers.
 	workers bool
-	// machinesReleased tells that the machines are safe in the ShootState and their objects are being deleted here. What is
-	// left of them then must not be saved again.
+	// machinesReleased tells that the machines are safe in the ShootState and their objects are being deleted here.
+	// What is left of them then must not be saved again.
 	machinesReleased bool
 }
 
@@ -60,12 +60,15 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 	_, out.machinesReleased = ns.Annotations[annotationMachinesReleased]
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
-	if found, err = operation.Exists(ctx, reader, client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
+	if found, err = operation.Exists(ctx, reader,
+		client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err !=
+		nil {
 		return out, err
 	}
 	out.kubeAPIServer = found && deployment.DeletionTimestamp == nil
 
-	if out.cluster, err = operation.Exists(ctx, reader, client.ObjectKey{Name: namespace}, &extensionsv1alpha1.Cluster{}); err != nil {
+	if out.cluster, err = operation.Exists(ctx, reader, client.ObjectKey{Name: namespace},
+		&extensionsv1alpha1.Cluster{}); err != nil {
 		return out, err
 	}
 	return out, nil
@@ -80,13 +83,14 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 func drainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (time.Time, error) {
 	condition := v1beta1helper.GetCondition(conditions, gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	if condition == nil || condition.Status != gardencorev1beta1.ConditionTrue {
-		return time.Time{}, fmt.Errorf("failed to tell when the clients have left: condition %s is not True", gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
+		return time.Time{}, fmt.Errorf("failed to tell when the clients have left: condition %s is not True",
+			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	}
 	return condition.LastTransitionTime.Add(drain), nil
 }
 
-// cleanUp stops the control plane in the source and removes everything that belongs to the shoot from the seed. What the
-// control plane manages inside of the shoot stays.
+// cleanUp stops the control plane in the source and removes everything that belongs to the shoot from the seed. What
+// the control plane manages inside of the shoot stays.
 func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 
@@ -105,7 +109,8 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		}
 		if wait := due.Sub(m.Clock.Now()); wait > 0 {
 			return steps.Waiting(min(wait, 10*time.Second), steps.ReasonWaitingForClientsToLeave,
-				"Requests on connections to the source's kube-apiserver may finish until %s", due.UTC().Format(time.RFC3339)), nil
+				"Requests on connections to the source's kube-apiserver may finish until %s",
+				due.UTC().Format(time.RFC3339)), nil
 		}
 	}
 
@@ -157,7 +162,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(deleteManagedResources),
 		})
-		workersMigrated = s.addWorkersCleanup(g, m, b, skip || !left.workers, flow.NewTaskIDs(waitUntilManagedResourcesDeleted))
+		workersMigrated = s.addWorkersCleanup(g, m, b, skip || !left.workers,
+			flow.NewTaskIDs(waitUntilManagedResourcesDeleted))
 
 		migrateExtensions = g.Add(flow.Task{
 			Name: "Migrating extensions while the kube-apiserver runs",
@@ -191,7 +197,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(persistState, workersDeleted),
 		})
-		controlPlaneDeleted                        = s.addControlPlaneCleanup(g, m, b, skip || !left.workers, flow.NewTaskIDs(destroyExtensions))
+		controlPlaneDeleted = s.addControlPlaneCleanup(g, m, b, skip || !left.workers,
+			flow.NewTaskIDs(destroyExtensions))
 		waitUntilExtensionsManagedResourcesDeleted = g.Add(flow.Task{
 			Name: "Waiting until the managed resources of extensions are deleted",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
@@ -200,8 +207,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(destroyExtensions, controlPlaneDeleted),
 		})
-		// The resource manager takes its finalizers off the secrets of managed resources a moment after it has let go of
-		// the managed resources. Without it they would keep the namespace.
+		// The resource manager takes its finalizers off the secrets of managed resources a moment after it has let go
+		// of the managed resources. Without it they would keep the namespace.
 		waitUntilSecretsReleased = g.Add(flow.Task{
 			Name: "Waiting until the resource manager has let go of its secrets",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
@@ -216,7 +223,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		stopControllers = g.Add(flow.Task{
 			Name: "Stopping the controllers of the shoot",
 			Fn: func(ctx context.Context) error {
-				return operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout, operation.Controllers...)
+				return operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
+					operation.Controllers...)
 			},
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(waitUntilSecretsReleased),
@@ -224,7 +232,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		stopKubeAPIServer = g.Add(flow.Task{
 			Name: "Stopping the kube-apiserver gracefully",
 			Fn: func(ctx context.Context) error {
-				if err := operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout, v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
+				if err := operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
+					v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
 					return err
 				}
 				return b.DeleteKubeAPIServer(ctx)
@@ -294,7 +303,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 			Dependencies: flow.NewTaskIDs(persistRemainingState),
 		})
 	)
-	s.deps.AddSeedCleanup(g, m, b, skip, flow.NewTaskIDs(stopKubeAPIServer), flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions, destroyInfrastructure))
+	s.deps.AddSeedCleanup(g, m, b, skip, flow.NewTaskIDs(stopKubeAPIServer),
+		flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions, destroyInfrastructure))
 	return g
 }
 
@@ -311,7 +321,8 @@ func waitUntilSecretsReleased(ctx context.Context, c client.Client, namespace st
 		for _, secret := range secrets.Items {
 			for _, finalizer := range secret.Finalizers {
 				if strings.HasPrefix(finalizer, resourceManagerFinalizers) {
-					return retry.MinorError(fmt.Errorf("secret %s/%s still has finalizer %s", namespace, secret.Name, finalizer))
+					return retry.MinorError(fmt.Errorf("secret %s/%s still has finalizer %s", namespace, secret.Name,
+						finalizer))
 				}
 			}
 		}

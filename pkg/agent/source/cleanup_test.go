@@ -34,9 +34,11 @@ const namespace = "shoot--demo--live"
 func newDeps(objects ...client.Object) *operation.Deps {
 	c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
 	deps := &operation.Deps{
-		SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
-		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
-		Timings:         operation.DefaultTimings(),
+		SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
+		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
+			SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
+		},
+		Timings: operation.DefaultTimings(),
 	}
 	deps.GardenletConfig.SeedConfig.Name = "seed-a"
 	return deps
@@ -51,7 +53,8 @@ var _ = Describe("Cleaning up", func() {
 		cluster    = &extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		conditions = func(status gardencorev1beta1.ConditionStatus, since time.Time) []gardencorev1beta1.Condition {
 			return []gardencorev1beta1.Condition{{
-				Type: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Status: status, LastTransitionTime: metav1.NewTime(since),
+				Type: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Status: status,
+				LastTransitionTime: metav1.NewTime(since),
 			}}
 		}
 	)
@@ -59,7 +62,8 @@ var _ = Describe("Cleaning up", func() {
 	DescribeTable("reads what is left", func(objects []client.Object, want source.Remains) {
 		Expect(source.ReadRemains(ctx, newDeps(objects...), namespace)).To(Equal(want))
 	},
-		Entry("everything", []client.Object{ns, deployment, cluster}, source.Remains{Namespace: true, KubeAPIServer: true, Cluster: true}),
+		Entry("everything", []client.Object{ns, deployment, cluster},
+			source.Remains{Namespace: true, KubeAPIServer: true, Cluster: true}),
 		Entry("kube-apiserver is stopping", []client.Object{ns, cluster, func() client.Object {
 			d := deployment.DeepCopy()
 			d.Finalizers = []string{metav1.FinalizerDeleteDependents}
@@ -76,7 +80,10 @@ var _ = Describe("Cleaning up", func() {
 	)
 
 	It("is done when nothing is left", func() {
-		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}}, Clock: testclock.NewFakeClock(now)}
+		m := &migration.Migration{
+			Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}},
+			Clock: testclock.NewFakeClock(now),
+		}
 		outcome, err := source.CleanUp(ctx, newDeps(), m)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Finished()).To(BeTrue())
@@ -85,8 +92,10 @@ var _ = Describe("Cleaning up", func() {
 	It("leaves the kube-apiserver alone until its clients had time to leave", func() {
 		m := &migration.Migration{
 			Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{
-				TechnicalID:   namespace,
-				LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: conditions(gardencorev1beta1.ConditionTrue, now.Add(-time.Minute))},
+				TechnicalID: namespace,
+				LiveMigration: &gardencorev1beta1.LiveMigration{
+					Conditions: conditions(gardencorev1beta1.ConditionTrue, now.Add(-time.Minute)),
+				},
 			}},
 			Clock: testclock.NewFakeClock(now),
 		}
@@ -100,7 +109,8 @@ var _ = Describe("Cleaning up", func() {
 	})
 
 	It("counts the time from the end of the step that waited for DNS caches", func() {
-		Expect(source.DrainedAt(conditions(gardencorev1beta1.ConditionTrue, now), time.Minute)).To(Equal(now.Add(time.Minute)))
+		Expect(source.DrainedAt(conditions(gardencorev1beta1.ConditionTrue, now), time.Minute)).
+			To(Equal(now.Add(time.Minute)))
 		_, err := source.DrainedAt(conditions(gardencorev1beta1.ConditionProgressing, now), time.Minute)
 		Expect(err).To(MatchError(ContainSubstring("is not True")))
 		_, err = source.DrainedAt(nil, time.Minute)
@@ -108,10 +118,12 @@ var _ = Describe("Cleaning up", func() {
 	})
 
 	It("waits for secrets that the resource manager still holds", func() {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "managedresource-x", Namespace: namespace, Finalizers: []string{"resources.gardener.cloud/gardener-resource-manager"}}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "managedresource-x", Namespace: namespace,
+			Finalizers: []string{"resources.gardener.cloud/gardener-resource-manager"}}}
 		timeoutCtx, expire := patience.Expiring(ctx)
 		looked := interceptor.NewClient(newDeps(secret).SeedClientSet.Client().(client.WithWatch), interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				options ...client.ListOption) error {
 				defer expire()
 				return c.List(ctx, list, options...)
 			},
@@ -120,6 +132,7 @@ var _ = Describe("Cleaning up", func() {
 			To(MatchError(ContainSubstring("managedresource-x still has finalizer")))
 
 		secret.Finalizers = []string{"other"}
-		Expect(source.WaitUntilSecretsGone(ctx, newDeps(secret).SeedClientSet.Client(), namespace, time.Millisecond)).To(Succeed())
+		Expect(source.WaitUntilSecretsGone(ctx, newDeps(secret).SeedClientSet.Client(), namespace, time.Millisecond)).
+			To(Succeed())
 	})
 })

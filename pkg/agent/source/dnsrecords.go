@@ -31,19 +31,22 @@ var shootDNSRecords = []string{
 // releaseDNSRecords removes the DNSRecord objects of the source and leaves the records alone. Clients go on with the
 // source's address until the destination overwrites it; there is no moment without a record and no second writer.
 //
-// The classic migration of a DNSRecord is up to its provider, and some delete the record then. Therefore the object goes
-// without its controller: without finalizers a delete takes effect at once, before a controller can act on it.
+// The classic migration of a DNSRecord is up to its provider, and some delete the record then. Therefore the object
+// goes without its controller: without finalizers a delete takes effect at once, before a controller can act on it.
 func (s *source) releaseDNSRecords(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 
 	for _, suffix := range shootDNSRecords {
-		record := &extensionsv1alpha1.DNSRecord{ObjectMeta: metav1.ObjectMeta{Name: m.Shoot.Name + "-" + suffix, Namespace: namespace}}
+		record := &extensionsv1alpha1.DNSRecord{
+			ObjectMeta: metav1.ObjectMeta{Name: m.Shoot.Name + "-" + suffix, Namespace: namespace},
+		}
 		busy, err := s.releaseDNSRecord(ctx, record)
 		if err != nil {
 			return steps.Outcome{}, err
 		}
 		if busy {
-			return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonReleasingDNSRecords, "DNSRecord %s is being worked on by its controller", record.Name), nil
+			return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonReleasingDNSRecords,
+				"DNSRecord %s is being worked on by its controller", record.Name), nil
 		}
 	}
 
@@ -80,9 +83,10 @@ func (s *source) releaseDNSRecord(ctx context.Context, record *extensionsv1alpha
 		return false, fmt.Errorf("failed to remove the finalizers of DNSRecord %s: %w", key, err)
 	}
 
-	// The precondition makes sure that no controller has put a finalizer back: with one, the delete would be carried out
-	// by the controller, which would delete the record.
-	err := seedClient.Delete(ctx, record, client.Preconditions{UID: &record.UID, ResourceVersion: ptr.To(record.ResourceVersion)})
+	// The precondition makes sure that no controller has put a finalizer back: with one, the delete would be carried
+	// out by the controller, which would delete the record.
+	err := seedClient.Delete(ctx, record,
+		client.Preconditions{UID: &record.UID, ResourceVersion: ptr.To(record.ResourceVersion)})
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("failed to delete DNSRecord %s: %w", key, err)
 	}
@@ -94,5 +98,6 @@ func settled(record *extensionsv1alpha1.DNSRecord) bool {
 		return false
 	}
 	lastOperation := record.Status.LastOperation
-	return lastOperation != nil && lastOperation.State == gardencorev1beta1.LastOperationStateSucceeded && record.Status.ObservedGeneration == record.Generation
+	return lastOperation != nil && lastOperation.State == gardencorev1beta1.LastOperationStateSucceeded &&
+		record.Status.ObservedGeneration == record.Generation
 }

@@ -37,9 +37,12 @@ var _ = Describe("Releasing DNS records", func() {
 		}
 		record = func(name string, mutate ...func(*extensionsv1alpha1.DNSRecord)) *extensionsv1alpha1.DNSRecord {
 			r := &extensionsv1alpha1.DNSRecord{
-				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Finalizers: []string{"extensions.gardener.cloud/dnsrecord"}},
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+					Finalizers: []string{"extensions.gardener.cloud/dnsrecord"}},
 				Status: extensionsv1alpha1.DNSRecordStatus{DefaultStatus: extensionsv1alpha1.DefaultStatus{
-					LastOperation: &gardencorev1beta1.LastOperation{State: gardencorev1beta1.LastOperationStateSucceeded},
+					LastOperation: &gardencorev1beta1.LastOperation{
+						State: gardencorev1beta1.LastOperationStateSucceeded,
+					},
 				}},
 			}
 			for _, f := range mutate {
@@ -48,14 +51,17 @@ var _ = Describe("Releasing DNS records", func() {
 			return r
 		}
 		setUp = func(records ...client.Object) {
-			seedClient = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(functions).WithObjects(records...).WithObjects(etcd("etcd-main"), etcd("etcd-events")).Build()
+			seedClient = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(
+				functions).WithObjects(records...).WithObjects(etcd("etcd-main"), etcd("etcd-events")).Build()
 			deps = &operation.Deps{
-				SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).Build(),
-				Timings:       operation.DefaultTimings(),
+				SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
+					Build(),
+				Timings: operation.DefaultTimings(),
 			}
 		}
 		exists = func(name string) bool {
-			err := seedClient.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &extensionsv1alpha1.DNSRecord{})
+			err := seedClient.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name},
+				&extensionsv1alpha1.DNSRecord{})
 			Expect(client.IgnoreNotFound(err)).To(Succeed())
 			return !apierrors.IsNotFound(err)
 		}
@@ -81,7 +87,8 @@ var _ = Describe("Releasing DNS records", func() {
 
 	It("takes the finalizers off before it deletes, so no controller sees a deletion", func() {
 		var order []string
-		functions.Patch = func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		functions.Patch = func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			if _, ok := obj.(*extensionsv1alpha1.DNSRecord); !ok {
 				return c.Patch(ctx, obj, patch, opts...)
 			}
@@ -90,7 +97,8 @@ var _ = Describe("Releasing DNS records", func() {
 			Expect(obj.GetAnnotations()).To(HaveKeyWithValue("confirmation.gardener.cloud/deletion", "true"))
 			return c.Patch(ctx, obj, patch, opts...)
 		}
-		functions.Delete = func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+		functions.Delete = func(ctx context.Context, c client.WithWatch, obj client.Object,
+			opts ...client.DeleteOption) error {
 			order = append(order, "delete")
 			options := (&client.DeleteOptions{}).ApplyOptions(opts)
 			Expect(options.Preconditions.ResourceVersion).To(HaveValue(Equal(obj.GetResourceVersion())))
@@ -121,14 +129,15 @@ var _ = Describe("Releasing DNS records", func() {
 		Expect(outcome.Finished()).To(BeTrue())
 	})
 
-	DescribeTable("waits while the record's controller may be writing", func(mutate func(*extensionsv1alpha1.DNSRecord)) {
-		setUp(record("live-external", mutate))
-		outcome, err := source.ReleaseDNSRecords(ctx, deps, m)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(outcome.Finished()).To(BeFalse())
-		Expect(outcome.Reason).To(Equal(steps.ReasonReleasingDNSRecords))
-		Expect(exists("live-external")).To(BeTrue())
-	},
+	DescribeTable("waits while the record's controller may be writing",
+		func(mutate func(*extensionsv1alpha1.DNSRecord)) {
+			setUp(record("live-external", mutate))
+			outcome, err := source.ReleaseDNSRecords(ctx, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Finished()).To(BeFalse())
+			Expect(outcome.Reason).To(Equal(steps.ReasonReleasingDNSRecords))
+			Expect(exists("live-external")).To(BeTrue())
+		},
 		Entry("an operation is requested", func(r *extensionsv1alpha1.DNSRecord) {
 			r.Annotations = map[string]string{"gardener.cloud/operation": "reconcile"}
 		}),

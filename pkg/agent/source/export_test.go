@@ -52,11 +52,13 @@ func CleanupGraph(ctx context.Context, deps *operation.Deps, m *migration.Migrat
 }
 
 // CleanupGraphWorkerless does the same for a shoot without workers.
-func CleanupGraphWorkerless(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist) error {
+func CleanupGraphWorkerless(ctx context.Context, deps *operation.Deps, m *migration.Migration,
+	b *botanist.Botanist) error {
 	return runCleanup(ctx, deps, m, b, false)
 }
 
-func runCleanup(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist, workers bool) error {
+func runCleanup(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist,
+	workers bool) error {
 	s := &source{deps: deps}
 	left, err := s.readRemains(ctx, b.Shoot.ControlPlaneNamespace)
 	if err != nil {
@@ -71,14 +73,19 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 	s := &source{deps: deps}
 	b := &botanist.Botanist{}
 	return map[string]*flow.Graph{
-		"prepare with backup":                s.prepareGraph(m, b, true),
-		"prepare without backup":             s.prepareGraph(m, b, false),
-		"extensions":                         s.extensionsGraph(m, b),
-		"cleanup":                            s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true}),
-		"cleanup with workers":               s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true}),
-		"cleanup with released machines":     s.cleanupGraph(m, b, remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true, machinesReleased: true}),
-		"abort":                              s.abortGraph(m, b, abortFacts{hasBackup: true, keepsShootState: true, formerBucket: "bucket-b"}),
-		"abort without backup":               s.abortGraph(m, b, abortFacts{}),
-		"cleanup while namespace terminates": s.cleanupGraph(m, b, remains{namespace: true, terminating: true, cluster: true}),
+		"prepare with backup":    s.prepareGraph(m, b, true),
+		"prepare without backup": s.prepareGraph(m, b, false),
+		"extensions":             s.extensionsGraph(m, b),
+		"cleanup": s.cleanupGraph(m, b,
+			remains{namespace: true, kubeAPIServer: true, cluster: true}),
+		"cleanup with workers": s.cleanupGraph(m, b,
+			remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true}),
+		"cleanup with released machines": s.cleanupGraph(m, b,
+			remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true, machinesReleased: true}),
+		"abort": s.abortGraph(m, b,
+			abortFacts{hasBackup: true, keepsShootState: true, formerBucket: "bucket-b"}),
+		"abort without backup": s.abortGraph(m, b, abortFacts{}),
+		"cleanup while namespace terminates": s.cleanupGraph(m, b,
+			remains{namespace: true, terminating: true, cluster: true}),
 	}
 }

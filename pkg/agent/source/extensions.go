@@ -46,13 +46,15 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 		migrate = g.Add(flow.Task{
 			Name: "Migrating extensions before kube-apiserver",
 			Fn: operation.Retry(func(ctx context.Context) error {
-				return extensions.MigrateExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace, needed)
+				return extensions.MigrateExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace,
+					needed)
 			}, timeout),
 		})
 		waitUntilMigrated = g.Add(flow.Task{
 			Name: "Waiting until extensions before kube-apiserver are migrated",
 			Fn: func(ctx context.Context) error {
-				return extensions.WaitUntilExtensionObjectsMigrated(ctx, c, &extensionsv1alpha1.ExtensionList{}, extensionsv1alpha1.ExtensionResource,
+				return extensions.WaitUntilExtensionObjectsMigrated(ctx, c, &extensionsv1alpha1.ExtensionList{},
+					extensionsv1alpha1.ExtensionResource,
 					namespace, s.deps.Timings.PollInterval, timeout, needed)
 			},
 			Dependencies: flow.NewTaskIDs(migrate),
@@ -74,7 +76,8 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 		_ = g.Add(flow.Task{
 			Name: "Waiting until extensions before kube-apiserver are deleted",
 			Fn: func(ctx context.Context) error {
-				return extensions.WaitUntilExtensionObjectsDeleted(ctx, c, m.Log, &extensionsv1alpha1.ExtensionList{}, extensionsv1alpha1.ExtensionResource,
+				return extensions.WaitUntilExtensionObjectsDeleted(ctx, c, m.Log, &extensionsv1alpha1.ExtensionList{},
+					extensionsv1alpha1.ExtensionResource,
 					namespace, s.deps.Timings.PollInterval, timeout, needed)
 			},
 			Dependencies: flow.NewTaskIDs(destroy),
@@ -88,5 +91,6 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 // kube-apiserver is deleted, which is how almost all are. Those are migrated with the rest of the source, in step 7.
 func neededBeforeKubeAPIServer(all map[string]extension.Extension, obj extensionsv1alpha1.Object) bool {
 	wanted, ok := all[obj.GetExtensionSpec().GetExtensionType()]
-	return ok && wanted.Lifecycle != nil && wanted.Lifecycle.Reconcile != nil && *wanted.Lifecycle.Reconcile == gardencorev1beta1.BeforeKubeAPIServer
+	return ok && wanted.Lifecycle != nil && wanted.Lifecycle.Reconcile != nil &&
+		*wanted.Lifecycle.Reconcile == gardencorev1beta1.BeforeKubeAPIServer
 }

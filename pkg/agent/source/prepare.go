@@ -17,15 +17,17 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed up, and its
-// lead may move from one member to another; neither its member list nor its pods are changed.
+// prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed
+// up, and its lead may move from one member to another; neither its member list nor its pods are changed.
 func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
 	if !b.Shoot.IsWorkerless && !s.deps.PermitsWorkers {
-		return steps.Outcome{}, fmt.Errorf("failed to prepare shoot %s/%s: it has workers, which the agent's configuration does not permit (controllers.liveMigration.workers)", m.Shoot.Namespace, m.Shoot.Name)
+		return steps.Outcome{},
+			fmt.Errorf("failed to prepare shoot %s/%s: it has workers, which the agent's configuration does not "+
+				"permit (controllers.liveMigration.workers)", m.Shoot.Namespace, m.Shoot.Name)
 	}
 
 	etcds := s.deps.Joint(m, nil)
@@ -33,9 +35,11 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 
 	// Before anything is set up, and again at the end: the destination relies on it.
 	if err := etcds.CheckSource(ctx); err != nil {
-		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd, "The etcds of the source are not ready: %s", err), nil
+		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
+			"The etcds of the source are not ready: %s", err), nil
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonPersistingShootState, s.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+	if err := operation.RunFlow(ctx, m, steps.ReasonPersistingShootState,
+		s.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
 		return steps.Outcome{}, err
 	}
 	// Now, because the busiest time of the migration has yet to come.
@@ -43,9 +47,11 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Outcome{}, err
 	}
 	if err := etcds.CheckSource(ctx); err != nil {
-		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd, "The etcds of the source are not ready: %s", err), nil
+		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
+			"The etcds of the source are not ready: %s", err), nil
 	}
-	return steps.Done("ShootState persisted, etcds healthy and backed up, exposure ready, backup entry released to seed %s", m.DestinationSeed), nil
+	return steps.Done("ShootState persisted, etcds healthy and backed up, exposure ready, backup entry "+
+		"released to seed %s", m.DestinationSeed), nil
 }
 
 func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasBackup bool) *flow.Graph {

@@ -12,8 +12,8 @@ import (
 )
 
 // retireMembers takes the source's etcd members out of the clusters one by one. The destination asks for it as soon as
-// one of the clusters has all of its members; the other one follows when it is ready. The source's kube-apiserver goes on
-// through the relay to the destination's members.
+// one of the clusters has all of its members; the other one follows when it is ready. The source's kube-apiserver goes
+// on through the relay to the destination's members.
 func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.deps.Timings.JoinTimeout)
 	defer cancel()
@@ -28,5 +28,6 @@ func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (ste
 	if err := etcds.Retire(ctx, deployed.KeepClientService, m.Report); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to retire the etcd members of the source: %w", err)
 	}
-	return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonReadyForSourceMemberRemoval, "No etcd member of the source is left"), nil
+	return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonReadyForSourceMemberRemoval,
+		"No etcd member of the source is left"), nil
 }

@@ -26,15 +26,16 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// annotationMachinesReleased stands on the shoot's namespace in the source from when the ShootState is known to have all
-// machines. From then on their objects go, one by one. An agent that takes over in the midst of it must not save what is left
-// of them: the destination would take the others for machines that are still to be created.
+// annotationMachinesReleased stands on the shoot's namespace in the source from when the ShootState is known to have
+// all machines. From then on their objects go, one by one. An agent that takes over in the midst of it must not save
+// what is left of them: the destination would take the others for machines that are still to be created.
 const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 
-// addWorkersCleanup adds what lets go of the machines and of what is on them, up to the point at which the state of all of it can be
-// saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight of the shoot, and
-// cluster-autoscaler is gone first.
-func (s *source) addWorkersCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs) flow.TaskID {
+// addWorkersCleanup adds what lets go of the machines and of what is on them, up to the point at which the state of all
+// of it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight
+// of the shoot, and cluster-autoscaler is gone first.
+func (s *source) addWorkersCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
+	dependencies flow.TaskIDs) flow.TaskID {
 	var (
 		timeout   = s.deps.Timings.RolloutTimeout
 		interval  = s.deps.Timings.PollInterval
@@ -52,7 +53,8 @@ func (s *source) addWorkersCleanup(g *flow.Graph, m *migration.Migration, b *bot
 		stopAutoscaler = g.Add(flow.Task{
 			Name: "Stopping the cluster-autoscaler",
 			Fn: func(ctx context.Context) error {
-				return operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout, v1beta1constants.DeploymentNameClusterAutoscaler)
+				return operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
+					v1beta1constants.DeploymentNameClusterAutoscaler)
 			},
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(blindWatchdog),
@@ -60,8 +62,10 @@ func (s *source) addWorkersCleanup(g *flow.Graph, m *migration.Migration, b *bot
 		stopMachineControllerManager = g.Add(flow.Task{
 			Name: "Stopping the machine-controller-manager",
 			Fn: func(ctx context.Context) error {
-				// The component's own deletion does not wait for the pods. As long as one runs, it creates and deletes machines.
-				if err := operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout, v1beta1constants.DeploymentNameMachineControllerManager); err != nil {
+				// The component's own deletion does not wait for the pods. As long as one runs, it creates and deletes
+				// machines.
+				if err := operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
+					v1beta1constants.DeploymentNameMachineControllerManager); err != nil {
 					return err
 				}
 				if err := b.Shoot.Components.ControlPlane.MachineControllerManager.Destroy(ctx); err != nil {
@@ -91,9 +95,10 @@ func (s *source) addWorkersCleanup(g *flow.Graph, m *migration.Migration, b *bot
 	})
 }
 
-// addWorkersDeletion adds the deletion of what addWorkersCleanup has migrated, once its state is saved. Machines and their like go
-// without their finalizers, so nobody deletes what they stand for.
-func (s *source) addWorkersDeletion(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs) flow.TaskID {
+// addWorkersDeletion adds the deletion of what addWorkersCleanup has migrated, once its state is saved. Machines and
+// their like go without their finalizers, so nobody deletes what they stand for.
+func (s *source) addWorkersDeletion(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
+	dependencies flow.TaskIDs) flow.TaskID {
 	var (
 		timeout   = s.deps.Timings.RolloutTimeout
 		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
@@ -117,7 +122,8 @@ func (s *source) addWorkersDeletion(g *flow.Graph, m *migration.Migration, b *bo
 		machinesDeleted = g.Add(flow.Task{
 			Name: "Waiting until the objects of machines are deleted",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return gardenerutils.WaitUntilMachineResourcesDeleted(ctx, m.Log, s.deps.SeedClientSet.Client(), namespace)
+				return gardenerutils.WaitUntilMachineResourcesDeleted(ctx, m.Log, s.deps.SeedClientSet.Client(),
+					namespace)
 			}).Timeout(timeout),
 			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(deleteMachines),
@@ -141,9 +147,11 @@ func (s *source) addWorkersDeletion(g *flow.Graph, m *migration.Migration, b *bo
 	})
 }
 
-// addControlPlaneCleanup adds the migration of what the provider runs in the shoot's namespace: cloud-controller-manager and CSI
-// controllers. Upstream does not wait for its migration and does not save its state again; both cost next to nothing.
-func (s *source) addControlPlaneCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs) flow.TaskID {
+// addControlPlaneCleanup adds the migration of what the provider runs in the shoot's namespace:
+// cloud-controller-manager and CSI controllers. Upstream does not wait for its migration and does not save its state
+// again; both cost next to nothing.
+func (s *source) addControlPlaneCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
+	dependencies flow.TaskIDs) flow.TaskID {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 
 	migrate := g.Add(flow.Task{
@@ -204,15 +212,16 @@ func (s *source) releaseMachines(ctx context.Context, m *migration.Migration) er
 	}
 
 	patch := client.MergeFrom(namespace.DeepCopy())
-	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, annotationMachinesReleased, s.deps.Clock.Now().UTC().Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, annotationMachinesReleased,
+		s.deps.Clock.Now().UTC().Format(time.RFC3339))
 	if err := s.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
 		return fmt.Errorf("failed to annotate namespace %s with %s: %w", name, annotationMachinesReleased, err)
 	}
 	return nil
 }
 
-// checkMachineState returns an error unless the ShootState has all of the machines. machine-controller-manager is stopped by
-// then, so there are no others to come.
+// checkMachineState returns an error unless the ShootState has all of the machines. machine-controller-manager is
+// stopped by then, so there are no others to come.
 func checkMachineState(state *gardencorev1beta1.ShootState, machines []machinev1alpha1.Machine) error {
 	if len(machines) == 0 {
 		return nil
@@ -242,7 +251,8 @@ func checkMachineState(state *gardencorev1beta1.ShootState, machines []machinev1
 		}
 	}
 	if missing.Len() > 0 {
-		return fmt.Errorf("ShootState %s lacks machines %s: nothing of them is deleted; see whether they belong to a MachineDeployment", key, strings.Join(sets.List(missing), ", "))
+		return fmt.Errorf("ShootState %s lacks machines %s: nothing of them is deleted; see whether they belong to a "+
+			"MachineDeployment", key, strings.Join(sets.List(missing), ", "))
 	}
 	return nil
 }

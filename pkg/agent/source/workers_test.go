@@ -214,7 +214,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 
 	machine := func(name string) *machinev1alpha1.Machine {
 		return &machinev1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: namespace, Finalizers: []string{machineFinalizer}, Labels: map[string]string{"node": "node-" + name},
+			Name: name, Namespace: namespace, Finalizers: []string{machineFinalizer},
+			Labels:          map[string]string{"node": "node-" + name},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: "set"}},
 		}}
 	}
@@ -244,48 +245,62 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		state = &gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}}
 		objects = []client.Object{
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-			&machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "deployment", Namespace: namespace, Finalizers: []string{machineFinalizer}}, Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 2}},
+			&machinev1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "deployment", Namespace: namespace,
+				Finalizers: []string{machineFinalizer}}, Spec: machinev1alpha1.MachineDeploymentSpec{Replicas: 2}},
 			&machinev1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 				Name: "set", Namespace: namespace, Finalizers: []string{machineFinalizer},
 				OwnerReferences: []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "deployment"}},
 			}},
 			machine("one"), machine("two"),
-			&machinev1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Name: "class", Namespace: namespace, Finalizers: []string{machineFinalizer}}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "class", Namespace: namespace, Finalizers: []string{machineFinalizer}, Labels: map[string]string{"gardener.cloud/purpose": "machineclass"}}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloudprovider", Namespace: namespace, Finalizers: []string{machineFinalizer}, Labels: map[string]string{"gardener.cloud/purpose": "cloudprovider"}}},
+			&machinev1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Name: "class", Namespace: namespace,
+				Finalizers: []string{machineFinalizer}}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "class", Namespace: namespace,
+				Finalizers: []string{machineFinalizer},
+				Labels:     map[string]string{"gardener.cloud/purpose": "machineclass"}}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloudprovider", Namespace: namespace,
+				Finalizers: []string{machineFinalizer},
+				Labels:     map[string]string{"gardener.cloud/purpose": "cloudprovider"}}},
 		}
-		for _, name := range []string{"ca", "ca-client", "ca-etcd", "ca-etcd-peer", "kube-apiserver-etcd-encryption-key", "service-account-key"} {
+		for _, name := range []string{"ca", "ca-client", "ca-etcd", "ca-etcd-peer",
+			"kube-apiserver-etcd-encryption-key", "service-account-key"} {
 			objects = append(objects, &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"name": name, "managed-by": "secrets-manager", "persist": "true"}},
-				Data:       map[string][]byte{"key": []byte("value")},
+				ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+					Labels: map[string]string{"name": name, "managed-by": "secrets-manager", "persist": "true"}},
+				Data: map[string][]byte{"key": []byte("value")},
 			})
 		}
 		for _, name := range append([]string{"kube-apiserver"}, operation.Controllers...) {
-			objects = append(objects, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}})
+			objects = append(objects,
+				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}})
 		}
 	})
 
 	JustBeforeEach(func() {
-		seed = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.DeleteOption) error {
-				switch o := object.(type) {
-				case *appsv1.Deployment:
-					book.write("delete Deployment %s", o.Name)
-				case *machinev1alpha1.Machine:
-					Expect(o.Finalizers).To(BeEmpty())
-					book.write("delete Machine")
-				case *corev1.Namespace:
-					book.write("delete Namespace")
-				}
-				return c.Delete(ctx, object, opts...)
-			},
-		}).Build()
+		seed = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).
+			WithInterceptorFuncs(interceptor.Funcs{
+				Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
+					opts ...client.DeleteOption) error {
+					switch o := object.(type) {
+					case *appsv1.Deployment:
+						book.write("delete Deployment %s", o.Name)
+					case *machinev1alpha1.Machine:
+						Expect(o.Finalizers).To(BeEmpty())
+						book.write("delete Machine")
+					case *corev1.Namespace:
+						book.write("delete Namespace")
+					}
+					return c.Delete(ctx, object, opts...)
+				},
+			}).Build()
 		garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(
 			state,
-			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}, Spec: gardencorev1beta1.SeedSpec{Ingress: &gardencorev1beta1.Ingress{Domain: "a.example.com"}}},
-			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-b"}, Spec: gardencorev1beta1.SeedSpec{Ingress: &gardencorev1beta1.Ingress{Domain: "b.example.com"}}},
+			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"},
+				Spec: gardencorev1beta1.SeedSpec{Ingress: &gardencorev1beta1.Ingress{Domain: "a.example.com"}}},
+			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-b"},
+				Spec: gardencorev1beta1.SeedSpec{Ingress: &gardencorev1beta1.Ingress{Domain: "b.example.com"}}},
 		).WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				opts ...client.PatchOption) error {
 				if _, ok := object.(*gardencorev1beta1.ShootState); ok {
 					book.write("save ShootState")
 				}
@@ -296,8 +311,10 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		clientSet := fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
 		deps = &operation.Deps{
 			GardenClient: garden, GardenAPIReader: garden, SeedClientSet: clientSet,
-			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}},
-			Clock:           testclock.NewFakeClock(now), Timings: operation.DefaultTimings(), PermitsWorkers: true,
+			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
+				SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
+			},
+			Clock: testclock.NewFakeClock(now), Timings: operation.DefaultTimings(), PermitsWorkers: true,
 		}
 		deps.GardenletConfig.SeedConfig.Name = "seed-a"
 		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
@@ -402,7 +419,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 	})
 
 	It("goes no further when a worker cannot be migrated", func() {
-		b.Shoot.Components.Extensions.Worker = fakeWorker{component: component{name: "Worker", journal: book, fail: map[string]error{"waitMigrate": errors.New("still busy")}}}
+		b.Shoot.Components.Extensions.Worker = fakeWorker{component: component{name: "Worker", journal: book,
+			fail: map[string]error{"waitMigrate": errors.New("still busy")}}}
 		deps.Timings.RolloutTimeout = waitInVain
 		Expect(run()).To(MatchError(ContainSubstring("still busy")))
 		Expect(remaining(&machinev1alpha1.MachineList{})).To(Equal(2))
@@ -411,11 +429,14 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 
 	When("an agent stopped while it deleted the objects of machines", func() {
 		BeforeEach(func() {
-			saved, err := shootstate.MarshalMachineState(&shootstate.MachineState{MachineDeployments: map[string]*shootstate.MachineDeploymentState{
-				"deployment": {Replicas: 2, Machines: []machinev1alpha1.Machine{*machine("one"), *machine("two")}},
-			}})
+			saved, err := shootstate.MarshalMachineState(
+				&shootstate.MachineState{MachineDeployments: map[string]*shootstate.MachineDeploymentState{
+					"deployment": {Replicas: 2, Machines: []machinev1alpha1.Machine{*machine("one"), *machine("two")}},
+				}})
 			Expect(err).NotTo(HaveOccurred())
-			state.Spec.Gardener = []gardencorev1beta1.GardenerResourceData{{Name: "machine-state", Type: "machine-state", Data: runtime.RawExtension{Raw: saved}}}
+			state.Spec.Gardener = []gardencorev1beta1.GardenerResourceData{
+				{Name: "machine-state", Type: "machine-state", Data: runtime.RawExtension{Raw: saved}},
+			}
 			objects[0].SetAnnotations(map[string]string{released: "2026-11-20T11:59:00Z"})
 			objects = slices.DeleteFunc(objects, func(object client.Object) bool {
 				_, ok := object.(*machinev1alpha1.Machine)

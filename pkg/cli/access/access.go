@@ -22,15 +22,18 @@ import (
 // The names of a shoot's addresses (status.advertisedAddresses), the one that end users are to use first.
 var addressNames = []string{"external", "internal"}
 
-// Shoot returns access to the shoot with an administrator's credentials, and when they expire. The garden may issue them
-// for a shorter time than is asked for.
-func Shoot(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, validity time.Duration) (*rest.Config, time.Time, error) {
+// Shoot returns access to the shoot with an administrator's credentials, and when they expire. The garden may issue
+// them for a shorter time than is asked for.
+func Shoot(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot,
+	validity time.Duration) (*rest.Config, time.Time, error) {
 	key := client.ObjectKeyFromObject(shoot)
 	request := &authenticationv1alpha1.AdminKubeconfigRequest{
 		Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: ptr.To(int64(validity.Seconds()))},
 	}
 	if err := garden.SubResource("adminkubeconfig").Create(ctx, shoot, request); err != nil {
-		return nil, time.Time{}, fmt.Errorf("failed to request a kubeconfig of Shoot %s (permission: create shoots/adminkubeconfig): %w", key, err)
+		return nil, time.Time{},
+			fmt.Errorf("failed to request a kubeconfig of Shoot %s (permission: create shoots/adminkubeconfig): %w",
+				key, err)
 	}
 	host, err := PublicHost(shoot)
 	if err != nil {
@@ -65,10 +68,12 @@ func PublicHost(shoot *gardencorev1beta1.Shoot) (string, error) {
 			}
 			server, err := url.Parse(address.URL)
 			if err != nil {
-				return "", fmt.Errorf("failed to parse the %s address of Shoot %s: %w", name, client.ObjectKeyFromObject(shoot), err)
+				return "", fmt.Errorf("failed to parse the %s address of Shoot %s: %w", name,
+					client.ObjectKeyFromObject(shoot), err)
 			}
 			return server.Hostname(), nil
 		}
 	}
-	return "", fmt.Errorf("Shoot %s advertises no address; wait until it is created", client.ObjectKeyFromObject(shoot)) //nolint:staticcheck // It begins with a kind.
+	return "", fmt.Errorf("Shoot %s advertises no address; wait until it is created",
+		client.ObjectKeyFromObject(shoot)) //nolint:staticcheck // It begins with a kind.
 }

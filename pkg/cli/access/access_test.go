@@ -56,7 +56,8 @@ var _ = Describe("Access", func() {
 		scheme := runtime.NewScheme()
 		Expect(gardencorev1beta1.AddToScheme(scheme)).To(Succeed())
 		garden = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-			SubResourceCreate: func(_ context.Context, _ client.Client, resource string, object client.Object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			SubResourceCreate: func(_ context.Context, _ client.Client, resource string, object client.Object,
+				sub client.Object, _ ...client.SubResourceCreateOption) error {
 				Expect(resource).To(Equal("adminkubeconfig"))
 				Expect(object.GetName()).To(Equal("live"))
 				request := sub.(*authenticationv1alpha1.AdminKubeconfigRequest)
@@ -90,8 +91,10 @@ var _ = Describe("Access", func() {
 		_, _, err := access.Shoot(ctx, garden, shoot, time.Hour)
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
-		Entry("the permission", func() { refuse = errors.New("forbidden") }, "permission: create shoots/adminkubeconfig"),
+		Entry("the permission", func() { refuse = errors.New("forbidden") },
+			"permission: create shoots/adminkubeconfig"),
 		Entry("an address", func() { shoot.Status.AdvertisedAddresses = nil }, "advertises no address"),
-		Entry("a context for it", func() { shoot.Status.AdvertisedAddresses[1].URL = "https://other.example" }, "no context for other.example"),
+		Entry("a context for it", func() { shoot.Status.AdvertisedAddresses[1].URL = "https://other.example" },
+			"no context for other.example"),
 	)
 })

@@ -20,7 +20,8 @@ var _ = Describe("Code", func() {
 		Entry("none", nil, exit.Done),
 		Entry("any", errors.New("away"), exit.Failed),
 		Entry("timeout", &exit.Error{Code: exit.Timeout}, exit.Timeout),
-		Entry("wrapped", fmt.Errorf("failed: %w", &exit.Error{Code: exit.Timeout, Err: errors.New("late")}), exit.Timeout),
+		Entry("wrapped", fmt.Errorf("failed: %w", &exit.Error{Code: exit.Timeout, Err: errors.New("late")}),
+			exit.Timeout),
 	)
 
 	It("should say nothing twice", func() {

@@ -22,7 +22,8 @@ var _ = Describe("The drain of a seed", func() {
 	var (
 		ctx   = context.Background()
 		table = func(seed, content string) *corev1.ConfigMap {
-			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-drain-" + seed}, Data: map[string]string{"table.json": content}}
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-drain-" + seed},
+				Data: map[string]string{"table.json": content}}
 		}
 		g *garden.Garden
 	)
@@ -30,9 +31,11 @@ var _ = Describe("The drain of a seed", func() {
 	BeforeEach(func() {
 		content, err := drain.SeedPlan{Seed: drain.Seed{Name: "seed-a", Draining: true}}.Table().Encode()
 		Expect(err).NotTo(HaveOccurred())
-		g = &garden.Garden{Namespace: "one", Client: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(
-			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}, table("seed-a", content), table("seed-b", `{"kind":"Another"}`),
-		).Build()}
+		g = &garden.Garden{Namespace: "one",
+			Client: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(
+				&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}, table("seed-a", content),
+				table("seed-b", `{"kind":"Another"}`),
+			).Build()}
 	})
 
 	It("should return the seed", func() {
@@ -48,6 +51,7 @@ var _ = Describe("The drain of a seed", func() {
 
 	It("should not take another object for a table", func() {
 		_, err := g.DrainTable(ctx, "seed-b")
-		Expect(err).To(MatchError(And(ContainSubstring("ConfigMap garden/livecpm-drain-seed-b"), ContainSubstring("Another"))))
+		Expect(err).
+			To(MatchError(And(ContainSubstring("ConfigMap garden/livecpm-drain-seed-b"), ContainSubstring("Another"))))
 	})
 })

@@ -40,7 +40,8 @@ func NewFlags() *Flags {
 // AddTo adds the flags to the command and all commands below it.
 func (f *Flags) AddTo(command *cobra.Command) {
 	flags := command.PersistentFlags()
-	flags.StringVar(&f.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "", "path to the kubeconfig of the garden")
+	flags.StringVar(&f.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
+		"path to the kubeconfig of the garden")
 	clientcmd.BindOverrideFlags(&f.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
 }
 

@@ -36,13 +36,17 @@ var _ = Describe("Garden", func() {
 		asking := newShoot("one", "asking")
 		asking.Annotations = map[string]string{steps.AnnotationIntent: "true"}
 		asking.Spec.SeedName, asking.Status.SeedName = new("seed-b"), new("seed-a")
-		told := newShoot("one", "told", gardencorev1beta1.Condition{Type: steps.First().Condition, Status: gardencorev1beta1.ConditionTrue})
-		other := newShoot("two", "other", gardencorev1beta1.Condition{Type: steps.First().Condition, Status: gardencorev1beta1.ConditionTrue})
-		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(asking, told, other, newShoot("one", "idle")).Build()
+		told := newShoot("one", "told",
+			gardencorev1beta1.Condition{Type: steps.First().Condition, Status: gardencorev1beta1.ConditionTrue})
+		other := newShoot("two", "other",
+			gardencorev1beta1.Condition{Type: steps.First().Condition, Status: gardencorev1beta1.ConditionTrue})
+		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(asking, told, other,
+			newShoot("one", "idle")).Build()
 		g := &garden.Garden{Client: c, Namespace: "one"}
 
 		Expect(g.Migrated(ctx, false)).To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told")))
-		Expect(g.Migrated(ctx, true)).To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told"), HaveField("Name", "other")))
+		Expect(g.Migrated(ctx, true)).
+			To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told"), HaveField("Name", "other")))
 		Expect(g.ShootNames(ctx)).To(ConsistOf("asking", "told", "idle"))
 		_, err := g.Shoot(ctx, "missing")
 		Expect(err).To(MatchError(ContainSubstring("failed to get Shoot one/missing")))

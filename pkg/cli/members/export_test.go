@@ -14,7 +14,8 @@ import (
 
 // SetOpen replaces what makes a client of an etcd.
 func SetOpen(l *Looker, open func(etcdclient.Locator, etcdclient.Dial) (etcdclient.Cluster, error)) {
-	l.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd, places *places) (etcdclient.Cluster, error) {
+	l.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd,
+		places *places) (etcdclient.Cluster, error) {
 		return open(places, places.dial)
 	}
 }

@@ -44,13 +44,15 @@ func Fill(seeds []summary.Seed, etcds []Etcd) {
 		for _, member := range etcd.Inspection.Members {
 			newest = max(newest, member.Status.RaftIndex)
 		}
-		// etcd lists its members by ID, that is in an order that means nothing to people. One without a name has not started.
-		members := slices.SortedFunc(slices.Values(etcd.Inspection.Members), func(a, b etcdclient.MemberInspection) int {
-			if (a.Name == "") != (b.Name == "") {
-				return cmp.Compare(b.Name, a.Name)
-			}
-			return cmp.Compare(a.String(), b.String())
-		})
+		// etcd lists its members by ID, that is in an order that means nothing to people. One without a name has not
+		// started.
+		members := slices.SortedFunc(
+			slices.Values(etcd.Inspection.Members), func(a, b etcdclient.MemberInspection) int {
+				if (a.Name == "") != (b.Name == "") {
+					return cmp.Compare(b.Name, a.Name)
+				}
+				return cmp.Compare(a.String(), b.String())
+			})
 		for _, member := range members {
 			home := own[len(own)-1]
 			for _, view := range own {

@@ -62,8 +62,8 @@ type Etcd struct {
 	Inspection etcdclient.Inspection
 	// Err tells why they could not be asked.
 	Err error
-	// Reached tells that a member was connected to. An etcd that was reached and gives no member list has no quorum; one that
-	// was not reached may be in perfect order, and the user lacks permissions.
+	// Reached tells that a member was connected to. An etcd that was reached and gives no member list has no quorum;
+	// one that was not reached may be in perfect order, and the user lacks permissions.
 	Reached bool
 }
 
@@ -71,7 +71,8 @@ type Etcd struct {
 type Looker struct {
 	seeds map[string]Seed
 	// open makes a client of an etcd.
-	open func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd, places *places) (etcdclient.Cluster, error)
+	open func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
+		places *places) (etcdclient.Cluster, error)
 
 	mu       sync.Mutex
 	clusters map[string]*opened
@@ -85,7 +86,8 @@ type opened struct {
 // New returns a Looker for the seeds.
 func New(seeds map[string]Seed) *Looker {
 	l := &Looker{seeds: seeds, clusters: map[string]*opened{}}
-	l.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd, places *places) (etcdclient.Cluster, error) {
+	l.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
+		places *places) (etcdclient.Cluster, error) {
 		config, err := etcdclient.TLSFromEtcd(ctx, reader, etcd)
 		if err != nil {
 			return nil, err
@@ -105,8 +107,8 @@ func (l *Looker) Close() {
 	l.clusters = map[string]*opened{}
 }
 
-// Look asks the members of the etcds in the namespace. The seeds without access are left out; an etcd of which no seed has
-// a resource as well.
+// Look asks the members of the etcds in the namespace. The seeds without access are left out; an etcd of which no seed
+// has a resource as well.
 func (l *Looker) Look(ctx context.Context, namespace string, seeds ...string) []Etcd {
 	var out []Etcd
 	for _, role := range Roles {
@@ -143,7 +145,8 @@ func (l *Looker) Cluster(ctx context.Context, namespace, role string, seeds ...s
 	return l.cluster(ctx, namespace, role, seeds, map[string]*druidcorev1alpha1.Etcd{})
 }
 
-func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd) (etcdclient.Cluster, error) {
+func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []string,
+	resources map[string]*druidcorev1alpha1.Etcd) (etcdclient.Cluster, error) {
 	var (
 		name  = exposure.EtcdName(role)
 		found []place
@@ -173,7 +176,8 @@ func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []st
 		last, from = etcd, seed.Reader
 		for _, pod := range pods.Items {
 			owner := metav1.GetControllerOf(&pod)
-			if owner == nil || owner.Kind != "StatefulSet" || owner.Name != name || pod.Status.Phase != corev1.PodRunning {
+			if owner == nil || owner.Kind != "StatefulSet" || owner.Name != name ||
+				pod.Status.Phase != corev1.PodRunning {
 				continue
 			}
 			found = append(found, place{
@@ -277,5 +281,6 @@ func (p *places) dial(ctx context.Context, _, address string) (net.Conn, error) 
 			return conn, err
 		}
 	}
-	return nil, fmt.Errorf("pod %s does not run any more", strings.TrimSuffix(address, ":"+strconv.Itoa(defaultClientPort)))
+	return nil, fmt.Errorf("pod %s does not run any more",
+		strings.TrimSuffix(address, ":"+strconv.Itoa(defaultClientPort)))
 }

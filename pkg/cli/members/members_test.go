@@ -59,14 +59,16 @@ var _ = Describe("Looker", func() {
 		}
 		pod = func(name string, phase corev1.PodPhase) *corev1.Pod {
 			return &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{
-					{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "etcd-main", Controller: new(true)},
-				}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+					OwnerReferences: []metav1.OwnerReference{
+						{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "etcd-main", Controller: new(true)},
+					}},
 				Status: corev1.PodStatus{Phase: phase},
 			}
 		}
 		seed = func(objects ...client.Object) members.Seed {
-			return members.Seed{Reader: fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build(), Dialer: forward}
+			return members.Seed{Reader: fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+				WithObjects(objects...).Build(), Dialer: forward}
 		}
 		looker = func(seeds map[string]members.Seed) *members.Looker {
 			l := members.New(seeds)
@@ -81,12 +83,14 @@ var _ = Describe("Looker", func() {
 
 	BeforeEach(func() {
 		forward, opened, openErr = &dialer{}, 0, nil
-		cluster = fake.New(func(name string) string { return "https://" + name + ":2380" }, "seed-a-etcd-main-0", "seed-a-etcd-main-1", "seed-b-etcd-main-0")
+		cluster = fake.New(func(name string) string { return "https://" + name + ":2380" }, "seed-a-etcd-main-0",
+			"seed-a-etcd-main-1", "seed-b-etcd-main-0")
 	})
 
 	It("should find the members wherever they run, and keep its connections", func() {
 		l := looker(map[string]members.Seed{
-			"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning), pod("etcd-main-1", corev1.PodPending)),
+			"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning),
+				pod("etcd-main-1", corev1.PodPending)),
 			"seed-b": seed(etcd("seed-b"), pod("etcd-main-0", corev1.PodRunning)),
 		})
 		for range 2 {
@@ -134,7 +138,8 @@ var _ = Describe("Looker", func() {
 		conn, err := dial(ctx, "tcp", "seed-a/etcd-main-0:2379")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(conn.Close()).To(Succeed())
-		Expect(l.Look(ctx, namespace, "seed-a")).To(ConsistOf(And(HaveField("Err", HaveOccurred()), HaveField("Reached", true))))
+		Expect(l.Look(ctx, namespace, "seed-a")).
+			To(ConsistOf(And(HaveField("Err", HaveOccurred()), HaveField("Reached", true))))
 	})
 
 	It("should say why it has no client", func() {
@@ -155,7 +160,8 @@ var _ = Describe("Fill", func() {
 		member = func(id, leader, index uint64, name string) etcdclient.MemberInspection {
 			return etcdclient.MemberInspection{
 				Member: etcdclient.Member{ID: id, Name: name},
-				Status: etcdclient.Status{ClusterID: 7, MemberID: id, LeaderID: leader, RaftIndex: index, RaftAppliedIndex: index, DBSize: 4096},
+				Status: etcdclient.Status{ClusterID: 7, MemberID: id, LeaderID: leader, RaftIndex: index,
+					RaftAppliedIndex: index, DBSize: 4096},
 			}
 		}
 	)
@@ -174,22 +180,27 @@ var _ = Describe("Fill", func() {
 		learner.Learner = true
 		silent := member(2, 0, 0, "seed-a-etcd-main-1")
 		silent.StatusError = errors.New("away")
-		unstarted := etcdclient.MemberInspection{Member: etcdclient.Member{ID: 0xff, Learner: true}, StatusError: etcdclient.ErrNotStarted}
+		unstarted := etcdclient.MemberInspection{Member: etcdclient.Member{ID: 0xff, Learner: true},
+			StatusError: etcdclient.ErrNotStarted}
 		members.Fill(seeds, []members.Etcd{{Role: "main", Inspection: etcdclient.Inspection{
-			ClusterID: 7, Members: []etcdclient.MemberInspection{unstarted, silent, learner, member(1, 1, 42, "seed-a-etcd-main-0")},
+			ClusterID: 7, Members: []etcdclient.MemberInspection{unstarted, silent, learner,
+				member(1, 1, 42, "seed-a-etcd-main-0")},
 		}}})
 		Expect(seeds[0].Etcds[0].Members).To(Equal([]summary.Member{
-			{Name: "seed-a-etcd-main-0", Role: summary.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(4096))},
+			{Name: "seed-a-etcd-main-0", Role: summary.RoleLeader, Status: "Ready", Lag: new(uint64(0)),
+				DBSize: new(int64(4096))},
 			{Name: "seed-a-etcd-main-1", Role: summary.RoleVoter, Status: "Unknown"},
 		}))
 		Expect(seeds[1].Etcds[0].Members).To(Equal([]summary.Member{
-			{Name: "seed-b-etcd-main-0", Role: summary.RoleLearner, Status: "Ready", Lag: new(uint64(2)), DBSize: new(int64(4096))},
+			{Name: "seed-b-etcd-main-0", Role: summary.RoleLearner, Status: "Ready", Lag: new(uint64(2)),
+				DBSize: new(int64(4096))},
 			{Name: "ff", Role: summary.RoleLearner, Status: "Unknown"},
 		}))
 	})
 
 	It("should leave what etcd-druid reports if the members could not be asked", func() {
 		members.Fill(seeds, []members.Etcd{{Role: "main", Err: errors.New("not permitted")}})
-		Expect(seeds[0].Etcds[0]).To(And(HaveField("Unasked", "not permitted"), HaveField("Members", ConsistOf(HaveField("Name", "seed-a-reported")))))
+		Expect(seeds[0].Etcds[0]).To(And(HaveField("Unasked", "not permitted"),
+			HaveField("Members", ConsistOf(HaveField("Name", "seed-a-reported")))))
 	})
 })

@@ -34,7 +34,9 @@ func (in Input) check(source, destination string) ([]Check, error) {
 		case preflight.Workerless:
 			if n := len(in.Shoot.Spec.Provider.Workers); n > 0 && finding.Status == preflight.Pass {
 				out = append(out,
-					deferred(preflight.Workerless, fmt.Sprintf("only the configuration of the agents tells whether they permit the %d worker pools", n)),
+					deferred(preflight.Workerless,
+						fmt.Sprintf("only the configuration of the agents tells whether they permit the %d "+
+							"worker pools", n)),
 					deferred(preflight.Machines, "only the machines in the source tell"),
 				)
 				continue
@@ -56,7 +58,8 @@ func (in Input) check(source, destination string) ([]Check, error) {
 			out = append(out, deferred(name, in.why(source)))
 		}
 	}
-	for _, name := range []preflight.Name{steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize} {
+	for _, name := range []preflight.Name{steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation,
+		steps.EtcdSize} {
 		if len(in.Etcds) > 0 {
 			break
 		}
@@ -67,7 +70,8 @@ func (in Input) check(source, destination string) ([]Check, error) {
 		out = append(out, deferred(name, why))
 	}
 	out = append(out, deferred(preflight.EtcdMemberNames, "only the configuration of the gardenlets tells"))
-	return append(out, in.checkFreeCapacity(destination), in.checkGatePolicies(), in.checkAgents(source, destination)), nil
+	return append(out, in.checkFreeCapacity(destination), in.checkGatePolicies(), in.checkAgents(source, destination)),
+		nil
 }
 
 func deferred(name preflight.Name, why string) Check {
@@ -128,7 +132,8 @@ func (in Input) unreadable(name preflight.Name) error {
 func etcdViews(etcds []summary.Etcd) []preflight.EtcdView {
 	var out []preflight.EtcdView
 	for _, etcd := range etcds {
-		view := preflight.EtcdView{Name: etcd.Name, MemberNamePrefix: etcd.MemberNamePrefix, DefragmentationSchedule: etcd.DefragmentationSchedule}
+		view := preflight.EtcdView{Name: etcd.Name, MemberNamePrefix: etcd.MemberNamePrefix,
+			DefragmentationSchedule: etcd.DefragmentationSchedule}
 		for _, member := range etcd.Members {
 			problem := ""
 			if member.Status != "Ready" {
@@ -142,7 +147,8 @@ func etcdViews(etcds []summary.Etcd) []preflight.EtcdView {
 }
 
 func (in Input) checkNotUnderWay(source, destination string) Check {
-	check := Check{Name: NotUnderWay, Status: preflight.Pass, Evidence: fmt.Sprintf("the shoot is in seed %s and stays there until it is started", source)}
+	check := Check{Name: NotUnderWay, Status: preflight.Pass,
+		Evidence: fmt.Sprintf("the shoot is in seed %s and stays there until it is started", source)}
 	switch state := stateOf(in); {
 	case state == summary.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName == destination:
 		check.Evidence = "an earlier migration was aborted and can begin anew"
@@ -151,16 +157,19 @@ func (in Input) checkNotUnderWay(source, destination string) Check {
 		check.Evidence = fmt.Sprintf("an aborted migration to seed %s is not closed", *in.Shoot.Spec.SeedName)
 		check.Remedy = "set the seed back with `kubectl livecpm abort --stay`, or start to the same seed again"
 	case state == summary.Classic:
-		check.Status, check.Evidence, check.Remedy = preflight.Fail, "the shoot is migrated classically", "let that complete"
+		check.Status, check.Evidence, check.Remedy = preflight.Fail, "the shoot is migrated classically",
+			"let that complete"
 	case !state.Final():
-		check.Status, check.Evidence, check.Remedy = preflight.Fail, fmt.Sprintf("a live migration is under way: %s", state), "watch it with `kubectl livecpm get`"
+		check.Status, check.Evidence, check.Remedy = preflight.Fail,
+			fmt.Sprintf("a live migration is under way: %s", state), "watch it with `kubectl livecpm get`"
 	}
 	return check
 }
 
 func (in Input) checkFreeCapacity(destination string) Check {
 	if why, ok := in.Unreadable[FreeCapacity]; ok {
-		return Check{Name: FreeCapacity, Status: preflight.Unknown, Evidence: why, Remedy: "gardener-apiserver does not look at it either; ask who operates the seed", Deferred: true}
+		return Check{Name: FreeCapacity, Status: preflight.Unknown, Evidence: why,
+			Remedy: "gardener-apiserver does not look at it either; ask who operates the seed", Deferred: true}
 	}
 	seed, err := in.seed(destination)
 	if err != nil {
@@ -170,11 +179,15 @@ func (in Input) checkFreeCapacity(destination string) Check {
 	allocatable, limited := seed.Status.Allocatable[gardencorev1beta1.ResourceShoots]
 	switch {
 	case !limited:
-		return Check{Name: FreeCapacity, Status: preflight.Pass, Evidence: fmt.Sprintf("seed %s has %d shoots and no limit", destination, used)}
+		return Check{Name: FreeCapacity, Status: preflight.Pass,
+			Evidence: fmt.Sprintf("seed %s has %d shoots and no limit", destination, used)}
 	case int64(used) >= allocatable.Value():
-		return Check{Name: FreeCapacity, Status: preflight.Fail, Evidence: fmt.Sprintf("seed %s has %d of at most %d shoots", destination, used, allocatable.Value()), Remedy: "choose another destination"}
+		return Check{Name: FreeCapacity, Status: preflight.Fail,
+			Evidence: fmt.Sprintf("seed %s has %d of at most %d shoots", destination, used, allocatable.Value()),
+			Remedy:   "choose another destination"}
 	}
-	return Check{Name: FreeCapacity, Status: preflight.Pass, Evidence: fmt.Sprintf("seed %s has %d of at most %d shoots", destination, used, allocatable.Value())}
+	return Check{Name: FreeCapacity, Status: preflight.Pass,
+		Evidence: fmt.Sprintf("seed %s has %d of at most %d shoots", destination, used, allocatable.Value())}
 }
 
 func (in Input) checkGatePolicies() Check {
@@ -182,9 +195,13 @@ func (in Input) checkGatePolicies() Check {
 		return deferred(GatePolicies, why)
 	}
 	if len(in.MissingPolicies) > 0 {
-		return Check{Name: GatePolicies, Status: preflight.Fail, Evidence: "not in the garden: " + strings.Join(in.MissingPolicies, ", "), Remedy: "install the chart livecpm-garden"}
+		return Check{Name: GatePolicies, Status: preflight.Fail,
+			Evidence: "not in the garden: " + strings.Join(in.MissingPolicies, ", "),
+			Remedy:   "install the chart livecpm-garden"}
 	}
-	return Check{Name: GatePolicies, Status: preflight.Pass, Evidence: "policy and binding are there; whether they are in force is proved with the shoot before the first step"}
+	return Check{Name: GatePolicies, Status: preflight.Pass,
+		Evidence: "policy and binding are there; whether they are in force is proved with the shoot before " +
+			"the first step"}
 }
 
 func (in Input) checkAgents(source, destination string) Check {
@@ -193,14 +210,17 @@ func (in Input) checkAgents(source, destination string) Check {
 		view := in.view(name)
 		switch {
 		case view == nil || view.Agent == nil:
-			return Check{Name: AgentsReady, Status: preflight.Unknown, Evidence: in.why(name), Remedy: "without an agent nothing happens after the start", Deferred: true}
+			return Check{Name: AgentsReady, Status: preflight.Unknown, Evidence: in.why(name),
+				Remedy: "without an agent nothing happens after the start", Deferred: true}
 		case view.Agent.Ready == 0:
 			missing = append(missing, name)
 		}
 		ready = append(ready, fmt.Sprintf("%s: %d of %d", name, view.Agent.Ready, view.Agent.Desired))
 	}
 	if len(missing) > 0 {
-		return Check{Name: AgentsReady, Status: preflight.Fail, Evidence: "no agent is ready in " + strings.Join(missing, " and "), Remedy: "install or mend the chart livecpm-agent there"}
+		return Check{Name: AgentsReady, Status: preflight.Fail,
+			Evidence: "no agent is ready in " + strings.Join(missing, " and "),
+			Remedy:   "install or mend the chart livecpm-agent there"}
 	}
 	return Check{Name: AgentsReady, Status: preflight.Pass, Evidence: strings.Join(ready, ", ") + " replicas are ready"}
 }

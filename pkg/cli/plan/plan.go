@@ -25,8 +25,8 @@ import (
 const (
 	// FreeCapacity passes if the destination has room for one more shoot.
 	FreeCapacity preflight.Name = "FreeCapacity"
-	// GatePolicies passes if the policies of the gate are there. Whether they are in force can be proved only with a shoot
-	// that is on its way; the agents do so before the first step.
+	// GatePolicies passes if the policies of the gate are there. Whether they are in force can be proved only with a
+	// shoot that is on its way; the agents do so before the first step.
 	GatePolicies preflight.Name = "GatePolicies"
 	// AgentsReady passes if an agent is ready in both seeds.
 	AgentsReady preflight.Name = "AgentsReady"
@@ -55,8 +55,8 @@ type Input struct {
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
 	// Unreadable tells why a check can not be made by the user.
 	Unreadable map[preflight.Name]string `json:"unreadable,omitempty"`
-	// Etcds are the etcds in the source as their members describe them; empty if the members were not asked. They are not
-	// recorded.
+	// Etcds are the etcds in the source as their members describe them; empty if the members were not asked. They are
+	// not recorded.
 	Etcds []preflight.EtcdView `json:"-"`
 	// EtcdsUnasked tells why the members could not be asked.
 	EtcdsUnasked string `json:"etcdsUnasked,omitempty"`
@@ -74,8 +74,8 @@ type Check struct {
 	Evidence string `json:"evidence"`
 	// Remedy tells what to do if it did not pass.
 	Remedy string `json:"remedy,omitempty"`
-	// Deferred tells that it could not be made from here and is made by the agents before the migration begins. It does not
-	// speak against the plan.
+	// Deferred tells that it could not be made from here and is made by the agents before the migration begins. It does
+	// not speak against the plan.
 	Deferred bool `json:"deferred,omitempty"`
 }
 
@@ -133,13 +133,15 @@ func Evaluate(in Input, destination string) (Plan, error) {
 	source := ptr.Deref(in.Shoot.Status.SeedName, "")
 	out := Plan{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: source, Steps: expected()}
 	if source == "" {
-		return out, fmt.Errorf("Shoot %s/%s is in no seed yet; wait until it is created", in.Shoot.Namespace, in.Shoot.Name) //nolint:staticcheck // It begins with a kind.
+		return out, fmt.Errorf("Shoot %s/%s is in no seed yet; wait until it is created", in.Shoot.Namespace,
+			in.Shoot.Name) //nolint:staticcheck // It begins with a kind.
 	}
 	if _, err := in.seed(source); err != nil {
 		return out, err
 	}
 	if destination == source {
-		return out, fmt.Errorf("Shoot %s/%s is in seed %s already; give another one with --to", in.Shoot.Namespace, in.Shoot.Name, source) //nolint:staticcheck // It begins with a kind.
+		return out, fmt.Errorf("Shoot %s/%s is in seed %s already; give another one with --to", in.Shoot.Namespace,
+			in.Shoot.Name, source) //nolint:staticcheck // It begins with a kind.
 	}
 
 	if destination == "" {
@@ -250,7 +252,8 @@ func (in Input) candidates(source string) []Candidate {
 
 // schedulable tells whether new shoots may go to the seed: an operator who has hidden it does not want more in it.
 func schedulable(seed *gardencorev1beta1.Seed) bool {
-	return seed.DeletionTimestamp == nil && (seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil || seed.Spec.Settings.Scheduling.Visible)
+	return seed.DeletionTimestamp == nil &&
+		(seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil || seed.Spec.Settings.Scheduling.Visible)
 }
 
 func last(a, b bool) int {

@@ -36,8 +36,10 @@ func newSeed(name string) gardencorev1beta1.Seed {
 		Spec: gardencorev1beta1.SeedSpec{
 			Provider: gardencorev1beta1.SeedProvider{Type: "local", Region: "region"},
 			Backup:   &gardencorev1beta1.Backup{Provider: "local"},
-			DNS:      gardencorev1beta1.SeedDNS{Internal: &gardencorev1beta1.SeedDNSProviderConfig{Domain: "internal.example.org"}},
-			Ingress:  &gardencorev1beta1.Ingress{Domain: "ingress." + name + ".example.org"},
+			DNS: gardencorev1beta1.SeedDNS{
+				Internal: &gardencorev1beta1.SeedDNSProviderConfig{Domain: "internal.example.org"},
+			},
+			Ingress: &gardencorev1beta1.Ingress{Domain: "ingress." + name + ".example.org"},
 		},
 		Status: gardencorev1beta1.SeedStatus{
 			ObservedGeneration: 1,
@@ -45,8 +47,10 @@ func newSeed(name string) gardencorev1beta1.Seed {
 			Allocatable:        corev1.ResourceList{gardencorev1beta1.ResourceShoots: resource.MustParse("10")},
 		},
 	}
-	for _, condition := range []gardencorev1beta1.ConditionType{gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedSystemComponentsHealthy, gardencorev1beta1.SeedBackupBucketsReady} {
-		out.Status.Conditions = append(out.Status.Conditions, gardencorev1beta1.Condition{Type: condition, Status: gardencorev1beta1.ConditionTrue})
+	for _, condition := range []gardencorev1beta1.ConditionType{gardencorev1beta1.GardenletReady,
+		gardencorev1beta1.SeedSystemComponentsHealthy, gardencorev1beta1.SeedBackupBucketsReady} {
+		out.Status.Conditions = append(out.Status.Conditions,
+			gardencorev1beta1.Condition{Type: condition, Status: gardencorev1beta1.ConditionTrue})
 	}
 	return out
 }
@@ -62,8 +66,9 @@ func newShoot() *gardencorev1beta1.Shoot {
 			SeedName: new("seed-a"),
 		},
 		Status: gardencorev1beta1.ShootStatus{
-			SeedName:      new("seed-a"),
-			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded},
+			SeedName: new("seed-a"),
+			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile,
+				State: gardencorev1beta1.LastOperationStateSucceeded},
 		},
 	}
 }
@@ -116,8 +121,10 @@ var _ = Describe("Evaluate", func() {
 				left = append(left, check.Name)
 			}
 		}
-		Expect(left).To(ConsistOf(steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize, preflight.EtcdMemberNames))
-		Expect(names).To(ContainElements(preflight.HighAvailability, steps.GardenletVersion, preflight.RegionDistance, steps.EtcdQuorum, steps.EtcdHealth, preflight.EtcdMemberPrefix,
+		Expect(left).To(ConsistOf(steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize,
+			preflight.EtcdMemberNames))
+		Expect(names).To(ContainElements(preflight.HighAvailability, steps.GardenletVersion, preflight.RegionDistance,
+			steps.EtcdQuorum, steps.EtcdHealth, preflight.EtcdMemberPrefix,
 			plan.FreeCapacity, plan.GatePolicies, plan.AgentsReady))
 	})
 
@@ -125,13 +132,15 @@ var _ = Describe("Evaluate", func() {
 		in := fit()
 		view := preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a", Quota: 8 << 30}
 		for _, name := range []string{"0", "1", "2"} {
-			view.Members = append(view.Members, preflight.EtcdMemberView{Name: "seed-a-etcd-main-" + name, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
+			view.Members = append(view.Members,
+				preflight.EtcdMemberView{Name: "seed-a-etcd-main-" + name, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
 		}
 		in.Etcds = []preflight.EtcdView{view}
 		p, err := plan.Evaluate(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
-		for _, name := range []preflight.Name{steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize, steps.EtcdQuorum, steps.EtcdHealth} {
+		for _, name := range []preflight.Name{steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation,
+			steps.EtcdSize, steps.EtcdQuorum, steps.EtcdHealth} {
 			Expect(p.Checks).To(ContainElement(And(HaveField("Name", name), HaveField("Status", preflight.Pass))))
 		}
 
@@ -148,7 +157,9 @@ var _ = Describe("Evaluate", func() {
 		p, err := plan.Evaluate(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
-		Expect(p.Checks).To(ContainElement(And(HaveField("Name", steps.EtcdSize), HaveField("Deferred", true), HaveField("Evidence", "the members could not be asked: secrets are forbidden"))))
+		Expect(p.Checks).To(
+			ContainElement(And(HaveField("Name", steps.EtcdSize), HaveField("Deferred", true),
+				HaveField("Evidence", "the members could not be asked: secrets are forbidden"))))
 	})
 
 	It("should make every check of the agents, or say that it does not", func() {
@@ -176,7 +187,8 @@ var _ = Describe("Evaluate", func() {
 		Expect(p.Steps).To(HaveLen(len(steps.Table())))
 		for i, step := range steps.Table() {
 			Expect(p.Steps[i].Condition).To(Equal(step.String()))
-			Expect(p.Steps[i].ExpectedSeconds).To(And(BeNumerically(">", 0), BeNumerically("<", step.Deadline.Seconds())), step.String())
+			Expect(p.Steps[i].ExpectedSeconds).
+				To(And(BeNumerically(">", 0), BeNumerically("<", step.Deadline.Seconds())), step.String())
 			Expect(p.Steps[i].DeadlineSeconds).To(Equal(step.Deadline.Seconds()))
 		}
 	})
@@ -193,28 +205,43 @@ var _ = Describe("Evaluate", func() {
 		Expect(check.Evidence).NotTo(BeEmpty())
 		Expect(check.Remedy).NotTo(BeEmpty())
 	},
-		Entry("not highly available", preflight.HighAvailability, preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.ControlPlane = nil }),
-		Entry("last operation", preflight.LastOperation, preflight.Fail, func(in *plan.Input) { in.Shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed }),
+		Entry("not highly available", preflight.HighAvailability,
+			preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.ControlPlane = nil }),
+		Entry("last operation", preflight.LastOperation,
+			preflight.Fail, func(in *plan.Input) {
+				in.Shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
+			}),
 		Entry("a bastion", preflight.Bastions, preflight.Fail, func(in *plan.Input) { in.Bastions = []string{"cli"} }),
-		Entry("a seed", preflight.NotASeed, preflight.Fail, func(in *plan.Input) { in.ManagedSeeds = []string{"live"} }),
-		Entry("versions", steps.GardenletVersion, preflight.Fail, func(in *plan.Input) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
-		Entry("no version", steps.GardenletVersion, preflight.Unknown, func(in *plan.Input) { in.Seeds[1].Status.Gardener = nil }),
-		Entry("distance", preflight.RegionDistance, preflight.Fail, func(in *plan.Input) { in.Seeds[1].Spec.Provider.Region = "far" }),
+		Entry("a seed", preflight.NotASeed,
+			preflight.Fail, func(in *plan.Input) { in.ManagedSeeds = []string{"live"} }),
+		Entry("versions", steps.GardenletVersion,
+			preflight.Fail, func(in *plan.Input) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
+		Entry("no version", steps.GardenletVersion,
+			preflight.Unknown, func(in *plan.Input) { in.Seeds[1].Status.Gardener = nil }),
+		Entry("distance", preflight.RegionDistance,
+			preflight.Fail, func(in *plan.Input) { in.Seeds[1].Spec.Provider.Region = "far" }),
 		Entry("full", plan.FreeCapacity, preflight.Fail, func(in *plan.Input) { in.ShootsPerSeed["seed-b"] = 10 }),
-		Entry("no gate", plan.GatePolicies, preflight.Fail, func(in *plan.Input) { in.MissingPolicies = []string{"ValidatingAdmissionPolicy livecpm-gate"} }),
+		Entry("no gate", plan.GatePolicies,
+			preflight.Fail, func(in *plan.Input) {
+				in.MissingPolicies = []string{"ValidatingAdmissionPolicy livecpm-gate"}
+			}),
 		Entry("no agent", plan.AgentsReady, preflight.Fail, func(in *plan.Input) { in.Views[1].Agent.Ready = 0 }),
-		Entry("a member is down", steps.EtcdHealth, preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
+		Entry("a member is down", steps.EtcdHealth,
+			preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
 		Entry("no quorum", steps.EtcdQuorum, preflight.Fail, func(in *plan.Input) {
 			in.Views[0].Etcds[0].Members[1].Status, in.Views[0].Etcds[0].Members[2].Status = "NotReady", "Unknown"
 		}),
 		Entry("no etcd", steps.EtcdQuorum, preflight.Unknown, func(in *plan.Input) { in.Views[0].Etcds = nil }),
-		Entry("no prefix", preflight.EtcdMemberPrefix, preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
+		Entry("no prefix", preflight.EtcdMemberPrefix,
+			preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
 		Entry("under way", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) {
 			in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true"}
 			in.Shoot.Spec.SeedName = new("seed-b")
 		}),
-		Entry("classic", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.SeedName = new("seed-b") }),
-		Entry("aborted on the way to another seed", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) { abort(in, "seed-c") }),
+		Entry("classic", plan.NotUnderWay,
+			preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.SeedName = new("seed-b") }),
+		Entry("aborted on the way to another seed", plan.NotUnderWay,
+			preflight.Fail, func(in *plan.Input) { abort(in, "seed-c") }),
 	)
 
 	It("should let an aborted migration begin anew", func() {
@@ -248,12 +275,13 @@ var _ = Describe("Evaluate", func() {
 		Entry("gate", plan.GatePolicies),
 	)
 
-	DescribeTable("should fail when there is nothing to judge", func(change func(*plan.Input), destination, message string) {
-		in := fit()
-		change(&in)
-		_, err := plan.Evaluate(in, destination)
-		Expect(err).To(MatchError(ContainSubstring(message)))
-	},
+	DescribeTable("should fail when there is nothing to judge",
+		func(change func(*plan.Input), destination, message string) {
+			in := fit()
+			change(&in)
+			_, err := plan.Evaluate(in, destination)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+		},
 		Entry("not created", func(in *plan.Input) { in.Shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
 		Entry("there already", func(*plan.Input) {}, "seed-a", "is in seed seed-a already"),
 		Entry("no such seed", func(*plan.Input) {}, "seed-x", "there is no seed seed-x"),
@@ -262,10 +290,13 @@ var _ = Describe("Evaluate", func() {
 
 	It("should choose the nearest fit seed with the fewest shoots", func() {
 		in := fit()
-		far, full, hidden, empty := newSeed("seed-far"), newSeed("seed-full"), newSeed("seed-hidden"), newSeed("seed-empty")
+		far, full, hidden, empty := newSeed("seed-far"), newSeed("seed-full"), newSeed("seed-hidden"),
+			newSeed("seed-empty")
 		far.Spec.Provider.Region = "far"
 		in.ShootsPerSeed["seed-full"] = 10
-		hidden.Spec.Settings = &gardencorev1beta1.SeedSettings{Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: false}}
+		hidden.Spec.Settings = &gardencorev1beta1.SeedSettings{
+			Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: false},
+		}
 		in.Seeds = append(in.Seeds, far, full, hidden, empty)
 		p, err := plan.Evaluate(in, "")
 		Expect(err).NotTo(HaveOccurred())
@@ -346,17 +377,20 @@ var _ = Describe("Reader", func() {
 		objects []client.Object
 		denied  func(client.ObjectList) error
 		reader  = func() plan.Reader {
-			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-					if denied != nil {
-						if err := denied(list); err != nil {
-							return err
+			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).
+				WithInterceptorFuncs(interceptor.Funcs{
+					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+						options ...client.ListOption) error {
+						if denied != nil {
+							if err := denied(list); err != nil {
+								return err
+							}
 						}
-					}
-					return c.List(ctx, list, options...)
-				},
-			}).Build()
-			return plan.Reader{Garden: &garden.Garden{Client: c, Namespace: "garden-demo"}, Clock: testclock.NewFakePassiveClock(fit().Now.Time)}
+						return c.List(ctx, list, options...)
+					},
+				}).Build()
+			return plan.Reader{Garden: &garden.Garden{Client: c, Namespace: "garden-demo"},
+				Clock: testclock.NewFakePassiveClock(fit().Now.Time)}
 		}
 	)
 
@@ -366,12 +400,16 @@ var _ = Describe("Reader", func() {
 		objects = []client.Object{
 			&seedA, &seedB,
 			newShoot(),
-			&operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "own"}, Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "live"}}},
-			&operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "other"}, Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "other"}}},
+			&operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "own"},
+				Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "live"}}},
+			&operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "other"},
+				Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "other"}}},
 			&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-gate"}},
-			&seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "live"}, Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "live"}}},
+			&seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "live"},
+				Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "live"}}},
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "garden", Name: "regions", Labels: map[string]string{"scheduling.gardener.cloud/purpose": "region-config"},
+				Namespace: "garden", Name: "regions",
+				Labels:      map[string]string{"scheduling.gardener.cloud/purpose": "region-config"},
 				Annotations: map[string]string{"scheduling.gardener.cloud/cloudprofiles": "local"},
 			}},
 		}
@@ -409,7 +447,8 @@ var _ = Describe("Reader", func() {
 		}
 		in, err := reader().Read(ctx, newShoot(), "seed-b")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(in.Unreadable).To(Equal(map[preflight.Name]string{preflight.Bastions: "forbidden", plan.FreeCapacity: "forbidden"}))
+		Expect(in.Unreadable).
+			To(Equal(map[preflight.Name]string{preflight.Bastions: "forbidden", plan.FreeCapacity: "forbidden"}))
 	})
 
 	It("should fail without the seeds", func() {

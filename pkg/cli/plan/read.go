@@ -38,7 +38,8 @@ type Reader struct {
 	Clock clock.PassiveClock
 }
 
-// Read reads the input of a plan for the shoot. The seeds of the shoot and the given one are looked at if there is access.
+// Read reads the input of a plan for the shoot. The seeds of the shoot and the given one are looked at if there is
+// access.
 func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destination string) (Input, error) {
 	in := Input{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Unreadable: map[preflight.Name]string{}}
 
@@ -75,8 +76,8 @@ func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destin
 	return in, nil
 }
 
-// etcds asks the members in the source as the agents do. All etcds must be asked: a plan that judges one and forgets the
-// other would be worse than one that leaves both to the agents.
+// etcds asks the members in the source as the agents do. All etcds must be asked: a plan that judges one and forgets
+// the other would be worse than one that leaves both to the agents.
 func (r Reader) etcds(ctx context.Context, in *Input, source string) {
 	var views []preflight.EtcdView
 	for _, etcd := range r.Members.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot), source) {
@@ -94,7 +95,8 @@ func (r Reader) regions(ctx context.Context, in *Input) error {
 	if in.Shoot.Spec.CloudProfile == nil {
 		return nil
 	}
-	configMaps, err := gardenerutils.GetRegionConfigMaps(ctx, r.Garden.Client, v1beta1constants.GardenNamespace, in.Shoot.Spec.CloudProfile.Name)
+	configMaps, err := gardenerutils.GetRegionConfigMaps(ctx, r.Garden.Client, v1beta1constants.GardenNamespace,
+		in.Shoot.Spec.CloudProfile.Name)
 	for _, configMap := range configMaps {
 		in.Regions = append(in.Regions, *configMap)
 	}

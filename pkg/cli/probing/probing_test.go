@@ -128,10 +128,12 @@ var _ = Describe("Run", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(result.Writes).To(BeNumerically("==", 10))
 		Expect(load.calls).To(Equal([]string{"start", "stop"}))
-		Expect(out.String()).To(ContainSubstring("10 writes (1 failed), 20 reads (0 failed), 100 watch events, 2 connection errors"))
+		Expect(out.String()).
+			To(ContainSubstring("10 writes (1 failed), 20 reads (0 failed), 100 watch events, 2 connection errors"))
 		Expect(out.String()).To(ContainSubstring("namespace livecpm-probe-x"))
 		Expect(published).NotTo(BeEmpty())
-		Expect(published[0]).To(And(HaveField("Namespace", "livecpm-probe-x"), HaveField("Writes", int64(10)), HaveField("ConnectionErrors", int64(2)), HaveField("Started.Time", begin)))
+		Expect(published[0]).To(And(HaveField("Namespace", "livecpm-probe-x"), HaveField("Writes", int64(10)),
+			HaveField("ConnectionErrors", int64(2)), HaveField("Started.Time", begin)))
 	})
 
 	It("should wait for a migration, follow its phases, and go on for a while after it", func() {
@@ -150,7 +152,8 @@ var _ = Describe("Run", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(load.calls).To(Equal([]string{"start", "mark during", "mark after", "stop"}))
 		Expect(clk.Now()).To(BeTemporally(">=", completedAt.Add(3*time.Second)))
-		Expect(out.String()).To(And(ContainSubstring("a live migration is under way"), ContainSubstring("the live migration is over: Succeeded")))
+		Expect(out.String()).To(And(ContainSubstring("a live migration is under way"),
+			ContainSubstring("the live migration is over: Succeeded")))
 	})
 
 	It("should end in an orderly way when it is interrupted", func() {
@@ -189,9 +192,12 @@ var _ = Describe("Run", func() {
 var _ = Describe("Store", func() {
 	var (
 		store probing.Store
-		shoot = &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", UID: types.UID("1")}}
+		shoot = &gardencorev1beta1.Shoot{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", UID: types.UID("1")},
+		}
 		key   = probing.Key("https://garden", shoot)
-		probe = summary.Probe{Started: metav1.NewTime(begin), Updated: metav1.NewTime(begin.Add(time.Minute)), Writes: 7}
+		probe = summary.Probe{Started: metav1.NewTime(begin), Updated: metav1.NewTime(begin.Add(time.Minute)),
+			Writes: 7}
 	)
 
 	BeforeEach(func() { store = probing.Store{Folder: filepath.Join(GinkgoT().TempDir(), "probes")} })

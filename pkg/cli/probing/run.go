@@ -55,8 +55,8 @@ type Run struct {
 	Out io.Writer
 }
 
-// Do runs until the time is over, the migration is complete, or the context ends: that is how one stops it. The namespace
-// of the load is removed in any case.
+// Do runs until the time is over, the migration is complete, or the context ends: that is how one stops it. The
+// namespace of the load is removed in any case.
 func (r Run) Do(ctx context.Context) (*probe.Result, error) {
 	if err := r.Load.Start(ctx); err != nil {
 		return nil, fmt.Errorf("failed to start the load: %w", err)
@@ -70,7 +70,8 @@ func (r Run) Do(ctx context.Context) (*probe.Result, error) {
 	defer cancel()
 	result, err := r.Load.Stop(ctx)
 	if err != nil {
-		err = fmt.Errorf("failed to end the load as it should; see that namespace %s is gone: %w", r.Load.Namespace(), err)
+		err = fmt.Errorf("failed to end the load as it should; see that namespace %s is gone: %w", r.Load.Namespace(),
+			err)
 	}
 	return result, err
 }

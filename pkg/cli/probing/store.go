@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probing runs the request probe against a shoot for an operator, and tells the other commands on the same machine
-// what it has counted.
+// Package probing runs the request probe against a shoot for an operator, and tells the other commands on the same
+// machine what it has counted.
 package probing
 
 import (
@@ -21,11 +21,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
-// stale is how old the counts of a probe may be. They are written every second; a probe that was killed leaves its file.
+// stale is how old the counts of a probe may be. They are written every second; a probe that was killed leaves its
+// file.
 const stale = 15 * time.Second
 
-// Store keeps what running probes have counted in files of a folder, one for each shoot. A file in the user's cache needs
-// no permission in any cluster, and `get` must not need access to the shoot that it shows.
+// Store keeps what running probes have counted in files of a folder, one for each shoot. A file in the user's cache
+// needs no permission in any cluster, and `get` must not need access to the shoot that it shows.
 type Store struct {
 	// Folder is the folder.
 	Folder string

@@ -61,7 +61,8 @@ func Configs(flags []string) (map[string]*rest.Config, error) {
 	for _, flag := range flags {
 		name, path, ok := strings.Cut(flag, "=")
 		if !ok || name == "" || path == "" {
-			return nil, fmt.Errorf("--seed-kubeconfig is %q; give the name of a seed and the path of its kubeconfig, as in seed-a=/path", flag)
+			return nil, fmt.Errorf("--seed-kubeconfig is %q; give the name of a seed and the path of its kubeconfig, "+
+				"as in seed-a=/path", flag)
 		}
 		config, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
@@ -125,7 +126,8 @@ func look(ctx context.Context, reader client.Reader, name, namespace string) (su
 		pods    = &corev1.PodList{}
 		records = &extensionsv1alpha1.DNSRecordList{}
 	)
-	if err := reader.List(ctx, agents, client.InNamespace(v1beta1constants.GardenNamespace), client.MatchingLabels{"app": "livecpm", "role": "agent"}); err != nil {
+	if err := reader.List(ctx, agents, client.InNamespace(v1beta1constants.GardenNamespace),
+		client.MatchingLabels{"app": "livecpm", "role": "agent"}); err != nil {
 		return out, fmt.Errorf("failed to list the Deployments of the agent: %w", err)
 	}
 	for _, own := range []struct {
@@ -153,12 +155,15 @@ func look(ctx context.Context, reader client.Reader, name, namespace string) (su
 			}),
 		}
 		for _, member := range etcd.Status.Members {
-			view.Members = append(view.Members, summary.Member{Name: member.Name, Role: string(ptr.Deref(member.Role, "")), Status: string(member.Status)})
+			view.Members = append(view.Members,
+				summary.Member{Name: member.Name, Role: string(ptr.Deref(member.Role, "")),
+					Status: string(member.Status)})
 		}
 		out.Etcds = append(out.Etcds, view)
 	}
 	out.APIServers = podsOf(pods, func(pod corev1.Pod) bool {
-		return pod.Labels[v1beta1constants.LabelApp] == v1beta1constants.LabelKubernetes && pod.Labels[v1beta1constants.LabelRole] == v1beta1constants.LabelAPIServer
+		return pod.Labels[v1beta1constants.LabelApp] == v1beta1constants.LabelKubernetes &&
+			pod.Labels[v1beta1constants.LabelRole] == v1beta1constants.LabelAPIServer
 	})
 	for _, record := range records.Items {
 		// Those of the etcd members are no names of the shoot.

@@ -22,13 +22,16 @@ func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 	case migration.State == summary.Aborting:
 		return out, fmt.Errorf("%s is being aborted already: %s", nameOf(shoot), migration.Message)
 	case migration.State == summary.Aborted:
-		return out, fmt.Errorf("the live migration of %s is aborted already; choose how it goes on:\n%s", nameOf(shoot), choices(shoot))
+		return out, fmt.Errorf("the live migration of %s is aborted already; choose how it goes on:\n%s", nameOf(shoot),
+			choices(shoot))
 	case !steps.Requested(shoot):
 		return out, fmt.Errorf("%s has no live migration to abort; its state is: %s", nameOf(shoot), migration)
 	case !steps.Abortable(conditions):
 		current, _ := steps.Current(conditions)
-		return out, fmt.Errorf("the live migration of %s cannot be aborted any more: %s is True, the current step is %s. %s",
-			nameOf(shoot), gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, current, alternative(shoot, conditions, current))
+		return out,
+			fmt.Errorf("the live migration of %s cannot be aborted any more: %s is True, the current step is %s. %s",
+				nameOf(shoot), gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, current,
+				alternative(shoot, conditions, current))
 	}
 
 	if err := s.annotate(ctx, shoot, map[string]string{steps.AnnotationAbort: "true"}); err != nil {
@@ -40,7 +43,8 @@ func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 		"spec.seedName is not set back: you choose when the state is Aborted",
 		"the annotation cannot be taken away while the abort is carried out",
 	}
-	out.Next = []string{"kubectl livecpm status " + target(shoot) + " (it ends with code 1 when the abort is completed)", choices(shoot)}
+	out.Next = []string{"kubectl livecpm status " + target(shoot) +
+		" (it ends with code 1 when the abort is completed)", choices(shoot)}
 	return out, nil
 }
 
@@ -55,15 +59,18 @@ func alternative(shoot *gardencorev1beta1.Shoot, conditions []gardencorev1beta1.
 		way = "The etcd is in the destination, so there is nothing to go back to"
 	}
 	if steps.Begun(conditions, current) {
-		return fmt.Sprintf("%s: to gain time, pause before the next step (kubectl livecpm pause %s); if the step stands still, see docs/operations/%s.md and retry it (kubectl livecpm retry %s).",
+		return fmt.Sprintf("%s: to gain time, pause before the next step (kubectl livecpm pause %s); if the step "+
+			"stands still, see docs/operations/%s.md and retry it (kubectl livecpm retry %s).",
 			way, target(shoot), current, target(shoot))
 	}
-	return fmt.Sprintf("%s: to gain time, pause before this step (kubectl livecpm pause %s); what holds it is in docs/operations/%s.md.", way, target(shoot), current)
+	return fmt.Sprintf("%s: to gain time, pause before this step (kubectl livecpm pause %s); what holds it is in "+
+		"docs/operations/%s.md.", way, target(shoot), current)
 }
 
 func choices(shoot *gardencorev1beta1.Shoot) string {
 	_, destination, _ := steps.Seeds(shoot)
-	return fmt.Sprintf("when it is Aborted, keep the shoot where it is (kubectl livecpm abort %s --stay), or try again (kubectl livecpm start %s --to %s)",
+	return fmt.Sprintf("when it is Aborted, keep the shoot where it is (kubectl livecpm abort %s --stay), or try "+
+		"again (kubectl livecpm start %s --to %s)",
 		target(shoot), target(shoot), destination)
 }
 
@@ -76,7 +83,8 @@ func (s Steerer) Stay(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Resu
 	case !between:
 		return out, fmt.Errorf("%s is not on its way to another seed", nameOf(shoot))
 	case migration.State != summary.Aborted:
-		return out, fmt.Errorf("spec.seedName of %s can be set back only when its live migration is Aborted; its state is: %s", nameOf(shoot), migration)
+		return out, fmt.Errorf("spec.seedName of %s can be set back only when its live migration is Aborted; its "+
+			"state is: %s", nameOf(shoot), migration)
 	}
 	if err := s.bind(ctx, shoot, source); err != nil {
 		return out, err

@@ -17,15 +17,18 @@ import (
 func (s Steerer) Drain(ctx context.Context, seed *gardencorev1beta1.Seed) (Result, error) {
 	out := Result{Before: Drained(seed)}
 	if drain.Requested(seed) {
-		return out, fmt.Errorf("%s is asked to drain already: see kubectl livecpm drain %s --status", nameOf(seed), seed.Name)
+		return out, fmt.Errorf("%s is asked to drain already: see kubectl livecpm drain %s --status", nameOf(seed),
+			seed.Name)
 	}
 	if err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: "true"}); err != nil {
 		return out, err
 	}
 	out.After = Drained(seed)
 	out.Done = []string{set(drain.AnnotationDrain, "true")}
-	out.Not = []string{"no shoot was moved by this command: livecpm-controller-manager starts the migrations within its budget, if its drain is enabled"}
-	out.Next = []string{fmt.Sprintf("kubectl livecpm drain %s --status", seed.Name), fmt.Sprintf("kubectl livecpm drain %s --cancel", seed.Name)}
+	out.Not = []string{"no shoot was moved by this command: livecpm-controller-manager starts the migrations within " +
+		"its budget, if its drain is enabled"}
+	out.Next = []string{fmt.Sprintf("kubectl livecpm drain %s --status", seed.Name),
+		fmt.Sprintf("kubectl livecpm drain %s --cancel", seed.Name)}
 	return out, nil
 }
 
@@ -41,7 +44,8 @@ func (s Steerer) CancelDrain(ctx context.Context, seed *gardencorev1beta1.Seed) 
 	}
 	out.After = Drained(seed)
 	out.Done = []string{removed(drain.AnnotationDrain, was)}
-	out.Not = []string{"migrations that are under way go on; shoots that have moved stay where they are", "what is still to move is not forgotten: ask again, and the drain goes on"}
+	out.Not = []string{"migrations that are under way go on; shoots that have moved stay where they are",
+		"what is still to move is not forgotten: ask again, and the drain goes on"}
 	out.Next = []string{fmt.Sprintf("kubectl livecpm drain %s --status", seed.Name)}
 	return out, nil
 }
@@ -56,5 +60,6 @@ func Drained(seed *gardencorev1beta1.Seed) string {
 	if condition == nil {
 		return asked + ", no condition " + string(drain.ConditionDrained)
 	}
-	return fmt.Sprintf("%s, %s is %s (%s): %s", asked, condition.Type, condition.Status, condition.Reason, condition.Message)
+	return fmt.Sprintf("%s, %s is %s (%s): %s", asked, condition.Type, condition.Status, condition.Reason,
+		condition.Message)
 }

@@ -30,7 +30,8 @@ func (s Steerer) Pause(ctx context.Context, shoot *gardencorev1beta1.Shoot, befo
 		if next, err := firstNotBegun(conditions, running); err == nil {
 			alternative = fmt.Sprintf("pause before %s instead", next)
 		}
-		return out, fmt.Errorf("%s cannot be paused before %s: the step has begun, and a step that has begun goes on; %s", nameOf(shoot), before, alternative)
+		return out, fmt.Errorf("%s cannot be paused before %s: the step has begun, and a step that has begun "+
+			"goes on; %s", nameOf(shoot), before, alternative)
 	}
 
 	if err := s.annotate(ctx, shoot, map[string]string{steps.AnnotationPauseBefore: before.String()}); err != nil {
@@ -39,10 +40,12 @@ func (s Steerer) Pause(ctx context.Context, shoot *gardencorev1beta1.Shoot, befo
 	out.After = s.Summary(shoot).String()
 	out.Done = []string{set(steps.AnnotationPauseBefore, before.String())}
 	if running {
-		out.Not = []string{"a step that has begun is not stopped; the migration holds when the turn comes to " + before.String()}
+		out.Not = []string{"a step that has begun is not stopped; the migration holds when the turn comes to " +
+			before.String()}
 	}
 	if before.Condition == steps.Last().Condition {
-		out.Not = append(out.Not, "no controller of the shoot runs in either seed while this step is held: do not leave it like that")
+		out.Not = append(out.Not,
+			"no controller of the shoot runs in either seed while this step is held: do not leave it like that")
 	}
 	out.Next = []string{"kubectl livecpm resume " + target(shoot)}
 	return out, nil
@@ -87,12 +90,15 @@ func (s Steerer) Retry(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 	case steps.AbortDue(shoot):
 		return out, fmt.Errorf("%s is being aborted; an abort is repeated by itself", nameOf(shoot))
 	case !steps.Begun(conditions, current):
-		return out, fmt.Errorf("step %s of %s has not begun, so there is nothing to retry; what holds it is looked at every few seconds: %s", current, nameOf(shoot), migration.Message)
+		return out, fmt.Errorf("step %s of %s has not begun, so there is nothing to retry; what holds it is looked "+
+			"at every few seconds: %s", current, nameOf(shoot), migration.Message)
 	}
 	if was, ok := shoot.Annotations[v1beta1constants.GardenerOperation]; ok {
-		return out, fmt.Errorf("%s carries the annotation %s=%s already; wait until it is taken away", nameOf(shoot), v1beta1constants.GardenerOperation, was)
+		return out, fmt.Errorf("%s carries the annotation %s=%s already; wait until it is taken away", nameOf(shoot),
+			v1beta1constants.GardenerOperation, was)
 	}
-	if err := s.annotate(ctx, shoot, map[string]string{v1beta1constants.GardenerOperation: v1beta1constants.ShootOperationRetry}); err != nil {
+	if err := s.annotate(ctx, shoot,
+		map[string]string{v1beta1constants.GardenerOperation: v1beta1constants.ShootOperationRetry}); err != nil {
 		return out, err
 	}
 	out.After = s.Summary(shoot).String()

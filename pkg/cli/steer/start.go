@@ -31,10 +31,13 @@ func (s Steerer) Start(ctx context.Context, shoot *gardencorev1beta1.Shoot, star
 	switch {
 	case migration.State == summary.Aborted && between:
 		if destination != start.Destination {
-			return out, fmt.Errorf("%s has an aborted migration to seed %s; keep it where it is first (kubectl livecpm abort %s --stay), or start to seed %s again", nameOf(shoot), destination, target(shoot), destination)
+			return out,
+				fmt.Errorf("%s has an aborted migration to seed %s; keep it where it is first (kubectl livecpm abort "+
+					"%s --stay), or start to seed %s again", nameOf(shoot), destination, target(shoot), destination)
 		}
 	case between:
-		return out, fmt.Errorf("%s is on its way from seed %s to seed %s already: %s", nameOf(shoot), source, destination, migration)
+		return out, fmt.Errorf("%s is on its way from seed %s to seed %s already: %s", nameOf(shoot), source,
+			destination, migration)
 	case shoot.Status.SeedName == nil || shoot.Spec.SeedName == nil:
 		return out, fmt.Errorf("%s is in no seed yet; wait until it is created", nameOf(shoot))
 	case *shoot.Status.SeedName == start.Destination:
@@ -67,16 +70,21 @@ func (s Steerer) Start(ctx context.Context, shoot *gardencorev1beta1.Shoot, star
 
 	switch {
 	case again:
-		out.Done = append(out.Done, fmt.Sprintf("spec.seedName is %s already: the aborted migration begins anew", destination))
+		out.Done = append(out.Done,
+			fmt.Sprintf("spec.seedName is %s already: the aborted migration begins anew", destination))
 	case s.DryRun:
 		// Whether the API server would accept the binding depends on the annotation, which it has not kept.
-		out.Done = append(out.Done, fmt.Sprintf("would set spec.seedName from %s to %s through shoots/binding; gardener-apiserver judges that only when it is done", *shoot.Spec.SeedName, start.Destination))
+		out.Done = append(out.Done,
+			fmt.Sprintf("would set spec.seedName from %s to %s through shoots/binding; gardener-apiserver judges "+
+				"that only when it is done", *shoot.Spec.SeedName, start.Destination))
 	default:
 		from := *shoot.Spec.SeedName
 		if err := s.bind(ctx, shoot, start.Destination); err != nil {
 			shoot.Spec.SeedName = &from
 			if undo := s.annotate(ctx, shoot, before); undo != nil {
-				return out, errors.Join(err, fmt.Errorf("the annotations could not be taken back either; remove %s by hand: %w", steps.AnnotationIntent, undo))
+				return out, errors.Join(err,
+					fmt.Errorf("the annotations could not be taken back either; remove %s by hand: %w",
+						steps.AnnotationIntent, undo))
 			}
 			return out, fmt.Errorf("%w\nNothing was started, and the annotations are as before", err)
 		}

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package steer changes what a shoot asks for in a live migration: pause, resume, retry and abort, and the drain of a seed.
-// Each command writes one annotation (abort with Stay: the seed's name as well) and says what it did, and what it did not.
+// Package steer changes what a shoot asks for in a live migration: pause, resume, retry and abort, and the drain of a
+// seed. Each command writes one annotation (abort with Stay: the seed's name as well) and says what it did, and what it
+// did not.
 package steer
 
 import (

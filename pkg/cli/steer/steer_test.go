@@ -39,7 +39,8 @@ var _ = Describe("Steerer", func() {
 		finish = func(until int) {
 			GinkgoHelper()
 			for _, step := range steps.Table()[:until-1] {
-				updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "done")
+				updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner,
+					gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "done")
 				Expect(err).NotTo(HaveOccurred())
 				shoot.Status.LiveMigration.Conditions = updated
 			}
@@ -48,14 +49,16 @@ var _ = Describe("Steerer", func() {
 			GinkgoHelper()
 			finish(number)
 			step := steps.Table()[number-1]
-			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, "at work")
+			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner,
+				gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, "at work")
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 		}
 		aborted = func() {
 			GinkgoHelper()
 			shoot.Annotations[steps.AnnotationAbort] = "true"
-			updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted, "as before")
+			updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted,
+				"as before")
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 		}
@@ -65,24 +68,28 @@ var _ = Describe("Steerer", func() {
 		}
 		create = func() {
 			GinkgoHelper()
-			c = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).WithInterceptorFuncs(interceptor.Funcs{
-				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-					data, err := patch.Data(object)
-					Expect(err).NotTo(HaveOccurred())
-					writes = append(writes, string(data))
-					return c.Patch(ctx, object, patch, options...)
-				},
-				SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
-					Expect(subResource).To(Equal("binding"))
-					if refusal != nil {
-						return refusal
-					}
-					data, err := patch.Data(object)
-					Expect(err).NotTo(HaveOccurred())
-					writes = append(writes, "binding "+string(data))
-					return c.Patch(ctx, object, client.RawPatch(patch.Type(), data))
-				},
-			}).Build()
+			c = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).
+				WithInterceptorFuncs(interceptor.Funcs{
+					Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+						options ...client.PatchOption) error {
+						data, err := patch.Data(object)
+						Expect(err).NotTo(HaveOccurred())
+						writes = append(writes, string(data))
+						return c.Patch(ctx, object, patch, options...)
+					},
+					SubResourcePatch: func(ctx context.Context, c client.Client, subResource string,
+						object client.Object,
+						patch client.Patch, _ ...client.SubResourcePatchOption) error {
+						Expect(subResource).To(Equal("binding"))
+						if refusal != nil {
+							return refusal
+						}
+						data, err := patch.Data(object)
+						Expect(err).NotTo(HaveOccurred())
+						writes = append(writes, "binding "+string(data))
+						return c.Patch(ctx, object, client.RawPatch(patch.Type(), data))
+					},
+				}).Build()
 			steerer = steer.Steerer{Client: c, Clock: clk}
 			Expect(c.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
 			writes = nil
@@ -99,8 +106,9 @@ var _ = Describe("Steerer", func() {
 		clk = testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))
 		refusal = nil
 		shoot = &gardencorev1beta1.Shoot{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", Annotations: map[string]string{steps.AnnotationIntent: "true", "own": "kept"}},
-			Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live",
+				Annotations: map[string]string{steps.AnnotationIntent: "true", "own": "kept"}},
+			Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
 			Status: gardencorev1beta1.ShootStatus{
 				SeedName:      new("seed-a"),
 				LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: conditions.Initialize(clk, nil)},
@@ -143,7 +151,8 @@ var _ = Describe("Steerer", func() {
 			create()
 			refusal = errors.New("must use the same provider type")
 			_, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b", PauseBefore: step(6)})
-			Expect(err).To(MatchError(SatisfyAll(ContainSubstring("must use the same provider type"), ContainSubstring("Nothing was started"))))
+			Expect(err).To(MatchError(SatisfyAll(ContainSubstring("must use the same provider type"),
+				ContainSubstring("Nothing was started"))))
 			Expect(stored().Annotations).To(Equal(map[string]string{"own": "kept", steps.AnnotationAbort: "true"}))
 			Expect(stored().Spec.SeedName).To(HaveValue(Equal("seed-a")))
 		})
@@ -166,7 +175,8 @@ var _ = Describe("Steerer", func() {
 			create()
 			result, err := steerer.Start(ctx, shoot, steer.Start{Destination: "seed-b"})
 			Expect(err).NotTo(HaveOccurred())
-			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.shoot.gardener.cloud/abort-live-migration":null}}}`}))
+			Expect(writes).To(Equal(
+				[]string{`{"metadata":{"annotations":{"migration.shoot.gardener.cloud/abort-live-migration":null}}}`}))
 			Expect(result.After).To(Equal("Requested"))
 
 			aborted()
@@ -182,7 +192,8 @@ var _ = Describe("Steerer", func() {
 			Expect(writes).To(BeEmpty())
 		},
 			Entry("there already", func() {}, "seed-a", "is in seed seed-a already"),
-			Entry("under way", func() { shoot.Spec.SeedName = new("seed-b") }, "seed-b", "on its way from seed seed-a to seed seed-b already"),
+			Entry("under way", func() { shoot.Spec.SeedName = new("seed-b") }, "seed-b",
+				"on its way from seed seed-a to seed seed-b already"),
 			Entry("not created", func() { shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
 		)
 	})
@@ -193,12 +204,19 @@ var _ = Describe("Steerer", func() {
 			create()
 			result, err := steerer.Pause(ctx, shoot, nil)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.gardener.cloud/pause-before":"DestinationKubeAPIServerReady"}}}`}))
+			Expect(writes).
+				To(
+					Equal(
+						[]string{
+							`{"metadata":{"annotations":{"migration.gardener.cloud/pause-before":"DestinationKubeAPIServerReady"}}}`,
+						}))
 			Expect(result.Not).To(ConsistOf(ContainSubstring("a step that has begun is not stopped")))
 
 			result, err = steerer.Resume(ctx, shoot)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(result.Done).To(ConsistOf("removed the annotation migration.gardener.cloud/pause-before (it was DestinationKubeAPIServerReady)"))
+			Expect(result.Done).
+				To(ConsistOf("removed the annotation migration.gardener.cloud/pause-before (it was " +
+					"DestinationKubeAPIServerReady)"))
 			Expect(stored().Annotations).NotTo(HaveKey(steps.AnnotationPauseBefore))
 			_, err = steerer.Resume(ctx, shoot)
 			Expect(err).To(MatchError(ContainSubstring("is not asked to pause")))
@@ -217,7 +235,8 @@ var _ = Describe("Steerer", func() {
 			begin(3)
 			create()
 			_, err := steerer.Pause(ctx, shoot, step(3))
-			Expect(err).To(MatchError(SatisfyAll(ContainSubstring("the step has begun"), ContainSubstring("pause before DestinationKubeAPIServerReady instead"))))
+			Expect(err).To(MatchError(SatisfyAll(ContainSubstring("the step has begun"),
+				ContainSubstring("pause before DestinationKubeAPIServerReady instead"))))
 			_, err = steerer.Pause(ctx, shoot, step(1))
 			Expect(err).To(HaveOccurred())
 			Expect(writes).To(BeEmpty())
@@ -249,7 +268,8 @@ var _ = Describe("Steerer", func() {
 			Expect(err).To(MatchError(ContainSubstring(message)))
 			Expect(writes).To(BeEmpty())
 		},
-			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") }, "no live migration to retry"),
+			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
+				"no live migration to retry"),
 			Entry("not begun", func() { finish(4) }, "has not begun, so there is nothing to retry"),
 			Entry("abort", func() {
 				begin(2)
@@ -264,7 +284,9 @@ var _ = Describe("Steerer", func() {
 			create()
 			result, err := steerer.Abort(ctx, shoot)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.shoot.gardener.cloud/abort-live-migration":"true"}}}`}))
+			Expect(writes).To(Equal([]string{
+				`{"metadata":{"annotations":{"migration.shoot.gardener.cloud/abort-live-migration":"true"}}}`,
+			}))
 			Expect(result.After).To(HavePrefix("Aborting"))
 			Expect(result.Not).To(ContainElement(ContainSubstring("spec.seedName is not set back")))
 		},
@@ -274,24 +296,29 @@ var _ = Describe("Steerer", func() {
 			Entry("in the second step", func() { begin(2) }),
 		)
 
-		DescribeTable("should be refused later, with the reason and the alternative", func(prepare func(), messages ...string) {
-			prepare()
-			create()
-			_, err := steerer.Abort(ctx, shoot)
-			for _, message := range messages {
-				Expect(err).To(MatchError(ContainSubstring(message)))
-			}
-			Expect(writes).To(BeEmpty())
-		},
-			Entry("before the third step", func() { finish(3) }, "DestinationEtcdPeersJoined is True", "the way leads forward only", "kubectl livecpm pause live -n garden-demo"),
-			Entry("in the fourth step", func() { begin(4) }, "the current step is DestinationKubeAPIServerReady", "docs/operations/DestinationKubeAPIServerReady.md", "kubectl livecpm retry"),
+		DescribeTable("should be refused later, with the reason and the alternative",
+			func(prepare func(), messages ...string) {
+				prepare()
+				create()
+				_, err := steerer.Abort(ctx, shoot)
+				for _, message := range messages {
+					Expect(err).To(MatchError(ContainSubstring(message)))
+				}
+				Expect(writes).To(BeEmpty())
+			},
+			Entry("before the third step", func() { finish(3) }, "DestinationEtcdPeersJoined is True",
+				"the way leads forward only", "kubectl livecpm pause live -n garden-demo"),
+			Entry("in the fourth step", func() { begin(4) }, "the current step is DestinationKubeAPIServerReady",
+				"docs/operations/DestinationKubeAPIServerReady.md", "kubectl livecpm retry"),
 			Entry("after the point of no return", func() { begin(7) }, "there is nothing to go back to"),
 			Entry("under way", func() {
 				begin(2)
 				shoot.Annotations[steps.AnnotationAbort] = "true"
 			}, "is being aborted already"),
-			Entry("done", func() { aborted() }, "is aborted already", "abort live -n garden-demo --stay", "start live -n garden-demo --to seed-b"),
-			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") }, "no live migration to abort"),
+			Entry("done", func() { aborted() }, "is aborted already", "abort live -n garden-demo --stay",
+				"start live -n garden-demo --to seed-b"),
+			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
+				"no live migration to abort"),
 		)
 	})
 
@@ -329,10 +356,15 @@ var _ = Describe("Steerer", func() {
 			Expect(result.Before).To(Equal("not asked to drain, no condition Drained"))
 			Expect(result.After).To(Equal("asked to drain, no condition Drained"))
 			_, err = steerer.Drain(ctx, seed)
-			Expect(err).To(MatchError("Seed seed-a is asked to drain already: see kubectl livecpm drain seed-a --status"))
+			Expect(err).
+				To(MatchError("Seed seed-a is asked to drain already: see kubectl livecpm drain seed-a --status"))
 
-			seed.Status.Conditions = []gardencorev1beta1.Condition{{Type: "Drained", Status: gardencorev1beta1.ConditionProgressing, Reason: "Draining", Message: "3 of 5 shoots have left"}}
-			Expect(steer.Drained(seed)).To(Equal("asked to drain, Drained is Progressing (Draining): 3 of 5 shoots have left"))
+			seed.Status.Conditions = []gardencorev1beta1.Condition{
+				{Type: "Drained", Status: gardencorev1beta1.ConditionProgressing, Reason: "Draining",
+					Message: "3 of 5 shoots have left"},
+			}
+			Expect(steer.Drained(seed)).
+				To(Equal("asked to drain, Drained is Progressing (Draining): 3 of 5 shoots have left"))
 
 			_, err = steerer.CancelDrain(ctx, seed)
 			Expect(err).NotTo(HaveOccurred())

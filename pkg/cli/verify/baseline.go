@@ -54,7 +54,8 @@ func ReadBaseline(path, namespace, shoot string) (Baseline, error) {
 		return out, fmt.Errorf("failed to read the baseline %s: %w", path, err)
 	}
 	if out.Namespace != namespace || out.Shoot != shoot {
-		return out, fmt.Errorf("the baseline %s is of Shoot %s/%s, not of %s/%s", path, out.Namespace, out.Shoot, namespace, shoot)
+		return out, fmt.Errorf("the baseline %s is of Shoot %s/%s, not of %s/%s", path, out.Namespace, out.Shoot,
+			namespace, shoot)
 	}
 	return out, nil
 }

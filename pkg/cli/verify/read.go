@@ -98,20 +98,23 @@ func (r Reader) readBackup(ctx context.Context, in *Input, destination string) {
 		return
 	}
 	in.DestinationBucket = string(seeds.UID)
-	name, err := gardenerutils.GenerateBackupEntryName(v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot), in.Shoot.Status.UID, in.Shoot.UID)
+	name, err := gardenerutils.GenerateBackupEntryName(v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot),
+		in.Shoot.Status.UID, in.Shoot.UID)
 	if err != nil {
 		in.Unknown[Backup] = err.Error()
 		return
 	}
 	in.BackupEntry = &gardencorev1beta1.BackupEntry{}
-	if err := r.Garden.Client.Get(ctx, client.ObjectKey{Namespace: in.Shoot.Namespace, Name: name}, in.BackupEntry); err != nil {
+	if err := r.Garden.Client.Get(ctx, client.ObjectKey{Namespace: in.Shoot.Namespace, Name: name},
+		in.BackupEntry); err != nil {
 		in.Unknown[Backup] = fmt.Sprintf("failed to get BackupEntry %s/%s: %v", in.Shoot.Namespace, name, err)
 	}
 }
 
 func (r Reader) readSource(ctx context.Context, in *Input) {
 	if in.Source == "" {
-		in.Unknown[SourceEmpty] = "the shoot does not tell where it came from; give the seed with --from and its kubeconfig"
+		in.Unknown[SourceEmpty] = "the shoot does not tell where it came from; give the seed with --from and " +
+			"its kubeconfig"
 		return
 	}
 	config, ok := r.Configs[in.Source]
@@ -122,7 +125,8 @@ func (r Reader) readSource(ctx context.Context, in *Input) {
 	config = rest.CopyConfig(config)
 	// Some lists of a large seed take longer than a look at one shoot.
 	config.Timeout, config.QPS = time.Minute, -1
-	objects, err := inventory.List(ctx, config, "seed "+in.Source, v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot))
+	objects, err := inventory.List(ctx, config, "seed "+in.Source,
+		v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot))
 	in.LeftInSource = inventory.Names(objects)
 	if err != nil && len(in.LeftInSource) == 0 {
 		in.Unknown[SourceEmpty] = err.Error()
@@ -158,7 +162,8 @@ func Hashes(ctx context.Context, cluster etcdclient.Cluster, name string, etcd m
 	out := Etcd{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
 	view := preflight.EtcdViewOf(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
 	for i, member := range etcd.Inspection.Members {
-		out.Members = append(out.Members, Member{Name: member.String(), Learner: member.Learner, Problem: view.Members[i].Problem})
+		out.Members = append(out.Members,
+			Member{Name: member.String(), Learner: member.Learner, Problem: view.Members[i].Problem})
 		if member.StatusError == nil && (out.Revision == 0 || member.Status.Revision < out.Revision) {
 			out.Revision = member.Status.Revision
 		}
@@ -193,11 +198,13 @@ func (r Reader) readSecrets(ctx context.Context, in *Input, destination string) 
 		in.KeptIn = "the baseline of " + r.Baseline.Recorded.UTC().Format(time.RFC3339)
 		return
 	}
-	// A seed whose gardenlet keeps no ShootStates has none after a migration; who may not read them is as if there were none.
+	// A seed whose gardenlet keeps no ShootStates has none after a migration; who may not read them is as if there were
+	// none.
 	state := &gardencorev1beta1.ShootState{}
 	if err := r.Garden.Client.Get(ctx, client.ObjectKeyFromObject(in.Shoot), state); err != nil {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			in.Unknown[Secrets] = fmt.Sprintf("failed to get ShootState %s: %v", client.ObjectKeyFromObject(in.Shoot), err)
+			in.Unknown[Secrets] = fmt.Sprintf("failed to get ShootState %s: %v", client.ObjectKeyFromObject(in.Shoot),
+				err)
 		}
 		return
 	}
@@ -247,9 +254,12 @@ func texts(addresses []netip.Addr) []string {
 // Record reads what is to be compared with after a migration.
 func (r Reader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Baseline, error) {
 	name, namespace := ptr.Deref(shoot.Status.SeedName, ""), v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
-	out := Baseline{Namespace: shoot.Namespace, Shoot: shoot.Name, Seed: name, Recorded: r.Clock.Now().UTC(), ClusterIDs: map[string]string{}}
+	out := Baseline{Namespace: shoot.Namespace, Shoot: shoot.Name, Seed: name, Recorded: r.Clock.Now().UTC(),
+		ClusterIDs: map[string]string{}}
 	if ptr.Deref(shoot.Spec.SeedName, "") != name {
-		return out, fmt.Errorf("Shoot %s is on its way to seed %s: record the baseline before a migration", client.ObjectKeyFromObject(shoot), ptr.Deref(shoot.Spec.SeedName, "")) //nolint:staticcheck // It begins with a kind.
+		return out, fmt.Errorf("Shoot %s is on its way to seed %s: record the baseline before a migration",
+			client.ObjectKeyFromObject(shoot),
+			ptr.Deref(shoot.Spec.SeedName, "")) //nolint:staticcheck // It begins with a kind.
 	}
 	reader, ok := r.Seeds[name]
 	if !ok {

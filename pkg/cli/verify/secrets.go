@@ -61,7 +61,8 @@ func secretsOf(state *gardencorev1beta1.ShootState) ([]Secret, error) {
 		var data map[string][]byte
 		if err := json.Unmarshal(kept.Data.Raw, &data); err != nil {
 			// The error may quote the content.
-			return nil, fmt.Errorf("failed to read secret %s in ShootState %s", kept.Name, client.ObjectKeyFromObject(state))
+			return nil, fmt.Errorf("failed to read secret %s in ShootState %s", kept.Name,
+				client.ObjectKeyFromObject(state))
 		}
 		out = append(out, Secret{Name: kept.Name, Digest: Digest(data), Issued: issuedAt(kept.Labels)})
 	}

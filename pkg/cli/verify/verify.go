@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify proves after the fact that a live migration has left everything as it should be. Evaluate is pure; Reader
-// reads what it judges.
+// Package verify proves after the fact that a live migration has left everything as it should be. Evaluate is pure;
+// Reader reads what it judges.
 package verify
 
 import (
@@ -145,7 +145,8 @@ type Result struct {
 
 // Evaluate makes all checks.
 func Evaluate(in Input) Result {
-	out := Result{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: in.Source, Destination: ptr.Deref(in.Shoot.Status.SeedName, "")}
+	out := Result{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: in.Source,
+		Destination: ptr.Deref(in.Shoot.Status.SeedName, "")}
 	for _, check := range []struct {
 		name preflight.Name
 		make func(Input, string) Check
@@ -204,15 +205,19 @@ func checkHandedOver(in Input, destination string) Check {
 	const remedy = "wait until the gardenlet has reconciled the shoot; its last errors say what keeps it"
 	switch {
 	case ptr.Deref(in.Shoot.Spec.SeedName, "") != destination:
-		return fail(remedy, "spec.seedName is %s, status.seedName %s", ptr.Deref(in.Shoot.Spec.SeedName, "empty"), destination)
+		return fail(remedy, "spec.seedName is %s, status.seedName %s", ptr.Deref(in.Shoot.Spec.SeedName, "empty"),
+			destination)
 	case in.Source != "" && in.Source == destination:
-		return fail("give the seed that it came from with --from", "the shoot is in seed %s, which is said to be the source", destination)
+		return fail("give the seed that it came from with --from",
+			"the shoot is in seed %s, which is said to be the source", destination)
 	case operation == nil:
 		return fail(remedy, "there is no last operation")
-	case operation.Type != gardencorev1beta1.LastOperationTypeReconcile || operation.State != gardencorev1beta1.LastOperationStateSucceeded:
+	case operation.Type != gardencorev1beta1.LastOperationTypeReconcile ||
+		operation.State != gardencorev1beta1.LastOperationStateSucceeded:
 		return fail(remedy, "the last operation is %s, %s", operation.Type, operation.State)
 	case in.Shoot.Status.ObservedGeneration < in.Shoot.Generation:
-		return fail(remedy, "generation %d is observed, the shoot has %d", in.Shoot.Status.ObservedGeneration, in.Shoot.Generation)
+		return fail(remedy, "generation %d is observed, the shoot has %d", in.Shoot.Status.ObservedGeneration,
+			in.Shoot.Generation)
 	}
 	return pass("seed %s has the shoot, %s is %s", destination, operation.Type, operation.State)
 }
@@ -253,9 +258,11 @@ func checkEtcdMembers(in Input, destination string) Check {
 			bad = append(bad, fmt.Sprintf("%s has %d members instead of %d", etcd.Name, len(etcd.Members), voters))
 		}
 		if before, ok := in.ClusterIDs[etcd.Name]; ok && before != etcd.ClusterID {
-			bad = append(bad, fmt.Sprintf("%s is cluster %s, and was %s before the migration", etcd.Name, etcd.ClusterID, before))
+			bad = append(bad, fmt.Sprintf("%s is cluster %s, and was %s before the migration", etcd.Name,
+				etcd.ClusterID, before))
 		}
-		fine = append(fine, fmt.Sprintf("%s: %d voters in seed %s, cluster %s", etcd.Name, len(etcd.Members), destination, etcd.ClusterID))
+		fine = append(fine, fmt.Sprintf("%s: %d voters in seed %s, cluster %s", etcd.Name, len(etcd.Members),
+			destination, etcd.ClusterID))
 	}
 	if len(bad) > 0 {
 		return fail("see docs/operations/recovery.md", "%s", strings.Join(bad, "; "))
@@ -276,16 +283,19 @@ func checkEtcdHash(in Input, _ string) Check {
 		}
 		switch {
 		case len(compactions) > 1:
-			return unknown("repeat it", "the members of %s were compacted meanwhile, so their hashes cannot be compared", etcd.Name)
+			return unknown("repeat it",
+				"the members of %s were compacted meanwhile, so their hashes cannot be compared", etcd.Name)
 		case len(hashes) > 1:
 			var differ []string
 			for _, hash := range slices.Sorted(maps.Keys(hashes)) {
 				differ = append(differ, fmt.Sprintf("%08x (%s)", hash, strings.Join(hashes[hash], ", ")))
 			}
-			return fail("find out which member's data differs and let it join anew", "the members of %s differ at revision %d: %s", etcd.Name, etcd.Revision, strings.Join(differ, ", "))
+			return fail("find out which member's data differs and let it join anew",
+				"the members of %s differ at revision %d: %s", etcd.Name, etcd.Revision, strings.Join(differ, ", "))
 		}
 		for hash, names := range hashes {
-			fine = append(fine, fmt.Sprintf("%s: %08x on %d members at revision %d", etcd.Name, hash, len(names), etcd.Revision))
+			fine = append(fine, fmt.Sprintf("%s: %08x on %d members at revision %d", etcd.Name, hash, len(names),
+				etcd.Revision))
 		}
 	}
 	return pass("%s", strings.Join(fine, "; "))
@@ -298,7 +308,8 @@ func checkSourceEmpty(in Input, _ string) Check {
 		if n > shown {
 			names += fmt.Sprintf(" and %d more", n-shown)
 		}
-		return fail("look why it was left, and remove it by hand", "seed %s holds %d objects of the shoot: %s", in.Source, n, names)
+		return fail("look why it was left, and remove it by hand", "seed %s holds %d objects of the shoot: %s",
+			in.Source, n, names)
 	}
 	return pass("seed %s holds nothing of the shoot", in.Source)
 }
@@ -334,21 +345,27 @@ func checkSecrets(in Input, destination string) Check {
 			}
 		}
 		slices.Sort(parts)
-		return fail("a rotation since then explains it; otherwise see docs/operations/recovery.md", "compared with %s, %s", in.KeptIn, strings.Join(parts, "; "))
+		return fail("a rotation since then explains it; otherwise see docs/operations/recovery.md",
+			"compared with %s, %s", in.KeptIn, strings.Join(parts, "; "))
 	case len(anew) > 0:
-		return fail("a rotation or renewal since then explains it", "issued after the migration had begun: %s", strings.Join(anew, ", "))
+		return fail("a rotation or renewal since then explains it", "issued after the migration had begun: %s",
+			strings.Join(anew, ", "))
 	case in.KeptBefore:
 		return pass("%d secrets have the digests of %s", len(in.Kept), in.KeptIn)
 	case len(in.Kept) > 0:
-		return pass("%d secrets have the digests of %s, and none was issued since the migration began", len(in.Kept), in.KeptIn)
+		return pass("%d secrets have the digests of %s, and none was issued since the migration began", len(in.Kept),
+			in.KeptIn)
 	}
 	return unknown("record the digests before a migration with --record, and compare with --baseline",
-		"none of %d secrets was issued since the migration began, but there is no copy to compare their content with", len(in.Secrets))
+		"none of %d secrets was issued since the migration began, but there is no copy to compare their content with",
+		len(in.Secrets))
 }
 
 // rotated tells whether a copy from before the migration has the secret already: then its age says nothing.
 func (in Input) rotated(secret Secret) bool {
-	return in.KeptBefore && slices.ContainsFunc(in.Kept, func(kept Secret) bool { return kept.Name == secret.Name && kept.Digest == secret.Digest })
+	return in.KeptBefore &&
+		slices.ContainsFunc(
+			in.Kept, func(kept Secret) bool { return kept.Name == secret.Name && kept.Digest == secret.Digest })
 }
 
 func persisted(shoot *gardencorev1beta1.Shoot) time.Time {
@@ -362,12 +379,14 @@ func persisted(shoot *gardencorev1beta1.Shoot) time.Time {
 
 func checkDNS(in Input, destination string) Check {
 	if len(in.Records) == 0 {
-		return fail("see docs/operations/MigrateDNSRecords.md", "seed %s manages no DNS record of the shoot", destination)
+		return fail("see docs/operations/MigrateDNSRecords.md", "seed %s manages no DNS record of the shoot",
+			destination)
 	}
 	var fine []string
 	for _, record := range in.Records {
 		if record.Problem != "" {
-			return unknown("give a DNS server that knows the name with --dns-server", "%s: %s", record.Name, record.Problem)
+			return unknown("give a DNS server that knows the name with --dns-server", "%s: %s", record.Name,
+				record.Problem)
 		}
 		if want, got := sorted(record.Values), sorted(record.Resolved); !slices.Equal(want, got) {
 			return fail("wait for the record's time to live, and look at the DNSRecord in seed "+destination,
@@ -395,5 +414,6 @@ func checkBackup(in Input, destination string) Check {
 	if err := ownership.CheckBackupEntry(in.BackupEntry, destination, in.DestinationBucket); err != nil {
 		return fail("see docs/operations/MigrationCompleted.md", "%v", err)
 	}
-	return pass("backup entry %s is in bucket %s and managed by seed %s", in.BackupEntry.Name, in.DestinationBucket, destination)
+	return pass("backup entry %s is in bucket %s and managed by seed %s", in.BackupEntry.Name, in.DestinationBucket,
+		destination)
 }

@@ -59,8 +59,11 @@ func migrated() *gardencorev1beta1.Shoot {
 		Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
 		Status: gardencorev1beta1.ShootStatus{
 			SeedName: new("seed-b"), TechnicalID: namespace, UID: "shoot-uid", ObservedGeneration: 3,
-			Conditions:    []gardencorev1beta1.Condition{{Type: "APIServerAvailable", Status: gardencorev1beta1.ConditionTrue}},
-			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded},
+			Conditions: []gardencorev1beta1.Condition{
+				{Type: "APIServerAvailable", Status: gardencorev1beta1.ConditionTrue},
+			},
+			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile,
+				State: gardencorev1beta1.LastOperationStateSucceeded},
 			LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: all},
 		},
 	}
@@ -71,8 +74,9 @@ func backupEntry() *gardencorev1beta1.BackupEntry {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: namespace + "--shoot-uid"},
 		Spec:       gardencorev1beta1.BackupEntrySpec{BucketName: "seed-b-uid", SeedName: new("seed-b")},
 		Status: gardencorev1beta1.BackupEntryStatus{
-			SeedName:      new("seed-b"),
-			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded},
+			SeedName: new("seed-b"),
+			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile,
+				State: gardencorev1beta1.LastOperationStateSucceeded},
 		},
 	}
 }
@@ -82,17 +86,23 @@ var _ = Describe("Evaluate", func() {
 
 	BeforeEach(func() {
 		in = verify.Input{
-			Now: metav1.NewTime(begin.Add(time.Hour)), Shoot: migrated(), Source: "seed-a", DestinationBucket: "seed-b-uid",
-			BackupEntry: backupEntry(),
-			Secrets:     []verify.Secret{{Name: "ca", Digest: "1", Issued: new(begin.Add(-time.Hour))}, {Name: "ca-etcd", Digest: "2"}},
-			Kept:        []verify.Secret{{Name: "ca", Digest: "1"}, {Name: "ca-etcd", Digest: "2"}}, KeptIn: "the ShootState",
-			Records: []verify.Record{{Name: "api.live.example", Values: []string{"10.0.0.2"}, Resolved: []string{"10.0.0.2"}}},
+			Now: metav1.NewTime(begin.Add(time.Hour)), Shoot: migrated(), Source: "seed-a",
+			DestinationBucket: "seed-b-uid",
+			BackupEntry:       backupEntry(),
+			Secrets: []verify.Secret{{Name: "ca", Digest: "1", Issued: new(begin.Add(-time.Hour))},
+				{Name: "ca-etcd", Digest: "2"}},
+			Kept:   []verify.Secret{{Name: "ca", Digest: "1"}, {Name: "ca-etcd", Digest: "2"}},
+			KeptIn: "the ShootState",
+			Records: []verify.Record{
+				{Name: "api.live.example", Values: []string{"10.0.0.2"}, Resolved: []string{"10.0.0.2"}},
+			},
 			Unknown: map[preflight.Name]string{},
 		}
 		for _, name := range []string{"etcd-main", "etcd-events"} {
 			etcd := verify.Etcd{Name: name, ClusterID: "c1", Revision: 42}
 			for i := range 3 {
-				etcd.Members = append(etcd.Members, verify.Member{Name: fmt.Sprintf("seed-b-%s-%d", name, i), Hash: 7, Compacted: 40})
+				etcd.Members = append(etcd.Members,
+					verify.Member{Name: fmt.Sprintf("seed-b-%s-%d", name, i), Hash: 7, Compacted: 40})
 			}
 			in.Etcds = append(in.Etcds, etcd)
 		}
@@ -100,7 +110,8 @@ var _ = Describe("Evaluate", func() {
 
 	It("should prove a migration that has left everything as it should be", func() {
 		result := verify.Evaluate(in)
-		Expect(result).To(And(HaveField("Failed", 0), HaveField("Unknown", 0), HaveField("Source", "seed-a"), HaveField("Destination", "seed-b")))
+		Expect(result).To(And(HaveField("Failed", 0), HaveField("Unknown", 0), HaveField("Source", "seed-a"),
+			HaveField("Destination", "seed-b")))
 		Expect(result.Checks).To(HaveLen(9))
 		for _, check := range result.Checks {
 			Expect(check.Status).To(Equal(preflight.Pass), "%s: %s", check.Name, check.Evidence)
@@ -108,60 +119,88 @@ var _ = Describe("Evaluate", func() {
 		}
 	})
 
-	DescribeTable("should find what is wrong", func(name preflight.Name, status preflight.Status, evidence string, spoil func()) {
-		spoil()
-		result := verify.Evaluate(in)
-		for _, check := range result.Checks {
-			if check.Name != name {
-				Expect(check.Status).To(Equal(preflight.Pass), "%s: %s", check.Name, check.Evidence)
-				continue
+	DescribeTable("should find what is wrong",
+		func(name preflight.Name, status preflight.Status, evidence string, spoil func()) {
+			spoil()
+			result := verify.Evaluate(in)
+			for _, check := range result.Checks {
+				if check.Name != name {
+					Expect(check.Status).To(Equal(preflight.Pass), "%s: %s", check.Name, check.Evidence)
+					continue
+				}
+				Expect(check.Status).To(Equal(status), check.Evidence)
+				Expect(check.Evidence).To(ContainSubstring(evidence))
+				if status == preflight.Fail {
+					Expect(check.Remedy).NotTo(BeEmpty())
+				}
 			}
-			Expect(check.Status).To(Equal(status), check.Evidence)
-			Expect(check.Evidence).To(ContainSubstring(evidence))
-			if status == preflight.Fail {
-				Expect(check.Remedy).NotTo(BeEmpty())
-			}
-		}
-		Expect(result.Failed + result.Unknown).To(Equal(1))
-	},
+			Expect(result.Failed + result.Unknown).To(Equal(1))
+		},
 		Entry("a condition that is not True", verify.Completed, preflight.Fail, "the state is", func() {
 			in.Shoot.Status.LiveMigration.Conditions[7].Status = gardencorev1beta1.ConditionProgressing
 		}),
-		Entry("no migration at all", verify.Completed, preflight.Fail, "None", func() { in.Shoot.Status.LiveMigration = nil }),
+		Entry("no migration at all", verify.Completed, preflight.Fail,
+			"None", func() { in.Shoot.Status.LiveMigration = nil }),
 		Entry("a failed reconciliation", verify.HandedOver, preflight.Fail, "Reconcile, Failed", func() {
 			in.Shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
 		}),
-		Entry("a generation that nobody has seen", verify.HandedOver, preflight.Fail, "generation 3 is observed, the shoot has 4", func() { in.Shoot.Generation = 4 }),
-		Entry("a source that it is still in", verify.HandedOver, preflight.Fail, "is said to be the source", func() { in.Source = "seed-b" }),
+		Entry("a generation that nobody has seen", verify.HandedOver, preflight.Fail,
+			"generation 3 is observed, the shoot has 4", func() { in.Shoot.Generation = 4 }),
+		Entry("a source that it is still in", verify.HandedOver, preflight.Fail,
+			"is said to be the source", func() { in.Source = "seed-b" }),
 		Entry("a shoot that is not well", verify.ShootHealth, preflight.Fail, "APIServerAvailable is False", func() {
 			in.Shoot.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
 		}),
-		Entry("a member that is not well", verify.EtcdMembers, preflight.Fail, "it knows no leader", func() { in.Etcds[0].Members[1].Problem = "it knows no leader" }),
-		Entry("a learner", verify.EtcdMembers, preflight.Fail, "is a learner", func() { in.Etcds[0].Members[1].Learner = true }),
-		Entry("a member in the source", verify.EtcdMembers, preflight.Fail, "seed-a-etcd-main-1 is none of seed seed-b", func() { in.Etcds[0].Members[1].Name = "seed-a-etcd-main-1" }),
-		Entry("too few members", verify.EtcdMembers, preflight.Fail, "2 members instead of 3", func() { in.Etcds[0].Members = in.Etcds[0].Members[:2] }),
-		Entry("another cluster", verify.EtcdMembers, preflight.Fail, "was c0 before", func() { in.ClusterIDs = map[string]string{"etcd-main": "c0"} }),
-		Entry("data that differs", verify.EtcdHash, preflight.Fail, "differ at revision 42: 00000007 (seed-b-etcd-events-0, seed-b-etcd-events-2), 00000008 (seed-b-etcd-events-1)", func() { in.Etcds[1].Members[1].Hash = 8 }),
-		Entry("a compaction in between", verify.EtcdHash, preflight.Unknown, "compacted meanwhile", func() { in.Etcds[1].Members[1].Compacted = 41 }),
-		Entry("a member without a hash", verify.EtcdHash, preflight.Unknown, "away", func() { in.Etcds[1].Members[1].HashProblem = "away" }),
-		Entry("leftovers", verify.SourceEmpty, preflight.Fail, "holds 7 objects of the shoot: o1, o2, o3, o4, o5 and 2 more", func() { in.LeftInSource = []string{"o1", "o2", "o3", "o4", "o5", "o6", "o7"} }),
-		Entry("a lost secret", verify.Secrets, preflight.Fail, "compared with the ShootState, missing: ca-client", func() { in.Kept = append(in.Kept, verify.Secret{Name: "ca-client", Digest: "3"}) }),
+		Entry("a member that is not well", verify.EtcdMembers, preflight.Fail,
+			"it knows no leader", func() { in.Etcds[0].Members[1].Problem = "it knows no leader" }),
+		Entry("a learner", verify.EtcdMembers, preflight.Fail,
+			"is a learner", func() { in.Etcds[0].Members[1].Learner = true }),
+		Entry("a member in the source", verify.EtcdMembers, preflight.Fail,
+			"seed-a-etcd-main-1 is none of seed seed-b", func() { in.Etcds[0].Members[1].Name = "seed-a-etcd-main-1" }),
+		Entry("too few members", verify.EtcdMembers, preflight.Fail,
+			"2 members instead of 3", func() { in.Etcds[0].Members = in.Etcds[0].Members[:2] }),
+		Entry("another cluster", verify.EtcdMembers, preflight.Fail,
+			"was c0 before", func() { in.ClusterIDs = map[string]string{"etcd-main": "c0"} }),
+		Entry("data that differs", verify.EtcdHash, preflight.Fail,
+			"differ at revision 42: 00000007 (seed-b-etcd-events-0, seed-b-etcd-events-2), 00000008 "+
+				"(seed-b-etcd-events-1)", func() { in.Etcds[1].Members[1].Hash = 8 }),
+		Entry("a compaction in between", verify.EtcdHash, preflight.Unknown,
+			"compacted meanwhile", func() { in.Etcds[1].Members[1].Compacted = 41 }),
+		Entry("a member without a hash", verify.EtcdHash, preflight.Unknown,
+			"away", func() { in.Etcds[1].Members[1].HashProblem = "away" }),
+		Entry("leftovers", verify.SourceEmpty, preflight.Fail,
+			"holds 7 objects of the shoot: o1, o2, o3, o4, o5 and 2 more",
+			func() { in.LeftInSource = []string{"o1", "o2", "o3", "o4", "o5", "o6", "o7"} }),
+		Entry("a lost secret", verify.Secrets, preflight.Fail, "compared with the ShootState, missing: ca-client",
+			func() { in.Kept = append(in.Kept, verify.Secret{Name: "ca-client", Digest: "3"}) }),
 		Entry("another secret", verify.Secrets, preflight.Fail, "changed: ca", func() { in.Kept[0].Digest = "9" }),
-		Entry("a secret that was issued anew", verify.Secrets, preflight.Fail, "issued after the migration had begun: ca", func() { in.Secrets[0].Issued = new(begin.Add(time.Minute)) }),
-		Entry("no secrets", verify.Secrets, preflight.Fail, "has no persisted secret", func() { in.Secrets, in.Kept = nil, nil }),
-		Entry("nothing to compare secrets with", verify.Secrets, preflight.Unknown, "no copy", func() { in.Kept, in.KeptIn = nil, "" }),
-		Entry("a name that points elsewhere", verify.DNS, preflight.Fail, "api.live.example resolves to 10.0.0.1, the destination publishes 10.0.0.2", func() { in.Records[0].Resolved = []string{"10.0.0.1"} }),
-		Entry("a name that points nowhere", verify.DNS, preflight.Fail, "resolves to nothing", func() { in.Records[0].Resolved = nil }),
-		Entry("a name that cannot be looked up", verify.DNS, preflight.Unknown, "no such host", func() { in.Records[0].Problem = "no such host" }),
+		Entry("a secret that was issued anew", verify.Secrets, preflight.Fail,
+			"issued after the migration had begun: ca", func() { in.Secrets[0].Issued = new(begin.Add(time.Minute)) }),
+		Entry("no secrets", verify.Secrets, preflight.Fail,
+			"has no persisted secret", func() { in.Secrets, in.Kept = nil, nil }),
+		Entry("nothing to compare secrets with", verify.Secrets, preflight.Unknown,
+			"no copy", func() { in.Kept, in.KeptIn = nil, "" }),
+		Entry("a name that points elsewhere", verify.DNS, preflight.Fail,
+			"api.live.example resolves to 10.0.0.1, the destination publishes 10.0.0.2",
+			func() { in.Records[0].Resolved = []string{"10.0.0.1"} }),
+		Entry("a name that points nowhere", verify.DNS, preflight.Fail,
+			"resolves to nothing", func() { in.Records[0].Resolved = nil }),
+		Entry("a name that cannot be looked up", verify.DNS, preflight.Unknown,
+			"no such host", func() { in.Records[0].Problem = "no such host" }),
 		Entry("no records", verify.DNS, preflight.Fail, "manages no DNS record", func() { in.Records = nil }),
-		Entry("backups elsewhere", verify.Backup, preflight.Fail, "is stored in bucket seed-a-uid", func() { in.BackupEntry.Spec.BucketName = "seed-a-uid" }),
-		Entry("what could not be looked at", verify.SourceEmpty, preflight.Unknown, "give --seed-kubeconfig", func() { in.Unknown[verify.SourceEmpty] = "seed seed-a: give --seed-kubeconfig seed-a=PATH" }),
+		Entry("backups elsewhere", verify.Backup, preflight.Fail,
+			"is stored in bucket seed-a-uid", func() { in.BackupEntry.Spec.BucketName = "seed-a-uid" }),
+		Entry("what could not be looked at", verify.SourceEmpty, preflight.Unknown,
+			"give --seed-kubeconfig",
+			func() { in.Unknown[verify.SourceEmpty] = "seed seed-a: give --seed-kubeconfig seed-a=PATH" }),
 	)
 
 	It("should accept a baseline from before the migration as proof", func() {
 		in.KeptBefore, in.KeptIn = true, "the baseline of yesterday"
 		in.Secrets[0].Issued = new(begin.Add(time.Minute))
-		Expect(verify.Evaluate(in).Checks).To(ContainElement(And(HaveField("Name", verify.Secrets), HaveField("Status", preflight.Pass), HaveField("Evidence", "2 secrets have the digests of the baseline of yesterday"))))
+		Expect(verify.Evaluate(in).Checks).
+			To(ContainElement(And(HaveField("Name", verify.Secrets), HaveField("Status", preflight.Pass),
+				HaveField("Evidence", "2 secrets have the digests of the baseline of yesterday"))))
 	})
 })
 
@@ -169,7 +208,8 @@ var _ = Describe("Digest", func() {
 	It("should tell contents apart, and how they are divided up", func() {
 		a := map[string][]byte{"a": []byte("x"), "b": []byte("y")}
 		Expect(verify.Digest(a)).To(Equal(verify.Digest(map[string][]byte{"b": []byte("y"), "a": []byte("x")})))
-		for _, other := range []map[string][]byte{{}, {"a": []byte("x")}, {"a": []byte("xy"), "b": nil}, {"ab": []byte("x"), "": []byte("y")}} {
+		for _, other := range []map[string][]byte{{}, {"a": []byte("x")}, {"a": []byte("xy"), "b": nil},
+			{"ab": []byte("x"), "": []byte("y")}} {
 			Expect(verify.Digest(other)).NotTo(Equal(verify.Digest(a)))
 		}
 	})
@@ -189,7 +229,8 @@ var _ = Describe("Reader", func() {
 		secret = func(name, content string) *corev1.Secret {
 			return &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
-					"managed-by": "secrets-manager", "persist": "true", "name": name, "issued-at-time": strconv.FormatInt(begin.Add(-time.Hour).Unix(), 10),
+					"managed-by": "secrets-manager", "persist": "true", "name": name,
+					"issued-at-time": strconv.FormatInt(begin.Add(-time.Hour).Unix(), 10),
 				}},
 				Data: map[string][]byte{"key": []byte(content)},
 			}
@@ -197,12 +238,15 @@ var _ = Describe("Reader", func() {
 		kept = func(name, content string) gardencorev1beta1.GardenerResourceData {
 			raw, err := json.Marshal(map[string][]byte{"key": []byte(content)})
 			Expect(err).NotTo(HaveOccurred())
-			return gardencorev1beta1.GardenerResourceData{Name: name, Type: "secret", Data: runtime.RawExtension{Raw: raw}}
+			return gardencorev1beta1.GardenerResourceData{Name: name, Type: "secret",
+				Data: runtime.RawExtension{Raw: raw}}
 		}
 		reader = func() verify.Reader {
-			seeds := seed.Seeds{"seed-b": fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(seedObjects...).Build()}
+			seeds := seed.Seeds{"seed-b": fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+				WithObjects(seedObjects...).Build()}
 			return verify.Reader{
-				Garden:  &garden.Garden{Client: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(gardenObjects...).Build()},
+				Garden: &garden.Garden{Client: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
+					WithObjects(gardenObjects...).Build()},
 				Seeds:   seeds,
 				Members: members.New(map[string]members.Seed{"seed-b": {Reader: seeds["seed-b"]}}),
 				Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
@@ -233,13 +277,17 @@ var _ = Describe("Reader", func() {
 			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-b", UID: "seed-b-uid"}},
 			&gardencorev1beta1.ShootState{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live"},
-				Spec:       gardencorev1beta1.ShootStateSpec{Gardener: []gardencorev1beta1.GardenerResourceData{kept("ca", content), {Name: "other", Type: "machine-state"}}},
+				Spec: gardencorev1beta1.ShootStateSpec{Gardener: []gardencorev1beta1.GardenerResourceData{
+					kept("ca", content), {Name: "other", Type: "machine-state"},
+				}},
 			},
 		}
 		seedObjects = []client.Object{
 			secret("ca", content),
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "issued-anywhere", Labels: map[string]string{"managed-by": "secrets-manager"}}},
-			&extensionsv1alpha1.DNSRecord{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "external"}, Spec: extensionsv1alpha1.DNSRecordSpec{Name: "api.live.example", Values: []string{"balancer.example"}}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "issued-anywhere",
+				Labels: map[string]string{"managed-by": "secrets-manager"}}},
+			&extensionsv1alpha1.DNSRecord{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "external"},
+				Spec: extensionsv1alpha1.DNSRecordSpec{Name: "api.live.example", Values: []string{"balancer.example"}}},
 		}
 	})
 
@@ -247,8 +295,10 @@ var _ = Describe("Reader", func() {
 		in := reader().Read(ctx, shoot, "")
 		Expect(in.Secrets).To(HaveLen(1))
 		for name, expected := range map[preflight.Name]preflight.Status{
-			verify.Completed: preflight.Pass, verify.Secrets: preflight.Pass, verify.DNS: preflight.Pass, verify.Backup: preflight.Pass,
-			verify.SourceEmpty: preflight.Unknown, verify.EtcdMembers: preflight.Unknown, verify.EtcdHash: preflight.Unknown,
+			verify.Completed: preflight.Pass, verify.Secrets: preflight.Pass, verify.DNS: preflight.Pass,
+			verify.Backup:      preflight.Pass,
+			verify.SourceEmpty: preflight.Unknown, verify.EtcdMembers: preflight.Unknown,
+			verify.EtcdHash: preflight.Unknown,
 		} {
 			actual, evidence := status(in, name)
 			Expect(actual).To(Equal(expected), "%s: %s", name, evidence)
@@ -264,7 +314,8 @@ var _ = Describe("Reader", func() {
 	})
 
 	It("should not quote a ShootState that it cannot read", func() {
-		gardenObjects[2].(*gardencorev1beta1.ShootState).Spec.Gardener[0].Data.Raw = []byte(`{"key": {"nested": "` + content + `"}}`)
+		gardenObjects[2].(*gardencorev1beta1.ShootState).Spec.Gardener[0].Data.Raw = []byte(
+			`{"key": {"nested": "` + content + `"}}`)
 		actual, evidence := status(reader().Read(ctx, shoot, ""), verify.Secrets)
 		Expect(actual).To(Equal(preflight.Unknown))
 		Expect(evidence).To(And(ContainSubstring("failed to read secret ca"), Not(ContainSubstring(content))))
@@ -274,7 +325,8 @@ var _ = Describe("Reader", func() {
 		r := reader()
 		r.Seeds = seed.Seeds{}
 		in := r.Read(ctx, shoot, "seed-a")
-		for name, seedName := range map[preflight.Name]string{verify.SourceEmpty: "seed-a", verify.EtcdHash: "seed-b", verify.DNS: "seed-b", verify.Secrets: "seed-b"} {
+		for name, seedName := range map[preflight.Name]string{verify.SourceEmpty: "seed-a", verify.EtcdHash: "seed-b",
+			verify.DNS: "seed-b", verify.Secrets: "seed-b"} {
 			_, evidence := status(in, name)
 			Expect(evidence).To(ContainSubstring("give --seed-kubeconfig " + seedName + "=PATH"))
 		}
@@ -319,7 +371,8 @@ var _ = Describe("Reader", func() {
 var _ = Describe("Hashes", func() {
 	It("should ask every member at a revision that all have", func() {
 		ctx := context.Background()
-		cluster := fake.New(func(name string) string { return "https://" + name }, "seed-b-etcd-main-0", "seed-b-etcd-main-1")
+		cluster := fake.New(func(name string) string { return "https://" + name }, "seed-b-etcd-main-0",
+			"seed-b-etcd-main-1")
 		cluster.SetHash("seed-b-etcd-main-0", 7, 40)
 		cluster.SetHash("seed-b-etcd-main-1", 8, 40)
 		inspection, err := etcdclient.Inspect(ctx, cluster, patience.Eventually)

@@ -28,7 +28,8 @@ func Drain(d summary.Drain, o Options) string {
 			out.WriteString("  " + line + "\n")
 		}
 	} else if d.Requested {
-		out.WriteString("It has no condition " + string(drain.ConditionDrained) + " yet: livecpm-controller-manager has not seen it, or does not drain seeds\n")
+		out.WriteString("It has no condition " + string(drain.ConditionDrained) +
+			" yet: livecpm-controller-manager has not seen it, or does not drain seeds\n")
 	}
 
 	switch {

@@ -31,7 +31,8 @@ func List(summaries []summary.Summary, now time.Time, o Options) string {
 	}
 	var rows [][]string
 	for _, s := range sorted {
-		row := []string{s.Namespace, s.Name, orDash(Seeds(s)), string(s.State), fmt.Sprintf("%d%%", s.Progress), orDash(s.Step), orDash(s.Reason), age(s, now)}
+		row := []string{s.Namespace, s.Name, orDash(Seeds(s)), string(s.State), fmt.Sprintf("%d%%", s.Progress),
+			orDash(s.Step), orDash(s.Reason), age(s, now)}
 		if o.Wide {
 			row = append(row, orDash(o.cut(s.Message, 0)))
 		}

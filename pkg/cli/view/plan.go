@@ -32,7 +32,8 @@ func Plan(p plan.Plan, o Options) string {
 		out.WriteString(checkLines(check, o))
 	}
 
-	out.WriteString("\n" + o.paint(bold, "STEPS") + " (expected: measured on the landscape of the repository, with a small etcd)\n" + planSteps(p))
+	out.WriteString("\n" + o.paint(bold, "STEPS") +
+		" (expected: measured on the landscape of the repository, with a small etcd)\n" + planSteps(p))
 	out.WriteString("\n" + verdict(p, o) + "\n")
 	out.WriteString("Next: " + p.Next + "\n")
 	return out.String()
@@ -93,7 +94,8 @@ func planSteps(p plan.Plan) string {
 		case step.PointOfNoReturn:
 			note = "point of no return"
 		}
-		rows = append(rows, []string{strconv.Itoa(i + 1), step.Condition, string(step.Owner), Duration(expected), Duration(time.Duration(step.DeadlineSeconds * float64(time.Second))), note})
+		rows = append(rows, []string{strconv.Itoa(i + 1), step.Condition, string(step.Owner), Duration(expected),
+			Duration(time.Duration(step.DeadlineSeconds * float64(time.Second))), note})
 	}
 	rows = append(rows, []string{"", "all", "", Duration(total), "", ""})
 	return Table([]string{"#", "STEP", "OWNER", "EXPECTED", "DEADLINE", ""}, rows)
@@ -113,7 +115,8 @@ func verdict(p plan.Plan, o Options) string {
 	text := ""
 	switch {
 	case p.CanGo && left > 0:
-		text = fmt.Sprintf("It can go. %d checks could not be made from here; the agents make them, and hold the migration if one does not pass.", left)
+		text = fmt.Sprintf("It can go. %d checks could not be made from here; the agents make them, and hold the "+
+			"migration if one does not pass.", left)
 	case p.CanGo:
 		text = "It can go."
 	case failed == 1:

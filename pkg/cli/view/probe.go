@@ -27,11 +27,14 @@ func Probe(r *probe.Result, o Options) string {
 		{"connection errors hidden from clients", fmt.Sprint(r.RawConnectionErrors), ""},
 	}
 	if d := r.Details; d != nil {
-		rows = append(rows, []string{"acknowledged writes lost", fmt.Sprint(d.AcknowledgedWritesLost + d.AcknowledgedEventsLost), ""})
+		rows = append(rows, []string{"acknowledged writes lost",
+			fmt.Sprint(d.AcknowledgedWritesLost + d.AcknowledgedEventsLost), ""})
 		if d.DNS != nil {
-			rows = append(rows, []string{"DNS moments without a record", fmt.Sprint(d.DNS.MomentsWithoutRecord), fmt.Sprintf("of %d samples", d.DNS.Samples)})
+			rows = append(rows, []string{"DNS moments without a record", fmt.Sprint(d.DNS.MomentsWithoutRecord),
+				fmt.Sprintf("of %d samples", d.DNS.Samples)})
 		}
-		rows = append(rows, []string{"requests per second", fmt.Sprintf("%.1f", d.RequestsPerSecond), fmt.Sprintf("%d not sent in time", d.MissedTicks)})
+		rows = append(rows, []string{"requests per second", fmt.Sprintf("%.1f", d.RequestsPerSecond),
+			fmt.Sprintf("%d not sent in time", d.MissedTicks)})
 	}
 	section("RESULT", Table([]string{"", "SUM", ""}, rows))
 
@@ -49,7 +52,8 @@ func Probe(r *probe.Result, o Options) string {
 	}
 	var latencies [][]string
 	if d := r.Details; d != nil {
-		latencies = append(latencies, []string{"p50 (ms)", ms(d.WriteP50Ms.Before), ms(d.WriteP50Ms.During), ms(d.WriteP50Ms.After)})
+		latencies = append(latencies,
+			[]string{"p50 (ms)", ms(d.WriteP50Ms.Before), ms(d.WriteP50Ms.During), ms(d.WriteP50Ms.After)})
 	}
 	latencies = append(latencies,
 		[]string{"p99 (ms)", ms(r.WriteP99Ms.Before), ms(r.WriteP99Ms.During), ms(r.WriteP99Ms.After)},
@@ -73,7 +77,8 @@ func Probe(r *probe.Result, o Options) string {
 				fmt.Fprintf(&out, "  and %d more incidents (-o json has them)\n", len(d.Incidents)-shown)
 				break
 			}
-			out.WriteString(indentedLines(fmt.Sprintf("%s %s: %s", incident.Time.UTC().Format("15:04:05.000"), incident.Kind, incident.Error), o))
+			out.WriteString(indentedLines(
+				fmt.Sprintf("%s %s: %s", incident.Time.UTC().Format("15:04:05.000"), incident.Kind, incident.Error), o))
 		}
 	}
 	return out.String()

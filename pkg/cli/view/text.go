@@ -97,8 +97,8 @@ func wrap(text string, columns int) []string {
 	return lines
 }
 
-// clip shortens a line so that it fits a terminal behind what stands to its left: a line that wraps would spoil the next
-// screen. Without a terminal nothing is clipped.
+// clip shortens a line so that it fits a terminal behind what stands to its left: a line that wraps would spoil the
+// next screen. Without a terminal nothing is clipped.
 func (o Options) clip(text string, left int) string {
 	columns := o.width() - left
 	if o.Width == 0 || utf8.RuneCountInString(text) <= columns {

@@ -216,7 +216,8 @@ func etcdNodes(seeds []summary.Seed) []node {
 				}
 				line := fmt.Sprintf("  %s %s %s", pad(member.Name, 30), pad(role, 8), member.Status)
 				if member.Lag != nil && member.DBSize != nil {
-					line = fmt.Sprintf("  %s %s %s lag %s db %s", pad(member.Name, 30), pad(role, 8), pad(member.Status, 8),
+					line = fmt.Sprintf("  %s %s %s lag %s db %s", pad(member.Name, 30), pad(role, 8),
+						pad(member.Status, 8),
 						pad(fmt.Sprint(*member.Lag), 6), size(*member.DBSize))
 				}
 				lines = append(lines, line)
@@ -265,8 +266,10 @@ func probeNodes(p summary.Probe, now time.Time) []node {
 		c = red
 	}
 	return []node{{
-		text: fmt.Sprintf("for %s: %d writes (%d failed), %d reads (%d failed)", Duration(now.Sub(p.Started.Time)), p.Writes, p.WritesFailed, p.Reads, p.ReadsFailed), color: c,
-		details: []string{fmt.Sprintf("%d watch events, %d connection errors that clients do not see, namespace %s", p.WatchEvents, p.ConnectionErrors, p.Namespace)},
+		text: fmt.Sprintf("for %s: %d writes (%d failed), %d reads (%d failed)", Duration(now.Sub(p.Started.Time)),
+			p.Writes, p.WritesFailed, p.Reads, p.ReadsFailed), color: c,
+		details: []string{fmt.Sprintf("%d watch events, %d connection errors that clients do not see, namespace %s",
+			p.WatchEvents, p.ConnectionErrors, p.Namespace)},
 	}}
 }
 

@@ -72,13 +72,15 @@ var _ = Describe("Tree", func() {
 		expectGolden("tree-joining-color", view.Tree(w, view.Options{Color: true}))
 	})
 
-	DescribeTable("should never be wider than the terminal, since lines that wrap spoil the next screen", func(width int) {
-		for _, name := range names("worlds") {
-			for line := range strings.Lines(view.Tree(load[summary.World]("worlds", name), view.Options{Width: width})) {
-				Expect(utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))).To(BeNumerically("<=", width), line)
+	DescribeTable("should never be wider than the terminal, since lines that wrap spoil the next screen",
+		func(width int) {
+			for _, name := range names("worlds") {
+				for line := range strings.Lines(
+					view.Tree(load[summary.World]("worlds", name), view.Options{Width: width})) {
+					Expect(utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))).To(BeNumerically("<=", width), line)
+				}
 			}
-		}
-	},
+		},
 		Entry("40", 40),
 		Entry("60", 60),
 		Entry("80", 80),
@@ -159,12 +161,17 @@ var _ = Describe("Tree with members that were asked", func() {
 	It("should show role, lag and size of each, and a probe that runs", func() {
 		w := load[summary.World]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Members = []summary.Member{
-			{Name: "seed-a-etcd-main-0", Role: summary.RoleLeader, Status: "Ready", Lag: new(uint64(0)), DBSize: new(int64(25 << 20))},
-			{Name: "seed-a-etcd-main-1", Role: summary.RoleVoter, Status: "Ready", Lag: new(uint64(2)), DBSize: new(int64(25 << 20))},
+			{Name: "seed-a-etcd-main-0", Role: summary.RoleLeader, Status: "Ready", Lag: new(uint64(0)),
+				DBSize: new(int64(25 << 20))},
+			{Name: "seed-a-etcd-main-1", Role: summary.RoleVoter, Status: "Ready", Lag: new(uint64(2)),
+				DBSize: new(int64(25 << 20))},
 			{Name: "seed-a-etcd-main-2", Role: summary.RoleVoter, Status: "Unknown"},
 		}
-		w.Seeds[1].Etcds[0].Members = []summary.Member{{Name: "seed-b-etcd-main-0", Role: summary.RoleLearner, Status: "Ready", Lag: new(uint64(1200)), DBSize: new(int64(900 << 10))}}
-		w.Probe = &summary.Probe{Started: metav1.NewTime(w.Now.Add(-90 * time.Second)), Namespace: "livecpm-probe-1a2b3c4d", Writes: 1440, WritesFailed: 1, Reads: 3600, WatchEvents: 14400, ConnectionErrors: 2}
+		w.Seeds[1].Etcds[0].Members = []summary.Member{{Name: "seed-b-etcd-main-0", Role: summary.RoleLearner,
+			Status: "Ready", Lag: new(uint64(1200)), DBSize: new(int64(900 << 10))}}
+		w.Probe = &summary.Probe{Started: metav1.NewTime(w.Now.Add(-90 * time.Second)),
+			Namespace: "livecpm-probe-1a2b3c4d", Writes: 1440, WritesFailed: 1, Reads: 3600, WatchEvents: 14400,
+			ConnectionErrors: 2}
 		expectGolden("tree-asked", view.Tree(w, view.Options{}))
 		for _, width := range []int{40, 80, 120} {
 			for line := range strings.Lines(view.Tree(w, view.Options{Width: width})) {
@@ -178,33 +185,39 @@ var _ = Describe("Tree with members that could not be asked", func() {
 	It("should say whose word it takes", func() {
 		w := load[summary.World]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Unasked = "not permitted"
-		Expect(view.Tree(w, view.Options{})).To(ContainSubstring("as etcd-druid reports it; the members could not be asked: not permitted"))
+		Expect(view.Tree(w, view.Options{})).
+			To(ContainSubstring("as etcd-druid reports it; the members could not be asked: not permitted"))
 	})
 })
 
 var _ = Describe("Probe", func() {
 	result := func() *probe.Result {
 		return &probe.Result{
-			Writes: 960, Reads: 2400, WatchEvents: 9600, RawConnectionErrors: 2, LongestWriteGapMs: 420, BaselineLongestWriteGapMs: 180,
-			WriteP99Ms: probe.ByPhase{Before: 61.2, During: 310.7},
-			Details:    &probe.Details{Verified: true, RequestsPerSecond: 56.1, WriteP50Ms: probe.ByPhase{Before: 18.3, During: 26.4}},
+			Writes: 960, Reads: 2400, WatchEvents: 9600, RawConnectionErrors: 2, LongestWriteGapMs: 420,
+			BaselineLongestWriteGapMs: 180,
+			WriteP99Ms:                probe.ByPhase{Before: 61.2, During: 310.7},
+			Details: &probe.Details{Verified: true, RequestsPerSecond: 56.1,
+				WriteP50Ms: probe.ByPhase{Before: 18.3, During: 26.4}},
 		}
 	}
 
 	It("should not show figures of a migration that there was not", func() {
 		r := result()
 		r.LongestWriteGapMs, r.WriteP99Ms.During, r.Details.WriteP50Ms.During = 0, 0, 0
-		Expect(view.Probe(r, view.Options{})).To(And(MatchRegexp(`longest gap \(ms\) +180 +- *\n`), MatchRegexp(`p99 \(ms\) +61\.2 +- +-\n`)))
+		Expect(view.Probe(r, view.Options{})).
+			To(And(MatchRegexp(`longest gap \(ms\) +180 +- *\n`), MatchRegexp(`p99 \(ms\) +61\.2 +- +-\n`)))
 	})
 
-	It("should draw a run in which all went well", func() { expectGolden("probe-fine", view.Probe(result(), view.Options{})) })
+	It("should draw a run in which all went well",
+		func() { expectGolden("probe-fine", view.Probe(result(), view.Options{})) })
 
 	It("should draw a run in which not all went well, with some of what happened", func() {
 		r := result()
 		r.WritesFailed, r.Details.Verified = 2, false
 		for i := range 7 {
 			r.Details.Incidents = append(r.Details.Incidents, probe.Incident{
-				Time: time.Date(2026, 11, 20, 9, 0, i, 0, time.UTC), Kind: "write", Error: "failed to update kept-9: rpc error: code = Unknown desc = raft proposal dropped",
+				Time: time.Date(2026, 11, 20, 9, 0, i, 0, time.UTC), Kind: "write",
+				Error: "failed to update kept-9: rpc error: code = Unknown desc = raft proposal dropped",
 			})
 		}
 		expectGolden("probe-failed", view.Probe(r, view.Options{}))
@@ -212,20 +225,29 @@ var _ = Describe("Probe", func() {
 })
 
 var _ = Describe("Verification", func() {
-	result := verify.Result{Namespace: "garden-demo", Shoot: "live", Source: "seed-a", Destination: "seed-b", Checks: []verify.Check{
-		{Name: verify.Completed, Status: preflight.Pass, Evidence: "all 8 conditions are True, and no annotation asks for a migration"},
-		{Name: verify.EtcdHash, Status: preflight.Pass, Evidence: "etcd-main: 5f3a90c1 on 3 members at revision 81240; etcd-events: 01e2d3c4 on 3 members at revision 4711"},
-	}}
+	result := verify.Result{Namespace: "garden-demo", Shoot: "live", Source: "seed-a", Destination: "seed-b",
+		Checks: []verify.Check{
+			{Name: verify.Completed, Status: preflight.Pass,
+				Evidence: "all 8 conditions are True, and no annotation asks for a migration"},
+			{Name: verify.EtcdHash, Status: preflight.Pass,
+				Evidence: "etcd-main: 5f3a90c1 on 3 members at revision 81240; etcd-events: 01e2d3c4 on 3 members at " +
+					"revision 4711"},
+		}}
 
-	It("should draw what is proved", func() { expectGolden("verify-proved", view.Verification(result, view.Options{})) })
+	It("should draw what is proved",
+		func() { expectGolden("verify-proved", view.Verification(result, view.Options{})) })
 
 	It("should draw what failed, and what could not be looked at", func() {
 		r := result
 		r.Source, r.Unknown = "", 1
-		r.Checks = append(slices.Clone(r.Checks), verify.Check{Name: verify.SourceEmpty, Status: preflight.Unknown, Deferred: true, Evidence: "seed seed-a: give --seed-kubeconfig seed-a=PATH"})
+		r.Checks = append(slices.Clone(r.Checks), verify.Check{Name: verify.SourceEmpty, Status: preflight.Unknown,
+			Deferred: true, Evidence: "seed seed-a: give --seed-kubeconfig seed-a=PATH"})
 		expectGolden("verify-not-proved", view.Verification(r, view.Options{}))
 		r.Failed = 1
-		r.Checks = append(r.Checks, verify.Check{Name: verify.DNS, Status: preflight.Fail, Evidence: "api.live.example resolves to 10.0.0.1, the destination publishes 10.0.0.2", Remedy: "wait for the record's time to live"})
+		r.Checks = append(r.Checks,
+			verify.Check{Name: verify.DNS, Status: preflight.Fail,
+				Evidence: "api.live.example resolves to 10.0.0.1, the destination publishes 10.0.0.2",
+				Remedy:   "wait for the record's time to live"})
 		expectGolden("verify-failed", view.Verification(r, view.Options{}))
 	})
 })
@@ -238,7 +260,8 @@ var _ = Describe("all golden files", func() {
 		for _, file := range files {
 			data, err := os.ReadFile(file)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(string(data)).NotTo(MatchRegexp(`(?i)-----BEGIN |\beyJ[A-Za-z0-9_-]{10,}|-data:|bearer |password|\btoken\b`), file)
+			Expect(string(data)).
+				NotTo(MatchRegexp(`(?i)-----BEGIN |\beyJ[A-Za-z0-9_-]{10,}|-data:|bearer |password|\btoken\b`), file)
 		}
 	})
 })

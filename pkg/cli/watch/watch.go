@@ -98,15 +98,19 @@ func Status(ctx context.Context, loop Loop, out io.Writer, o view.Options) error
 	})
 	switch {
 	case errors.Is(err, ErrTimeout):
-		return &exit.Error{Code: exit.Timeout, Err: fmt.Errorf("the time is over; the last state is: %s", stateOrUnknown(final))}
+		return &exit.Error{Code: exit.Timeout,
+			Err: fmt.Errorf("the time is over; the last state is: %s", stateOrUnknown(final))}
 	case err != nil:
 		return err
 	case final.State == summary.Succeeded:
 		return nil
 	case final.State == summary.Overdue:
-		return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("step %s takes longer than its deadline; it is still tried, see %s", final.Step, final.Runbook())}
+		return &exit.Error{Code: exit.Failed,
+			Err: fmt.Errorf("step %s takes longer than its deadline; it is still tried, see %s", final.Step,
+				final.Runbook())}
 	}
-	return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("the live migration of %s is not completed: %s", final.Key(), final)}
+	return &exit.Error{Code: exit.Failed,
+		Err: fmt.Errorf("the live migration of %s is not completed: %s", final.Key(), final)}
 }
 
 func stateOrUnknown(s summary.Summary) string {
@@ -116,8 +120,8 @@ func stateOrUnknown(s summary.Summary) string {
 	return s.String()
 }
 
-// Screen draws texts over each other. Each one is a single write that erases only what the one before has left behind, so
-// that nothing flickers.
+// Screen draws texts over each other. Each one is a single write that erases only what the one before has left behind,
+// so that nothing flickers.
 type Screen struct {
 	// Out is the terminal.
 	Out io.Writer

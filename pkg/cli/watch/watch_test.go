@@ -48,7 +48,8 @@ var _ = Describe("Watch", func() {
 			GinkgoHelper()
 			clk.Step(time.Second)
 			step := steps.Table()[number-1]
-			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, status, reason, "a message")
+			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, status, reason,
+				"a message")
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 			return now()
@@ -74,8 +75,9 @@ var _ = Describe("Watch", func() {
 		DeferCleanup(func() { cancel(nil) })
 		clk = testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))
 		shoot = &gardencorev1beta1.Shoot{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", Annotations: map[string]string{steps.AnnotationIntent: "true"}},
-			Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live",
+				Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+			Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
 			Status: gardencorev1beta1.ShootStatus{
 				SeedName:      new("seed-a"),
 				LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: conditions.Initialize(clk, nil)},
@@ -99,7 +101,10 @@ var _ = Describe("Watch", func() {
 
 			Expect(status(nil)).To(Succeed())
 			Expect(done).To(Equal(len(looks)-1), "it should not look once more")
-			Expect(out.String()).To(HavePrefix(`05:06:00  garden-demo/live Requested 0% SourceEtcdPreparedForPeerJoin (source) Pending: Prepare the source etcd for members of the destination: not begun yet. Owner is the source.
+			Expect(out.String()).
+				To(
+					HavePrefix(
+						`05:06:00  garden-demo/live Requested 0% SourceEtcdPreparedForPeerJoin (source) Pending: Prepare the source etcd for members of the destination: not begun yet. Owner is the source.
 05:06:01  garden-demo/live Processing 0% SourceEtcdPreparedForPeerJoin (source) Started: a message
 05:06:02  garden-demo/live Processing 10% DestinationEtcdPeersJoined (destination) Pending`))
 			Expect(out.String()).To(HaveSuffix("05:06:09  garden-demo/live Succeeded 100%\n"))
@@ -112,11 +117,13 @@ var _ = Describe("Watch", func() {
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
 			Entry("overdue", func() {
-				looks = append(looks, apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted), apply(1, gardencorev1beta1.ConditionFalse, steps.ReasonDeadlineExceeded))
+				looks = append(looks, apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted),
+					apply(1, gardencorev1beta1.ConditionFalse, steps.ReasonDeadlineExceeded))
 			}, nil, exit.Failed, "docs/operations/SourceEtcdPreparedForPeerJoin.md"),
 			Entry("aborted", func() {
 				shoot.Annotations[steps.AnnotationAbort] = "true"
-				updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted, "a message")
+				updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted,
+					"a message")
 				Expect(err).NotTo(HaveOccurred())
 				shoot.Status.LiveMigration.Conditions = updated
 				looks = append(looks, now())
@@ -125,9 +132,11 @@ var _ = Describe("Watch", func() {
 				shoot.Annotations, shoot.Spec.SeedName, shoot.Status.LiveMigration = nil, new("seed-a"), nil
 				looks = append(looks, now())
 			}, nil, exit.Failed, "not completed: None"),
-			Entry("timeout", func() { looks = append(looks, now()) }, watch.ErrTimeout, exit.Timeout, "the last state is: Requested, 0 %, SourceEtcdPreparedForPeerJoin"),
+			Entry("timeout", func() { looks = append(looks, now()) }, watch.ErrTimeout, exit.Timeout,
+				"the last state is: Requested, 0 %, SourceEtcdPreparedForPeerJoin"),
 			Entry("timeout without a look", func() {}, watch.ErrTimeout, exit.Timeout, "not known"),
-			Entry("interrupt", func() { looks = append(looks, now()) }, errors.New("interrupted"), exit.Failed, "interrupted"),
+			Entry("interrupt", func() { looks = append(looks, now()) }, errors.New("interrupted"), exit.Failed,
+				"interrupted"),
 		)
 
 		It("should go on after a failed look, and tell of it once", func() {

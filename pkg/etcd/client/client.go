@@ -37,8 +37,8 @@ type Locator interface {
 	Member(ctx context.Context, member Member) (Endpoint, error)
 }
 
-// New returns a Cluster that is reached with the given TLS configuration at the places that the locator finds. A timeout
-// of zero means DefaultTimeout.
+// New returns a Cluster that is reached with the given TLS configuration at the places that the locator finds. A
+// timeout of zero means DefaultTimeout.
 func New(tlsConfig *tls.Config, locator Locator, timeout time.Duration) Cluster {
 	return NewThrough(tlsConfig, locator, timeout, (&net.Dialer{Timeout: cmp.Or(timeout, DefaultTimeout)}).DialContext)
 }
@@ -51,7 +51,8 @@ func NewThrough(tlsConfig *tls.Config, locator Locator, timeout time.Duration, d
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	return &cluster{tls: tlsConfig, locator: locator, timeout: timeout, dial: dial, clients: map[Endpoint]*clientv3.Client{}}
+	return &cluster{tls: tlsConfig, locator: locator, timeout: timeout, dial: dial,
+		clients: map[Endpoint]*clientv3.Client{}}
 }
 
 type cluster struct {
@@ -92,7 +93,8 @@ func (c *cluster) ListOf(ctx context.Context, member Member) (Membership, error)
 		return err
 	}); err != nil {
 		c.drop(endpoint)
-		return Membership{}, fmt.Errorf("failed to get the member list of etcd member %s at %s: %w", member, endpoint.Address, err)
+		return Membership{},
+			fmt.Errorf("failed to get the member list of etcd member %s at %s: %w", member, endpoint.Address, err)
 	}
 	return out, nil
 }
@@ -116,17 +118,21 @@ func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
 	}
 	var response *clientv3.StatusResponse
 	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
-		// The client's own method dials anew for each question: a handshake of TLS, several times per second and member.
+		// The client's own method dials anew for each question: a handshake of TLS, several times per second and
+		// member.
 		var err error
-		response, err = clientv3.NewMaintenanceFromMaintenanceClient(etcdserverpb.NewMaintenanceClient(client.ActiveConnection()), client).Status(ctx, url(endpoint))
+		response, err = clientv3.NewMaintenanceFromMaintenanceClient(
+			etcdserverpb.NewMaintenanceClient(client.ActiveConnection()), client).Status(ctx, url(endpoint))
 		return err
 	}); err != nil {
 		// A member that has just come back is not to be waited for until the old connection tries again.
 		c.drop(endpoint)
-		return Status{}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member, endpoint.Address, err)
+		return Status{}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member, endpoint.Address,
+			err)
 	}
 	if got := response.Header.GetMemberId(); got != member.ID {
-		return Status{}, fmt.Errorf("failed to get the status of etcd member %s: member %x answered at %s", member, got, endpoint.Address)
+		return Status{}, fmt.Errorf("failed to get the status of etcd member %s: member %x answered at %s", member, got,
+			endpoint.Address)
 	}
 	return Status{
 		ClusterID:        response.Header.GetClusterId(),
@@ -158,7 +164,8 @@ func (c *cluster) HashKV(ctx context.Context, member Member, revision int64) (ui
 		return 0, 0, fmt.Errorf("failed to get the hash of etcd member %s at revision %d: %w", member, revision, err)
 	}
 	if got := response.Header.GetMemberId(); got != member.ID {
-		return 0, 0, fmt.Errorf("failed to get the hash of etcd member %s: member %x answered at %s", member, got, endpoint.Address)
+		return 0, 0, fmt.Errorf("failed to get the hash of etcd member %s: member %x answered at %s", member, got,
+			endpoint.Address)
 	}
 	return response.Hash, response.CompactRevision, nil
 }
@@ -171,17 +178,19 @@ func (c *cluster) Health(ctx context.Context) error {
 }
 
 func (c *cluster) Promote(ctx context.Context, id uint64) error {
-	return c.onService(ctx, fmt.Sprintf("promote etcd member %x", id), func(ctx context.Context, client *clientv3.Client) error {
-		_, err := client.MemberPromote(ctx, id)
-		return err
-	})
+	return c.onService(ctx,
+		fmt.Sprintf("promote etcd member %x", id), func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberPromote(ctx, id)
+			return err
+		})
 }
 
 func (c *cluster) Remove(ctx context.Context, id uint64) error {
-	return c.onService(ctx, fmt.Sprintf("remove etcd member %x", id), func(ctx context.Context, client *clientv3.Client) error {
-		_, err := client.MemberRemove(ctx, id)
-		return err
-	})
+	return c.onService(ctx,
+		fmt.Sprintf("remove etcd member %x", id), func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberRemove(ctx, id)
+			return err
+		})
 }
 
 func (c *cluster) MoveLeader(ctx context.Context, leader Member, to uint64) error {
@@ -212,8 +221,8 @@ func (c *cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// onService tries the endpoints of the service one after the other until one answers. An answer that is a refusal ends the
-// search: another member would refuse as well.
+// onService tries the endpoints of the service one after the other until one answers. An answer that is a refusal ends
+// the search: another member would refuse as well.
 func (c *cluster) onService(ctx context.Context, verb string, do func(context.Context, *clientv3.Client) error) error {
 	endpoints, err := c.locator.Service(ctx)
 	if err != nil {
@@ -268,12 +277,13 @@ func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{url(endpoint)},
 		TLS:       c.tls.Clone(),
-		// gRPC derives the server name from the endpoint, whatever the TLS configuration says. So the endpoint is made of
-		// the name, and the dialer knows where that is.
+		// gRPC derives the server name from the endpoint, whatever the TLS configuration says. So the endpoint is made
+		// of the name, and the dialer knows where that is.
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return c.dial(ctx, "tcp", endpoint.Address)
 		}), grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: time.Second},
 			MinConnectTimeout: c.timeout,
 		})},
 		// A member that is down shows up at once. Callers look again soon anyway.

@@ -52,7 +52,9 @@ func (m *member) header() *etcdserverpb.ResponseHeader {
 	return &etcdserverpb.ResponseHeader{ClusterId: 7, MemberId: m.id, Revision: 42}
 }
 
-func (m *member) MemberList(_ context.Context, request *etcdserverpb.MemberListRequest) (*etcdserverpb.MemberListResponse, error) {
+func (m *member) MemberList(
+	_ context.Context, request *etcdserverpb.MemberListRequest,
+) (*etcdserverpb.MemberListResponse, error) {
 	if m.alone && request.Linearizable {
 		return nil, errors.New("etcdserver: no leader")
 	}
@@ -62,16 +64,21 @@ func (m *member) MemberList(_ context.Context, request *etcdserverpb.MemberListR
 	}}, m.refuse
 }
 
-func (m *member) MemberPromote(context.Context, *etcdserverpb.MemberPromoteRequest) (*etcdserverpb.MemberPromoteResponse, error) {
+func (m *member) MemberPromote(
+	context.Context, *etcdserverpb.MemberPromoteRequest,
+) (*etcdserverpb.MemberPromoteResponse, error) {
 	return nil, m.refuse
 }
 
-func (m *member) MemberRemove(context.Context, *etcdserverpb.MemberRemoveRequest) (*etcdserverpb.MemberRemoveResponse, error) {
+func (m *member) MemberRemove(
+	context.Context, *etcdserverpb.MemberRemoveRequest,
+) (*etcdserverpb.MemberRemoveResponse, error) {
 	return nil, m.refuse
 }
 
 func (m *member) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
-	return &etcdserverpb.StatusResponse{Header: m.header(), Leader: m.leader, Version: "3.5.27", DbSize: 300, DbSizeInUse: 200, Errors: []string{"NOSPACE"}}, nil
+	return &etcdserverpb.StatusResponse{Header: m.header(), Leader: m.leader, Version: "3.5.27", DbSize: 300,
+		DbSizeInUse: 200, Errors: []string{"NOSPACE"}}, nil
 }
 
 func (m *member) Alarm(_ context.Context, request *etcdserverpb.AlarmRequest) (*etcdserverpb.AlarmResponse, error) {
@@ -84,7 +91,9 @@ func (m *member) Alarm(_ context.Context, request *etcdserverpb.AlarmRequest) (*
 	}}, m.refuse
 }
 
-func (m *member) MoveLeader(context.Context, *etcdserverpb.MoveLeaderRequest) (*etcdserverpb.MoveLeaderResponse, error) {
+func (m *member) MoveLeader(
+	context.Context, *etcdserverpb.MoveLeaderRequest,
+) (*etcdserverpb.MoveLeaderResponse, error) {
 	return nil, m.refuse
 }
 
@@ -120,15 +129,19 @@ var _ = Describe("Client", Ordered, func() {
 	)
 
 	BeforeAll(func() { // keys of this size take their time
-		authority, err := (&secretsutils.CertificateSecretConfig{Name: "ca-etcd", CommonName: "ca-etcd", CertType: secretsutils.CACert}).GenerateCertificate()
+		authority, err := (&secretsutils.CertificateSecretConfig{Name: "ca-etcd", CommonName: "ca-etcd",
+			CertType: secretsutils.CACert}).GenerateCertificate()
 		Expect(err).NotTo(HaveOccurred())
 		issue := func(certType secretsutils.CertType, names ...string) map[string][]byte {
-			certificate, err := (&secretsutils.CertificateSecretConfig{Name: "leaf", CommonName: "leaf", CertType: certType, DNSNames: names, SigningCA: authority}).GenerateCertificate()
+			certificate, err := (&secretsutils.CertificateSecretConfig{Name: "leaf", CommonName: "leaf",
+				CertType: certType, DNSNames: names, SigningCA: authority}).GenerateCertificate()
 			Expect(err).NotTo(HaveOccurred())
 			return certificate.SecretData()
 		}
-		ca = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca-etcd-bundle-1"}, Data: map[string][]byte{"bundle.crt": authority.CertificatePEM}}
-		clientSecret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd-client-1"}, Data: issue(secretsutils.ClientCert)}
+		ca = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca-etcd-bundle-1"},
+			Data: map[string][]byte{"bundle.crt": authority.CertificatePEM}}
+		clientSecret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd-client-1"},
+			Data: issue(secretsutils.ClientCert)}
 		tlsConfig, err = TLSFromSecrets(ca, clientSecret)
 		Expect(err).NotTo(HaveOccurred())
 
@@ -138,13 +151,14 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		pool := x509.NewCertPool()
 		Expect(pool.AppendCertsFromPEM(authority.CertificatePEM)).To(BeTrue())
-		grpcServer := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-			GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-				server.lock.Lock()
-				defer server.lock.Unlock()
-				server.serverNames = append(server.serverNames, hello.ServerName)
-				return nil, nil
-			}, Certificates: []tls.Certificate{pair}})))
+		grpcServer := grpc.NewServer(
+			grpc.Creds(credentials.NewTLS(&tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+				GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+					server.lock.Lock()
+					defer server.lock.Unlock()
+					server.serverNames = append(server.serverNames, hello.ServerName)
+					return nil, nil
+				}, Certificates: []tls.Certificate{pair}})))
 		etcdserverpb.RegisterClusterServer(grpcServer, server)
 		etcdserverpb.RegisterMaintenanceServer(grpcServer, server)
 		etcdserverpb.RegisterKVServer(grpcServer, server)
@@ -156,14 +170,16 @@ var _ = Describe("Client", Ordered, func() {
 
 		// etcd serves metrics and gRPC on one port; here they are on two.
 		web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-			if request.URL.Path != "/metrics" || request.TLS.ServerName != memberHost || len(request.TLS.PeerCertificates) == 0 {
+			if request.URL.Path != "/metrics" || request.TLS.ServerName != memberHost ||
+				len(request.TLS.PeerCertificates) == 0 {
 				w.WriteHeader(http.StatusNotFound)
 				return
 			}
 			w.WriteHeader(metricsStatus)
 			_, _ = w.Write([]byte(metrics))
 		}))
-		web.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		web.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 		web.StartTLS()
 		DeferCleanup(web.Close)
 		metricsAddress = web.Listener.Addr().String()
@@ -183,7 +199,8 @@ var _ = Describe("Client", Ordered, func() {
 	}
 
 	It("lists members and asks one of them, each with the server name of the endpoint", func() {
-		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}, member: Endpoint{Address: address, ServerName: memberHost}})
+		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}},
+			member: Endpoint{Address: address, ServerName: memberHost}})
 		list, err := c.List(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(list).To(Equal(Membership{ClusterID: 7, Members: []Member{
@@ -194,14 +211,16 @@ var _ = Describe("Client", Ordered, func() {
 
 		status, err := c.Status(ctx, list.Members[0])
 		Expect(err).NotTo(HaveOccurred())
-		Expect(status).To(Equal(Status{ClusterID: 7, MemberID: 5, LeaderID: 5, Version: "3.5.27", Revision: 42, DBSize: 300, DBSizeInUse: 200, Errors: []string{"NOSPACE"}}))
+		Expect(status).To(Equal(Status{ClusterID: 7, MemberID: 5, LeaderID: 5, Version: "3.5.27", Revision: 42,
+			DBSize: 300, DBSizeInUse: 200, Errors: []string{"NOSPACE"}}))
 		Expect(server.names()).To(ContainElement(memberHost))
 		Expect(c.Health(ctx)).To(Succeed())
 	})
 
 	It("has the list of a member that has lost the others only from that member", func() {
 		server.alone = true
-		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}, member: Endpoint{Address: address, ServerName: memberHost}})
+		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}},
+			member: Endpoint{Address: address, ServerName: memberHost}})
 		_, err := c.List(ctx)
 		Expect(err).To(MatchError(ContainSubstring("no leader")))
 		list, err := c.ListOf(ctx, Member{Name: "seed-a-etcd-main-0"})
@@ -213,7 +232,8 @@ var _ = Describe("Client", Ordered, func() {
 	It("says whose list it could not have", func() {
 		c := cluster(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
 		_, err := c.ListOf(ctx, Member{Name: "seed-a-etcd-main-0"})
-		Expect(err).To(MatchError(ContainSubstring("failed to get the member list of etcd member seed-a-etcd-main-0 at " + deadAddress)))
+		Expect(err).To(MatchError(
+			ContainSubstring("failed to get the member list of etcd member seed-a-etcd-main-0 at " + deadAddress)))
 	})
 
 	It("asks a member again over the same connection, and over a new one after a failure", func() {
@@ -239,7 +259,8 @@ var _ = Describe("Client", Ordered, func() {
 	})
 
 	It("goes on to the next endpoint when one does not answer", func() {
-		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost}, {Address: address, ServerName: clientHost}}})
+		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost},
+			{Address: address, ServerName: clientHost}}})
 		_, err := c.List(ctx)
 		Expect(err).NotTo(HaveOccurred())
 	})
@@ -247,7 +268,8 @@ var _ = Describe("Client", Ordered, func() {
 	It("names what failed where when nobody answers", func() {
 		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost}}})
 		_, err := c.List(ctx)
-		Expect(err).To(MatchError(And(ContainSubstring("failed to list the etcd members"), ContainSubstring(deadAddress))))
+		Expect(err).
+			To(MatchError(And(ContainSubstring("failed to list the etcd members"), ContainSubstring(deadAddress))))
 	})
 
 	It("does not take one member for another", func() {
@@ -258,17 +280,25 @@ var _ = Describe("Client", Ordered, func() {
 
 	DescribeTable("recognizes refusals", func(refusal error, expected error, call func(Cluster) error) {
 		server.refuse = refusal
-		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}, member: Endpoint{Address: address, ServerName: memberHost}})
+		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}},
+			member: Endpoint{Address: address, ServerName: memberHost}})
 		err := call(c)
 		Expect(errors.Is(err, expected)).To(BeTrue(), "%v", err)
 	},
-		Entry("learner not ready", rpctypes.ErrGRPCLearnerNotReady, ErrLearnerNotReady, func(c Cluster) error { return c.Promote(context.Background(), 9) }),
-		Entry("not a learner", rpctypes.ErrGRPCMemberNotLearner, ErrNotLearner, func(c Cluster) error { return c.Promote(context.Background(), 9) }),
-		Entry("unknown member", rpctypes.ErrGRPCMemberNotFound, ErrMemberNotFound, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
-		Entry("unhealthy", rpctypes.ErrGRPCUnhealthy, ErrUnhealthy, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
-		Entry("not enough started members", rpctypes.ErrGRPCMemberNotEnoughStarted, ErrUnhealthy, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
-		Entry("not the leader", rpctypes.ErrGRPCNotLeader, ErrNotLeader, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
-		Entry("bad transferee", rpctypes.ErrGRPCBadLeaderTransferee, ErrBadTransferee, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
+		Entry("learner not ready", rpctypes.ErrGRPCLearnerNotReady,
+			ErrLearnerNotReady, func(c Cluster) error { return c.Promote(context.Background(), 9) }),
+		Entry("not a learner", rpctypes.ErrGRPCMemberNotLearner,
+			ErrNotLearner, func(c Cluster) error { return c.Promote(context.Background(), 9) }),
+		Entry("unknown member", rpctypes.ErrGRPCMemberNotFound,
+			ErrMemberNotFound, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
+		Entry("unhealthy", rpctypes.ErrGRPCUnhealthy,
+			ErrUnhealthy, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
+		Entry("not enough started members", rpctypes.ErrGRPCMemberNotEnoughStarted,
+			ErrUnhealthy, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
+		Entry("not the leader", rpctypes.ErrGRPCNotLeader,
+			ErrNotLeader, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
+		Entry("bad transferee", rpctypes.ErrGRPCBadLeaderTransferee,
+			ErrBadTransferee, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
 	)
 
 	It("lists alarms with who raised them", func() {
@@ -279,28 +309,32 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("failed to list the etcd alarms")))
 	})
 
-	DescribeTable("reads from a member's metrics whether it is being defragmented", func(content string, expected bool) {
-		metrics = content
-		c := cluster(places{member: Endpoint{Address: metricsAddress, ServerName: memberHost}})
-		Expect(c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})).To(Equal(expected))
-	},
+	DescribeTable("reads from a member's metrics whether it is being defragmented",
+		func(content string, expected bool) {
+			metrics = content
+			c := cluster(places{member: Endpoint{Address: metricsAddress, ServerName: memberHost}})
+			Expect(c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})).To(Equal(expected))
+		},
 		Entry("it is", "# TYPE etcd_disk_defrag_inflight gauge\netcd_disk_defrag_inflight 1\nother 5\n", true),
 		Entry("it is not", "other 5\netcd_disk_defrag_inflight 0\n", false),
 		Entry("the number is written with an exponent", "etcd_disk_defrag_inflight 1e+00\n", true),
 	)
 
-	DescribeTable("says so when the metrics do not tell", func(status int, content, address string, expected OmegaMatcher) {
-		metrics, metricsStatus = content, status
-		if address == "" {
-			address = metricsAddress
-		}
-		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
-		_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
-		Expect(err).To(expected)
-		Expect(err).To(MatchError(ContainSubstring("failed to read etcd_disk_defrag_inflight of etcd member seed-a-etcd-main-0")))
-	},
+	DescribeTable("says so when the metrics do not tell",
+		func(status int, content, address string, expected OmegaMatcher) {
+			metrics, metricsStatus = content, status
+			if address == "" {
+				address = metricsAddress
+			}
+			c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
+			_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
+			Expect(err).To(expected)
+			Expect(err).To(MatchError(
+				ContainSubstring("failed to read etcd_disk_defrag_inflight of etcd member seed-a-etcd-main-0")))
+		},
 		Entry("another etcd", http.StatusOK, "etcd_disk_defrag_inflight_total 1\n", "", MatchError(ErrNoMetric)),
-		Entry("not a number", http.StatusOK, "etcd_disk_defrag_inflight yes\n", "", MatchError(ContainSubstring("invalid syntax"))),
+		Entry("not a number", http.StatusOK, "etcd_disk_defrag_inflight yes\n", "",
+			MatchError(ContainSubstring("invalid syntax"))),
 		Entry("refused", http.StatusForbidden, "", "", MatchError(ContainSubstring("403"))),
 		Entry("nobody there", http.StatusOK, "", "127.0.0.1:1", MatchError(ContainSubstring("127.0.0.1:1"))),
 	)
@@ -318,7 +352,9 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(err).To(MatchError(ContainSubstring("has no TLS for clients")))
 
 		etcd.Spec.Etcd.ClientUrlTLS = &druidcorev1alpha1.TLSConfig{
-			TLSCASecretRef:     druidcorev1alpha1.SecretReference{SecretReference: corev1.SecretReference{Name: ca.Name}, DataKey: new("bundle.crt")},
+			TLSCASecretRef: druidcorev1alpha1.SecretReference{
+				SecretReference: corev1.SecretReference{Name: ca.Name}, DataKey: new("bundle.crt"),
+			},
 			ClientTLSSecretRef: corev1.SecretReference{Name: clientSecret.Name},
 		}
 		config, err := TLSFromEtcd(ctx, seed, etcd)

@@ -86,13 +86,13 @@ type Status struct {
 type Cluster interface {
 	// List returns the member list as a quorum has it.
 	List(ctx context.Context) (Membership, error)
-	// ListOf returns the member list as one voter knows it, which may be out of date and needs no quorum. It is good for
-	// finding out what is wrong, and never for a change of the membership.
+	// ListOf returns the member list as one voter knows it, which may be out of date and needs no quorum. It is good
+	// for finding out what is wrong, and never for a change of the membership.
 	ListOf(ctx context.Context, member Member) (Membership, error)
 	// Status asks one member for its status.
 	Status(ctx context.Context, member Member) (Status, error)
-	// HashKV asks one member for the hash of its key-value store at a revision, and the revision down to which the member has
-	// compacted. Hashes are comparable only where the latter is the same.
+	// HashKV asks one member for the hash of its key-value store at a revision, and the revision down to which the
+	// member has compacted. Hashes are comparable only where the latter is the same.
 	HashKV(ctx context.Context, member Member, revision int64) (hash uint32, compacted int64, err error)
 	// Health proves with a linearizable read that the cluster answers.
 	Health(ctx context.Context) error
@@ -104,7 +104,8 @@ type Cluster interface {
 	MoveLeader(ctx context.Context, leader Member, to uint64) error
 	// Alarms returns the alarms that are raised in the cluster.
 	Alarms(ctx context.Context) ([]Alarm, error)
-	// Defragmenting tells whether one member is being defragmented now. It fails where the member's metrics cannot be read.
+	// Defragmenting tells whether one member is being defragmented now. It fails where the member's metrics cannot be
+	// read.
 	Defragmenting(ctx context.Context, member Member) (bool, error)
 	// Close closes all connections.
 	Close() error

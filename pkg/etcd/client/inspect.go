@@ -56,8 +56,8 @@ func (i Inspection) Leader() uint64 {
 	return leader
 }
 
-// Problem tells why the member is not a healthy one of the cluster with that leader; empty if it is. Alarms are no problem of
-// a member: every one reports those of all.
+// Problem tells why the member is not a healthy one of the cluster with that leader; empty if it is. Alarms are no
+// problem of a member: every one reports those of all.
 func (m MemberInspection) Problem(clusterID, leader uint64) string {
 	switch {
 	case m.StatusError != nil:
@@ -72,8 +72,8 @@ func (m MemberInspection) Problem(clusterID, leader uint64) string {
 	return ""
 }
 
-// Inspect lists the members and asks each of them, in parallel and for at most the given time each. It fails only if there
-// is no member list: either the cluster has no quorum, or it cannot be reached.
+// Inspect lists the members and asks each of them, in parallel and for at most the given time each. It fails only if
+// there is no member list: either the cluster has no quorum, or it cannot be reached.
 func Inspect(ctx context.Context, cluster Cluster, timeout time.Duration) (Inspection, error) {
 	list, err := cluster.List(ctx)
 	if err != nil {

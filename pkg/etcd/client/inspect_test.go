@@ -38,10 +38,14 @@ var _ = Describe("Inspect", func() {
 		Expect(inspection.AlarmsError).NotTo(HaveOccurred())
 		Expect(inspection.Alarms).To(ConsistOf(HaveField("Type", AlarmNoSpace)))
 		Expect(inspection.Members).To(HaveExactElements(
-			And(HaveField("Name", "a"), HaveField("Status.DBSize", int64(30)), HaveField("Status.DBSizeInUse", int64(20)), HaveField("StatusError", BeNil()), HaveField("Defragmenting", false)),
+			And(HaveField("Name", "a"), HaveField("Status.DBSize", int64(30)),
+				HaveField("Status.DBSizeInUse", int64(20)), HaveField("StatusError", BeNil()),
+				HaveField("Defragmenting", false)),
 			And(HaveField("Name", "b"), HaveField("Defragmenting", true), HaveField("DefragmentingError", BeNil())),
-			And(HaveField("Name", "c"), HaveField("StatusError", MatchError(fake.ErrDown)), HaveField("DefragmentingError", MatchError(fake.ErrDown))),
-			And(HaveField("Learner", true), HaveField("StatusError", MatchError(ErrNotStarted)), HaveField("DefragmentingError", MatchError(ErrNotStarted))),
+			And(HaveField("Name", "c"), HaveField("StatusError", MatchError(fake.ErrDown)),
+				HaveField("DefragmentingError", MatchError(fake.ErrDown))),
+			And(HaveField("Learner", true), HaveField("StatusError", MatchError(ErrNotStarted)),
+				HaveField("DefragmentingError", MatchError(ErrNotStarted))),
 		))
 	})
 

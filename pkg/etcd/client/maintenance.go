@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// AlarmNoSpace is raised by a member whose database file has reached the quota. All members refuse writes from then on,
-	// until the alarm is disarmed.
+	// AlarmNoSpace is raised by a member whose database file has reached the quota. All members refuse writes from then
+	// on, until the alarm is disarmed.
 	AlarmNoSpace = "NOSPACE"
-	// AlarmCorrupt is raised when the data of a member differs from that of the others. All members refuse to serve data.
+	// AlarmCorrupt is raised when the data of a member differs from that of the others. All members refuse to serve
+	// data.
 	AlarmCorrupt = "CORRUPT"
 
 	// metricDefragmenting is a gauge that is 1 on a member for as long as it copies its database. etcd tells it nowhere
@@ -65,13 +66,14 @@ func (c *cluster) Defragmenting(ctx context.Context, member Member) (bool, error
 	}
 	value, err := c.metric(ctx, endpoint, metricDefragmenting)
 	if err != nil {
-		return false, fmt.Errorf("failed to read %s of etcd member %s at %s: %w", metricDefragmenting, member, endpoint.Address, err)
+		return false, fmt.Errorf("failed to read %s of etcd member %s at %s: %w", metricDefragmenting, member,
+			endpoint.Address, err)
 	}
 	return value > 0, nil
 }
 
-// metric reads one metric without labels. etcd publishes its metrics where it serves clients, unless it is told to listen
-// for HTTP elsewhere.
+// metric reads one metric without labels. etcd publishes its metrics where it serves clients, unless it is told to
+// listen for HTTP elsewhere.
 func (c *cluster) metric(ctx context.Context, endpoint Endpoint, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TLSFromSecrets builds the configuration of an etcd client from the secret with the CA bundle of etcd (ca-etcd) and the
-// secret with the client certificate (etcd-client). The CA secret may be the bundle or the CA itself.
+// TLSFromSecrets builds the configuration of an etcd client from the secret with the CA bundle of etcd (ca-etcd) and
+// the secret with the client certificate (etcd-client). The CA secret may be the bundle or the CA itself.
 func TLSFromSecrets(ca, clientCertificate *corev1.Secret) (*tls.Config, error) {
 	bundle := ca.Data[secretsutils.DataKeyCertificateBundle]
 	if len(bundle) == 0 {
@@ -33,9 +33,11 @@ func TLSFromEtcd(ctx context.Context, reader client.Reader, etcd *druidcorev1alp
 		return nil, fmt.Errorf("etcd %s has no TLS for clients", client.ObjectKeyFromObject(etcd))
 	}
 	ca, certificate := &corev1.Secret{}, &corev1.Secret{}
-	for name, secret := range map[string]*corev1.Secret{refs.TLSCASecretRef.Name: ca, refs.ClientTLSSecretRef.Name: certificate} {
+	for name, secret := range map[string]*corev1.Secret{refs.TLSCASecretRef.Name: ca,
+		refs.ClientTLSSecretRef.Name: certificate} {
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: etcd.Namespace, Name: name}, secret); err != nil {
-			return nil, fmt.Errorf("failed to get secret %s of etcd %s: %w", name, client.ObjectKeyFromObject(etcd), err)
+			return nil, fmt.Errorf("failed to get secret %s of etcd %s: %w", name, client.ObjectKeyFromObject(etcd),
+				err)
 		}
 	}
 	return newTLS(ca, ca.Data[ptr.Deref(refs.TLSCASecretRef.DataKey, secretsutils.DataKeyCertificateCA)], certificate)
@@ -46,9 +48,11 @@ func newTLS(ca *corev1.Secret, bundle []byte, clientCertificate *corev1.Secret) 
 	if !pool.AppendCertsFromPEM(bundle) {
 		return nil, fmt.Errorf("secret %s holds no CA certificate", client.ObjectKeyFromObject(ca))
 	}
-	pair, err := tls.X509KeyPair(clientCertificate.Data[secretsutils.DataKeyCertificate], clientCertificate.Data[secretsutils.DataKeyPrivateKey])
+	pair, err := tls.X509KeyPair(clientCertificate.Data[secretsutils.DataKeyCertificate],
+		clientCertificate.Data[secretsutils.DataKeyPrivateKey])
 	if err != nil {
-		return nil, fmt.Errorf("failed to read the client certificate in secret %s: %w", client.ObjectKeyFromObject(clientCertificate), err)
+		return nil, fmt.Errorf("failed to read the client certificate in secret %s: %w",
+			client.ObjectKeyFromObject(clientCertificate), err)
 	}
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

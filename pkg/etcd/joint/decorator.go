@@ -19,8 +19,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// NewEtcd returns Gardener's own etcd component with the values of the given one, on a client that makes the Etcd join the
-// cluster described by bootstrap; see Decorate. Values such as the backup configuration must be set before.
+// NewEtcd returns Gardener's own etcd component with the values of the given one, on a client that makes the Etcd join
+// the cluster described by bootstrap; see Decorate. Values such as the backup configuration must be set before.
 func NewEtcd(
 	log logr.Logger,
 	c client.Client,
@@ -31,17 +31,19 @@ func NewEtcd(
 ) gardeneretcd.Interface {
 	values := upstream.GetValues()
 	name := values.NamePrefix + gardeneretcd.Name(values.Role)
-	return gardeneretcd.New(log, Decorate(c, map[string]*druidcorev1alpha1.BootstrapWithExistingCluster{name: bootstrap}), namespace, secretsManager, values)
+	return gardeneretcd.New(log,
+		Decorate(c, map[string]*druidcorev1alpha1.BootstrapWithExistingCluster{name: bootstrap}), namespace,
+		secretsManager, values)
 }
 
-// Decorate returns a client for Gardener's etcd component in the destination. The component knows nothing about joining:
-// it replaces spec.etcd as a whole whenever it deploys. Through this client
+// Decorate returns a client for Gardener's etcd component in the destination. The component knows nothing about
+// joining: it replaces spec.etcd as a whole whenever it deploys. Through this client
 //   - an Etcd is created with the given bootstrap (by name of the Etcd) and the destination's peer port, because etcd-druid
 //     accepts the bootstrap at creation only;
 //   - a patch keeps the bootstrap and the peer port that the Etcd has, and never asks for fewer replicas.
 //
-// An Etcd without bootstrap in the cluster, which means after the final deployment, is patched as the component wants it.
-// The final deployment itself, which takes bootstrap and port away, is made with the undecorated client.
+// An Etcd without bootstrap in the cluster, which means after the final deployment, is patched as the component wants
+// it. The final deployment itself, which takes bootstrap and port away, is made with the undecorated client.
 func Decorate(c client.Client, bootstrap map[string]*druidcorev1alpha1.BootstrapWithExistingCluster) client.Client {
 	return &decorated{Client: c, bootstrap: bootstrap}
 }
@@ -57,7 +59,8 @@ func (d *decorated) Create(ctx context.Context, object client.Object, opts ...cl
 		bootstrap, known := d.bootstrap[etcd.Name]
 		if !known || bootstrap == nil {
 			// Without a bootstrap the new Etcd would be a cluster of its own with the same name.
-			return fmt.Errorf("refused to create Etcd %s: there is no cluster given for it to join", client.ObjectKeyFromObject(etcd))
+			return fmt.Errorf("refused to create Etcd %s: there is no cluster given for it to join",
+				client.ObjectKeyFromObject(etcd))
 		}
 		etcd.Spec.Etcd.BootstrapWithExistingCluster = bootstrap.DeepCopy()
 		etcd.Spec.Etcd.ServerPort = new(int32(exposure.PortPeerDestination))
@@ -66,7 +69,8 @@ func (d *decorated) Create(ctx context.Context, object client.Object, opts ...cl
 }
 
 // Patch implements client.Client.
-func (d *decorated) Patch(ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (d *decorated) Patch(ctx context.Context, object client.Object, patch client.Patch,
+	opts ...client.PatchOption) error {
 	if etcd, ok := object.(*druidcorev1alpha1.Etcd); ok {
 		var err error
 		if patch, err = d.keepJoining(ctx, etcd, patch); err != nil {
@@ -76,9 +80,11 @@ func (d *decorated) Patch(ctx context.Context, object client.Object, patch clien
 	return d.Client.Patch(ctx, object, patch, opts...)
 }
 
-// keepJoining takes out of the patch what would change the joint specification. Gardener's helpers hand over a patch that
-// they computed before, so changing the object would have no effect.
-func (d *decorated) keepJoining(ctx context.Context, etcd *druidcorev1alpha1.Etcd, patch client.Patch) (client.Patch, error) {
+// keepJoining takes out of the patch what would change the joint specification. Gardener's helpers hand over a patch
+// that they computed before, so changing the object would have no effect.
+func (d *decorated) keepJoining(
+	ctx context.Context, etcd *druidcorev1alpha1.Etcd, patch client.Patch,
+) (client.Patch, error) {
 	key := client.ObjectKeyFromObject(etcd)
 	current := &druidcorev1alpha1.Etcd{}
 	if err := d.Client.Get(ctx, key, current); err != nil {
@@ -88,7 +94,8 @@ func (d *decorated) keepJoining(ctx context.Context, etcd *druidcorev1alpha1.Etc
 		return patch, nil
 	}
 	if patch.Type() != types.MergePatchType {
-		return nil, fmt.Errorf("failed to patch Etcd %s: patches of type %s are not supported while it is part of a joint cluster", key, patch.Type())
+		return nil, fmt.Errorf("failed to patch Etcd %s: patches of type %s are not supported while it is part of a "+
+			"joint cluster", key, patch.Type())
 	}
 
 	data, err := patch.Data(etcd)
@@ -101,7 +108,8 @@ func (d *decorated) keepJoining(ctx context.Context, etcd *druidcorev1alpha1.Etc
 	}
 	unstructured.RemoveNestedField(content, "spec", "etcd", "bootstrapWithExistingCluster")
 	unstructured.RemoveNestedField(content, "spec", "etcd", "serverPort")
-	if replicas, found, _ := unstructured.NestedInt64(content, "spec", "replicas"); found && replicas < int64(current.Spec.Replicas) {
+	if replicas, found, _ := unstructured.NestedInt64(content, "spec", "replicas"); found &&
+		replicas < int64(current.Spec.Replicas) {
 		unstructured.RemoveNestedField(content, "spec", "replicas")
 	}
 	if data, err = json.Marshal(content); err != nil {

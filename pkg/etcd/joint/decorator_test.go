@@ -26,16 +26,19 @@ var _ = Describe("Decorate", func() {
 		ctx       = context.Background()
 		c         client.Client
 		bootstrap = &druidcorev1alpha1.BootstrapWithExistingCluster{
-			Members:         []druidcorev1alpha1.BootstrapExistingMember{{Name: "seed-a-etcd-main-0", PeerURLs: []string{"https://etcd-main-0.etcd-main-peer.shoot--demo--live.svc:2380"}}},
+			Members: []druidcorev1alpha1.BootstrapExistingMember{{Name: "seed-a-etcd-main-0",
+				PeerURLs: []string{"https://etcd-main-0.etcd-main-peer.shoot--demo--live.svc:2380"}}},
 			ClientEndpoints: []string{"https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"},
 		}
 	)
 
 	component := func(replicas int32, with client.Client) gardeneretcd.Interface {
-		return gardeneretcd.New(logr.Discard(), with, namespace, fakesecretsmanager.New(c, namespace), gardeneretcd.Values{
-			Role: "main", Class: gardeneretcd.ClassImportant, Replicas: &replicas, StorageCapacity: "25Gi", HighAvailabilityEnabled: true, MemberNamePrefix: "seed-b",
-			DefragmentationSchedule: new("0 0 * * *"),
-		})
+		return gardeneretcd.New(logr.Discard(), with, namespace, fakesecretsmanager.New(c, namespace),
+			gardeneretcd.Values{
+				Role: "main", Class: gardeneretcd.ClassImportant, Replicas: &replicas, StorageCapacity: "25Gi",
+				HighAvailabilityEnabled: true, MemberNamePrefix: "seed-b",
+				DefragmentationSchedule: new("0 0 * * *"),
+			})
 	}
 	get := func() *druidcorev1alpha1.Etcd {
 		GinkgoHelper()
@@ -47,14 +50,16 @@ var _ = Describe("Decorate", func() {
 	BeforeEach(func() {
 		c = fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
 		for _, name := range []string{"ca-etcd", "ca-etcd-peer"} {
-			Expect(c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})).To(Succeed())
+			Expect(c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})).
+				To(Succeed())
 		}
 	})
 
 	It("creates a joining Etcd with upstream's component, keeps it joining, and lets go in the end", func() {
 		By("creating")
 		plain := component(2, c)
-		Expect(NewEtcd(logr.Discard(), c, namespace, fakesecretsmanager.New(c, namespace), plain, bootstrap).Deploy(ctx)).To(Succeed())
+		Expect(NewEtcd(logr.Discard(), c, namespace, fakesecretsmanager.New(c, namespace), plain,
+			bootstrap).Deploy(ctx)).To(Succeed())
 		etcd := get()
 		Expect(etcd.Spec.Replicas).To(Equal(int32(2)))
 		Expect(*etcd.Spec.MemberNamePrefix).To(Equal("seed-b"))
@@ -79,14 +84,18 @@ var _ = Describe("Decorate", func() {
 		Expect(etcd.Spec.Etcd.BootstrapWithExistingCluster).To(BeNil())
 
 		By("not bringing the bootstrap back")
-		Expect(component(3, Decorate(c, map[string]*druidcorev1alpha1.BootstrapWithExistingCluster{"etcd-main": bootstrap})).Deploy(ctx)).To(Succeed())
+		Expect(
+			component(3, Decorate(c,
+				map[string]*druidcorev1alpha1.BootstrapWithExistingCluster{"etcd-main": bootstrap})).Deploy(ctx)).
+			To(Succeed())
 		etcd = get()
 		Expect(*etcd.Spec.Etcd.ServerPort).To(Equal(int32(2380)))
 		Expect(etcd.Spec.Etcd.BootstrapWithExistingCluster).To(BeNil())
 	})
 
 	It("never creates an Etcd that would be a cluster of its own", func() {
-		Expect(component(2, Decorate(c, nil)).Deploy(ctx)).To(MatchError(ContainSubstring("no cluster given for it to join")))
+		Expect(component(2, Decorate(c, nil)).Deploy(ctx)).
+			To(MatchError(ContainSubstring("no cluster given for it to join")))
 	})
 
 	It("leaves other objects alone", func() {

@@ -12,17 +12,18 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// distanceSamples is how many answers of a leader it takes to know how far away it is. Only the fastest counts: a busy node
-// makes answers slower, and none faster than the way is long.
+// distanceSamples is how many answers of a leader it takes to know how far away it is. Only the fastest counts: a busy
+// node makes answers slower, and none faster than the way is long.
 const distanceSamples = 10
 
-// LeaderDistance returns how long an answer of the leader takes at best, of the cluster whose leader is farther away. It is
-// an error if a leader is not known or does not answer.
+// LeaderDistance returns how long an answer of the leader takes at best, of the cluster whose leader is farther away.
+// It is an error if a leader is not known or does not answer.
 func (j *Joint) LeaderDistance(ctx context.Context) (time.Duration, error) {
 	distances, errs := LookAtBoth(ctx, j.leaderDistance)
 	for i, err := range errs {
 		if err != nil {
-			return 0, fmt.Errorf("failed to measure how far away the leader of %s is: %w", exposure.EtcdName(EtcdRoles[i]), err)
+			return 0, fmt.Errorf("failed to measure how far away the leader of %s is: %w",
+				exposure.EtcdName(EtcdRoles[i]), err)
 		}
 	}
 	return slices.Max(distances), nil

@@ -19,8 +19,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// farLeader is a cluster whose source is some way off. Every third answer takes much longer than the way. Time passes on a clock of
-// its own.
+// farLeader is a cluster whose source is some way off. Every third answer takes much longer than the way. Time passes
+// on a clock of its own.
 type farLeader struct {
 	etcdclient.Cluster
 
@@ -60,7 +60,9 @@ var _ = Describe("LeaderDistance", func() {
 		}
 		j = s.joint(steps.Destination, func(c *Config) {
 			c.Clock = clock
-			c.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) { return clusters[etcdRole], nil }
+			c.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+				return clusters[etcdRole], nil
+			}
 		})
 	})
 

@@ -19,10 +19,11 @@ import (
 
 // holdRollout keeps the destination's first two members from being restarted when the third one joins.
 //
-// With the third member etcd-druid changes the configuration of all, and the StatefulSet restarts the other two as soon as
-// the third one is ready: just when the cluster has six members and the source's begin to leave. Their restart is not
-// needed, because the final deployment restarts every member anyway. So the StatefulSet is told to apply its new template
-// to the third pod only. Between etcd-druid's change and the third pod being ready lie many seconds to do that.
+// With the third member etcd-druid changes the configuration of all, and the StatefulSet restarts the other two as soon
+// as the third one is ready: just when the cluster has six members and the source's begin to leave. Their restart is
+// not needed, because the final deployment restarts every member anyway. So the StatefulSet is told to apply its new
+// template to the third pod only. Between etcd-druid's change and the third pod being ready lie many seconds to do
+// that.
 func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 	etcd, err := j.getEtcd(ctx, etcdRole)
 	if err != nil {
@@ -53,7 +54,8 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		patch := client.MergeFromWithOptions(statefulSet.DeepCopy(), client.MergeFromWithOptimisticLock{})
 		statefulSet.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition}
 		if err := j.Client.Patch(ctx, statefulSet, patch); err != nil {
-			return fmt.Errorf("failed to hold the restart of the members of StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err)
+			return fmt.Errorf("failed to hold the restart of the members of StatefulSet %s: %w",
+				client.ObjectKeyFromObject(statefulSet), err)
 		}
 		j.Log.Info("Holding the restart of the members that joined before", "etcd", etcd.Name)
 	}

@@ -36,18 +36,25 @@ func (j *Joint) CheckSource(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Bootstrap returns what the destination's Etcd needs to know of the source's cluster to join it. It reads the member list
-// through the relay: the answer also proves that the relay works.
-func (j *Joint) Bootstrap(ctx context.Context, etcdRole string) (*druidcorev1alpha1.BootstrapWithExistingCluster, error) {
+// Bootstrap returns what the destination's Etcd needs to know of the source's cluster to join it. It reads the member
+// list through the relay: the answer also proves that the relay works.
+func (j *Joint) Bootstrap(
+	ctx context.Context, etcdRole string,
+) (*druidcorev1alpha1.BootstrapWithExistingCluster, error) {
 	world, err := j.sourceOnly(ctx, etcdRole)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be joined: %w", exposure.EtcdName(etcdRole), err)
 	}
-	bootstrap := &druidcorev1alpha1.BootstrapWithExistingCluster{ClientEndpoints: []string{exposure.SourceClientEndpoint(j.Namespace, etcdRole)}}
-	for _, member := range world.Raw {
-		bootstrap.Members = append(bootstrap.Members, druidcorev1alpha1.BootstrapExistingMember{Name: member.Name, PeerURLs: slices.Sorted(slices.Values(member.PeerURLs))})
+	bootstrap := &druidcorev1alpha1.BootstrapWithExistingCluster{
+		ClientEndpoints: []string{exposure.SourceClientEndpoint(j.Namespace, etcdRole)},
 	}
-	slices.SortFunc(bootstrap.Members, func(a, b druidcorev1alpha1.BootstrapExistingMember) int { return strings.Compare(a.Name, b.Name) })
+	for _, member := range world.Raw {
+		bootstrap.Members = append(bootstrap.Members, druidcorev1alpha1.BootstrapExistingMember{Name: member.Name,
+			PeerURLs: slices.Sorted(slices.Values(member.PeerURLs))})
+	}
+	slices.SortFunc(bootstrap.Members, func(a, b druidcorev1alpha1.BootstrapExistingMember) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	return bootstrap, nil
 }
 
@@ -59,8 +66,10 @@ func (j *Joint) sourceOnly(ctx context.Context, etcdRole string) (World, error) 
 	if _, problem := world.problem(); problem != "" {
 		return World{}, errors.New(problem)
 	}
-	if len(world.Members) != exposure.Members || len(world.Members.Voters().On(quorum.Source).Healthy()) != exposure.Members {
-		return World{}, fmt.Errorf("%d healthy voters of the source are expected, there are %s", exposure.Members, world.Summary())
+	if len(world.Members) != exposure.Members ||
+		len(world.Members.Voters().On(quorum.Source).Healthy()) != exposure.Members {
+		return World{}, fmt.Errorf("%d healthy voters of the source are expected, there are %s", exposure.Members,
+			world.Summary())
 	}
 	return world, nil
 }
@@ -108,7 +117,8 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 			return progress, nil
 		}
 		if len(learners.On(quorum.Source)) > 0 {
-			return waiting(steps.ReasonWaitingForSourceEtcd, "a member of the source is joining: %s", world.Summary()), nil
+			return waiting(steps.ReasonWaitingForSourceEtcd, "a member of the source is joining: %s", world.Summary()),
+				nil
 		}
 		promoted, progress, err := j.help(ctx, etcdRole, world, learners[0])
 		if err != nil || !promoted {
@@ -125,14 +135,16 @@ func joined(world World, members int) Progress {
 		done      = Progress{Done: true, Message: world.Summary()}
 	)
 	if have := len(voters.On(quorum.Destination)); have < members {
-		return waiting(steps.ReasonJoiningEtcdMembers, "%d of %d members of the destination have joined: %s", have, members, world.Summary())
+		return waiting(steps.ReasonJoiningEtcdMembers, "%d of %d members of the destination have joined: %s", have,
+			members, world.Summary())
 	}
 	if len(unhealthy) == 0 {
 		return done
 	}
-	// When the last member has joined, the first one of the source leaves without delay, even while another member of the
-	// destination restarts with its new configuration, as long as the quorum allows it.
-	if leaving := world.Members.RemovalOrder(quorum.Source); members == exposure.Members && len(leaving) > 0 && world.Members.Stop(leaving[0].ID) == nil {
+	// When the last member has joined, the first one of the source leaves without delay, even while another member of
+	// the destination restarts with its new configuration, as long as the quorum allows it.
+	if leaving := world.Members.RemovalOrder(quorum.Source); members == exposure.Members && len(leaving) > 0 &&
+		world.Members.Stop(leaving[0].ID) == nil {
 		return done
 	}
 	return waiting(steps.ReasonWaitingForEtcdMember, "not all members are healthy: %s", world.Summary())
@@ -144,28 +156,33 @@ func (j *Joint) help(ctx context.Context, etcdRole string, world World, learner 
 	if err != nil {
 		return false, Progress{}, err
 	}
-	log := j.Log.WithValues("etcd", exposure.EtcdName(etcdRole), "member", learner.String(), "members", world.Members.String())
+	log := j.Log.WithValues("etcd", exposure.EtcdName(etcdRole), "member", learner.String(), "members",
+		world.Members.String())
 	pod := exposure.PodName(etcdRole, learner.Ordinal)
 
 	if learner.Name == "" {
 		since := j.firstSeen(learner.ID)
 		if age := j.Clock.Since(since); age < j.StuckAfter {
-			return false, waiting(steps.ReasonJoiningEtcdMembers, "the member of pod %s was added and has not started yet", pod), nil
+			return false, waiting(steps.ReasonJoiningEtcdMembers,
+				"the member of pod %s was added and has not started yet", pod), nil
 		}
 		log.Info("Removing a learner that did not start", "firstSeen", since)
 		if err := cluster.Remove(ctx, learner.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
 			return false, Progress{}, err
 		}
 		// A new pod makes the sidecar wipe the data directory and add the member anew.
-		if err := j.Client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: pod}}); client.IgnoreNotFound(err) != nil {
+		if err := j.Client.Delete(ctx,
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: pod}}); client.IgnoreNotFound(
+			err) != nil {
 			return false, Progress{}, fmt.Errorf("failed to delete pod %s: %w", pod, err)
 		}
-		return false, waiting(steps.ReasonJoiningEtcdMembers, "the member of pod %s did not start within %s and was removed; it joins anew", pod, j.StuckAfter), nil
+		return false, waiting(steps.ReasonJoiningEtcdMembers,
+			"the member of pod %s did not start within %s and was removed; it joins anew", pod, j.StuckAfter), nil
 	}
 
 	if !learner.Healthy {
-		// etcd lets a learner become a voter as soon as it has the data, which may be before it answers. As a voter that does not
-		// answer it would hold up every look at the cluster, and that is when there are six.
+		// etcd lets a learner become a voter as soon as it has the data, which may be before it answers. As a voter
+		// that does not answer it would hold up every look at the cluster, and that is when there are six.
 		return false, waiting(steps.ReasonWaitingForEtcdMember, "member %s does not answer yet", learner.Name), nil
 	}
 	if err := world.Members.Promote(learner.ID); err != nil {
@@ -195,8 +212,9 @@ func (j *Joint) firstSeen(id uint64) time.Time {
 	return since
 }
 
-// OnlyDestinationLeft tells whether both clusters consist of the destination's members only, all of them healthy voters,
-// and says what is missing otherwise. When it is so, the destination's Etcds belong to etcd-druid again; see ReleaseRollout.
+// OnlyDestinationLeft tells whether both clusters consist of the destination's members only, all of them healthy
+// voters, and says what is missing otherwise. When it is so, the destination's Etcds belong to etcd-druid again; see
+// ReleaseRollout.
 func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
 	left, missing, err := j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
 		world, hold, err := j.observeForChange(ctx, etcdRole)
@@ -221,7 +239,8 @@ func destinationOnly(world World) string {
 	if _, problem := world.problem(); problem != "" {
 		return problem
 	}
-	if len(world.Members) != exposure.Members || len(world.Members.Voters().On(quorum.Destination).Healthy()) != exposure.Members {
+	if len(world.Members) != exposure.Members ||
+		len(world.Members.Voters().On(quorum.Destination).Healthy()) != exposure.Members {
 		return world.Summary()
 	}
 	return ""
@@ -253,7 +272,8 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		}
 		for id, member := range world.Raw {
 			known, _ := world.Members.ByID(id)
-			if expected := exposure.PeerURL(steps.Source, j.Namespace, etcdRole, known.Ordinal); !slices.Equal(member.PeerURLs, []string{expected}) {
+			if expected := exposure.PeerURL(steps.Source, j.Namespace, etcdRole, known.Ordinal); !slices.Equal(
+				member.PeerURLs, []string{expected}) {
 				return fmt.Sprintf("member %s has the peer URLs %v, not %s", member, member.PeerURLs, expected), nil
 			}
 		}
@@ -269,7 +289,9 @@ func unsettled(etcd *druidcorev1alpha1.Etcd) string {
 	return ""
 }
 
-func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRole string) (string, error)) (bool, string, error) {
+func (j *Joint) both(
+	ctx context.Context, check func(ctx context.Context, etcdRole string) (string, error),
+) (bool, string, error) {
 	messages, errs := LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (string, error) {
 		message, err := check(ctx, etcdRole)
 		if err != nil {
@@ -287,9 +309,9 @@ func (j *Joint) both(ctx context.Context, check func(ctx context.Context, etcdRo
 	return len(missing) == 0, strings.Join(missing, "; "), nil
 }
 
-// SpareFirstToLeave moves the lead of both clusters away from the member of the source that leaves first, to the one that leaves
-// last. Then the moment with six voters does not have to wait for it. Until the sixth one, the voters of the source are a quorum by
-// themselves, so it is a move within the source.
+// SpareFirstToLeave moves the lead of both clusters away from the member of the source that leaves first, to the one
+// that leaves last. Then the moment with six voters does not have to wait for it. Until the sixth one, the voters of
+// the source are a quorum by themselves, so it is a move within the source.
 func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		world, hold, err := j.observeForChange(ctx, etcdRole)
@@ -308,9 +330,9 @@ func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 	})
 }
 
-// LookAtBoth looks at both clusters at once and returns what was found, and what went wrong, in the order of EtcdRoles. A
-// look waits for members that do not answer, and while members change there often is one: it must not hold up the look at the
-// other cluster.
+// LookAtBoth looks at both clusters at once and returns what was found, and what went wrong, in the order of EtcdRoles.
+// A look waits for members that do not answer, and while members change there often is one: it must not hold up the
+// look at the other cluster.
 func LookAtBoth[T any](ctx context.Context, look func(ctx context.Context, etcdRole string) (T, error)) ([]T, []error) {
 	var (
 		group sync.WaitGroup
@@ -326,7 +348,8 @@ func LookAtBoth[T any](ctx context.Context, look func(ctx context.Context, etcdR
 
 // sideBySide does the same for both clusters at once. What fails for one of them does not end it for the other.
 func sideBySide(ctx context.Context, do func(ctx context.Context, etcdRole string) error) error {
-	_, errs := LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (struct{}, error) { return struct{}{}, do(ctx, etcdRole) })
+	_, errs := LookAtBoth(
+		ctx, func(ctx context.Context, etcdRole string) (struct{}, error) { return struct{}{}, do(ctx, etcdRole) })
 	return errors.Join(errs...)
 }
 
@@ -341,7 +364,8 @@ func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, si
 	}
 	target, ok := world.Members.NextLeader(side)
 	if !ok {
-		return false, fmt.Errorf("failed to move the lead of %s: the %s has no healthy voter", exposure.EtcdName(etcdRole), side)
+		return false, fmt.Errorf("failed to move the lead of %s: the %s has no healthy voter",
+			exposure.EtcdName(etcdRole), side)
 	}
 	if err := j.moveLeadTo(ctx, etcdRole, world, leader, target); err != nil {
 		return false, err
@@ -349,9 +373,10 @@ func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, si
 	return true, nil
 }
 
-// moveLeadTo moves the lead from one member to another at a moment that it chooses. Both clusters may wait for theirs at the
-// same time, but their leads do not move in the same one: a client's request may need both, and members of both are on the
-// same nodes. When the other lead is just moving, the moment is not a quiet one any more, and another one is chosen.
+// moveLeadTo moves the lead from one member to another at a moment that it chooses. Both clusters may wait for theirs
+// at the same time, but their leads do not move in the same one: a client's request may need both, and members of both
+// are on the same nodes. When the other lead is just moving, the moment is not a quiet one any more, and another one is
+// chosen.
 func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, leader, target quorum.Member) error {
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
@@ -372,7 +397,8 @@ func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, le
 		return fmt.Errorf("failed to move the lead of %s: %w", exposure.EtcdName(etcdRole), err)
 	}
 	j.Log.Info("Moving the lead", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
-	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil && !errors.Is(err, etcdclient.ErrNotLeader) {
+	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil &&
+		!errors.Is(err, etcdclient.ErrNotLeader) {
 		return err
 	}
 	return nil

@@ -41,9 +41,12 @@ var _ = Describe("Join", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(bootstrap).To(Equal(&druidcorev1alpha1.BootstrapWithExistingCluster{
 				Members: []druidcorev1alpha1.BootstrapExistingMember{
-					{Name: "seed-a-etcd-events-0", PeerURLs: []string{"https://etcd-events-0.etcd-events-peer.shoot--demo--live.svc:2380"}},
-					{Name: "seed-a-etcd-events-1", PeerURLs: []string{"https://etcd-events-1.etcd-events-peer.shoot--demo--live.svc:2380"}},
-					{Name: "seed-a-etcd-events-2", PeerURLs: []string{"https://etcd-events-2.etcd-events-peer.shoot--demo--live.svc:2380"}},
+					{Name: "seed-a-etcd-events-0",
+						PeerURLs: []string{"https://etcd-events-0.etcd-events-peer.shoot--demo--live.svc:2380"}},
+					{Name: "seed-a-etcd-events-1",
+						PeerURLs: []string{"https://etcd-events-1.etcd-events-peer.shoot--demo--live.svc:2380"}},
+					{Name: "seed-a-etcd-events-2",
+						PeerURLs: []string{"https://etcd-events-2.etcd-events-peer.shoot--demo--live.svc:2380"}},
 				},
 				ClientEndpoints: []string{"https://source-client.etcd-events-peer.shoot--demo--live.svc:22379"},
 			}))
@@ -51,7 +54,8 @@ var _ = Describe("Join", func() {
 
 		It("refuses a source with a member that is down", func() {
 			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
-			Expect(j.CheckSource(ctx)).To(MatchError(And(ContainSubstring("etcd-main"), ContainSubstring("seed-a-etcd-main-1"))))
+			Expect(j.CheckSource(ctx)).
+				To(MatchError(And(ContainSubstring("etcd-main"), ContainSubstring("seed-a-etcd-main-1"))))
 			_, err := j.Bootstrap(ctx, "main")
 			Expect(err).To(MatchError(ContainSubstring("cannot be joined")))
 		})
@@ -82,13 +86,16 @@ var _ = Describe("Join", func() {
 
 			for ordinal := range 2 {
 				id := s.addLearner("main", ordinal)
-				Expect(advance()).To(Equal(Progress{Reason: steps.ReasonJoiningEtcdMembers, Message: "the member of pod etcd-main-" + string(rune('0'+ordinal)) + " was added and has not started yet"}))
+				Expect(advance()).To(
+					Equal(Progress{Reason: steps.ReasonJoiningEtcdMembers, Message: "the member of pod etcd-main-" +
+						string(rune('0'+ordinal)) + " was added and has not started yet"}))
 				s.clusters["main"].Start(id, memberName("seed-b", "main", ordinal))
 				Expect(advance().Message).To(ContainSubstring("is catching up"))
 				s.clusters["main"].CatchUp(id)
 				Expect(advance().Done).To(Equal(ordinal == 1))
 			}
-			Expect(s.clusters["main"].Calls()).To(Equal([]string{"promote seed-b-etcd-main-0", "promote seed-b-etcd-main-1"}))
+			Expect(s.clusters["main"].Calls()).
+				To(Equal([]string{"promote seed-b-etcd-main-0", "promote seed-b-etcd-main-1"}))
 			Expect(s.sawVoters("main")).To(Equal([]int{3, 4, 5}))
 		})
 
@@ -97,7 +104,9 @@ var _ = Describe("Join", func() {
 			s.clusters["main"].Start(id, "seed-b-etcd-main-0")
 			s.clusters["main"].CatchUp(id)
 			s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
-			Expect(advance()).To(Equal(Progress{Reason: steps.ReasonWaitingForEtcdMember, Message: "member seed-b-etcd-main-0 does not answer yet"}))
+			Expect(advance()).To(
+				Equal(Progress{Reason: steps.ReasonWaitingForEtcdMember,
+					Message: "member seed-b-etcd-main-0 does not answer yet"}))
 			Expect(s.clusters["main"].Calls()).To(BeEmpty())
 
 			s.clusters["main"].SetUp("seed-b-etcd-main-0", true)
@@ -128,7 +137,8 @@ var _ = Describe("Join", func() {
 			fakeClock.Step(2 * time.Minute)
 			Expect(advance().Message).To(ContainSubstring("was removed"))
 			Expect(s.clusters["main"].Names()).To(HaveLen(3))
-			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, &corev1.Pod{})).To(MatchError(ContainSubstring("not found")))
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, &corev1.Pod{})).
+				To(MatchError(ContainSubstring("not found")))
 		})
 
 		Describe("a pod that has formed a cluster of its own", func() {
@@ -151,7 +161,8 @@ var _ = Describe("Join", func() {
 			uid := func(name string) types.UID {
 				GinkgoHelper()
 				there := &corev1.Pod{}
-				Expect(client.IgnoreNotFound(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, there))).To(Succeed())
+				Expect(client.IgnoreNotFound(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name},
+					there))).To(Succeed())
 				return there.UID
 			}
 
@@ -202,7 +213,8 @@ var _ = Describe("Join", func() {
 
 			It("is left alone while its etcd does not run, and while it ends", func() {
 				there := &corev1.Pod{}
-				Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, there)).To(Succeed())
+				Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, there)).
+					To(Succeed())
 				there.Status.ContainerStatuses = nil
 				Expect(s.client.Status().Update(ctx, there)).To(Succeed())
 				join(1)
@@ -247,7 +259,8 @@ var _ = Describe("Join", func() {
 			progress := advance()
 			Expect(progress.Done).To(BeFalse())
 			Expect(progress.Reason).To(Equal(steps.ReasonQuorumLost))
-			Expect(progress.Message).To(ContainSubstring("no leader is known: 5 voters (3 in the source, 2 in the destination)"))
+			Expect(progress.Message).
+				To(ContainSubstring("no leader is known: 5 voters (3 in the source, 2 in the destination)"))
 			Expect(s.clusters["main"].Calls()).To(HaveLen(calls))
 
 			left, missing, err := j.OnlyDestinationLeft(ctx)
@@ -297,7 +310,8 @@ var _ = Describe("Join", func() {
 				see()
 				return nil
 			})).To(Succeed())
-			Expect(reported).To(ContainElement(And(ContainSubstring("JoiningEtcdMembers"), ContainSubstring("etcd-events: 1 of 2"))))
+			Expect(reported).To(
+				ContainElement(And(ContainSubstring("JoiningEtcdMembers"), ContainSubstring("etcd-events: 1 of 2"))))
 		})
 
 		It("ends with the context and says what was missing", func() {
@@ -344,7 +358,8 @@ var _ = Describe("Join", func() {
 
 		It("holds, pauses etcd-druid when it is done, and releases when only the destination is left", func() {
 			Expect(*advance(3).Spec.UpdateStrategy.RollingUpdate.Partition).To(Equal(int32(2)))
-			Expect(etcd().Annotations).To(And(HaveKey("druid.gardener.cloud/disable-etcd-component-protection"), Not(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))))
+			Expect(etcd().Annotations).To(And(HaveKey("druid.gardener.cloud/disable-etcd-component-protection"),
+				Not(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))))
 
 			done := etcd()
 			delete(done.Annotations, "gardener.cloud/operation")
@@ -391,8 +406,10 @@ var _ = Describe("Join", func() {
 		}
 	},
 		Entry("when it has it", "seed-a-etcd-main-2", "seed-a-etcd-main-0"),
-		Entry("when it has it and the last one is down", "seed-a-etcd-main-2", "seed-a-etcd-main-1", "seed-a-etcd-main-0"),
-		Entry("not when it is the last one of the source that is left", "seed-a-etcd-main-2", "seed-a-etcd-main-2", "seed-a-etcd-main-0", "seed-a-etcd-main-1"),
+		Entry("when it has it and the last one is down", "seed-a-etcd-main-2", "seed-a-etcd-main-1",
+			"seed-a-etcd-main-0"),
+		Entry("not when it is the last one of the source that is left", "seed-a-etcd-main-2", "seed-a-etcd-main-2",
+			"seed-a-etcd-main-0", "seed-a-etcd-main-1"),
 		Entry("not when another one has it", "seed-a-etcd-main-1", "seed-a-etcd-main-1"),
 		Entry("not when the destination has it", "seed-b-etcd-main-1", "seed-b-etcd-main-1"),
 	)

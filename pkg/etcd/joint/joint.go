@@ -3,9 +3,10 @@
 
 // Package joint makes one etcd cluster of the members in two seeds, and one of the members in the destination again.
 //
-// The destination adds its members to the running cluster of the source: its Etcd resources are created with the source's
-// member list and with a peer port of their own. The source retires its members one by one. Nothing is remembered: every
-// function reads the member list, the members' own status, the StatefulSet and the pods, and goes on from there.
+// The destination adds its members to the running cluster of the source: its Etcd resources are created with the
+// source's member list and with a peer port of their own. The source retires its members one by one. Nothing is
+// remembered: every function reads the member list, the members' own status, the StatefulSet and the pods, and goes on
+// from there.
 package joint
 
 import (
@@ -31,13 +32,15 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// EtcdRoles are the roles of the etcd clusters of a shoot. They are independent of each other and worked on in parallel.
+// EtcdRoles are the roles of the etcd clusters of a shoot. They are independent of each other and worked on in
+// parallel.
 var EtcdRoles = exposure.EtcdRoles
 
 const (
 	defaultPollInterval = 500 * time.Millisecond
 	defaultStuckAfter   = 3 * time.Minute
-	// statusTimeout bounds the question for the members' status: one that is down must not hold up the look at the others.
+	// statusTimeout bounds the question for the members' status: one that is down must not hold up the look at the
+	// others.
 	statusTimeout = 2 * time.Second
 )
 
@@ -61,13 +64,13 @@ type Config struct {
 	// PollInterval is the pause between two looks. It defaults to half a second: the time in which the cluster has six
 	// members is made of such pauses.
 	PollInterval time.Duration
-	// StuckAfter is how long a learner may exist without having started before it is removed, and how long a pod may run
-	// without becoming a member before it begins anew. Defaults to three minutes.
+	// StuckAfter is how long a learner may exist without having started before it is removed, and how long a pod may
+	// run without becoming a member before it begins anew. Defaults to three minutes.
 	StuckAfter time.Duration
 	// QuietTimeout is how long to wait for a good moment to move the lead. Defaults to 30 seconds.
 	QuietTimeout time.Duration
-	// TLS returns the configuration of a client of the etcd with the role. By default the secrets are those that the Etcd
-	// resource refers to.
+	// TLS returns the configuration of a client of the etcd with the role. By default the secrets are those that the
+	// Etcd resource refers to.
 	TLS func(ctx context.Context, etcdRole string) (*tls.Config, error)
 	// NewCluster may be set to use other than real clusters.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
@@ -83,7 +86,8 @@ type Joint struct {
 	clusters map[string]etcdclient.Cluster
 	// unstarted remembers when a learner without a name was seen first; etcd does not tell its age.
 	unstarted map[uint64]time.Time
-	// aside remembers by role of the etcd since when a pod has run without being a member, although it could become one.
+	// aside remembers by role of the etcd since when a pod has run without being a member, although it could become
+	// one.
 	aside map[string]map[types.UID]time.Time
 	// moving is held while the lead of a cluster moves.
 	moving sync.Mutex
@@ -103,7 +107,8 @@ func New(config Config) *Joint {
 	if config.QuietTimeout == 0 {
 		config.QuietTimeout = defaultQuietTimeout
 	}
-	j := &Joint{Config: config, clusters: map[string]etcdclient.Cluster{}, unstarted: map[uint64]time.Time{}, aside: map[string]map[types.UID]time.Time{}}
+	j := &Joint{Config: config, clusters: map[string]etcdclient.Cluster{}, unstarted: map[uint64]time.Time{},
+		aside: map[string]map[types.UID]time.Time{}}
 	if j.TLS == nil {
 		j.TLS = j.tlsFromEtcd
 	}
@@ -156,7 +161,9 @@ func (j *Joint) tlsFromEtcd(ctx context.Context, etcdRole string) (*tls.Config, 
 }
 
 func (j *Joint) getEtcd(ctx context.Context, etcdRole string) (*druidcorev1alpha1.Etcd, error) {
-	etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)}}
+	etcd := &druidcorev1alpha1.Etcd{
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)},
+	}
 	if err := j.Client.Get(ctx, client.ObjectKeyFromObject(etcd), etcd); err != nil {
 		return nil, fmt.Errorf("failed to get Etcd %s: %w", client.ObjectKeyFromObject(etcd), err)
 	}
@@ -198,8 +205,10 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 }
 
 // look asks every member of the list for its status.
-func (j *Joint) look(ctx context.Context, etcdRole string, cluster etcdclient.Cluster, list etcdclient.Membership) World {
-	look := etcdclient.Inspection{ClusterID: list.ClusterID, Members: make([]etcdclient.MemberInspection, len(list.Members))}
+func (j *Joint) look(ctx context.Context, etcdRole string, cluster etcdclient.Cluster,
+	list etcdclient.Membership) World {
+	look := etcdclient.Inspection{ClusterID: list.ClusterID,
+		Members: make([]etcdclient.MemberInspection, len(list.Members))}
 	var group sync.WaitGroup
 	statusCtx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -240,9 +249,10 @@ func problemOf(clusterID, leader uint64, member etcdclient.MemberInspection) str
 	if problem := member.Problem(clusterID, leader); problem != "" {
 		return problem
 	}
-	// Every member reports the alarm NOSPACE of any. It refuses writes of clients and keeps nobody from voting, so it must not
-	// stop a change of the membership; the guards hold the steps that must not begin with it.
-	errs := slices.DeleteFunc(slices.Clone(member.Status.Errors), func(text string) bool { return strings.Contains(text, "alarm:NOSPACE") })
+	// Every member reports the alarm NOSPACE of any. It refuses writes of clients and keeps nobody from voting, so it
+	// must not stop a change of the membership; the guards hold the steps that must not begin with it.
+	errs := slices.DeleteFunc(
+		slices.Clone(member.Status.Errors), func(text string) bool { return strings.Contains(text, "alarm:NOSPACE") })
 	if len(errs) > 0 {
 		return fmt.Sprintf("it reports %v", errs)
 	}
@@ -314,7 +324,8 @@ func waiting(reason steps.Reason, format string, args ...any) Progress {
 
 // each repeats the attempt for both etcd clusters in parallel until it is done for each. Errors of single attempts are
 // logged and the attempt is repeated: what does not pass is ended by the context, and the last error is returned then.
-func (j *Joint) each(ctx context.Context, report ReportFunc, attempt func(ctx context.Context, etcdRole string) (Progress, error)) error {
+func (j *Joint) each(ctx context.Context, report ReportFunc,
+	attempt func(ctx context.Context, etcdRole string) (Progress, error)) error {
 	var (
 		group    sync.WaitGroup
 		lock     sync.Mutex

@@ -13,10 +13,11 @@ import (
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 )
 
-// Raft drops the proposals that reach the former leader while the lead moves, and the clients that made them get an error:
-// at once where the leader itself was asked, after etcd's own time-out where another member has passed them on. Nothing can
-// bring them back, so what is left is to make the moment short and to choose it well. Its length is that of messages between
-// the members, which varies with how busy relays, gateways and nodes are right then; and writes come in bursts.
+// Raft drops the proposals that reach the former leader while the lead moves, and the clients that made them get an
+// error: at once where the leader itself was asked, after etcd's own time-out where another member has passed them on.
+// Nothing can bring them back, so what is left is to make the moment short and to choose it well. Its length is that of
+// messages between the members, which varies with how busy relays, gateways and nodes are right then; and writes come
+// in bursts.
 
 const (
 	// quietSamples is how many answers of the members it takes to know how fast they can be.
@@ -30,8 +31,8 @@ const (
 	// quietShare is the part of the answers, in percent, that counts as fast, once more with every quietRelax and up to
 	// quietShareLimit. On a busy machine the fastest answer says little about those that can be had at all.
 	quietShare, quietShareLimit = 10, 70
-	// quietRun is how many answers in a row have to be so fast, one less with every quietRelax. One alone says little about
-	// the next messages: on a busy machine it has just slipped through.
+	// quietRun is how many answers in a row have to be so fast, one less with every quietRelax. One alone says little
+	// about the next messages: on a busy machine it has just slipped through.
 	quietRun = 8
 	// defaultQuietTimeout is how long to wait for a good moment. After that it only must not be a bad one.
 	defaultQuietTimeout = 30 * time.Second
@@ -46,10 +47,10 @@ type calm struct {
 	same, fast int
 }
 
-// sample takes one answer into account. It returns true if answers have been as fast as they get for a while, and a write has
-// just been committed and no other one since: the next one is then the farthest away. Without any writes for a while every moment
-// is as good as the other. waited is how long a good moment has been waited for; when that is longer than the timeout, any
-// that is not a bad one will do.
+// sample takes one answer into account. It returns true if answers have been as fast as they get for a while, and a
+// write has just been committed and no other one since: the next one is then the farthest away. Without any writes for
+// a while every moment is as good as the other. waited is how long a good moment has been waited for; when that is
+// longer than the timeout, any that is not a bad one will do.
 func (c *calm) sample(took, waited, timeout time.Duration, status etcdclient.Status) bool {
 	at, _ := slices.BinarySearch(c.answers, took)
 	c.answers = slices.Insert(c.answers, at, took)
@@ -71,9 +72,9 @@ func (c *calm) sample(took, waited, timeout time.Duration, status etcdclient.Sta
 
 func (c *calm) fastest() time.Duration { return c.answers[0] }
 
-// awaitQuiet waits for a good moment to move the lead from one member to another, for a limited time. Both are asked at the same
-// time, and the slower answer counts: each has to act at once when it comes to it. An error ends the wait, since the move will
-// meet it again.
+// awaitQuiet waits for a good moment to move the lead from one member to another, for a limited time. Both are asked at
+// the same time, and the slower answer counts: each has to act at once when it comes to it. An error ends the wait,
+// since the move will meet it again.
 func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, leader, target etcdclient.Member) {
 	var (
 		c     calm
@@ -87,7 +88,8 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, lead
 		}
 		took, waited := j.Clock.Since(asked), j.Clock.Since(begin)
 		if c.sample(took, waited, j.QuietTimeout, status) {
-			j.Log.Info("Chose the moment to move the lead", "waited", waited.String(), "answer", took.String(), "fastestAnswer", c.fastest().String(), "answers", len(c.answers))
+			j.Log.Info("Chose the moment to move the lead", "waited", waited.String(), "answer", took.String(),
+				"fastestAnswer", c.fastest().String(), "answers", len(c.answers))
 			return
 		}
 		select {
@@ -99,7 +101,8 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, lead
 }
 
 // statusOfFirst returns the status of the first member when both have answered.
-func statusOfFirst(ctx context.Context, cluster etcdclient.Cluster, first, second etcdclient.Member) (etcdclient.Status, error) {
+func statusOfFirst(ctx context.Context, cluster etcdclient.Cluster,
+	first, second etcdclient.Member) (etcdclient.Status, error) {
 	var (
 		group sync.WaitGroup
 		other error

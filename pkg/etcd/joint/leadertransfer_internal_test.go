@@ -38,14 +38,17 @@ var _ = Describe("calm", func() {
 	DescribeTable("should choose a moment", func(took, waited time.Duration, index, applied uint64, good bool) {
 		Expect(c.sample(took, waited, timeout, status(index, applied))).To(Equal(good))
 	},
-		Entry("as fast as ever, with nothing committed", 2*time.Millisecond, time.Duration(0), uint64(7), uint64(7), true),
+		Entry("as fast as ever, with nothing committed", 2*time.Millisecond, time.Duration(0), uint64(7), uint64(7),
+			true),
 		Entry("faster than ever", time.Millisecond, time.Duration(0), uint64(7), uint64(7), true),
 		Entry("a little slower", 4*time.Millisecond, 4*time.Second, uint64(7), uint64(7), true),
 		Entry("not while the way is slow", 5*time.Millisecond, 4*time.Second, uint64(7), uint64(7), false),
-		Entry("not while it is slow, even after a while", 5*time.Millisecond, 29*time.Second, uint64(7), uint64(7), false),
+		Entry("not while it is slow, even after a while", 5*time.Millisecond, 29*time.Second, uint64(7), uint64(7),
+			false),
 		Entry("not in the midst of writes", 2*time.Millisecond, timeout, uint64(8), uint64(8), false),
 		Entry("not while a write is being applied", 2*time.Millisecond, timeout, uint64(7), uint64(6), false),
-		Entry("in the midst of writes, when the time is over", 2*time.Millisecond, timeout+1, uint64(8), uint64(8), true),
+		Entry("in the midst of writes, when the time is over", 2*time.Millisecond, timeout+1, uint64(8), uint64(8),
+			true),
 		Entry("not a slow one when the time is over", 5*time.Millisecond, 2*timeout, uint64(8), uint64(8), false),
 		Entry("any, when it has been over for long", 5*time.Millisecond, 2*timeout+1, uint64(8), uint64(8), true),
 	)

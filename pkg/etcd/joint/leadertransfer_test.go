@@ -54,10 +54,13 @@ var _ = Describe("the leads of both clusters", func() {
 		for _, etcdRole := range EtcdRoles {
 			s.joinDestination(etcdRole, 2)
 			s.lead(etcdRole, memberName("seed-a", etcdRole, 2))
-			clusters[etcdRole] = &slowLead{Cluster: s.clusters[etcdRole], etcdRole: etcdRole, moving: moving, goOn: goOn}
+			clusters[etcdRole] = &slowLead{Cluster: s.clusters[etcdRole], etcdRole: etcdRole, moving: moving,
+				goOn: goOn}
 		}
 		j = s.joint(steps.Destination, func(c *Config) {
-			c.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) { return clusters[etcdRole], nil }
+			c.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+				return clusters[etcdRole], nil
+			}
 		})
 	})
 

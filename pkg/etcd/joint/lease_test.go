@@ -28,11 +28,14 @@ var _ = Describe("AnnounceMembers", func() {
 	BeforeEach(func() {
 		etcd = &druidcorev1alpha1.Etcd{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd-main"},
-			Spec:       druidcorev1alpha1.EtcdSpec{Replicas: 2, Etcd: druidcorev1alpha1.EtcdConfig{PeerUrlTLS: &druidcorev1alpha1.PeerTLSConfig{}}},
+			Spec: druidcorev1alpha1.EtcdSpec{Replicas: 2,
+				Etcd: druidcorev1alpha1.EtcdConfig{PeerUrlTLS: &druidcorev1alpha1.PeerTLSConfig{}}},
 		}
 		builder := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme)
 		for _, name := range druidcorev1alpha1.GetMemberLeaseNames(etcd) {
-			builder.WithObjects(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"by": "druid"}}})
+			builder.WithObjects(
+				&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+					Labels: map[string]string{"by": "druid"}}})
 		}
 		c = builder.Build()
 	})

@@ -19,8 +19,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// locator finds the members of the own seed by the addresses of their pods and those of the other seed behind the relay.
-// The host names cannot be used for members: cluster DNS answers them with the local pod and with the relay.
+// locator finds the members of the own seed by the addresses of their pods and those of the other seed behind the
+// relay. The host names cannot be used for members: cluster DNS answers them with the local pod and with the relay.
 type locator struct {
 	joint    *Joint
 	etcdRole string
@@ -63,7 +63,8 @@ func (l *locator) Member(ctx context.Context, member etcdclient.Member) (etcdcli
 		return etcdclient.Endpoint{}, err
 	}
 	if pod == nil {
-		return etcdclient.Endpoint{}, fmt.Errorf("pod %s is not there or has no address", exposure.PodName(l.etcdRole, ordinal))
+		return etcdclient.Endpoint{},
+			fmt.Errorf("pod %s is not there or has no address", exposure.PodName(l.etcdRole, ordinal))
 	}
 	if pod.DeletionTimestamp != nil {
 		// It is as good as down, and asking it may last until the timeout.

@@ -13,8 +13,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// noQuorumError says that an etcd cannot be worked on because its members have no quorum, rather than for want of a way to
-// them.
+// noQuorumError says that an etcd cannot be worked on because its members have no quorum, rather than for want of a way
+// to them.
 type noQuorumError struct {
 	message string
 	cause   error
@@ -28,8 +28,8 @@ func (e *noQuorumError) Error() string {
 // Unwrap returns why there is no list that a quorum stands behind.
 func (e *noQuorumError) Unwrap() error { return e.cause }
 
-// observeForChange takes a look at a cluster whose membership is about to change. What speaks against touching it at all is
-// the hold, which is nil if nothing does.
+// observeForChange takes a look at a cluster whose membership is about to change. What speaks against touching it at
+// all is the hold, which is nil if nothing does.
 func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (World, *Progress, error) {
 	world, err := j.Observe(ctx, etcdRole)
 	reason, problem := steps.ReasonQuorumLost, ""
@@ -49,8 +49,8 @@ func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (World, *
 	return world, &hold, nil
 }
 
-// whyNoQuorum asks the members one by one, those of the own seed first, for the list that they know, and judges by the first
-// answer whether the quorum is lost. It is empty if not, or if nobody answers: from here that looks like a cut.
+// whyNoQuorum asks the members one by one, those of the own seed first, for the list that they know, and judges by the
+// first answer whether the quorum is lost. It is empty if not, or if nobody answers: from here that looks like a cut.
 //
 // Such a list may be out of date. Nothing is changed on its strength.
 func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdclient.Cluster) string {
@@ -61,7 +61,8 @@ func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdcl
 	for _, seed := range seeds {
 		for ordinal := range exposure.Members {
 			askCtx, cancel := context.WithTimeout(ctx, statusTimeout)
-			list, err := cluster.ListOf(askCtx, etcdclient.Member{Name: seed + "-" + exposure.PodName(etcdRole, ordinal)})
+			list, err := cluster.ListOf(askCtx,
+				etcdclient.Member{Name: seed + "-" + exposure.PodName(etcdRole, ordinal)})
 			cancel()
 			if err != nil {
 				continue

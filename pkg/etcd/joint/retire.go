@@ -26,8 +26,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// PrepareRetirement stops etcd-druid from putting back the pods of the source that Retire takes away. Nothing restarts from
-// it. Done before the destination's last member joins, it keeps the time with six members short.
+// PrepareRetirement stops etcd-druid from putting back the pods of the source that Retire takes away. Nothing restarts
+// from it. Done before the destination's last member joins, it keeps the time with six members short.
 func (j *Joint) PrepareRetirement(ctx context.Context) error {
 	for _, etcdRole := range EtcdRoles {
 		if err := j.pauseDruid(ctx, etcdRole); err != nil {
@@ -42,12 +42,14 @@ func (j *Joint) pauseDruid(ctx context.Context, etcdRole string) error {
 	if err != nil {
 		return err
 	}
-	return j.annotate(ctx, etcd, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation)
+	return j.annotate(ctx, etcd, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation,
+		druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation)
 }
 
 // Retire takes the source's members out of both clusters, one at a time in each. A cluster begins as soon as all of the
 // destination's members are voters in it. keepClientService is called before the first pod goes.
-func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.Context) error, report ReportFunc) error {
+func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.Context) error,
+	report ReportFunc) error {
 	if err := j.PrepareRetirement(ctx); err != nil {
 		return err
 	}
@@ -80,15 +82,17 @@ func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.C
 //  3. with the first member gone, the destination's are a quorum by themselves, and the lead moves to one of them. Then the
 //     two others go in the same way.
 //
-// A cluster waits before 3, and again after it, until the other one has come as far. So the time with six members is not made
-// longer by what goes on in the other cluster, and nothing goes on while the leads move.
+// A cluster waits before 3, and again after it, until the other one has come as far. So the time with six members is
+// not made longer by what goes on in the other cluster, and nothing goes on while the leads move.
 //
-// A lead that moves earlier needs the vote of a member at the other end, and raft takes no writes until it is there: the
-// moment is three times as long as it is with the votes of the destination alone. It moves before all the same if the member
-// that has to go has it.
+// A lead that moves earlier needs the vote of a member at the other end, and raft takes no writes until it is there:
+// the moment is three times as long as it is with the votes of the destination alone. It moves before all the same if
+// the member that has to go has it.
 //
 // Every move is preceded by a fresh member list and a projection of the quorum.
-func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx context.Context) error) (Progress, error) {
+func (j *Joint) RetireNext(
+	ctx context.Context, etcdRole string, keep func(ctx context.Context) error,
+) (Progress, error) {
 	world, hold, err := j.observeForChange(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
@@ -101,14 +105,16 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 	}
 	leaving := world.Members.RemovalOrder(quorum.Source)
 	if len(leaving) == 0 {
-		// They may have gone by hand, after a loss of the quorum: the source's kube-apiserver needs the relay all the same.
+		// They may have gone by hand, after a loss of the quorum: the source's kube-apiserver needs the relay all the
+		// same.
 		if err := keep(ctx); err != nil {
 			return Progress{}, err
 		}
 		return Progress{Done: true, Message: "no member of the source is left: " + world.Summary()}, nil
 	}
 	if have := len(world.Members.Voters().On(quorum.Destination)); have < exposure.Members {
-		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have, exposure.Members), nil
+		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have, exposure.Members),
+			nil
 	}
 
 	// The first member leaves without regard to the other cluster: the time with six members is to be short.
@@ -131,8 +137,8 @@ func (j *Joint) RetireNext(ctx context.Context, etcdRole string, keep func(ctx c
 	})
 }
 
-// otherIsBehind tells what the other cluster has to do before this one, in which the first member of the source has gone, may go
-// on; empty if nothing. If that one is past the point, it is no matter how it fares.
+// otherIsBehind tells what the other cluster has to do before this one, in which the first member of the source has
+// gone, may go on; empty if nothing. If that one is past the point, it is no matter how it fares.
 func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, world World) (string, error) {
 	other := v1beta1constants.ETCDRoleMain
 	if etcdRole == other {
@@ -149,7 +155,8 @@ func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, world World)
 	case hold != nil:
 		return fmt.Sprintf("waiting for %s: %s", exposure.EtcdName(other), hold.Message), nil
 	case left == exposure.Members:
-		return fmt.Sprintf("waiting until the first member of the source has left %s as well", exposure.EtcdName(other)), nil
+		return fmt.Sprintf("waiting until the first member of the source has left %s as well",
+			exposure.EtcdName(other)), nil
 	case world.Members.LeadIsOn(quorum.Destination) && !seen.Members.LeadIsOn(quorum.Destination):
 		return fmt.Sprintf("waiting until the destination has the lead of %s as well", exposure.EtcdName(other)), nil
 	}
@@ -194,9 +201,11 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 		if err := d.before(ctx); err != nil {
 			return Progress{}, err
 		}
-		j.Log.Info("Stopping a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", victim.String(), "members", world.Members.String())
-		// The pod ends before its StatefulSet is told: the controller would end it in its own time, and a kubelet does not hurry a
-		// container that it is stopping already. If the agent is interrupted in between, the member restarts and stays.
+		j.Log.Info("Stopping a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", victim.String(),
+			"members", world.Members.String())
+		// The pod ends before its StatefulSet is told: the controller would end it in its own time, and a kubelet does
+		// not hurry a container that it is stopping already. If the agent is interrupted in between, the member
+		// restarts and stays.
 		if _, err := j.endPod(ctx, pod); err != nil {
 			return Progress{}, err
 		}
@@ -216,10 +225,10 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 
 // leaveGrace is how long the pod of a member that leaves may take to stop.
 //
-// An etcd that is told to stop sends its clients away at once and then waits for their requests to end, for 7 s with the
-// usual timings (etcd, server/embed, Etcd.Close). Those of the kube-apiserver's watches never do. All the while it is one of
-// the six voters, of which the moment is to be short. Other requests than watches end within the time given here, and a
-// member that leaves has no data to save.
+// An etcd that is told to stop sends its clients away at once and then waits for their requests to end, for 7 s with
+// the usual timings (etcd, server/embed, Etcd.Close). Those of the kube-apiserver's watches never do. All the while it
+// is one of the six voters, of which the moment is to be short. Other requests than watches end within the time given
+// here, and a member that leaves has no data to save.
 const leaveGrace = 3 * time.Second
 
 // endPod sees to it that the pod, which the StatefulSet no longer wants, is gone soon, and tells whether it is.
@@ -277,7 +286,8 @@ func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Membe
 	if err != nil {
 		return Progress{}, err
 	}
-	j.Log.Info("Removing a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(), "members", world.Members.String())
+	j.Log.Info("Removing a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(),
+		"members", world.Members.String())
 	if err := cluster.Remove(ctx, victim.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
 		if errors.Is(err, etcdclient.ErrUnhealthy) {
 			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
@@ -291,20 +301,24 @@ func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Membe
 	if _, still := after.Members.ByID(victim.ID); still {
 		return Progress{}, fmt.Errorf("member %s is still in the member list after its removal", current)
 	}
-	j.Log.Info("Removed a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(), "members", after.Members.String())
-	return Progress{Done: d.side == quorum.Source && len(after.Members.On(d.side)) == 0, Reason: d.reason, Message: after.Summary()}, nil
+	j.Log.Info("Removed a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(),
+		"members", after.Members.String())
+	return Progress{Done: d.side == quorum.Source && len(after.Members.On(d.side)) == 0, Reason: d.reason,
+		Message: after.Summary()}, nil
 }
 
 func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.StatefulSet, error) {
-	statefulSet := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)}}
+	statefulSet := &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)},
+	}
 	if err := j.Client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
 		return nil, fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err)
 	}
 	return statefulSet, nil
 }
 
-// scale changes the number of replicas. That the status changes meanwhile, as it does with the end of a pod, is no reason to
-// decide anew.
+// scale changes the number of replicas. That the status changes meanwhile, as it does with the end of a pod, is no
+// reason to decide anew.
 func (j *Joint) scale(ctx context.Context, etcdRole string, from, to int32, d departure) (Progress, error) {
 	name := exposure.EtcdName(etcdRole)
 	attempt := func() error {

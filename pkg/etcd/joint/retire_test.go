@@ -49,7 +49,8 @@ var _ = Describe("Retire", func() {
 			"scaled etcd-main to 1", "removed seed-a-etcd-main-1",
 			"scaled etcd-main to 0", "removed seed-a-etcd-main-0",
 		}))
-		Expect(s.clusters["events"].Names()).To(Equal([]string{"seed-b-etcd-events-0", "seed-b-etcd-events-1", "seed-b-etcd-events-2"}))
+		Expect(s.clusters["events"].Names()).
+			To(Equal([]string{"seed-b-etcd-events-0", "seed-b-etcd-events-1", "seed-b-etcd-events-2"}))
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 		Expect(s.sawVoters("main")).To(Equal([]int{6, 5, 4, 3}))
 
@@ -83,7 +84,8 @@ var _ = Describe("Retire", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(progress.Done).To(BeFalse())
 		}
-		Expect(s.deletions()).To(HaveEach(And(HaveField("Pod", "etcd-main-2"), HaveField("Grace", int64(3)), HaveField("UID", victim.UID))))
+		Expect(s.deletions()).To(
+			HaveEach(And(HaveField("Pod", "etcd-main-2"), HaveField("Grace", int64(3)), HaveField("UID", victim.UID))))
 		Expect(s.deletions()).NotTo(BeEmpty())
 		Expect(s.clusters["main"].Names()).To(ContainElement("seed-a-etcd-main-2"))
 
@@ -98,41 +100,44 @@ var _ = Describe("Retire", func() {
 		Expect(s.deletions()).To(HaveLen(asked))
 	})
 
-	It("scales although the end of the pod changes the StatefulSet meanwhile, unless somebody else has scaled it", func() {
-		statefulSet := func() *appsv1.StatefulSet {
-			GinkgoHelper()
-			out := &appsv1.StatefulSet{}
-			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, out)).To(Succeed())
-			return out
-		}
-		retire := func() error {
-			for range 3 {
-				if _, err := j.RetireNext(ctx, "main", keep); err != nil {
-					return err
-				}
+	It("scales although the end of the pod changes the StatefulSet meanwhile, unless somebody else has scaled it",
+		func() {
+			statefulSet := func() *appsv1.StatefulSet {
+				GinkgoHelper()
+				out := &appsv1.StatefulSet{}
+				Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, out)).To(Succeed())
+				return out
 			}
-			return nil
-		}
-		s.retireSource("events", 0)
-		s.joinDestination("main", 3)
-		s.lead("main", "seed-b-etcd-main-0")
-		s.onEnd = func() {
-			s.onEnd = nil
-			changed := statefulSet()
-			changed.Status.ReadyReplicas = 2
-			Expect(s.client.Status().Update(ctx, changed)).To(Succeed())
-		}
-		Expect(retire()).To(Succeed())
-		Expect(of("etcd-main")).To(HaveExactElements("kept", "scaled etcd-main to 2", "removed seed-a-etcd-main-2", "kept", "scaled etcd-main to 1"))
+			retire := func() error {
+				for range 3 {
+					if _, err := j.RetireNext(ctx, "main", keep); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			s.retireSource("events", 0)
+			s.joinDestination("main", 3)
+			s.lead("main", "seed-b-etcd-main-0")
+			s.onEnd = func() {
+				s.onEnd = nil
+				changed := statefulSet()
+				changed.Status.ReadyReplicas = 2
+				Expect(s.client.Status().Update(ctx, changed)).To(Succeed())
+			}
+			Expect(retire()).To(Succeed())
+			Expect(of("etcd-main")).To(HaveExactElements("kept", "scaled etcd-main to 2", "removed seed-a-etcd-main-2",
+				"kept", "scaled etcd-main to 1"))
 
-		s.onEnd = func() {
-			s.onEnd = nil
-			changed := statefulSet()
-			changed.Spec.Replicas = new(int32(3))
-			Expect(s.client.Update(ctx, changed)).To(Succeed())
-		}
-		Expect(retire()).To(MatchError(And(ContainSubstring("failed to scale StatefulSet"), ContainSubstring("has 3 now"))))
-	})
+			s.onEnd = func() {
+				s.onEnd = nil
+				changed := statefulSet()
+				changed.Spec.Replicas = new(int32(3))
+				Expect(s.client.Update(ctx, changed)).To(Succeed())
+			}
+			Expect(retire()).To(
+				MatchError(And(ContainSubstring("failed to scale StatefulSet"), ContainSubstring("has 3 now"))))
+		})
 
 	It("does not take a timeout for a StatefulSet that is scaled", func() {
 		s.joinDestination("main", 3)
@@ -177,41 +182,50 @@ var _ = Describe("Retire", func() {
 		Expect(s.clusters["events"].Leader()).To(Equal("seed-a-etcd-events-0"))
 	})
 
-	DescribeTable("waits for the other cluster once the first member of the source has gone", func(other func(), mainLeads, message string, goesOn bool) {
-		s.joinDestination("main", 3)
-		s.lead("main", mainLeads)
-		s.removeSource("main", 2)
-		statefulSet := &appsv1.StatefulSet{}
-		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).To(Succeed())
-		statefulSet.Spec.Replicas = new(int32(2))
-		Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
-		other()
-		before := len(s.clusters["main"].Calls())
+	DescribeTable("waits for the other cluster once the first member of the source has gone",
+		func(other func(), mainLeads, message string, goesOn bool) {
+			s.joinDestination("main", 3)
+			s.lead("main", mainLeads)
+			s.removeSource("main", 2)
+			statefulSet := &appsv1.StatefulSet{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).
+				To(Succeed())
+			statefulSet.Spec.Replicas = new(int32(2))
+			Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
+			other()
+			before := len(s.clusters["main"].Calls())
 
-		progress, err := j.RetireNext(ctx, "main", keep)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(progress).To(And(HaveField("Done", BeFalse()), HaveField("Reason", steps.ReasonReadyForSourceMemberRemoval)))
-		Expect(progress.Message).To(ContainSubstring(message))
-		if !goesOn {
-			Expect(s.clusters["main"].Calls()).To(HaveLen(before))
-			Expect(s.deletions()).To(BeEmpty())
-		}
-	},
-		Entry("whose last member joins", func() { s.joinDestination("events", 2); s.addLearner("events", 2) }, "seed-a-etcd-main-0",
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress).To(
+				And(HaveField("Done", BeFalse()), HaveField("Reason", steps.ReasonReadyForSourceMemberRemoval)))
+			Expect(progress.Message).To(ContainSubstring(message))
+			if !goesOn {
+				Expect(s.clusters["main"].Calls()).To(HaveLen(before))
+				Expect(s.deletions()).To(BeEmpty())
+			}
+		},
+		Entry("whose last member joins", func() { s.joinDestination("events", 2); s.addLearner("events", 2) },
+			"seed-a-etcd-main-0",
 			"waiting until the first member of the source has left etcd-events as well", false),
 		Entry("which has six", func() { s.joinDestination("events", 3) }, "seed-a-etcd-main-0",
 			"waiting until the first member of the source has left etcd-events as well", false),
-		Entry("which has six, with the lead moved before", func() { s.joinDestination("events", 3) }, "seed-b-etcd-main-0",
+		Entry("which has six, with the lead moved before", func() { s.joinDestination("events", 3) },
+			"seed-b-etcd-main-0",
 			"waiting until the first member of the source has left etcd-events as well", false),
-		Entry("which has come as far", func() { s.joinDestination("events", 3); s.removeSource("events", 2) }, "seed-a-etcd-main-0",
+		Entry("which has come as far", func() { s.joinDestination("events", 3); s.removeSource("events", 2) },
+			"seed-a-etcd-main-0",
 			"the lead moves to the destination", true),
-		Entry("whose lead is in the source", func() { s.joinDestination("events", 3); s.removeSource("events", 2) }, "seed-b-etcd-main-0",
+		Entry("whose lead is in the source", func() { s.joinDestination("events", 3); s.removeSource("events", 2) },
+			"seed-b-etcd-main-0",
 			"waiting until the destination has the lead of etcd-events as well", false),
 		Entry("whose lead is in the destination", func() { s.retireSource("events", 2) }, "seed-b-etcd-main-0",
 			"StatefulSet etcd-main of the source is scaled to 1", true),
 		Entry("which is ahead", func() { s.retireSource("events", 1) }, "seed-b-etcd-main-0",
 			"StatefulSet etcd-main of the source is scaled to 1", true),
-		Entry("which is ahead and not healthy", func() { s.retireSource("events", 1); s.clusters["events"].SetUp("seed-b-etcd-events-1", false) }, "seed-b-etcd-main-0",
+		Entry("which is ahead and not healthy",
+			func() { s.retireSource("events", 1); s.clusters["events"].SetUp("seed-b-etcd-events-1", false) },
+			"seed-b-etcd-main-0",
 			"StatefulSet etcd-main of the source is scaled to 1", true),
 		Entry("which has lost its quorum", func() {
 			s.joinDestination("events", 3)
@@ -221,7 +235,8 @@ var _ = Describe("Retire", func() {
 		}, "seed-b-etcd-main-0", "waiting for etcd-events: ", false),
 	)
 
-	It("does not move the lead while a member of the destination is down, of which the source's vote would have to take the place", func() {
+	It("does not move the lead while a member of the destination is down, of which the source's vote would have to "+
+		"take the place", func() {
 		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		for range 2 { // scale, remove

@@ -20,8 +20,8 @@ import (
 // leader that is stopped hands its lead over, at the instant at which the StatefulSet happens to get to its pod. These
 // functions make sure that the member that is stopped next is never the leader.
 
-// PrepareRoll moves the lead of both clusters to the member with the lowest ordinal, which a rolling restart reaches last.
-// It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have begun.
+// PrepareRoll moves the lead of both clusters to the member with the lowest ordinal, which a rolling restart reaches
+// last. It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have begun.
 func (j *Joint) PrepareRoll(ctx context.Context) error {
 	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		etcd, err := j.getEtcd(ctx, etcdRole)
@@ -50,18 +50,19 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 	})
 }
 
-// AccompanyRoll looks after the lead of both clusters while their members restart, and returns when all members have. Moves
-// that fail are repeated; a restart without them costs no more than a lead that moves at an instant that nobody has chosen.
+// AccompanyRoll looks after the lead of both clusters while their members restart, and returns when all members have.
+// Moves that fail are repeated; a restart without them costs no more than a lead that moves at an instant that nobody
+// has chosen.
 func (j *Joint) AccompanyRoll(ctx context.Context) error {
 	return j.each(ctx, nil, j.RollNext)
 }
 
-// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has gone on to the next member, the lead
-// moves from a member that has yet to restart to the one that is done: there is time to choose the instant until the
-// StatefulSet gets to the last one.
+// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has gone on to the next member, the
+// lead moves from a member that has yet to restart to the one that is done: there is time to choose the instant until
+// the StatefulSet gets to the last one.
 //
-// A member that has just come back with its new specification is not done. Its sidecar finds that the peer URL has changed,
-// tells the cluster, and etcd restarts once more, still with the new pod; the pod is ready only after that.
+// A member that has just come back with its new specification is not done. Its sidecar finds that the peer URL has
+// changed, tells the cluster, and etcd restarts once more, still with the new pod; the pod is ready only after that.
 func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error) {
 	revision, replicas, err := j.rolledRevision(ctx, etcdRole)
 	if err != nil {
@@ -105,7 +106,8 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 	}
 	leader, _ := world.Members.Leader()
 	if done(leader) {
-		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", world.Summary()), nil
+		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", world.Summary()),
+			nil
 	}
 	candidates := world.Members.Voters().Healthy().Filter(done)
 	if len(candidates) == 0 {
@@ -117,15 +119,16 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 	return waiting(steps.ReasonRollingEtcd, "the lead moves to a restarted member"), nil
 }
 
-// rolledRevision returns the revision of the pods that the ordinary specification of the Etcd has led to, and how many of
-// them there are. The revision is empty as long as the specification has not got through to the StatefulSet: what its pods
-// have until then is due to an earlier change.
+// rolledRevision returns the revision of the pods that the ordinary specification of the Etcd has led to, and how many
+// of them there are. The revision is empty as long as the specification has not got through to the StatefulSet: what
+// its pods have until then is due to an earlier change.
 func (j *Joint) rolledRevision(ctx context.Context, etcdRole string) (string, int, error) {
 	etcd, err := j.getEtcd(ctx, etcdRole)
 	if err != nil {
 		return "", 0, err
 	}
-	if etcd.Spec.Etcd.BootstrapWithExistingCluster != nil || druidcorev1alpha1.HasReconcileOperationAnnotation(etcd.ObjectMeta) ||
+	if etcd.Spec.Etcd.BootstrapWithExistingCluster != nil ||
+		druidcorev1alpha1.HasReconcileOperationAnnotation(etcd.ObjectMeta) ||
 		ptr.Deref(etcd.Status.ObservedGeneration, 0) != etcd.Generation {
 		return "", 0, nil
 	}

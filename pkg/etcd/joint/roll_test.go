@@ -155,7 +155,8 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(moves("main")).To(HaveLen(done))
 
 			start("main", 2)
-			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"), "etcd restarts once more in the new pod")
+			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"),
+				"etcd restarts once more in the new pod")
 			s.clusters["main"].SetUp(memberName("seed-b", "main", 2), false)
 			s.clusters["main"].SetUp(memberName("seed-b", "main", 2), true)
 			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"))
@@ -185,18 +186,21 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 		})
 
-		DescribeTable("should not take pods of an earlier change for restarted ones", func(mutate func(*druidcorev1alpha1.Etcd)) {
-			// The third member joined with a template of its own: its pod has the newest revision there is.
-			revision("main", after)
-			label("main", 2, after)
-			specification("main", mutate)
-			Expect(look().Message).To(ContainSubstring("etcd-druid has not applied"))
-			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
-		},
+		DescribeTable("should not take pods of an earlier change for restarted ones",
+			func(mutate func(*druidcorev1alpha1.Etcd)) {
+				// The third member joined with a template of its own: its pod has the newest revision there is.
+				revision("main", after)
+				label("main", 2, after)
+				specification("main", mutate)
+				Expect(look().Message).To(ContainSubstring("etcd-druid has not applied"))
+				Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+			},
 			Entry("before the specification changes", bootstrap),
 			Entry("before etcd-druid begins", func(etcd *druidcorev1alpha1.Etcd) {
 				plain(etcd)
-				etcd.Annotations = map[string]string{druidcorev1alpha1.DruidOperationAnnotation: druidcorev1alpha1.DruidOperationReconcile}
+				etcd.Annotations = map[string]string{
+					druidcorev1alpha1.DruidOperationAnnotation: druidcorev1alpha1.DruidOperationReconcile,
+				}
 			}),
 			Entry("before etcd-druid is done", func(etcd *druidcorev1alpha1.Etcd) {
 				plain(etcd)
@@ -224,7 +228,8 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		go func() { done <- j.AccompanyRoll(ctx) }()
 		for _, etcdRole := range EtcdRoles {
 			for _, ordinal := range []int{2, 1, 0} {
-				Expect(s.clusters[etcdRole].Leader()).NotTo(Equal(memberName("seed-b", etcdRole, ordinal)), "the leader must not be stopped")
+				Expect(s.clusters[etcdRole].Leader()).NotTo(Equal(memberName("seed-b", etcdRole, ordinal)),
+					"the leader must not be stopped")
 				stop(etcdRole, ordinal)
 				if ordinal == 1 {
 					Eventually(s.clusters[etcdRole].Leader).Should(Equal(memberName("seed-b", etcdRole, 2)))

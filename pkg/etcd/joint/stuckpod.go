@@ -19,14 +19,14 @@ import (
 // etcdContainer is the name that etcd-druid gives the container of etcd.
 const etcdContainer = "etcd"
 
-// startAnew deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list, although
-// the cluster had a quorum and no learner all the while. It returns nil if there is none.
+// startAnew deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list,
+// although the cluster had a quorum and no learner all the while. It returns nil if there is none.
 //
-// Such a pod stands aside for good. When etcd-backup-restore cannot reach the cluster while it prepares an empty member, it
-// does not add it and lets etcd bootstrap a cluster with the state "new" (pkg/server/httpAPI.go, "defaulting cluster state
-// to 'new'"). That cluster has another ID and never gets a quorum, because its other members belong to the real one: nothing
-// is in it. In a new pod the sidecar finds the cluster, wipes the data directory and adds the member. The pod is no member,
-// so the quorum does not depend on it.
+// Such a pod stands aside for good. When etcd-backup-restore cannot reach the cluster while it prepares an empty
+// member, it does not add it and lets etcd bootstrap a cluster with the state "new" (pkg/server/httpAPI.go, "defaulting
+// cluster state to 'new'"). That cluster has another ID and never gets a quorum, because its other members belong to
+// the real one: nothing is in it. In a new pod the sidecar finds the cluster, wipes the data directory and adds the
+// member. The pod is no member, so the quorum does not depend on it.
 func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, members int) (*Progress, error) {
 	pods, err := j.standAside(ctx, etcdRole, world, members)
 	if err != nil {
@@ -37,11 +37,13 @@ func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, mem
 		if j.Clock.Since(since[pod.UID]) < j.StuckAfter {
 			continue
 		}
-		j.Log.Info("Deleting a pod that has not become a member", "etcd", exposure.EtcdName(etcdRole), "pod", pod.Name, "since", since[pod.UID], "members", world.Members.String())
+		j.Log.Info("Deleting a pod that has not become a member", "etcd", exposure.EtcdName(etcdRole), "pod", pod.Name,
+			"since", since[pod.UID], "members", world.Members.String())
 		if err := j.deletePod(ctx, pod); err != nil {
 			return nil, err
 		}
-		anew := waiting(steps.ReasonJoiningEtcdMembers, "pod %s has run for %s without becoming a member; it begins anew", pod.Name, j.StuckAfter)
+		anew := waiting(steps.ReasonJoiningEtcdMembers,
+			"pod %s has run for %s without becoming a member; it begins anew", pod.Name, j.StuckAfter)
 		return &anew, nil
 	}
 	return nil, nil

@@ -18,8 +18,8 @@ import (
 )
 
 // Withdraw takes the destination's members out of both clusters again, one at a time in each, because the migration is
-// aborted. When it returns nil, no pod of the destination's Etcds runs, none of its members is left, and etcd-druid will not
-// start any. Etcds that do not exist have nothing to withdraw.
+// aborted. When it returns nil, no pod of the destination's Etcds runs, none of its members is left, and etcd-druid
+// will not start any. Etcds that do not exist have nothing to withdraw.
 func (j *Joint) Withdraw(ctx context.Context, report ReportFunc) error {
 	return j.each(ctx, report, j.WithdrawNext)
 }
@@ -42,7 +42,8 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 	if hold != nil {
 		return *hold, nil
 	}
-	d := departure{side: quorum.Destination, reason: steps.ReasonAborting, mayStop: mayWithdraw, before: func(context.Context) error { return nil }}
+	d := departure{side: quorum.Destination, reason: steps.ReasonAborting, mayStop: mayWithdraw,
+		before: func(context.Context) error { return nil }}
 	if len(world.Members.On(quorum.Destination)) == 0 {
 		return j.stopLeftPods(ctx, etcdRole, world, d)
 	}
@@ -59,8 +60,8 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 
 func mayWithdraw(world World, victim quorum.Member) error { return world.Members.Remove(victim.ID) }
 
-// stopLeftPods stops the pods that are no members. One of them may just be about to become one: the cluster is free of the
-// destination only if it is still so when no pod is left.
+// stopLeftPods stops the pods that are no members. One of them may just be about to become one: the cluster is free of
+// the destination only if it is still so when no pod is left.
 func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, d departure) (Progress, error) {
 	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
 	switch {
@@ -91,8 +92,8 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, 
 }
 
 // RemoveDestination removes members of the destination that are still in the member lists although the destination has
-// withdrawn: nothing of them runs any more. The source calls it before it closes the way to the destination, and it then
-// checks that the clusters are those of before the migration.
+// withdrawn: nothing of them runs any more. The source calls it before it closes the way to the destination, and it
+// then checks that the clusters are those of before the migration.
 func (j *Joint) RemoveDestination(ctx context.Context) error {
 	for _, etcdRole := range EtcdRoles {
 		world, err := j.Observe(ctx, etcdRole)
@@ -101,7 +102,8 @@ func (j *Joint) RemoveDestination(ctx context.Context) error {
 		}
 		for _, left := range world.Members.RemovalOrder(quorum.Destination) {
 			if left.Healthy {
-				return fmt.Errorf("member %s of %s still answers although the destination has withdrawn", left, exposure.EtcdName(etcdRole))
+				return fmt.Errorf("member %s of %s still answers although the destination has withdrawn", left,
+					exposure.EtcdName(etcdRole))
 			}
 			if err := world.Members.Remove(left.ID); err != nil {
 				return fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err)
@@ -110,7 +112,8 @@ func (j *Joint) RemoveDestination(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			j.Log.Info("Removing a member that the destination has left behind", "etcd", exposure.EtcdName(etcdRole), "member", left.String(), "members", world.Members.String())
+			j.Log.Info("Removing a member that the destination has left behind", "etcd", exposure.EtcdName(etcdRole),
+				"member", left.String(), "members", world.Members.String())
 			if err := cluster.Remove(ctx, left.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
 				return err
 			}

@@ -33,16 +33,19 @@ var _ = Describe("Withdraw", func() {
 		s.joinDestination("events", 1)
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 
-		Expect(s.clusters["main"].Names()).To(Equal([]string{"seed-a-etcd-main-0", "seed-a-etcd-main-1", "seed-a-etcd-main-2"}))
+		Expect(s.clusters["main"].Names()).
+			To(Equal([]string{"seed-a-etcd-main-0", "seed-a-etcd-main-1", "seed-a-etcd-main-2"}))
 		Expect(s.clusters["events"].Names()).To(HaveLen(3))
 		Expect(s.sawVoters("main")).To(Equal([]int{5, 4, 3}))
 		var main []string
 		for _, event := range s.happened() {
-			if event == "removed seed-b-etcd-main-1" || event == "removed seed-b-etcd-main-0" || event == "scaled etcd-main to 1" || event == "scaled etcd-main to 0" {
+			if event == "removed seed-b-etcd-main-1" || event == "removed seed-b-etcd-main-0" ||
+				event == "scaled etcd-main to 1" || event == "scaled etcd-main to 0" {
 				main = append(main, event)
 			}
 		}
-		Expect(main).To(Equal([]string{"scaled etcd-main to 1", "removed seed-b-etcd-main-1", "scaled etcd-main to 0", "removed seed-b-etcd-main-0"}))
+		Expect(main).To(Equal([]string{"scaled etcd-main to 1", "removed seed-b-etcd-main-1", "scaled etcd-main to 0",
+			"removed seed-b-etcd-main-0"}))
 
 		etcd := &druidcorev1alpha1.Etcd{}
 		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, etcd)).To(Succeed())
@@ -73,7 +76,8 @@ var _ = Describe("Withdraw", func() {
 
 	It("has nothing to do without Etcds", func() {
 		for _, etcdRole := range EtcdRoles {
-			Expect(s.client.Delete(ctx, &druidcorev1alpha1.Etcd{ObjectMeta: pod(exposure.EtcdName(etcdRole)).ObjectMeta})).To(Succeed())
+			Expect(s.client.Delete(ctx,
+				&druidcorev1alpha1.Etcd{ObjectMeta: pod(exposure.EtcdName(etcdRole)).ObjectMeta})).To(Succeed())
 		}
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.happened()).To(BeEmpty())
@@ -157,7 +161,8 @@ var _ = Describe("RemoveDestination", func() {
 
 	It("does not remove a member that answers", func() {
 		s.joinDestination("main", 1)
-		Expect(j.RemoveDestination(ctx)).To(MatchError(ContainSubstring("still answers although the destination has withdrawn")))
+		Expect(j.RemoveDestination(ctx)).
+			To(MatchError(ContainSubstring("still answers although the destination has withdrawn")))
 		Expect(s.clusters["main"].Names()).To(HaveLen(4))
 	})
 

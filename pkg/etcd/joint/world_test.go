@@ -88,8 +88,11 @@ func newSeedsOf(seed string) *seeds {
 		s.clusters[etcdRole] = fakecluster.New(peerURL(steps.Source, etcdRole), names...)
 		s.clusters[etcdRole].OnRemove = func(m etcdclient.Member) { s.event("removed " + m.Name) }
 		builder.WithObjects(
-			&druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)}},
-			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}},
+			&druidcorev1alpha1.Etcd{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)},
+			},
+			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)},
+				Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}},
 		)
 	}
 	s.client = builder.WithInterceptorFuncs(interceptor.Funcs{
@@ -97,7 +100,8 @@ func newSeedsOf(seed string) *seeds {
 			options := (&client.DeleteOptions{}).ApplyOptions(opts)
 			if _, ok := obj.(*corev1.Pod); ok && options.Preconditions != nil {
 				s.lock.Lock()
-				s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""), Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
+				s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""),
+					Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
 				s.lock.Unlock()
 				if err := c.Delete(ctx, obj, opts...); err != nil || s.onEnd == nil {
 					return err
@@ -107,7 +111,8 @@ func newSeedsOf(seed string) *seeds {
 			}
 			return c.Delete(ctx, obj, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			if _, ok := obj.(*appsv1.StatefulSet); ok && s.patchErr != nil {
 				return s.patchErr
 			}
@@ -118,7 +123,8 @@ func newSeedsOf(seed string) *seeds {
 				s.event(fmt.Sprintf("scaled %s to %d", statefulSet.Name, *statefulSet.Spec.Replicas))
 				for ordinal := int(*statefulSet.Spec.Replicas); ordinal < 3; ordinal++ {
 					etcdRole := strings.TrimPrefix(statefulSet.Name, "etcd-")
-					if err := client.IgnoreNotFound(c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err != nil {
+					if err := client.IgnoreNotFound(c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err !=
+						nil {
 						return err
 					}
 					s.clusters[etcdRole].SetUp(memberName(seed, etcdRole, ordinal), false)
@@ -178,7 +184,8 @@ func (s *seeds) joint(role steps.Role, mutate ...func(*Config)) *Joint {
 
 // addLearner adds a member of the destination as a learner that has not started.
 func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
-	id, err := s.clusters[etcdRole].AddLearner(peerURL(steps.Destination, etcdRole)(memberName("seed-b", etcdRole, ordinal)))
+	id, err := s.clusters[etcdRole].AddLearner(
+		peerURL(steps.Destination, etcdRole)(memberName("seed-b", etcdRole, ordinal)))
 	ExpectWithOffset(1, err).NotTo(HaveOccurred())
 	return id
 }
@@ -186,7 +193,8 @@ func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 // runEtcd lets the etcd container of the pod of etcd-main run.
 func (s *seeds) runEtcd(ordinal int) {
 	there := &corev1.Pod{}
-	ExpectWithOffset(1, s.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: exposure.PodName("main", ordinal)}, there)).To(Succeed())
+	ExpectWithOffset(1, s.client.Get(context.Background(),
+		client.ObjectKey{Namespace: namespace, Name: exposure.PodName("main", ordinal)}, there)).To(Succeed())
 	there.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "backup-restore", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 		{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
@@ -222,7 +230,8 @@ func (s *seeds) removeSource(etcdRole string, left int) {
 	list, err := cluster.List(context.Background())
 	ExpectWithOffset(1, err).NotTo(HaveOccurred())
 	for _, member := range list.Members {
-		if ordinal := int(member.Name[len(member.Name)-1] - '0'); strings.HasPrefix(member.Name, "seed-a-") && ordinal >= left {
+		if ordinal := int(member.Name[len(member.Name)-1] - '0'); strings.HasPrefix(member.Name, "seed-a-") &&
+			ordinal >= left {
 			cluster.SetUp(member.Name, false)
 			ExpectWithOffset(1, cluster.Remove(context.Background(), member.ID)).To(Succeed())
 		}

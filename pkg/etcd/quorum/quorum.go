@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quorum decides, without any I/O, whether a change of an etcd cluster's membership may be made and in which order
-// the members of the source leave. It works on an observation of the cluster: the world decides, not memory.
+// Package quorum decides, without any I/O, whether a change of an etcd cluster's membership may be made and in which
+// order the members of the source leave. It works on an observation of the cluster: the world decides, not memory.
 package quorum
 
 import (
@@ -36,8 +36,8 @@ type Member struct {
 	Ordinal int
 	// Learner tells that the member has no vote.
 	Learner bool
-	// Healthy tells that the member answered, knows the leader and reports no alarm. A member that could not be asked is
-	// not healthy.
+	// Healthy tells that the member answered, knows the leader and reports no alarm. A member that could not be asked
+	// is not healthy.
 	Healthy bool
 	// Leader tells that the member leads the cluster.
 	Leader bool
@@ -142,7 +142,8 @@ func (s Set) HasQuorum() bool {
 	return len(voters) > 0 && len(voters.Healthy()) >= Size(len(voters))
 }
 
-// Decides tells whether the healthy voters of the side are a quorum by themselves: they elect and commit without the other one.
+// Decides tells whether the healthy voters of the side are a quorum by themselves: they elect and commit without the
+// other one.
 func (s Set) Decides(side Side) bool {
 	voters := s.Voters()
 	return len(voters) > 0 && len(voters.On(side).Healthy()) >= Size(len(voters))
@@ -179,8 +180,8 @@ func require(change string, projected Set) error {
 	return &LostError{Change: change, Voters: len(voters), Healthy: len(voters.Healthy()), Down: voters.Unhealthy()}
 }
 
-// AddLearner checks the addition of a learner: it casts no vote, so it asks only for a cluster that has a quorum now (etcd
-// could not record the change otherwise) and that has no other learner (etcd accepts one at a time).
+// AddLearner checks the addition of a learner: it casts no vote, so it asks only for a cluster that has a quorum now
+// (etcd could not record the change otherwise) and that has no other learner (etcd accepts one at a time).
 func (s Set) AddLearner() error {
 	if learners := s.Learners(); len(learners) > 0 {
 		return fmt.Errorf("a learner cannot be added while there is another one: %s", learners)
@@ -219,8 +220,8 @@ func (s Set) Stop(id uint64) error {
 	return require("stopping "+member.String(), s.down(id))
 }
 
-// Remove checks the removal of a member, including the moment before it in which the member is down and still counts. It
-// refuses to remove the leader and the last voter.
+// Remove checks the removal of a member, including the moment before it in which the member is down and still counts.
+// It refuses to remove the leader and the last voter.
 func (s Set) Remove(id uint64) error {
 	member, ok := s.ByID(id)
 	if !ok {
@@ -250,7 +251,8 @@ func (s Set) down(id uint64) Set {
 }
 
 // RemovalOrder returns the members of the side in the order in which they leave: highest ordinal first, because that is
-// the order in which a StatefulSet gives up its pods. A leader among them has to hand over the lead before its turn comes.
+// the order in which a StatefulSet gives up its pods. A leader among them has to hand over the lead before its turn
+// comes.
 func (s Set) RemovalOrder(side Side) Set {
 	out := s.On(side)
 	slices.SortFunc(out, func(a, b Member) int { return b.Ordinal - a.Ordinal })

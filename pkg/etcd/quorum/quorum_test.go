@@ -19,7 +19,8 @@ import (
 func world(text string) Set {
 	var out Set
 	for _, word := range strings.Fields(text) {
-		m := Member{Healthy: !strings.Contains(word, "!"), Learner: strings.Contains(word, "?"), Leader: strings.Contains(word, "*")}
+		m := Member{Healthy: !strings.Contains(word, "!"), Learner: strings.Contains(word, "?"),
+			Leader: strings.Contains(word, "*")}
 		m.Ordinal = int(word[1] - '0')
 		switch word[0] {
 		case 's':
@@ -45,7 +46,9 @@ var _ = Describe("Quorum", func() {
 	DescribeTable("#Size", func(voters, expected int) { Expect(Size(voters)).To(Equal(expected)) },
 		Entry("1", 1, 1), Entry("2", 2, 2), Entry("3", 3, 2), Entry("4", 4, 3), Entry("5", 5, 3), Entry("6", 6, 4))
 
-	DescribeTable("#HasQuorum", func(text string, expected bool) { Expect(world(text).HasQuorum()).To(Equal(expected)) },
+	DescribeTable("#HasQuorum", func(text string, expected bool) {
+		Expect(world(text).HasQuorum()).To(Equal(expected))
+	},
 		Entry("no members", "", false),
 		Entry("three healthy", "s0* s1 s2", true),
 		Entry("one of three down", "s0* s1 s2!", true),
@@ -54,32 +57,43 @@ var _ = Describe("Quorum", func() {
 		Entry("a learner does not help", "s0* s1! s2! d0?", false),
 	)
 
-	DescribeTable("#AddLearner", func(text string, match types.GomegaMatcher) { Expect(world(text).AddLearner()).To(match) },
+	DescribeTable("#AddLearner", func(text string, match types.GomegaMatcher) {
+		Expect(world(text).AddLearner()).To(match)
+	},
 		Entry("healthy", "s0* s1 s2", Succeed()),
 		Entry("one down", "s0* s1 s2!", Succeed()),
 		Entry("quorum lost already", "s0 s1! s2!", MatchError(ContainSubstring("would lose the quorum"))),
 		Entry("another learner", "s0* s1 s2 d0?", MatchError(ContainSubstring("seed-b-etcd-main-0"))),
 	)
 
-	DescribeTable("#Promote", func(text, word string, match types.GomegaMatcher) { Expect(world(text).Promote(id(word))).To(match) },
+	DescribeTable("#Promote", func(text, word string, match types.GomegaMatcher) {
+		Expect(world(text).Promote(id(word))).To(match)
+	},
 		Entry("3 to 4", "s0* s1 s2 d0?", "d0", Succeed()),
-		Entry("3 to 4, one down: 2 of 4 if the new voter failed", "s0* s1 s2! d0?", "d0", MatchError(And(ContainSubstring("would lose the quorum"), ContainSubstring("seed-a-etcd-main-2"), ContainSubstring("seed-b-etcd-main-0")))),
+		Entry("3 to 4, one down: 2 of 4 if the new voter failed", "s0* s1 s2! d0?", "d0",
+			MatchError(And(ContainSubstring("would lose the quorum"), ContainSubstring("seed-a-etcd-main-2"),
+				ContainSubstring("seed-b-etcd-main-0")))),
 		Entry("4 to 5", "s0* s1 s2 d0 d1?", "d1", Succeed()),
 		Entry("4 to 5, one down: 3 of 5", "s0* s1 s2! d0 d1?", "d1", Succeed()),
 		Entry("5 to 6", "s0* s1 s2 d0 d1 d2?", "d2", Succeed()),
 		Entry("5 to 6, one down: 4 of 6", "s0* s1 s2 d0 d1! d2?", "d2", Succeed()),
-		Entry("5 to 6, two down: 3 of 6", "s0* s1 s2! d0 d1! d2?", "d2", MatchError(ContainSubstring("3 of 6 voters healthy, 4 needed"))),
+		Entry("5 to 6, two down: 3 of 6", "s0* s1 s2! d0 d1! d2?", "d2",
+			MatchError(ContainSubstring("3 of 6 voters healthy, 4 needed"))),
 		Entry("a voter", "s0* s1 s2 d0", "d0", MatchError(ContainSubstring("voter already"))),
 		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
 	)
 
-	DescribeTable("#Remove", func(text, word string, match types.GomegaMatcher) { Expect(world(text).Remove(id(word))).To(match) },
+	DescribeTable("#Remove", func(text, word string, match types.GomegaMatcher) {
+		Expect(world(text).Remove(id(word))).To(match)
+	},
 		Entry("6 to 5", "s0 s1 s2 d0 d1 d2*", "s2", Succeed()),
 		Entry("6 to 5 while a destination member restarts", "s0 s1 s2 d0 d1! d2*", "s2", Succeed()),
-		Entry("6 to 5, two others down", "s0 s1 s2 d0! d1! d2*", "s2", MatchError(And(ContainSubstring("would lose the quorum"), ContainSubstring("seed-b-etcd-main-0")))),
+		Entry("6 to 5, two others down", "s0 s1 s2 d0! d1! d2*", "s2",
+			MatchError(And(ContainSubstring("would lose the quorum"), ContainSubstring("seed-b-etcd-main-0")))),
 		Entry("5 to 4", "s0 s1 d0 d1 d2*", "s1", Succeed()),
 		Entry("4 to 3", "s0 d0 d1 d2*", "s0", Succeed()),
-		Entry("4 to 3, one other down", "s0 d0! d1 d2*", "s0", MatchError(ContainSubstring("2 of 4 voters healthy, 3 needed"))),
+		Entry("4 to 3, one other down", "s0 d0! d1 d2*", "s0",
+			MatchError(ContainSubstring("2 of 4 voters healthy, 3 needed"))),
 		Entry("a member that is down itself", "s0! d0 d1 d2*", "s0", Succeed()),
 		Entry("the leader", "s0 s1 s2* d0 d1 d2", "s2", MatchError(ContainSubstring("leads the cluster"))),
 		Entry("the last voter", "d0", "d0", MatchError(ContainSubstring("last voter"))),
@@ -87,10 +101,13 @@ var _ = Describe("Quorum", func() {
 		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
 	)
 
-	DescribeTable("#Stop", func(text, word string, match types.GomegaMatcher) { Expect(world(text).Stop(id(word))).To(match) },
+	DescribeTable("#Stop", func(text, word string, match types.GomegaMatcher) {
+		Expect(world(text).Stop(id(word))).To(match)
+	},
 		Entry("six healthy", "s0 s1 s2 d0 d1 d2*", "s2", Succeed()),
 		Entry("four of six stay", "s0 s1 s2 d0 d1! d2*", "s2", Succeed()),
-		Entry("three of six stay", "s0 s1! s2 d0 d1! d2*", "s2", MatchError(ContainSubstring("stopping seed-a-etcd-main-2"))),
+		Entry("three of six stay", "s0 s1! s2 d0 d1! d2*", "s2",
+			MatchError(ContainSubstring("stopping seed-a-etcd-main-2"))),
 		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
 	)
 

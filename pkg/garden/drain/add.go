@@ -80,13 +80,14 @@ func gatherer() handler.EventHandler {
 	}
 }
 
-// SeedPredicate lets through what may change a decision, or the condition that the controller keeps. Gardenlets write their
-// Seeds often without doing so.
+// SeedPredicate lets through what may change a decision, or the condition that the controller keeps. Gardenlets write
+// their Seeds often without doing so.
 func SeedPredicate() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*gardencorev1beta1.Seed)
 		after, okay := e.ObjectNew.(*gardencorev1beta1.Seed)
-		return !ok || !okay || before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
+		return !ok || !okay || before.Generation != after.Generation ||
+			!maps.Equal(before.Annotations, after.Annotations) ||
 			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 			!maps.Equal(outline(before.Status.Conditions), outline(after.Status.Conditions))
 	}}

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ahead keeps Shoots that are newer than those in the cache: what this process has written, and what it found when it began.
-// Without it, a cache that lags behind would hide moves that count for the budget.
+// ahead keeps Shoots that are newer than those in the cache: what this process has written, and what it found when it
+// began. Without it, a cache that lags behind would hide moves that count for the budget.
 type ahead map[client.ObjectKey]*gardencorev1beta1.Shoot
 
 // keep records a Shoot as the API server has returned it.
@@ -18,8 +18,8 @@ func (a ahead) keep(shoot *gardencorev1beta1.Shoot) {
 	a[client.ObjectKeyFromObject(shoot)] = shoot
 }
 
-// merge replaces what is older in the list, which it may change, and forgets what the cache has caught up with or what is
-// gone.
+// merge replaces what is older in the list, which it may change, and forgets what the cache has caught up with or what
+// is gone.
 func (a ahead) merge(shoots []gardencorev1beta1.Shoot) {
 	if len(a) == 0 {
 		return
@@ -44,8 +44,8 @@ func (a ahead) merge(shoots []gardencorev1beta1.Shoot) {
 	}
 }
 
-// behind tells whether the first is an older version of the second. If the versions cannot be compared it is taken for up to
-// date, as it is sooner or later.
+// behind tells whether the first is an older version of the second. If the versions cannot be compared it is taken for
+// up to date, as it is sooner or later.
 func behind(cached, newer *gardencorev1beta1.Shoot) bool {
 	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, newer.ResourceVersion)
 	return err == nil && order < 0

@@ -43,7 +43,8 @@ var _ = Describe("Ahead", func() {
 
 	It("should hide what is older, as often as it is seen", func() {
 		for range 2 {
-			Expect(merged(version("w", "12", "cached"), version("x", "9", "cached"))).To(Equal([]string{"cached", "written"}))
+			Expect(merged(version("w", "12", "cached"), version("x", "9", "cached"))).
+				To(Equal([]string{"cached", "written"}))
 		}
 	})
 
@@ -72,7 +73,9 @@ var _ = Describe("#SeedPredicate", func() {
 	DescribeTable("updates", func(change func(*gardencorev1beta1.Seed), through bool) {
 		before := &gardencorev1beta1.Seed{
 			ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Generation: 1, Annotations: map[string]string{"a": "b"}},
-			Status:     gardencorev1beta1.SeedStatus{Conditions: []gardencorev1beta1.Condition{{Type: "Drained", Status: "True", Reason: "Empty"}}},
+			Status: gardencorev1beta1.SeedStatus{
+				Conditions: []gardencorev1beta1.Condition{{Type: "Drained", Status: "True", Reason: "Empty"}},
+			},
 		}
 		after := before.DeepCopy()
 		change(after)
@@ -82,11 +85,14 @@ var _ = Describe("#SeedPredicate", func() {
 			s.ResourceVersion = "2"
 			s.Status.Conditions[0].LastUpdateTime = metav1.NewTime(time.Unix(1, 0))
 		}, false),
-		Entry("an annotation", func(s *gardencorev1beta1.Seed) { s.Annotations["migration.gardener.cloud/drain"] = "true" }, true),
+		Entry("an annotation", func(s *gardencorev1beta1.Seed) {
+			s.Annotations["migration.gardener.cloud/drain"] = "true"
+		}, true),
 		Entry("the specification", func(s *gardencorev1beta1.Seed) { s.Generation++ }, true),
 		Entry("the condition is lost", func(s *gardencorev1beta1.Seed) { s.Status.Conditions = nil }, true),
 		Entry("another condition changes", func(s *gardencorev1beta1.Seed) {
-			s.Status.Conditions = append(s.Status.Conditions, gardencorev1beta1.Condition{Type: "GardenletReady", Status: "False"})
+			s.Status.Conditions = append(s.Status.Conditions,
+				gardencorev1beta1.Condition{Type: "GardenletReady", Status: "False"})
 		}, true),
 		Entry("deletion", func(s *gardencorev1beta1.Seed) { s.DeletionTimestamp = &metav1.Time{} }, true),
 	)
@@ -95,7 +101,8 @@ var _ = Describe("#SeedPredicate", func() {
 var _ = Describe("#ShootPredicate", func() {
 	DescribeTable("updates", func(change func(*gardencorev1beta1.Shoot), through bool) {
 		shoot := version("x", "1", "seed-a")
-		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: "Reconcile", State: "Processing", Progress: 10}
+		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: "Reconcile", State: "Processing",
+			Progress: 10}
 		before := &shoot
 		after := before.DeepCopy()
 		change(after)

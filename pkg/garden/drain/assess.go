@@ -63,7 +63,8 @@ func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot, f
 	a.readOnce(ctx)
 	source := *shoot.Status.SeedName
 
-	obstacles := a.obstacles(shoot, source, preflight.SeedView{Name: "another", Error: fmt.Errorf("not chosen yet")}, false)
+	obstacles := a.obstacles(shoot, source, preflight.SeedView{Name: "another", Error: fmt.Errorf("not chosen yet")},
+		false)
 	way := drain.Live
 	if len(obstacles) > 0 && fallback && classicDue(shoot, obstacles) {
 		way = drain.Classic
@@ -95,7 +96,8 @@ func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot, f
 // classicDue tells whether the shoot is one of those that may go classically: it is not highly available, or hibernated
 // through and through.
 func classicDue(shoot *gardencorev1beta1.Shoot, obstacles []preflight.Finding) bool {
-	return slices.ContainsFunc(obstacles, func(finding preflight.Finding) bool { return slices.Contains(callForClassic, finding.Name) }) &&
+	return slices.ContainsFunc(
+		obstacles, func(finding preflight.Finding) bool { return slices.Contains(callForClassic, finding.Name) }) &&
 		v1beta1helper.HibernationIsEnabled(shoot) == shoot.Status.IsHibernated
 }
 
@@ -119,9 +121,10 @@ func verdict(err error, refused map[string][]preflight.Finding) (drain.Reason, s
 	return drain.Reason(reason), strings.Join(texts, "; ")
 }
 
-// obstacles returns what speaks against the live migration to the destination: everything that depends on where the shoot
-// goes, or everything that does not.
-func (a *assessor) obstacles(shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView, there bool) []preflight.Finding {
+// obstacles returns what speaks against the live migration to the destination: everything that depends on where the
+// shoot goes, or everything that does not.
+func (a *assessor) obstacles(shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView,
+	there bool) []preflight.Finding {
 	// As it will be once the move is started. Nothing below the fields that are set is touched.
 	moved := *shoot
 	moved.Annotations = maps.Clone(shoot.Annotations)
@@ -134,8 +137,9 @@ func (a *assessor) obstacles(shoot *gardencorev1beta1.Shoot, source string, dest
 	key := client.ObjectKeyFromObject(shoot)
 	world := preflight.World{
 		Shoot: &moved, Source: a.seed(source), Destination: destination,
-		RegionError: a.regionsErr, RegionConfigMaps: gardenerutils.FindRegionConfigMaps(a.regions, cloudProfileName(shoot)),
-		Bastions: a.bastions[key], BastionsError: a.bastionsErr,
+		RegionError:      a.regionsErr,
+		RegionConfigMaps: gardenerutils.FindRegionConfigMaps(a.regions, cloudProfileName(shoot)),
+		Bastions:         a.bastions[key], BastionsError: a.bastionsErr,
 		ManagedSeeds: a.managedSeeds[key], ManagedSeedsError: a.managedErr,
 	}
 	var out []preflight.Finding
@@ -148,7 +152,8 @@ func (a *assessor) obstacles(shoot *gardencorev1beta1.Shoot, source string, dest
 }
 
 func without(findings []preflight.Finding, names []preflight.Name) []preflight.Finding {
-	return slices.DeleteFunc(findings, func(finding preflight.Finding) bool { return slices.Contains(names, finding.Name) })
+	return slices.DeleteFunc(
+		findings, func(finding preflight.Finding) bool { return slices.Contains(names, finding.Name) })
 }
 
 func (a *assessor) seed(name string) preflight.SeedView {
@@ -161,7 +166,8 @@ func (a *assessor) seed(name string) preflight.SeedView {
 }
 
 // schedule lets gardener-scheduler's own code choose among the seeds that are neither drained nor refused.
-func (a *assessor) schedule(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string, refused map[string][]preflight.Finding) (*gardencorev1beta1.Seed, error) {
+func (a *assessor) schedule(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string,
+	refused map[string][]preflight.Finding) (*gardencorev1beta1.Seed, error) {
 	candidates := make([]gardencorev1beta1.Seed, 0, len(a.seeds))
 	for _, seed := range a.seeds {
 		if _, no := refused[seed.Name]; !no && seed.Name != source && !drain.Requested(&seed) {
@@ -169,8 +175,10 @@ func (a *assessor) schedule(ctx context.Context, shoot *gardencorev1beta1.Shoot,
 		}
 	}
 	scheduler := &schedulershoot.Reconciler{
-		Client:          &world{Client: a.client, seeds: candidates, shoots: a.shoots},
-		Config:          &schedulerconfigv1alpha1.ShootSchedulerConfiguration{Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(a.strategy)},
+		Client: &world{Client: a.client, seeds: candidates, shoots: a.shoots},
+		Config: &schedulerconfigv1alpha1.ShootSchedulerConfiguration{
+			Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(a.strategy),
+		},
 		GardenNamespace: a.namespace,
 	}
 	return scheduler.DetermineSeed(ctx, logr.Discard(), shoot)
@@ -199,7 +207,8 @@ func (a *assessor) readOnce(ctx context.Context) {
 		}
 	}
 	regions := &corev1.ConfigMapList{}
-	a.regionsErr = a.client.List(ctx, regions, client.InNamespace(a.namespace), client.MatchingLabels{v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig})
+	a.regionsErr = a.client.List(ctx, regions, client.InNamespace(a.namespace),
+		client.MatchingLabels{v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig})
 	for i := range regions.Items {
 		a.regions = append(a.regions, &regions.Items[i])
 	}
@@ -212,8 +221,8 @@ func cloudProfileName(shoot *gardencorev1beta1.Shoot) string {
 	return ""
 }
 
-// world is a client that shows the scheduler some seeds only, and all shoots without copying them. The scheduler changes
-// neither.
+// world is a client that shows the scheduler some seeds only, and all shoots without copying them. The scheduler
+// changes neither.
 type world struct {
 	client.Client
 	seeds  []gardencorev1beta1.Seed

@@ -31,58 +31,95 @@ var _ = Describe("Assessment", func() {
 		old       = func(s *gardencorev1beta1.Seed) { s.Status.Gardener.Version = "v1.149.0" }
 		elsewhere = func(s *gardencorev1beta1.Seed) { s.Spec.DNS.Internal.Domain = "internal.elsewhere.example" }
 		far       = func(s *gardencorev1beta1.Seed) { s.Spec.Provider.Region = "far" }
-		workers   = func(s *gardencorev1beta1.Shoot) { s.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "one"}} }
-		bastion   = &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "x"}}}
+		workers   = func(s *gardencorev1beta1.Shoot) {
+			s.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "one"}}
+		}
+		bastion = &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"},
+			Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "x"}}}
 	)
 
-	DescribeTable("where a shoot goes, or why it stays", func(expected string, source func(*gardencorev1beta1.Seed), shoot func(*gardencorev1beta1.Shoot), others ...client.Object) {
+	DescribeTable("where a shoot goes, or why it stays", func(expected string, source func(*gardencorev1beta1.Seed),
+		shoot func(*gardencorev1beta1.Shoot), others ...client.Object) {
 		f := newGarden(append(others, newSeed("seed-a", asked(), source), newShoot("x", shoot))...)
 		f.reconcile()
 		Expect(row(f, "x")).To(Equal(expected))
 	},
-		Entry("live", "Running Migrating Live seed-b", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b")),
-		Entry("to the seed with the fewest shoots", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
-			newSeed("seed-b"), newSeed("seed-c"), newShoot("there", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Status.SeedName = new("seed-b"), new("seed-b") })),
-		Entry("not to a seed that is drained itself", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
-			newSeed("seed-b", asked()), newSeed("seed-c"), newShoot("there", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c") })),
-		Entry("not to a seed that fails a prerequisite while another does not", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
-			newSeed("seed-b", old), newSeed("seed-c"), newShoot("there", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c") })),
+		Entry("live", "Running Migrating Live seed-b", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b")),
+		Entry("to the seed with the fewest shoots", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b"), newSeed("seed-c"),
+			newShoot("there", func(s *gardencorev1beta1.Shoot) {
+				s.Spec.SeedName, s.Status.SeedName = new("seed-b"), new("seed-b")
+			})),
+		Entry("not to a seed that is drained itself", "Running Migrating Live seed-c", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b", asked()), newSeed("seed-c"),
+			newShoot("there", func(s *gardencorev1beta1.Shoot) {
+				s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c")
+			})),
+		Entry("not to a seed that fails a prerequisite while another does not", "Running Migrating Live seed-c",
+			none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b", old), newSeed("seed-c"),
+			newShoot("there", func(s *gardencorev1beta1.Shoot) {
+				s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c")
+			})),
 
 		Entry("no other seed", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot]),
-		Entry("all others are drained", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b", asked())),
-		Entry("all others are full", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+		Entry("all others are drained", "Blocked NoCandidate", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot], newSeed("seed-b", asked())),
+		Entry("all others are full", "Blocked NoCandidate", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot],
 			newSeed("seed-b", func(s *gardencorev1beta1.Seed) {
 				s.Status.Allocatable = corev1.ResourceList{gardencorev1beta1.ResourceShoots: resource.MustParse("0")}
 			})),
-		Entry("all others fail the same prerequisite", "Blocked VersionSkew", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b", old), newSeed("seed-c", old)),
-		Entry("all others fail different ones", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b", old), newSeed("seed-c", elsewhere)),
+		Entry("all others fail the same prerequisite", "Blocked VersionSkew", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot], newSeed("seed-b", old), newSeed("seed-c", old)),
+		Entry("all others fail different ones", "Blocked NoCandidate", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot], newSeed("seed-b", old), newSeed("seed-c", elsewhere)),
 
-		Entry("not highly available", "Blocked NotHighlyAvailable", none[*gardencorev1beta1.Seed], single, newSeed("seed-b")),
+		Entry("not highly available", "Blocked NotHighlyAvailable", none[*gardencorev1beta1.Seed], single,
+			newSeed("seed-b")),
 		Entry("hibernated", "Blocked ShootHibernated", none[*gardencorev1beta1.Seed], hibernated, newSeed("seed-b")),
 		Entry("with workers", "Blocked WorkersNotSupported", none[*gardencorev1beta1.Seed], workers, newSeed("seed-b")),
-		Entry("with a Bastion", "Blocked BastionExists", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot], newSeed("seed-b"), bastion.DeepCopy()),
+		Entry("with a Bastion", "Blocked BastionExists", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b"), bastion.DeepCopy()),
 		Entry("a seed itself", "Blocked ManagedSeedNotSupported", none[*gardencorev1beta1.Seed],
 			func(s *gardencorev1beta1.Shoot) { s.Namespace = "garden" }, newSeed("seed-b"),
-			&seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "x"}, Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "x"}}}),
+			&seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "x"},
+				Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "x"}}}),
 		Entry("not reconciled", "Blocked ShootNotReconciled", none[*gardencorev1beta1.Seed],
 			func(s *gardencorev1beta1.Shoot) { s.Status.LastOperation.State = "Error" }, newSeed("seed-b")),
 
-		Entry("classic, within its window", "Running Migrating Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
-		Entry("classic, outside of its window", "Waiting WaitingForMaintenanceWindow Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(20)(s) }, newSeed("seed-b")),
-		Entry("classic, hibernated", "Running Migrating Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s) }, newSeed("seed-b")),
-		Entry("classic does not ask for equal versions", "Running Migrating Classic seed-b", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b", old)),
-		Entry("classic, but the fallback is another word", "Blocked NotHighlyAvailable", asked("fallback", "true"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
+		Entry("classic, within its window", "Running Migrating Classic seed-b", asked("fallback", "classic"),
+			func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
+		Entry("classic, outside of its window", "Waiting WaitingForMaintenanceWindow Classic seed-b",
+			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(20)(s) },
+			newSeed("seed-b")),
+		Entry("classic, hibernated", "Running Migrating Classic seed-b", asked("fallback", "classic"),
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s) }, newSeed("seed-b")),
+		Entry("classic does not ask for equal versions", "Running Migrating Classic seed-b",
+			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) },
+			newSeed("seed-b", old)),
+		Entry("classic, but the fallback is another word", "Blocked NotHighlyAvailable",
+			asked("fallback", "true"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
 		Entry("half way into hibernation stays", "Blocked ShootHibernated", asked("fallback", "classic"),
-			func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s); s.Status.IsHibernated = false }, newSeed("seed-b")),
-		Entry("classic, but with a Bastion", "Blocked BastionExists", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b"), bastion.DeepCopy()),
-		Entry("highly available ones never go classically", "Blocked VersionSkew", asked("fallback", "classic"), window(9), newSeed("seed-b", old)),
-		Entry("workers alone are no reason to go classically", "Blocked WorkersNotSupported", asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { workers(s); window(9)(s) }, newSeed("seed-b")),
+			func(s *gardencorev1beta1.Shoot) { hibernated(s); window(9)(s); s.Status.IsHibernated = false },
+			newSeed("seed-b")),
+		Entry("classic, but with a Bastion", "Blocked BastionExists", asked("fallback", "classic"),
+			func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b"), bastion.DeepCopy()),
+		Entry("highly available ones never go classically", "Blocked VersionSkew", asked("fallback", "classic"),
+			window(9), newSeed("seed-b", old)),
+		Entry("workers alone are no reason to go classically", "Blocked WorkersNotSupported",
+			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { workers(s); window(9)(s) },
+			newSeed("seed-b")),
 	)
 
 	It("should name what each seed lacks", func() {
 		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b", old), newSeed("seed-c", elsewhere), newShoot("x"))
 		f.reconcile()
-		Expect(f.table("seed-a")["x"].Message).To(And(ContainSubstring("seed-b: "), ContainSubstring("v1.149.0"), ContainSubstring("seed-c: "), ContainSubstring("internal.elsewhere.example")))
+		Expect(f.table("seed-a")["x"].Message).To(And(ContainSubstring("seed-b: "), ContainSubstring("v1.149.0"),
+			ContainSubstring("seed-c: "), ContainSubstring("internal.elsewhere.example")))
 	})
 
 	DescribeTable("should keep shoots where an answer is missing", func(list string) {
@@ -147,7 +184,8 @@ var _ = Describe("Assessment", func() {
 	})
 
 	It("should know at every look whether the maintenance window is open", func() {
-		f := newGarden(newSeed("seed-a", asked("fallback", "classic")), newSeed("seed-b"), newShoot("x", single, window(11)))
+		f := newGarden(newSeed("seed-a", asked("fallback", "classic")), newSeed("seed-b"),
+			newShoot("x", single, window(11)))
 		f.Period = 24 * time.Hour
 		f.reconcile()
 		Expect(row(f, "x")).To(Equal("Waiting WaitingForMaintenanceWindow Classic seed-b"))

@@ -53,18 +53,22 @@ type fakeGarden struct {
 func newGarden(objects ...client.Object) *fakeGarden {
 	recorder := events.NewFakeRecorder(1000)
 	f := &fakeGarden{
-		clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)), events: recorder.Events, failure: map[string]error{},
+		clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)), events: recorder.Events,
+		failure: map[string]error{},
 	}
 	f.WithWatch = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
 		WithStatusSubresource(&gardencorev1beta1.Seed{}, &gardencorev1beta1.Shoot{}).
 		WithIndex(&gardencorev1beta1.Project{}, gardencore.ProjectNamespace, gardenindexer.ProjectNamespaceIndexerFunc).
 		WithObjects(
-			&gardencorev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "demo"}, Spec: gardencorev1beta1.ProjectSpec{Namespace: new(namespace)}},
-			&gardencorev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Spec: gardencorev1beta1.CloudProfileSpec{Type: "local"}},
+			&gardencorev1beta1.Project{ObjectMeta: metav1.ObjectMeta{Name: "demo"},
+				Spec: gardencorev1beta1.ProjectSpec{Namespace: new(namespace)}},
+			&gardencorev1beta1.CloudProfile{ObjectMeta: metav1.ObjectMeta{Name: "local"},
+				Spec: gardencorev1beta1.CloudProfileSpec{Type: "local"}},
 		).WithObjects(objects...).Build()
 
 	cache := interceptor.NewClient(f.WithWatch, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			switch list := list.(type) {
 			case *gardencorev1beta1.ShootList:
 				if f.stale != nil {
@@ -79,19 +83,22 @@ func newGarden(objects ...client.Object) *fakeGarden {
 			}
 			return c.List(ctx, list, options...)
 		},
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+			options ...client.CreateOption) error {
 			if err := f.write("create", object); err != nil {
 				return err
 			}
 			return c.Create(ctx, object, options...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption) error {
 			if err := f.write("patch", object); err != nil {
 				return err
 			}
 			return c.Patch(ctx, object, patch, options...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object,
+			patch client.Patch, options ...client.SubResourcePatchOption) error {
 			if subResource == "binding" && f.refusal != nil {
 				return f.refusal
 			}
@@ -107,7 +114,8 @@ func newGarden(objects ...client.Object) *fakeGarden {
 	f.Reconciler = &drain.Reconciler{
 		Client: cache, APIReader: f.WithWatch, Recorder: recorder, Clock: f.clock,
 		Namespace: "garden", Strategy: "SameRegion", Period: 30 * time.Second,
-		Budget: pure.Budget{PerSource: 2, PerDestination: 2, Total: 5, Failures: 3, Attempts: 3, RetryAfter: 10 * time.Minute},
+		Budget: pure.Budget{PerSource: 2, PerDestination: 2, Total: 5, Failures: 3, Attempts: 3,
+			RetryAfter: 10 * time.Minute},
 	}
 	return f
 }
@@ -189,7 +197,8 @@ func (f *fakeGarden) arrive(names ...string) {
 
 func (f *fakeGarden) configMap(seed string) (*corev1.ConfigMap, error) {
 	configMap := &corev1.ConfigMap{}
-	return configMap, f.Get(context.Background(), client.ObjectKey{Namespace: "garden", Name: "livecpm-drain-" + seed}, configMap)
+	return configMap, f.Get(context.Background(), client.ObjectKey{Namespace: "garden", Name: "livecpm-drain-" + seed},
+		configMap)
 }
 
 // table returns the rows of the published table by name.
@@ -240,9 +249,13 @@ func newSeed(name string, changes ...func(*gardencorev1beta1.Seed)) *gardencorev
 		Spec: gardencorev1beta1.SeedSpec{
 			Provider: gardencorev1beta1.SeedProvider{Type: "local", Region: "region", Zones: []string{"0"}},
 			Backup:   &gardencorev1beta1.Backup{Provider: "local"},
-			DNS:      gardencorev1beta1.SeedDNS{Internal: &gardencorev1beta1.SeedDNSProviderConfig{Domain: "internal.livecpm.example"}},
-			Ingress:  &gardencorev1beta1.Ingress{Domain: "ingress." + name + ".livecpm.example"},
-			Settings: &gardencorev1beta1.SeedSettings{Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: true}},
+			DNS: gardencorev1beta1.SeedDNS{
+				Internal: &gardencorev1beta1.SeedDNSProviderConfig{Domain: "internal.livecpm.example"},
+			},
+			Ingress: &gardencorev1beta1.Ingress{Domain: "ingress." + name + ".livecpm.example"},
+			Settings: &gardencorev1beta1.SeedSettings{
+				Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: true},
+			},
 		},
 		Status: gardencorev1beta1.SeedStatus{
 			Gardener:      &gardencorev1beta1.Gardener{Version: "v1.150.0"},
@@ -281,7 +294,8 @@ func cancelled(s *gardencorev1beta1.Seed) {
 // newShoot returns a Shoot in seed-a that can go live.
 func newShoot(name string, changes ...func(*gardencorev1beta1.Shoot)) *gardencorev1beta1.Shoot {
 	shoot := &gardencorev1beta1.Shoot{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID("uid-of-" + name), Annotations: map[string]string{"own": "kept"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID("uid-of-" + name),
+			Annotations: map[string]string{"own": "kept"}},
 		Spec: gardencorev1beta1.ShootSpec{
 			CloudProfile: &gardencorev1beta1.CloudProfileReference{Kind: "CloudProfile", Name: "local"},
 			ControlPlane: &gardencorev1beta1.ControlPlane{HighAvailability: &gardencorev1beta1.HighAvailability{

@@ -119,12 +119,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// rounds bounds how often a pass plans. For each start there may be one round in which another destination turns out to be
-// better, and one in which what waits for a destination is reconsidered.
+// rounds bounds how often a pass plans. For each start there may be one round in which another destination turns out to
+// be better, and one in which what waits for a destination is reconsidered.
 func (r *Reconciler) rounds() int { return 3 * max(r.Budget.Total, 1) }
 
-// reconsider forgets what was found out about shoots that wait for their destination, if moves were started since: by now
-// another seed may be the better choice. It returns whether there are any.
+// reconsider forgets what was found out about shoots that wait for their destination, if moves were started since: by
+// now another seed may be the better choice. It returns whether there are any.
 func (r *Reconciler) reconsider(l *look, plan drain.Plan) bool {
 	found := false
 	for _, seed := range plan.Seeds {
@@ -142,8 +142,8 @@ func (r *Reconciler) reconsider(l *look, plan drain.Plan) bool {
 	return found
 }
 
-// look reads Seeds and Shoots. Only the slice of Shoots belongs to the caller; their contents are shared with the cache and
-// must not be changed.
+// look reads Seeds and Shoots. Only the slice of Shoots belongs to the caller; their contents are shared with the cache
+// and must not be changed.
 func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	seeds := &gardencorev1beta1.SeedList{}
 	if err := r.Client.List(ctx, seeds); err != nil {
@@ -162,7 +162,8 @@ func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	for i := range l.shoots {
 		l.index[drain.Key{Namespace: l.shoots[i].Namespace, Name: l.shoots[i].Name}] = i
 	}
-	l.assessor = &assessor{client: r.Client, namespace: r.Namespace, strategy: r.Strategy, seeds: l.seeds, shoots: l.shoots}
+	l.assessor = &assessor{client: r.Client, namespace: r.Namespace, strategy: r.Strategy, seeds: l.seeds,
+		shoots: l.shoots}
 	var draining []string
 	for i := range l.seeds {
 		if drain.Requested(&l.seeds[i]) {
@@ -211,10 +212,12 @@ func (r *Reconciler) plan(ctx context.Context, l *look) drain.Plan {
 }
 
 // recall returns what was found out about the shoot not long ago, or finds it out.
-func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot, fallback bool) drain.Assessment {
+func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot,
+	fallback bool) drain.Assessment {
 	now := r.Clock.Now()
 	known, ok := r.memory[shoot.UID]
-	if !ok || known.version != shoot.ResourceVersion || known.fallback != fallback || known.draining != l.draining || now.Sub(known.at) >= r.Period {
+	if !ok || known.version != shoot.ResourceVersion || known.fallback != fallback || known.draining != l.draining ||
+		now.Sub(known.at) >= r.Period {
 		return r.assess(ctx, l, shoot, fallback)
 	}
 	known.assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
@@ -222,11 +225,13 @@ func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1bet
 }
 
 // assess finds out whether and where to the shoot can move.
-func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot, fallback bool) drain.Assessment {
+func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot,
+	fallback bool) drain.Assessment {
 	now := r.Clock.Now()
 	assessment := l.assessor.assess(ctx, shoot, fallback)
 	assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
-	r.memory[shoot.UID] = remembered{version: shoot.ResourceVersion, fallback: fallback, draining: l.draining, at: now, started: r.started, assessment: assessment}
+	r.memory[shoot.UID] = remembered{version: shoot.ResourceVersion, fallback: fallback, draining: l.draining, at: now,
+		started: r.started, assessment: assessment}
 	return assessment
 }
 
@@ -234,7 +239,8 @@ func inMaintenanceWindow(shoot *gardencorev1beta1.Shoot, now time.Time) bool {
 	return gardenerutils.EffectiveShootMaintenanceTimeWindow(shoot).Contains(now)
 }
 
-// failed returns what is to be done about an error: nothing more than another look if somebody else has written meanwhile.
+// failed returns what is to be done about an error: nothing more than another look if somebody else has written
+// meanwhile.
 func (l *look) failed(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		l.again = true

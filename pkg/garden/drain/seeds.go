@@ -22,7 +22,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
-// Reasons of the events at Seeds. Whatever the condition Drained comes to is an event as well, with the condition's reason.
+// Reasons of the events at Seeds. Whatever the condition Drained comes to is an event as well, with the condition's
+// reason.
 const (
 	// EventDrainStarted tells that a drain has begun or goes on.
 	EventDrainStarted = "DrainStarted"
@@ -39,7 +40,8 @@ func (r *Reconciler) markSeeds(ctx context.Context, l *look) error {
 		case seen.Draining && (!seen.Marked || visible(seed)):
 			if err := r.mark(ctx, seed, seen.Marked); err != nil {
 				if err := l.failed(err); err != nil {
-					errs = append(errs, fmt.Errorf("failed to keep the scheduler away from Seed %s: %w", seed.Name, err))
+					errs = append(errs, fmt.Errorf("failed to keep the scheduler away from Seed %s: %w", seed.Name,
+						err))
 				}
 			}
 		case !seen.Draining && seen.Marked:
@@ -65,8 +67,8 @@ func setVisible(seed *gardencorev1beta1.Seed, visible bool) {
 	seed.Spec.Settings.Scheduling = &gardencorev1beta1.SeedSettingScheduling{Visible: visible}
 }
 
-// mark hides the Seed from the scheduler. What it was before is kept in the same write. A gardenlet that starts writes the
-// Seed as its configuration has it; then the Seed is hidden again, and what it was at first stays.
+// mark hides the Seed from the scheduler. What it was before is kept in the same write. A gardenlet that starts writes
+// the Seed as its configuration has it; then the Seed is hidden again, and what it was at first stays.
 func (r *Reconciler) mark(ctx context.Context, seed *gardencorev1beta1.Seed, again bool) error {
 	changed := seed.DeepCopy()
 	if !again {
@@ -83,13 +85,14 @@ func (r *Reconciler) mark(ctx context.Context, seed *gardencorev1beta1.Seed, aga
 	}
 	if !again {
 		r.log(ctx)("The drain begins", "seed", seed.Name)
-		r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainStarted, actionMove, "The control planes leave the seed; the scheduler does not see it meanwhile")
+		r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainStarted, actionMove,
+			"The control planes leave the seed; the scheduler does not see it meanwhile")
 	}
 	return nil
 }
 
-// unmark gives the Seed back to the scheduler. A drain that had come to its end is over with that; one that was cancelled
-// keeps when it began, and goes on from there.
+// unmark gives the Seed back to the scheduler. A drain that had come to its end is over with that; one that was
+// cancelled keeps when it began, and goes on from there.
 func (r *Reconciler) unmark(ctx context.Context, seed *gardencorev1beta1.Seed) error {
 	changed := seed.DeepCopy()
 	former, err := strconv.ParseBool(seed.Annotations[drain.AnnotationSchedulingVisible])
@@ -99,19 +102,22 @@ func (r *Reconciler) unmark(ctx context.Context, seed *gardencorev1beta1.Seed) e
 	setVisible(changed, former)
 	delete(changed.Annotations, drain.AnnotationSchedulingVisible)
 	delete(changed.Annotations, drain.AnnotationResumedAt)
-	if condition := v1beta1helper.GetCondition(seed.Status.Conditions, drain.ConditionDrained); condition != nil && condition.Status == gardencorev1beta1.ConditionTrue {
+	if condition := v1beta1helper.GetCondition(seed.Status.Conditions, drain.ConditionDrained); condition != nil &&
+		condition.Status == gardencorev1beta1.ConditionTrue {
 		delete(changed.Annotations, drain.AnnotationStartedAt)
 	}
 	if err := r.patchSeed(ctx, seed, changed); err != nil {
 		return err
 	}
 	r.log(ctx)("The drain is cancelled", "seed", seed.Name)
-	r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainCancelled, actionMove, "No more control planes leave the seed; for the scheduler it is as before (visible: %t)", former)
+	r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainCancelled, actionMove,
+		"No more control planes leave the seed; for the scheduler it is as before (visible: %t)", former)
 	return nil
 }
 
 func (r *Reconciler) patchSeed(ctx context.Context, seed, changed *gardencorev1beta1.Seed) error {
-	if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(seed.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, changed,
+		client.MergeFromWithOptions(seed.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
 	*seed = *changed
@@ -160,7 +166,8 @@ func (r *Reconciler) publish(ctx context.Context, l *look, plan drain.Plan) erro
 
 func (r *Reconciler) publishOne(ctx context.Context, seed *gardencorev1beta1.Seed, plan drain.SeedPlan) error {
 	counts := plan.Counts()
-	for state, count := range map[drain.State]int{drain.Done: counts.Done, drain.Running: counts.Running, drain.Waiting: counts.Waiting, drain.Blocked: counts.Blocked} {
+	for state, count := range map[drain.State]int{drain.Done: counts.Done, drain.Running: counts.Running,
+		drain.Waiting: counts.Waiting, drain.Blocked: counts.Blocked} {
 		metrics.DrainShoots(seed.Name, string(state), count)
 	}
 	metrics.DrainCircuit(seed.Name, plan.CircuitOpen)
@@ -175,7 +182,8 @@ func (r *Reconciler) publishOne(ctx context.Context, seed *gardencorev1beta1.See
 	if before != nil && before.Status == status && before.Reason == reason && before.Message == message {
 		return nil
 	}
-	condition := v1beta1helper.UpdatedConditionWithClock(r.Clock, v1beta1helper.GetOrInitConditionWithClock(r.Clock, seed.Status.Conditions, drain.ConditionDrained), status, reason, message)
+	condition := v1beta1helper.UpdatedConditionWithClock(r.Clock, v1beta1helper.GetOrInitConditionWithClock(r.Clock,
+		seed.Status.Conditions, drain.ConditionDrained), status, reason, message)
 	changed := seed.DeepCopy()
 	changed.Status.Conditions = v1beta1helper.MergeConditions(changed.Status.Conditions, condition)
 	if err := r.patchSeedStatus(ctx, seed, changed); err != nil {
@@ -207,7 +215,8 @@ func (r *Reconciler) withdraw(ctx context.Context, seed *gardencorev1beta1.Seed)
 }
 
 func (r *Reconciler) patchSeedStatus(ctx context.Context, seed, changed *gardencorev1beta1.Seed) error {
-	if err := r.Client.Status().Patch(ctx, changed, client.MergeFromWithOptions(seed.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Status().Patch(ctx, changed,
+		client.MergeFromWithOptions(seed.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("failed to patch the status of Seed %s: %w", seed.Name, err)
 	}
 	*seed = *changed
@@ -228,7 +237,8 @@ func (r *Reconciler) writeTable(ctx context.Context, seed *gardencorev1beta1.See
 			ObjectMeta: metav1.ObjectMeta{
 				Name: drain.TableName(seed.Name), Namespace: r.Namespace,
 				// The table goes with the Seed.
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: gardencorev1beta1.SchemeGroupVersion.String(), Kind: "Seed", Name: seed.Name, UID: seed.UID}},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: gardencorev1beta1.SchemeGroupVersion.String(),
+					Kind: "Seed", Name: seed.Name, UID: seed.UID}},
 			},
 			Data: map[string]string{drain.TableKey: content},
 		}

@@ -83,27 +83,32 @@ var _ = Describe("Seeds", func() {
 		f.reconcile()
 		Expect(visible(f)).To(BeFalse())
 		Expect(annotations(f)).To(And(
-			HaveKeyWithValue(visibleBefore, "true"), HaveKeyWithValue(startedAt, "2026-11-20T10:00:00Z"), HaveKeyWithValue(resumedAt, "2026-11-20T10:00:00Z"),
+			HaveKeyWithValue(visibleBefore, "true"), HaveKeyWithValue(startedAt, "2026-11-20T10:00:00Z"),
+			HaveKeyWithValue(resumedAt, "2026-11-20T10:00:00Z"),
 		))
 		Expect(f.writes[0]).To(Equal("patch Seed seed-a"))
 		Expect(f.told()[0]).To(HavePrefix("Normal DrainStarted "))
 		Expect(f.seed("seed-b").Spec.Settings.Scheduling.Visible).To(BeTrue())
 	})
 
-	DescribeTable("should give the seed back to the scheduler as it was", func(change func(*gardencorev1beta1.Seed), expected bool) {
-		f := newGarden(newSeed("seed-a", asked(), change), newSeed("seed-b"))
-		f.reconcile()
-		Expect(f.seed("seed-a").Spec.Settings.Scheduling.Visible).To(BeFalse())
-		f.changeSeed("seed-a", cancelled)
-		f.reconcile()
-		Expect(visible(f)).To(Equal(expected))
-		Expect(annotations(f)).NotTo(HaveKey(visibleBefore))
-		Expect(f.told()).To(ContainElement(HavePrefix("Normal DrainCancelled ")))
-	},
+	DescribeTable("should give the seed back to the scheduler as it was",
+		func(change func(*gardencorev1beta1.Seed), expected bool) {
+			f := newGarden(newSeed("seed-a", asked(), change), newSeed("seed-b"))
+			f.reconcile()
+			Expect(f.seed("seed-a").Spec.Settings.Scheduling.Visible).To(BeFalse())
+			f.changeSeed("seed-a", cancelled)
+			f.reconcile()
+			Expect(visible(f)).To(Equal(expected))
+			Expect(annotations(f)).NotTo(HaveKey(visibleBefore))
+			Expect(f.told()).To(ContainElement(HavePrefix("Normal DrainCancelled ")))
+		},
 		Entry("visible", func(*gardencorev1beta1.Seed) {}, true),
 		Entry("hidden", func(s *gardencorev1beta1.Seed) { s.Spec.Settings.Scheduling.Visible = false }, false),
-		Entry("without settings, which stands for visible", func(s *gardencorev1beta1.Seed) { s.Spec.Settings = nil }, true),
-		Entry("when what was kept cannot be read", func(s *gardencorev1beta1.Seed) { asked("scheduling-visible", "perhaps")(s) }, true),
+		Entry("without settings, which stands for visible", func(s *gardencorev1beta1.Seed) { s.Spec.Settings = nil },
+			true),
+		Entry("when what was kept cannot be read", func(s *gardencorev1beta1.Seed) {
+			asked("scheduling-visible", "perhaps")(s)
+		}, true),
 	)
 
 	It("should hide the seed again when its gardenlet has written it anew, without beginning anew", func() {
@@ -113,7 +118,8 @@ var _ = Describe("Seeds", func() {
 		f.changeSeed("seed-a", func(s *gardencorev1beta1.Seed) { s.Spec.Settings.Scheduling.Visible = true })
 		f.reconcile()
 		Expect(visible(f)).To(BeFalse())
-		Expect(annotations(f)).To(And(HaveKeyWithValue(visibleBefore, "true"), HaveKeyWithValue(resumedAt, "2026-11-20T10:00:00Z")))
+		Expect(annotations(f)).
+			To(And(HaveKeyWithValue(visibleBefore, "true"), HaveKeyWithValue(resumedAt, "2026-11-20T10:00:00Z")))
 		Expect(starting(f.told())).To(Equal(1))
 	})
 
@@ -127,7 +133,8 @@ var _ = Describe("Seeds", func() {
 		f.clock.Step(time.Hour)
 		f.changeSeed("seed-a", asked())
 		f.reconcile()
-		Expect(annotations(f)).To(And(HaveKeyWithValue(startedAt, "2026-11-20T10:00:00Z"), HaveKeyWithValue(resumedAt, "2026-11-20T11:00:00Z")))
+		Expect(annotations(f)).To(And(HaveKeyWithValue(startedAt, "2026-11-20T10:00:00Z"),
+			HaveKeyWithValue(resumedAt, "2026-11-20T11:00:00Z")))
 
 		Expect(f.Delete(context.Background(), f.shoot("x"))).To(Succeed())
 		f.reconcile()
@@ -140,13 +147,15 @@ var _ = Describe("Seeds", func() {
 	It("should publish condition and table, and write only what changes", func() {
 		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"), newShoot("x", single), newShoot("y", single))
 		f.reconcile()
-		Expect(condition(f)).To(And(HaveField("Status", gardencorev1beta1.ConditionFalse), HaveField("Reason", "ShootsBlocked")))
+		Expect(condition(f)).
+			To(And(HaveField("Status", gardencorev1beta1.ConditionFalse), HaveField("Reason", "ShootsBlocked")))
 		Expect(f.seed("seed-a").Status.Conditions).To(HaveLen(4))
 		Expect(f.told()).To(ContainElement(HavePrefix("Warning ShootsBlocked ")))
 		configMap, err := f.configMap("seed-a")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(configMap.Labels).To(HaveKeyWithValue("migration.gardener.cloud/drained-seed", "seed-a"))
-		Expect(configMap.OwnerReferences).To(ConsistOf(And(HaveField("Kind", "Seed"), HaveField("UID", f.seed("seed-a").UID))))
+		Expect(configMap.OwnerReferences).
+			To(ConsistOf(And(HaveField("Kind", "Seed"), HaveField("UID", f.seed("seed-a").UID))))
 		Expect(f.table("seed-a")).To(HaveLen(2))
 
 		f.writes = nil
@@ -191,7 +200,8 @@ var _ = Describe("Seeds", func() {
 
 	It("should look again soon when somebody else has written the seed meanwhile", func() {
 		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"))
-		f.failure["patch Seed"] = apierrors.NewConflict(gardencorev1beta1.Resource("seeds"), "seed-a", errors.New("changed"))
+		f.failure["patch Seed"] = apierrors.NewConflict(gardencorev1beta1.Resource("seeds"), "seed-a",
+			errors.New("changed"))
 		Expect(f.reconcile()).To(Equal(reconcile.Result{RequeueAfter: time.Second}))
 		Expect(visible(f)).To(BeTrue())
 		delete(f.failure, "patch Seed")

@@ -34,8 +34,8 @@ const (
 	maxMessage = 500
 )
 
-// start starts moves. Each is looked at once more, in the light of those before it. If that comes to another end than the
-// plan, the move is not started; the next plan takes account of it.
+// start starts moves. Each is looked at once more, in the light of those before it. If that comes to another end than
+// the plan, the move is not started; the next plan takes account of it.
 func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) error {
 	fallback := map[string]bool{}
 	for i := range l.seeds {
@@ -44,7 +44,8 @@ func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) e
 	var errs []error
 	for _, start := range starts {
 		shoot := &l.shoots[l.index[start.Key]]
-		if now := r.assess(ctx, l, shoot, fallback[start.Source]); now.Destination != start.Destination || now.Way != start.Way {
+		if now := r.assess(ctx, l, shoot, fallback[start.Source]); now.Destination != start.Destination ||
+			now.Way != start.Way {
 			continue
 		}
 		errs = append(errs, l.failed(r.startOne(ctx, l, start)))
@@ -52,14 +53,15 @@ func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) e
 	return errors.Join(errs...)
 }
 
-// startOne starts one move with a single write: the intent, what the drain has to know later, and the new seed name. Thus
-// there is no moment at which a restart would find half of it. The write goes through shoots/binding, which is the only way
-// to change the seed name and takes annotations as well.
+// startOne starts one move with a single write: the intent, what the drain has to know later, and the new seed name.
+// Thus there is no moment at which a restart would find half of it. The write goes through shoots/binding, which is the
+// only way to change the seed name and takes annotations as well.
 func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) error {
 	before := &l.shoots[l.index[start.Key]]
 	seen := drain.ShootOf(before)
 	attempts := 1
-	if since := r.resumedAt(l, start.Source); seen.StartedBy == start.Source && !seen.StartedAt.Before(since) && seen.Result == drain.Refused {
+	if since := r.resumedAt(l, start.Source); seen.StartedBy == start.Source && !seen.StartedAt.Before(since) &&
+		seen.Result == drain.Refused {
 		attempts = seen.Attempts + 1
 	}
 
@@ -96,8 +98,10 @@ func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) e
 		r.put(l, shoot)
 		r.started++
 		metrics.DrainStarted(start.Source, string(start.Way))
-		r.log(ctx)("Started a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination, "way", start.Way)
-		r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, EventMoveStarted, actionMove, "The drain of seed %s moves the control plane to seed %s (%s)", start.Source, start.Destination, start.Way)
+		r.log(ctx)("Started a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination,
+			"way", start.Way)
+		r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, EventMoveStarted, actionMove,
+			"The drain of seed %s moves the control plane to seed %s (%s)", start.Source, start.Destination, start.Way)
 		return nil
 	case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
 		return fmt.Errorf("failed to bind Shoot %s to seed %s: %w", start.Key, start.Destination, err)
@@ -110,12 +114,15 @@ func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) e
 	refused.Annotations[drain.AnnotationEndedAt] = drain.FormatTime(r.Clock.Now())
 	refused.Annotations[drain.AnnotationMessage] = message
 	if err := r.Client.Patch(ctx, refused, patch); err != nil {
-		return fmt.Errorf("failed to record at Shoot %s that the move to seed %s was refused (%s): %w", start.Key, start.Destination, message, err)
+		return fmt.Errorf("failed to record at Shoot %s that the move to seed %s was refused (%s): %w", start.Key,
+			start.Destination, message, err)
 	}
 	r.put(l, refused)
 	metrics.DrainEnded(start.Source, string(drain.Refused))
-	r.log(ctx)("The garden refused a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination, "cause", message)
-	r.Recorder.Eventf(refused, nil, corev1.EventTypeWarning, EventMoveRefused, actionMove, "The garden refused the move to seed %s: %s", start.Destination, message)
+	r.log(ctx)("The garden refused a move", "shoot", start.Key, "source", start.Source, "destination",
+		start.Destination, "cause", message)
+	r.Recorder.Eventf(refused, nil, corev1.EventTypeWarning, EventMoveRefused, actionMove,
+		"The garden refused the move to seed %s: %s", start.Destination, message)
 	return nil
 }
 
@@ -132,7 +139,8 @@ func (r *Reconciler) recordEnds(ctx context.Context, l *look) error {
 		shoot := before.DeepCopy()
 		shoot.Annotations[drain.AnnotationResult] = string(result)
 		shoot.Annotations[drain.AnnotationEndedAt] = drain.FormatTime(r.Clock.Now())
-		if err := r.Client.Patch(ctx, shoot, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Patch(ctx, shoot,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			if err := l.failed(err); err != nil {
 				errs = append(errs, fmt.Errorf("failed to record at Shoot %s that its move is over: %w", seen.Key, err))
 			}
@@ -140,12 +148,14 @@ func (r *Reconciler) recordEnds(ctx context.Context, l *look) error {
 		}
 		r.put(l, shoot)
 		metrics.DrainEnded(seen.StartedBy, string(result))
-		r.log(ctx)("A move is over", "shoot", seen.Key, "source", seen.StartedBy, "destination", seen.Destination, "result", result)
+		r.log(ctx)("A move is over", "shoot", seen.Key, "source", seen.StartedBy, "destination", seen.Destination,
+			"result", result)
 		kind := corev1.EventTypeNormal
 		if result.Failed() {
 			kind = corev1.EventTypeWarning
 		}
-		r.Recorder.Eventf(shoot, nil, kind, EventMoveEnded, actionMove, "The move of the control plane by the drain of seed %s is over: %s", seen.StartedBy, result)
+		r.Recorder.Eventf(shoot, nil, kind, EventMoveEnded, actionMove,
+			"The move of the control plane by the drain of seed %s is over: %s", seen.StartedBy, result)
 	}
 	return errors.Join(errs...)
 }

@@ -34,24 +34,32 @@ var _ = Describe("Shoots", func() {
 	It("should start a move with one write", func() {
 		f := seeds(newShoot("x", func(s *gardencorev1beta1.Shoot) {
 			s.Annotations["migration.shoot.gardener.cloud/abort-live-migration"] = "true"
-			s.Annotations[prefix+"result"], s.Annotations[prefix+"ended-at"], s.Annotations[prefix+"message"] = "Succeeded", "2026-11-01T00:00:00Z", "of old"
+			s.Annotations[prefix+"result"], s.Annotations[prefix+"ended-at"], s.Annotations[prefix+
+				"message"] = "Succeeded", "2026-11-01T00:00:00Z", "of old"
 		}))
 		f.reconcile()
 		x := f.shoot("x")
 		Expect(x.Spec.SeedName).To(HaveValue(Equal("seed-b")))
 		Expect(x.Annotations).To(Equal(map[string]string{
 			"own": "kept", intent: "true",
-			prefix + "started-by": "seed-a", prefix + "started-at": "2026-11-20T10:00:00Z", prefix + "destination": "seed-b", prefix + "way": "Live", prefix + "attempts": "1",
+			prefix + "started-by": "seed-a", prefix + "started-at": "2026-11-20T10:00:00Z",
+			prefix + "destination": "seed-b", prefix + "way": "Live", prefix + "attempts": "1",
 		}))
-		Expect(slices.DeleteFunc(f.writes, func(write string) bool { return write != "binding Shoot x" && write != "patch Shoot x" })).To(Equal([]string{"binding Shoot x"}))
-		Expect(f.told()).To(ContainElement("Normal DrainMoveStarted The drain of seed seed-a moves the control plane to seed seed-b (Live)"))
-		Expect(f.table("seed-a")).To(HaveKeyWithValue("x", And(HaveField("Reason", BeEquivalentTo("Migrating")), HaveField("Attempts", 1))))
+		Expect(slices.DeleteFunc(f.writes, func(write string) bool {
+			return write != "binding Shoot x" && write != "patch Shoot x"
+		})).To(Equal([]string{"binding Shoot x"}))
+		Expect(f.told()).To(
+			ContainElement("Normal DrainMoveStarted The drain of seed seed-a moves the control plane to seed " +
+				"seed-b (Live)"))
+		Expect(f.table("seed-a")).
+			To(HaveKeyWithValue("x", And(HaveField("Reason", BeEquivalentTo("Migrating")), HaveField("Attempts", 1))))
 	})
 
 	It("should start a classic move without the intent", func() {
-		f := newGarden(newSeed("seed-a", asked("fallback", "classic")), newSeed("seed-b"), newShoot("x", single, window(9), func(s *gardencorev1beta1.Shoot) {
-			s.Annotations[intent] = "true"
-		}))
+		f := newGarden(newSeed("seed-a", asked("fallback", "classic")), newSeed("seed-b"),
+			newShoot("x", single, window(9), func(s *gardencorev1beta1.Shoot) {
+				s.Annotations[intent] = "true"
+			}))
 		f.reconcile()
 		Expect(f.shoot("x").Spec.SeedName).To(HaveValue(Equal("seed-b")))
 		Expect(f.shoot("x").Annotations).To(And(Not(HaveKey(intent)), HaveKeyWithValue(prefix+"way", "Classic")))
@@ -90,8 +98,11 @@ var _ = Describe("Shoots", func() {
 	})
 
 	It("should spread moves over destinations, and count those that others have started", func() {
-		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"), newSeed("seed-c"), newShoot("x"), newShoot("y"), newShoot("z"),
-			newShoot("theirs", func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Annotations[intent] = new("seed-b"), "true" }))
+		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"), newSeed("seed-c"), newShoot("x"), newShoot("y"),
+			newShoot("z"),
+			newShoot("theirs", func(s *gardencorev1beta1.Shoot) {
+				s.Spec.SeedName, s.Annotations[intent] = new("seed-b"), "true"
+			}))
 		f.reconcile()
 		Expect(f.moving()).To(HaveLen(2))
 		Expect(f.moving()).To(HaveKeyWithValue("theirs", "seed-b"))
@@ -103,7 +114,10 @@ var _ = Describe("Shoots", func() {
 		for _, source := range []string{"seed-a", "seed-b", "seed-c"} {
 			objects = append(objects, newSeed(source, asked()))
 			for i := range 3 {
-				objects = append(objects, newShoot(fmt.Sprintf("%s-%d", source, i), func(s *gardencorev1beta1.Shoot) { s.Spec.SeedName, s.Status.SeedName = &source, &source }))
+				objects = append(objects,
+					newShoot(fmt.Sprintf("%s-%d", source, i), func(s *gardencorev1beta1.Shoot) {
+						s.Spec.SeedName, s.Status.SeedName = &source, &source
+					}))
 			}
 		}
 		f := newGarden(objects...)
@@ -124,16 +138,20 @@ var _ = Describe("Shoots", func() {
 		Expect(f.reconcile()).To(Equal(reconcile.Result{RequeueAfter: 30 * time.Second}))
 		Expect(f.shoot("x").Spec.SeedName).To(HaveValue(Equal("seed-a")))
 		Expect(f.shoot("x").Annotations).To(And(
-			HaveKeyWithValue(prefix+"result", "Refused"), HaveKeyWithValue(prefix+"attempts", "1"), HaveKeyWithValue(prefix+"destination", "seed-b"),
-			HaveKeyWithValue(prefix+"ended-at", "2026-11-20T10:00:00Z"), HaveKeyWithValue(prefix+"message", ContainSubstring("not this one")), Not(HaveKey(intent)),
+			HaveKeyWithValue(prefix+"result", "Refused"), HaveKeyWithValue(prefix+"attempts", "1"),
+			HaveKeyWithValue(prefix+"destination", "seed-b"),
+			HaveKeyWithValue(prefix+"ended-at", "2026-11-20T10:00:00Z"),
+			HaveKeyWithValue(prefix+"message", ContainSubstring("not this one")), Not(HaveKey(intent)),
 		))
-		Expect(f.told()).To(ContainElement(And(HavePrefix("Warning DrainMoveRefused"), ContainSubstring("not this one"))))
+		Expect(f.told()).To(
+			ContainElement(And(HavePrefix("Warning DrainMoveRefused"), ContainSubstring("not this one"))))
 		Expect(f.table("seed-a")).To(HaveKeyWithValue("x", HaveField("Reason", BeEquivalentTo("RetryLater"))))
 
 		f.clock.Step(time.Minute)
 		f.reconcile()
 		Expect(f.shoot("x").Annotations).To(HaveKeyWithValue(prefix+"attempts", "1"))
-		f.refusal = apierrors.NewInvalid(gardencorev1beta1.SchemeGroupVersion.WithKind("Shoot").GroupKind(), "x", field.ErrorList{field.Forbidden(field.NewPath("spec"), "never")})
+		f.refusal = apierrors.NewInvalid(gardencorev1beta1.SchemeGroupVersion.WithKind("Shoot").GroupKind(), "x",
+			field.ErrorList{field.Forbidden(field.NewPath("spec"), "never")})
 		for _, expected := range []string{"2", "3", "3"} {
 			f.clock.Step(10 * time.Minute)
 			f.reconcile()
@@ -149,14 +167,16 @@ var _ = Describe("Shoots", func() {
 		f.changeSeed("seed-a", asked())
 		f.reconcile()
 		Expect(f.moving()).To(Equal(map[string]string{"x": "seed-b"}))
-		Expect(f.shoot("x").Annotations).To(And(HaveKeyWithValue(prefix+"attempts", "1"), Not(HaveKey(prefix+"result")), Not(HaveKey(prefix+"message"))))
+		Expect(f.shoot("x").Annotations).To(And(HaveKeyWithValue(prefix+"attempts", "1"), Not(HaveKey(prefix+"result")),
+			Not(HaveKey(prefix+"message"))))
 	})
 
 	It("should not take a fault of the API server for a refusal", func() {
 		f := seeds(newShoot("x"))
 		f.refusal = apierrors.NewInternalError(errors.New("broken"))
 		_, err := f.Reconcile(context.Background(), reconcile.Request{})
-		Expect(err).To(MatchError(And(ContainSubstring("failed to bind Shoot garden-demo/x to seed seed-b"), ContainSubstring("broken"))))
+		Expect(err).To(MatchError(And(ContainSubstring("failed to bind Shoot garden-demo/x to seed seed-b"),
+			ContainSubstring("broken"))))
 		Expect(f.shoot("x").Annotations).To(Equal(map[string]string{"own": "kept"}))
 	})
 
@@ -171,7 +191,8 @@ var _ = Describe("Shoots", func() {
 	})
 
 	It("should name the shoot where a refusal or an end cannot be recorded", func() {
-		f := seeds(newShoot("x"), newShoot("y", func(s *gardencorev1beta1.Shoot) { s.Annotations[prefix+"started-by"] = "seed-a" }))
+		f := seeds(newShoot("x"),
+			newShoot("y", func(s *gardencorev1beta1.Shoot) { s.Annotations[prefix+"started-by"] = "seed-a" }))
 		f.refusal, f.failure["patch Shoot"] = forbidden, errors.New("no quota")
 		_, err := f.Reconcile(context.Background(), reconcile.Request{})
 		Expect(err).To(MatchError(And(
@@ -196,8 +217,11 @@ var _ = Describe("Shoots", func() {
 		It("should be recorded once when the shoot has arrived", func() {
 			f.arrive("x")
 			f.reconcile()
-			Expect(f.shoot("x").Annotations).To(And(HaveKeyWithValue(prefix+"result", "Succeeded"), HaveKeyWithValue(prefix+"ended-at", "2026-11-20T10:05:00Z")))
-			Expect(f.told()).To(ContainElement("Normal DrainMoveEnded The move of the control plane by the drain of seed seed-a is over: Succeeded"))
+			Expect(f.shoot("x").Annotations).To(And(HaveKeyWithValue(prefix+"result", "Succeeded"),
+				HaveKeyWithValue(prefix+"ended-at", "2026-11-20T10:05:00Z")))
+			Expect(f.told()).To(
+				ContainElement("Normal DrainMoveEnded The move of the control plane by the drain of seed seed-a is " +
+					"over: Succeeded"))
 			Expect(f.table("seed-a")).To(HaveKeyWithValue("x", HaveField("State", BeEquivalentTo("Done"))))
 
 			f.clock.Step(time.Minute)

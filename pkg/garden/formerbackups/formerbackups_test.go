@@ -37,11 +37,14 @@ var _ = Describe("Reconciler", func() {
 		shoot = &gardencorev1beta1.Shoot{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "garden-demo", Name: "live", UID: "uid",
-				Annotations: map[string]string{steps.AnnotationIntent: "true", steps.AnnotationDeleteFormerBackups: "true"},
+				Annotations: map[string]string{steps.AnnotationIntent: "true",
+					steps.AnnotationDeleteFormerBackups: "true"},
 			},
-			Spec: gardencorev1beta1.ShootSpec{SeedName: ptr.To("seed-b"), Purpose: ptr.To(gardencorev1beta1.ShootPurposeTesting)},
+			Spec: gardencorev1beta1.ShootSpec{SeedName: ptr.To("seed-b"),
+				Purpose: ptr.To(gardencorev1beta1.ShootPurposeTesting)},
 			Status: gardencorev1beta1.ShootStatus{
-				SeedName: ptr.To("seed-a"), TechnicalID: "shoot--demo--live", UID: "status-uid", LiveMigration: &gardencorev1beta1.LiveMigration{},
+				SeedName: ptr.To("seed-a"), TechnicalID: "shoot--demo--live", UID: "status-uid",
+				LiveMigration: &gardencorev1beta1.LiveMigration{},
 			},
 		}
 		for _, condition := range steps.ConditionTypes() {
@@ -49,7 +52,8 @@ var _ = Describe("Reconciler", func() {
 			if condition == steps.Last().Condition {
 				status = gardencorev1beta1.ConditionProgressing
 			}
-			shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, gardencorev1beta1.Condition{Type: condition, Status: status})
+			shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions,
+				gardencorev1beta1.Condition{Type: condition, Status: status})
 		}
 		entry = &gardencorev1beta1.BackupEntry{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: own},
@@ -66,7 +70,8 @@ var _ = Describe("Reconciler", func() {
 			WithObjects(shoot, entry, seed("seed-a"), seed("seed-b")).Build()
 	}
 	pass := func(c client.Client) error {
-		_, err := (&formerbackups.Reconciler{Client: c, APIReader: c}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+		_, err := (&formerbackups.Reconciler{Client: c, APIReader: c}).Reconcile(ctx,
+			reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
 		return err
 	}
 	created := func(c client.Client) []gardencorev1beta1.BackupEntry {
@@ -88,7 +93,9 @@ var _ = Describe("Reconciler", func() {
 		Expect(created(c)).To(ConsistOf(And(
 			HaveField("Name", former), HaveField("Namespace", "garden-demo"),
 			HaveField("Spec.BucketName", "uid-of-seed-a"), HaveField("Spec.SeedName", HaveValue(Equal("seed-b"))),
-			HaveField("OwnerReferences", ConsistOf(And(HaveField("Kind", "Shoot"), HaveField("Name", "live"), HaveField("Controller", HaveValue(BeTrue()))))),
+			HaveField("OwnerReferences",
+				ConsistOf(And(HaveField("Kind", "Shoot"), HaveField("Name", "live"),
+					HaveField("Controller", HaveValue(BeTrue()))))),
 			HaveField("Annotations", HaveKeyWithValue("shoot.gardener.cloud/purpose", "testing")),
 		)))
 		Expect(pass(c)).To(Succeed(), "an entry that is there is left alone")
@@ -108,7 +115,8 @@ var _ = Describe("Reconciler", func() {
 		c := garden()
 		Expect(pass(c)).To(Succeed())
 		Expect(created(c)).To(ConsistOf(And(
-			HaveField("Name", former), HaveField("Spec.BucketName", "uid-of-seed-b"), HaveField("Spec.SeedName", HaveValue(Equal("seed-a"))),
+			HaveField("Name", former), HaveField("Spec.BucketName", "uid-of-seed-b"),
+			HaveField("Spec.SeedName", HaveValue(Equal("seed-a"))),
 		)))
 	})
 
@@ -140,15 +148,17 @@ var _ = Describe("Reconciler", func() {
 	It("should not create again what the agent has just deleted", func() {
 		c := garden()
 		// The agent takes its request away and deletes the entry after the first look at the Shoot.
-		racing := interceptor.NewClient(c, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
-			if key.Name == former {
-				current := &gardencorev1beta1.Shoot{}
-				Expect(c.Get(ctx, client.ObjectKeyFromObject(shoot), current)).To(Succeed())
-				delete(current.Annotations, steps.AnnotationDeleteFormerBackups)
-				Expect(c.Update(ctx, current)).To(Succeed())
-			}
-			return c.Get(ctx, key, object, opts...)
-		}})
+		racing := interceptor.NewClient(c,
+			interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+				object client.Object, opts ...client.GetOption) error {
+				if key.Name == former {
+					current := &gardencorev1beta1.Shoot{}
+					Expect(c.Get(ctx, client.ObjectKeyFromObject(shoot), current)).To(Succeed())
+					delete(current.Annotations, steps.AnnotationDeleteFormerBackups)
+					Expect(c.Update(ctx, current)).To(Succeed())
+				}
+				return c.Get(ctx, key, object, opts...)
+			}})
 		Expect(pass(racing)).To(Succeed())
 		Expect(created(c)).To(BeEmpty())
 	})

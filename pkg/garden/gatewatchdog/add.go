@@ -33,7 +33,8 @@ const (
 	// ProofsControllerName is the name of the controller for the proofs.
 	ProofsControllerName = "gate-proofs"
 
-	// buffered is how many requests of one controller to the other may wait. More are dropped: both look again by themselves.
+	// buffered is how many requests of one controller to the other may wait. More are dropped: both look again by
+	// themselves.
 	buffered = 1024
 )
 
@@ -47,9 +48,12 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.GateWatchdogControl
 		restore    = ptr.Deref(config.Restore, true)
 		forObjects = make(chan event.GenericEvent, 1)
 		forProofs  = make(chan event.GenericEvent, buffered)
-		reporter   = &Reporter{Log: mgr.GetLogger().WithName("gate-watchdog"), Recorder: mgr.GetEventRecorder("livecpm-controller-manager")}
+		reporter   = &Reporter{Log: mgr.GetLogger().WithName("gate-watchdog"),
+			Recorder: mgr.GetEventRecorder("livecpm-controller-manager")}
 		// The two objects are looked at together, so there is one request for both.
-		both = handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+		both = handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{{}}
+		})
 	)
 
 	objects := &Objects{
@@ -65,8 +69,10 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.GateWatchdogControl
 		Named(ObjectsControllerName).
 		// The standby replica watches as well, so that it goes on at once when it leads.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, EnableWarmup: ptr.To(true)}).
-		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, both, builder.WithPredicates(named(gate.PolicyName))).
-		Watches(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, both, builder.WithPredicates(named(gate.PolicyName))).
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, both,
+			builder.WithPredicates(named(gate.PolicyName))).
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, both,
+			builder.WithPredicates(named(gate.PolicyName))).
 		WatchesRawSource(source.Channel(forObjects, both)).
 		// Objects that are missing from the start cause no event.
 		WatchesRawSource(controllerutils.EnqueueOnce).
@@ -85,8 +91,10 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.GateWatchdogControl
 	}
 	if err := builder.ControllerManagedBy(mgr).
 		Named(ProofsControllerName).
-		WithOptions(controller.Options{MaxConcurrentReconciles: ptr.Deref(config.ConcurrentProofs, 0), EnableWarmup: ptr.To(true)}).
-		Watches(&gardencorev1beta1.Shoot{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ShootPredicate())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: ptr.Deref(config.ConcurrentProofs, 0),
+			EnableWarmup: ptr.To(true)}).
+		Watches(&gardencorev1beta1.Shoot{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(ShootPredicate())).
 		WatchesRawSource(source.Channel(forProofs, &handler.EnqueueRequestForObject{})).
 		Complete(proofs); err != nil {
 		return fmt.Errorf("failed to add controller %s: %w", ProofsControllerName, err)
@@ -94,8 +102,8 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.GateWatchdogControl
 	return nil
 }
 
-// ShootPredicate lets through when a Shoot begins or ends to need the gate, and when the constraint that starts the classic
-// migration changes. In between, the controller looks again by itself.
+// ShootPredicate lets through when a Shoot begins or ends to need the gate, and when the constraint that starts the
+// classic migration changes. In between, the controller looks again by itself.
 func ShootPredicate() predicate.Predicate {
 	requested := func(object client.Object) bool {
 		shoot, ok := object.(*gardencorev1beta1.Shoot)

@@ -25,10 +25,11 @@ const (
 	// KindBinding is the kind of its binding.
 	KindBinding = "ValidatingAdmissionPolicyBinding"
 
-	// The policy has no values and does not depend on the version of Kubernetes, so it is rendered for the oldest one that
-	// the chart supports.
+	// The policy has no values and does not depend on the version of Kubernetes, so it is rendered for the oldest one
+	// that the chart supports.
 	kubernetesVersion = "v1.30.0"
-	// release and namespace are the names that the documentation gives. They only occur in labels, which are not compared.
+	// release and namespace are the names that the documentation gives. They only occur in labels, which are not
+	// compared.
 	release, releaseNamespace = charts.Garden, "garden"
 )
 
@@ -62,7 +63,8 @@ func Shipped() (*Manifests, error) {
 		}
 	}
 	if shipped.Policy == nil || shipped.Binding == nil {
-		return nil, fmt.Errorf("failed to find the policy %s and its binding in chart %s", gate.PolicyName, charts.Garden)
+		return nil, fmt.Errorf("failed to find the policy %s and its binding in chart %s", gate.PolicyName,
+			charts.Garden)
 	}
 	return shipped, nil
 }
@@ -88,7 +90,9 @@ func (m *Manifests) guarded() []guarded {
 			empty:   func() client.Object { return &admissionregistrationv1.ValidatingAdmissionPolicy{} },
 			differences: func(current client.Object) ([]string, error) {
 				return differences(
-					&admissionregistrationv1.ValidatingAdmissionPolicy{Spec: withDefaults(current.(*admissionregistrationv1.ValidatingAdmissionPolicy).Spec)},
+					&admissionregistrationv1.ValidatingAdmissionPolicy{
+						Spec: withDefaults(current.(*admissionregistrationv1.ValidatingAdmissionPolicy).Spec),
+					},
 					&admissionregistrationv1.ValidatingAdmissionPolicy{Spec: withDefaults(m.Policy.Spec)},
 				)
 			},
@@ -102,7 +106,9 @@ func (m *Manifests) guarded() []guarded {
 			empty:   func() client.Object { return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{} },
 			differences: func(current client.Object) ([]string, error) {
 				return differences(
-					&admissionregistrationv1.ValidatingAdmissionPolicyBinding{Spec: current.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding).Spec},
+					&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+						Spec: current.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding).Spec,
+					},
 					&admissionregistrationv1.ValidatingAdmissionPolicyBinding{Spec: m.Binding.Spec},
 				)
 			},
@@ -113,9 +119,11 @@ func (m *Manifests) guarded() []guarded {
 	}
 }
 
-// withDefaults sets what the API server sets when it is left open, so that a policy as shipped and one as stored compare
-// equal.
-func withDefaults(spec admissionregistrationv1.ValidatingAdmissionPolicySpec) admissionregistrationv1.ValidatingAdmissionPolicySpec {
+// withDefaults sets what the API server sets when it is left open, so that a policy as shipped and one as stored
+// compare equal.
+func withDefaults(
+	spec admissionregistrationv1.ValidatingAdmissionPolicySpec,
+) admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	out := *spec.DeepCopy()
 	if out.FailurePolicy == nil {
 		out.FailurePolicy = new(admissionregistrationv1.Fail)
@@ -133,7 +141,8 @@ func withDefaults(spec admissionregistrationv1.ValidatingAdmissionPolicySpec) ad
 	if match.ObjectSelector == nil {
 		match.ObjectSelector = &metav1.LabelSelector{}
 	}
-	for _, rules := range [][]admissionregistrationv1.NamedRuleWithOperations{match.ResourceRules, match.ExcludeResourceRules} {
+	for _, rules := range [][]admissionregistrationv1.NamedRuleWithOperations{match.ResourceRules,
+		match.ExcludeResourceRules} {
 		for i := range rules {
 			if rules[i].Scope == nil {
 				rules[i].Scope = new(admissionregistrationv1.AllScopes)

@@ -30,7 +30,8 @@ const (
 
 	// resyncPeriod is the time between two looks at the objects when nothing has happened to them.
 	resyncPeriod = time.Minute
-	// rivalPause is the wait when restorations come faster than the limit: somebody else writes his own version each time.
+	// rivalPause is the wait when restorations come faster than the limit: somebody else writes his own version each
+	// time.
 	rivalPause = time.Second
 	// racePause is the wait after a conflict.
 	racePause = 100 * time.Millisecond
@@ -112,7 +113,8 @@ func (o *Objects) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 	return again, errors.Join(failures...)
 }
 
-// keep looks at one object and restores it. It returns what was wrong, and an error if it could not look or not restore.
+// keep looks at one object and restores it. It returns what was wrong, and an error if it could not look or not
+// restore.
 func (o *Objects) keep(ctx context.Context, object guarded) (fault string, err error) {
 	log := logf.FromContext(ctx).WithValues("kind", object.kind)
 
@@ -131,7 +133,8 @@ func (o *Objects) keep(ctx context.Context, object guarded) (fault string, err e
 		if len(fields) == 0 {
 			return "", nil
 		}
-		cause, fault = CauseChanged, fmt.Sprintf("the %s %s was changed in spec.%s", object.kind, gate.PolicyName, strings.Join(fields, ", spec."))
+		cause, fault = CauseChanged, fmt.Sprintf("the %s %s was changed in spec.%s", object.kind, gate.PolicyName,
+			strings.Join(fields, ", spec."))
 	}
 
 	if !o.Restore {
@@ -150,7 +153,8 @@ func (o *Objects) keep(ctx context.Context, object guarded) (fault string, err e
 		log.Error(err, "Failed to restore the gate", "fault", fault)
 		return fault + "; it could not be restored, install the chart livecpm-garden again at once: " + err.Error(), err
 	case !restored:
-		log.V(1).Info("The API server has set defaults that are not known here, the gate is as the chart ships it", "fault", fault)
+		log.V(1).Info("The API server has set defaults that are not known here, the gate is as the chart ships it",
+			"fault", fault)
 		return "", nil
 	}
 	metrics.GateRestored(object.kind, cause)
@@ -168,8 +172,8 @@ func (o *Objects) restore(ctx context.Context, object guarded, current client.Ob
 		return true, nil
 	}
 
-	// An update and no patch or server-side apply: those would leave alone what others have added to the lists. The resource
-	// version makes sure that what was judged is what is replaced.
+	// An update and no patch or server-side apply: those would leave alone what others have added to the lists. The
+	// resource version makes sure that what was judged is what is replaced.
 	before := current.GetResourceVersion()
 	object.correct(current)
 	if err := o.Client.Update(ctx, current); err != nil {

@@ -69,14 +69,16 @@ var _ = Describe("Objects", func() {
 			WithInterceptorFuncs(interceptor.Funcs{
 				Get:  funcs.Get,
 				List: funcs.List,
-				Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				Create: func(ctx context.Context, c client.WithWatch, obj client.Object,
+					opts ...client.CreateOption) error {
 					writes++
 					if funcs.Create != nil {
 						return funcs.Create(ctx, c, obj, opts...)
 					}
 					return c.Create(ctx, obj, opts...)
 				},
-				Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+				Update: func(ctx context.Context, c client.WithWatch, obj client.Object,
+					opts ...client.UpdateOption) error {
 					writes++
 					if funcs.Update != nil {
 						return funcs.Update(ctx, c, obj, opts...)
@@ -105,7 +107,8 @@ var _ = Describe("Objects", func() {
 		GinkgoHelper()
 		current := &admissionregistrationv1.ValidatingAdmissionPolicy{}
 		Expect(garden.Get(ctx, key, current)).To(Succeed())
-		for _, selector := range []**metav1.LabelSelector{&current.Spec.MatchConstraints.NamespaceSelector, &current.Spec.MatchConstraints.ObjectSelector} {
+		for _, selector := range []**metav1.LabelSelector{&current.Spec.MatchConstraints.NamespaceSelector,
+			&current.Spec.MatchConstraints.ObjectSelector} {
 			Expect(*selector).To(Or(BeNil(), HaveValue(BeZero())))
 			*selector = nil
 		}
@@ -127,7 +130,8 @@ var _ = Describe("Objects", func() {
 	})
 
 	It("should leave labels and annotations to whoever installs the chart", func() {
-		policy.Labels, policy.Annotations = map[string]string{"app.kubernetes.io/instance": "other"}, map[string]string{"meta.helm.sh/release-name": "x"}
+		policy.Labels, policy.Annotations = map[string]string{"app.kubernetes.io/instance": "other"},
+			map[string]string{"meta.helm.sh/release-name": "x"}
 		_, err := look()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(writes).To(BeZero())
@@ -140,30 +144,42 @@ var _ = Describe("Objects", func() {
 		}
 		spec := func() *admissionregistrationv1.ValidatingAdmissionPolicySpec { return &policy.Spec }
 		faults := []fault{
-			{gatewatchdog.KindPolicy, gatewatchdog.CauseMissing, "the ValidatingAdmissionPolicy livecpm-gate was missing", func() { policy = nil }},
-			{gatewatchdog.KindBinding, gatewatchdog.CauseMissing, "the ValidatingAdmissionPolicyBinding livecpm-gate was missing", func() { binding = nil }},
-			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.failurePolicy", func() { spec().FailurePolicy = new(admissionregistrationv1.Ignore) }},
-			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.validations", func() { spec().Validations[0].Expression = "true" }},
-			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.validations", func() { spec().Validations = spec().Validations[1:] }},
+			{gatewatchdog.KindPolicy, gatewatchdog.CauseMissing,
+				"the ValidatingAdmissionPolicy livecpm-gate was missing", func() { policy = nil }},
+			{gatewatchdog.KindBinding, gatewatchdog.CauseMissing,
+				"the ValidatingAdmissionPolicyBinding livecpm-gate was missing", func() { binding = nil }},
+			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.failurePolicy",
+				func() { spec().FailurePolicy = new(admissionregistrationv1.Ignore) }},
+			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.validations",
+				func() { spec().Validations[0].Expression = "true" }},
+			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.validations",
+				func() { spec().Validations = spec().Validations[1:] }},
 			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.matchConditions", func() {
-				spec().MatchConditions = append(spec().MatchConditions, admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
+				spec().MatchConditions = append(spec().MatchConditions,
+					admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
 			}},
 			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.matchConstraints", func() {
-				spec().MatchConstraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+				spec().MatchConstraints.NamespaceSelector = &metav1.LabelSelector{
+					MatchLabels: map[string]string{"a": "b"},
+				}
 			}},
 			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.matchConstraints", func() {
 				spec().MatchConstraints.ExcludeResourceRules = spec().MatchConstraints.ResourceRules[:1]
 			}},
-			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.failurePolicy, spec.variables", func() {
-				spec().Variables, spec().FailurePolicy = nil, new(admissionregistrationv1.Ignore)
-			}},
+			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.failurePolicy, spec.variables",
+				func() {
+					spec().Variables, spec().FailurePolicy = nil, new(admissionregistrationv1.Ignore)
+				}},
 			{gatewatchdog.KindPolicy, gatewatchdog.CauseChanged, "changed in spec.paramKind", func() {
 				spec().ParamKind = &admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 			}},
 			{gatewatchdog.KindBinding, gatewatchdog.CauseChanged, "changed in spec.validationActions", func() {
-				binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn}
+				binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{
+					admissionregistrationv1.Warn,
+				}
 			}},
-			{gatewatchdog.KindBinding, gatewatchdog.CauseChanged, "changed in spec.policyName", func() { binding.Spec.PolicyName = "other" }},
+			{gatewatchdog.KindBinding, gatewatchdog.CauseChanged, "changed in spec.policyName",
+				func() { binding.Spec.PolicyName = "other" }},
 			{gatewatchdog.KindBinding, gatewatchdog.CauseChanged, "changed in spec.matchResources", func() {
 				binding.Spec.MatchResources = &admissionregistrationv1.MatchResources{}
 			}},
@@ -181,7 +197,8 @@ var _ = Describe("Objects", func() {
 					Expect(writes).To(Equal(1))
 					Expect(proved).To(ConsistOf("one", "two"))
 					Expect(told()).To(HaveExactElements(
-						And(HavePrefix("Warning GateNotInForce "), ContainSubstring(fault.text), HaveSuffix("and is restored")),
+						And(HavePrefix("Warning GateNotInForce "), ContainSubstring(fault.text),
+							HaveSuffix("and is restored")),
 						HavePrefix("Warning GateNotInForce "),
 					))
 					Expect(metric("livecpm_gate_restorations_total", fault.cause, fault.kind)).To(Equal(before + 1))
@@ -203,7 +220,8 @@ var _ = Describe("Objects", func() {
 						Expect(err).NotTo(HaveOccurred())
 						Expect(writes).To(BeZero())
 						Expect(told()).To(HaveExactElements(
-							And(HavePrefix("Warning GateNotInForce "), ContainSubstring(fault.text), ContainSubstring("install the chart livecpm-garden again")),
+							And(HavePrefix("Warning GateNotInForce "), ContainSubstring(fault.text),
+								ContainSubstring("install the chart livecpm-garden again")),
 							HavePrefix("Warning GateNotInForce "),
 						))
 						Expect(metric("livecpm_gate_object_intact", fault.kind)).To(BeZero())
@@ -219,7 +237,8 @@ var _ = Describe("Objects", func() {
 		It("should restore both and tell it in one event", func() {
 			_, err := look()
 			Expect(err).NotTo(HaveOccurred())
-			for _, object := range []client.Object{&admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}} {
+			for _, object := range []client.Object{&admissionregistrationv1.ValidatingAdmissionPolicy{},
+				&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}} {
 				Expect(garden.Get(ctx, key, object)).To(Succeed())
 			}
 			Expect(told()).To(HaveLen(2))
@@ -230,14 +249,16 @@ var _ = Describe("Objects", func() {
 		BeforeEach(func() {
 			policy = nil
 			funcs.Create = func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "validatingadmissionpolicies"}, gate.PolicyName, errors.New("no permission"))
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "validatingadmissionpolicies"},
+					gate.PolicyName, errors.New("no permission"))
 			}
 		})
 
 		It("should tell the cause and try again with backoff", func() {
 			_, err := look()
 			Expect(err).To(MatchError(ContainSubstring("no permission")))
-			Expect(told()).To(HaveEach(And(ContainSubstring("could not be restored"), ContainSubstring("no permission"))))
+			Expect(told()).
+				To(HaveEach(And(ContainSubstring("could not be restored"), ContainSubstring("no permission"))))
 			Expect(metric("livecpm_gate_object_intact", gatewatchdog.KindPolicy)).To(BeZero())
 		})
 	})
@@ -276,8 +297,10 @@ var _ = Describe("Objects", func() {
 
 	When("somebody else changes it again each time", func() {
 		BeforeEach(func() {
-			limiter = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(1, 2, testclock.NewFakePassiveClock(time.Now()))
-			funcs.Update = func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			limiter = flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(1, 2,
+				testclock.NewFakePassiveClock(time.Now()))
+			funcs.Update = func(ctx context.Context, c client.WithWatch, obj client.Object,
+				opts ...client.UpdateOption) error {
 				if err := c.Update(ctx, obj, opts...); err != nil {
 					return err
 				}
@@ -307,14 +330,16 @@ var _ = Describe("Objects", func() {
 
 	When("the objects cannot be read", func() {
 		BeforeEach(func() {
-			funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			funcs.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object,
+				opts ...client.GetOption) error {
 				return errors.New("connection refused")
 			}
 		})
 
 		It("should write nothing, say nothing of the gate, and try again", func() {
 			_, err := look()
-			Expect(err).To(MatchError(And(ContainSubstring("failed to read ValidatingAdmissionPolicy livecpm-gate"), ContainSubstring("connection refused"))))
+			Expect(err).To(MatchError(And(ContainSubstring("failed to read ValidatingAdmissionPolicy livecpm-gate"),
+				ContainSubstring("connection refused"))))
 			Expect(writes).To(BeZero())
 			Expect(told()).To(BeEmpty())
 		})

@@ -86,11 +86,12 @@ func (p *Proofs) Reconcile(ctx context.Context, request reconcile.Request) (reco
 
 	var open *gate.OpenError
 	if !errors.As(err, &open) {
-		open = &gate.OpenError{Problem: gate.ProblemNotProved, Message: "the proof failed", Remedy: "the proof is tried again", Err: err}
+		open = &gate.OpenError{Problem: gate.ProblemNotProved, Message: "the proof failed",
+			Remedy: "the proof is tried again", Err: err}
 	}
 	if open.Problem == gate.ProblemNoIntent {
-		// The annotation has just been removed, which the gate permits only before a migration has begun and after its abort. The
-		// watch will tell.
+		// The annotation has just been removed, which the gate permits only before a migration has begun and after its
+		// abort. The watch will tell.
 		return again, nil
 	}
 
@@ -98,7 +99,8 @@ func (p *Proofs) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	p.LookAtObjects()
 	if open.Problem == gate.ProblemConstraintTrue && p.Restore {
 		if err := p.removeConstraint(ctx, request.NamespacedName); err != nil {
-			logf.FromContext(ctx).Error(err, "Failed to remove the left-over constraint", "shoot", request.NamespacedName)
+			logf.FromContext(ctx).Error(err, "Failed to remove the left-over constraint", "shoot",
+				request.NamespacedName)
 		}
 	}
 	return again, nil
@@ -110,11 +112,12 @@ func (p *Proofs) verify(ctx context.Context, shoot *gardencorev1beta1.Shoot) err
 	return p.Gate.Verify(ctx, shoot)
 }
 
-// removeConstraint takes the constraint ReadyForMigration off the Shoot. gardener-controller-manager sets it as soon as the
-// gate is open, and when the gate is closed again it is in everybody's way: the policy refuses every write that leaves it as
-// it is, those of the agents as well.
+// removeConstraint takes the constraint ReadyForMigration off the Shoot. gardener-controller-manager sets it as soon as
+// the gate is open, and when the gate is closed again it is in everybody's way: the policy refuses every write that
+// leaves it as it is, those of the agents as well.
 //
-// One case is left to people: before a live migration has begun, a classic one may be under way already. It has to go on.
+// One case is left to people: before a live migration has begun, a classic one may be under way already. It has to go
+// on.
 func (p *Proofs) removeConstraint(ctx context.Context, key client.ObjectKey) error {
 	shoot := &gardencorev1beta1.Shoot{}
 	if err := p.APIReader.Get(ctx, key, shoot); err != nil {
@@ -127,11 +130,13 @@ func (p *Proofs) removeConstraint(ctx context.Context, key client.ObjectKey) err
 	}
 
 	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	shoot.Status.Constraints = slices.DeleteFunc(shoot.Status.Constraints, func(constraint gardencorev1beta1.Condition) bool {
-		return constraint.Type == gardencorev1beta1.ShootReadyForMigration
-	})
+	shoot.Status.Constraints = slices.DeleteFunc(
+		shoot.Status.Constraints, func(constraint gardencorev1beta1.Condition) bool {
+			return constraint.Type == gardencorev1beta1.ShootReadyForMigration
+		})
 	if err := p.Client.Status().Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to remove the constraint %s of Shoot %s: %w", gardencorev1beta1.ShootReadyForMigration, key, err)
+		return fmt.Errorf("failed to remove the constraint %s of Shoot %s: %w",
+			gardencorev1beta1.ShootReadyForMigration, key, err)
 	}
 	metrics.GateRestored("Shoot", CauseConstraintTrue)
 	logf.FromContext(ctx).Info("Removed the left-over constraint that starts the classic migration", "shoot", key)

@@ -56,9 +56,11 @@ var _ = Describe("Proofs", func() {
 	})
 
 	JustBeforeEach(func() {
-		garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).WithStatusSubresource(&gardencorev1beta1.Shoot{}).
+		garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).
+			WithStatusSubresource(&gardencorev1beta1.Shoot{}).
 			WithInterceptorFuncs(interceptor.Funcs{
-				SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object,
+					p client.Patch, opts ...client.SubResourcePatchOption) error {
 					if patch != nil {
 						if err := patch(obj); err != nil {
 							return err
@@ -106,23 +108,25 @@ var _ = Describe("Proofs", func() {
 		Expect(inForce()).To(BeEquivalentTo(1))
 	})
 
-	It("should tell of an open gate once, look at the objects, prove more often, and tell when it is closed again", func() {
-		before := max(metric("livecpm_gate_proofs_total", "NotInForce"), 0)
-		answer = open(gate.ProblemNotInForce, nil)
-		Expect(again().RequeueAfter).To(Equal(time.Second))
-		Expect(again().RequeueAfter).To(Equal(time.Second))
-		Expect(told()).To(HaveExactElements(And(HavePrefix("Warning GateNotInForce "), ContainSubstring("seen: NotInForce; do this"))))
-		Expect(looks).To(Equal(2))
-		Expect(inForce()).To(BeZero())
-		Expect(metric("livecpm_gate_proofs_total", "NotInForce")).To(Equal(before + 2))
+	It("should tell of an open gate once, look at the objects, prove more often, and tell when it is closed again",
+		func() {
+			before := max(metric("livecpm_gate_proofs_total", "NotInForce"), 0)
+			answer = open(gate.ProblemNotInForce, nil)
+			Expect(again().RequeueAfter).To(Equal(time.Second))
+			Expect(again().RequeueAfter).To(Equal(time.Second))
+			Expect(told()).To(HaveExactElements(
+				And(HavePrefix("Warning GateNotInForce "), ContainSubstring("seen: NotInForce; do this"))))
+			Expect(looks).To(Equal(2))
+			Expect(inForce()).To(BeZero())
+			Expect(metric("livecpm_gate_proofs_total", "NotInForce")).To(Equal(before + 2))
 
-		answer = nil
-		Expect(again().RequeueAfter).To(Equal(period))
-		Expect(told()).To(HaveExactElements(HavePrefix("Normal GateInForce ")))
-		Expect(again().RequeueAfter).To(Equal(period))
-		Expect(told()).To(BeEmpty())
-		Expect(inForce()).To(BeEquivalentTo(1))
-	})
+			answer = nil
+			Expect(again().RequeueAfter).To(Equal(period))
+			Expect(told()).To(HaveExactElements(HavePrefix("Normal GateInForce ")))
+			Expect(again().RequeueAfter).To(Equal(period))
+			Expect(told()).To(BeEmpty())
+			Expect(inForce()).To(BeEquivalentTo(1))
+		})
 
 	It("should tolerate one proof without an answer, and tell when there is none for longer", func() {
 		answer = open(gate.ProblemNotProved, errors.New("connection refused"))
@@ -130,7 +134,8 @@ var _ = Describe("Proofs", func() {
 		Expect(told()).To(BeEmpty())
 		Expect(inForce()).To(BeZero())
 		again()
-		Expect(told()).To(HaveExactElements(And(HavePrefix("Warning GateNotInForce "), ContainSubstring("connection refused"))))
+		Expect(told()).
+			To(HaveExactElements(And(HavePrefix("Warning GateNotInForce "), ContainSubstring("connection refused"))))
 		again()
 		Expect(told()).To(BeEmpty())
 	})
@@ -150,7 +155,8 @@ var _ = Describe("Proofs", func() {
 		again()
 		answer = open(gate.ProblemConstraintTrue, nil)
 		again()
-		Expect(told()).To(HaveExactElements(ContainSubstring("seen: NotInForce"), ContainSubstring("seen: ConstraintTrue")))
+		Expect(told()).To(HaveExactElements(ContainSubstring("seen: NotInForce"),
+			ContainSubstring("seen: ConstraintTrue")))
 	})
 
 	It("should take an error of another kind for a proof without an answer", func() {
@@ -227,7 +233,8 @@ var _ = Describe("Proofs", func() {
 			again()
 			Expect(left()).To(ConsistOf(HaveField("Type", gardencorev1beta1.ShootHibernationPossible)))
 			Expect(told()).To(HaveExactElements(HavePrefix("Warning GateNotInForce ")))
-			Expect(metric("livecpm_gate_restorations_total", gatewatchdog.CauseConstraintTrue, "Shoot")).To(Equal(before + 1))
+			Expect(metric("livecpm_gate_restorations_total", gatewatchdog.CauseConstraintTrue, "Shoot")).
+				To(Equal(before + 1))
 		})
 
 		It("should be removed also when the gardenlet has begun in the midst of a live migration", func() {
@@ -286,7 +293,8 @@ var _ = Describe("Proofs", func() {
 		It("should not call the gate in force while the objects are not as shipped, whatever the proof says", func() {
 			report.ObjectsFaulty(nil, "it was changed", true)
 			again()
-			Expect(told()).To(HaveExactElements(And(HavePrefix("Warning GateNotInForce "), HaveSuffix("it was changed"))))
+			Expect(told()).
+				To(HaveExactElements(And(HavePrefix("Warning GateNotInForce "), HaveSuffix("it was changed"))))
 			again()
 			Expect(told()).To(BeEmpty())
 			report.ObjectsIntact()
@@ -300,7 +308,9 @@ var _ = Describe("#ShootPredicate", func() {
 	predicate := gatewatchdog.ShootPredicate()
 	ready := func(name string) *gardencorev1beta1.Shoot {
 		shoot := inFlight(name)
-		shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: constraint, Status: gardencorev1beta1.ConditionTrue}}
+		shoot.Status.Constraints = []gardencorev1beta1.Condition{
+			{Type: constraint, Status: gardencorev1beta1.ConditionTrue},
+		}
 		return shoot
 	}
 

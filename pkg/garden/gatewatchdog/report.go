@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// EventNotInForce is the reason of the event that tells of an open gate. The conditions of the agents have the same one.
+	// EventNotInForce is the reason of the event that tells of an open gate. The conditions of the agents have the same
+	// one.
 	EventNotInForce = string(steps.ReasonGateNotInForce)
 	// EventInForce is the reason of the event that tells that the gate is closed again.
 	EventInForce = "GateInForce"
@@ -28,8 +29,8 @@ const (
 	eventAction = "WatchGate"
 	// maxNoteLength is a little below what the API server accepts for the note of an event.
 	maxNoteLength = 1000
-	// unprovedTolerated is how many proofs in a row may fail without an answer before people are told: a garden that does
-	// not answer for a moment says nothing about the gate.
+	// unprovedTolerated is how many proofs in a row may fail without an answer before people are told: a garden that
+	// does not answer for a moment says nothing about the gate.
 	unprovedTolerated = 1
 )
 
@@ -53,8 +54,9 @@ type told struct {
 	unproved int
 }
 
-// ObjectsFaulty tells the Shoots on their way to another seed that the objects were found missing or changed. A standing
-// fault was not restored: until ObjectsIntact, no proof closes the gate again, because a proof tries one rule only.
+// ObjectsFaulty tells the Shoots on their way to another seed that the objects were found missing or changed. A
+// standing fault was not restored: until ObjectsIntact, no proof closes the gate again, because a proof tries one rule
+// only.
 func (r *Reporter) ObjectsFaulty(shoots []*gardencorev1beta1.Shoot, fault string, standing bool) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -111,15 +113,16 @@ func (r *Reporter) Open(shoot *gardencorev1beta1.Shoot, open *gate.OpenError) {
 	t := r.of(shoot)
 	if open.Problem == gate.ProblemNotProved {
 		if t.unproved++; t.unproved <= unprovedTolerated {
-			r.Log.Info("The gate could not be proved, trying again", "shoot", client.ObjectKeyFromObject(shoot), "cause", open.Error())
+			r.Log.Info("The gate could not be proved, trying again", "shoot", client.ObjectKeyFromObject(shoot),
+				"cause", open.Error())
 			return
 		}
 	} else {
 		t.unproved = 0
 	}
 
-	// The text of a cause may differ each time; the kind of the problem is what is told once. That the policy is not in force
-	// is no news after a fault of the objects has been told.
+	// The text of a cause may differ each time; the kind of the problem is what is told once. That the policy is not in
+	// force is no news after a fault of the objects has been told.
 	fault := string(open.Problem)
 	if t.fault == fault || (t.fault != "" && open.Problem == gate.ProblemNotInForce) {
 		return
@@ -148,7 +151,8 @@ func (r *Reporter) of(shoot *gardencorev1beta1.Shoot) *told {
 }
 
 func (r *Reporter) warn(shoot *gardencorev1beta1.Shoot, fault string) {
-	r.Log.Info("The gate cannot be relied on, the classic migration may start", "shoot", client.ObjectKeyFromObject(shoot), "fault", fault)
+	r.Log.Info("The gate cannot be relied on, the classic migration may start", "shoot",
+		client.ObjectKeyFromObject(shoot), "fault", fault)
 	note := fmt.Sprintf("The gate against the classic migration cannot be relied on: %s", fault)
 	if len(note) > maxNoteLength {
 		note = strings.ToValidUTF8(note[:maxNoteLength], "")

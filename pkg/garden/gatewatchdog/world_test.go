@@ -28,7 +28,8 @@ func inFlight(name string) *gardencorev1beta1.Shoot {
 		Status: gardencorev1beta1.ShootStatus{
 			SeedName: new("seed-a"),
 			LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: []gardencorev1beta1.Condition{
-				{Type: gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin, Status: gardencorev1beta1.ConditionProgressing},
+				{Type: gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin,
+					Status: gardencorev1beta1.ConditionProgressing},
 			}},
 			LastOperation: &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeLiveMigrate},
 		},

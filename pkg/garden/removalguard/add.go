@@ -32,7 +32,9 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.RemovalGuardControl
 		return nil
 	}
 	// What is written is about all Shoots together, so there is one request for all of them.
-	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{}}
+	})
 	if err := builder.ControllerManagedBy(mgr).
 		Named(ControllerName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).

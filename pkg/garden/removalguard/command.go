@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NewCommand returns the command "removable", which fails while livecpm is needed. It is what the hook of a chart runs. open
-// returns access to the garden, and the name of the seed whose migrations count, which is empty for all of them.
+// NewCommand returns the command "removable", which fails while livecpm is needed. It is what the hook of a chart runs.
+// open returns access to the garden, and the name of the seed whose migrations count, which is empty for all of them.
 func NewCommand(short string, open func() (garden client.Reader, seedName string, err error)) *cobra.Command {
 	return &cobra.Command{
 		Use:           "removable",

@@ -20,15 +20,16 @@ import (
 const (
 	// PolicyName is the name of the admission policy that refuses the removal, and of its binding.
 	PolicyName = "livecpm-removal"
-	// ConfigMapName is the name of the ConfigMap by which it decides. Its keys are the seeds in whose migrations the agents are
-	// needed, its values name the Shoots. It is in the garden namespace.
+	// ConfigMapName is the name of the ConfigMap by which it decides. Its keys are the seeds in whose migrations the
+	// agents are needed, its values name the Shoots. It is in the garden namespace.
 	ConfigMapName = "livecpm-in-flight"
 
 	// named is how many Shoots a message names.
 	named = 5
 )
 
-// Needs tells whether the agents are needed for the Shoot: its live migration is asked for and neither complete nor aborted.
+// Needs tells whether the agents are needed for the Shoot: its live migration is asked for and neither complete nor
+// aborted.
 func Needs(shoot *gardencorev1beta1.Shoot) bool {
 	return steps.Requested(shoot) && !steps.Aborted(steps.Conditions(shoot))
 }
@@ -60,8 +61,8 @@ func Sentence(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
 }
 
-// Check returns an error that names the Shoots for which livecpm is needed. With a seed's name it only looks at what the
-// identity of that seed may see.
+// Check returns an error that names the Shoots for which livecpm is needed. With a seed's name it only looks at what
+// the identity of that seed may see.
 func Check(ctx context.Context, reader client.Reader, seedName string) error {
 	var options []client.ListOption
 	if seedName != "" {
@@ -89,6 +90,7 @@ func Check(ctx context.Context, reader client.Reader, seedName string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("live migrations are in flight%s (%s): let them complete, or abort them and remove the annotation %s; then remove livecpm",
+	return fmt.Errorf("live migrations are in flight%s (%s): let them complete, or abort them and remove the "+
+		"annotation %s; then remove livecpm",
 		where(seedName), Sentence(names), steps.AnnotationIntent)
 }

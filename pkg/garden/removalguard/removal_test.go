@@ -28,7 +28,8 @@ func shoot(name, source, destination string, changes ...func(*gardencorev1beta1.
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "garden-demo", Name: name,
 			Annotations: map[string]string{steps.AnnotationIntent: "true"},
-			Labels:      map[string]string{"name.seed.gardener.cloud/" + source: "true", "name.seed.gardener.cloud/" + destination: "true"},
+			Labels: map[string]string{"name.seed.gardener.cloud/" + source: "true",
+				"name.seed.gardener.cloud/" + destination: "true"},
 		},
 		Spec:   gardencorev1beta1.ShootSpec{SeedName: &destination},
 		Status: gardencorev1beta1.ShootStatus{SeedName: &source},
@@ -67,7 +68,8 @@ var _ = Describe("#InFlight", func() {
 				Expect(inFlight).To(BeEmpty())
 				return
 			}
-			Expect(inFlight).To(Equal(map[string][]string{"seed-a": {"garden-demo/live"}, "seed-b": {"garden-demo/live"}}))
+			Expect(inFlight).To(
+				Equal(map[string][]string{"seed-a": {"garden-demo/live"}, "seed-b": {"garden-demo/live"}}))
 		},
 		Entry("a live migration that is asked for", shoot("live", "seed-a", "seed-b"), true),
 		Entry("one whose abort is under way", shoot("live", "seed-a", "seed-b", aborting), true),
@@ -77,7 +79,8 @@ var _ = Describe("#InFlight", func() {
 	)
 
 	It("should put the names in order", func() {
-		Expect(removalguard.InFlight([]gardencorev1beta1.Shoot{*shoot("b", "seed-a", "seed-b"), *shoot("a", "seed-c", "seed-b")})).To(Equal(map[string][]string{
+		Expect(removalguard.InFlight([]gardencorev1beta1.Shoot{*shoot("b", "seed-a", "seed-b"),
+			*shoot("a", "seed-c", "seed-b")})).To(Equal(map[string][]string{
 			"seed-a": {"garden-demo/b"}, "seed-b": {"garden-demo/a", "garden-demo/b"}, "seed-c": {"garden-demo/a"},
 		}))
 	})
@@ -91,7 +94,8 @@ var _ = Describe("#Check", func() {
 	})
 
 	It("should name every Shoot once, and the way out", func() {
-		err := removalguard.Check(ctx, garden(shoot("live", "seed-a", "seed-b"), shoot("other", "seed-c", "seed-d")), "")
+		err := removalguard.Check(ctx, garden(shoot("live", "seed-a", "seed-b"), shoot("other", "seed-c", "seed-d")),
+			"")
 		Expect(err).To(MatchError(And(
 			ContainSubstring("in flight (garden-demo/live, garden-demo/other)"),
 			ContainSubstring("abort them and remove the annotation migration.gardener.cloud/live-migrate"),
@@ -100,17 +104,20 @@ var _ = Describe("#Check", func() {
 
 	It("should look at the migrations of one seed", func() {
 		c := garden(shoot("live", "seed-a", "seed-b"), shoot("other", "seed-c", "seed-d"))
-		Expect(removalguard.Check(ctx, c, "seed-b")).To(MatchError(ContainSubstring("from or to seed seed-b (garden-demo/live)")))
+		Expect(removalguard.Check(ctx, c, "seed-b")).
+			To(MatchError(ContainSubstring("from or to seed seed-b (garden-demo/live)")))
 		Expect(removalguard.Check(ctx, c, "seed-e")).To(Succeed())
 	})
 
 	It("should only ask for Shoots that the seed's identity may list", func() {
 		var selectors []string
-		c := interceptor.NewClient(garden(), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			options := (&client.ListOptions{}).ApplyOptions(opts)
-			selectors = append(selectors, options.LabelSelector.String())
-			return c.List(ctx, list, opts...)
-		}})
+		c := interceptor.NewClient(garden(),
+			interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				opts ...client.ListOption) error {
+				options := (&client.ListOptions{}).ApplyOptions(opts)
+				selectors = append(selectors, options.LabelSelector.String())
+				return c.List(ctx, list, opts...)
+			}})
 		Expect(removalguard.Check(ctx, c, "seed-a")).To(Succeed())
 		Expect(selectors).To(ConsistOf("name.seed.gardener.cloud/seed-a=true"))
 	})
@@ -120,13 +127,17 @@ var _ = Describe("#Check", func() {
 		for i := range 7 {
 			shoots = append(shoots, shoot(fmt.Sprintf("s%d", i), "seed-a", "seed-b"))
 		}
-		Expect(removalguard.Check(ctx, garden(shoots...), "")).To(MatchError(ContainSubstring("garden-demo/s4 and 2 more)")))
+		Expect(removalguard.Check(ctx, garden(shoots...), "")).
+			To(MatchError(ContainSubstring("garden-demo/s4 and 2 more)")))
 	})
 
 	It("should not take a garden that does not answer for one without migrations", func() {
-		c := interceptor.NewClient(garden(), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			return errors.New("no route")
-		}})
+		c := interceptor.NewClient(garden(),
+			interceptor.Funcs{List: func(
+				context.Context, client.WithWatch, client.ObjectList, ...client.ListOption,
+			) error {
+				return errors.New("no route")
+			}})
 		Expect(removalguard.Check(ctx, c, "")).To(MatchError(ContainSubstring("no route")))
 	})
 })
@@ -134,7 +145,8 @@ var _ = Describe("#Check", func() {
 var _ = Describe("#NewCommand", func() {
 	run := func(seedName string, openErr error, objects ...client.Object) (string, error) {
 		var out strings.Builder
-		cmd := removalguard.NewCommand("Fails", func() (client.Reader, string, error) { return garden(objects...), seedName, openErr })
+		cmd := removalguard.NewCommand(
+			"Fails", func() (client.Reader, string, error) { return garden(objects...), seedName, openErr })
 		cmd.SetArgs([]string{})
 		cmd.SetOut(&out)
 		err := cmd.ExecuteContext(context.Background())
@@ -143,7 +155,8 @@ var _ = Describe("#NewCommand", func() {
 
 	It("should say that nothing is in flight, and of which seed", func() {
 		Expect(run("", nil)).To(Equal("No live migration is in flight.\n"))
-		Expect(run("seed-e", nil, shoot("live", "seed-a", "seed-b"))).To(Equal("No live migration from or to seed seed-e is in flight.\n"))
+		Expect(run("seed-e", nil, shoot("live", "seed-a", "seed-b"))).
+			To(Equal("No live migration from or to seed seed-e is in flight.\n"))
 	})
 
 	It("should fail while livecpm is needed, and without access to the garden", func() {

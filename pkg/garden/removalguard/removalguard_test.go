@@ -25,9 +25,10 @@ import (
 
 func migrating(name, source, destination string) *gardencorev1beta1.Shoot {
 	return &gardencorev1beta1.Shoot{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: name, Annotations: map[string]string{steps.AnnotationIntent: "true"}},
-		Spec:       gardencorev1beta1.ShootSpec{SeedName: &destination},
-		Status:     gardencorev1beta1.ShootStatus{SeedName: &source},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: name,
+			Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+		Spec:   gardencorev1beta1.ShootSpec{SeedName: &destination},
+		Status: gardencorev1beta1.ShootStatus{SeedName: &source},
 	}
 }
 
@@ -41,13 +42,16 @@ var _ = Describe("Reconciler", func() {
 
 	BeforeEach(func() {
 		writes = 0
-		base := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(migrating("one", "seed-a", "seed-b"), migrating("two", "seed-c", "seed-b")).Build()
+		base := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
+			WithObjects(migrating("one", "seed-a", "seed-b"), migrating("two", "seed-c", "seed-b")).Build()
 		garden = interceptor.NewClient(base, interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+				opts ...client.CreateOption) error {
 				writes++
 				return c.Create(ctx, object, opts...)
 			},
-			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				opts ...client.PatchOption) error {
 				writes++
 				return c.Patch(ctx, object, patch, opts...)
 			},
@@ -64,13 +68,15 @@ var _ = Describe("Reconciler", func() {
 	data := func() map[string]string {
 		GinkgoHelper()
 		configMap := &corev1.ConfigMap{}
-		Expect(garden.Get(ctx, client.ObjectKey{Namespace: "garden", Name: removalguard.ConfigMapName}, configMap)).To(Succeed())
+		Expect(garden.Get(ctx, client.ObjectKey{Namespace: "garden", Name: removalguard.ConfigMapName}, configMap)).
+			To(Succeed())
 		return configMap.Data
 	}
 
 	It("should write down both seeds of every migration, and take away what is over", func() {
 		pass()
-		Expect(data()).To(Equal(map[string]string{"seed-a": "garden-demo/one", "seed-b": "garden-demo/one, garden-demo/two", "seed-c": "garden-demo/two"}))
+		Expect(data()).To(Equal(map[string]string{"seed-a": "garden-demo/one",
+			"seed-b": "garden-demo/one, garden-demo/two", "seed-c": "garden-demo/two"}))
 
 		Expect(garden.Delete(ctx, migrating("one", "seed-a", "seed-b"))).To(Succeed())
 		pass()
@@ -89,7 +95,9 @@ var _ = Describe("Reconciler", func() {
 
 	It("should write again what somebody else has taken away", func() {
 		pass()
-		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removalguard.ConfigMapName}}
+		configMap := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removalguard.ConfigMapName},
+		}
 		Expect(garden.Delete(ctx, configMap)).To(Succeed())
 		pass()
 		Expect(data()).To(HaveKey("seed-a"))
@@ -97,9 +105,12 @@ var _ = Describe("Reconciler", func() {
 
 	It("should not say that nothing is in flight when it could not look", func() {
 		pass()
-		reconciler.Client = interceptor.NewClient(garden.(client.WithWatch), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-			return errors.New("no route")
-		}})
+		reconciler.Client = interceptor.NewClient(garden.(client.WithWatch),
+			interceptor.Funcs{List: func(
+				context.Context, client.WithWatch, client.ObjectList, ...client.ListOption,
+			) error {
+				return errors.New("no route")
+			}})
 		_, err := reconciler.Reconcile(ctx, reconcile.Request{})
 		Expect(err).To(MatchError(ContainSubstring("no route")))
 		Expect(data()).To(HaveKey("seed-a"))
@@ -117,7 +128,8 @@ var _ = Describe("#Predicate", func() {
 		Expect(p.Create(event.CreateEvent{Object: resting})).To(BeFalse())
 		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: resting})).To(BeTrue())
 		Expect(p.Update(event.UpdateEvent{ObjectOld: resting, ObjectNew: moving})).To(BeTrue())
-		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: migrating("live", "seed-a", "seed-c")})).To(BeTrue())
+		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: migrating("live", "seed-a", "seed-c")})).
+			To(BeTrue())
 		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: touched})).To(BeFalse())
 		Expect(p.Delete(event.DeleteEvent{Object: moving})).To(BeTrue())
 		Expect(p.Delete(event.DeleteEvent{Object: resting})).To(BeFalse())

@@ -21,7 +21,8 @@ var _ = Describe("Aborts and retries", func() {
 		clk   *testclock.FakeClock
 		table = steps.Table()
 
-		apply = func(old []gardencorev1beta1.Condition, index int, status gardencorev1beta1.ConditionStatus, reason steps.Reason) []gardencorev1beta1.Condition {
+		apply = func(old []gardencorev1beta1.Condition, index int, status gardencorev1beta1.ConditionStatus,
+			reason steps.Reason) []gardencorev1beta1.Condition {
 			GinkgoHelper()
 			out, err := conditions.Apply(clk, old, table[index], table[index].Owner, status, reason, "x")
 			Expect(err).NotTo(HaveOccurred())
@@ -55,7 +56,8 @@ var _ = Describe("Aborts and retries", func() {
 		Expect(operation.Type).To(Equal(gardencorev1beta1.LastOperationTypeLiveMigrate))
 		Expect(operation.Description).To(Equal("Live migration was aborted: as before"))
 		clk.Step(time.Minute)
-		Expect(conditions.AbortOperation(clk, operation, all, steps.Source, "as before", false)).To(BeIdenticalTo(operation))
+		Expect(conditions.AbortOperation(clk, operation, all, steps.Source, "as before", false)).
+			To(BeIdenticalTo(operation))
 	})
 
 	It("should tell an abort that goes on from one that fails", func() {
@@ -63,7 +65,8 @@ var _ = Describe("Aborts and retries", func() {
 		operation := conditions.AbortOperation(clk, nil, all, steps.Source, "removing", false)
 		Expect(operation.State).To(Equal(gardencorev1beta1.LastOperationStateProcessing))
 		Expect(operation.Description).To(Equal("Aborting the live migration (source): removing"))
-		Expect(conditions.AbortOperation(clk, operation, all, steps.Source, "boom", true).State).To(Equal(gardencorev1beta1.LastOperationStateError))
+		Expect(conditions.AbortOperation(clk, operation, all, steps.Source, "boom", true).State).
+			To(Equal(gardencorev1beta1.LastOperationStateError))
 	})
 
 	It("should give a step its whole deadline again, on request", func() {

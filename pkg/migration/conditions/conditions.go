@@ -92,17 +92,20 @@ func set(
 	return out
 }
 
-// Restart returns the conditions with the clock of the current step, which has begun, set to now: an operator has asked for
-// a retry, and the step has its whole deadline again.
-func Restart(clk clock.PassiveClock, old []gardencorev1beta1.Condition, step steps.Step, role steps.Role) ([]gardencorev1beta1.Condition, error) {
-	// What may be written as it is may be restarted; this leaves out the steps of the peer and those that are not current.
+// Restart returns the conditions with the clock of the current step, which has begun, set to now: an operator has asked
+// for a retry, and the step has its whole deadline again.
+func Restart(clk clock.PassiveClock, old []gardencorev1beta1.Condition, step steps.Step,
+	role steps.Role) ([]gardencorev1beta1.Condition, error) {
+	// What may be written as it is may be restarted; this leaves out the steps of the peer and those that are not
+	// current.
 	if err := steps.CheckTransition(old, step, role, gardencorev1beta1.ConditionTrue); err != nil {
 		return nil, err
 	}
 	if !steps.Begun(old, step) {
 		return nil, fmt.Errorf("condition %s cannot be restarted: the step has not begun", step.Condition)
 	}
-	out := set(clk, old, step, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, step.Title+": retried on request")
+	out := set(clk, old, step, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted,
+		step.Title+": retried on request")
 	i := slices.IndexFunc(out, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
 	out[i].LastTransitionTime = metav1.NewTime(clk.Now())
 	return out, nil
@@ -110,16 +113,19 @@ func Restart(clk clock.PassiveClock, old []gardencorev1beta1.Condition, step ste
 
 // Abort returns the conditions with what the role has to say about its part in an abort, in the condition of its first
 // step. It refuses what steps.CheckAbort does not allow.
-func Abort(clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role, reason steps.Reason, message string) ([]gardencorev1beta1.Condition, error) {
+func Abort(clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role, reason steps.Reason,
+	message string) ([]gardencorev1beta1.Condition, error) {
 	if err := steps.CheckAbort(old, role); err != nil {
 		return nil, err
 	}
 	return set(clk, old, steps.AbortOf(role), gardencorev1beta1.ConditionFalse, reason, message), nil
 }
 
-// AbortOperation returns the last operation while an abort goes on, and Aborted when it is completed. It returns the old
-// one, update time included, when nothing in it changes.
-func AbortOperation(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, conditions []gardencorev1beta1.Condition, role steps.Role, message string, failed bool) *gardencorev1beta1.LastOperation {
+// AbortOperation returns the last operation while an abort goes on, and Aborted when it is completed. It returns the
+// old one, update time included, when nothing in it changes.
+func AbortOperation(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation,
+	conditions []gardencorev1beta1.Condition, role steps.Role, message string,
+	failed bool) *gardencorev1beta1.LastOperation {
 	operation := gardencorev1beta1.LastOperation{
 		Type:        gardencorev1beta1.LastOperationTypeLiveMigrate,
 		State:       gardencorev1beta1.LastOperationStateProcessing,
@@ -137,8 +143,10 @@ func AbortOperation(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation
 	return unlessSame(clk, old, operation)
 }
 
-func unlessSame(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, operation gardencorev1beta1.LastOperation) *gardencorev1beta1.LastOperation {
-	if old != nil && old.Type == operation.Type && old.State == operation.State && old.Progress == operation.Progress && old.Description == operation.Description {
+func unlessSame(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation,
+	operation gardencorev1beta1.LastOperation) *gardencorev1beta1.LastOperation {
+	if old != nil && old.Type == operation.Type && old.State == operation.State && old.Progress == operation.Progress &&
+		old.Description == operation.Description {
 		return old
 	}
 	operation.LastUpdateTime = metav1.NewTime(clk.Now())
@@ -146,8 +154,8 @@ func unlessSame(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, op
 }
 
 // Judge turns what an attempt came to into what the condition shows, in the light of the time: once the step has taken
-// longer than its deadline, the condition is False until the step is finished, and the message names the runbook page. The
-// reason then is DeadlineExceeded, except where the peer waits for the very reason (an assist).
+// longer than its deadline, the condition is False until the step is finished, and the message names the runbook page.
+// The reason then is DeadlineExceeded, except where the peer waits for the very reason (an assist).
 func Judge(
 	clk clock.PassiveClock,
 	old []gardencorev1beta1.Condition,
@@ -165,8 +173,9 @@ func Judge(
 	if step.AssistOn() != "" && outcome.Reason == step.AssistOn() {
 		reason = outcome.Reason
 	}
-	return gardencorev1beta1.ConditionFalse, reason, fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s and is still tried; see %s",
-		outcome.Reason, outcome.Message, step.Deadline, Runbook(step))
+	return gardencorev1beta1.ConditionFalse, reason,
+		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s and is still tried; see %s",
+			outcome.Reason, outcome.Message, step.Deadline, Runbook(step))
 }
 
 // Runbook returns the page that tells an operator what to do when the step does not come to its end.
@@ -204,15 +213,18 @@ func LastOperation(
 	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
 	switch {
 	case i < 0:
-		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s", steps.Index(step.Condition)+1, len(steps.Table()), step.Owner, step.Title)
+		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s", steps.Index(step.Condition)+1, len(steps.Table()),
+			step.Owner, step.Title)
 	case conditions[i].Status == gardencorev1beta1.ConditionTrue && step.HandsOver:
 		operation.State = gardencorev1beta1.LastOperationStateSucceeded
 		operation.Description = "Live migration of the control plane succeeded"
 	default:
-		if conditions[i].Status == gardencorev1beta1.ConditionFalse || (conditions[i].Status != gardencorev1beta1.ConditionTrue && steps.Reason(conditions[i].Reason).Fault()) {
+		if conditions[i].Status == gardencorev1beta1.ConditionFalse ||
+			(conditions[i].Status != gardencorev1beta1.ConditionTrue && steps.Reason(conditions[i].Reason).Fault()) {
 			operation.State = gardencorev1beta1.LastOperationStateError
 		}
-		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s: %s", steps.Index(step.Condition)+1, len(steps.Table()), step.Owner, step.Title, conditions[i].Message)
+		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s: %s", steps.Index(step.Condition)+1,
+			len(steps.Table()), step.Owner, step.Title, conditions[i].Message)
 	}
 
 	return unlessSame(clk, old, operation)

@@ -63,7 +63,8 @@ var _ = Describe("Conditions", func() {
 	Describe("#Apply", func() {
 		var conditions []gardencorev1beta1.Condition
 
-		apply := func(step int, role steps.Role, status gardencorev1beta1.ConditionStatus, reason steps.Reason, message string) error {
+		apply := func(step int, role steps.Role, status gardencorev1beta1.ConditionStatus, reason steps.Reason,
+			message string) error {
 			updated, err := Apply(clk, conditions, table[step], role, status, reason, message)
 			if err == nil {
 				conditions = updated
@@ -84,7 +85,8 @@ var _ = Describe("Conditions", func() {
 			Expect(conditions[1:]).To(Equal(before[1:]))
 			Expect(conditions[0]).To(Equal(gardencorev1beta1.Condition{
 				Type: table[0].Condition, Status: isProgressing, Reason: "Started", Message: "m",
-				LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)), LastUpdateTime: metav1.NewTime(t0.Add(time.Minute)),
+				LastTransitionTime: metav1.NewTime(t0.Add(time.Minute)),
+				LastUpdateTime:     metav1.NewTime(t0.Add(time.Minute)),
 			}))
 		})
 
@@ -139,12 +141,14 @@ var _ = Describe("Conditions", func() {
 			outcome := steps.Waiting(0, steps.ReasonWaitingForSourceEtcd, "2 of 3 ready")
 
 			clk.Step(table[0].Deadline)
-			Expect(judge(conditions, table[0], outcome)).To(Equal([]string{"Progressing", "WaitingForSourceEtcd", "2 of 3 ready"}))
+			Expect(judge(conditions, table[0], outcome)).
+				To(Equal([]string{"Progressing", "WaitingForSourceEtcd", "2 of 3 ready"}))
 
 			clk.Step(time.Second)
 			Expect(judge(conditions, table[0], outcome)).To(HaveExactElements(
 				"False", "DeadlineExceeded",
-				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s and is still tried; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
+				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s and is still "+
+					"tried; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
 
 			conditions[0].Status, conditions[0].LastTransitionTime = isFalse, metav1.NewTime(clk.Now())
 			Expect(judge(conditions, table[0], outcome)[0]).To(Equal("False"), "an overdue step stays overdue")
@@ -155,8 +159,10 @@ var _ = Describe("Conditions", func() {
 			conditions := Initialize(clk, nil)
 			conditions[5].Status = isProgressing
 			clk.Step(table[5].Deadline + time.Second)
-			Expect(judge(conditions, table[5], steps.Waiting(0, steps.ReasonReadyForSourceMemberRemoval, "6 voters"))[:2]).To(Equal([]string{"False", "ReadyForSourceMemberRemoval"}))
-			Expect(judge(conditions, table[5], steps.Waiting(0, steps.ReasonWaitingForDNS, ""))[:2]).To(Equal([]string{"False", "DeadlineExceeded"}))
+			Expect(judge(conditions, table[5], steps.Waiting(0, steps.ReasonReadyForSourceMemberRemoval,
+				"6 voters"))[:2]).To(Equal([]string{"False", "ReadyForSourceMemberRemoval"}))
+			Expect(judge(conditions, table[5], steps.Waiting(0, steps.ReasonWaitingForDNS, ""))[:2]).
+				To(Equal([]string{"False", "DeadlineExceeded"}))
 		})
 
 		It("should not let a step be overdue before it has begun", func() {
@@ -167,8 +173,10 @@ var _ = Describe("Conditions", func() {
 		})
 
 		It("should take nothing else than True for finished", func() {
-			Expect(judge(nil, table[0], steps.Outcome{Status: isFalse, Reason: "X", Message: "y"})).To(Equal([]string{"Progressing", "X", "y"}))
-			Expect(judge(nil, table[0], steps.Outcome{Status: isUnknown, Reason: "X", Message: "y"})).To(Equal([]string{"Progressing", "X", "y"}))
+			Expect(judge(nil, table[0], steps.Outcome{Status: isFalse, Reason: "X", Message: "y"})).
+				To(Equal([]string{"Progressing", "X", "y"}))
+			Expect(judge(nil, table[0], steps.Outcome{Status: isUnknown, Reason: "X", Message: "y"})).
+				To(Equal([]string{"Progressing", "X", "y"}))
 		})
 	})
 
@@ -178,7 +186,8 @@ var _ = Describe("Conditions", func() {
 		BeforeEach(func() {
 			conditions = Initialize(clk, nil)
 			conditions[0].Status = isTrue
-			conditions[1].Status, conditions[1].Reason, conditions[1].Message = isProgressing, "JoiningEtcdMembers", "4 of 5 voters"
+			conditions[1].Status, conditions[1].Reason, conditions[1].Message = isProgressing, "JoiningEtcdMembers",
+				"4 of 5 voters"
 		})
 
 		It("should describe the step in progress", func() {
@@ -201,8 +210,10 @@ var _ = Describe("Conditions", func() {
 
 		It("should replace what somebody else has written", func() {
 			for _, foreign := range []gardencorev1beta1.LastOperation{
-				{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100},
-				{Type: gardencorev1beta1.LastOperationTypeLiveMigrate, State: gardencorev1beta1.LastOperationStateAborted, Progress: 10},
+				{Type: gardencorev1beta1.LastOperationTypeReconcile,
+					State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100},
+				{Type: gardencorev1beta1.LastOperationTypeLiveMigrate,
+					State: gardencorev1beta1.LastOperationStateAborted, Progress: 10},
 			} {
 				operation := LastOperation(clk, &foreign, conditions, table[1])
 				Expect(operation.Type).To(Equal(gardencorev1beta1.LastOperationTypeLiveMigrate))
@@ -212,9 +223,11 @@ var _ = Describe("Conditions", func() {
 
 		It("should be in error when the step failed or is overdue", func() {
 			conditions[1].Reason = string(steps.ReasonActionFailed)
-			Expect(LastOperation(clk, nil, conditions, table[1]).State).To(Equal(gardencorev1beta1.LastOperationStateError))
+			Expect(LastOperation(clk, nil, conditions, table[1]).State).
+				To(Equal(gardencorev1beta1.LastOperationStateError))
 			conditions[1].Reason, conditions[1].Status = string(steps.ReasonReadyForSourceMemberRemoval), isFalse
-			Expect(LastOperation(clk, nil, conditions, table[1]).State).To(Equal(gardencorev1beta1.LastOperationStateError))
+			Expect(LastOperation(clk, nil, conditions, table[1]).State).
+				To(Equal(gardencorev1beta1.LastOperationStateError))
 		})
 
 		It("should go on after a finished step and succeed after the last", func() {
@@ -232,7 +245,8 @@ var _ = Describe("Conditions", func() {
 		})
 
 		It("should manage without the condition", func() {
-			Expect(LastOperation(clk, nil, nil, table[0]).Description).To(Equal("Step 1 of 8 (source): " + table[0].Title))
+			Expect(LastOperation(clk, nil, nil, table[0]).Description).
+				To(Equal("Step 1 of 8 (source): " + table[0].Title))
 		})
 	})
 

@@ -10,11 +10,11 @@ import (
 
 // Annotations that operators set.
 const (
-	// AnnotationDrain on a Seed, with a true value, lets its control planes leave it. Its removal starts no more of them and
-	// lets the running migrations finish.
+	// AnnotationDrain on a Seed, with a true value, lets its control planes leave it. Its removal starts no more of
+	// them and lets the running migrations finish.
 	AnnotationDrain = "migration.gardener.cloud/drain"
-	// AnnotationFallback on a Seed permits another way for shoots that are hibernated or not highly available. The only value
-	// is FallbackClassic.
+	// AnnotationFallback on a Seed permits another way for shoots that are hibernated or not highly available. The only
+	// value is FallbackClassic.
 	AnnotationFallback = "migration.gardener.cloud/drain-fallback"
 	// FallbackClassic lets them go by the classic migration, each in its maintenance time window.
 	FallbackClassic = "classic"
@@ -24,11 +24,11 @@ const (
 
 // Annotations in which the controller keeps what it has to know after a restart. It alone writes them.
 const (
-	// AnnotationSchedulingVisible on a Seed is what spec.settings.scheduling.visible was before the drain. It is there as long
-	// as the drain keeps the scheduler away.
+	// AnnotationSchedulingVisible on a Seed is what spec.settings.scheduling.visible was before the drain. It is there
+	// as long as the drain keeps the scheduler away.
 	AnnotationSchedulingVisible = "migration.gardener.cloud/drain-scheduling-visible"
-	// AnnotationStartedAt is when the drain of the Seed began, or when a drain started the move of the Shoot. That of a Seed
-	// outlives a cancellation, so that a drain which goes on counts what it had moved before.
+	// AnnotationStartedAt is when the drain of the Seed began, or when a drain started the move of the Shoot. That of a
+	// Seed outlives a cancellation, so that a drain which goes on counts what it had moved before.
 	AnnotationStartedAt = "migration.gardener.cloud/drain-started-at"
 	// AnnotationResumedAt on a Seed is when the drain last began or went on. Failures from before it do not count.
 	AnnotationResumedAt = "migration.gardener.cloud/drain-resumed-at"
@@ -40,7 +40,8 @@ const (
 	AnnotationWay = "migration.gardener.cloud/drain-way"
 	// AnnotationAttempts on a Shoot is how often the drain has started its move.
 	AnnotationAttempts = "migration.gardener.cloud/drain-attempts"
-	// AnnotationResult on a Shoot is the Result of the last move that a drain has started. It is missing while that goes on.
+	// AnnotationResult on a Shoot is the Result of the last move that a drain has started. It is missing while that
+	// goes on.
 	AnnotationResult = "migration.gardener.cloud/drain-result"
 	// AnnotationEndedAt on a Shoot is when that move was seen to be over.
 	AnnotationEndedAt = "migration.gardener.cloud/drain-ended-at"
@@ -64,7 +65,8 @@ type Result string
 const (
 	// Succeeded means that the control plane is in the other seed.
 	Succeeded Result = "Succeeded"
-	// Aborted means that the migration was aborted, or the seed name set back. Somebody decided so, thus it is not tried again.
+	// Aborted means that the migration was aborted, or the seed name set back. Somebody decided so, thus it is not
+	// tried again.
 	Aborted Result = "Aborted"
 	// Refused means that the garden did not accept the start. It is tried again after a while.
 	Refused Result = "Refused"

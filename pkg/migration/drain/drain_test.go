@@ -23,7 +23,8 @@ var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 func ago(d time.Duration) time.Time { return now.Add(-d) }
 
 func budget() drain.Budget {
-	return drain.Budget{PerSource: 2, PerDestination: 2, Total: 5, Pause: time.Minute, Failures: 3, Attempts: 3, RetryAfter: 10 * time.Minute}
+	return drain.Budget{PerSource: 2, PerDestination: 2, Total: 5, Pause: time.Minute, Failures: 3, Attempts: 3,
+		RetryAfter: 10 * time.Minute}
 }
 
 func draining(name string) drain.Seed {
@@ -31,12 +32,14 @@ func draining(name string) drain.Seed {
 }
 
 func at(seed, name string) drain.Shoot {
-	return drain.Shoot{Key: drain.Key{Namespace: "garden-demo", Name: name}, Spec: seed, Status: seed, CreatedAt: ago(24 * time.Hour)}
+	return drain.Shoot{Key: drain.Key{Namespace: "garden-demo", Name: name}, Spec: seed, Status: seed,
+		CreatedAt: ago(24 * time.Hour)}
 }
 
 // moved returns the shoot with a move that the drain of its seed has started.
 func moved(shoot drain.Shoot, to string, started time.Time) drain.Shoot {
-	shoot.StartedBy, shoot.Destination, shoot.Way, shoot.StartedAt, shoot.Attempts = shoot.Status, to, drain.Live, started, 1
+	shoot.StartedBy, shoot.Destination, shoot.Way, shoot.StartedAt, shoot.Attempts = shoot.Status, to, drain.Live,
+		started, 1
 	shoot.Spec, shoot.Intended = to, true
 	return shoot
 }
@@ -103,9 +106,14 @@ var _ = Describe("Make", func() {
 		Entry("ignored", func(_ *drain.World, s *drain.Shoot) { s.Ignored = true }, "Blocked Ignored"),
 		Entry("being deleted", func(_ *drain.World, s *drain.Shoot) { s.Deleting = true }, "Waiting BeingDeleted"),
 		Entry("not created yet", func(_ *drain.World, s *drain.Shoot) { s.Status = "" }, "Waiting Arriving"),
-		Entry("on its way into the seed", func(_ *drain.World, s *drain.Shoot) { s.Status = "seed-c" }, "Waiting Arriving"),
-		Entry("on its way, started by somebody", func(_ *drain.World, s *drain.Shoot) { s.Spec, s.Intended = "seed-c", true }, "Running Migrating"),
-		Entry("on its way, started by the drain", func(_ *drain.World, s *drain.Shoot) { *s = moved(*s, "seed-b", ago(time.Minute)) }, "Running Migrating"),
+		Entry("on its way into the seed", func(_ *drain.World, s *drain.Shoot) { s.Status = "seed-c" },
+			"Waiting Arriving"),
+		Entry("on its way, started by somebody", func(_ *drain.World, s *drain.Shoot) {
+			s.Spec, s.Intended = "seed-c", true
+		}, "Running Migrating"),
+		Entry("on its way, started by the drain", func(_ *drain.World, s *drain.Shoot) {
+			*s = moved(*s, "seed-b", ago(time.Minute))
+		}, "Running Migrating"),
 		Entry("late", func(_ *drain.World, s *drain.Shoot) {
 			*s = moved(*s, "seed-b", ago(time.Minute))
 			s.LateSince = ago(time.Second)
@@ -187,19 +195,23 @@ var _ = Describe("Make", func() {
 			}
 		}, "Waiting TotalBudgetUsed"),
 		Entry("in the pause", func(w *drain.World, _ *drain.Shoot) {
-			w.Shoots = append(w.Shoots, ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(59*time.Second)))
+			w.Shoots = append(w.Shoots,
+				ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(59*time.Second)))
 		}, "Waiting PauseAfterMigration"),
 		Entry("after the pause", func(w *drain.World, _ *drain.Shoot) {
-			w.Shoots = append(w.Shoots, ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Minute)))
+			w.Shoots = append(w.Shoots,
+				ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Minute)))
 		}, "Waiting Next", "x seed-a->seed-b Live"),
 		Entry("no pause after a move out of another seed", func(w *drain.World, _ *drain.Shoot) {
-			w.Shoots = append(w.Shoots, ended(moved(at("seed-c", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Second)))
+			w.Shoots = append(w.Shoots,
+				ended(moved(at("seed-c", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Second)))
 		}, "Waiting Next", "x seed-a->seed-b Live"),
 		Entry("cancelled", func(w *drain.World, _ *drain.Shoot) { w.Seeds[0].Draining = false }, "Waiting Cancelled"),
 	)
 
 	It("tells when to look again because of the time alone", func() {
-		w := world(at("seed-a", "x"), ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(20*time.Second)))
+		w := world(at("seed-a", "x"),
+			ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(20*time.Second)))
 		Expect(drain.Make(w).LookAgain).To(Equal(now.Add(40 * time.Second)))
 		Expect(drain.Make(world(at("seed-a", "x"))).LookAgain).To(BeZero())
 	})
@@ -225,7 +237,8 @@ var _ = Describe("Make", func() {
 		for _, entry := range plan.Seeds[0].Entries {
 			order = append(order, entry.Name)
 		}
-		Expect(order).To(HaveExactElements("young-a", "young-b", "old", "testing", "development", "unheard-of", "infrastructure", "production"))
+		Expect(order).To(HaveExactElements("young-a", "young-b", "old", "testing", "development", "unheard-of",
+			"infrastructure", "production"))
 		Expect(started(plan)).To(HaveExactElements("young-a seed-a->seed-b Live", "young-b seed-a->seed-b Live"))
 	})
 
@@ -254,9 +267,11 @@ var _ = Describe("Make", func() {
 
 		It("opens after so many failures in a row, of whichever kind", func() {
 			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute)).CircuitOpen).To(BeFalse())
-			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute)).CircuitOpen).To(BeTrue())
+			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute)).
+				CircuitOpen).To(BeTrue())
 
-			refused := ended(moved(at("seed-a", "r"), "seed-b", ago(40*time.Minute)), drain.Refused, ago(40*time.Minute))
+			refused := ended(moved(at("seed-a", "r"), "seed-b", ago(40*time.Minute)), drain.Refused,
+				ago(40*time.Minute))
 			late := moved(at("seed-a", "l"), "seed-b", ago(30*time.Minute))
 			Expect(open(failed("1", 30*time.Minute), refused, late).FailuresInARow).To(Equal(2))
 			late.LateSince = ago(time.Minute)
@@ -269,12 +284,15 @@ var _ = Describe("Make", func() {
 		})
 
 		It("counts from the last success on", func() {
-			success := ended(moved(at("seed-a", "s"), "seed-b", ago(50*time.Minute)), drain.Succeeded, ago(15*time.Minute))
-			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), success, failed("3", 10*time.Minute)).FailuresInARow).To(Equal(1))
+			success := ended(moved(at("seed-a", "s"), "seed-b", ago(50*time.Minute)), drain.Succeeded,
+				ago(15*time.Minute))
+			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), success, failed("3", 10*time.Minute)).
+				FailuresInARow).To(Equal(1))
 		})
 
 		It("closes when the drain goes on after a cancellation", func() {
-			w := world(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute), at("seed-a", "next"))
+			w := world(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute),
+				at("seed-a", "next"))
 			w.Seeds[0].ResumedAt = ago(time.Second)
 			plan := drain.Make(w)
 			Expect(plan.Seeds[0].CircuitOpen).To(BeFalse())
@@ -315,7 +333,9 @@ var _ = Describe("Make", func() {
 		pick := func(n int) int { return random.IntN(n) }
 		starts := 0
 		for round := range 300 {
-			b := drain.Budget{PerSource: 1 + pick(3), PerDestination: 1 + pick(3), Total: 1 + pick(6), Pause: time.Duration(pick(2)) * time.Minute, Failures: 1 + pick(4), Attempts: 1 + pick(3), RetryAfter: time.Minute}
+			b := drain.Budget{PerSource: 1 + pick(3), PerDestination: 1 + pick(3), Total: 1 + pick(6),
+				Pause: time.Duration(pick(2)) * time.Minute, Failures: 1 + pick(4), Attempts: 1 + pick(3),
+				RetryAfter: time.Minute}
 			seeds := make([]drain.Seed, 2+pick(4))
 			for i := range seeds {
 				seeds[i] = drain.Seed{Name: fmt.Sprint("seed-", i)}
@@ -330,9 +350,11 @@ var _ = Describe("Make", func() {
 			clock := now
 			for range 40 {
 				clock = clock.Add(time.Duration(pick(90)) * time.Second)
-				w := drain.World{Now: clock, Budget: b, Seeds: seeds, Shoots: shoots, Assess: func(s drain.Shoot) drain.Assessment {
-					return drain.Assessment{Destination: seeds[pick(len(seeds))].Name, Way: drain.Live, InMaintenanceWindow: true}
-				}}
+				w := drain.World{Now: clock, Budget: b, Seeds: seeds, Shoots: shoots,
+					Assess: func(s drain.Shoot) drain.Assessment {
+						return drain.Assessment{Destination: seeds[pick(len(seeds))].Name, Way: drain.Live,
+							InMaintenanceWindow: true}
+					}}
 				before := traffic(shoots)
 				moving := map[drain.Key]bool{}
 				for _, shoot := range shoots {
@@ -364,7 +386,8 @@ var _ = Describe("Make", func() {
 				for i := range shoots {
 					switch {
 					case shoots[i].Spec != shoots[i].Status && pick(4) == 0:
-						shoots[i] = ended(shoots[i], []drain.Result{drain.Succeeded, drain.Succeeded, drain.Aborted}[pick(3)], clock)
+						shoots[i] = ended(shoots[i],
+							[]drain.Result{drain.Succeeded, drain.Succeeded, drain.Aborted}[pick(3)], clock)
 					case shoots[i].Spec == shoots[i].Status && pick(40) == 0:
 						shoots[i].Spec = seeds[pick(len(seeds))].Name
 					}
@@ -406,25 +429,30 @@ var _ = Describe("ShootOf", func() {
 					"migration.gardener.cloud/drain-message":     "no",
 				},
 			},
-			Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b"), Purpose: new(gardencorev1beta1.ShootPurposeProduction)},
-			Status: gardencorev1beta1.ShootStatus{SeedName: new("seed-a"), LiveMigration: &gardencorev1beta1.LiveMigration{
-				Conditions: []gardencorev1beta1.Condition{},
-			}},
+			Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b"),
+				Purpose: new(gardencorev1beta1.ShootPurposeProduction)},
+			Status: gardencorev1beta1.ShootStatus{SeedName: new("seed-a"),
+				LiveMigration: &gardencorev1beta1.LiveMigration{
+					Conditions: []gardencorev1beta1.Condition{},
+				}},
 		}
 	}
 
 	It("reads what the annotations say", func() {
 		Expect(drain.ShootOf(full())).To(Equal(drain.Shoot{
 			Key: drain.Key{Namespace: "garden-demo", Name: "x"}, Spec: "seed-b", Status: "seed-a",
-			Purpose: gardencorev1beta1.ShootPurposeProduction, CreatedAt: now, OptedOut: true, Ignored: true, Intended: true,
-			StartedBy: "seed-a", StartedAt: ago(time.Hour), Destination: "seed-b", Way: drain.Live, Attempts: 2, Message: "no",
+			Purpose: gardencorev1beta1.ShootPurposeProduction, CreatedAt: now, OptedOut: true, Ignored: true,
+			Intended:  true,
+			StartedBy: "seed-a", StartedAt: ago(time.Hour), Destination: "seed-b", Way: drain.Live, Attempts: 2,
+			Message: "no",
 		}))
 		Expect(drain.ShootOf(&gardencorev1beta1.Shoot{})).To(Equal(drain.Shoot{}))
 	})
 
 	conditions := func(shoot *gardencorev1beta1.Shoot, first gardencorev1beta1.Condition) {
 		for _, conditionType := range steps.ConditionTypes() {
-			condition := gardencorev1beta1.Condition{Type: conditionType, Status: gardencorev1beta1.ConditionUnknown, Reason: "Pending"}
+			condition := gardencorev1beta1.Condition{Type: conditionType, Status: gardencorev1beta1.ConditionUnknown,
+				Reason: "Pending"}
 			if conditionType == steps.First().Condition {
 				condition = first
 				condition.Type = conditionType
@@ -435,17 +463,20 @@ var _ = Describe("ShootOf", func() {
 
 	It("sees that a step is past its deadline, or that the migration was aborted", func() {
 		late := full()
-		conditions(late, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "DeadlineExceeded", LastTransitionTime: metav1.NewTime(ago(time.Minute))})
+		conditions(late, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse,
+			Reason: "DeadlineExceeded", LastTransitionTime: metav1.NewTime(ago(time.Minute))})
 		Expect(drain.ShootOf(late).LateSince).To(Equal(ago(time.Minute)))
 		Expect(drain.ShootOf(late).Aborted).To(BeFalse())
 
 		aborted := full()
-		conditions(aborted, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "Aborted", LastTransitionTime: metav1.NewTime(ago(time.Minute))})
+		conditions(aborted, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "Aborted",
+			LastTransitionTime: metav1.NewTime(ago(time.Minute))})
 		Expect(drain.ShootOf(aborted).LateSince).To(BeZero())
 		Expect(drain.ShootOf(aborted).Aborted).To(BeTrue())
 
 		again := full()
-		conditions(again, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "Aborted", LastTransitionTime: metav1.NewTime(ago(2 * time.Hour))})
+		conditions(again, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse, Reason: "Aborted",
+			LastTransitionTime: metav1.NewTime(ago(2 * time.Hour))})
 		Expect(drain.ShootOf(again).Aborted).To(BeFalse(), "that was the migration before")
 		delete(again.Annotations, "migration.gardener.cloud/drain-started-by")
 		Expect(drain.ShootOf(again).Aborted).To(BeTrue())
@@ -472,12 +503,14 @@ var _ = Describe("SeedOf", func() {
 		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
 			"migration.gardener.cloud/drain": "true", "migration.gardener.cloud/drain-fallback": "classic",
 			"migration.gardener.cloud/drain-scheduling-visible": "false",
-			"migration.gardener.cloud/drain-started-at":         "2026-03-04T11:00:00Z", "migration.gardener.cloud/drain-resumed-at": "2026-03-04T11:00:00Z",
+			"migration.gardener.cloud/drain-started-at":         "2026-03-04T11:00:00Z",
+			"migration.gardener.cloud/drain-resumed-at":         "2026-03-04T11:00:00Z",
 		}}}
 		expected := draining("seed-a")
 		expected.Fallback = true
 		Expect(drain.SeedOf(seed)).To(Equal(expected))
-		seed.Annotations = map[string]string{"migration.gardener.cloud/drain": "no", "migration.gardener.cloud/drain-fallback": "true"}
+		seed.Annotations = map[string]string{"migration.gardener.cloud/drain": "no",
+			"migration.gardener.cloud/drain-fallback": "true"}
 		Expect(drain.SeedOf(seed)).To(Equal(drain.Seed{Name: "seed-a"}))
 	})
 })
@@ -499,27 +532,34 @@ var _ = Describe("SeedPlan", func() {
 		Expect(gotReason).To(Equal(reason))
 		Expect(gotMessage).To(Equal(message))
 	},
-		Entry("empty", world(), gardencorev1beta1.ConditionTrue, "Empty", "No shoot is left in the seed. 0 shoots: 0 done, 0 running, 0 waiting, 0 blocked"),
-		Entry("all done", world(ended(moved(at("seed-a", "x"), "seed-b", ago(time.Minute)), drain.Succeeded, now)), gardencorev1beta1.ConditionTrue, "Empty",
+		Entry("empty", world(), gardencorev1beta1.ConditionTrue, "Empty",
+			"No shoot is left in the seed. 0 shoots: 0 done, 0 running, 0 waiting, 0 blocked"),
+		Entry("all done", world(ended(moved(at("seed-a", "x"), "seed-b", ago(time.Minute)), drain.Succeeded, now)),
+			gardencorev1beta1.ConditionTrue, "Empty",
 			"No shoot is left in the seed. 1 shoots: 1 done, 0 running, 0 waiting, 0 blocked"),
-		Entry("going on", world(at("seed-a", "x"), moved(at("seed-a", "y"), "seed-b", ago(time.Minute))), gardencorev1beta1.ConditionProgressing, "Draining",
+		Entry("going on", world(at("seed-a", "x"), moved(at("seed-a", "y"), "seed-b", ago(time.Minute))),
+			gardencorev1beta1.ConditionProgressing, "Draining",
 			"2 shoots: 0 done, 1 running, 1 waiting, 0 blocked"),
 		Entry("blocked", func() drain.World {
 			w := world(at("seed-a", "a1"), at("seed-a", "a2"), at("seed-a", "b1"))
 			w.Assess = stays
 			return w
 		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
-			"The shoots that are left stay until what blocks them is gone. 3 shoots: 0 done, 0 running, 0 waiting, 3 blocked (Reasona: 2, Reasonb: 1)"),
+			"The shoots that are left stay until what blocks them is gone. 3 shoots: 0 done, 0 running, 0 waiting, 3 "+
+				"blocked (Reasona: 2, Reasonb: 1)"),
 		Entry("blocked for many reasons", func() drain.World {
-			w := world(at("seed-a", "a"), at("seed-a", "b"), at("seed-a", "c"), at("seed-a", "d"), at("seed-a", "e"), at("seed-a", "f"))
+			w := world(at("seed-a", "a"), at("seed-a", "b"), at("seed-a", "c"), at("seed-a", "d"), at("seed-a", "e"),
+				at("seed-a", "f"))
 			w.Assess = stays
 			return w
 		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
-			"The shoots that are left stay until what blocks them is gone. 6 shoots: 0 done, 0 running, 0 waiting, 6 blocked (Reasona: 1, Reasonb: 1, Reasonc: 1, Reasond: 1, Reasone: 1, and others)"),
+			"The shoots that are left stay until what blocks them is gone. 6 shoots: 0 done, 0 running, 0 waiting, 6 "+
+				"blocked (Reasona: 1, Reasonb: 1, Reasonc: 1, Reasond: 1, Reasone: 1, and others)"),
 	)
 
 	It("publishes a table that can be read again", func() {
-		w := world(at("seed-a", "a"), moved(at("seed-a", "b"), "seed-b", ago(time.Minute)), ended(moved(at("seed-a", "c"), "seed-b", ago(10*time.Minute)), drain.Succeeded, ago(5*time.Minute)))
+		w := world(at("seed-a", "a"), moved(at("seed-a", "b"), "seed-b", ago(time.Minute)),
+			ended(moved(at("seed-a", "c"), "seed-b", ago(10*time.Minute)), drain.Succeeded, ago(5*time.Minute)))
 		w.Shoots[0].Purpose = gardencorev1beta1.ShootPurposeProduction
 		content, err := plan(w).Table().Encode()
 		Expect(err).NotTo(HaveOccurred())
@@ -530,9 +570,15 @@ var _ = Describe("SeedPlan", func() {
 			StartedAt: "2026-03-04T11:00:00Z", ResumedAt: "2026-03-04T11:00:00Z",
 			Counts: drain.Counts{Total: 3, Done: 1, Running: 1, Waiting: 1},
 			Shoots: []drain.TableRow{
-				{Namespace: "garden-demo", Name: "b", State: drain.Running, Reason: drain.ReasonMigrating, Message: "on its way to seed seed-b", Destination: "seed-b", Way: drain.Live, Attempts: 1, StartedAt: "2026-03-04T11:59:00Z"},
-				{Namespace: "garden-demo", Name: "c", State: drain.Done, Reason: drain.ReasonMoved, Message: "moved to seed seed-b", Destination: "seed-b", Way: drain.Live, Attempts: 1, StartedAt: "2026-03-04T11:50:00Z", EndedAt: "2026-03-04T11:55:00Z", Result: drain.Succeeded},
-				{Namespace: "garden-demo", Name: "a", Purpose: "production", State: drain.Waiting, Reason: drain.ReasonNext, Message: "moves to seed seed-b next", Destination: "seed-b", Way: drain.Live},
+				{Namespace: "garden-demo", Name: "b", State: drain.Running, Reason: drain.ReasonMigrating,
+					Message: "on its way to seed seed-b", Destination: "seed-b", Way: drain.Live, Attempts: 1,
+					StartedAt: "2026-03-04T11:59:00Z"},
+				{Namespace: "garden-demo", Name: "c", State: drain.Done, Reason: drain.ReasonMoved,
+					Message: "moved to seed seed-b", Destination: "seed-b", Way: drain.Live, Attempts: 1,
+					StartedAt: "2026-03-04T11:50:00Z", EndedAt: "2026-03-04T11:55:00Z", Result: drain.Succeeded},
+				{Namespace: "garden-demo", Name: "a", Purpose: "production", State: drain.Waiting,
+					Reason: drain.ReasonNext, Message: "moves to seed seed-b next", Destination: "seed-b",
+					Way: drain.Live},
 			},
 		}))
 	})

@@ -122,8 +122,8 @@ func (p *planner) take(source, destination string) {
 	p.total++
 }
 
-// seed plans for one seed. The seed is of no concern if nobody asks for its drain and no drain has moved anything that still
-// goes on.
+// seed plans for one seed. The seed is of no concern if nobody asks for its drain and no drain has moved anything that
+// still goes on.
 func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	plan := SeedPlan{Seed: seed}
 	var mine []Shoot
@@ -152,7 +152,8 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 }
 
 func (s Shoot) doneBy(seed Seed) bool {
-	return s.StartedBy == seed.Name && s.Status != seed.Name && s.Spec != seed.Name && s.Status == s.Spec && !s.StartedAt.Before(seed.StartedAt)
+	return s.StartedBy == seed.Name && s.Status != seed.Name && s.Spec != seed.Name && s.Status == s.Spec &&
+		!s.StartedAt.Before(seed.StartedAt)
 }
 
 // entry decides about one shoot. What it starts is taken from the budget at once.
@@ -166,11 +167,14 @@ func (p *planner) entry(seed Seed, shoot Shoot, circuitOpen bool, pausedUntil ti
 		entry.To, entry.By = shoot.Status, shoot.Way
 		return entry
 	case shoot.Aborted && shoot.Status == seed.Name:
-		return is(Blocked, ReasonAborted, "the live migration to seed %s was aborted; set spec.seedName back, or take the annotation of the intent away to migrate classically", shoot.Spec)
+		return is(Blocked, ReasonAborted,
+			"the live migration to seed %s was aborted; set spec.seedName back, or take the annotation of the intent "+
+				"away to migrate classically", shoot.Spec)
 	case shoot.moving() && shoot.Status == seed.Name:
 		entry := is(Running, ReasonMigrating, "on its way to seed %s", shoot.Spec)
 		if !shoot.LateSince.IsZero() {
-			entry = is(Running, ReasonDeadlineExceeded, "on its way to seed %s, and past the deadline of a step", shoot.Spec)
+			entry = is(Running, ReasonDeadlineExceeded, "on its way to seed %s, and past the deadline of a step",
+				shoot.Spec)
 		}
 		entry.To, entry.By = shoot.Spec, Classic
 		if shoot.Intended {
@@ -184,11 +188,16 @@ func (p *planner) entry(seed Seed, shoot Shoot, circuitOpen bool, pausedUntil ti
 	case shoot.OptedOut:
 		return is(Blocked, ReasonOptedOut, "the annotation %s is set; remove it to let the shoot go", AnnotationOptOut)
 	case shoot.Ignored:
-		return is(Blocked, ReasonIgnored, "Gardener ignores the shoot; remove the annotation shoot.gardener.cloud/ignore to let it go")
+		return is(Blocked, ReasonIgnored,
+			"Gardener ignores the shoot; remove the annotation shoot.gardener.cloud/ignore to let it go")
 	case shoot.triedSince(seed) && shoot.Result == Aborted:
-		return is(Blocked, ReasonAborted, "the live migration to seed %s was aborted at %s; cancel the drain and start it again to retry", shoot.Destination, FormatTime(shoot.EndedAt))
+		return is(Blocked, ReasonAborted,
+			"the live migration to seed %s was aborted at %s; cancel the drain and start it again to retry",
+			shoot.Destination, FormatTime(shoot.EndedAt))
 	case shoot.triedSince(seed) && shoot.Result == Refused && shoot.Attempts >= p.Budget.Attempts:
-		return is(Blocked, ReasonRefused, "the garden refused the move to seed %s %d times; cancel the drain and start it again to retry. The last time: %s", shoot.Destination, shoot.Attempts, shoot.Message)
+		return is(Blocked, ReasonRefused,
+			"the garden refused the move to seed %s %d times; cancel the drain and start it again to retry. The "+
+				"last time: %s", shoot.Destination, shoot.Attempts, shoot.Message)
 	case !seed.Draining:
 		return is(Waiting, ReasonCancelled, "the drain was cancelled")
 	}
@@ -214,9 +223,11 @@ func (p *planner) candidate(seed Seed, shoot Shoot, circuitOpen bool, pausedUnti
 		return is(Waiting, ReasonCircuitOpen, "too many migrations in a row have failed")
 	case shoot.triedSince(seed) && shoot.Result == Refused && p.Now.Before(retryAt):
 		p.lookAgain(retryAt)
-		return is(Waiting, ReasonRetryLater, "tried again at %s, because the garden refused the move: %s", FormatTime(retryAt), shoot.Message)
+		return is(Waiting, ReasonRetryLater, "tried again at %s, because the garden refused the move: %s",
+			FormatTime(retryAt), shoot.Message)
 	case assessment.Way == Classic && !assessment.InMaintenanceWindow:
-		return is(Waiting, ReasonMaintenanceWindow, "moves classically to seed %s in its maintenance time window", assessment.Destination)
+		return is(Waiting, ReasonMaintenanceWindow, "moves classically to seed %s in its maintenance time window",
+			assessment.Destination)
 	case !pausedUntil.IsZero():
 		p.lookAgain(pausedUntil)
 		return is(Waiting, ReasonPause, "nothing is started before %s", FormatTime(pausedUntil))
@@ -225,10 +236,12 @@ func (p *planner) candidate(seed Seed, shoot Shoot, circuitOpen bool, pausedUnti
 	case p.outOf[seed.Name] >= p.Budget.PerSource:
 		return is(Waiting, ReasonSourceBudget, "%d shoots are on their way out of the seed", p.outOf[seed.Name])
 	case p.into[assessment.Destination] >= p.Budget.PerDestination:
-		return is(Waiting, ReasonDestinationBudget, "%d shoots are on their way to seed %s", p.into[assessment.Destination], assessment.Destination)
+		return is(Waiting, ReasonDestinationBudget, "%d shoots are on their way to seed %s",
+			p.into[assessment.Destination], assessment.Destination)
 	}
 	p.take(seed.Name, assessment.Destination)
-	p.plan.Starts = append(p.plan.Starts, Start{Key: shoot.Key, Source: seed.Name, Destination: assessment.Destination, Way: assessment.Way})
+	p.plan.Starts = append(p.plan.Starts,
+		Start{Key: shoot.Key, Source: seed.Name, Destination: assessment.Destination, Way: assessment.Way})
 	return is(Waiting, ReasonNext, "moves to seed %s next", assessment.Destination)
 }
 
@@ -238,8 +251,8 @@ func (p *planner) lookAgain(at time.Time) {
 	}
 }
 
-// triedSince tells whether the last move that the drain of the seed has started counts: it is not from before the drain last
-// went on.
+// triedSince tells whether the last move that the drain of the seed has started counts: it is not from before the drain
+// last went on.
 func (s Shoot) triedSince(seed Seed) bool {
 	return s.StartedBy == seed.Name && !s.StartedAt.Before(seed.ResumedAt)
 }
@@ -249,7 +262,8 @@ func (p *planner) pausedUntil(seed Seed, shoots []Shoot) time.Time {
 	var last time.Time
 	for _, shoot := range shoots {
 		// A refused start has changed nothing that would need to calm down.
-		if shoot.StartedBy == seed.Name && (shoot.Result == Succeeded || shoot.Result == Aborted) && shoot.EndedAt.After(last) {
+		if shoot.StartedBy == seed.Name && (shoot.Result == Succeeded || shoot.Result == Aborted) &&
+			shoot.EndedAt.After(last) {
 			last = shoot.EndedAt
 		}
 	}
@@ -298,7 +312,8 @@ func failuresInARow(seed Seed, shoots []Shoot) int {
 	return failures
 }
 
-// purposes are in the order in which they leave. What most depends on comes last, when the most is known about how it goes.
+// purposes are in the order in which they leave. What most depends on comes last, when the most is known about how it
+// goes.
 var purposes = []gardencorev1beta1.ShootPurpose{
 	gardencorev1beta1.ShootPurposeEvaluation,
 	gardencorev1beta1.ShootPurposeTesting,
@@ -317,7 +332,8 @@ func Order(a, b Shoot) int {
 	)
 }
 
-// rank puts purposes that are not known in the middle. Without any, a shoot is for evaluation as far as Gardener is concerned.
+// rank puts purposes that are not known in the middle. Without any, a shoot is for evaluation as far as Gardener is
+// concerned.
 func rank(purpose gardencorev1beta1.ShootPurpose) int {
 	if purpose == "" {
 		return 0

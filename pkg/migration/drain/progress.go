@@ -14,7 +14,8 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
-// ConditionDrained is the type of the condition on a Seed that tells how far its drain is. It is True when no shoot is left.
+// ConditionDrained is the type of the condition on a Seed that tells how far its drain is. It is True when no shoot is
+// left.
 const ConditionDrained gardencorev1beta1.ConditionType = "Drained"
 
 // Reasons of the condition.
@@ -37,20 +38,25 @@ const named = 5
 // Condition returns status, reason and message of the condition.
 func (p SeedPlan) Condition() (gardencorev1beta1.ConditionStatus, string, string) {
 	counts := p.Counts()
-	text := fmt.Sprintf("%d shoots: %d done, %d running, %d waiting, %d blocked", counts.Total, counts.Done, counts.Running, counts.Waiting, counts.Blocked)
+	text := fmt.Sprintf("%d shoots: %d done, %d running, %d waiting, %d blocked", counts.Total, counts.Done,
+		counts.Running, counts.Waiting, counts.Blocked)
 	if reasons := p.blockedReasons(); reasons != "" {
 		text += " (" + reasons + ")"
 	}
 	switch {
 	case !p.Draining:
-		return gardencorev1beta1.ConditionProgressing, ConditionReasonCancelling, "The drain is cancelled, running migrations finish. " + text
+		return gardencorev1beta1.ConditionProgressing, ConditionReasonCancelling,
+			"The drain is cancelled, running migrations finish. " + text
 	case p.Empty():
 		return gardencorev1beta1.ConditionTrue, ConditionReasonEmpty, "No shoot is left in the seed. " + text
 	case p.CircuitOpen:
-		return gardencorev1beta1.ConditionFalse, ConditionReasonCircuitOpen, fmt.Sprintf("%d migrations in a row have failed, so none is started any more: "+
-			"mend the cause, then remove the annotation %s and set it again. %s", p.FailuresInARow, AnnotationDrain, text)
+		return gardencorev1beta1.ConditionFalse, ConditionReasonCircuitOpen,
+			fmt.Sprintf("%d migrations in a row have failed, so none is started any more: "+
+				"mend the cause, then remove the annotation %s and set it again. %s", p.FailuresInARow, AnnotationDrain,
+				text)
 	case counts.Running == 0 && counts.Waiting == 0:
-		return gardencorev1beta1.ConditionFalse, ConditionReasonBlocked, "The shoots that are left stay until what blocks them is gone. " + text
+		return gardencorev1beta1.ConditionFalse, ConditionReasonBlocked,
+			"The shoots that are left stay until what blocks them is gone. " + text
 	}
 	return gardencorev1beta1.ConditionProgressing, ConditionReasonDraining, text
 }
@@ -77,7 +83,8 @@ func (p SeedPlan) blockedReasons() string {
 	return strings.Join(out, ", ")
 }
 
-// The table of all shoots of a drain is published in a ConfigMap, for whoever may read ConfigMaps in the garden namespace.
+// The table of all shoots of a drain is published in a ConfigMap, for whoever may read ConfigMaps in the garden
+// namespace.
 const (
 	// TableVersion is the version of the table's schema. Fields may be added to a version, not changed or removed.
 	TableVersion = "drain.livecpm.gardener.cloud/v1alpha1"
@@ -85,7 +92,8 @@ const (
 	TableKind = "DrainTable"
 	// TableKey is the key in the ConfigMap's data.
 	TableKey = "table.json"
-	// TableLabel is the label that the ConfigMaps have, with the name of the seed as its value where that is short enough.
+	// TableLabel is the label that the ConfigMaps have, with the name of the seed as its value where that is short
+	// enough.
 	TableLabel = "migration.gardener.cloud/drained-seed"
 
 	// maxTableText bounds what one shoot says, and maxTableSize the table: the API server takes no object above 1.5 MB.
@@ -197,7 +205,8 @@ func DecodeTable(content string) (Table, error) {
 		return Table{}, fmt.Errorf("failed to read the table of a drain: %w", err)
 	}
 	if table.APIVersion != TableVersion || table.Kind != TableKind {
-		return Table{}, fmt.Errorf("failed to read the table of a drain: it is a %s of %s, not a %s of %s", table.Kind, table.APIVersion, TableKind, TableVersion)
+		return Table{}, fmt.Errorf("failed to read the table of a drain: it is a %s of %s, not a %s of %s", table.Kind,
+			table.APIVersion, TableKind, TableVersion)
 	}
 	return table, nil
 }

@@ -17,8 +17,8 @@ const (
 	Blocked State = "Blocked"
 )
 
-// Reason is the machine-readable word that tells why a Shoot is in its state. Shoots that do not meet a prerequisite of a
-// live migration have the reason of that check (see pkg/preflight). Tools may rely on the values.
+// Reason is the machine-readable word that tells why a Shoot is in its state. Shoots that do not meet a prerequisite of
+// a live migration have the reason of that check (see pkg/preflight). Tools may rely on the values.
 type Reason string
 
 // Reasons of running and finished moves.
@@ -27,8 +27,8 @@ const (
 	ReasonMoved Reason = "Moved"
 	// ReasonMigrating appears while the Shoot is on its way to another seed.
 	ReasonMigrating Reason = "Migrating"
-	// ReasonDeadlineExceeded appears while a step of the migration is past its deadline. It is still tried; see the page of
-	// the step. It counts as a failure.
+	// ReasonDeadlineExceeded appears while a step of the migration is past its deadline. It is still tried; see the
+	// page of the step. It counts as a failure.
 	ReasonDeadlineExceeded Reason = "DeadlineExceeded"
 )
 
@@ -42,8 +42,8 @@ const (
 	ReasonTotalBudget Reason = "TotalBudgetUsed"
 	// ReasonPause appears in the pause after a migration.
 	ReasonPause Reason = "PauseAfterMigration"
-	// ReasonCircuitOpen appears when too many migrations in a row have failed. The operator mends the cause, cancels the drain
-	// and starts it again.
+	// ReasonCircuitOpen appears when too many migrations in a row have failed. The operator mends the cause, cancels
+	// the drain and starts it again.
 	ReasonCircuitOpen Reason = "CircuitOpen"
 	// ReasonMaintenanceWindow appears until the maintenance time window of a Shoot that is to move classically.
 	ReasonMaintenanceWindow Reason = "WaitingForMaintenanceWindow"

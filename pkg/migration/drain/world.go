@@ -23,14 +23,15 @@ type World struct {
 	Seeds []Seed
 	// Shoots are all shoots of the garden, not only those of seeds that are drained: every move counts.
 	Shoots []Shoot
-	// Assess finds a destination for a shoot that is to leave its seed. It is asked for those only that nothing else holds.
+	// Assess finds a destination for a shoot that is to leave its seed. It is asked for those only that nothing else
+	// holds.
 	Assess func(Shoot) Assessment
 }
 
 // Budget bounds what a drain does.
 type Budget struct {
-	// PerSource, PerDestination and Total are how many shoots may be on their way at once: out of one seed, into one seed,
-	// and in the garden.
+	// PerSource, PerDestination and Total are how many shoots may be on their way at once: out of one seed, into one
+	// seed, and in the garden.
 	PerSource, PerDestination, Total int
 	// Pause is the time between the end of a move and the next start from the same seed.
 	Pause time.Duration
@@ -47,7 +48,8 @@ type Seed struct {
 	Name string
 	// Draining tells that the drain is asked for.
 	Draining bool
-	// Marked tells that the drain keeps the scheduler away from the seed, which it does from its begin until it is cancelled.
+	// Marked tells that the drain keeps the scheduler away from the seed, which it does from its begin until it is
+	// cancelled.
 	Marked bool
 	// Fallback tells that shoots which cannot go live may go classically.
 	Fallback bool
@@ -148,7 +150,8 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 	if out.moving() && out.Intended && steps.Initialized(conditions) {
 		if current, unfinished := steps.Current(conditions); unfinished {
 			for _, condition := range conditions {
-				if condition.Type == current.Condition && condition.Status == gardencorev1beta1.ConditionFalse && condition.Reason == string(steps.ReasonDeadlineExceeded) {
+				if condition.Type == current.Condition && condition.Status == gardencorev1beta1.ConditionFalse &&
+					condition.Reason == string(steps.ReasonDeadlineExceeded) {
 					out.LateSince = condition.LastTransitionTime.Time
 				}
 			}
@@ -158,8 +161,8 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 	return out
 }
 
-// startedAfter tells whether a drain has started the move after the conditions say that one was aborted. The conditions stay
-// until the source's agent begins with the next migration.
+// startedAfter tells whether a drain has started the move after the conditions say that one was aborted. The conditions
+// stay until the source's agent begins with the next migration.
 func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
 	if s.StartedBy != s.Status || s.Result != "" {
 		return false
@@ -184,8 +187,8 @@ func (s Shoot) onItsWay() (source, destination string, ok bool) {
 }
 
 // Ended returns how the last move that a drain has started is over, where that has not been recorded yet. A move begins
-// with the change of the seed name, in one write with the annotations. Thus who finds the shoot where it was and nothing
-// recorded knows that somebody has set the seed name back.
+// with the change of the seed name, in one write with the annotations. Thus who finds the shoot where it was and
+// nothing recorded knows that somebody has set the seed name back.
 func (s Shoot) Ended() (Result, bool) {
 	switch {
 	case s.StartedBy == "" || s.Result != "":

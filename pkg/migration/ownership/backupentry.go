@@ -29,7 +29,8 @@ func CheckBackupEntry(entry *gardencorev1beta1.BackupEntry, seedName, bucketName
 		return fmt.Errorf("backup entry %s has not been observed in its latest generation", entry.Name)
 	}
 	lastOperation := entry.Status.LastOperation
-	if lastOperation == nil || lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate || lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded {
+	if lastOperation == nil || lastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate ||
+		lastOperation.State != gardencorev1beta1.LastOperationStateSucceeded {
 		return fmt.Errorf("backup entry %s has not been restored yet", entry.Name)
 	}
 	return nil

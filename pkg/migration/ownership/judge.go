@@ -63,16 +63,16 @@ func (s Set) owner(phase Phase) steps.Holder {
 	return steps.HeldByNobody
 }
 
-// Sample is one look at both seeds. The destination must have been looked at before the source: what is seen in the source then
-// was there when the destination was looked at, too, because the source only ever lets go.
+// Sample is one look at both seeds. The destination must have been looked at before the source: what is seen in the
+// source then was there when the destination was looked at, too, because the source only ever lets go.
 type Sample struct {
 	// Time is when the look was taken.
 	Time time.Time
-	// From and To are the phases read right before and right after the look at the seeds. What any phase between them permits
-	// is permitted.
+	// From and To are the phases read right before and right after the look at the seeds. What any phase between them
+	// permits is permitted.
 	From, To Phase
-	// Running tells by what the sets are at work in each seed: the names of pods or other objects. A set that is not at work is
-	// missing.
+	// Running tells by what the sets are at work in each seed: the names of pods or other objects. A set that is not at
+	// work is missing.
 	Running map[steps.Components]map[steps.Role][]string
 }
 
@@ -84,7 +84,8 @@ type Violation struct {
 	Set steps.Components
 	// From and To are the phases between which it was.
 	From, To Phase
-	// Overlap tells that the set was at work in both seeds; otherwise Role tells where it was though it should not have been.
+	// Overlap tells that the set was at work in both seeds; otherwise Role tells where it was though it should not have
+	// been.
 	Overlap bool
 	// Role is the seed in question; empty for an overlap.
 	Role steps.Role
@@ -102,8 +103,8 @@ func (v Violation) String() string {
 		v.Time.UTC().Format(time.RFC3339), v.Set, where, v.From, v.To, strings.Join(v.Objects, ", "))
 }
 
-// Judge returns what the table does not permit in the sample, in the order of the table. It is made for migrations that go
-// forward: an abort gives the backup entry back in steps of which the table says that it is the destination's.
+// Judge returns what the table does not permit in the sample, in the order of the table. It is made for migrations that
+// go forward: an abort gives the backup entry back in steps of which the table says that it is the destination's.
 func Judge(sample Sample) []Violation {
 	var out []Violation
 	for _, set := range Sets() {
@@ -111,14 +112,16 @@ func Judge(sample Sample) []Violation {
 		violation := Violation{Time: sample.Time, Set: set.Name, From: sample.From, To: sample.To}
 
 		inSource, inDestination := len(running[steps.Source]) > 0, len(running[steps.Destination]) > 0
-		if inSource && inDestination && !set.permitted(sample, func(owner steps.Holder) bool { return owner == steps.HeldByBoth }) {
+		if inSource && inDestination &&
+			!set.permitted(sample, func(owner steps.Holder) bool { return owner == steps.HeldByBoth }) {
 			violation.Overlap = true
 			violation.Objects = slices.Concat(prefixed(steps.Source, running), prefixed(steps.Destination, running))
 			out = append(out, violation)
 			continue
 		}
 		for _, role := range []steps.Role{steps.Source, steps.Destination} {
-			if len(running[role]) == 0 || set.permitted(sample, func(owner steps.Holder) bool { return owner.Permits(role) }) {
+			if len(running[role]) == 0 ||
+				set.permitted(sample, func(owner steps.Holder) bool { return owner.Permits(role) }) {
 				continue
 			}
 			violation.Role, violation.Objects = role, running[role]
@@ -138,7 +141,8 @@ func (s Set) permitted(sample Sample, test func(steps.Holder) bool) bool {
 	return false
 }
 
-// phases yields the phases from the first to the last of the sample. An abort leads back: then it is all between them, too.
+// phases yields the phases from the first to the last of the sample. An abort leads back: then it is all between them,
+// too.
 func (s Sample) phases(yield func(Phase) bool) {
 	from, to := min(s.From, s.To), max(s.From, s.To)
 	if from == Before && !yield(Before) {

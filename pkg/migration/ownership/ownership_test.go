@@ -18,7 +18,8 @@ import (
 var _ = Describe("The table", func() {
 	// rank says how far a set has come on its way from the source to the destination.
 	rank := map[steps.Holder]int{
-		steps.HeldBySource: 0, steps.HeldByBoth: 1, steps.Passed: 1, steps.LetGo: 1, steps.HeldByNobody: 2, steps.Taken: 2, steps.HeldByDestination: 3,
+		steps.HeldBySource: 0, steps.HeldByBoth: 1, steps.Passed: 1, steps.LetGo: 1, steps.HeldByNobody: 2,
+		steps.Taken: 2, steps.HeldByDestination: 3,
 	}
 
 	It("has an owner for every set and step, begins in the source and never goes back", func() {
@@ -27,10 +28,12 @@ var _ = Describe("The table", func() {
 			Expect(set.Sign).NotTo(BeEmpty(), string(set.Name))
 			Expect(set.Why).NotTo(BeEmpty(), string(set.Name))
 			Expect(set.Owners[0].Permits(steps.Source)).To(BeTrue(), string(set.Name))
-			Expect(set.Owners[len(set.Owners)-1].Permits(steps.Source)).To(BeFalse(), "%s is left in the source", set.Name)
+			Expect(set.Owners[len(set.Owners)-1].Permits(steps.Source)).To(BeFalse(), "%s is left in the source",
+				set.Name)
 			for i := 1; i < len(set.Owners); i++ {
 				Expect(rank).To(HaveKey(set.Owners[i]))
-				Expect(rank[set.Owners[i]]).To(BeNumerically(">=", rank[set.Owners[i-1]]), "%s goes back in step %d", set.Name, i+1)
+				Expect(rank[set.Owners[i]]).To(BeNumerically(">=", rank[set.Owners[i-1]]), "%s goes back in step %d",
+					set.Name, i+1)
 			}
 		}
 	})
@@ -39,7 +42,8 @@ var _ = Describe("The table", func() {
 		for _, set := range ownership.Sets() {
 			for i := 1; i < len(set.Owners); i++ {
 				before, after := set.Owners[i-1], set.Owners[i]
-				Expect(before == steps.HeldBySource && (after == steps.HeldByDestination || after == steps.Taken || after == steps.HeldByNobody)).
+				Expect(before == steps.HeldBySource &&
+					(after == steps.HeldByDestination || after == steps.Taken || after == steps.HeldByNobody)).
 					To(BeFalse(), "%s changes hands between steps %d and %d, and nobody does it", set.Name, i, i+1)
 			}
 		}
@@ -55,7 +59,8 @@ var _ = Describe("The table", func() {
 
 	It("lets only what serves run in both seeds", func() {
 		Expect(ownership.Exclusive()).To(Equal([]string{
-			"kube-controller-manager", "kube-scheduler", "gardener-resource-manager", "machine-controller-manager", "cluster-autoscaler",
+			"kube-controller-manager", "kube-scheduler", "gardener-resource-manager", "machine-controller-manager",
+			"cluster-autoscaler",
 		}))
 		var both []steps.Components
 		for _, set := range ownership.Sets() {
@@ -91,14 +96,16 @@ var _ = Describe("PhaseOf", func() {
 		return out
 	}
 
-	DescribeTable("follows the conditions", func(conditions []gardencorev1beta1.Condition, handedOver bool, phase ownership.Phase, text string) {
-		Expect(ownership.PhaseOf(conditions, handedOver)).To(Equal(phase))
-		Expect(phase.String()).To(Equal(text))
-	},
+	DescribeTable("follows the conditions",
+		func(conditions []gardencorev1beta1.Condition, handedOver bool, phase ownership.Phase, text string) {
+			Expect(ownership.PhaseOf(conditions, handedOver)).To(Equal(phase))
+			Expect(phase.String()).To(Equal(text))
+		},
 		Entry("none", nil, false, ownership.Before, "before step 1"),
 		Entry("requested", conditions(0, gardencorev1beta1.ConditionUnknown), false, ownership.Before, "before step 1"),
 		Entry("begun", conditions(0, gardencorev1beta1.ConditionProgressing), false, ownership.Phase(0), "step 1"),
-		Entry("held before step 4", conditions(3, gardencorev1beta1.ConditionUnknown), false, ownership.Phase(3), "step 4"),
+		Entry("held before step 4", conditions(3, gardencorev1beta1.ConditionUnknown), false, ownership.Phase(3),
+			"step 4"),
 		Entry("late in step 7", conditions(6, gardencorev1beta1.ConditionFalse), false, ownership.Phase(6), "step 7"),
 		Entry("of the previous migration", conditions(8, ""), false, ownership.Before, "before step 1"),
 		Entry("handed over", conditions(8, ""), true, ownership.After, "after the hand-over"),
@@ -116,7 +123,8 @@ var _ = Describe("Judge", func() {
 	}
 	judge := func(set steps.Components, from, to ownership.Phase, roles ...steps.Role) []string {
 		var out []string
-		for _, violation := range ownership.Judge(ownership.Sample{Time: now, From: from, To: to, Running: map[steps.Components]map[steps.Role][]string{set: running(roles...)}}) {
+		for _, violation := range ownership.Judge(ownership.Sample{Time: now, From: from, To: to,
+			Running: map[steps.Components]map[steps.Role][]string{set: running(roles...)}}) {
 			Expect(violation.Set).To(Equal(set))
 			out = append(out, violation.String())
 		}
@@ -126,31 +134,45 @@ var _ = Describe("Judge", func() {
 	DescribeTable("permits", func(set steps.Components, from, to ownership.Phase, roles ...steps.Role) {
 		Expect(judge(set, from, to, roles...)).To(BeEmpty())
 	},
-		Entry("controllers in the source until step 7", steps.MachineControllerManager, ownership.Phase(5), ownership.Phase(5), steps.Source),
-		Entry("controllers on their way out", steps.MachineControllerManager, ownership.Phase(6), ownership.Phase(6), steps.Source),
+		Entry("controllers in the source until step 7", steps.MachineControllerManager, ownership.Phase(5),
+			ownership.Phase(5), steps.Source),
+		Entry("controllers on their way out", steps.MachineControllerManager, ownership.Phase(6), ownership.Phase(6),
+			steps.Source),
 		Entry("nothing anywhere", steps.MachineControllerManager, ownership.Phase(6), ownership.Phase(6)),
-		Entry("controllers in the destination from step 8", steps.KubeControllerManager, ownership.Phase(7), ownership.Phase(7), steps.Destination),
-		Entry("machine-controller-manager after the hand-over", steps.MachineControllerManager, ownership.After, ownership.After, steps.Destination),
-		Entry("a start that the first look at the Shoot did not know of", steps.KubeControllerManager, ownership.Phase(6), ownership.Phase(7), steps.Destination),
-		Entry("a start right after the hand-over", steps.Worker, ownership.Phase(7), ownership.After, steps.Destination),
-		Entry("two kube-apiservers from step 4", steps.KubeAPIServer, ownership.Phase(3), ownership.Phase(3), steps.Source, steps.Destination),
-		Entry("two kube-apiservers until step 7", steps.KubeAPIServer, ownership.Phase(6), ownership.Phase(6), steps.Source, steps.Destination),
-		Entry("two VPN servers", steps.VPNServer, ownership.Phase(4), ownership.Phase(4), steps.Source, steps.Destination),
-		Entry("members of one etcd in both seeds", steps.Etcd, ownership.Phase(1), ownership.Phase(1), steps.Source, steps.Destination),
+		Entry("controllers in the destination from step 8", steps.KubeControllerManager, ownership.Phase(7),
+			ownership.Phase(7), steps.Destination),
+		Entry("machine-controller-manager after the hand-over", steps.MachineControllerManager, ownership.After,
+			ownership.After, steps.Destination),
+		Entry("a start that the first look at the Shoot did not know of", steps.KubeControllerManager,
+			ownership.Phase(6), ownership.Phase(7), steps.Destination),
+		Entry("a start right after the hand-over", steps.Worker, ownership.Phase(7), ownership.After,
+			steps.Destination),
+		Entry("two kube-apiservers from step 4", steps.KubeAPIServer, ownership.Phase(3), ownership.Phase(3),
+			steps.Source, steps.Destination),
+		Entry("two kube-apiservers until step 7", steps.KubeAPIServer, ownership.Phase(6), ownership.Phase(6),
+			steps.Source, steps.Destination),
+		Entry("two VPN servers", steps.VPNServer, ownership.Phase(4), ownership.Phase(4), steps.Source,
+			steps.Destination),
+		Entry("members of one etcd in both seeds", steps.Etcd, ownership.Phase(1), ownership.Phase(1), steps.Source,
+			steps.Destination),
 		Entry("the backup entry here", steps.BackupEntry, ownership.Phase(0), ownership.Phase(0), steps.Source),
 		Entry("the backup entry there", steps.BackupEntry, ownership.Phase(0), ownership.Phase(0), steps.Destination),
-		Entry("DNS records in the source before anything begins", steps.DNSRecords, ownership.Before, ownership.Phase(0), steps.Source),
+		Entry("DNS records in the source before anything begins", steps.DNSRecords, ownership.Before,
+			ownership.Phase(0), steps.Source),
 	)
 
 	DescribeTable("finds", func(set steps.Components, from, to ownership.Phase, text string, roles ...steps.Role) {
 		Expect(judge(set, from, to, roles...)).To(ConsistOf(HavePrefix("2026-11-20T12:00:00Z: " + text)))
 	},
 		Entry("a resource manager in both seeds", steps.ResourceManager, ownership.Phase(6), ownership.Phase(7),
-			"gardener-resource-manager was at work in both seeds at the same time between step 7 and step 8 (source/object, destination/object)", steps.Source, steps.Destination),
+			"gardener-resource-manager was at work in both seeds at the same time between step 7 and step 8 "+
+				"(source/object, destination/object)", steps.Source, steps.Destination),
 		Entry("the backup entry in both seeds", steps.BackupEntry, ownership.Phase(0), ownership.Phase(1),
 			"backupentry was at work in both seeds at the same time", steps.Source, steps.Destination),
-		Entry("machine-controller-manager before the hand-over", steps.MachineControllerManager, ownership.Phase(7), ownership.Phase(7),
-			"machine-controller-manager was at work in the destination between step 8 and step 8 (object)", steps.Destination),
+		Entry("machine-controller-manager before the hand-over", steps.MachineControllerManager, ownership.Phase(7),
+			ownership.Phase(7),
+			"machine-controller-manager was at work in the destination between step 8 and step 8 (object)",
+			steps.Destination),
 		Entry("a controller that starts too early", steps.KubeControllerManager, ownership.Phase(3), ownership.Phase(5),
 			"kube-controller-manager was at work in the destination", steps.Destination),
 		Entry("a controller that was left behind", steps.ClusterAutoscaler, ownership.Phase(7), ownership.Phase(7),
@@ -166,11 +188,12 @@ var _ = Describe("Judge", func() {
 	)
 
 	It("tells all that is wrong, in the order of the table", func() {
-		violations := ownership.Judge(ownership.Sample{Time: now, From: 7, To: 7, Running: map[steps.Components]map[steps.Role][]string{
-			steps.Etcd:          running(steps.Source, steps.Destination),
-			steps.KubeScheduler: running(steps.Source),
-			steps.KubeAPIServer: running(steps.Destination),
-		}})
+		violations := ownership.Judge(ownership.Sample{Time: now, From: 7, To: 7,
+			Running: map[steps.Components]map[steps.Role][]string{
+				steps.Etcd:          running(steps.Source, steps.Destination),
+				steps.KubeScheduler: running(steps.Source),
+				steps.KubeAPIServer: running(steps.Destination),
+			}})
 		Expect(violations).To(HaveLen(2))
 		Expect(violations[0].Set).To(Equal(steps.KubeScheduler))
 		Expect(violations[0].Role).To(Equal(steps.Source))

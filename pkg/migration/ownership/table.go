@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ownership says which controllers act on a shoot from which seed in each step of a live migration, and judges
-// whether what runs in both seeds agrees with it. It is pure: it performs no I/O and imports no client. docs/concepts/ownership.md
-// shows the same table; a test compares them.
+// whether what runs in both seeds agrees with it. It is pure: it performs no I/O and imports no client.
+// docs/concepts/ownership.md shows the same table; a test compares them.
 package ownership
 
 import (
@@ -16,7 +16,8 @@ import (
 type Set struct {
 	// Name is the name of the set.
 	Name steps.Components
-	// Deployment is the name of the Deployment in the shoot's namespace whose pods are the set; empty if it is something else.
+	// Deployment is the name of the Deployment in the shoot's namespace whose pods are the set; empty if it is
+	// something else.
 	Deployment string
 	// Sign tells by what one sees that the set is at work in a seed.
 	Sign string
@@ -38,27 +39,34 @@ const extensionObjects = "its resources, unless migrated or being deleted"
 var sets = []Set{
 	{
 		Name: steps.KubeControllerManager, Deployment: v1beta1constants.DeploymentNameKubeControllerManager, Sign: pods,
-		Why: "the Deployment is deleted in the foreground and outlives its pods; besides, a lease in the shoot lets one replica act",
+		Why: "the Deployment is deleted in the foreground and outlives its pods; besides, a lease in the shoot lets " +
+			"one replica act",
 	},
 	{
-		Name: steps.KubeScheduler, Deployment: v1beta1constants.DeploymentNameKubeScheduler, Sign: pods, OnlyWithWorkers: true,
-		Why: "as kube-controller-manager",
+		Name: steps.KubeScheduler, Deployment: v1beta1constants.DeploymentNameKubeScheduler, Sign: pods,
+		OnlyWithWorkers: true,
+		Why:             "as kube-controller-manager",
 	},
 	{
 		Name: steps.ResourceManager, Deployment: v1beta1constants.DeploymentNameGardenerResourceManager, Sign: pods,
 		Why: "as kube-controller-manager, and only when every managed resource is gone with its objects kept",
 	},
 	{
-		Name: steps.MachineControllerManager, Deployment: v1beta1constants.DeploymentNameMachineControllerManager, Sign: pods, OnlyWithWorkers: true,
-		Why: "its pods are gone before the state of the machines is saved; the destination's gardenlet starts it after the hand-over, when the machines are restored",
+		Name: steps.MachineControllerManager, Deployment: v1beta1constants.DeploymentNameMachineControllerManager,
+		Sign: pods, OnlyWithWorkers: true,
+		Why: "its pods are gone before the state of the machines is saved; the destination's gardenlet starts it " +
+			"after the hand-over, when the machines are restored",
 	},
 	{
-		Name: steps.ClusterAutoscaler, Deployment: v1beta1constants.DeploymentNameClusterAutoscaler, Sign: pods, OnlyWithWorkers: true,
-		Why: "stopped before machine-controller-manager, so that nobody asks for a machine in between; the destination's gardenlet starts it after the hand-over",
+		Name: steps.ClusterAutoscaler, Deployment: v1beta1constants.DeploymentNameClusterAutoscaler, Sign: pods,
+		OnlyWithWorkers: true,
+		Why: "stopped before machine-controller-manager, so that nobody asks for a machine in between; the " +
+			"destination's gardenlet starts it after the hand-over",
 	},
 	{
 		Name: steps.DependencyWatchdog, Sign: "its access secret", OnlyWithWorkers: true,
-		Why: "one in each seed serves all shoots there; without its access to a shoot it does not probe it, and scales nothing of it",
+		Why: "one in each seed serves all shoots there; without its access to a shoot it does not probe it, and " +
+			"scales nothing of it",
 	},
 	{
 		Name: steps.EarlyExtensions, Sign: extensionObjects,
@@ -66,19 +74,23 @@ var sets = []Set{
 	},
 	{
 		Name: steps.Extensions, Sign: extensionObjects,
-		Why: "as the early ones; for a shoot with workers the destination's gardenlet restores them after the hand-over",
+		Why: "as the early ones; for a shoot with workers the destination's gardenlet restores them after " +
+			"the hand-over",
 	},
 	{
 		Name: steps.ControlPlane, Sign: extensionObjects, OnlyWithWorkers: true,
-		Why: "the cloud controller manager and the CSI controllers go with the resource; the destination's gardenlet restores it after the hand-over",
+		Why: "the cloud controller manager and the CSI controllers go with the resource; the destination's gardenlet " +
+			"restores it after the hand-over",
 	},
 	{
 		Name: steps.Infrastructure, Sign: extensionObjects, OnlyWithWorkers: true,
-		Why: "migrated last of all, as in a classic migration; the destination's gardenlet restores it after the hand-over",
+		Why: "migrated last of all, as in a classic migration; the destination's gardenlet restores it after " +
+			"the hand-over",
 	},
 	{
 		Name: steps.Worker, Sign: extensionObjects, OnlyWithWorkers: true,
-		Why: "migrated when machine-controller-manager is gone; machine objects are deleted without their finalizers, so no machine is",
+		Why: "migrated when machine-controller-manager is gone; machine objects are deleted without their " +
+			"finalizers, so no machine is",
 	},
 	{
 		Name: steps.NodeExtensions, Sign: extensionObjects, OnlyWithWorkers: true,
@@ -86,15 +98,18 @@ var sets = []Set{
 	},
 	{
 		Name: steps.DNSRecords, Sign: extensionObjects,
-		Why: "the objects go without finalizers, so no controller deletes a record; only then the destination writes it",
+		Why: "the objects go without finalizers, so no controller deletes a record; only then the " +
+			"destination writes it",
 	},
 	{
 		Name: steps.BackupEntry, Sign: extensionObjects,
 		Why: "the BackupEntry in the garden names one seed at a time",
 	},
 	{
-		Name: steps.VPNServer, Deployment: v1beta1constants.DeploymentNameVPNSeedServer, Sign: pods, OnlyWithWorkers: true,
-		Why: "it only serves: the nodes keep a tunnel to each seed, the one to the destination by a temporary client",
+		Name: steps.VPNServer, Deployment: v1beta1constants.DeploymentNameVPNSeedServer, Sign: pods,
+		OnlyWithWorkers: true,
+		Why: "it only serves: the nodes keep a tunnel to each seed, the one to the destination by a " +
+			"temporary client",
 	},
 	{
 		Name: steps.KubeAPIServer, Deployment: v1beta1constants.DeploymentNameKubeAPIServer, Sign: pods,
@@ -128,8 +143,8 @@ func Get(name steps.Components) (Set, bool) {
 	return Set{}, false
 }
 
-// Exclusive returns the names of the Deployments whose pods must never run in both seeds at the same time, in the order of the
-// table.
+// Exclusive returns the names of the Deployments whose pods must never run in both seeds at the same time, in the order
+// of the table.
 func Exclusive() []string {
 	var out []string
 	for _, set := range Sets() {

@@ -21,8 +21,9 @@ var prepareSource = Step{
 			By:    Source, Reasons: []Reason{ReasonWaitingForSourceEtcd},
 		},
 		{
-			Title: "Deploy the exposure between the seeds, write the ShootState, take a full snapshot and release the backup entry",
-			By:    Source, Reasons: []Reason{ReasonPersistingShootState},
+			Title: "Deploy the exposure between the seeds, write the ShootState, take a full snapshot and release " +
+				"the backup entry",
+			By: Source, Reasons: []Reason{ReasonPersistingShootState},
 		},
 		{
 			Title: "Transfer leadership away from the members that leave first",

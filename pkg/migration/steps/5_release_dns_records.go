@@ -9,7 +9,8 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
-// releaseDNSRecords takes the DNSRecord objects out of the source and leaves the records alone, so that the destination is their only writer.
+// releaseDNSRecords takes the DNSRecord objects out of the source and leaves the records alone, so that the destination
+// is their only writer.
 var releaseDNSRecords = Step{
 	Condition: gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords,
 	Owner:     Source,
@@ -21,8 +22,9 @@ var releaseDNSRecords = Step{
 			By:    Source, Reasons: []Reason{ReasonReleasingDNSRecords},
 		},
 		{
-			Title: "Suspend etcd-druid for the etcds of the source, so that it does not bring members back that leave in the next step",
-			By:    Source, Reasons: []Reason{ReasonReleasingDNSRecords},
+			Title: "Suspend etcd-druid for the etcds of the source, so that it does not bring members back that " +
+				"leave in the next step",
+			By: Source, Reasons: []Reason{ReasonReleasingDNSRecords},
 		},
 	},
 

@@ -69,5 +69,6 @@ var complete = Step{
 		KubeAPIServer:            HeldByDestination,
 		Etcd:                     HeldByDestination,
 	},
-	Midst: Midst{Reasons: []Reason{ReasonDeployingControlPlane, ReasonRollingEtcd, ReasonHandingOver}, After: 10 * time.Second},
+	Midst: Midst{Reasons: []Reason{ReasonDeployingControlPlane, ReasonRollingEtcd, ReasonHandingOver},
+		After: 10 * time.Second},
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // An abort is recorded where the migration is: the destination says in the condition of its first step that nothing of
-// it is left (ReasonWithdrawn), then the source says the same in the condition of its own (ReasonAborted). The second ends
-// the abort, and with it the migration.
+// it is left (ReasonWithdrawn), then the source says the same in the condition of its own (ReasonAborted). The second
+// ends the abort, and with it the migration.
 
 // withdraw takes the destination out of the migration.
 var withdraw = Step{
@@ -59,8 +59,8 @@ var restoreSource = Step{
 }
 
 const (
-	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is heeded while the current step is
-	// abortable, that is until DestinationEtcdPeersJoined is True.
+	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is heeded while the current
+	// step is abortable, that is until DestinationEtcdPeersJoined is True.
 	AnnotationAbort = "migration.shoot.gardener.cloud/abort-live-migration"
 	// AnnotationForceShrink on a Shoot asks that the etcd members of the source leave before the kube-apiserver of the
 	// destination starts (GEP-0039). It is for seeds so distant that the latter does not start with members in both.
@@ -80,15 +80,15 @@ func isTrue(shoot *gardencorev1beta1.Shoot, annotation string) bool {
 	return err == nil && value
 }
 
-// AbortDue tells whether the abort of a live migration is requested, possible and not completed. A migration that has not
-// begun can be aborted as well: it ends before it does anything.
+// AbortDue tells whether the abort of a live migration is requested, possible and not completed. A migration that has
+// not begun can be aborted as well: it ends before it does anything.
 func AbortDue(shoot *gardencorev1beta1.Shoot) bool {
 	conditions := Conditions(shoot)
 	return Requested(shoot) && AbortRequested(shoot) && !Aborted(conditions) && Abortable(conditions)
 }
 
-// Abortable tells whether the way back is still open: no condition, those of an earlier migration, or an abortable current
-// step.
+// Abortable tells whether the way back is still open: no condition, those of an earlier migration, or an abortable
+// current step.
 func Abortable(conditions []gardencorev1beta1.Condition) bool {
 	if !Initialized(conditions) {
 		return true

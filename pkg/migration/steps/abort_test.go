@@ -27,7 +27,8 @@ var _ = DescribeTable("An abort",
 		Expect(steps.AbortDue(s)).To(Equal(due), "due")
 		Expect(steps.Withdrawn(conditions)).To(Equal(withdrawn), "withdrawn")
 		Expect(steps.Aborted(conditions)).To(Equal(aborted), "aborted")
-		Expect(steps.Initialized(conditions) && aborted).To(BeFalse(), "the conditions of an aborted migration are not those of the next one")
+		Expect(steps.Initialized(conditions) && aborted).To(BeFalse(),
+			"the conditions of an aborted migration are not those of the next one")
 	},
 	Entry("not asked for", "", world(isProgressing), false, true, false),
 	Entry("asked for with nonsense", "yes please", world(isProgressing), false, true, false),
@@ -37,10 +38,14 @@ var _ = DescribeTable("An abort",
 	Entry("in the first step, overdue", "1", world(isFalse), true, true, false),
 	Entry("in the second step", "true", world(isTrue, isProgressing), true, false, false),
 	Entry("in the second step, overdue", "true", world(isTrue, isFalse), true, false, false),
-	Entry("while the destination withdraws", "true", with(world(isTrue, isFalse), 1, steps.ReasonAborting), true, false, false),
-	Entry("after the destination has withdrawn", "true", with(world(isTrue, isFalse), 1, steps.ReasonWithdrawn), true, true, false),
-	Entry("while the source cleans up", "true", with(with(world(isFalse, isFalse), 1, steps.ReasonWithdrawn), 0, steps.ReasonAborting), true, true, false),
-	Entry("completed", "true", with(with(world(isFalse, isFalse), 1, steps.ReasonWithdrawn), 0, steps.ReasonAborted), false, true, true),
+	Entry("while the destination withdraws", "true", with(world(isTrue, isFalse), 1, steps.ReasonAborting), true, false,
+		false),
+	Entry("after the destination has withdrawn", "true", with(world(isTrue, isFalse), 1, steps.ReasonWithdrawn), true,
+		true, false),
+	Entry("while the source cleans up", "true",
+		with(with(world(isFalse, isFalse), 1, steps.ReasonWithdrawn), 0, steps.ReasonAborting), true, true, false),
+	Entry("completed", "true", with(with(world(isFalse, isFalse), 1, steps.ReasonWithdrawn), 0, steps.ReasonAborted),
+		false, true, true),
 	Entry("completed in the first step", "true", with(world(isFalse), 0, steps.ReasonAborted), false, true, true),
 	Entry("too late", "true", world(isTrue, isTrue), false, false, false),
 	Entry("much too late", "true", world(isTrue, isTrue, isTrue, isTrue, isTrue, isProgressing), false, false, false),
@@ -62,14 +67,16 @@ var _ = Describe("#AbortDue", func() {
 var _ = Describe("#CheckAbort", func() {
 	It("should let the destination withdraw first", func() {
 		Expect(steps.CheckAbort(world(isTrue, isProgressing), steps.Destination)).To(Succeed())
-		Expect(steps.CheckAbort(world(isTrue, isProgressing), steps.Source)).To(MatchError(ContainSubstring("the destination has not withdrawn yet")))
+		Expect(steps.CheckAbort(world(isTrue, isProgressing), steps.Source)).
+			To(MatchError(ContainSubstring("the destination has not withdrawn yet")))
 		Expect(steps.CheckAbort(with(world(isTrue, isFalse), 1, steps.ReasonWithdrawn), steps.Source)).To(Succeed())
 		Expect(steps.CheckAbort(world(isProgressing), steps.Source)).To(Succeed())
 	})
 
 	It("should refuse when the way back is lost", func() {
 		for _, role := range []steps.Role{steps.Source, steps.Destination} {
-			Expect(steps.CheckAbort(world(isTrue, isTrue), role)).To(MatchError(ContainSubstring("the current step is MigrateExtensionsNeededBeforeKubeAPIServer")))
+			Expect(steps.CheckAbort(world(isTrue, isTrue), role)).
+				To(MatchError(ContainSubstring("the current step is MigrateExtensionsNeededBeforeKubeAPIServer")))
 		}
 	})
 })

@@ -6,11 +6,11 @@ package steps
 // Check names a check of pkg/preflight. Scripts may rely on the values.
 type Check string
 
-// The checks that are made before every step which names them in its Guards. Those that are made before a migration only are
-// named in pkg/preflight.
+// The checks that are made before every step which names them in its Guards. Those that are made before a migration
+// only are named in pkg/preflight.
 const (
-	// GardenletVersion passes if both gardenlets report the same version, to the letter, and the agent is built with that
-	// of the gardenlet beside it.
+	// GardenletVersion passes if both gardenlets report the same version, to the letter, and the agent is built with
+	// that of the gardenlet beside it.
 	GardenletVersion Check = "GardenletVersion"
 	// SourceSeedHealth passes if the gardenlet of the source is there to take part.
 	SourceSeedHealth Check = "SourceSeedHealth"
@@ -55,10 +55,10 @@ var (
 	holds = Guard{Effect: Holds}
 	// warns is a guard that never holds.
 	warns = Guard{Effect: Warns}
-	// holdsUnlessForced is for the steps from the start of the destination's kube-apiserver until the etcds have moved. There an
-	// operator may have forced the source's members out because the seeds are too far apart: what the etcds look like from afar
-	// then holds nothing, other than that their data may be damaged (GEP-0039, "Kube API Server is unhealthy"). The steps after
-	// that stop and restart members again, and everything of the etcds is near by then.
+	// holdsUnlessForced is for the steps from the start of the destination's kube-apiserver until the etcds have moved.
+	// There an operator may have forced the source's members out because the seeds are too far apart: what the etcds
+	// look like from afar then holds nothing, other than that their data may be damaged (GEP-0039, "Kube API Server is
+	// unhealthy"). The steps after that stop and restart members again, and everything of the etcds is near by then.
 	holdsUnlessForced = Guard{Effect: Holds, Forced: Warns}
 )
 

@@ -3,8 +3,8 @@
 
 package steps
 
-// Components names a set of components that act on one part of a shoot. What belongs to it, and how to see that it is at work, is
-// in pkg/migration/ownership.
+// Components names a set of components that act on one part of a shoot. What belongs to it, and how to see that it is
+// at work, is in pkg/migration/ownership.
 type Components string
 
 // The sets of components.

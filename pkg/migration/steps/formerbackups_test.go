@@ -15,16 +15,18 @@ import (
 var _ = DescribeTable("#FormerBackups", func(mutate func(*gardencorev1beta1.Shoot), holder, former string) {
 	source, destination := "seed-a", "seed-b"
 	shoot := &gardencorev1beta1.Shoot{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{steps.AnnotationIntent: "true", steps.AnnotationDeleteFormerBackups: "true"}},
-		Spec:       gardencorev1beta1.ShootSpec{SeedName: &destination},
-		Status:     gardencorev1beta1.ShootStatus{SeedName: &source, LiveMigration: &gardencorev1beta1.LiveMigration{}},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{steps.AnnotationIntent: "true",
+			steps.AnnotationDeleteFormerBackups: "true"}},
+		Spec:   gardencorev1beta1.ShootSpec{SeedName: &destination},
+		Status: gardencorev1beta1.ShootStatus{SeedName: &source, LiveMigration: &gardencorev1beta1.LiveMigration{}},
 	}
 	for _, condition := range steps.ConditionTypes() {
 		status := gardencorev1beta1.ConditionTrue
 		if condition == steps.Last().Condition {
 			status = gardencorev1beta1.ConditionProgressing
 		}
-		shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, gardencorev1beta1.Condition{Type: condition, Status: status})
+		shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions,
+			gardencorev1beta1.Condition{Type: condition, Status: status})
 	}
 	mutate(shoot)
 
@@ -39,19 +41,25 @@ var _ = DescribeTable("#FormerBackups", func(mutate func(*gardencorev1beta1.Shoo
 	Entry("the destination, though the last step is late", func(s *gardencorev1beta1.Shoot) {
 		setStatus(s, len(steps.ConditionTypes())-1, gardencorev1beta1.ConditionFalse)
 	}, "seed-b", "seed-a"),
-	Entry("nobody who has not asked", func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, steps.AnnotationDeleteFormerBackups) }, "", ""),
-	Entry("nobody without the intent", func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, steps.AnnotationIntent) }, "", ""),
+	Entry("nobody who has not asked", func(s *gardencorev1beta1.Shoot) {
+		delete(s.Annotations, steps.AnnotationDeleteFormerBackups)
+	}, "", ""),
+	Entry("nobody without the intent", func(s *gardencorev1beta1.Shoot) {
+		delete(s.Annotations, steps.AnnotationIntent)
+	}, "", ""),
 	Entry("nobody before the last step has begun", func(s *gardencorev1beta1.Shoot) {
 		setStatus(s, len(steps.ConditionTypes())-1, gardencorev1beta1.ConditionUnknown)
 	}, "", ""),
 	Entry("nobody in an earlier step", func(s *gardencorev1beta1.Shoot) {
 		setStatus(s, len(steps.ConditionTypes())-2, gardencorev1beta1.ConditionProgressing)
 	}, "", ""),
-	Entry("nobody after the hand-over", func(s *gardencorev1beta1.Shoot) { s.Status.SeedName = s.Spec.SeedName }, "", ""),
+	Entry("nobody after the hand-over", func(s *gardencorev1beta1.Shoot) { s.Status.SeedName = s.Spec.SeedName }, "",
+		""),
 	Entry("nobody when all is complete", func(s *gardencorev1beta1.Shoot) {
 		setStatus(s, len(steps.ConditionTypes())-1, gardencorev1beta1.ConditionTrue)
 	}, "", ""),
-	Entry("the source when the destination has withdrawn", func(s *gardencorev1beta1.Shoot) { abort(s, true) }, "seed-a", "seed-b"),
+	Entry("the source when the destination has withdrawn", func(s *gardencorev1beta1.Shoot) { abort(s, true) },
+		"seed-a", "seed-b"),
 	Entry("nobody while the destination withdraws", func(s *gardencorev1beta1.Shoot) { abort(s, false) }, "", ""),
 )
 

@@ -3,9 +3,9 @@
 
 package steps
 
-// Reasons of the guards: what is looked at before a step begins (pkg/preflight). They appear on a step that has not begun, and
-// each alone: when guards of several reasons speak against the step at once, its reason is PrerequisitesNotMet. Which guard
-// holds which step is in docs/concepts/guards.md.
+// Reasons of the guards: what is looked at before a step begins (pkg/preflight). They appear on a step that has not
+// begun, and each alone: when guards of several reasons speak against the step at once, its reason is
+// PrerequisitesNotMet. Which guard holds which step is in docs/concepts/guards.md.
 const (
 	// ReasonPrerequisitesUnknown appears when something that a guard looks at could not be read. The operator mends the
 	// access that the message names.
@@ -15,33 +15,34 @@ const (
 	// ReasonNotHighlyAvailable appears when the control plane has one etcd member only. The operator makes it highly
 	// available first, or migrates classically.
 	ReasonNotHighlyAvailable Reason = "NotHighlyAvailable"
-	// ReasonWorkersNotSupported appears when the shoot has workers and the agent does not permit them. The operator migrates
-	// classically, or permits them in both seeds.
+	// ReasonWorkersNotSupported appears when the shoot has workers and the agent does not permit them. The operator
+	// migrates classically, or permits them in both seeds.
 	ReasonWorkersNotSupported Reason = "WorkersNotSupported"
-	// ReasonMachinesNotSettled appears when machines of the shoot are being created, replaced or deleted, or have failed. The
-	// operator waits, and looks at the machines that the message names if it lasts.
+	// ReasonMachinesNotSettled appears when machines of the shoot are being created, replaced or deleted, or have
+	// failed. The operator waits, and looks at the machines that the message names if it lasts.
 	ReasonMachinesNotSettled Reason = "MachinesNotSettled"
 	// ReasonManagedSeedNotSupported appears when the shoot is itself a seed. The operator migrates classically.
 	ReasonManagedSeedNotSupported Reason = "ManagedSeedNotSupported"
 	// ReasonShootHibernated appears when the shoot is hibernated or on its way into or out of hibernation. The operator
 	// wakes it up.
 	ReasonShootHibernated Reason = "ShootHibernated"
-	// ReasonShootNotReconciled appears when the shoot's last operation did not succeed or is still running, or when a change of
-	// the specification of a shoot with workers has not been reconciled. The operator gets the shoot reconciled.
+	// ReasonShootNotReconciled appears when the shoot's last operation did not succeed or is still running, or when a
+	// change of the specification of a shoot with workers has not been reconciled. The operator gets the shoot
+	// reconciled.
 	ReasonShootNotReconciled Reason = "ShootNotReconciled"
-	// ReasonCredentialsRotationRunning appears when a rotation of credentials is requested or between two stable phases. The
-	// operator waits until it is Prepared or Completed.
+	// ReasonCredentialsRotationRunning appears when a rotation of credentials is requested or between two stable
+	// phases. The operator waits until it is Prepared or Completed.
 	ReasonCredentialsRotationRunning Reason = "CredentialsRotationRunning"
-	// ReasonBastionExists appears when there is a Bastion of the shoot. It would not move. The operator ends the session
-	// and deletes it.
+	// ReasonBastionExists appears when there is a Bastion of the shoot. It would not move. The operator ends the
+	// session and deletes it.
 	ReasonBastionExists Reason = "BastionExists"
 	// ReasonProviderTypesDiffer appears when the seeds are of different provider types. The operator chooses another
 	// destination, or migrates classically.
 	ReasonProviderTypesDiffer Reason = "ProviderTypesDiffer"
 	// ReasonSeedNotHealthy appears when a seed is not healthy or is being deleted. The operator gets it healthy.
 	ReasonSeedNotHealthy Reason = "SeedNotHealthy"
-	// ReasonRegionsTooDistant appears when the regions of the seeds are too far from each other, or their distance is not
-	// known. The operator chooses a nearer destination, or allows the distance.
+	// ReasonRegionsTooDistant appears when the regions of the seeds are too far from each other, or their distance is
+	// not known. The operator chooses a nearer destination, or allows the distance.
 	ReasonRegionsTooDistant Reason = "RegionsTooDistant"
 	// ReasonBackupNotReady appears when a seed has no backup bucket that is ready. The operator configures or mends it.
 	ReasonBackupNotReady Reason = "BackupNotReady"
@@ -51,20 +52,20 @@ const (
 	// ReasonIngressDomainMissing appears when a seed has no ingress domain of its own to expose etcd members under. The
 	// operator configures one.
 	ReasonIngressDomainMissing Reason = "IngressDomainMissing"
-	// ReasonUpgradeEtcdVersionOff appears when the gate UpgradeEtcdVersion is off in a seed: the names of etcd members would
-	// collide. The operator turns it on.
+	// ReasonUpgradeEtcdVersionOff appears when the gate UpgradeEtcdVersion is off in a seed: the names of etcd members
+	// would collide. The operator turns it on.
 	ReasonUpgradeEtcdVersionOff Reason = "UpgradeEtcdVersionOff"
-	// ReasonEtcdMemberPrefixMissing appears when the source's Etcds were created before that gate was on: their members do
-	// not carry the seed's name, and cannot get it. The operator migrates classically once.
+	// ReasonEtcdMemberPrefixMissing appears when the source's Etcds were created before that gate was on: their members
+	// do not carry the seed's name, and cannot get it. The operator migrates classically once.
 	ReasonEtcdMemberPrefixMissing Reason = "EtcdMemberPrefixMissing"
 	// ReasonEtcdNotHealthy appears when an etcd member is down, follows no leader or another one than the others. The
 	// operator gets it healthy.
 	ReasonEtcdNotHealthy Reason = "EtcdNotHealthy"
-	// ReasonEtcdNoSpace appears when the alarm NOSPACE is raised: etcd refuses writes. The operator frees space and disarms
-	// the alarm.
+	// ReasonEtcdNoSpace appears when the alarm NOSPACE is raised: etcd refuses writes. The operator frees space and
+	// disarms the alarm.
 	ReasonEtcdNoSpace Reason = "EtcdNoSpace"
-	// ReasonEtcdCorrupt appears when the alarm CORRUPT, or one that is not known, is raised. The operator finds out which
-	// member differs, and replaces it.
+	// ReasonEtcdCorrupt appears when the alarm CORRUPT, or one that is not known, is raised. The operator finds out
+	// which member differs, and replaces it.
 	ReasonEtcdCorrupt Reason = "EtcdCorrupt"
 	// ReasonEtcdDefragmenting appears when an etcd member is being defragmented or is about to be. The operator waits.
 	ReasonEtcdDefragmenting Reason = "EtcdDefragmenting"
@@ -104,7 +105,8 @@ var guardReasons = map[Reason]bool{
 // (ReasonQuorumLost is one of both: no step begins without a quorum, and it may be lost in the midst of one.)
 func (r Reason) Hold() bool {
 	switch r {
-	case ReasonPaused, ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonVersionSkew, ReasonSyncFailed, ReasonQuorumLost:
+	case ReasonPaused, ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonVersionSkew, ReasonSyncFailed,
+		ReasonQuorumLost:
 		return true
 	}
 	_, guard := guardReasons[r]

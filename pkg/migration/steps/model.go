@@ -28,9 +28,10 @@ func (r Role) Peer() Role {
 	return Source
 }
 
-// Step is one step of a live migration, or of its abort: everything that is known of it before it runs. It is a plain value, and
-// it stands in one file of this package. Order, conditions, guards, ownership, the plan, the documentation's tables, the gate's
-// policy and the moments at which the fault suite strikes are derived from it or checked against it by a test.
+// Step is one step of a live migration, or of its abort: everything that is known of it before it runs. It is a plain
+// value, and it stands in one file of this package. Order, conditions, guards, ownership, the plan, the documentation's
+// tables, the gate's policy and the moments at which the fault suite strikes are derived from it or checked against it
+// by a test.
 type Step struct {
 	// Condition is the type of the condition in status.liveMigration.conditions that records the step.
 	Condition gardencorev1beta1.ConditionType
@@ -57,12 +58,12 @@ type Step struct {
 	Abortable bool
 	// PointOfNoReturn marks the step in whose course the way back to the source is lost.
 	PointOfNoReturn bool
-	// HandsOver marks the step that ends the migration: one write finishes it, makes status.seedName the destination and takes the
-	// intent annotation away.
+	// HandsOver marks the step that ends the migration: one write finishes it, makes status.seedName the destination
+	// and takes the intent annotation away.
 	HandsOver bool
 
-	// Guards are the checks that are made right before the step begins, and what they do to it. A check that is not named is
-	// not made.
+	// Guards are the checks that are made right before the step begins, and what they do to it. A check that is not
+	// named is not made.
 	Guards map[Check]Guard
 	// Ownership tells for every set of components in which seed it may be at work during the step.
 	Ownership map[Components]Holder
@@ -85,7 +86,8 @@ var completed = Finish{Status: gardencorev1beta1.ConditionTrue, Reason: ReasonCo
 type Work struct {
 	// Title says what is done, as an order.
 	Title string
-	// By is the role that does it. It is the owner of the step or, if Reasons hold what asks the peer for its part, the peer.
+	// By is the role that does it. It is the owner of the step or, if Reasons hold what asks the peer for its part, the
+	// peer.
 	By Role
 	// Reasons are those that the step's condition shows meanwhile.
 	Reasons []Reason
@@ -105,13 +107,13 @@ const (
 type Midst struct {
 	// Reasons are those of the step's condition any of which marks it.
 	Reasons []Reason
-	// After is how long after the beginning of the step it counts as in its midst in any case; zero stands for never. Steps
-	// that are over in a few seconds need it: their reason may not be seen.
+	// After is how long after the beginning of the step it counts as in its midst in any case; zero stands for never.
+	// Steps that are over in a few seconds need it: their reason may not be seen.
 	After time.Duration
 }
 
-// Reached reports whether a step is in its midst now. began is when its condition was first seen to have begun; reason is the
-// condition's.
+// Reached reports whether a step is in its midst now. began is when its condition was first seen to have begun; reason
+// is the condition's.
 func (m Midst) Reached(now, began time.Time, reason Reason) bool {
 	if slices.Contains(m.Reasons, reason) {
 		return true
@@ -132,8 +134,8 @@ func (s Step) AssistOn() Reason {
 	return ""
 }
 
-// order is the order of a live migration (GEP-0039, "Migration flow"). At any time exactly one role acts: the owner of the
-// first step whose condition is not True.
+// order is the order of a live migration (GEP-0039, "Migration flow"). At any time exactly one role acts: the owner of
+// the first step whose condition is not True.
 var order = []Step{
 	prepareSource,
 	joinDestination,
@@ -145,8 +147,8 @@ var order = []Step{
 	complete,
 }
 
-// abort is the order of an abort. Each of its steps is recorded in the condition of the first step that its owner has in a
-// migration.
+// abort is the order of an abort. Each of its steps is recorded in the condition of the first step that its owner has
+// in a migration.
 var abort = []Step{
 	withdraw,
 	restoreSource,
@@ -213,7 +215,8 @@ func ConditionTypes() []gardencorev1beta1.ConditionType {
 // condition counts as not True.
 func Current(conditions []gardencorev1beta1.Condition) (Step, bool) {
 	for _, step := range order {
-		if condition := find(conditions, step.Condition); condition == nil || condition.Status != gardencorev1beta1.ConditionTrue {
+		if condition := find(conditions, step.Condition); condition == nil ||
+			condition.Status != gardencorev1beta1.ConditionTrue {
 			return step, true
 		}
 	}
@@ -232,7 +235,8 @@ func Progress(conditions []gardencorev1beta1.Condition) int32 {
 	return 0
 }
 
-func find(conditions []gardencorev1beta1.Condition, conditionType gardencorev1beta1.ConditionType) *gardencorev1beta1.Condition {
+func find(conditions []gardencorev1beta1.Condition,
+	conditionType gardencorev1beta1.ConditionType) *gardencorev1beta1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == conditionType {
 			return &conditions[i]

@@ -25,12 +25,14 @@ type Outcome struct {
 
 // Done is the outcome of a finished step.
 func Done(format string, args ...any) Outcome {
-	return Outcome{Status: gardencorev1beta1.ConditionTrue, Reason: ReasonCompleted, Message: fmt.Sprintf(format, args...)}
+	return Outcome{Status: gardencorev1beta1.ConditionTrue, Reason: ReasonCompleted,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // Waiting is the outcome of a step that has nothing to do until something in the world changes.
 func Waiting(after time.Duration, reason Reason, format string, args ...any) Outcome {
-	return Outcome{Status: gardencorev1beta1.ConditionProgressing, Reason: reason, Message: fmt.Sprintf(format, args...), RequeueAfter: after}
+	return Outcome{Status: gardencorev1beta1.ConditionProgressing, Reason: reason,
+		Message: fmt.Sprintf(format, args...), RequeueAfter: after}
 }
 
 // Finished tells whether the step is done.

@@ -21,11 +21,12 @@ const (
 	// to be in force. Nothing is done meanwhile. The operator installs or repairs the policies at once: while they are
 	// absent, the gardenlet may start the classic migration.
 	ReasonGateNotInForce Reason = "GateNotInForce"
-	// ReasonPrerequisitesNotMet appears before the first step of either role when the shoot or one of the seeds does not
-	// meet a prerequisite. The message lists all of them. The operator mends them; the migration then goes on by itself.
+	// ReasonPrerequisitesNotMet appears before the first step of either role when the shoot or one of the seeds does
+	// not meet a prerequisite. The message lists all of them. The operator mends them; the migration then goes on by
+	// itself.
 	ReasonPrerequisitesNotMet Reason = "PrerequisitesNotMet"
-	// ReasonVersionSkew appears when the gardenlets of the two seeds do not report the same version. The migration holds
-	// without undoing anything. The operator brings both seeds to the same version; it then goes on by itself.
+	// ReasonVersionSkew appears when the gardenlets of the two seeds do not report the same version. The migration
+	// holds without undoing anything. The operator brings both seeds to the same version; it then goes on by itself.
 	ReasonVersionSkew Reason = "VersionSkew"
 	// ReasonSyncFailed appears when what has to be kept up to date on every pass (for example the exposure of the etcd
 	// members) could not be updated. The step waits and tries again. The operator reads the message if it lasts.
@@ -50,15 +51,15 @@ func (r Reason) Fault() bool {
 
 // Reasons of an abort.
 const (
-	// ReasonAborting appears while a role undoes its part of an aborted migration. The operator waits; the message tells
-	// what is being undone and what keeps it.
+	// ReasonAborting appears while a role undoes its part of an aborted migration. The operator waits; the message
+	// tells what is being undone and what keeps it.
 	ReasonAborting Reason = "Aborting"
-	// ReasonWithdrawn appears when nothing of an aborted migration is left in the destination. The operator waits for the
-	// source.
+	// ReasonWithdrawn appears when nothing of an aborted migration is left in the destination. The operator waits for
+	// the source.
 	ReasonWithdrawn Reason = "Withdrawn"
 	// ReasonAborted appears when both seeds are as before the migration. The gate lets the seed name and the intent
-	// annotation be changed from then on. The operator sets spec.seedName back, removes the intent annotation to migrate
-	// classically, or removes the abort annotation to migrate live once more.
+	// annotation be changed from then on. The operator sets spec.seedName back, removes the intent annotation to
+	// migrate classically, or removes the abort annotation to migrate live once more.
 	ReasonAborted Reason = "Aborted"
 )
 
@@ -72,11 +73,11 @@ const (
 	// ReasonQuorumAtRisk appears when the next membership change could cost the quorum if its member turned out to be
 	// unhealthy. The change is not made. The operator gets the unhealthy members healthy again.
 	ReasonQuorumAtRisk Reason = "QuorumAtRisk"
-	// ReasonQuorumLost appears when the cluster does not answer with a leader. Nothing is touched. The operator restores
-	// the connection or the members that are down; only they bring the quorum back.
+	// ReasonQuorumLost appears when the cluster does not answer with a leader. Nothing is touched. The operator
+	// restores the connection or the members that are down; only they bring the quorum back.
 	ReasonQuorumLost Reason = "QuorumLost"
-	// ReasonForeignEtcdMember appears when the member list holds a member that belongs to neither seed. Membership is not
-	// touched. The operator finds out who added it and removes it.
+	// ReasonForeignEtcdMember appears when the member list holds a member that belongs to neither seed. Membership is
+	// not touched. The operator finds out who added it and removes it.
 	ReasonForeignEtcdMember Reason = "ForeignEtcdMember"
 )
 
@@ -95,16 +96,16 @@ const (
 	// operator looks at the extension resources in the source if it lasts.
 	ReasonMigratingExtensions Reason = "MigratingExtensions"
 
-	// ReasonDeployingKubeAPIServer appears while the kube-apiserver and what it needs are rolled out in the destination.
-	// The operator looks at the Deployment if it lasts.
+	// ReasonDeployingKubeAPIServer appears while the kube-apiserver and what it needs are rolled out in the
+	// destination. The operator looks at the Deployment if it lasts.
 	ReasonDeployingKubeAPIServer Reason = "DeployingKubeAPIServer"
 	// ReasonProbingKubeAPIServer appears while the kube-apiserver of the destination is probed through its gateway. The
 	// operator looks at the ingress gateway of the destination if it lasts.
 	ReasonProbingKubeAPIServer Reason = "ProbingKubeAPIServer"
 
-	// ReasonWaitingForTunnel appears, for shoots with workers, until the kube-apiserver of the destination reaches the nodes
-	// through the VPN server there. The operator looks at the pods livecpm-vpn-shoot in the namespace kube-system of the shoot, and
-	// at vpn-seed-server in the destination, if it lasts.
+	// ReasonWaitingForTunnel appears, for shoots with workers, until the kube-apiserver of the destination reaches the
+	// nodes through the VPN server there. The operator looks at the pods livecpm-vpn-shoot in the namespace kube-system
+	// of the shoot, and at vpn-seed-server in the destination, if it lasts.
 	ReasonWaitingForTunnel Reason = "WaitingForTunnel"
 
 	// ReasonReleasingDNSRecords appears while the source's DNSRecord objects are removed without touching the records.
@@ -130,20 +131,20 @@ const (
 	// ReasonStoppingSourceControlPlane appears while the control plane components of the source are stopped. The
 	// operator waits.
 	ReasonStoppingSourceControlPlane Reason = "StoppingSourceControlPlane"
-	// ReasonDeletingSourceResources appears while what is left of the shoot in the source is deleted. The operator looks
-	// for objects with finalizers in the shoot's namespace of the source if it lasts.
+	// ReasonDeletingSourceResources appears while what is left of the shoot in the source is deleted. The operator
+	// looks for objects with finalizers in the shoot's namespace of the source if it lasts.
 	ReasonDeletingSourceResources Reason = "DeletingSourceResources"
 
 	// ReasonDeployingControlPlane appears while the other control plane components and extensions are started in the
 	// destination. The operator looks at the component that the message names if it lasts.
 	ReasonDeployingControlPlane Reason = "DeployingControlPlane"
-	// ReasonMovingNodes appears, for shoots with workers, while VPN client and apiserver-proxy on the nodes are moved to the
-	// destination. The operator looks at the pods in the namespace kube-system of the shoot if it lasts.
+	// ReasonMovingNodes appears, for shoots with workers, while VPN client and apiserver-proxy on the nodes are moved
+	// to the destination. The operator looks at the pods in the namespace kube-system of the shoot if it lasts.
 	ReasonMovingNodes Reason = "MovingNodes"
 	// ReasonRollingEtcd appears while the etcds of the destination get their ordinary specification, with one rolling
 	// restart. The operator waits.
 	ReasonRollingEtcd Reason = "RollingEtcd"
-	// ReasonHandingOver appears while the last preconditions of the hand-over to the destination's gardenlet are checked.
-	// The operator reads the message if it lasts.
+	// ReasonHandingOver appears while the last preconditions of the hand-over to the destination's gardenlet are
+	// checked. The operator reads the message if it lasts.
 	ReasonHandingOver Reason = "HandingOver"
 )

@@ -51,9 +51,10 @@ func Conditions(shoot *gardencorev1beta1.Shoot) []gardencorev1beta1.Condition {
 	return shoot.Status.LiveMigration.Conditions
 }
 
-// Initialized tells whether the conditions belong to a migration that is not over. The hand-over sets the last condition
-// to True in the same write that changes status.seedName; thus a set that is complete and True always belongs to the
-// previous migration, and the source replaces it when the next one starts. So does a set whose migration was aborted.
+// Initialized tells whether the conditions belong to a migration that is not over. The hand-over sets the last
+// condition to True in the same write that changes status.seedName; thus a set that is complete and True always belongs
+// to the previous migration, and the source replaces it when the next one starts. So does a set whose migration was
+// aborted.
 func Initialized(conditions []gardencorev1beta1.Condition) bool {
 	for _, step := range order {
 		if find(conditions, step.Condition) == nil {
@@ -96,8 +97,8 @@ func PausedBefore(shoot *gardencorev1beta1.Shoot, step Step) bool {
 	return shoot.Annotations[AnnotationPauseBefore] == string(step.Condition) && !Begun(Conditions(shoot), step)
 }
 
-// AssistDue tells whether the role has to do its part in the step of its peer, because the peer asked for it. A step that
-// has exceeded its deadline still asks.
+// AssistDue tells whether the role has to do its part in the step of its peer, because the peer asked for it. A step
+// that has exceeded its deadline still asks.
 func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) bool {
 	if step.Owner == role || step.AssistOn() == "" {
 		return false
@@ -106,7 +107,8 @@ func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) b
 	if condition == nil || condition.Reason != string(step.AssistOn()) {
 		return false
 	}
-	return condition.Status == gardencorev1beta1.ConditionProgressing || condition.Status == gardencorev1beta1.ConditionFalse
+	return condition.Status == gardencorev1beta1.ConditionProgressing ||
+		condition.Status == gardencorev1beta1.ConditionFalse
 }
 
 // StartedAt returns when work on the step began, read from the conditions: a condition becomes Progressing at its start

@@ -85,7 +85,8 @@ var _ = Describe("Table", func() {
 			Expect(step.Progress).To(BeNumerically(">", progress), "progress must grow")
 			progress = step.Progress
 
-			Expect(step.Abortable && !abortable).To(BeFalse(), "no step after one that is not abortable may be abortable")
+			Expect(step.Abortable && !abortable).To(BeFalse(),
+				"no step after one that is not abortable may be abortable")
 			abortable = step.Abortable
 			Expect(step.Abortable && step.PointOfNoReturn).To(BeFalse())
 
@@ -121,8 +122,10 @@ var _ = DescribeTable("#Current and #Progress",
 	Entry("first in progress", world(isProgressing), "SourceEtcdPreparedForPeerJoin", true, 0),
 	Entry("first done", world(isTrue), "DestinationEtcdPeersJoined", true, 10),
 	Entry("second overdue", world(isTrue, isFalse), "DestinationEtcdPeersJoined", true, 10),
-	Entry("a later one True does not count", world(isTrue, isProgressing, isTrue), "DestinationEtcdPeersJoined", true, 10),
-	Entry("a missing one is the current one", world(isTrue, isTrue)[:2], "MigrateExtensionsNeededBeforeKubeAPIServer", true, 30),
+	Entry("a later one True does not count", world(isTrue, isProgressing, isTrue), "DestinationEtcdPeersJoined", true,
+		10),
+	Entry("a missing one is the current one", world(isTrue, isTrue)[:2], "MigrateExtensionsNeededBeforeKubeAPIServer",
+		true, 30),
 	Entry("all done", allTrue(), "", false, 100),
 )
 
@@ -186,13 +189,16 @@ var _ = DescribeTable("#AssistDue",
 		conditions[index].Status, conditions[index].Reason = status, string(reason)
 		Expect(steps.AssistDue(conditions, steps.Table()[index], role)).To(Equal(due))
 	},
-	Entry("the destination asks, the source is due", 5, isProgressing, steps.ReasonReadyForSourceMemberRemoval, steps.Source, true),
+	Entry("the destination asks, the source is due", 5, isProgressing, steps.ReasonReadyForSourceMemberRemoval,
+		steps.Source, true),
 	Entry("it still asks when overdue", 5, isFalse, steps.ReasonReadyForSourceMemberRemoval, steps.Source, true),
-	Entry("the owner does not assist itself", 5, isProgressing, steps.ReasonReadyForSourceMemberRemoval, steps.Destination, false),
+	Entry("the owner does not assist itself", 5, isProgressing, steps.ReasonReadyForSourceMemberRemoval,
+		steps.Destination, false),
 	Entry("not asked yet", 5, isProgressing, steps.ReasonJoiningLastEtcdMember, steps.Source, false),
 	Entry("finished", 5, isTrue, steps.ReasonReadyForSourceMemberRemoval, steps.Source, false),
 	Entry("not begun", 5, isUnknown, steps.ReasonReadyForSourceMemberRemoval, steps.Source, false),
-	Entry("a step without a part of the peer", 1, isProgressing, steps.ReasonReadyForSourceMemberRemoval, steps.Source, false),
+	Entry("a step without a part of the peer", 1, isProgressing, steps.ReasonReadyForSourceMemberRemoval, steps.Source,
+		false),
 	Entry("a step without a part of the peer and no reason", 1, isProgressing, steps.Reason(""), steps.Source, false),
 )
 
@@ -215,10 +221,14 @@ var _ = Describe("#CheckTransition", func() {
 	})
 
 	It("should refuse the peer, other steps, and finished migrations", func() {
-		Expect(steps.CheckTransition(world(isTrue), steps.Table()[1], steps.Source, isProgressing)).To(MatchError(ContainSubstring("written by the destination only")))
-		Expect(steps.CheckTransition(world(isTrue), steps.Table()[3], steps.Destination, isProgressing)).To(MatchError(ContainSubstring("the current step is DestinationEtcdPeersJoined")))
-		Expect(steps.CheckTransition(world(isTrue), steps.Table()[0], steps.Source, isProgressing)).To(MatchError(ContainSubstring("the current step is")))
-		Expect(steps.CheckTransition(allTrue(), steps.Table()[7], steps.Destination, isTrue)).To(MatchError(ContainSubstring("all steps are finished")))
+		Expect(steps.CheckTransition(world(isTrue), steps.Table()[1], steps.Source, isProgressing)).
+			To(MatchError(ContainSubstring("written by the destination only")))
+		Expect(steps.CheckTransition(world(isTrue), steps.Table()[3], steps.Destination, isProgressing)).
+			To(MatchError(ContainSubstring("the current step is DestinationEtcdPeersJoined")))
+		Expect(steps.CheckTransition(world(isTrue), steps.Table()[0], steps.Source, isProgressing)).
+			To(MatchError(ContainSubstring("the current step is")))
+		Expect(steps.CheckTransition(allTrue(), steps.Table()[7], steps.Destination, isTrue)).
+			To(MatchError(ContainSubstring("all steps are finished")))
 	})
 
 	It("should take a missing condition for one that is Unknown", func() {
@@ -246,10 +256,12 @@ var _ = Describe("#StartedAt", func() {
 
 var _ = Describe("Outcome", func() {
 	It("should tell a finished step from one that goes on", func() {
-		Expect(steps.Done("%d members", 5)).To(Equal(steps.Outcome{Status: isTrue, Reason: steps.ReasonCompleted, Message: "5 members"}))
+		Expect(steps.Done("%d members", 5)).
+			To(Equal(steps.Outcome{Status: isTrue, Reason: steps.ReasonCompleted, Message: "5 members"}))
 		Expect(steps.Done("").Finished()).To(BeTrue())
 		waiting := steps.Waiting(time.Second, steps.ReasonWaitingForDNS, "until %s", "noon")
-		Expect(waiting).To(Equal(steps.Outcome{Status: isProgressing, Reason: steps.ReasonWaitingForDNS, Message: "until noon", RequeueAfter: time.Second}))
+		Expect(waiting).To(Equal(steps.Outcome{Status: isProgressing, Reason: steps.ReasonWaitingForDNS,
+			Message: "until noon", RequeueAfter: time.Second}))
 		Expect(waiting.Finished()).To(BeFalse())
 	})
 

@@ -19,16 +19,19 @@ var _ = Describe("#DrainOf", func() {
 	var (
 		seed      *gardencorev1beta1.Seed
 		table     = &drain.Table{Seed: "seed-a"}
-		condition = gardencorev1beta1.Condition{Type: drain.ConditionDrained, Status: gardencorev1beta1.ConditionTrue, Reason: "Empty"}
+		condition = gardencorev1beta1.Condition{Type: drain.ConditionDrained, Status: gardencorev1beta1.ConditionTrue,
+			Reason: "Empty"}
 	)
 
 	BeforeEach(func() {
-		seed = &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{drain.AnnotationDrain: "true"}}}
+		seed = &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a",
+			Annotations: map[string]string{drain.AnnotationDrain: "true"}}}
 		seed.Status.Conditions = []gardencorev1beta1.Condition{{Type: "GardenletReady"}, condition}
 	})
 
 	It("should tell what Seed and table say", func() {
-		Expect(summary.DrainOf(seed, table, nil)).To(Equal(summary.Drain{Seed: "seed-a", Requested: true, Condition: &condition, Table: table}))
+		Expect(summary.DrainOf(seed, table, nil)).
+			To(Equal(summary.Drain{Seed: "seed-a", Requested: true, Condition: &condition, Table: table}))
 	})
 
 	It("should tell of a Seed that nobody drains", func() {
@@ -37,6 +40,7 @@ var _ = Describe("#DrainOf", func() {
 	})
 
 	It("should tell why the table is not known", func() {
-		Expect(summary.DrainOf(seed, nil, errors.New("not permitted"))).To(Equal(summary.Drain{Seed: "seed-a", Requested: true, Condition: &condition, Unknown: "not permitted"}))
+		Expect(summary.DrainOf(seed, nil, errors.New("not permitted"))).
+			To(Equal(summary.Drain{Seed: "seed-a", Requested: true, Condition: &condition, Unknown: "not permitted"}))
 	})
 })

@@ -253,7 +253,8 @@ func stepsOf(all []gardencorev1beta1.Condition, state State, now time.Time) []St
 		}
 		if condition := find(all, step); condition != nil {
 			view.Status, view.Reason, view.Message = string(condition.Status), condition.Reason, condition.Message
-			view.Fault = condition.Status != gardencorev1beta1.ConditionTrue && state != Aborted && steps.Reason(condition.Reason).Fault()
+			view.Fault = condition.Status != gardencorev1beta1.ConditionTrue && state != Aborted &&
+				steps.Reason(condition.Reason).Fault()
 			if elapsed, ok := elapsedOf(all, step, *condition, now); ok && !view.Undone() {
 				view.Seconds = ptr.To(max(0, elapsed.Round(time.Second).Seconds()))
 			}
@@ -263,9 +264,10 @@ func stepsOf(all []gardencorev1beta1.Condition, state State, now time.Time) []St
 	return out
 }
 
-// elapsedOf returns how long a step has taken. What the conditions keep of the beginning is enough for all steps; for the
-// first one it is the time at which they were written.
-func elapsedOf(all []gardencorev1beta1.Condition, step steps.Step, condition gardencorev1beta1.Condition, now time.Time) (time.Duration, bool) {
+// elapsedOf returns how long a step has taken. What the conditions keep of the beginning is enough for all steps; for
+// the first one it is the time at which they were written.
+func elapsedOf(all []gardencorev1beta1.Condition, step steps.Step, condition gardencorev1beta1.Condition,
+	now time.Time) (time.Duration, bool) {
 	if !steps.Begun(all, step) {
 		return 0, false
 	}

@@ -27,7 +27,8 @@ var _ = Describe("Summarize", func() {
 		apply = func(number int, status gardencorev1beta1.ConditionStatus, reason steps.Reason) {
 			GinkgoHelper()
 			step := steps.Table()[number-1]
-			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, status, reason, "a message")
+			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, status, reason,
+				"a message")
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 		}
@@ -52,8 +53,9 @@ var _ = Describe("Summarize", func() {
 	BeforeEach(func() {
 		clk = testclock.NewFakeClock(begin)
 		shoot = &gardencorev1beta1.Shoot{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", Annotations: map[string]string{steps.AnnotationIntent: "true"}},
-			Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live",
+				Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+			Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
 			Status: gardencorev1beta1.ShootStatus{
 				SeedName:      new("seed-a"),
 				LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: conditions.Initialize(clk, nil)},
@@ -63,12 +65,14 @@ var _ = Describe("Summarize", func() {
 
 	It("should tell where the shoot is when nothing is asked for", func() {
 		shoot.Annotations, shoot.Status.LiveMigration, shoot.Spec.SeedName = nil, nil, new("seed-a")
-		Expect(look()).To(Equal(summary.Summary{Namespace: "garden-demo", Name: "live", Destination: "seed-a", State: summary.None}))
+		Expect(look()).To(Equal(summary.Summary{Namespace: "garden-demo", Name: "live", Destination: "seed-a",
+			State: summary.None}))
 	})
 
 	It("should know a classic migration", func() {
 		shoot.Annotations, shoot.Status.LiveMigration = nil, nil
-		Expect(look()).To(Equal(summary.Summary{Namespace: "garden-demo", Name: "live", Source: "seed-a", Destination: "seed-b", State: summary.Classic}))
+		Expect(look()).To(Equal(summary.Summary{Namespace: "garden-demo", Name: "live", Source: "seed-a",
+			Destination: "seed-b", State: summary.Classic}))
 	})
 
 	DescribeTable("states", func(prepare func(), expected summary.State, step int, reason steps.Reason) {
@@ -83,11 +87,17 @@ var _ = Describe("Summarize", func() {
 		Expect(actual.Step).To(Equal(steps.Table()[step-1].String()))
 		Expect(actual.Owner).To(Equal(string(steps.Table()[step-1].Owner)))
 	},
-		Entry("without conditions", func() { shoot.Status.LiveMigration = nil }, summary.Requested, 0, steps.Reason("")),
-		Entry("with the conditions of an earlier migration", func() { finish(9) }, summary.Requested, 0, steps.Reason("")),
+		Entry("without conditions", func() { shoot.Status.LiveMigration = nil }, summary.Requested, 0,
+			steps.Reason("")),
+		Entry("with the conditions of an earlier migration", func() { finish(9) }, summary.Requested, 0,
+			steps.Reason("")),
 		Entry("with its own", func() {}, summary.Requested, 1, steps.ReasonPending),
-		Entry("held before the first step", func() { apply(1, gardencorev1beta1.ConditionUnknown, steps.ReasonBastionExists) }, summary.Held, 1, steps.ReasonBastionExists),
-		Entry("at work", func() { apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted) }, summary.Processing, 1, steps.ReasonStarted),
+		Entry("held before the first step", func() {
+			apply(1, gardencorev1beta1.ConditionUnknown,
+				steps.ReasonBastionExists)
+		}, summary.Held, 1, steps.ReasonBastionExists),
+		Entry("at work", func() { apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted) },
+			summary.Processing, 1, steps.ReasonStarted),
 		Entry("between two steps", func() { finish(3) }, summary.Processing, 3, steps.ReasonPending),
 		Entry("held later", func() {
 			finish(3)
@@ -191,6 +201,7 @@ var _ = Describe("FindStep", func() {
 
 	It("should name the steps when there is no such one", func() {
 		_, err := summary.FindStep("9")
-		Expect(err).To(MatchError(SatisfyAll(ContainSubstring(`no step "9"`), ContainSubstring("8 MigrationCompleted"))))
+		Expect(err).
+			To(MatchError(SatisfyAll(ContainSubstring(`no step "9"`), ContainSubstring("8 MigrationCompleted"))))
 	})
 })

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package summary holds what the commands of kubectl-livecpm look at, and what it says about a migration. It is pure: what
-// reads the world is in pkg/cli/garden and pkg/cli/seed, what shows it in pkg/cli/view.
+// Package summary holds what the commands of kubectl-livecpm look at, and what it says about a migration. It is pure:
+// what reads the world is in pkg/cli/garden and pkg/cli/seed, what shows it in pkg/cli/view.
 package summary
 
 import (

@@ -4,9 +4,9 @@
 // Package gate proves that the admission policy which keeps the classic migration away from a live one is in force. The
 // policy itself is in the chart livecpm-garden.
 //
-// The proof is an attempt: the agent asks the API server, as a dry run on the very Shoot that it is about to migrate, for
-// the one write that would start the classic migration. Only a refusal by the policy counts. Reading the policy object
-// would prove less: neither that the gardener-apiserver has it nor that it applies to this Shoot.
+// The proof is an attempt: the agent asks the API server, as a dry run on the very Shoot that it is about to migrate,
+// for the one write that would start the classic migration. Only a refusal by the policy counts. Reading the policy
+// object would prove less: neither that the gardener-apiserver has it nor that it applies to this Shoot.
 package gate
 
 import (
@@ -83,24 +83,25 @@ func New(c client.Client, reader client.Reader) *Gate {
 	return &Gate{client: c, reader: reader}
 }
 
-// Verify returns nil if the classic migration of the shoot cannot start: the policy refuses the write that would start it,
-// or the shoot is not between two seeds. Any other result is an *OpenError.
+// Verify returns nil if the classic migration of the shoot cannot start: the policy refuses the write that would start
+// it, or the shoot is not between two seeds. Any other result is an *OpenError.
 func (g *Gate) Verify(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
 	current := &gardencorev1beta1.Shoot{}
 	if err := g.reader.Get(ctx, client.ObjectKeyFromObject(shoot), current); err != nil {
 		return &OpenError{
 			Problem: ProblemNotProved,
-			Message: fmt.Sprintf("failed to read Shoot %s for the proof of the gate", client.ObjectKeyFromObject(shoot)),
-			Remedy:  "the proof is tried again",
-			Err:     err,
+			Message: fmt.Sprintf("failed to read Shoot %s for the proof of the gate",
+				client.ObjectKeyFromObject(shoot)),
+			Remedy: "the proof is tried again",
+			Err:    err,
 		}
 	}
 
 	return g.Prove(ctx, current)
 }
 
-// Prove is Verify for a caller that has just read the Shoot, and not from a cache: it asks for the proof only. With many
-// migrations at once, what the garden has to answer is what their agents ask for with every look.
+// Prove is Verify for a caller that has just read the Shoot, and not from a cache: it asks for the proof only. With
+// many migrations at once, what the garden has to answer is what their agents ask for with every look.
 func (g *Gate) Prove(ctx context.Context, current *gardencorev1beta1.Shoot) error {
 	if _, _, between := steps.Seeds(current); !between {
 		return nil
@@ -115,8 +116,9 @@ func (g *Gate) Prove(ctx context.Context, current *gardencorev1beta1.Shoot) erro
 	if ReadyForMigration(current) {
 		return &OpenError{
 			Problem: ProblemConstraintTrue,
-			Message: fmt.Sprintf("the constraint %s is True, the classic migration may start at any moment", gardencorev1beta1.ShootReadyForMigration),
-			Remedy:  constraintRemedy(current),
+			Message: fmt.Sprintf("the constraint %s is True, the classic migration may start at any moment",
+				gardencorev1beta1.ShootReadyForMigration),
+			Remedy: constraintRemedy(current),
 		}
 	}
 
@@ -124,7 +126,8 @@ func (g *Gate) Prove(ctx context.Context, current *gardencorev1beta1.Shoot) erro
 }
 
 // Released tells whether the policy lets the intent annotation of the shoot go: nothing of a live migration stands in
-// either seed, because it has not begun or because its abort is completed. It is the variable of that name in the policy.
+// either seed, because it has not begun or because its abort is completed. It is the variable of that name in the
+// policy.
 func Released(shoot *gardencorev1beta1.Shoot) bool {
 	begun, completed := false, false
 	for _, condition := range steps.Conditions(shoot) {
@@ -141,7 +144,8 @@ func Released(shoot *gardencorev1beta1.Shoot) bool {
 }
 
 // constraintRemedy tells what to do about a constraint that is True. What is right depends on two things: whether the
-// annotation may still go, and whether the gardenlet of the source has taken the constraint for its start signal already.
+// annotation may still go, and whether the gardenlet of the source has taken the constraint for its start signal
+// already.
 func constraintRemedy(shoot *gardencorev1beta1.Shoot) string {
 	var (
 		source, _, _ = steps.Seeds(shoot)
@@ -150,15 +154,20 @@ func constraintRemedy(shoot *gardencorev1beta1.Shoot) string {
 	)
 	switch {
 	case Released(shoot) && classic:
-		return fmt.Sprintf("the last operation is %s, so the classic migration is under way already: remove the annotation %s and let it complete",
+		return fmt.Sprintf("the last operation is %s, so the classic migration is under way already: remove the "+
+			"annotation %s and let it complete",
 			operation.Type, steps.AnnotationIntent)
 	case Released(shoot):
-		return fmt.Sprintf("remove the constraint from the Shoot's status to migrate live, or the annotation %s to migrate classically", steps.AnnotationIntent)
+		return fmt.Sprintf("remove the constraint from the Shoot's status to migrate live, or the annotation %s to "+
+			"migrate classically", steps.AnnotationIntent)
 	case classic:
-		return fmt.Sprintf("the last operation is %s, so the gardenlet of seed %s has taken it for its start signal: stop that gardenlet at once, remove the constraint from the Shoot's status, "+
-			"and start the gardenlet again; leave the annotation %s alone, the live migration has begun", operation.Type, source, steps.AnnotationIntent)
+		return fmt.Sprintf("the last operation is %s, so the gardenlet of seed %s has taken it for its start signal: "+
+			"stop that gardenlet at once, remove the constraint from the Shoot's status, "+
+			"and start the gardenlet again; leave the annotation %s alone, the live migration has begun",
+			operation.Type, source, steps.AnnotationIntent)
 	default:
-		return fmt.Sprintf("remove the constraint from the Shoot's status at once and leave the annotation %s alone: the live migration has begun, so the policy refuses to let it go, "+
+		return fmt.Sprintf("remove the constraint from the Shoot's status at once and leave the annotation %s alone: "+
+			"the live migration has begun, so the policy refuses to let it go, "+
 			"and without it the classic migration would start", steps.AnnotationIntent)
 	}
 }
@@ -187,17 +196,21 @@ func (g *Gate) probe(ctx context.Context, current *gardencorev1beta1.Shoot) erro
 	case err == nil:
 		return &OpenError{
 			Problem: ProblemNotInForce,
-			Message: fmt.Sprintf("the ValidatingAdmissionPolicy %s is not in force: the API server would accept the constraint %s=True", PolicyName, gardencorev1beta1.ShootReadyForMigration),
-			Remedy:  "install or repair the chart livecpm-garden in the garden at once, the classic migration may start at any moment",
+			Message: fmt.Sprintf("the ValidatingAdmissionPolicy %s is not in force: the API server would accept the "+
+				"constraint %s=True", PolicyName, gardencorev1beta1.ShootReadyForMigration),
+			Remedy: "install or repair the chart livecpm-garden in the garden at once, the classic migration may " +
+				"start at any moment",
 		}
 	case refusedByPolicy(err):
 		return nil
 	default:
 		return &OpenError{
 			Problem: ProblemNotProved,
-			Message: fmt.Sprintf("the ValidatingAdmissionPolicy %s is not proved to be in force: the dry run failed otherwise", PolicyName),
-			Remedy:  "see that the agent may patch shoots/status in the garden and that the policy of the chart livecpm-garden is unchanged",
-			Err:     err,
+			Message: fmt.Sprintf("the ValidatingAdmissionPolicy %s is not proved to be in force: the dry run "+
+				"failed otherwise", PolicyName),
+			Remedy: "see that the agent may patch shoots/status in the garden and that the policy of the chart " +
+				"livecpm-garden is unchanged",
+			Err: err,
 		}
 	}
 }

@@ -40,12 +40,15 @@ var _ = Describe("Gate", func() {
 			return apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), "live", errors.New(text))
 		}
 		policy = func(name, message string) error {
-			return forbidden(fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", name, name, message))
+			return forbidden(fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", name,
+				name, message))
 		}
 		verify = func() error {
-			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).WithStatusSubresource(&gardencorev1beta1.Shoot{}).
+			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(shoot).
+				WithStatusSubresource(&gardencorev1beta1.Shoot{}).
 				WithInterceptorFuncs(interceptor.Funcs{
-					SubResourcePatch: func(_ context.Context, _ client.Client, subResource string, obj client.Object, _ client.Patch, opts ...client.SubResourcePatchOption) error {
+					SubResourcePatch: func(_ context.Context, _ client.Client, subResource string, obj client.Object,
+						_ client.Patch, opts ...client.SubResourcePatchOption) error {
 						Expect(subResource).To(Equal("status"))
 						options := (&client.SubResourcePatchOptions{}).ApplyOptions(opts)
 						dry = len(options.DryRun) == 1 && options.DryRun[0] == metav1.DryRunAll
@@ -74,7 +77,8 @@ var _ = Describe("Gate", func() {
 
 	BeforeEach(func() {
 		asked, dry = "", false
-		answer = policy(gate.PolicyName, "livecpm gate: the constraint ReadyForMigration must not be True while a live migration is in flight")
+		answer = policy(gate.PolicyName,
+			"livecpm gate: the constraint ReadyForMigration must not be True while a live migration is in flight")
 		shoot = &gardencorev1beta1.Shoot{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "live", Namespace: "garden-demo",
@@ -113,14 +117,20 @@ var _ = Describe("Gate", func() {
 	})
 
 	It("is open when the constraint is left over", func() {
-		shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionTrue}}
-		Expect(verify()).To(beOpen(gate.ProblemConstraintTrue, "the classic migration may start at any moment; remove the constraint"))
+		shoot.Status.Constraints = []gardencorev1beta1.Condition{
+			{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionTrue},
+		}
+		Expect(verify()).To(
+			beOpen(gate.ProblemConstraintTrue, "the classic migration may start at any moment; remove the constraint"))
 		Expect(asked).To(BeEmpty(), "nothing is to be asked when the answer does not matter")
 	})
 
 	DescribeTable("tells what to do about a left-over constraint",
-		func(conditions []gardencorev1beta1.Condition, operation gardencorev1beta1.LastOperationType, released bool, remedy string, not string) {
-			shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionTrue}}
+		func(conditions []gardencorev1beta1.Condition, operation gardencorev1beta1.LastOperationType, released bool,
+			remedy string, not string) {
+			shoot.Status.Constraints = []gardencorev1beta1.Condition{
+				{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionTrue},
+			}
 			shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: conditions}
 			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: operation}
 			Expect(gate.Released(shoot)).To(Equal(released))
@@ -130,23 +140,34 @@ var _ = Describe("Gate", func() {
 			))
 		},
 		Entry("before the migration: either way is open", nil, gardencorev1beta1.LastOperationTypeReconcile, true,
-			"remove the constraint from the Shoot's status to migrate live, or the annotation migration.gardener.cloud/live-migrate", "gardenlet"),
-		Entry("before the first step has begun", []gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionUnknown}}, gardencorev1beta1.LastOperationTypeReconcile, true,
+			"remove the constraint from the Shoot's status to migrate live, or the annotation "+
+				"migration.gardener.cloud/live-migrate", "gardenlet"),
+		Entry("before the first step has begun",
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionUnknown}},
+			gardencorev1beta1.LastOperationTypeReconcile, true,
 			"remove the constraint from the Shoot's status to migrate live, or", "gardenlet"),
 		Entry("before the first step, the conditions being those of an earlier migration",
-			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionTrue}, {Type: last, Status: gardencorev1beta1.ConditionTrue}}, gardencorev1beta1.LastOperationTypeReconcile, true,
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionTrue},
+				{Type: last, Status: gardencorev1beta1.ConditionTrue}}, gardencorev1beta1.LastOperationTypeReconcile,
+			true,
 			"remove the constraint from the Shoot's status to migrate live, or", "gardenlet"),
-		Entry("before the migration, but the classic one is under way", nil, gardencorev1beta1.LastOperationTypeMigrate, true,
+		Entry("before the migration, but the classic one is under way", nil, gardencorev1beta1.LastOperationTypeMigrate,
+			true,
 			"remove the annotation migration.gardener.cloud/live-migrate and let it complete", "remove the constraint"),
 		Entry("after a completed abort",
-			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionFalse, Reason: gate.ReasonAborted}}, gardencorev1beta1.LastOperationTypeLiveMigrate, true,
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionFalse,
+				Reason: gate.ReasonAborted}}, gardencorev1beta1.LastOperationTypeLiveMigrate, true,
 			"or the annotation migration.gardener.cloud/live-migrate to migrate classically", "gardenlet"),
 		Entry("after the first step has begun: the annotation cannot go",
-			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionProgressing}}, gardencorev1beta1.LastOperationTypeLiveMigrate, false,
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionProgressing}},
+			gardencorev1beta1.LastOperationTypeLiveMigrate, false,
 			"remove the constraint from the Shoot's status at once and leave the annotation", "remove the annotation"),
 		Entry("after the first step has begun, and the gardenlet has begun as well",
-			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionTrue}, {Type: last, Status: gardencorev1beta1.ConditionUnknown}}, gardencorev1beta1.LastOperationTypeMigrate, false,
-			"the gardenlet of seed seed-a has taken it for its start signal: stop that gardenlet at once, remove the constraint", "remove the annotation"),
+			[]gardencorev1beta1.Condition{{Type: first, Status: gardencorev1beta1.ConditionTrue},
+				{Type: last, Status: gardencorev1beta1.ConditionUnknown}}, gardencorev1beta1.LastOperationTypeMigrate,
+			false,
+			"the gardenlet of seed seed-a has taken it for its start signal: stop that gardenlet at once, remove "+
+				"the constraint", "remove the annotation"),
 	)
 
 	It("is open without the intent annotation", func() {
@@ -160,8 +181,10 @@ var _ = Describe("Gate", func() {
 			Expect(verify()).To(beOpen(gate.ProblemNotProved, err.Error()))
 		},
 		Entry("missing permission", forbidden("User \"x\" cannot patch resource \"shoots/status\"")),
-		Entry("another policy", policy("something-else", "livecpm gate: the constraint ReadyForMigration must not be True")),
-		Entry("a rule of ours that could not be evaluated", policy(gate.PolicyName, "expression 'x' resulted in error: no such key: y")),
+		Entry("another policy",
+			policy("something-else", "livecpm gate: the constraint ReadyForMigration must not be True")),
+		Entry("a rule of ours that could not be evaluated",
+			policy(gate.PolicyName, "expression 'x' resulted in error: no such key: y")),
 		Entry("the server is gone", errors.New("connection refused")),
 	)
 

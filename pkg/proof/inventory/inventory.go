@@ -64,7 +64,8 @@ func List(ctx context.Context, config *rest.Config, cluster, namespace string) (
 		}
 		for _, resource := range list.APIResources {
 			// Events tell of what was, and go away by themselves.
-			if !slices.Contains(resource.Verbs, "list") || resource.Name == "events" || strings.HasSuffix(version.Group, "metrics.k8s.io") {
+			if !slices.Contains(resource.Verbs, "list") || resource.Name == "events" ||
+				strings.HasSuffix(version.Group, "metrics.k8s.io") {
 				continue
 			}
 			items, err := objects.Resource(version.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
@@ -77,13 +78,15 @@ func List(ctx context.Context, config *rest.Config, cluster, namespace string) (
 			}
 			for _, item := range items.Items {
 				if item.Namespace == namespace || strings.Contains(item.Name, namespace) {
-					found = append(found, Object{Resource: resource.Name, Namespace: item.Namespace, Name: item.Name, UID: item.UID, Generation: item.Generation})
+					found = append(found, Object{Resource: resource.Name, Namespace: item.Namespace, Name: item.Name,
+						UID: item.UID, Generation: item.Generation})
 				}
 			}
 		}
 	}
 	slices.SortFunc(found, func(a, b Object) int { return strings.Compare(a.String(), b.String()) })
-	return slices.CompactFunc(found, func(a, b Object) bool { return a.String() == b.String() && a.UID == b.UID }), errors.Join(errs...)
+	return slices.CompactFunc(found, func(a, b Object) bool { return a.String() == b.String() && a.UID == b.UID }),
+		errors.Join(errs...)
 }
 
 // Names returns the objects' names, each once.
@@ -123,7 +126,8 @@ func Diff(before, after []Object, exempted Exempt) []string {
 		case former.UID != object.UID && !exempt(exempted.Replaced, object):
 			out = append(out, "replaced: "+object.String())
 		case former.UID == object.UID && former.Generation != object.Generation && !exempt(exempted.Changed, object):
-			out = append(out, fmt.Sprintf("changed: %s (generation %d, was %d)", object, object.Generation, former.Generation))
+			out = append(out, fmt.Sprintf("changed: %s (generation %d, was %d)", object, object.Generation,
+				former.Generation))
 		}
 	}
 	for name := range index {

@@ -56,7 +56,8 @@ var _ = Describe("Diff", func() {
 
 var _ = Describe("Names", func() {
 	It("should name every object once", func() {
-		Expect(inventory.Names([]inventory.Object{{Resource: "pods", Namespace: "a", Name: "b", UID: "1"}, {Resource: "pods", Namespace: "a", Name: "b", UID: "2"}, {Resource: "clusters", Name: "c"}})).
+		Expect(inventory.Names([]inventory.Object{{Resource: "pods", Namespace: "a", Name: "b", UID: "1"},
+			{Resource: "pods", Namespace: "a", Name: "b", UID: "2"}, {Resource: "clusters", Name: "c"}})).
 			To(Equal([]string{"pods a/b", "clusters c"}))
 	})
 })

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe puts load on the API server of a shoot and tells, without sparing anyone, what its clients had to endure.
+// Package probe puts load on the API server of a shoot and tells, without sparing anyone, what its clients had to
+// endure.
 //
 // The load is plain client-go without retries: what fails is counted, and what net/http repairs behind the caller's
 // back (a lost connection, a request sent a second time) is counted as well. A share of the requests uses kept
-// connections, the others a new connection each with a fresh DNS lookup. Every acknowledged write must be seen by each of
-// the long watches and must be there at the end.
+// connections, the others a new connection each with a fresh DNS lookup. Every acknowledged write must be seen by each
+// of the long watches and must be there at the end.
 package probe
 
 import (
@@ -79,7 +80,8 @@ func (c *Config) validate() error {
 	if c.REST == nil {
 		return errors.New("no REST configuration given")
 	}
-	for name, rate := range map[string]int{"writes": c.WritesPerSecond, "reads": c.ReadsPerSecond, "events": c.EventsPerSecond} {
+	for name, rate := range map[string]int{"writes": c.WritesPerSecond, "reads": c.ReadsPerSecond,
+		"events": c.EventsPerSecond} {
 		if rate < 0 || rate > maxRate {
 			return fmt.Errorf("%s per second must be between 0 and %d, got %d", name, maxRate, rate)
 		}

@@ -79,7 +79,8 @@ var _ = Describe("DNS", func() {
 		server.lost.Store(100)
 		_, _, err = probe.NewImpatientResolver(server.address, clock, 3).Lookup(ctx, "api.example.com")
 		Expect(err).To(MatchError(ContainSubstring("i/o timeout")))
-		// The server may read them after they were given up. One more would be waited for for as long as tests wait for anything.
+		// The server may read them after they were given up. One more would be waited for for as long as tests wait for
+		// anything.
 		Eventually(server.questions.Load).Should(BeNumerically("==", 6))
 		Consistently(server.questions.Load).Should(BeNumerically("==", 6))
 	})

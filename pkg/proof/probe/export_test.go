@@ -20,8 +20,8 @@ func Watch(ctx context.Context, client rest.Interface) {
 	newWatcher(client, "default", 1, func(error) {}).run(ctx)
 }
 
-// NewImpatientResolver returns a Resolver that soon gives up the given number of its first questions, which are those that are to get
-// no answer, and waits for the answers to all others for as long as tests wait for anything.
+// NewImpatientResolver returns a Resolver that soon gives up the given number of its first questions, which are those
+// that are to get no answer, and waits for the answers to all others for as long as tests wait for anything.
 func NewImpatientResolver(server string, c clock.PassiveClock, impatient int) *Resolver {
 	r := NewResolver(server, c)
 	asked := 0

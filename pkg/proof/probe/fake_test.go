@@ -155,7 +155,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	written := r.Method != http.MethodGet && len(parts) >= 5 && slices.Contains([]string{"configmaps", "events"}, parts[4])
+	written := r.Method != http.MethodGet && len(parts) >= 5 &&
+		slices.Contains([]string{"configmaps", "events"}, parts[4])
 	if before := f.beforeWrite.Load(); before != nil && written {
 		(*before)(r)
 	}

@@ -29,16 +29,18 @@ const (
 	identityTimeout = 30 * time.Second
 )
 
-// becomeServiceAccount makes a service account in the probe's namespace and returns access as it. The load is put on with
-// it and not with the credentials that were given: like the components of a cluster it has a token, and what the load may
-// do ends at its namespace and with it. A client certificate would also cost each new connection a signature.
+// becomeServiceAccount makes a service account in the probe's namespace and returns access as it. The load is put on
+// with it and not with the credentials that were given: like the components of a cluster it has a token, and what the
+// load may do ends at its namespace and with it. A client certificate would also cost each new connection a signature.
 func (p *Probe) becomeServiceAccount(ctx context.Context, client kubernetes.Interface) (*rest.Config, error) {
 	meta := metav1.ObjectMeta{Name: identityName, Namespace: p.namespace}
-	if _, err := client.CoreV1().ServiceAccounts(p.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ServiceAccounts(p.namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta},
+		metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("failed to create ServiceAccount %s/%s: %w", p.namespace, identityName, err)
 	}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "get", "watch", "update"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"},
+			Verbs: []string{"create", "get", "watch", "update"}},
 		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
 	}}
 	if _, err := client.RbacV1().Roles(p.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
@@ -52,8 +54,11 @@ func (p *Probe) becomeServiceAccount(ctx context.Context, client kubernetes.Inte
 	if _, err := client.RbacV1().RoleBindings(p.namespace).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("failed to create RoleBinding %s/%s: %w", p.namespace, identityName, err)
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(identityValidity.Seconds()))}}
-	token, err := client.CoreV1().ServiceAccounts(p.namespace).CreateToken(ctx, identityName, request, metav1.CreateOptions{})
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(identityValidity.Seconds()))},
+	}
+	token, err := client.CoreV1().ServiceAccounts(p.namespace).CreateToken(ctx, identityName, request,
+		metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("failed to request a token of ServiceAccount %s/%s: %w", p.namespace, identityName, err)
 	}
@@ -63,8 +68,8 @@ func (p *Probe) becomeServiceAccount(ctx context.Context, client kubernetes.Inte
 	return config, p.awaitIdentity(ctx, config)
 }
 
-// awaitIdentity waits until all instances of the API server know the service account and what it may do. Which one answers
-// is not for a client to choose, so several answers over connections of their own are asked for.
+// awaitIdentity waits until all instances of the API server know the service account and what it may do. Which one
+// answers is not for a client to choose, so several answers over connections of their own are asked for.
 func (p *Probe) awaitIdentity(ctx context.Context, config *rest.Config) error {
 	client, err := newRESTClient(config, &dialer{stats: p.controlStats, lookup: p.lookupFresh}, true)
 	if err != nil {
@@ -74,17 +79,19 @@ func (p *Probe) awaitIdentity(ctx context.Context, config *rest.Config) error {
 		refused error
 		known   int
 	)
-	if err := wait.PollUntilContextTimeout(ctx, identityPause, identityTimeout, true, func(ctx context.Context) (bool, error) {
-		refused = client.Get().Namespace(p.namespace).Resource("configmaps").Name(identityName).Do(ctx).Error()
-		if apierrors.IsNotFound(refused) {
-			refused = nil
-		}
-		if known++; refused != nil {
-			known = 0
-		}
-		return known == identityAnswers, nil
-	}); err != nil {
-		return fmt.Errorf("failed to wait until the API server takes ServiceAccount %s/%s: %w", p.namespace, identityName, errors.Join(err, refused))
+	if err := wait.PollUntilContextTimeout(ctx, identityPause, identityTimeout,
+		true, func(ctx context.Context) (bool, error) {
+			refused = client.Get().Namespace(p.namespace).Resource("configmaps").Name(identityName).Do(ctx).Error()
+			if apierrors.IsNotFound(refused) {
+				refused = nil
+			}
+			if known++; refused != nil {
+				known = 0
+			}
+			return known == identityAnswers, nil
+		}); err != nil {
+		return fmt.Errorf("failed to wait until the API server takes ServiceAccount %s/%s: %w", p.namespace,
+			identityName, errors.Join(err, refused))
 	}
 	return nil
 }

@@ -197,8 +197,8 @@ func (p *Probe) createEvent(ctx context.Context, client rest.Interface, number i
 	}
 }
 
-// pace takes a slot from the pool at a fixed rate and works on it. A tick that finds no free slot is missed and counted:
-// the load is bounded, and a server that hangs cannot hide behind a load that quietly became smaller.
+// pace takes a slot from the pool at a fixed rate and works on it. A tick that finds no free slot is missed and
+// counted: the load is bounded, and a server that hangs cannot hide behind a load that quietly became smaller.
 func pace[T any](ctx context.Context, rate int, slots chan T, missed func(), work func(T)) {
 	if rate <= 0 {
 		return

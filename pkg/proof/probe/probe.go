@@ -140,7 +140,9 @@ func (p *Probe) Start(ctx context.Context) error {
 		return err
 	}
 
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace, Labels: map[string]string{probeLabel: p.run}}}
+	namespace := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: p.namespace, Labels: map[string]string{probeLabel: p.run}},
+	}
 	if err := p.control.Post().Resource("namespaces").Body(namespace).Do(ctx).Error(); err != nil {
 		err = fmt.Errorf("failed to create namespace %s: %w", p.namespace, err)
 		if ctx.Err() != nil {
@@ -254,10 +256,12 @@ func (p *Probe) startLoad() error {
 
 		starters = append(starters,
 			func() {
-				pace(loadCtx, share(p.config.WritesPerSecond), writeSlots, missed, func(o *object) { p.write(requestCtx, o) })
+				pace(loadCtx, share(p.config.WritesPerSecond), writeSlots,
+					missed, func(o *object) { p.write(requestCtx, o) })
 			},
 			func() {
-				pace(loadCtx, share(p.config.ReadsPerSecond), readSlots, missed, func(s *readSlot) { p.readNext(requestCtx, s) })
+				pace(loadCtx, share(p.config.ReadsPerSecond), readSlots,
+					missed, func(s *readSlot) { p.readNext(requestCtx, s) })
 			})
 	}
 

@@ -254,8 +254,8 @@ var _ = Describe("Probe", func() {
 		}
 		result := run(func() {
 			api.beforeWrite.Store(&hang)
-			// More than can be under way at once: one was sent when another one had hung already. What did not hang because it was sent
-			// before had no more time than each of the two.
+			// More than can be under way at once: one was sent when another one had hung already. What did not hang
+			// because it was sent before had no more time than each of the two.
 			Eventually(hung.Load).Should(BeNumerically(">", 2*config.Keys+config.KeptConnections))
 		}, func() { api.beforeWrite.Store(nil) })
 		Expect(result.WritesFailed).To(BeNumerically(">", 0))
@@ -457,12 +457,16 @@ var _ = Describe("Probe", func() {
 
 var _ = Describe("Failures", func() {
 	It("should name all that went wrong, and a check that was not made", func() {
-		result := &probe.Result{Writes: 10, Reads: 10, WritesFailed: 1, ReadsFailed: 2, WatchEventsLost: 3, Details: &probe.Details{
-			AcknowledgedWritesLost: 4, AcknowledgedEventsLost: 5, DNS: &probe.DNSResult{MomentsWithoutRecord: 6}, Watches: []probe.WatchDetails{{Duplicates: 7}},
-		}}
+		result := &probe.Result{Writes: 10, Reads: 10, WritesFailed: 1, ReadsFailed: 2, WatchEventsLost: 3,
+			Details: &probe.Details{
+				AcknowledgedWritesLost: 4, AcknowledgedEventsLost: 5, DNS: &probe.DNSResult{MomentsWithoutRecord: 6},
+				Watches: []probe.WatchDetails{{Duplicates: 7}},
+			}}
 		Expect(result.Failures()).To(Equal([]string{
-			"1 writes failed", "2 reads failed", "3 watch events were lost", "4 acknowledged writes were lost", "5 acknowledged Events were lost",
-			"6 moments without a DNS record", "watch 1 delivered 7 events twice and 0 out of order", "the acknowledged writes could not be verified",
+			"1 writes failed", "2 reads failed", "3 watch events were lost", "4 acknowledged writes were lost",
+			"5 acknowledged Events were lost",
+			"6 moments without a DNS record", "watch 1 delivered 7 events twice and 0 out of order",
+			"the acknowledged writes could not be verified",
 		}))
 		Expect((&probe.Result{}).Failures()).To(ContainElement(ContainSubstring("too short")))
 	})

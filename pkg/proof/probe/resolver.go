@@ -35,7 +35,8 @@ type cachedAnswer struct {
 	expires   time.Time
 }
 
-// A datagram can get lost, so a question is asked again, as resolvers in the field do (resolv.conf(5): attempts, timeout).
+// A datagram can get lost, so a question is asked again, as resolvers in the field do (resolv.conf(5): attempts,
+// timeout).
 const (
 	attempts       = 3
 	attemptTimeout = 2 * time.Second
@@ -51,7 +52,8 @@ func NewResolver(server string, c clock.PassiveClock) *Resolver {
 	}
 }
 
-// Lookup asks the server for the IPv4 addresses of the name. It follows aliases, and the TTL is the shortest on the way.
+// Lookup asks the server for the IPv4 addresses of the name. It follows aliases, and the TTL is the shortest on the
+// way.
 func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.Duration, error) {
 	const maxAliases = 8
 

@@ -100,7 +100,8 @@ func (r *Result) Failures() []string {
 		}
 		for i, w := range d.Watches {
 			if w.Duplicates+w.OutOfOrder > 0 {
-				out = append(out, fmt.Sprintf("watch %d delivered %d events twice and %d out of order", i+1, w.Duplicates, w.OutOfOrder))
+				out = append(out, fmt.Sprintf("watch %d delivered %d events twice and %d out of order", i+1,
+					w.Duplicates, w.OutOfOrder))
 			}
 		}
 	}

@@ -159,7 +159,8 @@ func (t *tracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.end(err)
 		return nil, err
 	}
-	if resp.Header.Get("Retry-After") != "" && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError) {
+	if resp.Header.Get("Retry-After") != "" &&
+		(resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError) {
 		t.stats.count(&t.stats.deferred, "asked to send again", fmt.Errorf("%s answered %s", req.Method, resp.Status))
 	}
 	resp.Body = &tracedBody{ReadCloser: resp.Body, exchange: e}

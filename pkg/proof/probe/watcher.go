@@ -48,7 +48,8 @@ const causeDecoding metav1.CauseType = "ClientWatchDecoding"
 const retryDelay = 250 * time.Millisecond
 
 func newWatcher(client rest.Interface, namespace string, revision uint64, failed func(error)) *watcher {
-	return &watcher{client: client, namespace: namespace, revision: revision, failed: failed, seen: map[string]*bitset{}}
+	return &watcher{client: client, namespace: namespace, revision: revision, failed: failed,
+		seen: map[string]*bitset{}}
 }
 
 // run watches until the context ends and begins again where it stopped each time the server ends the stream.
@@ -59,8 +60,8 @@ func (w *watcher) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		// client-go makes an empty stream of a connection that is closed instead of answered: where nobody serves behind an
-		// address that accepts, one would follow the other without a pause.
+		// client-go makes an empty stream of a connection that is closed instead of answered: where nobody serves
+		// behind an address that accepts, one would follow the other without a pause.
 		pause := err == nil && time.Since(begin) < retryDelay
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			// Whatever happened since is lost to this watcher: it begins anew at the present state.

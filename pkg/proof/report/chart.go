@@ -82,7 +82,8 @@ func (c *canvas) axis(top float64) {
 
 // tick returns a round time between two marks of an axis with about so many of them.
 func tick(total time.Duration, marks int) time.Duration {
-	steps := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+	steps := []time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second,
+		30 * time.Second,
 		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 		time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 	for _, step := range steps {
@@ -99,7 +100,8 @@ func (c *canvas) migration(top float64) {
 	if c.report.Seconds > 0 {
 		end = c.report.Triggered.Add(seconds(c.report.Seconds))
 	}
-	fmt.Fprintf(&c.out, `<rect class="span" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.x(c.report.Triggered), top, c.x(end)-c.x(c.report.Triggered), c.y-top)
+	fmt.Fprintf(&c.out, `<rect class="span" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.x(c.report.Triggered),
+		top, c.x(end)-c.x(c.report.Triggered), c.y-top)
 }
 
 func (c *canvas) svg(label string) string {
@@ -107,7 +109,8 @@ func (c *canvas) svg(label string) string {
 	if c.narrow() {
 		class = "narrow"
 	}
-	return fmt.Sprintf(`<svg class="%s" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s%s</svg>`, class, c.width, c.y, html.EscapeString(label), c.under.String(), c.out.String())
+	return fmt.Sprintf(`<svg class="%s" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s%s</svg>`, class, c.width,
+		c.y, html.EscapeString(label), c.under.String(), c.out.String())
 }
 
 func twice(r Report, wideLeft, narrowLeft float64, label string, draw func(*canvas)) string {
@@ -139,7 +142,8 @@ func stepsChart(r Report) string {
 				}
 				took := duration(end.Sub(*step.Begin))
 				x1, x2 := c.x(*step.Begin), c.x(end)
-				c.rect(side(step.Owner), x1, c.y+4, x2, 16, fmt.Sprintf("%s, %s, %s from %s", name, step.Owner, took, r.offset(*step.Begin)))
+				c.rect(side(step.Owner), x1, c.y+4, x2, 16,
+					fmt.Sprintf("%s, %s, %s from %s", name, step.Owner, took, r.offset(*step.Begin)))
 				switch room := float64(7 * len(took)); {
 				case c.width-x2 > room+16:
 					c.text("value", max(x2, x1+2)+5, c.y+16, took)
@@ -180,7 +184,8 @@ func etcdChart(r Report, etcd Etcd) string {
 				if stay.learner {
 					kind, what = class+" learner", "learner"
 				}
-				c.rect(kind, c.x(stay.from), c.y+3, c.x(stay.to), 13, fmt.Sprintf("%s: %s from %s to %s", name, what, r.offset(stay.from), r.offset(stay.to)))
+				c.rect(kind, c.x(stay.from), c.y+3, c.x(stay.to), 13,
+					fmt.Sprintf("%s: %s from %s to %s", name, what, r.offset(stay.from), r.offset(stay.to)))
 			}
 			c.y += 20
 		}
@@ -207,7 +212,8 @@ func etcdChart(r Report, etcd Etcd) string {
 				// One more voter than an odd number, and not one more failure that is tolerated.
 				class = "count even"
 			}
-			c.rect(class, c.x(from), c.y+3, c.x(to), 15, fmt.Sprintf("%d voters from %s to %s", change.Voters, r.offset(from), r.offset(to)))
+			c.rect(class, c.x(from), c.y+3, c.x(to), 15,
+				fmt.Sprintf("%d voters from %s to %s", change.Voters, r.offset(from), r.offset(to)))
 			if x := c.x(from); x-lastX > 9 && c.x(to)-x > 9 {
 				c.text("number", (x+c.x(to))/2, c.y+15, fmt.Sprint(change.Voters))
 				lastX = x
@@ -308,7 +314,8 @@ func latencyChart(r Report) string {
 		}
 		for i, point := range series.Points {
 			if point.Failed > 0 {
-				fmt.Fprintf(&c.out, `<circle class="failed" cx="%.1f" cy="%.1f" r="4"><title>%d failed at %s</title></circle>`,
+				fmt.Fprintf(&c.out,
+					`<circle class="failed" cx="%.1f" cy="%.1f" r="4"><title>%d failed at %s</title></circle>`,
 					at(i), top+8, point.Failed, r.offset(series.Begin.Add(seconds(float64(i)*series.IntervalSeconds))))
 			}
 		}
@@ -325,7 +332,8 @@ func phasesChart(p Probe) string {
 		for _, phase := range []struct {
 			name     string
 			p50, p99 float64
-		}{{"before", p.P50.Before, p.P99.Before}, {"during", p.P50.During, p.P99.During}, {"after", p.P50.After, p.P99.After}} {
+		}{{"before", p.P50.Before, p.P99.Before}, {"during", p.P50.During, p.P99.During},
+			{"after", p.P50.After, p.P99.After}} {
 			c.text("label", 0, c.y+22, phase.name)
 			for i, bar := range []struct {
 				class string
@@ -333,7 +341,8 @@ func phasesChart(p Probe) string {
 			}{{"p50", phase.p50}, {"p99", phase.p99}} {
 				y := c.y + float64(i)*16 + 2
 				end := 70 + bar.value/highest*(width-70-120)
-				c.rect("bar "+bar.class, 70, y, end, 13, fmt.Sprintf("%s %s: %.1f ms", phase.name, bar.class, bar.value))
+				c.rect("bar "+bar.class, 70, y, end, 13,
+					fmt.Sprintf("%s %s: %.1f ms", phase.name, bar.class, bar.value))
 				c.text("value", max(end, 72)+5, y+11, fmt.Sprintf("%s %.1f ms", bar.class, bar.value))
 			}
 			c.y += 42

@@ -65,7 +65,8 @@ func HTML(r Report) (string, error) {
 	}
 	data.StepRows = stepRows(r)
 	for _, event := range r.Events {
-		data.Rows = append(data.Rows, row{Offset: r.offset(event.Time), Time: event.Time.UTC().Format(time.TimeOnly), Kind: event.Kind, Text: event.String(), Bad: event.Bad})
+		data.Rows = append(data.Rows, row{Offset: r.offset(event.Time), Time: event.Time.UTC().Format(time.TimeOnly),
+			Kind: event.Kind, Text: event.String(), Bad: event.Bad})
 	}
 	if err := pageTemplate.Execute(&out, data); err != nil {
 		return "", fmt.Errorf("failed to write the report: %w", err)
@@ -103,14 +104,20 @@ func tiles(r Report) []tile {
 	}
 	if p := r.Probe; p != nil {
 		out = append(out,
-			tile{Name: "failed writes", Value: fmt.Sprint(p.WritesFailed), Note: fmt.Sprintf("of %d", p.Writes), Bad: p.WritesFailed > 0},
-			tile{Name: "failed reads", Value: fmt.Sprint(p.ReadsFailed), Note: fmt.Sprintf("of %d", p.Reads), Bad: p.ReadsFailed > 0},
-			tile{Name: "lost watch events", Value: fmt.Sprint(p.WatchEventsLost), Note: fmt.Sprintf("of %d", p.WatchEvents), Bad: p.WatchEventsLost > 0},
-			tile{Name: "longest gap between writes", Value: fmt.Sprintf("%d ms", p.LongestGapMs), Note: fmt.Sprintf("%d ms before", p.BaselineGapMs)},
+			tile{Name: "failed writes", Value: fmt.Sprint(p.WritesFailed), Note: fmt.Sprintf("of %d", p.Writes),
+				Bad: p.WritesFailed > 0},
+			tile{Name: "failed reads", Value: fmt.Sprint(p.ReadsFailed), Note: fmt.Sprintf("of %d", p.Reads),
+				Bad: p.ReadsFailed > 0},
+			tile{Name: "lost watch events", Value: fmt.Sprint(p.WatchEventsLost),
+				Note: fmt.Sprintf("of %d", p.WatchEvents), Bad: p.WatchEventsLost > 0},
+			tile{Name: "longest gap between writes", Value: fmt.Sprintf("%d ms", p.LongestGapMs),
+				Note: fmt.Sprintf("%d ms before", p.BaselineGapMs)},
 		)
 	}
 	for _, etcd := range r.Etcds {
-		out = append(out, tile{Name: "lost writes in " + etcd.Name, Value: fmt.Sprint(etcd.Lost), Note: map[bool]string{true: "same cluster throughout", false: "ANOTHER CLUSTER ID"}[etcd.ClusterIDUnchanged], Bad: etcd.Lost > 0 || !etcd.ClusterIDUnchanged})
+		out = append(out, tile{Name: "lost writes in " + etcd.Name, Value: fmt.Sprint(etcd.Lost),
+			Note: map[bool]string{true: "same cluster throughout",
+				false: "ANOTHER CLUSTER ID"}[etcd.ClusterIDUnchanged], Bad: etcd.Lost > 0 || !etcd.ClusterIDUnchanged})
 	}
 	for _, fact := range r.Facts {
 		out = append(out, tile(fact))

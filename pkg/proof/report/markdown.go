@@ -30,7 +30,8 @@ func Markdown(r Report) string {
 		if len(rows) == 0 {
 			return
 		}
-		fmt.Fprintf(&out, "## %s\n\n| %s |\n|%s\n", title, strings.Join(header, " | "), strings.Repeat(" --- |", len(header)))
+		fmt.Fprintf(&out, "## %s\n\n| %s |\n|%s\n", title, strings.Join(header, " | "),
+			strings.Repeat(" --- |", len(header)))
 		for _, row := range rows {
 			for i := range row {
 				row[i] = cell(row[i])

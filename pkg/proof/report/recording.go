@@ -80,8 +80,8 @@ type details struct {
 	} `json:"machine"`
 }
 
-// FromRecording makes a report of what the demo writes: report.json, and details.json, without which there are no member
-// lists and no events.
+// FromRecording makes a report of what the demo writes: report.json, and details.json, without which there are no
+// member lists and no events.
 func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 	var (
 		in  recording
@@ -96,11 +96,13 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 		}
 	}
 	if in.Shoot == "" || in.Result == "" {
-		return Report{}, errors.New("it is no report of a migration: it names no shoot and no result; give the report.json that the demo writes")
+		return Report{}, errors.New("it is no report of a migration: it names no shoot and no result; give the " +
+			"report.json that the demo writes")
 	}
 
 	out := Report{
-		Shoot: in.Shoot, Source: in.Source, Destination: in.Destination, Result: in.Result, Good: in.Result == "succeeded",
+		Shoot: in.Shoot, Source: in.Source, Destination: in.Destination, Result: in.Result,
+		Good:     in.Result == "succeeded",
 		Problems: det.Problems, Seconds: in.DurationSeconds,
 	}
 	out.setTimes(in, det)
@@ -111,15 +113,19 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 			continue
 		}
 		out.Etcds = append(out.Etcds, Etcd{
-			Name: "etcd-" + role, ClusterIDUnchanged: etcd.ClusterIDUnchanged, SixMemberSeconds: etcd.SixMemberWindowSeconds,
-			Lost: etcd.AcknowledgedWritesLost, Changes: det.Etcd[role],
+			Name: "etcd-" + role, ClusterIDUnchanged: etcd.ClusterIDUnchanged,
+			SixMemberSeconds: etcd.SixMemberWindowSeconds,
+			Lost:             etcd.AcknowledgedWritesLost, Changes: det.Etcd[role],
 		})
 	}
 	p := in.Probe
 	out.Probe = &Probe{
-		Writes: p.Writes, WritesFailed: p.WritesFailed, Reads: p.Reads, ReadsFailed: p.ReadsFailed, WatchEvents: p.WatchEvents, WatchEventsLost: p.WatchEventsLost,
-		ConnectionErrors: p.RawConnectionErrors, LongestGapMs: p.LongestWriteGapMs, BaselineGapMs: p.BaselineLongestWriteGapMs,
-		P50: det.Probe.WriteP50Ms, P99: p.WriteP99Ms, After: det.Probe.Phases["after"], Series: det.Probe.Series,
+		Writes: p.Writes, WritesFailed: p.WritesFailed, Reads: p.Reads, ReadsFailed: p.ReadsFailed,
+		WatchEvents: p.WatchEvents, WatchEventsLost: p.WatchEventsLost,
+		ConnectionErrors: p.RawConnectionErrors, LongestGapMs: p.LongestWriteGapMs,
+		BaselineGapMs: p.BaselineLongestWriteGapMs,
+		P50:           det.Probe.WriteP50Ms, P99: p.WriteP99Ms, After: det.Probe.Phases["after"],
+		Series: det.Probe.Series,
 	}
 	count := func(name string, value int64) {
 		out.Facts = append(out.Facts, Fact{Name: name, Value: strconv.FormatInt(value, 10), Bad: value != 0})
@@ -141,13 +147,15 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 	for _, change := range det.DNSChanges {
 		out.Events = append(out.Events, Event{
 			Time: change.Time, Kind: KindDNS, Bad: len(change.New) == 0,
-			Text: fmt.Sprintf("%s: %s -> %s", strings.TrimSuffix(change.Name, "."), orNothing(change.Old), orNothing(change.New)),
+			Text: fmt.Sprintf("%s: %s -> %s", strings.TrimSuffix(change.Name, "."), orNothing(change.Old),
+				orNothing(change.New)),
 		})
 	}
 	for _, incident := range det.Probe.Incidents {
 		// A lost connection is repaired behind the back of the client; a failed request is not.
 		failed := incident.Kind == "write" || incident.Kind == "read" || incident.Kind == "watch"
-		out.Events = append(out.Events, Event{Time: incident.Time, Kind: KindClients, Text: incident.Kind + ": " + incident.Error, Bad: failed})
+		out.Events = append(out.Events,
+			Event{Time: incident.Time, Kind: KindClients, Text: incident.Kind + ": " + incident.Error, Bad: failed})
 	}
 	out.sortEvents()
 	return out, nil
@@ -160,8 +168,8 @@ func orNothing(values []string) string {
 	return strings.Join(values, ", ")
 }
 
-// setTimes finds out when the load began and when the migration was triggered. A report that does not say the latter was
-// made by a demo whose load ran for a known time before, beside observers of the etcds.
+// setTimes finds out when the load began and when the migration was triggered. A report that does not say the latter
+// was made by a demo whose load ran for a known time before, beside observers of the etcds.
 func (r *Report) setTimes(in recording, det details) {
 	var first time.Time
 	for _, changes := range det.Etcd {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report makes one document of a live migration: as a page for browsers, as Markdown, or as JSON. It is pure: it is
-// given what was recorded, by the demo of the repository or in the Shoot.
+// Package report makes one document of a live migration: as a page for browsers, as Markdown, or as JSON. It is pure:
+// it is given what was recorded, by the demo of the repository or in the Shoot.
 package report
 
 import (
@@ -25,8 +25,8 @@ type Report struct {
 	Good   bool   `json:"good"`
 	// Problems say why the result is no good one.
 	Problems []string `json:"problems,omitempty"`
-	// Begin and End are what the time axes show. Triggered is when the migration was asked for; all other times are told
-	// relative to it.
+	// Begin and End are what the time axes show. Triggered is when the migration was asked for; all other times are
+	// told relative to it.
 	Begin     time.Time `json:"begin"`
 	End       time.Time `json:"end"`
 	Triggered time.Time `json:"triggered"`
@@ -217,7 +217,9 @@ func (r *Report) addMemberEvents() {
 			// That a member that was added gets its name with its first start is no event of its own.
 			parts = slices.DeleteFunc(parts, unstarted)
 			if len(parts) > 0 {
-				r.Events = append(r.Events, Event{Time: etcd.Changes[i].Time, Kind: KindEtcd, Text: fmt.Sprintf("%s: %s, %d voters", etcd.Name, strings.Join(parts, ", "), etcd.Changes[i].Voters)})
+				r.Events = append(r.Events,
+					Event{Time: etcd.Changes[i].Time, Kind: KindEtcd, Text: fmt.Sprintf("%s: %s, %d voters", etcd.Name,
+						strings.Join(parts, ", "), etcd.Changes[i].Voters)})
 			}
 		}
 	}
@@ -228,7 +230,9 @@ func unstarted(name string) bool { return strings.HasPrefix(name, "unstarted-") 
 func (r *Report) addStepEvents() {
 	for _, step := range r.Steps {
 		if step.End != nil {
-			r.Events = append(r.Events, Event{Time: *step.End, Kind: KindStep, Text: fmt.Sprintf("step %d, %s, is complete", step.Number, step.Condition)})
+			r.Events = append(r.Events,
+				Event{Time: *step.End, Kind: KindStep,
+					Text: fmt.Sprintf("step %d, %s, is complete", step.Number, step.Condition)})
 		}
 	}
 }

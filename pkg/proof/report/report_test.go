@@ -74,7 +74,8 @@ func withWorkers() report.Report {
 func withSeries(r report.Report) report.Report {
 	series := &report.Series{Begin: r.Begin, IntervalSeconds: 2}
 	for i := range int(r.End.Sub(r.Begin).Seconds() / 2) {
-		point := report.Point{Writes: 32, P50Ms: 20 + float64(i%7), P99Ms: 70 + float64(i%11)*8, MaxMs: 100 + float64(i%13)*20}
+		point := report.Point{Writes: 32, P50Ms: 20 + float64(i%7), P99Ms: 70 + float64(i%11)*8,
+			MaxMs: 100 + float64(i%13)*20}
 		switch {
 		case i >= 130 && i < 140:
 			point.P50Ms, point.P99Ms, point.MaxMs = 80, 600, 900
@@ -97,19 +98,22 @@ func shoot(finished int) *gardencorev1beta1.Shoot {
 			break
 		}
 		var err error
-		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, "at work")
+		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionProgressing,
+			steps.ReasonStarted, "at work")
 		Expect(err).NotTo(HaveOccurred())
 		if i == finished {
 			break
 		}
 		clk.Step(time.Minute)
-		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "done")
+		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted,
+			"done")
 		Expect(err).NotTo(HaveOccurred())
 	}
 	out := &gardencorev1beta1.Shoot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live"},
 		Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
-		Status:     gardencorev1beta1.ShootStatus{SeedName: new("seed-b"), LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: all}},
+		Status: gardencorev1beta1.ShootStatus{SeedName: new("seed-b"),
+			LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: all}},
 	}
 	if finished < len(steps.Table()) {
 		out.Annotations = map[string]string{steps.AnnotationIntent: "true"}
@@ -123,7 +127,8 @@ var now = time.Date(2026, 3, 4, 5, 20, 0, 0, time.UTC)
 var _ = Describe("FromRecording", func() {
 	It("should tell the course of a recorded run", func() {
 		r := recorded()
-		Expect(r).To(And(HaveField("Shoot", "garden-demo/live"), HaveField("Good", true), HaveField("Source", "seed-b"), HaveField("Destination", "seed-a")))
+		Expect(r).To(And(HaveField("Shoot", "garden-demo/live"), HaveField("Good", true), HaveField("Source", "seed-b"),
+			HaveField("Destination", "seed-a")))
 		Expect(r.Triggered.Sub(r.Begin)).To(BeNumerically("~", time.Minute, time.Second), "as the recording has it")
 		Expect(r.Steps).To(HaveLen(8))
 		Expect(*r.Steps[0].Begin).To(BeTemporally("==", r.Triggered))
@@ -158,38 +163,55 @@ var _ = Describe("FromRecording", func() {
 			bad[fact.Name] = fact.Bad
 		}
 		Expect(bad).To(And(
-			HaveKeyWithValue("violations of who acts in which seed", false), HaveKeyWithValue("machines and nodes created or deleted", true),
-			HaveKeyWithValue("machines, nodes and states of extensions that changed", true), HaveKeyWithValue("misdone operations of the test extension", false),
-			HaveKeyWithValue("failed requests through the VPN", false), HaveKeyWithValue("failed requests of in-cluster clients", false),
+			HaveKeyWithValue("violations of who acts in which seed", false),
+			HaveKeyWithValue("machines and nodes created or deleted", true),
+			HaveKeyWithValue("machines, nodes and states of extensions that changed", true),
+			HaveKeyWithValue("misdone operations of the test extension", false),
+			HaveKeyWithValue("failed requests through the VPN", false),
+			HaveKeyWithValue("failed requests of in-cluster clients", false),
 		))
 		rows := map[string][]report.Row{}
 		for _, table := range r.Tables {
 			rows[table.Title] = table.Rows
 		}
 		Expect(rows["Worker pools, machines and nodes"]).To(HaveExactElements(
-			report.Row{Cells: []string{"one", "one-a", "machine-one-a", "machine-one-a"}}, report.Row{Cells: []string{"one", "one-b", "machine-one-b", "-"}, Bad: true},
-			report.Row{Cells: []string{"two", "two-a", "machine-two-a", "machine-two-a"}}, report.Row{Cells: []string{"node deleted", "machine-one-b", "", ""}, Bad: true},
+			report.Row{Cells: []string{"one", "one-a", "machine-one-a", "machine-one-a"}},
+			report.Row{Cells: []string{"one", "one-b", "machine-one-b", "-"}, Bad: true},
+			report.Row{Cells: []string{"two", "two-a", "machine-two-a", "machine-two-a"}},
+			report.Row{Cells: []string{"node deleted", "machine-one-b", "", ""}, Bad: true},
 		))
-		Expect(rows["State of extensions"]).To(ContainElement(report.Row{Cells: []string{"Network workers", "12 bytes, sha256 0102", "none"}, Bad: true}))
+		Expect(rows["State of extensions"]).To(
+			ContainElement(report.Row{Cells: []string{"Network workers", "12 bytes, sha256 0102", "none"}, Bad: true}))
 		Expect(rows["Inside of the shoot"]).To(ContainElements(
-			report.Row{Cells: []string{"machine-one-a", "2000", "1", "1", "700"}}, report.Row{Cells: []string{"all", "4000", "1", "1", "700"}},
+			report.Row{Cells: []string{"machine-one-a", "2000", "1", "1", "700"}},
+			report.Row{Cells: []string{"all", "4000", "1", "1", "700"}},
 		))
 		Expect(rows["Through the VPN"]).To(HaveExactElements(report.Row{Cells: []string{"1100", "0"}}))
-		Expect(rows["Who acted in which seed"]).To(ContainElement(report.Row{Cells: []string{"looks at both seeds", "540"}}))
+		Expect(rows["Who acted in which seed"]).
+			To(ContainElement(report.Row{Cells: []string{"looks at both seeds", "540"}}))
 	})
 
 	It("should call figures of nothing bad", func() {
-		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","ownership":{"violations":["worker was at work in both seeds"]},"workers":{"inCluster":{"nodes":{"x":{}}}}}`), nil)
+		r, err := report.FromRecording(
+			[]byte(
+				`{"shoot":"a/b","result":"failed","ownership":{"violations":["worker was at work in both seeds"]},"workers":{"inCluster":{"nodes":{"x":{}}}}}`),
+			nil)
 		Expect(err).NotTo(HaveOccurred())
-		for _, name := range []string{"violations of who acts in which seed", "misdone operations of the test extension", "failed requests through the VPN", "failed requests of in-cluster clients"} {
+		for _, name := range []string{"violations of who acts in which seed",
+			"misdone operations of the test extension", "failed requests through the VPN",
+			"failed requests of in-cluster clients"} {
 			Expect(r.Facts).To(ContainElement(And(HaveField("Name", name), HaveField("Bad", true))))
 		}
-		Expect(r.Tables[0].Rows).To(ContainElement(report.Row{Cells: []string{"worker was at work in both seeds", ""}, Bad: true}))
+		Expect(r.Tables[0].Rows).
+			To(ContainElement(report.Row{Cells: []string{"worker was at work in both seeds", ""}, Bad: true}))
 	})
 
 	It("should believe a recording that says when it was triggered", func() {
-		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","durationSeconds":60,"steps":[{"condition":"SourceEtcdPreparedForPeerJoin","seconds":6}]}`),
-			[]byte(`{"triggered":"2026-03-04T05:06:00Z","problems":["a problem"],"probe":{"seconds":180,"phases":{"before":"2026-03-04T05:05:00Z","after":"2026-03-04T05:07:00Z"}}}`))
+		r, err := report.FromRecording(
+			[]byte(
+				`{"shoot":"a/b","result":"failed","durationSeconds":60,"steps":[{"condition":"SourceEtcdPreparedForPeerJoin","seconds":6}]}`),
+			[]byte(
+				`{"triggered":"2026-03-04T05:06:00Z","problems":["a problem"],"probe":{"seconds":180,"phases":{"before":"2026-03-04T05:05:00Z","after":"2026-03-04T05:07:00Z"}}}`))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r).To(And(HaveField("Good", false), HaveField("Problems", []string{"a problem"})))
 		Expect(r.End.Sub(r.Begin)).To(Equal(3 * time.Minute))
@@ -210,9 +232,11 @@ var _ = Describe("FromRecording", func() {
 var _ = Describe("FromShoot", func() {
 	It("should tell how long the steps took, and what happened meanwhile", func() {
 		event := func(at time.Time, reason string) corev1.Event {
-			return corev1.Event{Reason: reason, Message: "a message", LastTimestamp: metav1.NewTime(at), Count: 1, Type: corev1.EventTypeWarning}
+			return corev1.Event{Reason: reason, Message: "a message", LastTimestamp: metav1.NewTime(at), Count: 1,
+				Type: corev1.EventTypeWarning}
 		}
-		r, err := report.FromShoot(shoot(8), []corev1.Event{event(now.Add(-12*time.Minute), "Held"), event(now.Add(-time.Hour), "Earlier"), event(now, "Later")}, now)
+		r, err := report.FromShoot(shoot(8), []corev1.Event{event(now.Add(-12*time.Minute), "Held"),
+			event(now.Add(-time.Hour), "Earlier"), event(now, "Later")}, now)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(r).To(And(HaveField("Result", "Succeeded"), HaveField("Good", true), HaveField("Destination", "seed-b")))
 		for _, step := range r.Steps[1:] {
@@ -226,13 +250,16 @@ var _ = Describe("FromShoot", func() {
 	It("should tell how far one is that is under way", func() {
 		r, err := report.FromShoot(shoot(2), nil, now)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(r).To(And(HaveField("Result", "Processing"), HaveField("Source", "seed-a"), HaveField("Seconds", 0.0), HaveField("End", now)))
-		Expect(r.Steps[2]).To(And(HaveField("Begin", Not(BeNil())), HaveField("End", BeNil()), HaveField("State", "Progressing, Started")))
+		Expect(r).To(And(HaveField("Result", "Processing"), HaveField("Source", "seed-a"), HaveField("Seconds", 0.0),
+			HaveField("End", now)))
+		Expect(r.Steps[2]).To(And(HaveField("Begin", Not(BeNil())), HaveField("End", BeNil()),
+			HaveField("State", "Progressing, Started")))
 		Expect(r.Steps[3]).To(And(HaveField("Begin", BeNil()), HaveField("State", ContainSubstring("Unknown"))))
 	})
 
 	It("should say that there is nothing to report on", func() {
-		_, err := report.FromShoot(&gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}}, nil, now)
+		_, err := report.FromShoot(&gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}},
+			nil, now)
 		Expect(err).To(MatchError("Shoot a/b has no conditions of a live migration"))
 	})
 })
@@ -282,7 +309,8 @@ var _ = Describe("formats", func() {
 				}
 				Expect(drawing).NotTo(ContainSubstring("NaN"))
 			}
-			Expect(page).NotTo(MatchRegexp(`(?i)\b(src|href|action)\s*=|url\(|@import|<script|<link|<img|<iframe|https?://`))
+			Expect(page).
+				NotTo(MatchRegexp(`(?i)\b(src|href|action)\s*=|url\(|@import|<script|<link|<img|<iframe|https?://`))
 		})
 	}
 
@@ -301,10 +329,15 @@ var _ = Describe("formats", func() {
 		files, err := filepath.Glob(filepath.Join("testdata", "*", "*"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(len(files)).To(BeNumerically(">=", 12))
-		for _, file := range append(files, filepath.Join("testdata", "report.json"), filepath.Join("testdata", "details.json")) {
+		for _, file := range append(files, filepath.Join("testdata", "report.json"),
+			filepath.Join("testdata", "details.json")) {
 			data, err := os.ReadFile(file)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(string(data)).NotTo(MatchRegexp(`(?i)BEGIN [A-Z ]*(PRIVATE KEY|CERTIFICATE)|\beyJ[A-Za-z0-9_-]{10,}|client-key-data|bearer |password`), file)
+			Expect(string(data)).
+				NotTo(
+					MatchRegexp(
+						`(?i)BEGIN [A-Z ]*(PRIVATE KEY|CERTIFICATE)|\beyJ[A-Za-z0-9_-]{10,}|client-key-data|bearer |password`),
+					file)
 		}
 	})
 })

@@ -14,12 +14,13 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
-// FromShoot makes a report of what the API has: the conditions, whose times tell how long the steps took, and events. It
-// keeps neither member lists nor what clients noticed.
+// FromShoot makes a report of what the API has: the conditions, whose times tell how long the steps took, and events.
+// It keeps neither member lists nor what clients noticed.
 func FromShoot(shoot *gardencorev1beta1.Shoot, events []corev1.Event, now time.Time) (Report, error) {
 	migration := summary.Summarize(shoot, now)
 	if len(migration.Steps) == 0 {
-		return Report{}, fmt.Errorf("Shoot %s has no conditions of a live migration", migration.Key()) //nolint:staticcheck // It begins with a kind.
+		return Report{}, fmt.Errorf("Shoot %s has no conditions of a live migration",
+			migration.Key()) //nolint:staticcheck // It begins with a kind.
 	}
 	out := Report{
 		Shoot: migration.Key(), Source: migration.Source, Destination: migration.Destination,
@@ -55,7 +56,8 @@ func FromShoot(shoot *gardencorev1beta1.Shoot, events []corev1.Event, now time.T
 		if at.Before(out.Begin) || at.After(out.End) {
 			continue
 		}
-		out.Events = append(out.Events, Event{Time: at, Kind: KindEvent, Text: event.Reason + ": " + event.Message, Count: int(event.Count), Bad: event.Type == corev1.EventTypeWarning})
+		out.Events = append(out.Events, Event{Time: at, Kind: KindEvent, Text: event.Reason + ": " + event.Message,
+			Count: int(event.Count), Bad: event.Type == corev1.EventTypeWarning})
 	}
 	out.addStepEvents()
 	out.sortEvents()
@@ -66,7 +68,8 @@ func FromShoot(shoot *gardencorev1beta1.Shoot, events []corev1.Event, now time.T
 func (r *Report) setSteps(all []gardencorev1beta1.Condition, views []summary.Step) {
 	var previous *time.Time
 	for i, view := range views {
-		step := Step{Number: view.Number, Condition: view.Condition, Owner: view.Owner, Title: view.Title, Begin: previous}
+		step := Step{Number: view.Number, Condition: view.Condition, Owner: view.Owner, Title: view.Title,
+			Begin: previous}
 		condition := find(all, view.Condition)
 		if begun := steps.StartedAt(all, steps.Table()[i]); !begun.IsZero() {
 			step.Begin = &begun

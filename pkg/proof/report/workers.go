@@ -61,21 +61,25 @@ type inClusterCounts struct {
 
 func (c inClusterCounts) row(name string) Row {
 	return Row{
-		Cells: []string{name, strconv.Itoa(c.Requests), strconv.Itoa(c.Failed), strconv.Itoa(c.CutByProxy), strconv.FormatInt(c.LongestGapMs, 10)},
-		Bad:   c.Failed > c.CutByProxy || c.Requests == 0,
+		Cells: []string{name, strconv.Itoa(c.Requests), strconv.Itoa(c.Failed), strconv.Itoa(c.CutByProxy),
+			strconv.FormatInt(c.LongestGapMs, 10)},
+		Bad: c.Failed > c.CutByProxy || c.Requests == 0,
 	}
 }
 
 // addOwnership tells how often both seeds were looked at, and what was found.
 func (r *Report) addOwnership(o recordedOwnership) {
-	r.Facts = append(r.Facts, Fact{Name: "violations of who acts in which seed", Note: fmt.Sprintf("in %d looks", o.Samples), Value: strconv.Itoa(len(o.Violations)), Bad: len(o.Violations) > 0 || o.Samples == 0})
+	r.Facts = append(r.Facts,
+		Fact{Name: "violations of who acts in which seed", Note: fmt.Sprintf("in %d looks", o.Samples),
+			Value: strconv.Itoa(len(o.Violations)), Bad: len(o.Violations) > 0 || o.Samples == 0})
 	table := Table{
 		Title: "Who acted in which seed", Header: []string{"what", "sum"},
 		Rows: []Row{
 			{Cells: []string{"looks at both seeds", strconv.Itoa(o.Samples)}, Bad: o.Samples == 0},
 			{Cells: []string{"violations", strconv.Itoa(len(o.Violations))}, Bad: len(o.Violations) > 0},
 		},
-		Note: "Pods and extension objects of the shoot in both seeds, judged by the table of who may act in which step.",
+		Note: "Pods and extension objects of the shoot in both seeds, judged by the table of who may act in " +
+			"which step.",
 	}
 	for _, violation := range o.Violations {
 		table.Rows = append(table.Rows, Row{Cells: []string{violation, ""}, Bad: true})
@@ -83,7 +87,8 @@ func (r *Report) addOwnership(o recordedOwnership) {
 	r.Tables = append(r.Tables, table)
 }
 
-// addWorkers tells what became of machines and nodes, of the state of extensions, and of who goes to the nodes and comes from them.
+// addWorkers tells what became of machines and nodes, of the state of extensions, and of who goes to the nodes and
+// comes from them.
 func (r *Report) addWorkers(w recordedWorkers) {
 	r.addMachines(w)
 	r.addStates(w)
@@ -93,7 +98,8 @@ func (r *Report) addWorkers(w recordedWorkers) {
 func (r *Report) addMachines(w recordedWorkers) {
 	machines := Table{
 		Title: "Worker pools, machines and nodes", Header: []string{"pool", "machine", "node before", "node after"},
-		Note: fmt.Sprintf("machines created: %d, deleted: %d; nodes created: %d, deleted: %d", len(w.MachinesCreated), len(w.MachinesDeleted), len(w.NodesCreated), len(w.NodesDeleted)),
+		Note: fmt.Sprintf("machines created: %d, deleted: %d; nodes created: %d, deleted: %d", len(w.MachinesCreated),
+			len(w.MachinesDeleted), len(w.NodesCreated), len(w.NodesDeleted)),
 	}
 	for _, pool := range w.Pools {
 		for _, machine := range pool.Machines {
@@ -108,7 +114,8 @@ func (r *Report) addMachines(w recordedWorkers) {
 		what  string
 		names []string
 	}{
-		{"machine created", w.MachinesCreated}, {"machine deleted", w.MachinesDeleted}, {"node created", w.NodesCreated}, {"node deleted", w.NodesDeleted},
+		{"machine created", w.MachinesCreated}, {"machine deleted", w.MachinesDeleted},
+		{"node created", w.NodesCreated}, {"node deleted", w.NodesDeleted},
 	} {
 		sum += len(list.names)
 		for _, name := range list.names {
@@ -116,16 +123,20 @@ func (r *Report) addMachines(w recordedWorkers) {
 		}
 	}
 	r.Tables = append(r.Tables, machines)
-	r.Facts = append(r.Facts, Fact{Name: "machines and nodes created or deleted", Value: strconv.Itoa(sum), Bad: sum > 0})
+	r.Facts = append(r.Facts,
+		Fact{Name: "machines and nodes created or deleted", Value: strconv.Itoa(sum), Bad: sum > 0})
 }
 
 func (r *Report) addStates(w recordedWorkers) {
 	states := Table{
 		Title: "State of extensions", Header: []string{"resource", "before", "after"},
-		Note: fmt.Sprintf("changed, with machines and nodes: %d; operations of the test extension: %d, of which misdone: %d", len(w.Changed), w.Operations, len(w.Misdone)),
+		Note: fmt.Sprintf("changed, with machines and nodes: %d; operations of the test extension: %d, of which "+
+			"misdone: %d", len(w.Changed), w.Operations, len(w.Misdone)),
 	}
 	for _, state := range w.States {
-		states.Rows = append(states.Rows, Row{Cells: []string{state.Resource, orDash(state.Before), orDash(state.After)}, Bad: state.Before != state.After})
+		states.Rows = append(states.Rows,
+			Row{Cells: []string{state.Resource, orDash(state.Before), orDash(state.After)},
+				Bad: state.Before != state.After})
 	}
 	for _, text := range w.Changed {
 		states.Rows = append(states.Rows, Row{Cells: []string{text, "", ""}, Bad: true})
@@ -135,18 +146,22 @@ func (r *Report) addStates(w recordedWorkers) {
 	}
 	r.Tables = append(r.Tables, states)
 	r.Facts = append(r.Facts,
-		Fact{Name: "machines, nodes and states of extensions that changed", Value: strconv.Itoa(len(w.Changed)), Bad: len(w.Changed) > 0},
-		Fact{Name: "misdone operations of the test extension", Note: fmt.Sprintf("of %d", w.Operations), Value: strconv.Itoa(len(w.Misdone)), Bad: len(w.Misdone) > 0 || w.Operations == 0},
+		Fact{Name: "machines, nodes and states of extensions that changed", Value: strconv.Itoa(len(w.Changed)),
+			Bad: len(w.Changed) > 0},
+		Fact{Name: "misdone operations of the test extension", Note: fmt.Sprintf("of %d", w.Operations),
+			Value: strconv.Itoa(len(w.Misdone)), Bad: len(w.Misdone) > 0 || w.Operations == 0},
 	)
 }
 
 func (r *Report) addNodeTraffic(w recordedWorkers) {
 	r.Facts = append(r.Facts,
-		Fact{Name: "failed requests through the VPN", Note: fmt.Sprintf("of %d", w.VPN.Requests), Value: strconv.Itoa(w.VPN.Failed), Bad: w.VPN.Failed > 0 || w.VPN.Requests == 0},
+		Fact{Name: "failed requests through the VPN", Note: fmt.Sprintf("of %d", w.VPN.Requests),
+			Value: strconv.Itoa(w.VPN.Failed), Bad: w.VPN.Failed > 0 || w.VPN.Requests == 0},
 		Fact{
 			Name: "failed requests of in-cluster clients", Value: strconv.Itoa(w.InCluster.Failed),
-			Note: fmt.Sprintf("of %d; %d of the failed ones cut by an apiserver-proxy that ended", w.InCluster.Requests, w.InCluster.CutByProxy),
-			Bad:  w.InCluster.Failed > w.InCluster.CutByProxy || w.InCluster.Requests == 0,
+			Note: fmt.Sprintf("of %d; %d of the failed ones cut by an apiserver-proxy that ended", w.InCluster.Requests,
+				w.InCluster.CutByProxy),
+			Bad: w.InCluster.Failed > w.InCluster.CutByProxy || w.InCluster.Requests == 0,
 		},
 	)
 	for _, node := range w.InCluster.Nodes {
@@ -164,8 +179,10 @@ func (r *Report) addNodeTraffic(w recordedWorkers) {
 		vpn.Rows = append(vpn.Rows, Row{Cells: []string{text, ""}, Bad: true})
 	}
 	inside := Table{
-		Title: "Inside of the shoot", Header: []string{"node", "requests", "failed", "of these cut", "longest time without an answer (ms)"},
-		Note: fmt.Sprintf("Clients on the nodes, by the address of the Service default/kubernetes. Cut are requests that were on their way while an apiserver-proxy of the same node ended with all its connections. "+
+		Title:  "Inside of the shoot",
+		Header: []string{"node", "requests", "failed", "of these cut", "longest time without an answer (ms)"},
+		Note: fmt.Sprintf("Clients on the nodes, by the address of the Service default/kubernetes. Cut are requests "+
+			"that were on their way while an apiserver-proxy of the same node ended with all its connections. "+
 			"The longest time without an answer before the trigger was %d ms.", w.InCluster.BaselineLongestGapMs),
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.InCluster.Nodes)) {

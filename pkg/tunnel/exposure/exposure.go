@@ -5,9 +5,9 @@
 // migration. It runs the relay in the shoot's namespace, lets cluster DNS and services lead to it, and opens the way in
 // through the seed's Istio ingress gateway and DNS records.
 //
-// No etcd is changed for it. A member's host name resolves to the local pod and to the relay pod of the same ordinal; the
-// port in the peer URL decides which of them accepts. Between the seeds the bytes travel inside a second TLS layer, whose
-// certificate authority is known to this shoot's two relays only.
+// No etcd is changed for it. A member's host name resolves to the local pod and to the relay pod of the same ordinal;
+// the port in the peer URL decides which of them accepts. Between the seeds the bytes travel inside a second TLS layer,
+// whose certificate authority is known to this shoot's two relays only.
 package exposure
 
 import (
@@ -66,10 +66,11 @@ type Istio struct {
 // Interface is the exposure as a component in Gardener's sense.
 type Interface interface {
 	component.DeployWaiter
-	// Sync brings the addresses of the relay's pods up to date wherever they are published. It does nothing before Deploy.
+	// Sync brings the addresses of the relay's pods up to date wherever they are published. It does nothing before
+	// Deploy.
 	Sync(ctx context.Context) error
-	// KeepClientService lets the services of the source's etcd clusters lead through the relay to the destination, so that
-	// they go on answering when the members of the source are gone.
+	// KeepClientService lets the services of the source's etcd clusters lead through the relay to the destination, so
+	// that they go on answering when the members of the source are gone.
 	KeepClientService(ctx context.Context) error
 }
 
@@ -109,7 +110,8 @@ func (e *exposure) Deploy(ctx context.Context) error {
 		{objects.relayPolicy, func() error { e.mutateRelayPolicy(objects.relayPolicy); return nil }},
 		{objects.dialersPolicy, func() error { e.mutateDialersPolicy(objects.dialersPolicy); return nil }},
 		{objects.etcdPolicy, func() error { e.mutateEtcdPolicy(objects.etcdPolicy); return nil }},
-		{objects.podDisruptionBudget, func() error { e.mutatePodDisruptionBudget(objects.podDisruptionBudget); return nil }},
+		{objects.podDisruptionBudget,
+			func() error { e.mutatePodDisruptionBudget(objects.podDisruptionBudget); return nil }},
 		{objects.statefulSet, func() error { e.mutateStatefulSet(objects.statefulSet, config); return nil }},
 		{objects.gateway, e.gatewayMutation(objects.gateway)},
 		{objects.destinationRule, e.destinationRuleMutation(objects.destinationRule)},
@@ -139,7 +141,8 @@ func (e *exposure) Wait(ctx context.Context) error {
 	statefulSet := e.objects().statefulSet
 	if err := retry.Until(timeoutCtx, waitInterval, func(ctx context.Context) (bool, error) {
 		if err := e.client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
-			return retry.SevereError(fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err))
+			return retry.SevereError(
+				fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err))
 		}
 		if err := health.CheckStatefulSet(statefulSet); err != nil {
 			return retry.MinorError(err)
@@ -166,12 +169,14 @@ func (e *exposure) Wait(ctx context.Context) error {
 func (e *exposure) Destroy(ctx context.Context) error {
 	// The way in closes first, then cluster DNS and services forget the relay, and the relay goes last.
 	objects := e.objects()
-	if err := kubernetesutils.DeleteObjects(ctx, e.client, objects.virtualService, objects.destinationRule, objects.gateway); err != nil {
+	if err := kubernetesutils.DeleteObjects(ctx, e.client, objects.virtualService, objects.destinationRule,
+		objects.gateway); err != nil {
 		return fmt.Errorf("failed to delete the routes of the ingress gateway: %w", err)
 	}
 	// Each record's Destroy writes the credentials once more, which fails when the namespace is gone: look first.
 	existing := &extensionsv1alpha1.DNSRecordList{}
-	if err := e.client.List(ctx, existing, client.InNamespace(e.values.Namespace), client.MatchingLabels{LabelKey: LabelValue}); err != nil {
+	if err := e.client.List(ctx, existing, client.InNamespace(e.values.Namespace),
+		client.MatchingLabels{LabelKey: LabelValue}); err != nil {
 		return fmt.Errorf("failed to list the DNSRecords of the exposure: %w", err)
 	}
 	if len(existing.Items) > 0 {
@@ -182,7 +187,8 @@ func (e *exposure) Destroy(ctx context.Context) error {
 		}
 	}
 	for _, etcdRole := range EtcdRoles {
-		if err := kubernetesutils.DeleteObjects(ctx, e.client, e.emptyPeerSlice(etcdRole), e.emptyClientSlice(etcdRole)); err != nil {
+		if err := kubernetesutils.DeleteObjects(ctx, e.client, e.emptyPeerSlice(etcdRole),
+			e.emptyClientSlice(etcdRole)); err != nil {
 			return fmt.Errorf("failed to delete the EndpointSlices of %s: %w", EtcdName(etcdRole), err)
 		}
 	}
@@ -222,7 +228,8 @@ func (e *exposure) WaitCleanup(ctx context.Context) error {
 	}
 
 	// The credentials are needed until the last record is gone.
-	if err := kubernetesutils.DeleteObject(ctx, e.client, &corev1.Secret{ObjectMeta: e.objectMeta(dnsSecretName)}); err != nil {
+	if err := kubernetesutils.DeleteObject(ctx, e.client,
+		&corev1.Secret{ObjectMeta: e.objectMeta(dnsSecretName)}); err != nil {
 		return err
 	}
 	return e.deleteTLS(ctx)
@@ -239,7 +246,8 @@ func (v Values) validate() error {
 	}
 	for _, host := range hosts(v.Namespace, v.Domain) {
 		if label := len(host) - len(v.Domain) - 1; label > 63 {
-			return fmt.Errorf("the exposure cannot be deployed: the first label of %s has %d characters, DNS allows 63", host, label)
+			return fmt.Errorf("the exposure cannot be deployed: the first label of %s has %d characters, DNS allows 63",
+				host, label)
 		}
 	}
 	return nil
@@ -252,7 +260,8 @@ func (e *exposure) objectMeta(name string) metav1.ObjectMeta {
 // relayPods returns the pods of the relay by ordinal.
 func (e *exposure) relayPods(ctx context.Context) (map[int]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := e.client.List(ctx, list, client.InNamespace(e.values.Namespace), client.MatchingLabels(podSelector())); err != nil {
+	if err := e.client.List(ctx, list, client.InNamespace(e.values.Namespace),
+		client.MatchingLabels(podSelector())); err != nil {
 		return nil, fmt.Errorf("failed to list the pods of the relay: %w", err)
 	}
 	pods := map[int]corev1.Pod{}
@@ -271,7 +280,9 @@ func (e *exposure) dnsRecords(ctx context.Context) ([]dnsrecord.Interface, error
 	if e.values.DNS == nil {
 		return nil, nil
 	}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e.values.Istio.Namespace, Name: e.values.Istio.ServiceName}}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.values.Istio.Namespace, Name: e.values.Istio.ServiceName},
+	}
 	address, err := kubernetesutils.GetLoadBalancerIngress(ctx, e.client, service)
 	if err != nil {
 		return nil, fmt.Errorf("failed to get the address of the ingress gateway: %w", err)
@@ -279,7 +290,8 @@ func (e *exposure) dnsRecords(ctx context.Context) ([]dnsrecord.Interface, error
 	return e.emptyDNSRecords(address), nil
 }
 
-// emptyDNSRecords returns one record for each etcd member. The address may be empty if the records are only to be deleted.
+// emptyDNSRecords returns one record for each etcd member. The address may be empty if the records are only to be
+// deleted.
 func (e *exposure) emptyDNSRecords(address string) []dnsrecord.Interface {
 	if e.values.DNS == nil {
 		return nil
@@ -305,7 +317,8 @@ func (e *exposure) emptyDNSRecords(address string) []dnsrecord.Interface {
 			if address != "" {
 				values.Values = []string{address}
 			}
-			out = append(out, dnsrecord.New(e.log, e.client, values, waitInterval, dnsrecord.DefaultSevereThreshold, dnsrecord.DefaultTimeout, e.values.DNS.Credentials))
+			out = append(out, dnsrecord.New(e.log, e.client, values, waitInterval, dnsrecord.DefaultSevereThreshold,
+				dnsrecord.DefaultTimeout, e.values.DNS.Credentials))
 		}
 	}
 	return out

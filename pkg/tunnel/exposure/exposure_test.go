@@ -56,7 +56,8 @@ var _ = Describe("Exposure", func() {
 	relayPod := func(ordinal int, mutate ...func(*corev1.Pod)) {
 		GinkgoHelper()
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", Name, ordinal), Labels: map[string]string{"app": Name}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", Name, ordinal),
+				Labels: map[string]string{"app": Name}},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.1.0.%d", ordinal+1),
 				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		}
@@ -80,13 +81,17 @@ var _ = Describe("Exposure", func() {
 	BeforeEach(func() {
 		c = fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(&corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "istio-ingress", Name: "istio-ingressgateway"},
-			Status:     corev1.ServiceStatus{LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "10.250.0.21"}}}},
+			Status: corev1.ServiceStatus{
+				LoadBalancer: corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "10.250.0.21"}}},
+			},
 		}).Build()
 		values = Values{
-			Namespace: namespace, Role: steps.Source, Image: "livecpm.local/livecpm-relay:1", TLSSecretName: "livecpm-relay-abc",
-			Domain: "ingress.seed-a.example", PeerDomain: "ingress.seed-b.example",
-			Istio: Istio{Namespace: "istio-ingress", ServiceName: "istio-ingressgateway", Labels: map[string]string{"istio": "ingressgateway"}},
-			DNS:   &DNS{Type: "local", IPStack: "ipv4"},
+			Namespace: namespace, Role: steps.Source, Image: "livecpm.local/livecpm-relay:1",
+			TLSSecretName: "livecpm-relay-abc",
+			Domain:        "ingress.seed-a.example", PeerDomain: "ingress.seed-b.example",
+			Istio: Istio{Namespace: "istio-ingress", ServiceName: "istio-ingressgateway",
+				Labels: map[string]string{"istio": "ingressgateway"}},
+			DNS: &DNS{Type: "local", IPStack: "ipv4"},
 		}
 	})
 
@@ -135,15 +140,22 @@ var _ = Describe("Exposure", func() {
 			Expect(cfg.Near[0].RedialPause.Duration).To(Equal(250 * time.Millisecond))
 			Expect(cfg.Near[1].RedialPause.Duration).To(BeZero(), "the services for clients have several members")
 			Expect(remote(cfg, 2381, "etcd-main-1.etcd-main-peer.shoot--demo--live.svc")).To(Equal(config.Remote{
-				Host: "etcd-main-1--shoot--demo--live.ingress.seed-b.example", Port: 443, ServerName: "etcd-main-1--shoot--demo--live.ingress.seed-b.example"}))
-			Expect(remote(cfg, 22379, "etcd-events-2.etcd-events-peer.shoot--demo--live.svc").ServerName).To(Equal("etcd-events-2-client--shoot--demo--live.ingress.seed-b.example"))
-			for _, name := range []string{"etcd-main-client", "etcd-main-client.shoot--demo--live.svc.cluster.local", "source-client.etcd-main-peer.shoot--demo--live.svc"} {
+				Host: "etcd-main-1--shoot--demo--live.ingress.seed-b.example", Port: 443,
+				ServerName: "etcd-main-1--shoot--demo--live.ingress.seed-b.example"}))
+			Expect(remote(cfg, 22379, "etcd-events-2.etcd-events-peer.shoot--demo--live.svc").ServerName).
+				To(Equal("etcd-events-2-client--shoot--demo--live.ingress.seed-b.example"))
+			for _, name := range []string{"etcd-main-client", "etcd-main-client.shoot--demo--live.svc.cluster.local",
+				"source-client.etcd-main-peer.shoot--demo--live.svc"} {
 				Expect(remote(cfg, 22379, name)).To(Equal(config.Remote{
-					Host: "etcd-main-0--shoot--demo--live.ingress.seed-b.example", Port: 443, ServerName: "etcd-main-client--shoot--demo--live.ingress.seed-b.example"}), name)
+					Host: "etcd-main-0--shoot--demo--live.ingress.seed-b.example", Port: 443,
+					ServerName: "etcd-main-client--shoot--demo--live.ingress.seed-b.example"}), name)
 			}
-			Expect(target(cfg, "etcd-main-1--shoot--demo--live.ingress.seed-a.example")).To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2380"))
-			Expect(target(cfg, "etcd-main-1-client--shoot--demo--live.ingress.seed-a.example")).To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2379"))
-			Expect(target(cfg, "etcd-events-client--shoot--demo--live.ingress.seed-a.example")).To(Equal("etcd-events-client.shoot--demo--live.svc.cluster.local.:2379"))
+			Expect(target(cfg, "etcd-main-1--shoot--demo--live.ingress.seed-a.example")).
+				To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2380"))
+			Expect(target(cfg, "etcd-main-1-client--shoot--demo--live.ingress.seed-a.example")).
+				To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2379"))
+			Expect(target(cfg, "etcd-events-client--shoot--demo--live.ingress.seed-a.example")).
+				To(Equal("etcd-events-client.shoot--demo--live.svc.cluster.local.:2379"))
 		})
 
 		Context("in the destination", func() {
@@ -154,9 +166,11 @@ var _ = Describe("Exposure", func() {
 			It("is the mirror image", func() {
 				Expect(e.Deploy(ctx)).To(Succeed())
 				cfg := relayConfig()
-				Expect(remote(cfg, 2380, "etcd-events-0.etcd-events-peer.shoot--demo--live.svc").Host).To(Equal("etcd-events-0--shoot--demo--live.ingress.seed-a.example"))
+				Expect(remote(cfg, 2380, "etcd-events-0.etcd-events-peer.shoot--demo--live.svc").Host).
+					To(Equal("etcd-events-0--shoot--demo--live.ingress.seed-a.example"))
 				Expect(remote(cfg, 2381, "etcd-events-0.etcd-events-peer.shoot--demo--live.svc").Host).To(BeEmpty())
-				Expect(target(cfg, "etcd-main-1--shoot--demo--live.ingress.seed-b.example")).To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2381"))
+				Expect(target(cfg, "etcd-main-1--shoot--demo--live.ingress.seed-b.example")).
+					To(Equal("etcd-main-1.etcd-main-peer.shoot--demo--live.svc.cluster.local.:2381"))
 			})
 		})
 
@@ -201,11 +215,13 @@ var _ = Describe("Exposure", func() {
 			virtualService := &istionetworkingv1beta1.VirtualService{ObjectMeta: meta(Name)}
 			get(virtualService)
 			Expect(virtualService.Spec.Hosts).To(ConsistOf(served))
-			Expect(virtualService.Spec.Tls[0].Route[0].Destination.Host).To(Equal("livecpm-relay.shoot--demo--live.svc.cluster.local"))
+			Expect(virtualService.Spec.Tls[0].Route[0].Destination.Host).
+				To(Equal("livecpm-relay.shoot--demo--live.svc.cluster.local"))
 			Expect(virtualService.Spec.Tls[0].Route[0].Destination.Port.Number).To(Equal(uint32(8443)))
 
 			records := &extensionsv1alpha1.DNSRecordList{}
-			Expect(c.List(ctx, records, client.InNamespace(namespace), client.MatchingLabels{LabelKey: LabelValue})).To(Succeed())
+			Expect(c.List(ctx, records, client.InNamespace(namespace), client.MatchingLabels{LabelKey: LabelValue})).
+				To(Succeed())
 			Expect(records.Items).To(HaveLen(6))
 			for _, record := range records.Items {
 				Expect(served).To(ContainElement(record.Spec.Name))
@@ -215,7 +231,8 @@ var _ = Describe("Exposure", func() {
 			// What the relay dials must be among the records that the other side makes.
 			for _, near := range relayConfig().Near {
 				for _, route := range near.Routes {
-					Expect(route.Remote.Host).To(MatchRegexp(`^etcd-(main|events)-[012]--shoot--demo--live\.ingress\.seed-b\.example$`))
+					Expect(route.Remote.Host).
+						To(MatchRegexp(`^etcd-(main|events)-[012]--shoot--demo--live\.ingress\.seed-b\.example$`))
 				}
 			}
 		})
@@ -236,11 +253,15 @@ var _ = Describe("Exposure", func() {
 			Expect(pod.Containers[0].SecurityContext.Capabilities.Drop).To(ConsistOf(corev1.Capability("ALL")))
 			Expect(pod.HostNetwork || pod.HostPID || pod.HostIPC).To(BeFalse())
 			Expect(*pod.EnableServiceLinks).To(BeFalse())
-			Expect(pod.Containers[0].Resources.Requests).To(And(HaveKey(corev1.ResourceCPU), HaveKey(corev1.ResourceMemory)))
+			Expect(pod.Containers[0].Resources.Requests).
+				To(And(HaveKey(corev1.ResourceCPU), HaveKey(corev1.ResourceMemory)))
 			Expect(pod.Containers[0].VolumeMounts).To(HaveEach(HaveField("ReadOnly", BeTrue())))
 			Expect(pod.Volumes[1].Secret.DefaultMode).To(HaveValue(BeEquivalentTo(0o440)))
 			Expect(pod.Volumes[1].Secret.SecretName).To(Equal("livecpm-relay-abc"))
-			Expect(pod.Containers[0].Args).To(Equal([]string{"--config=" + filepath.Join(pod.Containers[0].VolumeMounts[0].MountPath, "config.yaml")}))
+			Expect(pod.Containers[0].Args).
+				To(
+					Equal([]string{"--config=" +
+						filepath.Join(pod.Containers[0].VolumeMounts[0].MountPath, "config.yaml")}))
 			Expect(relayConfig().TLS.CertFile).To(HavePrefix(pod.Containers[0].VolumeMounts[1].MountPath))
 			checksum := statefulSet.Spec.Template.Annotations["checksum/config"]
 			get(&policyv1.PodDisruptionBudget{ObjectMeta: meta(Name)})
@@ -258,7 +279,8 @@ var _ = Describe("Exposure", func() {
 			container := statefulSet.Spec.Template.Spec.Containers[0]
 			limit := container.Resources.Limits.Memory().Value()
 			limits, ports := relayConfig().Limits, int64(len(relayConfig().Near)+1)
-			Expect(int64(limits.MaxConnections)*128<<10 + int64(limits.MaxHandshakes)*ports*200<<10).To(BeNumerically("<", limit*8/10))
+			Expect(int64(limits.MaxConnections)*128<<10 + int64(limits.MaxHandshakes)*ports*200<<10).
+				To(BeNumerically("<", limit*8/10))
 			Expect(container.Resources.Limits).NotTo(HaveKey(corev1.ResourceCPU), "etcd's heartbeats would wait")
 			Expect(container.Env).To(ConsistOf(HaveField("Name", "GOMEMLIMIT")))
 			soft, err := resource.ParseQuantity(strings.TrimSuffix(container.Env[0].Value, "B"))
@@ -279,7 +301,8 @@ var _ = Describe("Exposure", func() {
 				if !selector.Matches(relay) {
 					continue
 				}
-				Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
+				Expect(policy.Spec.PolicyTypes).
+					To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
 				for _, rule := range policy.Spec.Ingress {
 					Expect(rule.Ports).NotTo(BeEmpty())
 					Expect(rule.From).NotTo(BeEmpty())
@@ -299,16 +322,21 @@ var _ = Describe("Exposure", func() {
 			}
 			Expect(from).To(ConsistOf("app=etcd-statefulset", "app=kubernetes,role=apiserver", "app="+Name))
 
-			// What Gardener's own policies add for the way between the seeds: the gateway in, the other seed's gateway out.
+			// What Gardener's own policies add for the way between the seeds: the gateway in, the other seed's gateway
+			// out.
 			service := &corev1.Service{ObjectMeta: meta(Name)}
 			get(service)
-			Expect(service.Spec.Ports).To(ConsistOf(HaveField("Port", BeEquivalentTo(8443)), HaveField("Port", BeEquivalentTo(22379))))
-			Expect(service.Annotations).To(HaveKeyWithValue("networking.resources.gardener.cloud/namespace-selectors", `[{"matchLabels":{"kubernetes.io/metadata.name":"garden"}}]`))
+			Expect(service.Spec.Ports).
+				To(ConsistOf(HaveField("Port", BeEquivalentTo(8443)), HaveField("Port", BeEquivalentTo(22379))))
+			Expect(service.Annotations).To(HaveKeyWithValue("networking.resources.gardener.cloud/namespace-selectors",
+				`[{"matchLabels":{"kubernetes.io/metadata.name":"garden"}}]`))
 			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
 			get(statefulSet)
 			Expect(statefulSet.Spec.Template.Labels).To(Equal(map[string]string{
 				"app": Name, LabelKey: LabelValue,
-				"networking.gardener.cloud/to-dns": "allowed", "networking.gardener.cloud/to-public-networks": "allowed", "networking.gardener.cloud/to-private-networks": "allowed",
+				"networking.gardener.cloud/to-dns":              "allowed",
+				"networking.gardener.cloud/to-public-networks":  "allowed",
+				"networking.gardener.cloud/to-private-networks": "allowed",
 			}))
 		})
 
@@ -330,12 +358,14 @@ var _ = Describe("Exposure", func() {
 			Expect(ports(relayPolicy.Spec.Ingress[0].Ports)).To(ConsistOf(2379, 2380, 2381, 22379))
 			dialersPolicy := &networkingv1.NetworkPolicy{ObjectMeta: meta(Name + "-dialers")}
 			get(dialersPolicy)
-			Expect(dialersPolicy.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{"app": "kubernetes", "role": "apiserver"}))
+			Expect(dialersPolicy.Spec.PodSelector.MatchLabels).
+				To(Equal(map[string]string{"app": "kubernetes", "role": "apiserver"}))
 		})
 
 		It("refuses incomplete values and names that DNS does not allow", func() {
 			values.PeerDomain = ""
-			Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(MatchError(ContainSubstring("ingress domain of the other seed is unknown")))
+			Expect(New(logr.Discard(), c, values).Deploy(ctx)).
+				To(MatchError(ContainSubstring("ingress domain of the other seed is unknown")))
 			values.PeerDomain, values.Namespace = "b.example", "shoot--"+strings.Repeat("x", 40)
 			Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(MatchError(ContainSubstring("DNS allows 63")))
 		})
@@ -370,14 +400,19 @@ var _ = Describe("Exposure", func() {
 
 			slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-main-peer-livecpm-relay")}
 			get(slice)
-			Expect(slice.Labels).To(And(HaveKeyWithValue("kubernetes.io/service-name", "etcd-main-peer"), HaveKeyWithValue("endpointslice.kubernetes.io/managed-by", "livecpm-agent")))
-			Expect(slice.Ports).To(ConsistOf(MatchFields(IgnoreExtras, Fields{"Name": PointTo(Equal("peer")), "Port": PointTo(Equal(int32(2381)))})))
-			Expect(hostsOf(slice)).To(Equal(map[string][]string{"etcd-main-0": {"10.1.0.1"}, "etcd-main-1": {"10.1.0.2"}}))
+			Expect(slice.Labels).To(And(HaveKeyWithValue("kubernetes.io/service-name", "etcd-main-peer"),
+				HaveKeyWithValue("endpointslice.kubernetes.io/managed-by", "livecpm-agent")))
+			Expect(slice.Ports).
+				To(ConsistOf(MatchFields(IgnoreExtras,
+					Fields{"Name": PointTo(Equal("peer")), "Port": PointTo(Equal(int32(2381)))})))
+			Expect(hostsOf(slice)).
+				To(Equal(map[string][]string{"etcd-main-0": {"10.1.0.1"}, "etcd-main-1": {"10.1.0.2"}}))
 			for _, endpoint := range slice.Endpoints {
 				Expect(net.ParseIP(endpoint.Addresses[0])).NotTo(BeNil())
 				Expect(*endpoint.Conditions.Ready).To(BeTrue())
 			}
-			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-client-livecpm-relay"}, slice)).To(MatchError(ContainSubstring("not found")))
+			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-client-livecpm-relay"}, slice)).
+				To(MatchError(ContainSubstring("not found")))
 		})
 
 		It("keeps the client services alive and up to date from then on", func() {
@@ -390,7 +425,9 @@ var _ = Describe("Exposure", func() {
 			slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-events-client-livecpm-relay")}
 			get(slice)
 			Expect(slice.Labels).To(HaveKeyWithValue("kubernetes.io/service-name", "etcd-events-client"))
-			Expect(slice.Ports).To(ConsistOf(MatchFields(IgnoreExtras, Fields{"Name": PointTo(Equal("client")), "Port": PointTo(Equal(int32(22379)))})))
+			Expect(slice.Ports).
+				To(ConsistOf(MatchFields(IgnoreExtras,
+					Fields{"Name": PointTo(Equal("client")), "Port": PointTo(Equal(int32(22379)))})))
 			Expect(hostsOf(slice)).To(Equal(map[string][]string{"": {"10.1.0.1"}}))
 
 			relayPod(2)
@@ -410,7 +447,8 @@ var _ = Describe("Exposure", func() {
 				slice := &discoveryv1.EndpointSlice{ObjectMeta: meta("etcd-events-peer-livecpm-relay")}
 				get(slice)
 				Expect(hostsOf(slice)).To(Equal(map[string][]string{
-					"etcd-events-0": {"10.1.0.1"}, "etcd-events-1": {"10.1.0.2"}, "source-client": {"10.1.0.1", "10.1.0.2"},
+					"etcd-events-0": {"10.1.0.1"}, "etcd-events-1": {"10.1.0.2"},
+					"source-client": {"10.1.0.1", "10.1.0.2"},
 				}))
 				Expect(*slice.Ports[0].Port).To(Equal(int32(2380)))
 				Expect(e.KeepClientService(ctx)).To(MatchError(ContainSubstring("in the source only")))
@@ -428,8 +466,11 @@ var _ = Describe("Exposure", func() {
 			Expect(e.Destroy(ctx)).To(Succeed())
 
 			for _, list := range []client.ObjectList{
-				&corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{}, &policyv1.PodDisruptionBudgetList{}, &appsv1.StatefulSetList{},
-				&discoveryv1.EndpointSliceList{}, &istionetworkingv1beta1.GatewayList{}, &istionetworkingv1beta1.VirtualServiceList{}, &istionetworkingv1beta1.DestinationRuleList{}, &extensionsv1alpha1.DNSRecordList{},
+				&corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &networkingv1.NetworkPolicyList{},
+				&policyv1.PodDisruptionBudgetList{}, &appsv1.StatefulSetList{},
+				&discoveryv1.EndpointSliceList{}, &istionetworkingv1beta1.GatewayList{},
+				&istionetworkingv1beta1.VirtualServiceList{}, &istionetworkingv1beta1.DestinationRuleList{},
+				&extensionsv1alpha1.DNSRecordList{},
 			} {
 				Expect(c.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 				Expect(list).To(HaveField("Items", BeEmpty()), "%T", list)
@@ -455,23 +496,29 @@ var _ = Describe("Exposure", func() {
 
 	It("uses names that the certificates of etcd cover", func() {
 		covered := kubernetesutils.DNSNamesForService("*.etcd-main-peer", namespace)
-		for _, host := range []string{MemberHost(namespace, "main", 0), SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
+		for _, host := range []string{MemberHost(namespace, "main", 0),
+			SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
 			_, suffix, _ := strings.Cut(host, ".")
 			Expect(covered).To(ContainElement("*." + suffix))
 		}
-		Expect(PeerURL(steps.Destination, namespace, "main", 2)).To(Equal("https://etcd-main-2.etcd-main-peer.shoot--demo--live.svc:2381"))
-		Expect(SourceClientEndpoint(namespace, "main")).To(Equal("https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"))
+		Expect(PeerURL(steps.Destination, namespace, "main", 2)).
+			To(Equal("https://etcd-main-2.etcd-main-peer.shoot--demo--live.svc:2381"))
+		Expect(SourceClientEndpoint(namespace, "main")).
+			To(Equal("https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"))
 	})
 
 	It("takes the DNS provider of the seed", func() {
-		garden := fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "dns"}, Data: map[string][]byte{"key": []byte("value")}}).Build()
+		garden := fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
+			WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "dns"},
+				Data: map[string][]byte{"key": []byte("value")}}).Build()
 		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}
 		Expect(DNSFromSeed(ctx, garden, seed)).To(BeNil())
 		Expect(IngressDomain(seed)).To(BeEmpty())
 
 		seed.Spec.Ingress = &gardencorev1beta1.Ingress{Domain: "ingress.seed-a.example"}
 		Expect(IngressDomain(seed)).To(Equal("ingress.seed-a.example"))
-		seed.Spec.DNS.Provider = &gardencorev1beta1.SeedDNSProvider{Type: "local", CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: "dns"}}
+		seed.Spec.DNS.Provider = &gardencorev1beta1.SeedDNSProvider{Type: "local",
+			CredentialsRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Namespace: "garden", Name: "dns"}}
 		dns, err := DNSFromSeed(ctx, garden, seed)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(dns.Type).To(Equal("local"))

@@ -100,11 +100,12 @@ func ClientHost(namespace, etcdRole string) string {
 // SourceClientEndpoint returns the URL at which the destination's sidecars find the source cluster. The certificates of
 // etcd cover the host, because it is below the peer service.
 func SourceClientEndpoint(namespace, etcdRole string) string {
-	return fmt.Sprintf("https://%s.%s.%s.svc:%d", SourceClientHost, PeerServiceName(etcdRole), namespace, PortRelayClient)
+	return fmt.Sprintf("https://%s.%s.%s.svc:%d", SourceClientHost, PeerServiceName(etcdRole), namespace,
+		PortRelayClient)
 }
 
-// RelayClientAddress returns the address at which the other seed's etcd clusters are reached through the relay. The server
-// name chooses the target: ClientHost for any member, MemberHost for a certain one.
+// RelayClientAddress returns the address at which the other seed's etcd clusters are reached through the relay. The
+// server name chooses the target: ClientHost for any member, MemberHost for a certain one.
 func RelayClientAddress(namespace string) string {
 	return fmt.Sprintf("%s.%s.svc:%d", Name, namespace, PortRelayClient)
 }
@@ -129,7 +130,8 @@ func hosts(namespace, domain string) []string {
 	for _, etcdRole := range EtcdRoles {
 		out = append(out, clientHost(namespace, domain, etcdRole))
 		for ordinal := range Members {
-			out = append(out, peerHost(namespace, domain, etcdRole, ordinal), memberClientHost(namespace, domain, etcdRole, ordinal))
+			out = append(out, peerHost(namespace, domain, etcdRole, ordinal),
+				memberClientHost(namespace, domain, etcdRole, ordinal))
 		}
 	}
 	return out

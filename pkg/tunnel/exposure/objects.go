@@ -76,7 +76,8 @@ func (e *exposure) mutateService(service *corev1.Service) error {
 	// The agent runs in the garden namespace and asks the other seed's etcd through the relay. With these annotations
 	// gardener-resource-manager lets pods pass that carry the label for this service; it does the same for the ingress
 	// gateway, because a VirtualService points here.
-	metav1.SetMetaDataAnnotation(&service.ObjectMeta, resourcesv1alpha1.NetworkingPodLabelSelectorNamespaceAlias, v1beta1constants.LabelNetworkPolicyShootNamespaceAlias)
+	metav1.SetMetaDataAnnotation(&service.ObjectMeta, resourcesv1alpha1.NetworkingPodLabelSelectorNamespaceAlias,
+		v1beta1constants.LabelNetworkPolicyShootNamespaceAlias)
 	if err := gardenerutils.InjectNetworkPolicyNamespaceSelectors(service, metav1.LabelSelector{
 		MatchLabels: map[string]string{corev1.LabelMetadataName: v1beta1constants.GardenNamespace},
 	}); err != nil {
@@ -86,8 +87,10 @@ func (e *exposure) mutateService(service *corev1.Service) error {
 	service.Spec.Type = corev1.ServiceTypeClusterIP
 	service.Spec.Selector = podSelector()
 	service.Spec.Ports = kubernetesutils.ReconcileServicePorts(service.Spec.Ports, []corev1.ServicePort{
-		{Name: "tls-gateway", Protocol: corev1.ProtocolTCP, Port: PortRelayGateway, TargetPort: intstr.FromInt32(PortRelayGateway)},
-		{Name: "tls-client", Protocol: corev1.ProtocolTCP, Port: PortRelayClient, TargetPort: intstr.FromInt32(PortRelayClient)},
+		{Name: "tls-gateway", Protocol: corev1.ProtocolTCP, Port: PortRelayGateway,
+			TargetPort: intstr.FromInt32(PortRelayGateway)},
+		{Name: "tls-client", Protocol: corev1.ProtocolTCP, Port: PortRelayClient,
+			TargetPort: intstr.FromInt32(PortRelayClient)},
 	}, corev1.ServiceTypeClusterIP)
 	return nil
 }
@@ -98,7 +101,8 @@ func (e *exposure) mutateHeadlessService(service *corev1.Service) {
 	service.Spec.Selector = podSelector()
 	service.Spec.PublishNotReadyAddresses = true
 	service.Spec.Ports = kubernetesutils.ReconcileServicePorts(service.Spec.Ports, []corev1.ServicePort{
-		{Name: "tls-gateway", Protocol: corev1.ProtocolTCP, Port: PortRelayGateway, TargetPort: intstr.FromInt32(PortRelayGateway)},
+		{Name: "tls-gateway", Protocol: corev1.ProtocolTCP, Port: PortRelayGateway,
+			TargetPort: intstr.FromInt32(PortRelayGateway)},
 	}, corev1.ServiceTypeClusterIP)
 }
 
@@ -155,8 +159,8 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 			},
 			LivenessProbe:  probe("/healthz", 10),
 			ReadinessProbe: probe("/readyz", 2),
-			// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's heartbeats
-			// would wait for the next period.
+			// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's
+			// heartbeats would wait for the next period.
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{
 					corev1.ResourceCPU:    resource.MustParse("10m"),
@@ -177,15 +181,20 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 			},
 		}},
 		Volumes: []corev1.Volume{
-			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: Name}}}},
-			{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: e.values.TLSSecretName, DefaultMode: new(int32(0o440))}}},
+			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: Name},
+			}}},
+			{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+				SecretName: e.values.TLSSecretName, DefaultMode: new(int32(0o440)),
+			}}},
 		},
 	}
 }
 
 func probe(path string, period int32) *corev1.Probe {
 	return &corev1.Probe{
-		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(portRelayHealth), Scheme: corev1.URISchemeHTTP}},
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+			Port: intstr.FromInt32(portRelayHealth), Scheme: corev1.URISchemeHTTP}},
 		PeriodSeconds:    period,
 		TimeoutSeconds:   2,
 		SuccessThreshold: 1,
@@ -193,8 +202,8 @@ func probe(path string, period int32) *corev1.Probe {
 	}
 }
 
-// etcdPorts are the ports that somebody may try at an etcd pod or at the relay under the same name. One of the two refuses;
-// a policy that dropped the packets instead would cost the dialer a timeout at every attempt.
+// etcdPorts are the ports that somebody may try at an etcd pod or at the relay under the same name. One of the two
+// refuses; a policy that dropped the packets instead would cost the dialer a timeout at every attempt.
 func etcdPorts() []networkingv1.NetworkPolicyPort {
 	return policyPorts(PortClient, PortPeerSource, PortPeerDestination)
 }
@@ -202,7 +211,8 @@ func etcdPorts() []networkingv1.NetworkPolicyPort {
 func policyPorts(ports ...int32) []networkingv1.NetworkPolicyPort {
 	out := make([]networkingv1.NetworkPolicyPort, 0, len(ports))
 	for _, port := range ports {
-		out = append(out, networkingv1.NetworkPolicyPort{Protocol: new(corev1.ProtocolTCP), Port: new(intstr.FromInt32(port))})
+		out = append(out, networkingv1.NetworkPolicyPort{Protocol: new(corev1.ProtocolTCP),
+			Port: new(intstr.FromInt32(port))})
 	}
 	return out
 }
@@ -222,14 +232,18 @@ func apiServerSelector() metav1.LabelSelector {
 	}}
 }
 
-// mutateRelayPolicy lets the relay's pods be dialed by etcd, kube-apiserver and each other, and dial etcd and each other.
+// mutateRelayPolicy lets the relay's pods be dialed by etcd, kube-apiserver and each other, and dial etcd and each
+// other.
 func (e *exposure) mutateRelayPolicy(policy *networkingv1.NetworkPolicy) {
 	policy.Labels = utils.MergeStringMaps(policy.Labels, ourLabels())
-	peers := []networkingv1.NetworkPolicyPeer{{PodSelector: new(etcdSelector())}, {PodSelector: new(apiServerSelector())}, relayPeer()}
+	peers := []networkingv1.NetworkPolicyPeer{{PodSelector: new(etcdSelector())},
+		{PodSelector: new(apiServerSelector())}, relayPeer()}
 	policy.Spec = networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: podSelector()},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
-		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: append(etcdPorts(), policyPorts(PortRelayClient)...)}},
+		Ingress: []networkingv1.NetworkPolicyIngressRule{
+			{From: peers, Ports: append(etcdPorts(), policyPorts(PortRelayClient)...)},
+		},
 		Egress: []networkingv1.NetworkPolicyEgressRule{{
 			// Traffic to a service is judged by its endpoints, and after the retirement of the source's members the
 			// endpoints of its client services are relay pods.
@@ -245,12 +259,14 @@ func (e *exposure) mutateDialersPolicy(policy *networkingv1.NetworkPolicy) {
 	policy.Spec = networkingv1.NetworkPolicySpec{
 		PodSelector: apiServerSelector(),
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
-		Egress:      []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{relayPeer()}, Ports: policyPorts(PortRelayClient)}},
+		Egress: []networkingv1.NetworkPolicyEgressRule{
+			{To: []networkingv1.NetworkPolicyPeer{relayPeer()}, Ports: policyPorts(PortRelayClient)},
+		},
 	}
 }
 
-// mutateEtcdPolicy lets the etcd members dial the relay and each other, and be dialed by them, on the peer ports of both
-// sides. Gardener's own policies know the port of the ordinary specification only.
+// mutateEtcdPolicy lets the etcd members dial the relay and each other, and be dialed by them, on the peer ports of
+// both sides. Gardener's own policies know the port of the ordinary specification only.
 func (e *exposure) mutateEtcdPolicy(policy *networkingv1.NetworkPolicy) {
 	policy.Labels = utils.MergeStringMaps(policy.Labels, ourLabels())
 	peers := []networkingv1.NetworkPolicyPeer{{PodSelector: new(etcdSelector())}, relayPeer()}
@@ -258,7 +274,9 @@ func (e *exposure) mutateEtcdPolicy(policy *networkingv1.NetworkPolicy) {
 		PodSelector: etcdSelector(),
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: etcdPorts()}},
-		Egress:      []networkingv1.NetworkPolicyEgressRule{{To: peers, Ports: append(etcdPorts(), policyPorts(PortRelayClient)...)}},
+		Egress: []networkingv1.NetworkPolicyEgressRule{
+			{To: peers, Ports: append(etcdPorts(), policyPorts(PortRelayClient)...)},
+		},
 	}
 }
 
@@ -267,14 +285,17 @@ func (e *exposure) serviceHost() string {
 }
 
 func (e *exposure) gatewayMutation(gateway *istionetworkingv1beta1.Gateway) func() error {
-	return istio.GatewayWithTLSPassthrough(gateway, ourLabels(), e.values.Istio.Labels, hosts(e.values.Namespace, e.values.Domain))
+	return istio.GatewayWithTLSPassthrough(gateway, ourLabels(), e.values.Istio.Labels,
+		hosts(e.values.Namespace, e.values.Domain))
 }
 
-func (e *exposure) virtualServiceMutation(virtualService *istionetworkingv1beta1.VirtualService, gateway *istionetworkingv1beta1.Gateway) func() error {
+func (e *exposure) virtualServiceMutation(virtualService *istionetworkingv1beta1.VirtualService,
+	gateway *istionetworkingv1beta1.Gateway) func() error {
 	return istio.VirtualServiceWithSNIMatch(virtualService, ourLabels(), []string{e.values.Istio.Namespace},
 		hosts(e.values.Namespace, e.values.Domain), gateway.Name, PortRelayGateway, e.serviceHost())
 }
 
 func (e *exposure) destinationRuleMutation(destinationRule *istionetworkingv1beta1.DestinationRule) func() error {
-	return istio.DestinationRuleWithLocalityPreference(destinationRule, ourLabels(), []string{e.values.Istio.Namespace}, e.serviceHost())
+	return istio.DestinationRuleWithLocalityPreference(destinationRule, ourLabels(), []string{e.values.Istio.Namespace},
+		e.serviceHost())
 }

@@ -19,9 +19,10 @@ const (
 	mountPathTLS    = "/etc/livecpm-relay/tls"
 	configFile      = "config.yaml"
 
-	// maxConnections and maxHandshakes bound what the relay needs: a connection takes two buffers of 32 KiB and the state
-	// of a TLS connection, less than 128 KiB together, a handshake on each of the three ports up to 200 KiB, if the peer
-	// sends the largest ClientHello that there may be. That is what the memory limit of its container is made for.
+	// maxConnections and maxHandshakes bound what the relay needs: a connection takes two buffers of 32 KiB and the
+	// state of a TLS connection, less than 128 KiB together, a handshake on each of the three ports up to 200 KiB, if
+	// the peer sends the largest ClientHello that there may be. That is what the memory limit of its container is made
+	// for.
 	maxConnections = 4096
 	maxHandshakes  = 512
 
@@ -41,13 +42,13 @@ func (v Values) relayConfig() *config.Config {
 		},
 		Health:  config.Endpoint{Port: portRelayHealth},
 		Metrics: config.Endpoint{Port: portRelayMetrics},
-		// A kube-apiserver holds a connection for every resource, also for each custom one, and all of them come here when
-		// the members of the source are gone.
+		// A kube-apiserver holds a connection for every resource, also for each custom one, and all of them come here
+		// when the members of the source are gone.
 		Limits: config.Limits{MaxConnections: maxConnections, MaxHandshakes: maxHandshakes},
 	}
 
-	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer goes on to
-	// the local pod, which has the same name.
+	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer goes on
+	// to the local pod, which has the same name.
 	peers := config.Near{Port: PeerPort(v.Role.Peer()), RedialPause: metav1.Duration{Duration: redialPause}}
 	clients := config.Near{Port: PortRelayClient}
 	far := config.Far{Port: PortRelayGateway}
@@ -58,23 +59,29 @@ func (v Values) relayConfig() *config.Config {
 		for ordinal := range Members {
 			inner := memberNames(v.Namespace, etcdRole, PodName(etcdRole, ordinal))
 			host := peerHost(v.Namespace, v.PeerDomain, etcdRole, ordinal)
-			peers.Routes = append(peers.Routes, config.NearRoute{InnerSNI: inner, Remote: config.Remote{Host: host, Port: portGateway}})
+			peers.Routes = append(peers.Routes,
+				config.NearRoute{InnerSNI: inner, Remote: config.Remote{Host: host, Port: portGateway}})
 			clients.Routes = append(clients.Routes, config.NearRoute{InnerSNI: inner, Remote: config.Remote{
-				Host: host, Port: portGateway, ServerName: memberClientHost(v.Namespace, v.PeerDomain, etcdRole, ordinal),
+				Host: host, Port: portGateway,
+				ServerName: memberClientHost(v.Namespace, v.PeerDomain, etcdRole, ordinal),
 			}})
 
 			target := fullyQualified(MemberHost(v.Namespace, etcdRole, ordinal))
 			far.Routes = append(far.Routes,
-				config.FarRoute{ServerName: peerHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner, Target: fmt.Sprintf("%s:%d", target, PeerPort(v.Role))},
-				config.FarRoute{ServerName: memberClientHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner, Target: fmt.Sprintf("%s:%d", target, PortClient)},
+				config.FarRoute{ServerName: peerHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner,
+					Target: fmt.Sprintf("%s:%d", target, PeerPort(v.Role))},
+				config.FarRoute{ServerName: memberClientHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner,
+					Target: fmt.Sprintf("%s:%d", target, PortClient)},
 			)
 		}
-		// The source's relay has the route of SourceClientHost as well: once its members are gone, sidecars of the destination
-		// that still ask there come back to their own cluster instead of nowhere.
-		inner := append(memberNames(v.Namespace, etcdRole, SourceClientHost), kubernetesutils.DNSNamesForService(ClientServiceName(etcdRole), v.Namespace)...)
+		// The source's relay has the route of SourceClientHost as well: once its members are gone, sidecars of the
+		// destination that still ask there come back to their own cluster instead of nowhere.
+		inner := append(memberNames(v.Namespace, etcdRole, SourceClientHost),
+			kubernetesutils.DNSNamesForService(ClientServiceName(etcdRole), v.Namespace)...)
 		clients.Routes = append(clients.Routes, config.NearRoute{
 			InnerSNI: inner,
-			Remote:   config.Remote{Host: dialHost, Port: portGateway, ServerName: clientHost(v.Namespace, v.PeerDomain, etcdRole)},
+			Remote: config.Remote{Host: dialHost, Port: portGateway,
+				ServerName: clientHost(v.Namespace, v.PeerDomain, etcdRole)},
 		})
 		far.Routes = append(far.Routes, config.FarRoute{
 			ServerName: clientHost(v.Namespace, v.Domain, etcdRole),

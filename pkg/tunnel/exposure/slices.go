@@ -118,13 +118,14 @@ func mutateSlice(slice *discoveryv1.EndpointSlice, service, portName string, por
 	slice.Ports = []discoveryv1.EndpointPort{{Name: &portName, Port: &port, Protocol: new(corev1.ProtocolTCP)}}
 }
 
-// endpoints returns the pods that can take connections. With a name for hosts every pod is published under the host of its
-// ordinal whether it is ready or not, as the peer service does with the members; without one only ready pods count.
+// endpoints returns the pods that can take connections. With a name for hosts every pod is published under the host of
+// its ordinal whether it is ready or not, as the peer service does with the members; without one only ready pods count.
 func endpoints(pods map[int]corev1.Pod, hostname func(ordinal int) string) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
 	for ordinal := range Members {
 		pod, ok := pods[ordinal]
-		if !ok || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || net.ParseIP(pod.Status.PodIP).To4() == nil {
+		if !ok || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning ||
+			net.ParseIP(pod.Status.PodIP).To4() == nil {
 			continue
 		}
 		endpoint := discoveryv1.Endpoint{

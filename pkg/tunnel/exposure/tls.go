@@ -24,7 +24,8 @@ const SecretNameCA = "ca-livecpm-relay" // #nosec G101 -- No credential.
 // with the given ingress domain. The certificate serves and dials: the relays of the two seeds know each other by the
 // authority, which is made for this one shoot.
 func CertificateConfigs(namespace, domain string) (ca, certificate *secretsutils.CertificateSecretConfig) {
-	ca = &secretsutils.CertificateSecretConfig{Name: SecretNameCA, CommonName: SecretNameCA, CertType: secretsutils.CACert}
+	ca = &secretsutils.CertificateSecretConfig{Name: SecretNameCA, CommonName: SecretNameCA,
+		CertType: secretsutils.CACert}
 	certificate = &secretsutils.CertificateSecretConfig{
 		Name:       Name,
 		CommonName: Name,
@@ -34,25 +35,30 @@ func CertificateConfigs(namespace, domain string) (ca, certificate *secretsutils
 	return ca, certificate
 }
 
-// GenerateTLS makes the relay's certificate authority, unless the secrets manager has it already, and its certificate. In
-// the source it has to be called before the ShootState is persisted: the authority reaches the destination with it.
-func GenerateTLS(ctx context.Context, secretsManager secretsmanager.Interface, namespace, domain string) (*corev1.Secret, error) {
+// GenerateTLS makes the relay's certificate authority, unless the secrets manager has it already, and its certificate.
+// In the source it has to be called before the ShootState is persisted: the authority reaches the destination with it.
+func GenerateTLS(ctx context.Context, secretsManager secretsmanager.Interface,
+	namespace, domain string) (*corev1.Secret, error) {
 	ca, certificate := CertificateConfigs(namespace, domain)
-	if _, err := secretsManager.Generate(ctx, ca, secretsmanager.Persist(), secretsmanager.Rotate(secretsmanager.InPlace)); err != nil {
+	if _, err := secretsManager.Generate(ctx, ca, secretsmanager.Persist(),
+		secretsmanager.Rotate(secretsmanager.InPlace)); err != nil {
 		return nil, fmt.Errorf("failed to generate the CA of the relay: %w", err)
 	}
-	secret, err := secretsManager.Generate(ctx, certificate, secretsmanager.SignedByCA(SecretNameCA, secretsmanager.UseCurrentCA), secretsmanager.Rotate(secretsmanager.InPlace))
+	secret, err := secretsManager.Generate(ctx, certificate,
+		secretsmanager.SignedByCA(SecretNameCA, secretsmanager.UseCurrentCA),
+		secretsmanager.Rotate(secretsmanager.InPlace))
 	if err != nil {
 		return nil, fmt.Errorf("failed to generate the certificate of the relay: %w", err)
 	}
 	return secret, nil
 }
 
-// deleteTLS deletes the certificates of the relay. The gardenlet would do it with its next reconciliation, but until then a
-// ShootState would carry an authority that nothing needs, and a migration that was aborted would leave a trace.
+// deleteTLS deletes the certificates of the relay. The gardenlet would do it with its next reconciliation, but until
+// then a ShootState would carry an authority that nothing needs, and a migration that was aborted would leave a trace.
 func (e *exposure) deleteTLS(ctx context.Context) error {
 	secrets := &corev1.SecretList{}
-	if err := e.client.List(ctx, secrets, client.InNamespace(e.values.Namespace), client.MatchingLabels{secretsmanager.LabelKeyManagedBy: secretsmanager.LabelValueSecretsManager}); err != nil {
+	if err := e.client.List(ctx, secrets, client.InNamespace(e.values.Namespace),
+		client.MatchingLabels{secretsmanager.LabelKeyManagedBy: secretsmanager.LabelValueSecretsManager}); err != nil {
 		return fmt.Errorf("failed to list the certificates of the relay: %w", err)
 	}
 	for _, secret := range secrets.Items {

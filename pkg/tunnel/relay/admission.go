@@ -11,10 +11,10 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
-// strangers are the connections of one port that have not shown yet who they are. They are apart from the relay's slots:
-// whoever only connects and says nothing must not keep etcd's own connections out. Nor must he keep new ones out, so where
-// there are too many, the oldest gives way. A handshake takes a few round trips; those who flood a port would have to be
-// faster than that to hit anybody but themselves.
+// strangers are the connections of one port that have not shown yet who they are. They are apart from the relay's
+// slots: whoever only connects and says nothing must not keep etcd's own connections out. Nor must he keep new ones
+// out, so where there are too many, the oldest gives way. A handshake takes a few round trips; those who flood a port
+// would have to be faster than that to hit anybody but themselves.
 type strangers struct {
 	limit int
 

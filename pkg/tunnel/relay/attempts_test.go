@@ -155,10 +155,12 @@ var _ = Describe("Attempts", func() {
 
 		It("drops another server name inside", func() {
 			run(near, far)
-			for _, name := range []string{otherInnerName, "kubernetes.default.svc", "etcd-events-0.etcd-events-peer.shoot--demo--live.svc"} {
+			for _, name := range []string{otherInnerName, "kubernetes.default.svc",
+				"etcd-events-0.etcd-events-peer.shoot--demo--live.svc"} {
 				conn, err := outer(outerName, outerCA.keyPair(outerName))
 				Expect(err).NotTo(HaveOccurred())
-				Expect(tls.Client(conn, &tls.Config{ServerName: name, RootCAs: innerCA.pool()}).Handshake()).NotTo(Succeed())
+				Expect(tls.Client(conn, &tls.Config{ServerName: name, RootCAs: innerCA.pool()}).Handshake()).
+					NotTo(Succeed())
 			}
 			Eventually(failures(far, "far", "unknown_server_name")).Should(Equal("3"))
 			Expect(stillServes()).To(Equal(1))
@@ -184,12 +186,14 @@ var _ = Describe("Attempts", func() {
 			}
 			Eventually(failures(near, "near", "unknown_server_name")).Should(Equal("3"))
 			Expect(stillServes()).To(Equal(1))
-			Expect(metric(far, "livecpm_relay_connections_total")).To(Equal("1"), "the other relay has seen none of them")
+			Expect(metric(far, "livecpm_relay_connections_total")).To(Equal("1"),
+				"the other relay has seen none of them")
 		})
 
 		It("dials nobody for a connection without a server name", func() {
 			run(near, far)
-			_, err := tls.Dial("tcp", address(near.Near[0].Port), &tls.Config{InsecureSkipVerify: true}) // #nosec G402 -- Nothing answers.
+			_, err := tls.Dial("tcp", address(near.Near[0].Port),
+				&tls.Config{InsecureSkipVerify: true}) // #nosec G402 -- Nothing answers.
 			Expect(err).To(HaveOccurred())
 			Eventually(failures(near, "near", "unknown_server_name")).Should(Equal("1"))
 			Expect(stillServes()).To(Equal(1))
@@ -242,7 +246,8 @@ var _ = Describe("Attempts", func() {
 					return strconv.Atoi(metric(flooded.cfg, "livecpm_relay_refused_connections_total"))
 				}).Should(BeNumerically(">=", 16))
 				stillServes()
-				Expect(failures(flooded.cfg, flooded.direction, "closed")()).To(BeEmpty(), "what gave way is counted once")
+				Expect(failures(flooded.cfg, flooded.direction, "closed")()).To(BeEmpty(),
+					"what gave way is counted once")
 			}
 			Expect(target.accepted.Load()).To(BeEquivalentTo(2))
 		})
@@ -338,7 +343,8 @@ var _ = Describe("Attempts", func() {
 				Expect(err).NotTo(HaveOccurred())
 				DeferCleanup(func() { _ = conn.Close() })
 				// Tickets come after the handshake, with the first bytes that are read.
-				Expect(tls.Client(conn, &tls.Config{ServerName: innerName, RootCAs: innerCA.pool()}).Handshake()).To(Succeed())
+				Expect(tls.Client(conn, &tls.Config{ServerName: innerName, RootCAs: innerCA.pool()}).Handshake()).
+					To(Succeed())
 				Expect(conn.ConnectionState().DidResume).To(BeFalse())
 			}
 			Expect(tickets.got.Load()).To(BeZero())

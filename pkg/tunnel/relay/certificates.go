@@ -20,8 +20,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
 
-// reloadInterval is how often the certificate files are compared with what is in use. They lie in a Secret volume, which
-// the kubelet itself renews only about once a minute.
+// reloadInterval is how often the certificate files are compared with what is in use. They lie in a Secret volume,
+// which the kubelet itself renews only about once a minute.
 const reloadInterval = 10 * time.Second
 
 // protocol is negotiated between relays: whoever speaks another one has come to the wrong door.

@@ -28,8 +28,8 @@ const (
 	ways
 )
 
-// FuzzStranger sends bytes to running relays in each way that there is. Nothing may reach the target but what begins with
-// a ClientHello that asks for one of the members, and that must arrive as it was sent.
+// FuzzStranger sends bytes to running relays in each way that there is. Nothing may reach the target but what begins
+// with a ClientHello that asks for one of the members, and that must arrive as it was sent.
 func FuzzStranger(f *testing.F) {
 	outerCA := newAuthority("relay")
 	files := outerCA.write(f.TempDir(), outerName)
@@ -52,7 +52,8 @@ func FuzzStranger(f *testing.F) {
 	near := nearConfig(files, far.Far.Port)
 	stopNear, stopFar := start(near, clock.RealClock{}), start(far, clock.RealClock{})
 	f.Cleanup(func() { _, _, _ = stopNear(), stopFar(), target.Close() })
-	own := &tls.Config{RootCAs: outerCA.pool(), ServerName: outerName, NextProtos: []string{"livecpm-relay/1"}, Certificates: []tls.Certificate{outerCA.keyPair(outerName)}}
+	own := &tls.Config{RootCAs: outerCA.pool(), ServerName: outerName, NextProtos: []string{"livecpm-relay/1"},
+		Certificates: []tls.Certificate{outerCA.keyPair(outerName)}}
 
 	for way := range ways {
 		f.Add(way, []byte("GET / HTTP/1.1\r\n\r\n"))
@@ -66,7 +67,9 @@ func FuzzStranger(f *testing.F) {
 		allowed := false
 		if way%ways != intoFar {
 			sent, err := wire.ReadHello(bytes.NewReader(data))
-			allowed = err == nil && slices.ContainsFunc(innerNames, func(pattern string) bool { return wire.MatchServerName(pattern, sent.ServerName) })
+			allowed = err == nil &&
+				slices.ContainsFunc(
+					innerNames, func(pattern string) bool { return wire.MatchServerName(pattern, sent.ServerName) })
 		}
 
 		port := far.Far.Port

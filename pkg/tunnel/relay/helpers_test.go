@@ -57,10 +57,13 @@ type authority struct {
 func newAuthority(name string) *authority {
 	a := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign,
 	}
-	a.certificate = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key))))
+	a.certificate = must(
+		x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key))))
 	return a
 }
 
@@ -79,7 +82,8 @@ func (a *authority) issue(names ...string) (certificate, key []byte) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
 		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der := must(x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
@@ -92,9 +96,11 @@ func (a *authority) keyPair(names ...string) tls.Certificate {
 
 // write puts credentials into folder as a Secret volume has them.
 func (a *authority) write(folder string, names ...string) config.TLS {
-	files := config.TLS{CAFile: filepath.Join(folder, "ca.crt"), CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}
+	files := config.TLS{CAFile: filepath.Join(folder, "ca.crt"), CertFile: filepath.Join(folder, "tls.crt"),
+		KeyFile: filepath.Join(folder, "tls.key")}
 	certificate, key := a.issue(names...)
-	for file, content := range map[string][]byte{files.CAFile: a.pem(), files.CertFile: certificate, files.KeyFile: key} {
+	for file, content := range map[string][]byte{files.CAFile: a.pem(), files.CertFile: certificate,
+		files.KeyFile: key} {
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			panic(err)
 		}
@@ -130,7 +136,9 @@ func nearConfig(files config.TLS, remotePort int32) *config.Config {
 }
 
 func farConfig(files config.TLS, target string) *config.Config {
-	return withPorts(&config.Config{TLS: files, Far: config.Far{Port: freePort(), Routes: []config.FarRoute{{ServerName: outerName, InnerSNI: innerNames, Target: target}}}})
+	return withPorts(&config.Config{TLS: files,
+		Far: config.Far{Port: freePort(),
+			Routes: []config.FarRoute{{ServerName: outerName, InnerSNI: innerNames, Target: target}}}})
 }
 
 func withPorts(cfg *config.Config) *config.Config {
@@ -187,7 +195,8 @@ func metric(cfg *config.Config, prefix string) string {
 	return ""
 }
 
-// etcd is a TLS server that sends back what it got once the other side has closed its half; with stream it echoes at once.
+// etcd is a TLS server that sends back what it got once the other side has closed its half; with stream it echoes at
+// once.
 type etcd struct {
 	net.Listener
 
@@ -199,7 +208,8 @@ type etcd struct {
 
 func newEtcd(a *authority, stream bool) *etcd {
 	e := &etcd{}
-	e.Listener = must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{a.keyPair(innerName)}}))
+	e.Listener = must(tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{Certificates: []tls.Certificate{a.keyPair(innerName)}}))
 	go func() {
 		for {
 			conn, err := e.Accept()
@@ -253,7 +263,8 @@ func closeWrite(conn *tls.Conn) error {
 	return errors.Join(conn.CloseWrite(), conn.NetConn().(*net.TCPConn).CloseWrite())
 }
 
-// slowHandshake is the time for a handshake where a test lets it pass. All others of the test must be done in that time.
+// slowHandshake is the time for a handshake where a test lets it pass. All others of the test must be done in that
+// time.
 const slowHandshake = 3 * time.Second
 
 // closed reads until the connection ends.

@@ -60,19 +60,24 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "livecpm_relay_bytes_total", Help: "Bytes passed on, towards the target (sent) and back (received).",
 		}, append([]string{"flow"}, route...)),
 		dialFailures: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "livecpm_relay_dial_failures_total", Help: "Connections reset because their target could not be reached.",
+			Name: "livecpm_relay_dial_failures_total",
+			Help: "Connections reset because their target could not be reached.",
 		}, route),
 		handshakeFailures: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "livecpm_relay_handshake_failures_total", Help: "Connections dropped because of their ClientHello or TLS handshake, by cause.",
+			Name: "livecpm_relay_handshake_failures_total",
+			Help: "Connections dropped because of their ClientHello or TLS handshake, by cause.",
 		}, []string{"direction", "cause"}),
 		refused: factory.NewCounter(prometheus.CounterOpts{
-			Name: "livecpm_relay_refused_connections_total", Help: "Connections reset because a limit was reached: that of connections, or that of handshakes at once.",
+			Name: "livecpm_relay_refused_connections_total",
+			Help: "Connections reset because a limit was reached: that of connections, or that of handshakes at once.",
 		}),
 		certificateReloads: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "livecpm_relay_certificate_reloads_total", Help: "Attempts to take changed certificate files into use, by result.",
+			Name: "livecpm_relay_certificate_reloads_total",
+			Help: "Attempts to take changed certificate files into use, by result.",
 		}, []string{"result"}),
 		certificateExpiry: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "livecpm_relay_certificate_expiry_timestamp_seconds", Help: "End of validity of the certificate in use.",
+			Name: "livecpm_relay_certificate_expiry_timestamp_seconds",
+			Help: "End of validity of the certificate in use.",
 		}),
 	}
 }
@@ -93,7 +98,8 @@ func cause(err error) string {
 		return causeRejected
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return causeTimeout
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return causeClosed
 	case errors.As(err, &verification), strings.Contains(err.Error(), "certificate"): // a missing one has no error type
 		return causeCertificate

@@ -17,13 +17,13 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
-// etcd dials a member that does not answer about fifty times per second, all of its streams and posts together. On its own
-// node such an attempt costs nothing. By way of the relays it costs a mutual handshake of theirs, with RSA keys on both
-// sides, before the far one can find that nobody listens: four tenths of a core, at the very time at which members stop and
-// messages must pass quickly. So the near relay answers for the far one for a moment after it has been told.
+// etcd dials a member that does not answer about fifty times per second, all of its streams and posts together. On its
+// own node such an attempt costs nothing. By way of the relays it costs a mutual handshake of theirs, with RSA keys on
+// both sides, before the far one can find that nobody listens: four tenths of a core, at the very time at which members
+// stop and messages must pass quickly. So the near relay answers for the far one for a moment after it has been told.
 //
-// Only listeners with a pause do that, and only for routes with one target: behind a service another member may be found
-// the next time.
+// Only listeners with a pause do that, and only for routes with one target: behind a service another member may be
+// found the next time.
 
 // redials are the routes with a pause, by the server name of the other relay.
 type redials map[string]*redial
@@ -69,8 +69,9 @@ type attempt struct {
 	begun  time.Time
 }
 
-// failed lets the route pause. Attempts that began before the last failure or the last answer tell nothing new: over a long
-// distance they fail one after the other, and a pause for each would keep a member out that has come back meanwhile.
+// failed lets the route pause. Attempts that began before the last failure or the last answer tell nothing new: over a
+// long distance they fail one after the other, and a pause for each would keep a member out that has come back
+// meanwhile.
 func (a attempt) failed() {
 	if a.target == nil {
 		return
@@ -125,8 +126,8 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ended takes the end of the connection into account. Before the first byte it is the other relay's way to say that nobody
-// listens, whether the gateway between them passes that on as a reset or as an ordinary end.
+// ended takes the end of the connection into account. Before the first byte it is the other relay's way to say that
+// nobody listens, whether the gateway between them passes that on as a reset or as an ordinary end.
 func (w *watched) ended(err error) {
 	if errors.Is(err, net.ErrClosed) { // by this relay itself, because the dialer has gone or the relay ends
 		return

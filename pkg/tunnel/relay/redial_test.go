@@ -77,7 +77,8 @@ var _ = Describe("redialing a member that does not answer", func() {
 		Expect(farFailures()).To(Equal("2"))
 
 		By("serving the member that has come back when the pause is over")
-		back, err := tls.Listen("tcp", target.Addr().String(), &tls.Config{Certificates: []tls.Certificate{innerCA.keyPair(innerName)}})
+		back, err := tls.Listen("tcp", target.Addr().String(),
+			&tls.Config{Certificates: []tls.Certificate{innerCA.keyPair(innerName)}})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(back.Close)
 		go func() {
@@ -138,7 +139,8 @@ var _ = Describe("redialing a member that does not answer", func() {
 			Expect(conn.(*net.TCPConn).SetLinger(0)).To(Succeed())
 			Expect(conn.Close()).To(Succeed())
 			Expect(<-handshake).NotTo(Succeed())
-			Eventually(func() string { return metric(near, `livecpm_relay_open_connections{direction="near"`) }).Should(Equal("0"))
+			Eventually(func() string { return metric(near, `livecpm_relay_open_connections{direction="near"`) }).
+				Should(Equal("0"))
 			_ = reached.Close()
 		}
 		Expect(nearFailures()).To(BeEmpty())

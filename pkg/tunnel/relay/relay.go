@@ -4,11 +4,11 @@
 // Package relay carries the TLS connections of etcd between two seeds without ending them.
 //
 // A relay has two sides. On the near side it takes connections of local dialers, reads the server name from their
-// ClientHello and tunnels them to the relay of the other seed. Between the relays the untouched bytes travel in an outer,
-// mutually authenticated TLS connection. There are two reasons for that layer: its server name is unique per shoot, which
-// the inner one is not, so that the other seed's gateway can route by it; and nobody reaches etcd's port from outside the
-// seed who has no certificate of this shoot's relays. On the far side a relay takes the outer connection, reads the server
-// name inside once more and hands the bytes to a local target.
+// ClientHello and tunnels them to the relay of the other seed. Between the relays the untouched bytes travel in an
+// outer, mutually authenticated TLS connection. There are two reasons for that layer: its server name is unique per
+// shoot, which the inner one is not, so that the other seed's gateway can route by it; and nobody reaches etcd's port
+// from outside the seed who has no certificate of this shoot's relays. On the far side a relay takes the outer
+// connection, reads the server name inside once more and hands the bytes to a local target.
 //
 // What anybody may try, and what becomes of it, is in docs/security.md.
 package relay
@@ -69,9 +69,10 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, err
 		metrics:  m,
 		redials:  newRedials(cfg.Near, clk),
 		certs:    certs,
-		dialer:   net.Dialer{Timeout: cfg.Limits.DialTimeout.Duration, KeepAliveConfig: wire.KeepAlive, Control: wire.Control},
-		slots:    make(chan struct{}, cfg.Limits.MaxConnections),
-		muffler:  newMuffler(clk),
+		dialer: net.Dialer{Timeout: cfg.Limits.DialTimeout.Duration, KeepAliveConfig: wire.KeepAlive,
+			Control: wire.Control},
+		slots:   make(chan struct{}, cfg.Limits.MaxConnections),
+		muffler: newMuffler(clk),
 	}, nil
 }
 
@@ -177,7 +178,8 @@ func (r *Relay) accept(ctx, connections context.Context, l listener, open *sync.
 		if overflow {
 			r.metrics.refused.Inc()
 			if omitted, ok := r.muffler.pass("overflow " + l.Addr().String()); ok {
-				r.log.Info("Too many handshakes at once, the oldest gave way", "address", l.Addr().String(), "omitted", omitted)
+				r.log.Info("Too many handshakes at once, the oldest gave way", "address", l.Addr().String(), "omitted",
+					omitted)
 			}
 		}
 		open.Go(func() {
@@ -195,7 +197,8 @@ func (r *Relay) refuse(conn net.Conn, p *permit) {
 	}
 	r.metrics.refused.Inc()
 	if omitted, ok := r.muffler.pass("refused"); ok {
-		r.log.Info("Refused connection, the limit is reached", "limit", r.config.Limits.MaxConnections, "omitted", omitted)
+		r.log.Info("Refused connection, the limit is reached", "limit", r.config.Limits.MaxConnections, "omitted",
+			omitted)
 	}
 }
 
@@ -248,7 +251,8 @@ func matchesAny(patterns []string, serverName string) bool {
 }
 
 func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn, error) {
-	raw, err := r.dialer.DialContext(ctx, "tcp", net.JoinHostPort(absolute(remote.Host), strconv.Itoa(int(remote.Port))))
+	raw, err := r.dialer.DialContext(ctx, "tcp",
+		net.JoinHostPort(absolute(remote.Host), strconv.Itoa(int(remote.Port))))
 	if err != nil {
 		return nil, err
 	}
@@ -283,8 +287,8 @@ func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
 	}
 	route, _ := r.findFar(conn.ConnectionState().ServerName)
 
-	// The other relay has read the same name before it dialed. Whoever got hold of a relay's certificate has not: he gets
-	// no further than a TLS handshake with the very target that the route is for.
+	// The other relay has read the same name before it dialed. Whoever got hold of a relay's certificate has not: he
+	// gets no further than a TLS handshake with the very target that the route is for.
 	_ = conn.SetReadDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { wire.Reset(raw) })
 	hello, err := wire.ReadHello(conn)
@@ -327,7 +331,8 @@ func (r *Relay) join(ctx context.Context, direction, route string, dialer, targe
 	gauge := r.metrics.openConnections.WithLabelValues(direction, route)
 	gauge.Inc()
 	defer gauge.Dec()
-	sent, received := r.metrics.bytes.WithLabelValues("sent", direction, route), r.metrics.bytes.WithLabelValues("received", direction, route)
+	sent, received := r.metrics.bytes.WithLabelValues("sent", direction, route),
+		r.metrics.bytes.WithLabelValues("received", direction, route)
 	log := r.log.WithValues("direction", direction, "route", route, "dialer", dialer.RemoteAddr().String())
 	log.V(1).Info("Joined connection")
 
@@ -360,7 +365,8 @@ func (r *Relay) dropped(direction string, conn net.Conn, p *permit, serverName s
 	}
 	why := cause(err)
 	r.metrics.handshakeFailures.WithLabelValues(direction, why).Inc()
-	log := r.log.WithValues("direction", direction, "peer", conn.RemoteAddr().String(), "serverName", serverName, "cause", why)
+	log := r.log.WithValues("direction", direction, "peer", conn.RemoteAddr().String(), "serverName", serverName,
+		"cause", why)
 	if why == causeClosed { // probes and port scans; the metric has them
 		log.V(1).Info("Dropped connection", "reason", err.Error())
 		return
@@ -405,7 +411,8 @@ func (r *Relay) healthHandler() http.Handler {
 func (r *Relay) serveHTTP(ctx context.Context, port int32, handler http.Handler) error {
 	server := &http.Server{
 		Addr: portAddress(port), Handler: handler,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 16 << 10,
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()

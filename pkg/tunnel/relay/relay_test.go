@@ -74,8 +74,10 @@ var _ = Describe("Relay", func() {
 			Expect(string(answer)).To(Equal("hello"))
 			Expect(target.serverNames()).To(ConsistOf(innerName))
 
-			Eventually(func() string { return metric(near, `livecpm_relay_open_connections{direction="near"`) }).Should(Equal("0"))
-			Expect(metric(near, `livecpm_relay_connections_total{direction="near",route="`+outerName+`"}`)).To(Equal("1"))
+			Eventually(func() string { return metric(near, `livecpm_relay_open_connections{direction="near"`) }).
+				Should(Equal("0"))
+			Expect(metric(near, `livecpm_relay_connections_total{direction="near",route="`+outerName+`"}`)).
+				To(Equal("1"))
 			Expect(metric(far, `livecpm_relay_connections_total{direction="far",route="`+outerName+`"}`)).To(Equal("1"))
 			Expect(metric(far, `livecpm_relay_bytes_total{direction="far",flow="sent"`)).NotTo(BeElementOf("", "0"))
 		})
@@ -117,7 +119,8 @@ var _ = Describe("Relay", func() {
 		It("should drop unknown inner server names", func() {
 			_, err := roundTrip("etcd-main-0.elsewhere", nil)
 			Expect(err).To(MatchError(syscall.ECONNRESET))
-			Expect(metric(near, `livecpm_relay_handshake_failures_total{cause="unknown_server_name",direction="near"}`)).To(Equal("1"))
+			Expect(metric(near,
+				`livecpm_relay_handshake_failures_total{cause="unknown_server_name",direction="near"}`)).To(Equal("1"))
 		})
 
 		It("should drop plain text", func() {
@@ -128,7 +131,8 @@ var _ = Describe("Relay", func() {
 			// The time for a handshake is an hour: it is not why this connection ends.
 			Expect(near.Limits.HandshakeTimeout.Duration).To(BeNumerically(">", patience.Eventually))
 			Expect(closed(conn)).To(Succeed())
-			Expect(metric(near, `livecpm_relay_handshake_failures_total{cause="not_tls",direction="near"}`)).To(Equal("1"))
+			Expect(metric(near, `livecpm_relay_handshake_failures_total{cause="not_tls",direction="near"}`)).
+				To(Equal("1"))
 		})
 
 		It("should drop a slow ClientHello", func() {
@@ -142,7 +146,8 @@ var _ = Describe("Relay", func() {
 			_, _ = conn.Write([]byte{22, 3, 1})
 			Expect(closed(conn)).To(Succeed())
 			Expect(time.Since(begin)).To(BeNumerically(">=", slowHandshake))
-			Expect(metric(near, `livecpm_relay_handshake_failures_total{cause="timeout",direction="near"}`)).To(Equal("1"))
+			Expect(metric(near, `livecpm_relay_handshake_failures_total{cause="timeout",direction="near"}`)).
+				To(Equal("1"))
 		})
 
 		It("should reset the connection at once when the other seed cannot be reached", func() {
@@ -153,7 +158,8 @@ var _ = Describe("Relay", func() {
 			DeferCleanup(start(near, clock.RealClock{}))
 			_, err := roundTrip(innerName, nil)
 			Expect(err).To(MatchError(syscall.ECONNRESET))
-			Expect(metric(near, `livecpm_relay_dial_failures_total{direction="near",route="`+outerName+`"}`)).To(Equal("1"))
+			Expect(metric(near, `livecpm_relay_dial_failures_total{direction="near",route="`+outerName+`"}`)).
+				To(Equal("1"))
 		})
 
 		It("should not trust a relay of another authority", func() {
@@ -162,7 +168,8 @@ var _ = Describe("Relay", func() {
 			DeferCleanup(start(far, clock.RealClock{}))
 			_, err := roundTrip(innerName, nil)
 			Expect(err).To(MatchError(syscall.ECONNRESET))
-			Expect(metric(near, `livecpm_relay_handshake_failures_total{cause="certificate",direction="near"}`)).To(Equal("1"))
+			Expect(metric(near, `livecpm_relay_handshake_failures_total{cause="certificate",direction="near"}`)).
+				To(Equal("1"))
 		})
 	})
 
@@ -192,7 +199,8 @@ var _ = Describe("Relay", func() {
 
 		It("should refuse a client certificate of another authority", func() {
 			other := newAuthority("other").keyPair(outerName)
-			Expect(handshake(&tls.Config{ServerName: outerName, NextProtos: protocols, Certificates: []tls.Certificate{other}})).NotTo(Succeed())
+			Expect(handshake(&tls.Config{ServerName: outerName, NextProtos: protocols,
+				Certificates: []tls.Certificate{other}})).NotTo(Succeed())
 			Eventually(func() string {
 				return metric(far, `livecpm_relay_handshake_failures_total{cause="certificate",direction="far"}`)
 			}).Should(Equal("1"))
@@ -200,12 +208,16 @@ var _ = Describe("Relay", func() {
 
 		It("should refuse unknown server names, older TLS and other protocols", func() {
 			own := []tls.Certificate{outerCA.keyPair(outerName)}
-			Expect(handshake(&tls.Config{ServerName: "elsewhere", NextProtos: protocols, Certificates: own})).NotTo(Succeed())
-			Expect(handshake(&tls.Config{ServerName: outerName, NextProtos: protocols, Certificates: own, MaxVersion: tls.VersionTLS12})).NotTo(Succeed())
-			Expect(handshake(&tls.Config{ServerName: outerName, NextProtos: []string{"h2"}, Certificates: own})).NotTo(Succeed())
+			Expect(handshake(&tls.Config{ServerName: "elsewhere", NextProtos: protocols, Certificates: own})).
+				NotTo(Succeed())
+			Expect(handshake(&tls.Config{ServerName: outerName, NextProtos: protocols, Certificates: own,
+				MaxVersion: tls.VersionTLS12})).NotTo(Succeed())
+			Expect(handshake(&tls.Config{ServerName: outerName, NextProtos: []string{"h2"}, Certificates: own})).
+				NotTo(Succeed())
 			Expect(handshake(&tls.Config{ServerName: outerName, Certificates: own})).NotTo(Succeed())
 			Eventually(func() string {
-				return metric(far, `livecpm_relay_handshake_failures_total{cause="unknown_server_name",direction="far"}`)
+				return metric(far,
+					`livecpm_relay_handshake_failures_total{cause="unknown_server_name",direction="far"}`)
 			}).Should(Equal("1"))
 			Expect(metric(far, `livecpm_relay_connections_total`)).To(BeEmpty())
 		})
@@ -226,7 +238,8 @@ var _ = Describe("Relay", func() {
 			Expect(target.Close()).To(Succeed())
 			_, err := roundTrip(innerName, nil)
 			Expect(err).To(MatchError(syscall.ECONNRESET))
-			Expect(metric(far, `livecpm_relay_dial_failures_total{direction="far",route="`+outerName+`"}`)).To(Equal("1"))
+			Expect(metric(far, `livecpm_relay_dial_failures_total{direction="far",route="`+outerName+`"}`)).
+				To(Equal("1"))
 		})
 	})
 
@@ -257,7 +270,8 @@ var _ = Describe("Relay", func() {
 			stranger, err := net.Dial("tcp", address(near.Near[0].Port))
 			Expect(err).NotTo(HaveOccurred())
 			defer stranger.Close()
-			Expect(closedWithin(stranger, 200*time.Millisecond)).NotTo(Succeed(), "a stranger is heard although all slots are taken")
+			Expect(closedWithin(stranger, 200*time.Millisecond)).NotTo(Succeed(),
+				"a stranger is heard although all slots are taken")
 			Expect(closeWrite(conn)).To(Succeed())
 			_, err = io.ReadAll(conn)
 			Expect(err).NotTo(HaveOccurred())
@@ -297,23 +311,33 @@ var _ = Describe("Relay", func() {
 			// Both relays have to wait for their time to look. Nothing else waits on this clock.
 			Eventually(fake.Waiters).Should(Equal(2))
 			fake.Step(10 * time.Second)
-			Eventually(func() string { return metric(near, `livecpm_relay_certificate_reloads_total{result="failure"}`) }).Should(Equal("1"))
-			Eventually(func() string { return metric(far, `livecpm_relay_certificate_reloads_total{result="failure"}`) }).Should(Equal("1"))
+			Eventually(func() string {
+				return metric(near, `livecpm_relay_certificate_reloads_total{result="failure"}`)
+			}).Should(Equal("1"))
+			Eventually(func() string {
+				return metric(far, `livecpm_relay_certificate_reloads_total{result="failure"}`)
+			}).Should(Equal("1"))
 			Expect(roundTrip(innerName, []byte("still"))).To(Equal([]byte("still")))
 
 			By("changing to a new authority")
 			outerCA = newAuthority("renewed")
 			renewed := outerCA.write(GinkgoT().TempDir(), outerName)
-			for from, to := range map[string]string{renewed.CAFile: files.CAFile, renewed.CertFile: files.CertFile, renewed.KeyFile: files.KeyFile} {
+			for from, to := range map[string]string{renewed.CAFile: files.CAFile, renewed.CertFile: files.CertFile,
+				renewed.KeyFile: files.KeyFile} {
 				content, err := os.ReadFile(from)
 				Expect(err).NotTo(HaveOccurred())
 				Expect(os.WriteFile(to, content, 0o600)).To(Succeed())
 			}
 			fake.Step(10 * time.Second)
-			Eventually(func() string { return metric(near, `livecpm_relay_certificate_reloads_total{result="success"}`) }).Should(Equal("1"))
-			Eventually(func() string { return metric(far, `livecpm_relay_certificate_reloads_total{result="success"}`) }).Should(Equal("1"))
+			Eventually(func() string {
+				return metric(near, `livecpm_relay_certificate_reloads_total{result="success"}`)
+			}).Should(Equal("1"))
+			Eventually(func() string {
+				return metric(far, `livecpm_relay_certificate_reloads_total{result="success"}`)
+			}).Should(Equal("1"))
 			Expect(roundTrip(innerName, []byte("new"))).To(Equal([]byte("new")))
-			conn, err := tls.Dial("tcp", address(far.Far.Port), &tls.Config{RootCAs: outerCA.pool(), ServerName: outerName, NextProtos: []string{"livecpm-relay/1"}})
+			conn, err := tls.Dial("tcp", address(far.Far.Port),
+				&tls.Config{RootCAs: outerCA.pool(), ServerName: outerName, NextProtos: []string{"livecpm-relay/1"}})
 			Expect(err).NotTo(HaveOccurred(), "the far side shows a certificate of the new authority")
 			_ = conn.Close() // the far side, missing a client certificate, may have been faster
 

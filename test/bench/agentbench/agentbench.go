@@ -66,8 +66,8 @@ func Run(ctx context.Context, options Options) (_ *data.Agent, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, garden.Stop()) }()
-	// The gardener-apiserver runs in this process and has set up a logger of its own. With hundreds of migrations it gives up
-	// requests for discovery now and then, and tells so at length between the lines of the bench.
+	// The gardener-apiserver runs in this process and has set up a logger of its own. With hundreds of migrations it
+	// gives up requests for discovery now and then, and tells so at length between the lines of the bench.
 	klog.SetLogger(logr.Discard())
 	if err := prepare(ctx, garden); err != nil {
 		return nil, err
@@ -162,7 +162,8 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	if err := b.each(ctx, b.trigger); err != nil {
 		return out, err
 	}
-	if err := b.until(ctx, "begun", func(shoot *gardencorev1beta1.Shoot) bool { return steps.InFlight(shoot) }); err != nil {
+	if err := b.until(ctx, "begun", func(shoot *gardencorev1beta1.Shoot) bool { return steps.InFlight(shoot) }); err !=
+		nil {
 		return out, err
 	}
 	b.Say("agent: %d migrations in flight", b.n)
@@ -184,14 +185,16 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 		CPUSeconds: (after[0].CPU - before[0].CPU + after[1].CPU - before[1].CPU).Seconds(),
 		PeakMiB:    max(after[0].PeakMiB, after[1].PeakMiB),
 	}
-	out.ControllerManager = data.Process{CPUSeconds: (after[2].CPU - before[2].CPU).Seconds(), PeakMiB: after[2].PeakMiB}
+	out.ControllerManager = data.Process{CPUSeconds: (after[2].CPU - before[2].CPU).Seconds(),
+		PeakMiB: after[2].PeakMiB}
 	out.Requests = perMigration(asked, agents.Counts(), b.n)
 	out.ManagerRequests = perMigration(managerAsked, manager.Counts(), b.n)
 	return out, nil
 }
 
-// handedOver tells whether the agent has asked the gardenlet of the destination for a reconciliation, which is the last thing it
-// does. It is a write of its own after the one with the new seed, and the API server makes a new generation of it.
+// handedOver tells whether the agent has asked the gardenlet of the destination for a reconciliation, which is the last
+// thing it does. It is a write of its own after the one with the new seed, and the API server makes a new generation of
+// it.
 func handedOver(shoot *gardencorev1beta1.Shoot) bool {
 	return ptr.Deref(shoot.Status.SeedName, "") == destination && shoot.Generation > shoot.Status.ObservedGeneration
 }
@@ -221,7 +224,8 @@ func (b *bench) each(ctx context.Context, do func(ctx context.Context, name stri
 
 func (b *bench) trigger(ctx context.Context, name string) error {
 	shoot := &gardencorev1beta1.Shoot{}
-	if err := b.garden.Client.Get(ctx, client.ObjectKey{Namespace: framework.ProjectNamespace, Name: name}, shoot); err != nil {
+	if err := b.garden.Client.Get(ctx, client.ObjectKey{Namespace: framework.ProjectNamespace, Name: name},
+		shoot); err != nil {
 		return fmt.Errorf("failed to read Shoot %s: %w", name, err)
 	}
 	if err := b.garden.Intend(ctx, shoot); err != nil {
@@ -251,7 +255,8 @@ func (b *bench) until(ctx context.Context, what string, done func(*gardencorev1b
 			return nil
 		}
 		if err := program.Sleep(ctx, 500*time.Millisecond); err != nil {
-			return fmt.Errorf("only %d of %d shoots are %s: %w; the programs' logs are in %s", count, b.n, what, err, b.Logs)
+			return fmt.Errorf("only %d of %d shoots are %s: %w; the programs' logs are in %s", count, b.n, what, err,
+				b.Logs)
 		}
 	}
 }
@@ -282,7 +287,8 @@ func (p programs) stop() {
 
 // start runs the programs and waits until they are ready. What it has started it returns in any case.
 func (b *bench) start(ctx context.Context, agents, manager *framework.Counter) (programs, error) {
-	// The agents' own objects in their seeds are none of the garden's concern; its kube-apiserver stands in for the seeds.
+	// The agents' own objects in their seeds are none of the garden's concern; its kube-apiserver stands in for the
+	// seeds.
 	seeds, err := framework.NewCounter(b.garden.Config, "")
 	if err != nil {
 		return nil, err
@@ -303,8 +309,10 @@ func (b *bench) start(ctx context.Context, agents, manager *framework.Counter) (
 	var ports []int
 	for _, seed := range []string{source, destination} {
 		health := program.FreePort()
-		command := exec.Command(b.Agent, "--garden="+kubeconfigs["agents"], "--seed="+kubeconfigs["seeds"], "--seed-name="+seed, //nolint:gosec // It is a program of this repository.
-			fmt.Sprintf("--health-port=%d", health), fmt.Sprintf("--metrics-port=%d", program.FreePort()), "--go-file="+b.goFile(), "--pace="+b.Pace.String())
+		command := exec.Command(b.Agent, "--garden="+kubeconfigs["agents"], "--seed="+kubeconfigs["seeds"],
+			"--seed-name="+seed, //nolint:gosec // It is a program of this repository.
+			fmt.Sprintf("--health-port=%d", health), fmt.Sprintf("--metrics-port=%d", program.FreePort()),
+			"--go-file="+b.goFile(), "--pace="+b.Pace.String())
 		if err := b.begin(command, seed); err != nil {
 			return running, err
 		}
@@ -322,7 +330,8 @@ server:
 `, kubeconfigs["manager"], health, program.FreePort()), 0o600); err != nil {
 		return running, fmt.Errorf("failed to write the controller manager's configuration: %w", err)
 	}
-	command := exec.Command(b.ControllerManager, "--config="+config) //nolint:gosec // It is a program of this repository.
+	command := exec.Command(b.ControllerManager,
+		"--config="+config) //nolint:gosec // It is a program of this repository.
 	if err := b.begin(command, "controller-manager"); err != nil {
 		return running, err
 	}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package data is what the benchmarks record: one JSON file for each part, with the machine and the versions that it was
-// measured on. It is pure, so that whoever shows the figures needs nothing of what measured them.
+// Package data is what the benchmarks record: one JSON file for each part, with the machine and the versions that it
+// was measured on. It is pure, so that whoever shows the figures needs nothing of what measured them.
 package data
 
 import (
@@ -99,8 +99,8 @@ type Migration struct {
 	ReadsFailed  int64 `json:"readsFailed"`
 	// WritesLost is the number of acknowledged writes that were not there at the end.
 	WritesLost int64 `json:"writesLost"`
-	// UnavailableSeconds is the sum of the intervals in which not a single write was acknowledged, IntervalSeconds their
-	// length.
+	// UnavailableSeconds is the sum of the intervals in which not a single write was acknowledged, IntervalSeconds
+	// their length.
 	UnavailableSeconds float64 `json:"unavailableSeconds"`
 	IntervalSeconds    float64 `json:"intervalSeconds"`
 	// WriteGapMs is the longest time between two acknowledged writes.
@@ -110,8 +110,8 @@ type Migration struct {
 
 	WatchEvents     int64 `json:"watchEvents"`
 	WatchEventsLost int64 `json:"watchEventsLost"`
-	// WatchResets is how often a watch could not go on where it had stopped, WatchLagMs the longest time from a write to
-	// its event.
+	// WatchResets is how often a watch could not go on where it had stopped, WatchLagMs the longest time from a write
+	// to its event.
 	WatchResets int64   `json:"watchResets"`
 	WatchLagMs  float64 `json:"watchLagMs"`
 
@@ -198,8 +198,8 @@ type Distance struct {
 	Runs []DistanceRun `json:"runs"`
 }
 
-// DistanceRun is a live migration over a distance. It has an environment of its own: a distance takes as long as a whole
-// migration, so they may be measured one at a time.
+// DistanceRun is a live migration over a distance. It has an environment of its own: a distance takes as long as a
+// whole migration, so they may be measured one at a time.
 type DistanceRun struct {
 	Environment Environment `json:"environment"`
 	Migration
@@ -227,8 +227,8 @@ func record[T any](runs []T, run T, key func(T) int) []T {
 	return runs
 }
 
-// SizeRun is the joining of two members of the destination to clusters of which etcd-main has so much data. The migration
-// is aborted afterwards.
+// SizeRun is the joining of two members of the destination to clusters of which etcd-main has so much data. The
+// migration is aborted afterwards.
 type SizeRun struct {
 	Environment Environment `json:"environment"`
 	// MiB is the size of the values that were written, DatabaseMiB that of the database file then.
@@ -255,7 +255,8 @@ func (r SizeRun) LongestJoin() float64 { return Etcd{Joins: r.Joins}.LongestJoin
 // Relay is what the way through two relays costs, compared with a direct connection, both over loopback.
 type Relay struct {
 	Environment Environment `json:"environment"`
-	// Connect is the time until the TLS connection to the target stands, RoundTrip that of 1 KiB and back on one connection.
+	// Connect is the time until the TLS connection to the target stands, RoundTrip that of 1 KiB and back on one
+	// connection.
 	Connect   Pair `json:"connect"`
 	RoundTrip Pair `json:"roundTrip"`
 	// DirectMBPerSecond and RelayedMBPerSecond are the throughput of one connection.
@@ -268,7 +269,8 @@ type Relay struct {
 	Connections          int     `json:"connections"`
 	NearKiBPerConnection float64 `json:"nearKiBPerConnection"`
 	FarKiBPerConnection  float64 `json:"farKiBPerConnection"`
-	// GoBenchmarks are those of pkg/tunnel/relay. What go test printed is in relay-go.txt, in the form that benchstat takes.
+	// GoBenchmarks are those of pkg/tunnel/relay. What go test printed is in relay-go.txt, in the form that benchstat
+	// takes.
 	GoBenchmarks []GoBenchmark `json:"goBenchmarks,omitempty"`
 }
 
@@ -298,8 +300,8 @@ type GoBenchmark struct {
 	Runs   int     `json:"runs"`
 }
 
-// Agent is what the agents of two seeds and the controller manager need for so many migrations at once. API servers and the
-// agents' frame are the real ones; the work in the seeds is simulated.
+// Agent is what the agents of two seeds and the controller manager need for so many migrations at once. API servers and
+// the agents' frame are the real ones; the work in the seeds is simulated.
 type Agent struct {
 	Environment Environment `json:"environment"`
 	Runs        []AgentRun  `json:"runs"`
@@ -314,8 +316,8 @@ type AgentRun struct {
 	// Agents are both agents together; their memory is that of the larger one. ControllerManager is the garden's.
 	Agents            Process `json:"agents"`
 	ControllerManager Process `json:"controllerManager"`
-	// Requests are those per migration of the agents, by verb and resource, watches left out, and ManagerRequests those of
-	// the controller manager.
+	// Requests are those per migration of the agents, by verb and resource, watches left out, and ManagerRequests those
+	// of the controller manager.
 	Requests        map[string]float64 `json:"requestsPerMigration"`
 	ManagerRequests map[string]float64 `json:"managerRequestsPerMigration"`
 }
@@ -411,8 +413,8 @@ func Read(folder string) (Set, error) {
 	return set, nil
 }
 
-// readInto leaves the target nil if there is no such file. What it does not know is an error: figures that nobody shows any
-// more should be measured anew.
+// readInto leaves the target nil if there is no such file. What it does not know is an error: figures that nobody shows
+// any more should be measured anew.
 func readInto[T any](target **T) func(string) error {
 	return func(path string) error {
 		content, err := os.ReadFile(path)

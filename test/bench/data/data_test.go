@@ -83,19 +83,24 @@ var _ = Describe("Targets", func() {
 	migration := func(kind string, ms int, seconds, window float64, failed int64) *Migration {
 		return &Migration{
 			Kind: kind, RoundTripMs: ms, Outcome: OutcomeCompleted, Seconds: seconds, WritesFailed: failed,
-			Etcd: map[string]Etcd{"main": {SixMemberSeconds: window}, "events": {}}, WriteGapMs: ByPhase{Quiet: 100, During: 200},
+			Etcd:       map[string]Etcd{"main": {SixMemberSeconds: window}, "events": {}},
+			WriteGapMs: ByPhase{Quiet: 100, During: 200},
 		}
 	}
 	good := func() Set {
 		return Set{
-			Live:     &Live{Classic: migration(KindClassic, 0, 500, 0, 900), Live: migration(KindLive, 0, 500, 10, 0)},
-			Distance: &Distance{Runs: []DistanceRun{{Migration: *migration(KindLive, 180, 900, 30, 0)}, {Migration: *migration(KindLive, 220, 900, 90, 7)}}},
+			Live: &Live{Classic: migration(KindClassic, 0, 500, 0, 900), Live: migration(KindLive, 0, 500, 10, 0)},
+			Distance: &Distance{Runs: []DistanceRun{{Migration: *migration(KindLive, 180, 900, 30, 0)},
+				{Migration: *migration(KindLive, 220, 900, 90, 7)}}},
 			Relay: &Relay{
 				RoundTrip:      Pair{Direct: Latency{P99: 100}, Relayed: Latency{P99: 1100}},
 				NearCPUSeconds: 1.0 / 3, FarCPUSeconds: 0.2, RelayedMBPerSecond: 107.3,
 			},
-			Agent: &Agent{Runs: []AgentRun{{InFlight: 50, Agents: Process{PeakMiB: 143}}, {InFlight: 500, Agents: Process{PeakMiB: 900}}}},
-			Size:  &Size{Runs: []SizeRun{{MiB: 1024, DatabaseMiB: 1024, Outcome: OutcomeCompleted, Joins: []Join{{Seconds: 3}, {Seconds: 15}}}}},
+			Agent: &Agent{Runs: []AgentRun{{InFlight: 50, Agents: Process{PeakMiB: 143}},
+				{InFlight: 500, Agents: Process{PeakMiB: 900}}}},
+			Size: &Size{Runs: []SizeRun{
+				{MiB: 1024, DatabaseMiB: 1024, Outcome: OutcomeCompleted, Joins: []Join{{Seconds: 3}, {Seconds: 15}}},
+			}},
 		}
 	}
 

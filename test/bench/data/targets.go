@@ -65,7 +65,8 @@ func atDistance(set Set, roundTripMs int) *Migration {
 
 // failedRequests is only measured if the farthest distance is.
 func failedRequests(set Set) Target {
-	target := Target{Name: fmt.Sprintf("failed requests of live migrations at any distance up to %d ms", farthestMs), Wanted: "0"}
+	target := Target{Name: fmt.Sprintf("failed requests of live migrations at any distance up to %d ms", farthestMs),
+		Wanted: "0"}
 	if atDistance(set, farthestMs) == nil {
 		return target
 	}
@@ -110,7 +111,8 @@ func duration(set Set) Target {
 }
 
 func window(set Set, roundTripMs int, limit float64) Target {
-	target := Target{Name: fmt.Sprintf("six-member window at %d ms", roundTripMs), Wanted: fmt.Sprintf("at most %.0f s", limit)}
+	target := Target{Name: fmt.Sprintf("six-member window at %d ms", roundTripMs),
+		Wanted: fmt.Sprintf("at most %.0f s", limit)}
 	if run := atDistance(set, roundTripMs); run != nil {
 		if run.Outcome != OutcomeCompleted {
 			target.Got = run.Outcome
@@ -123,20 +125,23 @@ func window(set Set, roundTripMs int, limit float64) Target {
 }
 
 func gap(set Set) Target {
-	target := Target{Name: "longest gap between writes at 0 ms", Wanted: fmt.Sprintf("at most %d times the quiet one", maxGapRatio)}
+	target := Target{Name: "longest gap between writes at 0 ms",
+		Wanted: fmt.Sprintf("at most %d times the quiet one", maxGapRatio)}
 	if run := atDistance(set, 0); run != nil {
 		if run.Outcome != OutcomeCompleted {
 			target.Got = run.Outcome
 			return target
 		}
-		target.Got = fmt.Sprintf("%.1f times (%.0f ms, quiet %.0f ms)", run.WriteGapMs.Ratio(), run.WriteGapMs.During, run.WriteGapMs.Quiet)
+		target.Got = fmt.Sprintf("%.1f times (%.0f ms, quiet %.0f ms)", run.WriteGapMs.Ratio(), run.WriteGapMs.During,
+			run.WriteGapMs.Quiet)
 		target.Met = run.WriteGapMs.Quiet > 0 && run.WriteGapMs.Ratio() <= maxGapRatio
 	}
 	return target
 }
 
 func overhead(set Set) Target {
-	target := Target{Name: "p99 of a round trip through the relays", Wanted: fmt.Sprintf("at most %.0f ms above a direct one", maxOverheadUs/1000.0)}
+	target := Target{Name: "p99 of a round trip through the relays",
+		Wanted: fmt.Sprintf("at most %.0f ms above a direct one", maxOverheadUs/1000.0)}
 	if set.Relay != nil {
 		added := set.Relay.RoundTrip.Relayed.P99 - set.Relay.RoundTrip.Direct.P99
 		target.Got = fmt.Sprintf("%.2f ms above", added/1000)
@@ -146,7 +151,8 @@ func overhead(set Set) Target {
 }
 
 func throughput(set Set) Target {
-	target := Target{Name: "throughput of a relay with one core", Wanted: fmt.Sprintf("at least %d MB/s", minMBPerCPUSecond)}
+	target := Target{Name: "throughput of a relay with one core",
+		Wanted: fmt.Sprintf("at least %d MB/s", minMBPerCPUSecond)}
 	if set.Relay != nil {
 		target.Got = fmt.Sprintf("%.0f MB/s", set.Relay.MBPerCPUSecond())
 		target.Met = set.Relay.MBPerCPUSecond() >= minMBPerCPUSecond
@@ -155,7 +161,8 @@ func throughput(set Set) Target {
 }
 
 func agentMemory(set Set) Target {
-	target := Target{Name: fmt.Sprintf("memory of an agent with %d migrations in flight", agentInFlight), Wanted: fmt.Sprintf("at most %d MB", maxAgentMB)}
+	target := Target{Name: fmt.Sprintf("memory of an agent with %d migrations in flight", agentInFlight),
+		Wanted: fmt.Sprintf("at most %d MB", maxAgentMB)}
 	if set.Agent == nil {
 		return target
 	}
@@ -170,7 +177,8 @@ func agentMemory(set Set) Target {
 
 // join compares the join with the time that the relays take for so many bytes. Both are without a distance.
 func join(set Set) Target {
-	target := Target{Name: "join with 1 GB of data", Wanted: fmt.Sprintf("at most %.1f times the transfer through the relays", maxTransferRatio)}
+	target := Target{Name: "join with 1 GB of data",
+		Wanted: fmt.Sprintf("at most %.1f times the transfer through the relays", maxTransferRatio)}
 	if set.Size == nil || set.Relay == nil || set.Relay.RelayedMBPerSecond == 0 {
 		return target
 	}

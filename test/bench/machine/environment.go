@@ -19,10 +19,13 @@ import (
 
 // Environment returns what is measured on: the machine, and the versions that the repository pins.
 func Environment(ctx context.Context, proc, repo string, now time.Time) (data.Environment, error) {
-	e := data.Environment{Time: now.UTC().Truncate(time.Second), Cores: runtime.NumCPU(), Versions: map[string]string{"Go": strings.TrimPrefix(runtime.Version(), "go")}}
+	e := data.Environment{Time: now.UTC().Truncate(time.Second), Cores: runtime.NumCPU(),
+		Versions: map[string]string{"Go": strings.TrimPrefix(runtime.Version(), "go")}}
 	for file, read := range map[string]func(string){
-		"cpuinfo":              func(text string) { e.Processor = processor(text) },
-		"meminfo":              func(text string) { e.MemoryGiB = math.Round(10*kibibytes(text, "MemTotal:")/(1<<20)) / 10 },
+		"cpuinfo": func(text string) { e.Processor = processor(text) },
+		"meminfo": func(text string) {
+			e.MemoryGiB = math.Round(10*kibibytes(text, "MemTotal:")/(1<<20)) / 10
+		},
 		"sys/kernel/osrelease": func(text string) { e.Kernel = strings.TrimSpace(text) },
 	} {
 		content, err := os.ReadFile(filepath.Join(proc, file))
@@ -49,8 +52,8 @@ func Environment(ctx context.Context, proc, repo string, now time.Time) (data.En
 	return e, nil
 }
 
-// commit returns what is checked out, with a mark if something of it was changed. The figures and their page do not count:
-// the parts that were measured before have just written theirs.
+// commit returns what is checked out, with a mark if something of it was changed. The figures and their page do not
+// count: the parts that were measured before have just written theirs.
 func commit(ctx context.Context, repo string) (string, error) {
 	git := func(args ...string) (string, error) {
 		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", repo}, args...)...).Output()
@@ -60,7 +63,8 @@ func commit(ctx context.Context, repo string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changed, err := git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)docs/benchmarks", ":(exclude)docs/benchmarks.md")
+	changed, err := git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)docs/benchmarks",
+		":(exclude)docs/benchmarks.md")
 	if err != nil {
 		return "", err
 	}
@@ -86,7 +90,8 @@ func pinned(file, path string) (string, error) {
 		return "", fmt.Errorf("failed to read the version of %s: %w", path, err)
 	}
 	for line := range strings.Lines(string(content)) {
-		if fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require ")); len(fields) > 1 && fields[0] == path {
+		if fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require ")); len(fields) > 1 &&
+			fields[0] == path {
 			return fields[1], nil
 		}
 	}

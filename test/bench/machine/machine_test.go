@@ -84,7 +84,8 @@ var _ = Describe("Environment", func() {
 		Expect(e.Processor).NotTo(BeEmpty())
 		Expect(e.Kernel).NotTo(BeEmpty())
 		Expect(e.Commit).To(MatchRegexp(`^[0-9a-f]{7,}(-dirty)?$`))
-		Expect(e.Versions).To(And(HaveKeyWithValue("Gardener", HavePrefix("v")), HaveKeyWithValue("Kubernetes", HavePrefix("v")), HaveKeyWithValue("etcd", HavePrefix("v")), HaveKey("Go")))
+		Expect(e.Versions).To(And(HaveKeyWithValue("Gardener", HavePrefix("v")),
+			HaveKeyWithValue("Kubernetes", HavePrefix("v")), HaveKeyWithValue("etcd", HavePrefix("v")), HaveKey("Go")))
 	})
 
 	It("should take a change of anything but figures for one of the code", func(ctx SpecContext) {
@@ -98,7 +99,8 @@ var _ = Describe("Environment", func() {
 		}
 		for _, args := range [][]string{
 			{"init", "--quiet"}, {"add", "."},
-			{"-c", "user.name=somebody", "-c", "user.email=somebody@example.com", "commit", "--quiet", "--message", "Begin"},
+			{"-c", "user.name=somebody", "-c", "user.email=somebody@example.com", "commit", "--quiet", "--message",
+				"Begin"},
 		} {
 			output, err := exec.CommandContext(ctx, "git", append([]string{"-C", repo}, args...)...).CombinedOutput()
 			Expect(err).NotTo(HaveOccurred(), string(output))

@@ -57,7 +57,8 @@ func Read(proc string, pid int) (Sample, error) {
 	if err != nil {
 		return Sample{}, fmt.Errorf("failed to read what process %d uses: %w", pid, err)
 	}
-	sample.ResidentMiB, sample.PeakMiB = kibibytes(string(status), "VmRSS:")/1024, kibibytes(string(status), "VmHWM:")/1024
+	sample.ResidentMiB, sample.PeakMiB = kibibytes(string(status), "VmRSS:")/1024,
+		kibibytes(string(status), "VmHWM:")/1024
 	return sample, nil
 }
 
@@ -95,8 +96,8 @@ func NewMeter(proc, cgroup string, programs ...string) *Meter {
 	return &Meter{proc: proc, cgroup: cgroup, programs: programs, seen: map[string]*followed{}, first: true}
 }
 
-// Sample looks at the processes. What a process had used before the first look does not count, all that one used that came
-// later does. What a process uses after the last look at it is not seen.
+// Sample looks at the processes. What a process had used before the first look does not count, all that one used that
+// came later does. What a process uses after the last look at it is not seen.
 func (m *Meter) Sample() {
 	m.lock.Lock()
 	defer m.lock.Unlock()

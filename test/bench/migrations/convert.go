@@ -14,7 +14,8 @@ import (
 )
 
 // figures turns what a run has seen into what is recorded.
-func figures(report *demo.Report, kind string, roundTrip time.Duration, processes map[string]data.Process) data.Migration {
+func figures(report *demo.Report, kind string, roundTrip time.Duration,
+	processes map[string]data.Process) data.Migration {
 	p := report.Probe
 	m := data.Migration{
 		Kind: kind, Source: report.Source, Destination: report.Destination, RoundTripMs: int(roundTrip.Milliseconds()),
@@ -36,12 +37,14 @@ func figures(report *demo.Report, kind string, roundTrip time.Duration, processe
 		m.UnavailableSeconds, m.IntervalSeconds = unavailable(details.Series, details.Phases[probe.PhaseDuring])
 	}
 	for _, step := range report.Steps {
-		m.Steps = append(m.Steps, data.Step{Name: string(step.Condition), Owner: string(step.Owner), Seconds: step.Seconds})
+		m.Steps = append(m.Steps,
+			data.Step{Name: string(step.Condition), Owner: string(step.Owner), Seconds: step.Seconds})
 	}
 	if kind == data.KindLive {
 		m.Etcd = map[string]data.Etcd{}
 		for role, etcd := range report.Etcd {
-			m.Etcd[role] = data.Etcd{SixMemberSeconds: etcd.SixMemberWindowSeconds, Joins: joins(report.Details.Etcd[role])}
+			m.Etcd[role] = data.Etcd{SixMemberSeconds: etcd.SixMemberWindowSeconds,
+				Joins: joins(report.Details.Etcd[role])}
 		}
 	}
 	before, during := report.Details.Machine["before"], report.Details.Machine["during"]
@@ -62,8 +65,8 @@ func outcome(err error) (outcome, reason string) {
 	return data.OutcomeStopped, err.Error()
 }
 
-// unavailable sums up the intervals since the time in which not a single write was acknowledged. The last interval is left
-// out: the load ended within it.
+// unavailable sums up the intervals since the time in which not a single write was acknowledged. The last interval is
+// left out: the load ended within it.
 func unavailable(series *probe.Series, since time.Time) (seconds, interval float64) {
 	if series == nil {
 		return 0, 0

@@ -58,7 +58,8 @@ var _ = Describe("joins", func() {
 
 var _ = Describe("unavailable", func() {
 	It("should sum up the intervals without a write, from the trigger on and without the last", func() {
-		seconds, interval := unavailable(&probe.Series{Begin: begin, IntervalSeconds: 2, Points: []probe.Point{{}, {Writes: 1}, {}, {}, {Writes: 1}, {}}}, at(2))
+		seconds, interval := unavailable(&probe.Series{Begin: begin, IntervalSeconds: 2,
+			Points: []probe.Point{{}, {Writes: 1}, {}, {}, {Writes: 1}, {}}}, at(2))
 		Expect(seconds).To(Equal(4.0))
 		Expect(interval).To(Equal(2.0))
 	})
@@ -90,21 +91,26 @@ var _ = Describe("figures", func() {
 		return &demo.Report{
 			Source: "seed-a", Destination: "seed-b", DurationSeconds: 400,
 			Probe: probe.Result{
-				Writes: 100, WritesFailed: 1, Reads: 200, ReadsFailed: 2, WatchEvents: 50, WatchEventsLost: 3, LongestWriteGapMs: 300, BaselineLongestWriteGapMs: 100,
+				Writes: 100, WritesFailed: 1, Reads: 200, ReadsFailed: 2, WatchEvents: 50, WatchEventsLost: 3,
+				LongestWriteGapMs: 300, BaselineLongestWriteGapMs: 100,
 				WriteP99Ms: probe.ByPhase{Before: 10, During: 20},
 				Details: &probe.Details{
-					AcknowledgedWritesLost: 1, AcknowledgedEventsLost: 2, WriteP50Ms: probe.ByPhase{Before: 5, During: 6},
-					Watches: []probe.WatchDetails{{Resets: 1, MaxLagMs: 5}, {Resets: 2, MaxLagMs: 4}},
-					Phases:  map[probe.Phase]time.Time{probe.PhaseDuring: begin},
-					Series:  &probe.Series{Begin: begin, IntervalSeconds: 2, Points: []probe.Point{{}, {}}},
+					AcknowledgedWritesLost: 1, AcknowledgedEventsLost: 2,
+					WriteP50Ms: probe.ByPhase{Before: 5, During: 6},
+					Watches:    []probe.WatchDetails{{Resets: 1, MaxLagMs: 5}, {Resets: 2, MaxLagMs: 4}},
+					Phases:     map[probe.Phase]time.Time{probe.PhaseDuring: begin},
+					Series:     &probe.Series{Begin: begin, IntervalSeconds: 2, Points: []probe.Point{{}, {}}},
 				},
 			},
 			Etcd:  map[string]demo.EtcdReport{demo.RoleMain: {SixMemberWindowSeconds: 7}},
 			Steps: []demo.StepReport{{Condition: steps.First().Condition, Owner: steps.Source, Seconds: 30}},
 			Details: demo.Details{
 				Triggered: begin,
-				Etcd:      map[string][]demo.MembersAt{demo.RoleMain: {members(at(0), "a0"), members(at(1), "a0", "+b0"), members(at(3), "a0", "b0")}},
-				Machine:   map[string]demo.Usage{"before": {CPUCores: 1, MaxMemoryMiB: 1000}, "during": {CPUCores: 1.5, MaxMemoryMiB: 2000}},
+				Etcd: map[string][]demo.MembersAt{
+					demo.RoleMain: {members(at(0), "a0"), members(at(1), "a0", "+b0"), members(at(3), "a0", "b0")},
+				},
+				Machine: map[string]demo.Usage{"before": {CPUCores: 1, MaxMemoryMiB: 1000},
+					"during": {CPUCores: 1.5, MaxMemoryMiB: 2000}},
 			},
 		}
 	}
@@ -112,11 +118,16 @@ var _ = Describe("figures", func() {
 	It("should take everything of a live migration", func() {
 		processes := map[string]data.Process{"livecpm-agent": {CPUSeconds: 1, PeakMiB: 2}}
 		Expect(figures(report(), data.KindLive, 50*time.Millisecond, processes)).To(Equal(data.Migration{
-			Kind: data.KindLive, Source: "seed-a", Destination: "seed-b", RoundTripMs: 50, Outcome: data.OutcomeCompleted, Seconds: 400,
-			Writes: 100, WritesFailed: 1, Reads: 200, ReadsFailed: 2, WritesLost: 3, UnavailableSeconds: 2, IntervalSeconds: 2,
-			WriteGapMs: data.ByPhase{Quiet: 100, During: 300}, WriteP50Ms: data.ByPhase{Quiet: 5, During: 6}, WriteP99Ms: data.ByPhase{Quiet: 10, During: 20},
+			Kind: data.KindLive, Source: "seed-a", Destination: "seed-b", RoundTripMs: 50,
+			Outcome: data.OutcomeCompleted, Seconds: 400,
+			Writes: 100, WritesFailed: 1, Reads: 200, ReadsFailed: 2, WritesLost: 3, UnavailableSeconds: 2,
+			IntervalSeconds: 2,
+			WriteGapMs:      data.ByPhase{Quiet: 100, During: 300}, WriteP50Ms: data.ByPhase{Quiet: 5, During: 6},
+			WriteP99Ms:  data.ByPhase{Quiet: 10, During: 20},
 			WatchEvents: 50, WatchEventsLost: 3, WatchResets: 3, WatchLagMs: 5,
-			Etcd:      map[string]data.Etcd{demo.RoleMain: {SixMemberSeconds: 7, Joins: []data.Join{{Member: "b0", Seconds: 2}}}},
+			Etcd: map[string]data.Etcd{
+				demo.RoleMain: {SixMemberSeconds: 7, Joins: []data.Join{{Member: "b0", Seconds: 2}}},
+			},
 			Steps:     []data.Step{{Name: steps.First().String(), Owner: "source", Seconds: 30}},
 			Processes: processes,
 			CPUCores:  data.ByPhase{Quiet: 1, During: 1.5}, MemoryMiB: data.ByPhase{Quiet: 1000, During: 2000},
@@ -144,16 +155,21 @@ var _ = DescribeTable("joined", func(status gardencorev1beta1.ConditionStatus, m
 		{Type: joinStep, Status: status, Message: message},
 	})).To(Equal(expected))
 },
-	Entry("not yet", gardencorev1beta1.ConditionProgressing, "etcd-main: 4 voters (3 in the source, 1 in the destination), 4 healthy; etcd-events: 5 voters (3 in the source, 2 in the destination), 5 healthy", false),
-	Entry("etcd-main is ready", gardencorev1beta1.ConditionProgressing, "etcd-main: 5 voters (3 in the source, 2 in the destination), 5 healthy; etcd-events: 4 voters", true),
-	Entry("both are", gardencorev1beta1.ConditionProgressing, "Waiting until etcd-druid reports the etcds of the destination as ready", true),
+	Entry("not yet", gardencorev1beta1.ConditionProgressing,
+		"etcd-main: 4 voters (3 in the source, 1 in the destination), 4 healthy; etcd-events: 5 voters (3 in the "+
+			"source, 2 in the destination), 5 healthy", false),
+	Entry("etcd-main is ready", gardencorev1beta1.ConditionProgressing,
+		"etcd-main: 5 voters (3 in the source, 2 in the destination), 5 healthy; etcd-events: 4 voters", true),
+	Entry("both are", gardencorev1beta1.ConditionProgressing,
+		"Waiting until etcd-druid reports the etcds of the destination as ready", true),
 	Entry("the step is complete", gardencorev1beta1.ConditionTrue, "done", true),
 )
 
 var _ = It("should not take what a former migration has left for a join", func() {
 	var conditions []gardencorev1beta1.Condition
 	for _, step := range steps.Table() {
-		conditions = append(conditions, gardencorev1beta1.Condition{Type: step.Condition, Status: gardencorev1beta1.ConditionTrue})
+		conditions = append(conditions,
+			gardencorev1beta1.Condition{Type: step.Condition, Status: gardencorev1beta1.ConditionTrue})
 	}
 	Expect(joined(conditions)).To(BeFalse())
 })

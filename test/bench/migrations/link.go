@@ -47,7 +47,8 @@ func (l *link) stretch(ctx context.Context, roundTrip time.Duration) error {
 		return nil
 	}
 	for _, gateway := range l.gateways {
-		if err := gateway.Add(ctx, fault.GatewayFault{SNI: "*--" + l.namespace + ".*", Latency: (roundTrip / 2).String()}); err != nil {
+		if err := gateway.Add(ctx,
+			fault.GatewayFault{SNI: "*--" + l.namespace + ".*", Latency: (roundTrip / 2).String()}); err != nil {
 			return err
 		}
 	}

@@ -83,8 +83,8 @@ func (b *Bench) Live(ctx context.Context) (*data.Live, error) {
 	return out, nil
 }
 
-// Distance moves the shoot live with the round trip between the seeds. A migration that does not come to its end goes on
-// without the distance, so that the next one can begin.
+// Distance moves the shoot live with the round trip between the seeds. A migration that does not come to its end goes
+// on without the distance, so that the next one can begin.
 func (b *Bench) Distance(ctx context.Context, roundTrip time.Duration) (_ *data.Migration, err error) {
 	link, err := b.link(ctx)
 	if err != nil {
@@ -134,7 +134,8 @@ func (b *Bench) run(ctx context.Context, kind string, roundTrip time.Duration) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := report.Write(filepath.Join(b.Artifacts, fmt.Sprintf("%s-%dms", kind, roundTrip.Milliseconds()))); err != nil {
+	if err := report.Write(filepath.Join(b.Artifacts, fmt.Sprintf("%s-%dms", kind, roundTrip.Milliseconds()))); err !=
+		nil {
 		return nil, nil, err
 	}
 	m := figures(report, kind, roundTrip, meter.Report())
@@ -167,8 +168,8 @@ func (b *Bench) meter(ctx context.Context) (meter *machine.Meter, stop func()) {
 	}
 }
 
-// conclude brings the shoot to rest, so that the next migration can begin: one that was stopped comes to its end now, one
-// that was not begun is withdrawn.
+// conclude brings the shoot to rest, so that the next migration can begin: one that was stopped comes to its end now,
+// one that was not begun is withdrawn.
 func (b *Bench) conclude(ctx context.Context, m *data.Migration, report *demo.Report) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*b.Timeout+healTimeout)
 	defer cancel()
@@ -198,14 +199,16 @@ func (b *Bench) conclude(ctx context.Context, m *data.Migration, report *demo.Re
 	return b.shoot.UntilReconciled(ctx, report.Destination)
 }
 
-// reconcile asks the gardenlet for a reconciliation: the last operation of a shoot that has moved classically is another one.
+// reconcile asks the gardenlet for a reconciliation: the last operation of a shoot that has moved classically is
+// another one.
 func (b *Bench) reconcile(ctx context.Context, seed string) error {
 	if err := b.shoot.Until(ctx, "the shoot to be in "+seed, func(shoot *gardencorev1beta1.Shoot) bool {
 		return shoot.Status.SeedName != nil && *shoot.Status.SeedName == seed
 	}); err != nil {
 		return err
 	}
-	if err := b.shoot.Annotate(ctx, v1beta1constants.GardenerOperation, v1beta1constants.GardenerOperationReconcile); err != nil {
+	if err := b.shoot.Annotate(ctx, v1beta1constants.GardenerOperation,
+		v1beta1constants.GardenerOperationReconcile); err != nil {
 		return err
 	}
 	return b.shoot.UntilReconciled(ctx, seed)

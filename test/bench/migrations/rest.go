@@ -63,5 +63,6 @@ func Rest(ctx context.Context, cfg *config.Config, lasts time.Duration) (*data.L
 }
 
 func usage(cpu, took time.Duration, memory float64) data.Usage {
-	return data.Usage{CPUCores: math.Round(100*cpu.Seconds()/took.Seconds()) / 100, MemoryMiB: math.Round(memory / (1 << 20))}
+	return data.Usage{CPUCores: math.Round(100*cpu.Seconds()/took.Seconds()) / 100,
+		MemoryMiB: math.Round(memory / (1 << 20))}
 }

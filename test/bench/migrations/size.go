@@ -29,8 +29,9 @@ import (
 const (
 	// fillPrefix is below nothing that a kube-apiserver looks at.
 	fillPrefix = "/livecpm-bench/"
-	// valueSize is that of a larger custom resource. Etcd holds the last 15,000 requests or so in memory, and what is written
-	// faster than it makes room again also in files, which the landscape has in memory too: so a request has few of them.
+	// valueSize is that of a larger custom resource. Etcd holds the last 15,000 requests or so in memory, and what is
+	// written faster than it makes room again also in files, which the landscape has in memory too: so a request has
+	// few of them.
 	valueSize  = 8 << 10
 	perRequest = 4
 	writers    = 32
@@ -69,7 +70,8 @@ func (b *Bench) Size(ctx context.Context, mib int) (_ *data.SizeRun, err error) 
 			if reached.IsZero() && joined(steps.Conditions(shoot)) {
 				reached = time.Now()
 				// At once: when the step is complete there is no way back.
-				abortErr = migrate.Annotate(ctx, garden, client.ObjectKeyFromObject(shoot), steps.AnnotationAbort, "true")
+				abortErr = migrate.Annotate(ctx, garden, client.ObjectKeyFromObject(shoot), steps.AnnotationAbort,
+					"true")
 			}
 		},
 		Until: func(*gardencorev1beta1.Shoot) bool { return !reached.IsZero() },
@@ -114,8 +116,8 @@ func sizeFigures(out *data.SizeRun, report *demo.Report, reached time.Time) {
 	}
 }
 
-// goBack waits until the migration is aborted and brings the shoot to rest. If the abort came too late, the migration goes on
-// to its end.
+// goBack waits until the migration is aborted and brings the shoot to rest. If the abort came too late, the migration
+// goes on to its end.
 func (b *Bench) goBack(ctx context.Context, source, destination string) error {
 	var aborted bool
 	if err := b.shoot.Until(ctx, "the abort", func(shoot *gardencorev1beta1.Shoot) bool {
@@ -148,7 +150,8 @@ func (b *Bench) fill(ctx context.Context, seed string, mib int) (float64, error)
 	group.SetLimit(writers)
 	for first := 0; first < mib<<20/valueSize; first += perRequest {
 		group.Go(func() error {
-			if _, err := etcd.Txn(groupCtx).Then(values(first, min(perRequest, mib<<20/valueSize-first))...).Commit(); err != nil {
+			if _, err := etcd.Txn(groupCtx).Then(values(first, min(perRequest, mib<<20/valueSize-first))...).
+				Commit(); err != nil {
 				return fmt.Errorf("failed to write to etcd: %w", err)
 			}
 			return nil
@@ -166,7 +169,8 @@ func (b *Bench) fill(ctx context.Context, seed string, mib int) (float64, error)
 
 // values returns writes of random values, which nothing on the way can make smaller.
 func values(first, count int) []clientv3.Op {
-	random := rand.NewChaCha8([32]byte{byte(first), byte(first >> 8), byte(first >> 16)}) //nolint:gosec // They are no secrets.
+	random := rand.NewChaCha8([32]byte{byte(first), byte(first >> 8),
+		byte(first >> 16)}) //nolint:gosec // They are no secrets.
 	ops := make([]clientv3.Op, 0, count)
 	for i := range count {
 		value := make([]byte, valueSize)
@@ -200,7 +204,8 @@ func (b *Bench) drainMember(ctx context.Context, seed string, ordinal int) error
 	if ordinal == 0 {
 		// A deletion of everything at once would hold up etcd for as long.
 		for {
-			page, err := etcd.Get(ctx, fillPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(4096))
+			page, err := etcd.Get(ctx, fillPrefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+				clientv3.WithLimit(4096))
 			if err != nil {
 				return err
 			}
@@ -225,5 +230,6 @@ func (b *Bench) etcd(ctx context.Context, seed string, ordinal int) (*clientv3.C
 	if err != nil {
 		return nil, err
 	}
-	return demo.EtcdClient(ctx, seed, b.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, demo.RoleMain, exposure.PodName(demo.RoleMain, ordinal))
+	return demo.EtcdClient(ctx, seed, b.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, demo.RoleMain,
+		exposure.PodName(demo.RoleMain, ordinal))
 }

@@ -71,7 +71,8 @@ func Write(docs string, set data.Set) error {
 
 const head = `# Benchmarks
 
-What a live migration costs, beside a classic one, and how that grows with the distance between the seeds and the size of the data. ` + "`make bench`" + ` measures it and writes this page: do not edit it.
+What a live migration costs, beside a classic one, and how that grows with the distance between the seeds and the size of the data. ` +
+	"`make bench`" + ` measures it and writes this page: do not edit it.
 The figures themselves are in [benchmarks/data](benchmarks/data). How to run the parts and what each of them does: [testing](development/testing.md#the-benchmarks). What the figures are due to, and what was done about it: [costs](benchmarks/costs.md).
 
 All seeds are on one machine. Times of different machines cannot be compared; what can are the ratios within one run.
@@ -131,7 +132,8 @@ func origin(e data.Environment) string {
 	for _, name := range slices.Sorted(maps.Keys(e.Versions)) {
 		versions = append(versions, name+" "+e.Versions[name])
 	}
-	text := fmt.Sprintf("%s at commit %s on %s, %d cores, %.0f GiB of memory, Linux %s", e.Time.UTC().Format(time.DateOnly), e.Commit, e.Processor, e.Cores, e.MemoryGiB, e.Kernel)
+	text := fmt.Sprintf("%s at commit %s on %s, %d cores, %.0f GiB of memory, Linux %s",
+		e.Time.UTC().Format(time.DateOnly), e.Commit, e.Processor, e.Cores, e.MemoryGiB, e.Kernel)
 	if len(versions) > 0 {
 		text += "; " + strings.Join(versions, ", ")
 	}
@@ -175,7 +177,10 @@ func (d *document) live(live *data.Live) {
 	if !d.section("Live against classic", data.PartLive, live != nil) {
 		return
 	}
-	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails when a request is answered with an error or not within ten seconds. The shoot is unavailable in an interval in which not a single write was acknowledged. A classic migration takes etcd-main along by its backups and leaves etcd-events behind, so the Events that were written are among what it loses.\n\n")
+	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails " +
+		"when a request is answered with an error or not within ten seconds. The shoot is unavailable in an interval " +
+		"in which not a single write was acknowledged. A classic migration takes etcd-main along by its backups and " +
+		"leaves etcd-events behind, so the Events that were written are among what it loses.\n\n")
 	kinds, header := []*data.Migration{}, []string{""}
 	for _, m := range []*data.Migration{live.Classic, live.Live} {
 		if m != nil {
@@ -196,7 +201,8 @@ func (d *document) live(live *data.Live) {
 		durations.values = append(durations.values, m.Seconds)
 		failed.values = append(failed.values, float64(m.Failed()))
 	}
-	d.picture("live-seconds", "Duration and time without the API server", bars("Duration, and time without the API server", "s", names, []bar{durations, unavailable}))
+	d.picture("live-seconds", "Duration and time without the API server",
+		bars("Duration, and time without the API server", "s", names, []bar{durations, unavailable}))
 	d.picture("live-failed", "Failed requests", bars("Failed requests", "failed", names, []bar{failed}))
 	if live.Live != nil && len(live.Live.Steps) > 0 {
 		d.steps("live-steps", "Steps of the live migration", live.Live.Steps)
@@ -240,7 +246,9 @@ func migrationRows(migrations []*data.Migration) [][]string {
 	add("longest gap between writes (ms)", func(m *data.Migration) string { return phases(m.WriteGapMs) })
 	add("p50 of writes (ms)", func(m *data.Migration) string { return phases(m.WriteP50Ms) })
 	add("p99 of writes (ms)", func(m *data.Migration) string { return phases(m.WriteP99Ms) })
-	add("watch events lost", func(m *data.Migration) string { return fmt.Sprintf("%d of %d", m.WatchEventsLost, m.WatchEvents) })
+	add("watch events lost", func(m *data.Migration) string {
+		return fmt.Sprintf("%d of %d", m.WatchEventsLost, m.WatchEvents)
+	})
 	add("watches that had to begin anew", func(m *data.Migration) string { return fmt.Sprint(m.WatchResets) })
 	add("longest time from a write to its event (ms)", func(m *data.Migration) string { return number(m.WatchLagMs) })
 	add("six-member window (s)", func(m *data.Migration) string {
@@ -288,21 +296,27 @@ func (d *document) distance(set data.Set) {
 		runs = append(runs, run.Migration)
 		on.add(fmt.Sprintf("%d ms", run.RoundTripMs), run.Environment)
 	}
-	d.say("Live migrations with an added round trip between the seeds, from before the trigger to the end. Where 0 ms is not among them, it is the live migration from above.\n\n")
-	if set.Live != nil && set.Live.Live != nil && !slices.ContainsFunc(runs, func(m data.Migration) bool { return m.RoundTripMs == 0 }) {
+	d.say("Live migrations with an added round trip between the seeds, from before the trigger to the end. Where 0 " +
+		"ms is not among them, it is the live migration from above.\n\n")
+	if set.Live != nil && set.Live.Live != nil &&
+		!slices.ContainsFunc(runs, func(m data.Migration) bool { return m.RoundTripMs == 0 }) {
 		runs = append(runs, *set.Live.Live)
 	}
 	slices.SortFunc(runs, func(a, b data.Migration) int { return a.RoundTripMs - b.RoundTripMs })
 	var (
 		rows              [][]string
-		p99, join, window = curve{name: "p99 of writes during the migration"}, curve{name: "longest join"}, curve{name: "six-member window"}
-		p50               = curve{name: "p50 of writes during the migration"}
+		p99, join, window = curve{name: "p99 of writes during the migration"}, curve{name: "longest join"}, curve{
+			name: "six-member window",
+		}
+		p50 = curve{name: "p50 of writes during the migration"}
 	)
 	for _, m := range runs {
 		rows = append(rows, []string{
-			fmt.Sprintf("%d ms", m.RoundTripMs), outcome(&m), number(m.Seconds), fmt.Sprintf("%d of %d", m.Failed(), m.Writes+m.Reads),
+			fmt.Sprintf("%d ms", m.RoundTripMs), outcome(&m), number(m.Seconds),
+			fmt.Sprintf("%d of %d", m.Failed(), m.Writes+m.Reads),
 			number(m.JoinSeconds()), number(m.SixMemberSeconds()),
-			number(m.WriteP50Ms.Quiet), number(m.WriteP50Ms.During), number(m.WriteP99Ms.Quiet), number(m.WriteP99Ms.During),
+			number(m.WriteP50Ms.Quiet), number(m.WriteP50Ms.During), number(m.WriteP99Ms.Quiet),
+			number(m.WriteP99Ms.During),
 			number(m.WriteGapMs.Quiet), number(m.WriteGapMs.During),
 		})
 		if m.Outcome != data.OutcomeCompleted {
@@ -314,10 +328,13 @@ func (d *document) distance(set data.Set) {
 		join.points = append(join.points, [2]float64{at, m.JoinSeconds()})
 		window.points = append(window.points, [2]float64{at, m.SixMemberSeconds()})
 	}
-	d.table([]string{"round trip", "outcome", "duration (s)", "failed requests", "longest join (s)", "six-member window (s)",
+	d.table([]string{"round trip", "outcome", "duration (s)", "failed requests", "longest join (s)",
+		"six-member window (s)",
 		"p50 quiet (ms)", "p50 (ms)", "p99 quiet (ms)", "p99 (ms)", "gap quiet (ms)", "gap (ms)"}, rows)
-	d.picture("distance-writes", "Latency of writes over the distance", lines("Latency of writes over the distance", "round trip in ms", "ms", []curve{p50, p99}))
-	d.picture("distance-members", "Joining of members and the six-member window over the distance", lines("Members over the distance", "round trip in ms", "s", []curve{join, window}))
+	d.picture("distance-writes", "Latency of writes over the distance",
+		lines("Latency of writes over the distance", "round trip in ms", "ms", []curve{p50, p99}))
+	d.picture("distance-members", "Joining of members and the six-member window over the distance",
+		lines("Members over the distance", "round trip in ms", "s", []curve{join, window}))
 	d.measuredOn(on)
 }
 
@@ -325,7 +342,8 @@ func (d *document) size(size *data.Size) {
 	if !d.section("Size of the data", data.PartSize, size != nil) {
 		return
 	}
-	d.say("Two members of the destination join clusters of which etcd-main has so much data, in values of 8 KiB, with 50 writes per second going on. The migration is aborted then.\n\n")
+	d.say("Two members of the destination join clusters of which etcd-main has so much data, in values of 8 KiB, " +
+		"with 50 writes per second going on. The migration is aborted then.\n\n")
 	var (
 		rows       [][]string
 		join, step = curve{name: "longest join"}, curve{name: "the whole step"}
@@ -338,18 +356,22 @@ func (d *document) size(size *data.Size) {
 			result += ": " + run.Reason
 		}
 		rows = append(rows, []string{
-			fmt.Sprintf("%d MiB", run.MiB), number(run.DatabaseMiB), result, number(run.PrepareSeconds), number(run.JoinStepSeconds), number(run.LongestJoin()),
+			fmt.Sprintf("%d MiB", run.MiB), number(run.DatabaseMiB), result, number(run.PrepareSeconds),
+			number(run.JoinStepSeconds), number(run.LongestJoin()),
 			fmt.Sprintf("%d of %d", run.WritesFailed, run.Writes),
-			number(run.WriteP99Ms.Quiet), number(run.WriteP99Ms.During), number(run.WriteGapMs.Quiet), number(run.WriteGapMs.During),
+			number(run.WriteP99Ms.Quiet), number(run.WriteP99Ms.During), number(run.WriteGapMs.Quiet),
+			number(run.WriteGapMs.During),
 		})
 		if run.Outcome == data.OutcomeCompleted {
 			join.points = append(join.points, [2]float64{run.DatabaseMiB, run.LongestJoin()})
 			step.points = append(step.points, [2]float64{run.DatabaseMiB, run.JoinStepSeconds})
 		}
 	}
-	d.table([]string{"data", "database (MiB)", "outcome", "step 1 (s)", "step 2 (s)", "longest join (s)", "failed writes",
+	d.table([]string{"data", "database (MiB)", "outcome", "step 1 (s)", "step 2 (s)", "longest join (s)",
+		"failed writes",
 		"p99 quiet (ms)", "p99 (ms)", "gap quiet (ms)", "gap (ms)"}, rows)
-	d.picture("size", "Joining of members over the size of the database", lines("Joining over the size of the database", "MiB", "s", []curve{join, step}))
+	d.picture("size", "Joining of members over the size of the database",
+		lines("Joining over the size of the database", "MiB", "s", []curve{join, step}))
 	d.measuredOn(on)
 }
 
@@ -357,7 +379,8 @@ func (d *document) relay(relay *data.Relay) {
 	if !d.section("Relay", data.PartRelay, relay != nil) {
 		return
 	}
-	d.say("The way through two relays compared with a direct connection, both over loopback, with TLS from end to end and the keys that the agents make. Each relay is a process of its own.\n\n")
+	d.say("The way through two relays compared with a direct connection, both over loopback, with TLS from end to " +
+		"end and the keys that the agents make. Each relay is a process of its own.\n\n")
 	pair := func(name string, p data.Pair) []string {
 		return []string{
 			name, number(p.Direct.P50), number(p.Relayed.P50), number(p.Relayed.P50 - p.Direct.P50),
@@ -367,22 +390,28 @@ func (d *document) relay(relay *data.Relay) {
 	d.table([]string{"µs", "p50 direct", "p50 relayed", "added", "p99 direct", "p99 relayed", "added"}, [][]string{
 		pair("connect", relay.Connect), pair("round trip of 1 KiB", relay.RoundTrip),
 	})
-	d.table([]string{"", "direct", "relayed"}, [][]string{{"throughput of one connection (MB/s)", number(relay.DirectMBPerSecond), number(relay.RelayedMBPerSecond)}})
+	d.table([]string{"", "direct", "relayed"},
+		[][]string{{"throughput of one connection (MB/s)", number(relay.DirectMBPerSecond),
+			number(relay.RelayedMBPerSecond)}})
 	d.table([]string{"", "near relay", "far relay"}, [][]string{
 		{"cores for 100 MB/s", number(relay.NearCPUSeconds), number(relay.FarCPUSeconds)},
-		{fmt.Sprintf("memory for a connection (KiB, of %d)", relay.Connections), number(relay.NearKiBPerConnection), number(relay.FarKiBPerConnection)},
+		{fmt.Sprintf("memory for a connection (KiB, of %d)", relay.Connections), number(relay.NearKiBPerConnection),
+			number(relay.FarKiBPerConnection)},
 	})
-	d.picture("relay", "Latency direct and through the relays", bars("Latency direct and through the relays", "µs", []string{"direct", "relayed"}, []bar{
-		{label: "round trip, p50", values: []float64{relay.RoundTrip.Direct.P50, relay.RoundTrip.Relayed.P50}},
-		{label: "round trip, p99", values: []float64{relay.RoundTrip.Direct.P99, relay.RoundTrip.Relayed.P99}},
-		{label: "connect, p50", values: []float64{relay.Connect.Direct.P50, relay.Connect.Relayed.P50}},
-		{label: "connect, p99", values: []float64{relay.Connect.Direct.P99, relay.Connect.Relayed.P99}},
-	}))
+	d.picture("relay", "Latency direct and through the relays",
+		bars("Latency direct and through the relays", "µs", []string{"direct", "relayed"}, []bar{
+			{label: "round trip, p50", values: []float64{relay.RoundTrip.Direct.P50, relay.RoundTrip.Relayed.P50}},
+			{label: "round trip, p99", values: []float64{relay.RoundTrip.Direct.P99, relay.RoundTrip.Relayed.P99}},
+			{label: "connect, p50", values: []float64{relay.Connect.Direct.P50, relay.Connect.Relayed.P50}},
+			{label: "connect, p99", values: []float64{relay.Connect.Direct.P99, relay.Connect.Relayed.P99}},
+		}))
 	if len(relay.GoBenchmarks) > 0 {
-		d.say("The Go benchmarks of pkg/tunnel/relay, both relays and both ends in one process (benchstat takes [what go test printed](benchmarks/data/relay-go.txt)):\n\n")
+		d.say("The Go benchmarks of pkg/tunnel/relay, both relays and both ends in one process (benchstat takes " +
+			"[what go test printed](benchmarks/data/relay-go.txt)):\n\n")
 		var rows [][]string
 		for _, b := range relay.GoBenchmarks {
-			rows = append(rows, []string{b.Name, b.Unit, number(b.Median), number(b.Low) + " to " + number(b.High), fmt.Sprint(b.Runs)})
+			rows = append(rows, []string{b.Name, b.Unit, number(b.Median), number(b.Low) + " to " + number(b.High),
+				fmt.Sprint(b.Runs)})
 		}
 		d.table([]string{"benchmark", "unit", "median", "range", "runs"}, rows)
 	}
@@ -393,7 +422,9 @@ func (d *document) agent(agent *data.Agent) {
 	if !d.section("Agent and controller manager", data.PartAgent, agent != nil) {
 		return
 	}
-	d.say("So many migrations at once from one seed to another in a real garden. The agents' frame, gate, guards and caches are the real ones; what they do in the seeds takes a second for each step and nothing else. Real actions come on top, five at a time by default.\n\n")
+	d.say("So many migrations at once from one seed to another in a real garden. The agents' frame, gate, guards and " +
+		"caches are the real ones; what they do in the seeds takes a second for each step and nothing else. Real " +
+		"actions come on top, five at a time by default.\n\n")
 	var (
 		rows   [][]string
 		memory []bar
@@ -402,14 +433,19 @@ func (d *document) agent(agent *data.Agent) {
 		n := float64(run.InFlight)
 		rows = append(rows, []string{
 			fmt.Sprint(run.InFlight), number(run.Seconds),
-			number(run.IdleMiB), number(run.Agents.PeakMiB), number(run.Agents.CPUSeconds / n), number(run.RequestsPerMigration()),
-			number(run.ControllerManager.PeakMiB), number(run.ControllerManager.CPUSeconds / n), number(run.ManagerRequestsPerMigration()),
+			number(run.IdleMiB), number(run.Agents.PeakMiB), number(run.Agents.CPUSeconds / n),
+			number(run.RequestsPerMigration()),
+			number(run.ControllerManager.PeakMiB), number(run.ControllerManager.CPUSeconds / n),
+			number(run.ManagerRequestsPerMigration()),
 		})
-		memory = append(memory, bar{label: fmt.Sprintf("%d in flight", run.InFlight), values: []float64{run.Agents.PeakMiB, run.ControllerManager.PeakMiB}})
+		memory = append(memory, bar{label: fmt.Sprintf("%d in flight", run.InFlight),
+			values: []float64{run.Agents.PeakMiB, run.ControllerManager.PeakMiB}})
 	}
-	d.table([]string{"in flight", "seconds", "agent idle (MiB)", "agent peak (MiB)", "processor of both agents per migration (s)", "their requests per migration",
+	d.table([]string{"in flight", "seconds", "agent idle (MiB)", "agent peak (MiB)",
+		"processor of both agents per migration (s)", "their requests per migration",
 		"controller manager peak (MiB)", "its processor per migration (s)", "its requests per migration"}, rows)
-	d.picture("agent", "Memory over the number of migrations at once", bars("Resident memory at its peak", "MiB", []string{"agent", "controller manager"}, memory))
+	d.picture("agent", "Memory over the number of migrations at once",
+		bars("Resident memory at its peak", "MiB", []string{"agent", "controller manager"}, memory))
 
 	if last := len(agent.Runs) - 1; last >= 0 {
 		d.say("What the agents ask for, per migration:\n\n")

@@ -22,14 +22,19 @@ import (
 
 var _ = Describe("Generate", func() {
 	environment := data.Environment{
-		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Commit: "abc1234", Processor: "A <fast> one", Kernel: "6.18", Cores: 2, MemoryGiB: 24,
+		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Commit: "abc1234", Processor: "A <fast> one",
+		Kernel: "6.18", Cores: 2, MemoryGiB: 24,
 		Versions: map[string]string{"Gardener": "v1.150.0"},
 	}
 	migration := func(kind string, ms int) data.Migration {
 		return data.Migration{
-			Kind: kind, RoundTripMs: ms, Outcome: data.OutcomeCompleted, Seconds: 480, Writes: 1000, WritesFailed: 17, Reads: 2000,
-			WriteGapMs: data.ByPhase{Quiet: 100, During: 250}, WriteP99Ms: data.ByPhase{Quiet: 10, During: 30}, UnavailableSeconds: 44,
-			Etcd:      map[string]data.Etcd{"main": {SixMemberSeconds: 8.5, Joins: []data.Join{{Member: "b0", Seconds: 6.25}}}},
+			Kind: kind, RoundTripMs: ms, Outcome: data.OutcomeCompleted, Seconds: 480, Writes: 1000, WritesFailed: 17,
+			Reads:      2000,
+			WriteGapMs: data.ByPhase{Quiet: 100, During: 250}, WriteP99Ms: data.ByPhase{Quiet: 10, During: 30},
+			UnavailableSeconds: 44,
+			Etcd: map[string]data.Etcd{
+				"main": {SixMemberSeconds: 8.5, Joins: []data.Join{{Member: "b0", Seconds: 6.25}}},
+			},
 			Steps:     []data.Step{{Name: "First", Owner: "source", Seconds: 12}},
 			Processes: map[string]data.Process{"livecpm-agent": {CPUSeconds: 3, PeakMiB: 77}},
 		}
@@ -41,22 +46,33 @@ var _ = Describe("Generate", func() {
 		return data.Set{
 			Live: &data.Live{Environment: environment, Classic: &classic, Live: &live},
 			Distance: &data.Distance{Runs: []data.DistanceRun{
-				{Environment: environment, Migration: stopped}, {Environment: environment, Migration: migration(data.KindLive, 100)},
+				{Environment: environment, Migration: stopped},
+				{Environment: environment, Migration: migration(data.KindLive, 100)},
 			}},
 			Size: &data.Size{Runs: []data.SizeRun{
-				{Environment: environment, MiB: 10, DatabaseMiB: 12, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 5}}},
-				{Environment: environment, MiB: 256, DatabaseMiB: 300, Outcome: data.OutcomeCompleted, Joins: []data.Join{{Seconds: 15}}},
+				{Environment: environment, MiB: 10, DatabaseMiB: 12, Outcome: data.OutcomeCompleted,
+					Joins: []data.Join{{Seconds: 5}}},
+				{Environment: environment, MiB: 256, DatabaseMiB: 300, Outcome: data.OutcomeCompleted,
+					Joins: []data.Join{{Seconds: 15}}},
 			}},
 			Relay: &data.Relay{
-				Environment: environment, Connections: 400, NearCPUSeconds: 0.25, FarCPUSeconds: 0.2, RelayedMBPerSecond: 400,
-				RoundTrip:    data.Pair{Direct: data.Latency{P50: 50, P99: 90}, Relayed: data.Latency{P50: 150, P99: 390}},
-				GoBenchmarks: []data.GoBenchmark{{Name: "Relay/connect/direct", Unit: "ns/op", Median: 1234567, Low: 1, High: 2, Runs: 6}},
+				Environment: environment, Connections: 400, NearCPUSeconds: 0.25, FarCPUSeconds: 0.2,
+				RelayedMBPerSecond: 400,
+				RoundTrip: data.Pair{Direct: data.Latency{P50: 50, P99: 90},
+					Relayed: data.Latency{P50: 150, P99: 390}},
+				GoBenchmarks: []data.GoBenchmark{
+					{Name: "Relay/connect/direct", Unit: "ns/op", Median: 1234567, Low: 1, High: 2, Runs: 6},
+				},
 			},
 			Agent: &data.Agent{Environment: environment, Runs: []data.AgentRun{
-				{InFlight: 1, Agents: data.Process{CPUSeconds: 1, PeakMiB: 80}, Requests: map[string]float64{"GET shoots": 10}},
-				{InFlight: 50, Agents: data.Process{CPUSeconds: 50, PeakMiB: 90}, Requests: map[string]float64{"GET shoots": 20, "PATCH shoots/status": 30}},
+				{InFlight: 1, Agents: data.Process{CPUSeconds: 1, PeakMiB: 80},
+					Requests: map[string]float64{"GET shoots": 10}},
+				{InFlight: 50, Agents: data.Process{CPUSeconds: 50, PeakMiB: 90},
+					Requests: map[string]float64{"GET shoots": 20, "PATCH shoots/status": 30}},
 			}},
-			Landscape: &data.Landscape{Environment: environment, Warm: &data.Start{Environment: environment, Seconds: 360}, Machine: data.Usage{CPUCores: 0.7}, Clusters: map[string]data.Usage{"garden": {CPUCores: 0.1}}},
+			Landscape: &data.Landscape{Environment: environment,
+				Warm: &data.Start{Environment: environment, Seconds: 360}, Machine: data.Usage{CPUCores: 0.7},
+				Clusters: map[string]data.Usage{"garden": {CPUCores: 0.1}}},
 		}
 	}
 	parts := map[string]func(*data.Set){
@@ -83,9 +99,12 @@ var _ = Describe("Generate", func() {
 		for _, text := range []string{
 			"| failed writes | 17 of 1000 | 17 of 1000 |", "| 1 | First | source | 12 |",
 			"| 0 ms | completed |", "| 100 ms | completed |", `| 220 ms | stopped: it took \| too long |`,
-			"250, quiet 100: 2.5 times", "| livecpm-agent: processor (s), memory of the largest (MiB) | 3, 77 | 3, 77 |",
-			"| 256 MiB | 300 |", "| round trip of 1 KiB | 50 | 150 | 100 | 90 | 390 | 300 |", "| Relay/connect/direct | ns/op | 1234567 |",
-			"| PATCH shoots/status | 0 | 30 |", "| built before | 360 | 2026-11-21 at commit abc1234 ", "| to be built | not measured |", "commit abc1234", "Gardener v1.150.0", "**missed**",
+			"250, quiet 100: 2.5 times",
+			"| livecpm-agent: processor (s), memory of the largest (MiB) | 3, 77 | 3, 77 |",
+			"| 256 MiB | 300 |", "| round trip of 1 KiB | 50 | 150 | 100 | 90 | 390 | 300 |",
+			"| Relay/connect/direct | ns/op | 1234567 |",
+			"| PATCH shoots/status | 0 | 30 |", "| built before | 360 | 2026-11-21 at commit abc1234 ",
+			"| to be built | not measured |", "commit abc1234", "Gardener v1.150.0", "**missed**",
 		} {
 			Expect(page).To(ContainSubstring(text))
 		}

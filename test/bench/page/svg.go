@@ -33,7 +33,8 @@ type picture struct {
 }
 
 func (p *picture) text(class, anchor string, x, y float64, text string) {
-	fmt.Fprintf(&p.out, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, anchor, x, y, html.EscapeString(text))
+	fmt.Fprintf(&p.out, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, anchor, x, y,
+		html.EscapeString(text))
 }
 
 func (p *picture) line(class string, x1, y1, x2, y2 float64) {
@@ -44,7 +45,8 @@ func (p *picture) line(class string, x1, y1, x2, y2 float64) {
 func (p *picture) legend(names []string) {
 	x := 12.0
 	for i, name := range names {
-		fmt.Fprintf(&p.out, `<rect class="s%d" x="%.1f" y="%.1f" width="10" height="10" rx="2"/>`+"\n", i%maxSeries, x, p.y)
+		fmt.Fprintf(&p.out, `<rect class="s%d" x="%.1f" y="%.1f" width="10" height="10" rx="2"/>`+"\n", i%maxSeries, x,
+			p.y)
 		p.text("", "start", x+15, p.y+9, name)
 		x += 15 + 7*float64(len(name)) + 20
 	}
@@ -52,7 +54,8 @@ func (p *picture) legend(names []string) {
 }
 
 func (p *picture) svg(title string) string {
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n%s\n%s</svg>\n",
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+
+		"\n%s\n%s</svg>\n",
 		width, p.y, html.EscapeString(title), style, p.out.String())
 }
 
@@ -91,7 +94,8 @@ func bars(title, unit string, series []string, groups []bar) string {
 					length = value / highest * room
 				}
 				// What is next to nothing can be seen all the same.
-				fmt.Fprintf(&p.out, `<rect class="s%d" x="%.1f" y="%.1f" width="%.1f" height="14" rx="2"/>`+"\n", i%maxSeries, left, p.y+2, max(1, length))
+				fmt.Fprintf(&p.out, `<rect class="s%d" x="%.1f" y="%.1f" width="%.1f" height="14" rx="2"/>`+"\n",
+					i%maxSeries, left, p.y+2, max(1, length))
 				p.text("tick", "start", left+max(1, length)+6, p.y+13, number(value)+" "+unit)
 			}
 			p.y += 18
@@ -164,7 +168,8 @@ func lines(title, xUnit, yUnit string, curves []curve) string {
 		path := strings.Builder{}
 		for j, point := range points {
 			fmt.Fprintf(&path, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[j == 0], x(point[0]), y(point[1]))
-			fmt.Fprintf(&p.out, `<circle class="s%d" cx="%.1f" cy="%.1f" r="3"/>`+"\n", i%maxSeries, x(point[0]), y(point[1]))
+			fmt.Fprintf(&p.out, `<circle class="s%d" cx="%.1f" cy="%.1f" r="3"/>`+"\n", i%maxSeries, x(point[0]),
+				y(point[1]))
 		}
 		fmt.Fprintf(&p.out, `<path class="s%d" d="%s"/>`+"\n", i%maxSeries, path.String())
 	}

@@ -48,12 +48,14 @@ type target struct {
 
 // newTarget returns a server with a certificate for the name inside, and what trusts it.
 func newTarget() (*target, *x509.CertPool, error) {
-	authority, err := (&secretsutils.CertificateSecretConfig{Name: "ca-etcd", CommonName: "ca-etcd", CertType: secretsutils.CACert}).GenerateCertificate()
+	authority, err := (&secretsutils.CertificateSecretConfig{Name: "ca-etcd", CommonName: "ca-etcd",
+		CertType: secretsutils.CACert}).GenerateCertificate()
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to generate the authority of the target: %w", err)
 	}
 	certificate, err := (&secretsutils.CertificateSecretConfig{
-		Name: "etcd", CommonName: "etcd", CertType: secretsutils.ServerCert, SigningCA: authority, DNSNames: []string{innerName},
+		Name: "etcd", CommonName: "etcd", CertType: secretsutils.ServerCert, SigningCA: authority,
+		DNSNames: []string{innerName},
 	}).GenerateCertificate()
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to generate the certificate of the target: %w", err)
@@ -65,7 +67,8 @@ func newTarget() (*target, *x509.CertPool, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority.CertificatePEM)
 	// Without tickets: a client that comes again makes a whole handshake, as etcd's do after a restart.
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0",
+		&tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, SessionTicketsDisabled: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("failed to listen: %w", err)
 	}
@@ -118,7 +121,8 @@ func writeRelayTLS(folder string) error {
 	if err != nil {
 		return fmt.Errorf("failed to generate the certificate of the relays: %w", err)
 	}
-	for name, content := range map[string][]byte{"ca.crt": ca.CertificatePEM, "tls.crt": certificate.CertificatePEM, "tls.key": certificate.PrivateKeyPEM} {
+	for name, content := range map[string][]byte{"ca.crt": ca.CertificatePEM, "tls.crt": certificate.CertificatePEM,
+		"tls.key": certificate.PrivateKeyPEM} {
 		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
 			return fmt.Errorf("failed to write the credentials of the relays: %w", err)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/livecpm/livecpm/test/bench/data"
 )
 
-// ParseGoBenchmarks reads what go test prints of benchmarks and sums up the runs of each, in the order in which they come.
-// The number of processors at the end of a name is left out, as benchstat does.
+// ParseGoBenchmarks reads what go test prints of benchmarks and sums up the runs of each, in the order in which they
+// come. The number of processors at the end of a name is left out, as benchstat does.
 func ParseGoBenchmarks(output string) []data.GoBenchmark {
 	type key struct{ name, unit string }
 	var order []key
@@ -48,7 +48,8 @@ func ParseGoBenchmarks(output string) []data.GoBenchmark {
 		if len(runs)%2 == 0 {
 			median = (runs[len(runs)/2-1] + runs[len(runs)/2]) / 2
 		}
-		out = append(out, data.GoBenchmark{Name: k.name, Unit: k.unit, Median: median, Low: runs[0], High: runs[len(runs)-1], Runs: len(runs)})
+		out = append(out, data.GoBenchmark{Name: k.name, Unit: k.unit, Median: median, Low: runs[0],
+			High: runs[len(runs)-1], Runs: len(runs)})
 	}
 	return out
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package relaybench measures what the way through two relays costs, compared with a direct connection. Both ends are in
-// this process, the relays in processes of their own, all over loopback.
+// Package relaybench measures what the way through two relays costs, compared with a direct connection. Both ends are
+// in this process, the relays in processes of their own, all over loopback.
 package relaybench
 
 import (
@@ -24,8 +24,8 @@ import (
 type Options struct {
 	// Command runs Serve with the configuration file that is added to it.
 	Command []string
-	// Rounds is how often direct and relayed take turns, so that both see the same machine. Connects and RoundTrips are how
-	// many of them each has in a round, Transfer is how long each sends.
+	// Rounds is how often direct and relayed take turns, so that both see the same machine. Connects and RoundTrips are
+	// how many of them each has in a round, Transfer is how long each sends.
 	Rounds, Connects, RoundTrips int
 	Transfer                     time.Duration
 	// Connections is how many idle connections are held for their memory.
@@ -68,12 +68,16 @@ func Run(ctx context.Context, options Options) (*data.Relay, error) {
 	defer end.Close()
 
 	farPort, nearPort := program.FreePort(), program.FreePort()
-	far, err := startRelay(ctx, options.Command, folder, "far", fmt.Sprintf("far: {port: %d, routes: [{serverName: %q, innerSNI: [%q], target: %q}]}", farPort, outerName, innerName, end.Addr()))
+	far, err := startRelay(ctx, options.Command, folder, "far",
+		fmt.Sprintf("far: {port: %d, routes: [{serverName: %q, innerSNI: [%q], target: %q}]}", farPort, outerName,
+			innerName, end.Addr()))
 	if err != nil {
 		return nil, err
 	}
 	defer far.stop()
-	near, err := startRelay(ctx, options.Command, folder, "near", fmt.Sprintf("near: [{port: %d, routes: [{innerSNI: [%q], remote: {host: 127.0.0.1, port: %d, serverName: %q}}]}]", nearPort, innerName, farPort, outerName))
+	near, err := startRelay(ctx, options.Command, folder, "near",
+		fmt.Sprintf("near: [{port: %d, routes: [{innerSNI: [%q], remote: {host: 127.0.0.1, port: %d, "+
+			"serverName: %q}}]}]", nearPort, innerName, farPort, outerName))
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +112,9 @@ type bench struct {
 }
 
 // inTurns lets both ways take turns.
-func (b *bench) inTurns(ctx context.Context, do func(context.Context, way) ([]time.Duration, error)) (data.Pair, error) {
+func (b *bench) inTurns(
+	ctx context.Context, do func(context.Context, way) ([]time.Duration, error),
+) (data.Pair, error) {
 	var direct, relayed []time.Duration
 	for range b.Rounds {
 		for _, turn := range []struct {
@@ -250,7 +256,8 @@ func (b *bench) memory(ctx context.Context) error {
 // startRelay runs a relay with the part of a configuration that is its own, and waits until it serves.
 func startRelay(ctx context.Context, command []string, folder, name, part string) (process, error) {
 	health := program.FreePort()
-	content := fmt.Sprintf("namespace: %s\ntls: {caFile: %[2]s/ca.crt, certFile: %[2]s/tls.crt, keyFile: %[2]s/tls.key}\nhealth: {port: %d}\nmetrics: {port: %d}\n%s\n",
+	content := fmt.Sprintf("namespace: %s\ntls: {caFile: %[2]s/ca.crt, certFile: %[2]s/tls.crt, keyFile: "+
+		"%[2]s/tls.key}\nhealth: {port: %d}\nmetrics: {port: %d}\n%s\n",
 		namespace, folder, health, program.FreePort(), part)
 	file := filepath.Join(folder, name+".yaml")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {

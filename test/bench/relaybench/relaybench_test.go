@@ -43,7 +43,8 @@ var _ = Describe("Run", func() {
 	})
 
 	It("should say which relay did not start", func(ctx SpecContext) {
-		_, err := Run(ctx, Options{Command: []string{filepath.Join(GinkgoT().TempDir(), "nothing")}, Say: func(string, ...any) {}})
+		_, err := Run(ctx, Options{Command: []string{filepath.Join(GinkgoT().TempDir(), "nothing")},
+			Say: func(string, ...any) {}})
 		Expect(err).To(MatchError(ContainSubstring("failed to start the far relay")))
 	})
 })

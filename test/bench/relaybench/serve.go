@@ -16,8 +16,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
 
-// Serve runs a relay with the configuration in the file, in a process of its own so that its cost can be told from that of
-// both ends. The program livecpm-relay would insist on the services of a shoot as targets.
+// Serve runs a relay with the configuration in the file, in a process of its own so that its cost can be told from that
+// of both ends. The program livecpm-relay would insist on the services of a shoot as targets.
 func Serve(ctx context.Context, file string) error {
 	content, err := os.ReadFile(file)
 	if err != nil {

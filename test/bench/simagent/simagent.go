@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simagent is an agent that does nothing in its seed: frame, gate, guards and caches are the real ones, an action
-// takes a while and is done.
+// Package simagent is an agent that does nothing in its seed: frame, gate, guards and caches are the real ones, an
+// action takes a while and is done.
 package simagent
 
 import (
@@ -56,7 +56,9 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 	}
 	configv1alpha1.SetDefaults(config)
 	gardenlet := &gardenletconfigv1alpha1.GardenletConfiguration{
-		SeedConfig: &gardenletconfigv1alpha1.SeedConfig{SeedTemplate: gardencorev1beta1.SeedTemplate{ObjectMeta: metav1.ObjectMeta{Name: options.SeedName}}},
+		SeedConfig: &gardenletconfigv1alpha1.SeedConfig{
+			SeedTemplate: gardencorev1beta1.SeedTemplate{ObjectMeta: metav1.ObjectMeta{Name: options.SeedName}},
+		},
 		ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{FeatureGates: map[string]bool{"UpgradeEtcdVersion": true}},
 	}
 	gardenletconfigv1alpha1.SetObjectDefaults_GardenletConfiguration(gardenlet)
@@ -77,8 +79,9 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 			steps.Source:      w.actions(steps.Source),
 			steps.Destination: w.actions(steps.Destination),
 		},
-		Gate:      gate.New(deps.GardenClient, deps.GardenAPIReader),
-		Preflight: preflight.New(preflight.Options{Reader: deps.GardenAPIReader, OwnSeed: deps.SeedName(), Gardenlet: gardenlet}),
+		Gate: gate.New(deps.GardenClient, deps.GardenAPIReader),
+		Preflight: preflight.New(preflight.Options{Reader: deps.GardenAPIReader, OwnSeed: deps.SeedName(),
+			Gardenlet: gardenlet}),
 	}
 	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
 		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
@@ -104,7 +107,9 @@ func (w *work) actions(role steps.Role) migration.Actions {
 	actions := migration.Actions{
 		Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
 		Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
-		Always:  migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) { return steps.Outcome{}, nil }),
+		Always: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Outcome{}, nil
+		}),
 	}
 	for _, step := range steps.Table() {
 		switch {
@@ -159,7 +164,8 @@ func (w *work) step(ctx context.Context, m *migration.Migration) (steps.Outcome,
 func handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 	shoot.Status.SeedName = new(m.DestinationSeed)
 	shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-		Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.NewTime(m.Clock.Now()),
+		Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
+		Progress: 100, LastUpdateTime: metav1.NewTime(m.Clock.Now()),
 	}
 	return nil
 }

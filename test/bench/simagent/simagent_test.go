@@ -30,13 +30,15 @@ var _ = Describe("actions", func() {
 
 	BeforeEach(func() {
 		clk = clocktesting.NewFakeClock(time.Now())
-		w = &work{options: Options{Pace: pace, GoFile: filepath.Join(GinkgoT().TempDir(), "go")}, since: map[task]time.Time{}}
+		w = &work{options: Options{Pace: pace, GoFile: filepath.Join(GinkgoT().TempDir(), "go")},
+			since: map[task]time.Time{}}
 		reports = 0
 	})
 
 	of := func(step steps.Step) *migration.Migration {
 		return &migration.Migration{
-			Shoot: &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, Step: step, Role: step.Owner, DestinationSeed: "seed-b", Clock: clk,
+			Shoot: &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, Step: step, Role: step.Owner,
+			DestinationSeed: "seed-b", Clock: clk,
 			Report: func(context.Context, steps.Reason, string) error { reports++; return nil },
 		}
 	}

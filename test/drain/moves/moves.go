@@ -26,8 +26,8 @@ func OutOf(seed string) string { return "out of " + seed }
 // Into is the key for moves to the seed.
 func Into(seed string) string { return "into " + seed }
 
-// Moves counts the shoots that are on their way, from every change of every Shoot and with nobody's help. A shoot is on its
-// way while its seed names differ and its migration is not aborted.
+// Moves counts the shoots that are on their way, from every change of every Shoot and with nobody's help. A shoot is on
+// its way while its seed names differ and its migration is not aborted.
 type Moves struct {
 	lock sync.Mutex
 	now  map[string][2]string

@@ -26,9 +26,10 @@ var _ = Describe("Moves", func() {
 		m     *moves.Moves
 		shoot = func(name, spec, status string) *gardencorev1beta1.Shoot {
 			return &gardencorev1beta1.Shoot{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: name, Annotations: map[string]string{steps.AnnotationIntent: "true"}},
-				Spec:       gardencorev1beta1.ShootSpec{SeedName: &spec},
-				Status:     gardencorev1beta1.ShootStatus{SeedName: &status},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: name,
+					Annotations: map[string]string{steps.AnnotationIntent: "true"}},
+				Spec:   gardencorev1beta1.ShootSpec{SeedName: &spec},
+				Status: gardencorev1beta1.ShootStatus{SeedName: &status},
 			}
 		}
 		see = func(name, spec, status string) { m.See(watch.Modified, shoot(name, spec, status)) }
@@ -44,9 +45,12 @@ var _ = Describe("Moves", func() {
 		Expect(m.Most()).To(Equal(map[string]int{moves.Total: 1, moves.OutOf("a"): 1, moves.Into("b"): 1}))
 
 		see("x", "c", "b")
-		Expect(m.Most()).To(Equal(map[string]int{moves.Total: 2, moves.OutOf("a"): 1, moves.OutOf("b"): 1, moves.Into("b"): 1, moves.Into("c"): 1}))
+		Expect(m.Most()).To(
+			Equal(map[string]int{moves.Total: 2, moves.OutOf("a"): 1, moves.OutOf("b"): 1, moves.Into("b"): 1,
+				moves.Into("c"): 1}))
 		see("z", "b", "a")
-		Expect(m.Most()).To(And(HaveKeyWithValue(moves.Total, 3), HaveKeyWithValue(moves.OutOf("a"), 2), HaveKeyWithValue(moves.Into("b"), 2)))
+		Expect(m.Most()).To(And(HaveKeyWithValue(moves.Total, 3), HaveKeyWithValue(moves.OutOf("a"), 2),
+			HaveKeyWithValue(moves.Into("b"), 2)))
 		Expect(m.Now()).To(Equal(map[string]string{"x": "c", "y": "b", "z": "b"}))
 		Expect(m.Starts()).To(Equal(map[string]int{"x": 2, "y": 1, "z": 1}))
 	})
@@ -54,7 +58,8 @@ var _ = Describe("Moves", func() {
 	It("should not count what is aborted or gone", func() {
 		see("x", "b", "a")
 		aborted := shoot("x", "b", "a")
-		updated, err := conditions.Abort(clock.RealClock{}, conditions.Initialize(clock.RealClock{}, nil), steps.Source, steps.ReasonAborted, "as before")
+		updated, err := conditions.Abort(clock.RealClock{}, conditions.Initialize(clock.RealClock{}, nil), steps.Source,
+			steps.ReasonAborted, "as before")
 		Expect(err).NotTo(HaveOccurred())
 		aborted.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 		m.See(watch.Modified, aborted)

@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// envEnabled names the variable that make test-drain sets. Without it nothing is done: a pattern of packages that happens
-	// to hold this one must not bring up a landscape, let alone change one that is in use.
+	// envEnabled names the variable that make test-drain sets. Without it nothing is done: a pattern of packages that
+	// happens to hold this one must not bring up a landscape, let alone change one that is in use.
 	envEnabled = "LIVECPM_TEST_DRAIN"
 	// envKeep names the variable that keeps the shoots of the test, to look at them after a failure.
 	envKeep = "LIVECPM_DRAIN_KEEP"
@@ -90,111 +90,115 @@ var _ = Describe("Drain of a seed", Ordered, func() {
 		Expect(fleet.Up(ctx, garden)).To(Succeed())
 	}, NodeTimeout(2*time.Hour))
 
-	It("should move what can move, live and within the budget, over a cancellation and two deaths of the controller", func(ctx SpecContext) {
-		seed := drain.Seed{Garden: garden, Name: fleet.Source}
-		visible, err := seed.Visible(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(visible).To(BeTrue())
-		Expect(budget).To(BeNumerically("<", len(fleet.Moving)), "one has to wait; set "+config.EnvDrainBudget)
+	It("should move what can move, live and within the budget, over a cancellation and two deaths of the controller",
+		func(ctx SpecContext) {
+			seed := drain.Seed{Garden: garden, Name: fleet.Source}
+			visible, err := seed.Visible(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(visible).To(BeTrue())
+			Expect(budget).To(BeNumerically("<", len(fleet.Moving)), "one has to wait; set "+config.EnvDrainBudget)
 
-		seen := moves.New()
-		watching, end := context.WithCancel(ctx)
-		DeferCleanup(end)
-		go moves.Watch(watching, garden, seen.See)
-		// Whatever happens, the landscape is left as it was.
-		DeferCleanup(func(ctx SpecContext) {
+			seen := moves.New()
+			watching, end := context.WithCancel(ctx)
+			DeferCleanup(end)
+			go moves.Watch(watching, garden, seen.See)
+			// Whatever happens, the landscape is left as it was.
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(drain.StartManager(ctx, cfg)).To(Succeed())
+				Expect(seed.Ask(ctx, false)).To(Succeed())
+				Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeTrue())
+			}, NodeTimeout(5*time.Minute))
+
+			// The clients would be on other machines.
+			cgroups, err := machine.DetectCgroups()
+			Expect(err).NotTo(HaveOccurred())
+			leave, err := cgroups.Join(cfg.Garden.Netns, "clients")
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func() { Expect(leave()).To(Succeed()) })
+			By("putting load on the shoots that move")
+			load, err := drain.StartLoad(ctx, cfg, garden, fleet.Moving...)
+			Expect(err).NotTo(HaveOccurred())
+			stopped := false
+			stop := func(ctx context.Context) []string {
+				stopped = true
+				results, err := load.Stop(ctx)
+				Expect(err).NotTo(HaveOccurred())
+				say("clients:\n%s", drain.Describe(results))
+				return drain.Problems(results)
+			}
+			DeferCleanup(func(ctx SpecContext) {
+				if !stopped {
+					stop(ctx)
+				}
+			}, NodeTimeout(5*time.Minute))
+			time.Sleep(before)
+
+			By("asking for the drain")
+			Expect(seed.Ask(ctx, true)).To(Succeed())
+			Eventually(seen.Now).WithTimeout(soon).Should(HaveLen(budget))
+			first := seen.Now()
+			say("on their way: %v", slices.Sorted(maps.Keys(first)))
+			Expect(first).To(HaveEach(fleet.Destination))
+			Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeFalse())
+			expected := map[string]string{fleet.Hibernated: "Blocked ShootHibernated",
+				fleet.Single: "Blocked NotHighlyAvailable"}
+			var waiting []string
+			for _, name := range fleet.Moving {
+				if _, leaves := first[name]; leaves {
+					expected[name] = "Running Migrating"
+					continue
+				}
+				expected[name] = "Waiting SourceBudgetUsed"
+				waiting = append(waiting, name)
+			}
+			Eventually(ctx, seed.Table).WithTimeout(soon).Should(Equal(expected))
+
+			By("killing livecpm-controller-manager while shoots are on their way")
+			Expect(drain.KillManager(ctx, cfg)).To(Succeed())
+			time.Sleep(dead)
 			Expect(drain.StartManager(ctx, cfg)).To(Succeed())
+			Consistently(seen.Starts).WithTimeout(quiet).Should(HaveLen(budget))
+
+			By("cancelling while shoots are on their way")
 			Expect(seed.Ask(ctx, false)).To(Succeed())
 			Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeTrue())
-		}, NodeTimeout(5*time.Minute))
+			Eventually(ctx, seed.Reason).WithTimeout(soon).Should(Equal("Cancelling"))
+			Eventually(seen.Now).WithTimeout(migration).WithPolling(time.Second).Should(BeEmpty())
+			say("the running migrations are over")
+			Eventually(ctx, seed.Reason).WithTimeout(soon).Should(BeEmpty())
+			Consistently(seen.Starts).WithTimeout(quiet).Should(HaveLen(budget))
 
-		// The clients would be on other machines.
-		cgroups, err := machine.DetectCgroups()
-		Expect(err).NotTo(HaveOccurred())
-		leave, err := cgroups.Join(cfg.Garden.Netns, "clients")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(leave()).To(Succeed()) })
-		By("putting load on the shoots that move")
-		load, err := drain.StartLoad(ctx, cfg, garden, fleet.Moving...)
-		Expect(err).NotTo(HaveOccurred())
-		stopped := false
-		stop := func(ctx context.Context) []string {
-			stopped = true
-			results, err := load.Stop(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			say("clients:\n%s", drain.Describe(results))
-			return drain.Problems(results)
-		}
-		DeferCleanup(func(ctx SpecContext) {
-			if !stopped {
-				stop(ctx)
+			By("going on")
+			Expect(seed.Ask(ctx, true)).To(Succeed())
+			Eventually(seen.Now).WithTimeout(soon).Should(HaveLen(min(budget, len(waiting))))
+			for name := range seen.Now() {
+				Expect(waiting).To(ContainElement(name), "what has moved does not move again")
 			}
-		}, NodeTimeout(5*time.Minute))
-		time.Sleep(before)
+			By("killing livecpm-controller-manager once more, and letting it be dead for a while")
+			Expect(drain.KillManager(ctx, cfg)).To(Succeed())
+			time.Sleep(dead)
+			Expect(drain.StartManager(ctx, cfg)).To(Succeed())
+			Eventually(ctx, seed.Reason).WithTimeout(time.Duration(len(waiting)) * migration).WithPolling(time.Second).
+				Should(Equal("ShootsBlocked"))
+			Expect(seen.Now()).To(BeEmpty())
 
-		By("asking for the drain")
-		Expect(seed.Ask(ctx, true)).To(Succeed())
-		Eventually(seen.Now).WithTimeout(soon).Should(HaveLen(budget))
-		first := seen.Now()
-		say("on their way: %v", slices.Sorted(maps.Keys(first)))
-		Expect(first).To(HaveEach(fleet.Destination))
-		Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeFalse())
-		expected := map[string]string{fleet.Hibernated: "Blocked ShootHibernated", fleet.Single: "Blocked NotHighlyAvailable"}
-		var waiting []string
-		for _, name := range fleet.Moving {
-			if _, leaves := first[name]; leaves {
-				expected[name] = "Running Migrating"
-				continue
+			By("looking at what is left")
+			for _, name := range fleet.Moving {
+				expected[name] = "Done Moved"
 			}
-			expected[name] = "Waiting SourceBudgetUsed"
-			waiting = append(waiting, name)
-		}
-		Eventually(ctx, seed.Table).WithTimeout(soon).Should(Equal(expected))
+			Eventually(ctx, seed.Table).WithTimeout(soon).Should(Equal(expected))
+			for _, name := range fleet.Moving {
+				target, err := migrate.Connect(cfg, shoot.Namespace, name, migration, GinkgoWriter)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(target.UntilReconciled(ctx, fleet.Destination)).To(Succeed())
+			}
+			time.Sleep(before)
+			Expect(stop(ctx)).To(BeEmpty())
 
-		By("killing livecpm-controller-manager while shoots are on their way")
-		Expect(drain.KillManager(ctx, cfg)).To(Succeed())
-		time.Sleep(dead)
-		Expect(drain.StartManager(ctx, cfg)).To(Succeed())
-		Consistently(seen.Starts).WithTimeout(quiet).Should(HaveLen(budget))
-
-		By("cancelling while shoots are on their way")
-		Expect(seed.Ask(ctx, false)).To(Succeed())
-		Eventually(ctx, seed.Visible).WithTimeout(soon).Should(BeTrue())
-		Eventually(ctx, seed.Reason).WithTimeout(soon).Should(Equal("Cancelling"))
-		Eventually(seen.Now).WithTimeout(migration).WithPolling(time.Second).Should(BeEmpty())
-		say("the running migrations are over")
-		Eventually(ctx, seed.Reason).WithTimeout(soon).Should(BeEmpty())
-		Consistently(seen.Starts).WithTimeout(quiet).Should(HaveLen(budget))
-
-		By("going on")
-		Expect(seed.Ask(ctx, true)).To(Succeed())
-		Eventually(seen.Now).WithTimeout(soon).Should(HaveLen(min(budget, len(waiting))))
-		for name := range seen.Now() {
-			Expect(waiting).To(ContainElement(name), "what has moved does not move again")
-		}
-		By("killing livecpm-controller-manager once more, and letting it be dead for a while")
-		Expect(drain.KillManager(ctx, cfg)).To(Succeed())
-		time.Sleep(dead)
-		Expect(drain.StartManager(ctx, cfg)).To(Succeed())
-		Eventually(ctx, seed.Reason).WithTimeout(time.Duration(len(waiting)) * migration).WithPolling(time.Second).Should(Equal("ShootsBlocked"))
-		Expect(seen.Now()).To(BeEmpty())
-
-		By("looking at what is left")
-		for _, name := range fleet.Moving {
-			expected[name] = "Done Moved"
-		}
-		Eventually(ctx, seed.Table).WithTimeout(soon).Should(Equal(expected))
-		for _, name := range fleet.Moving {
-			target, err := migrate.Connect(cfg, shoot.Namespace, name, migration, GinkgoWriter)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(target.UntilReconciled(ctx, fleet.Destination)).To(Succeed())
-		}
-		time.Sleep(before)
-		Expect(stop(ctx)).To(BeEmpty())
-
-		most := seen.Most()
-		say("most at once: %v", most)
-		Expect(most).To(Equal(map[string]int{moves.Total: budget, moves.OutOf(fleet.Source): budget, moves.Into(fleet.Destination): budget}))
-		Expect(seen.Starts()).To(Equal(map[string]int{fleet.Moving[0]: 1, fleet.Moving[1]: 1, fleet.Moving[2]: 1}))
-	}, NodeTimeout(3*time.Hour))
+			most := seen.Most()
+			say("most at once: %v", most)
+			Expect(most).To(Equal(map[string]int{moves.Total: budget, moves.OutOf(fleet.Source): budget,
+				moves.Into(fleet.Destination): budget}))
+			Expect(seen.Starts()).To(Equal(map[string]int{fleet.Moving[0]: 1, fleet.Moving[1]: 1, fleet.Moving[2]: 1}))
+		}, NodeTimeout(3*time.Hour))
 })

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// RecordNamespace is the namespace of the ConfigMap in each seed with the operations, which outlives extension and shoot.
+	// RecordNamespace is the namespace of the ConfigMap in each seed with the operations, which outlives extension and
+	// shoot.
 	RecordNamespace = "garden"
 	// RecordName is the name of that ConfigMap.
 	RecordName = "extension-test-operations"
@@ -64,7 +65,8 @@ func (r *Record) Add(ctx context.Context, operation Operation) error {
 		record := &corev1.ConfigMap{}
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: RecordNamespace, Name: RecordName}, record)
 		if apierrors.IsNotFound(err) {
-			record = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: RecordNamespace, Name: RecordName}, Data: map[string]string{recordKey: string(line) + "\n"}}
+			record = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: RecordNamespace, Name: RecordName},
+				Data: map[string]string{recordKey: string(line) + "\n"}}
 			return r.Client.Create(ctx, record)
 		}
 		if err != nil {
@@ -82,7 +84,8 @@ func (r *Record) Add(ctx context.Context, operation Operation) error {
 	})
 }
 
-// Read returns the operations that the extension has recorded in a seed, the oldest first. There are none where it never ran.
+// Read returns the operations that the extension has recorded in a seed, the oldest first. There are none where it
+// never ran.
 func Read(ctx context.Context, seed client.Reader) ([]Operation, error) {
 	record := &corev1.ConfigMap{}
 	if err := seed.Get(ctx, client.ObjectKey{Namespace: RecordNamespace, Name: RecordName}, record); err != nil {
@@ -98,7 +101,8 @@ func Read(ctx context.Context, seed client.Reader) ([]Operation, error) {
 		}
 		operation := Operation{}
 		if err := json.Unmarshal([]byte(line), &operation); err != nil {
-			return nil, fmt.Errorf("failed to decode an operation in ConfigMap %s/%s: %w", RecordNamespace, RecordName, err)
+			return nil, fmt.Errorf("failed to decode an operation in ConfigMap %s/%s: %w", RecordNamespace, RecordName,
+				err)
 		}
 		operations = append(operations, operation)
 	}

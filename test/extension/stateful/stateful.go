@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stateful is what the landscape's test extension does: it keeps a state for each of its objects as real extensions do, and
-// writes down every operation. It has nothing to manage: the state is all there is, so that whether it arrives where the control plane
-// moves to is all that counts.
+// Package stateful is what the landscape's test extension does: it keeps a state for each of its objects as real
+// extensions do, and writes down every operation. It has nothing to manage: the state is all there is, so that whether
+// it arrives where the control plane moves to is all that counts.
 package stateful
 
 import (
@@ -43,7 +43,8 @@ const annotationRestored = "extension-test.livecpm.example/restored"
 // The errors of a restoration that must not go on.
 var (
 	// ErrNoState tells that the state did not arrive.
-	ErrNoState = errors.New("there is no state to restore from: what the extension has written at the migration did not arrive")
+	ErrNoState = errors.New(
+		"there is no state to restore from: what the extension has written at the migration did not arrive")
 	// ErrNotMigrated tells that the state is not what a migration has left.
 	ErrNotMigrated = errors.New("the state was saved before the extension had migrated the object")
 )
@@ -68,8 +69,9 @@ func (k *Keeper) Migrate(ctx context.Context, object extensionsv1alpha1.Object) 
 	})
 }
 
-// Restore takes up the object in a new seed, with the state of before the migration. Gardener restores once more when an attempt is
-// repeated. Such a restoration finds the object as this seed has taken it up, or with what the migration has left once more.
+// Restore takes up the object in a new seed, with the state of before the migration. Gardener restores once more when
+// an attempt is repeated. Such a restoration finds the object as this seed has taken it up, or with what the migration
+// has left once more.
 func (k *Keeper) Restore(ctx context.Context, object extensionsv1alpha1.Object) error {
 	return k.do(ctx, gardencorev1beta1.LastOperationTypeRestore, object, func(state *State) error {
 		switch {
@@ -78,7 +80,8 @@ func (k *Keeper) Restore(ctx context.Context, object extensionsv1alpha1.Object) 
 		case state.MigratedFrom == "" && object.GetAnnotations()[annotationRestored] != state.ID:
 			return ErrNotMigrated
 		case state.MigratedFrom == k.Seed:
-			return fmt.Errorf("the state says that the object has left seed %s, which is where it is to be restored", k.Seed)
+			return fmt.Errorf("the state says that the object has left seed %s, which is where it is to be restored",
+				k.Seed)
 		}
 		if err := k.markRestored(ctx, object, state.ID); err != nil {
 			return err
@@ -112,7 +115,8 @@ func (k *Keeper) Delete(ctx context.Context, object extensionsv1alpha1.Object) e
 }
 
 // do changes the state of the object and writes down what became of it.
-func (k *Keeper) do(ctx context.Context, kind gardencorev1beta1.LastOperationType, object extensionsv1alpha1.Object, change func(*State) error) error {
+func (k *Keeper) do(ctx context.Context, kind gardencorev1beta1.LastOperationType, object extensionsv1alpha1.Object,
+	change func(*State) error) error {
 	operation := Operation{
 		Begin: time.Now().UTC(), Seed: k.Seed, Kind: kindOf(object), Type: object.GetExtensionSpec().GetExtensionType(),
 		Namespace: object.GetNamespace(), Name: object.GetName(), Operation: string(kind),

@@ -31,10 +31,13 @@ var _ = Describe("Keeper", func() {
 	newSeed := func(name string, funcs interceptor.Funcs, state *runtime.RawExtension) seed {
 		object := &extensionsv1alpha1.Extension{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shoot--demo--workers", Name: "test-early"},
-			Spec:       extensionsv1alpha1.ExtensionSpec{DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "test-early"}},
+			Spec: extensionsv1alpha1.ExtensionSpec{
+				DefaultSpec: extensionsv1alpha1.DefaultSpec{Type: "test-early"},
+			},
 		}
 		object.Status.State = state
-		c := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(object).WithStatusSubresource(object).WithInterceptorFuncs(funcs).Build()
+		c := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(object).
+			WithStatusSubresource(object).WithInterceptorFuncs(funcs).Build()
 		return seed{c, &stateful.Keeper{Client: c, Seed: name, Record: &stateful.Record{Client: c}}, object}
 	}
 	stored := func(s seed) string {
@@ -63,14 +66,16 @@ var _ = Describe("Keeper", func() {
 		Expect(destination.keeper.Restore(ctx, destination.object)).To(Succeed(), "an attempt may be repeated")
 		Expect(destination.keeper.Reconcile(ctx, destination.object)).To(Succeed())
 		Expect(stored(destination)).To(Equal(before))
-		Expect(destination.keeper.Restore(ctx, destination.object)).To(Succeed(), "the library reconciles what it has restored, and the attempt may be repeated then as well")
+		Expect(destination.keeper.Restore(ctx, destination.object)).To(Succeed(),
+			"the library reconciles what it has restored, and the attempt may be repeated then as well")
 		Expect(stored(destination)).To(Equal(before))
 
 		operations, err := stateful.Read(ctx, source.client)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(operations).To(HaveExactElements(
 			HaveField("Operation", "Reconcile"), HaveField("Operation", "Reconcile"),
-			And(HaveField("Operation", "Migrate"), HaveField("Seed", "seed-a"), HaveField("Kind", "Extension"), HaveField("Type", "test-early"), HaveField("Error", "")),
+			And(HaveField("Operation", "Migrate"), HaveField("Seed", "seed-a"), HaveField("Kind", "Extension"),
+				HaveField("Type", "test-early"), HaveField("Error", "")),
 			HaveField("Operation", "Delete"),
 		))
 		for _, operation := range operations {
@@ -83,24 +88,31 @@ var _ = Describe("Keeper", func() {
 		Expect(s.keeper.Restore(ctx, s.object)).To(MatchError(ContainSubstring(expected)))
 		operations, err := stateful.Read(ctx, s.client)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(operations).To(HaveExactElements(And(HaveField("Operation", "Restore"), HaveField("Error", ContainSubstring(expected)))))
+		Expect(operations).To(
+			HaveExactElements(And(HaveField("Operation", "Restore"), HaveField("Error", ContainSubstring(expected)))))
 	},
 		Entry("without a state", nil, "did not arrive"),
-		Entry("from a state of before the migration", &runtime.RawExtension{Raw: []byte(`{"id":"1"}`)}, "before the extension had migrated"),
-		Entry("where the object came from", &runtime.RawExtension{Raw: []byte(`{"id":"1","migratedFrom":"seed-b"}`)}, "has left seed seed-b"),
+		Entry("from a state of before the migration", &runtime.RawExtension{Raw: []byte(`{"id":"1"}`)},
+			"before the extension had migrated"),
+		Entry("where the object came from", &runtime.RawExtension{Raw: []byte(`{"id":"1","migratedFrom":"seed-b"}`)},
+			"has left seed seed-b"),
 		Entry("from what is no state", &runtime.RawExtension{Raw: []byte(`[]`)}, "failed to decode the state"),
 	)
 
 	It("should forget a migration that was given up", func() {
-		s := newSeed("seed-a", interceptor.Funcs{}, &runtime.RawExtension{Raw: []byte(`{"id":"1","migratedFrom":"seed-a"}`)})
+		s := newSeed("seed-a", interceptor.Funcs{},
+			&runtime.RawExtension{Raw: []byte(`{"id":"1","migratedFrom":"seed-a"}`)})
 		Expect(s.keeper.Reconcile(ctx, s.object)).To(Succeed())
 		Expect(stored(s)).To(Equal(`{"id":"1"}`))
 	})
 
 	It("should fail an operation that cannot be written down", func() {
-		s := newSeed("seed-a", interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			return errors.New("no room")
-		}}, nil)
+		s := newSeed("seed-a",
+			interceptor.Funcs{Create: func(
+				context.Context, client.WithWatch, client.Object, ...client.CreateOption,
+			) error {
+				return errors.New("no room")
+			}}, nil)
 		Expect(s.keeper.Reconcile(ctx, s.object)).To(MatchError(ContainSubstring("no room")))
 	})
 

@@ -39,9 +39,12 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(func() { Expect(os.RemoveAll(folder)).To(Succeed()) })
 	kubeconfig = filepath.Join(folder, "kubeconfig")
 	config := clientcmdapi.NewConfig()
-	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: garden.Config.Host, CertificateAuthorityData: garden.Config.CAData}
-	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: garden.Config.CertData, ClientKeyData: garden.Config.KeyData, Token: garden.Config.BearerToken}
-	config.Contexts["garden"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "admin", Namespace: framework.ProjectNamespace}
+	config.Clusters["garden"] = &clientcmdapi.Cluster{Server: garden.Config.Host,
+		CertificateAuthorityData: garden.Config.CAData}
+	config.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: garden.Config.CertData,
+		ClientKeyData: garden.Config.KeyData, Token: garden.Config.BearerToken}
+	config.Contexts["garden"] = &clientcmdapi.Context{Cluster: "garden", AuthInfo: "admin",
+		Namespace: framework.ProjectNamespace}
 	config.CurrentContext = "garden"
 	Expect(clientcmd.WriteToFile(*config, kubeconfig)).To(Succeed())
 })

@@ -26,8 +26,8 @@ import (
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
 
-// The agents are simulated: what they would write into the conditions is written here, by the same functions. Everything
-// else is done by the plugin alone, against the real gardener-apiserver and the real policies.
+// The agents are simulated: what they would write into the conditions is written here, by the same functions.
+// Everything else is done by the plugin alone, against the real gardener-apiserver and the real policies.
 var _ = Describe("kubectl livecpm", func() {
 	var (
 		count       int
@@ -39,7 +39,8 @@ var _ = Describe("kubectl livecpm", func() {
 		livecpm = func(args ...string) int {
 			out.Reset()
 			errs.Reset()
-			code := app.Run(ctx, app.Streams{Out: &out, Err: &errs}, append([]string{"--kubeconfig", kubeconfig}, args...))
+			code := app.Run(ctx, app.Streams{Out: &out, Err: &errs},
+				append([]string{"--kubeconfig", kubeconfig}, args...))
 			GinkgoWriter.Printf("$ kubectl livecpm %v\n%s%s(code %d)\n", args, out.String(), errs.String(), code)
 			return code
 		}
@@ -97,7 +98,8 @@ var _ = Describe("kubectl livecpm", func() {
 		By("plan")
 		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring("It can go."), ContainSubstring("GatePolicies")))
-		Expect(out.String()).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shoot.Name, shoot.Namespace, destination))
+		Expect(out.String()).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shoot.Name,
+			shoot.Namespace, destination))
 		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(exit.Done))
 		var p plan.Plan
 		Expect(json.Unmarshal(out.Bytes(), &p)).To(Succeed())
@@ -115,14 +117,16 @@ var _ = Describe("kubectl livecpm", func() {
 		}).Should(Equal(exit.Done))
 		Expect(out.String()).To(And(ContainSubstring("Before: None"), ContainSubstring("After:  Requested")))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(destination)))
-		Expect(current().Annotations).To(And(HaveKeyWithValue(steps.AnnotationIntent, "true"), HaveKeyWithValue(steps.AnnotationPauseBefore, "DestinationEtcdPeersJoined")))
+		Expect(current().Annotations).To(And(HaveKeyWithValue(steps.AnnotationIntent, "true"),
+			HaveKeyWithValue(steps.AnnotationPauseBefore, "DestinationEtcdPeersJoined")))
 		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
 
 		By("get")
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonPersistingShootState)
 		Expect(livecpm("get", shoot.Name)).To(Equal(exit.Done))
-		Expect(out.String()).To(And(ContainSubstring("PersistingShootState"), ContainSubstring("not known, give --seed-kubeconfig "+source+"=PATH")))
+		Expect(out.String()).To(And(ContainSubstring("PersistingShootState"),
+			ContainSubstring("not known, give --seed-kubeconfig "+source+"=PATH")))
 		apply(1, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
 		apply(2, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused)
 		Expect(livecpm("get", shoot.Name, "-o", "json")).To(Equal(exit.Done))
@@ -137,7 +141,8 @@ var _ = Describe("kubectl livecpm", func() {
 		Expect(livecpm("pause", shoot.Name, "--before", "2")).To(Equal(exit.Failed))
 		Expect(errs.String()).To(ContainSubstring("the step has begun"))
 		Expect(livecpm("pause", shoot.Name)).To(Equal(exit.Done))
-		Expect(current().Annotations).To(HaveKeyWithValue(steps.AnnotationPauseBefore, "MigrateExtensionsNeededBeforeKubeAPIServer"))
+		Expect(current().Annotations).
+			To(HaveKeyWithValue(steps.AnnotationPauseBefore, "MigrateExtensionsNeededBeforeKubeAPIServer"))
 		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
 
 		By("status with a timeout")
@@ -166,7 +171,8 @@ var _ = Describe("kubectl livecpm", func() {
 
 		By("abort is refused")
 		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Failed))
-		Expect(errs.String()).To(And(ContainSubstring("DestinationEtcdPeersJoined is True"), ContainSubstring("kubectl livecpm pause")))
+		Expect(errs.String()).
+			To(And(ContainSubstring("DestinationEtcdPeersJoined is True"), ContainSubstring("kubectl livecpm pause")))
 
 		By("retry")
 		Expect(livecpm("retry", shoot.Name)).To(Equal(exit.Done))
@@ -179,7 +185,8 @@ var _ = Describe("kubectl livecpm", func() {
 		var summaries []summary.Summary
 		Expect(json.Unmarshal(out.Bytes(), &summaries)).To(Succeed())
 		Expect(summaries).To(ContainElement(And(
-			HaveField("Name", shoot.Name), HaveField("State", summary.Processing), HaveField("Step", "MigrateExtensionsNeededBeforeKubeAPIServer"),
+			HaveField("Name", shoot.Name), HaveField("State", summary.Processing),
+			HaveField("Step", "MigrateExtensionsNeededBeforeKubeAPIServer"),
 		)))
 
 		By("the end")
@@ -189,7 +196,8 @@ var _ = Describe("kubectl livecpm", func() {
 		}
 		s := current()
 		patch := client.MergeFrom(s.DeepCopy())
-		updated, err := conditions.Apply(clock.RealClock{}, steps.Conditions(s), steps.Last(), steps.Last().Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "simulated")
+		updated, err := conditions.Apply(clock.RealClock{}, steps.Conditions(s), steps.Last(), steps.Last().Owner,
+			gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "simulated")
 		Expect(err).NotTo(HaveOccurred())
 		s.Status.LiveMigration.Conditions = updated
 		s.Status.SeedName = new(destination)
@@ -261,14 +269,17 @@ var _ = Describe("kubectl livecpm", func() {
 
 		key := drain.Key{Namespace: shoot.Namespace, Name: shoot.Name}
 		content, err := drain.SeedPlan{Seed: drain.Seed{Name: source, Draining: true}, Entries: []drain.Entry{
-			{Shoot: drain.Shoot{Key: key}, State: drain.Blocked, Reason: drain.ReasonNoCandidate, Text: "the scheduler finds no other seed"},
+			{Shoot: drain.Shoot{Key: key}, State: drain.Blocked, Reason: drain.ReasonNoCandidate,
+				Text: "the scheduler finds no other seed"},
 		}}.Table().Encode()
 		Expect(err).NotTo(HaveOccurred())
-		table := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: drain.TableName(source)}, Data: map[string]string{drain.TableKey: content}}
+		table := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: drain.TableName(source)},
+			Data: map[string]string{drain.TableKey: content}}
 		Expect(garden.Client.Create(ctx, table)).To(Succeed())
 
 		Expect(livecpm("drain", source, "--status")).To(Equal(exit.Done))
-		Expect(out.String()).To(And(ContainSubstring(shoot.Name), ContainSubstring("NoCandidate"), ContainSubstring("the scheduler finds no other seed")))
+		Expect(out.String()).To(And(ContainSubstring(shoot.Name), ContainSubstring("NoCandidate"),
+			ContainSubstring("the scheduler finds no other seed")))
 		Expect(livecpm("drain", source, "--status", "-o", "json")).To(Equal(exit.Done))
 		status := summary.Drain{}
 		Expect(json.Unmarshal(out.Bytes(), &status)).To(Succeed())
@@ -281,7 +292,8 @@ var _ = Describe("kubectl livecpm", func() {
 			{shoot.Name, "get", ""},
 			{source, "drain", ""},
 		} {
-			Expect(livecpm("__complete", "--kubeconfig", kubeconfig, request.command, request.word)).To(Equal(exit.Done))
+			Expect(livecpm("__complete", "--kubeconfig", kubeconfig, request.command, request.word)).
+				To(Equal(exit.Done))
 			Expect(out.String()).To(ContainSubstring(request.expected))
 		}
 		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "plan", shoot.Name, "--to", "")).To(Equal(exit.Done))

@@ -25,9 +25,9 @@ import (
 	"github.com/livecpm/livecpm/test/drain/moves"
 )
 
-// agents stand in for those of all seeds: they set the conditions of live migrations and hand over, with a write for each
-// condition. They look at what the watch tells, so that they cost next to nothing beside what is measured. And they watch
-// over the budget with the eyes of an outsider.
+// agents stand in for those of all seeds: they set the conditions of live migrations and hand over, with a write for
+// each condition. They look at what the watch tells, so that they cost next to nothing beside what is measured. And
+// they watch over the budget with the eyes of an outsider.
 type agents struct {
 	garden client.WithWatch
 	// prefix is what the names of the seeds begin with that they look after.
@@ -38,8 +38,8 @@ type agents struct {
 	held, aborting map[string]bool
 	allHeld        bool
 	moves          *moves.Moves
-	// moving are the shoots on their way as they were last seen, stepped is when each made its last step, and pace the least
-	// time between two steps.
+	// moving are the shoots on their way as they were last seen, stepped is when each made its last step, and pace the
+	// least time between two steps.
 	moving  map[string]*gardencorev1beta1.Shoot
 	stepped map[string]time.Time
 	pace    time.Duration
@@ -123,16 +123,20 @@ func (a *agents) step(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 			return nil
 		}
 		shoot.Status.SeedName = &destination
-		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
+		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeRestore,
+			State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
 		return a.garden.Status().Patch(ctx, shoot, patch)
 	}
 
 	conditions := steps.Conditions(shoot)
-	set := func(conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus, reason string) {
+	set := func(conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus,
+		reason string) {
 		now := metav1.Now()
-		shoot.Status.LiveMigration.Conditions = v1beta1helper.MergeConditions(shoot.Status.LiveMigration.Conditions, gardencorev1beta1.Condition{
-			Type: conditionType, Status: status, Reason: reason, Message: "simulated", LastTransitionTime: now, LastUpdateTime: now,
-		})
+		shoot.Status.LiveMigration.Conditions = v1beta1helper.MergeConditions(shoot.Status.LiveMigration.Conditions,
+			gardencorev1beta1.Condition{
+				Type: conditionType, Status: status, Reason: reason, Message: "simulated", LastTransitionTime: now,
+				LastUpdateTime: now,
+			})
 	}
 	switch {
 	case steps.Aborted(conditions) && abort:
@@ -153,7 +157,10 @@ func (a *agents) step(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 		if current.Condition == steps.Last().Condition {
 			shoot.Status.SeedName = &destination
 			delete(shoot.Annotations, steps.AnnotationIntent)
-			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
+			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
+				LastUpdateTime: metav1.Now(),
+			}
 		}
 	}
 	return a.garden.Status().Patch(ctx, shoot, patch)

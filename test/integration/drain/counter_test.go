@@ -11,7 +11,8 @@ import (
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
 
-// startCounter returns a counter in front of the garden, with the identity of the controller manager. It ends with the spec.
+// startCounter returns a counter in front of the garden, with the identity of the controller manager. It ends with the
+// spec.
 func startCounter(config *rest.Config) *framework.Counter {
 	GinkgoHelper()
 	c, err := framework.NewCounter(config, identity)

@@ -52,14 +52,17 @@ var _ = Describe("Drain", func() {
 		Expect(garden.CreateSeed(ctx, seed)).To(Succeed())
 		patch := client.MergeFrom(seed.DeepCopy())
 		// The scheduler chooses no seed that its gardenlet has never reconciled.
-		seed.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
+		seed.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile,
+			State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
 		Expect(garden.Client.Status().Patch(ctx, seed, patch)).To(Succeed())
 		return seed
 	}
 	newShoot := func(name string, change ...func(*gardencorev1beta1.Shoot)) *gardencorev1beta1.Shoot {
 		GinkgoHelper()
 		shoot := framework.NewShoot(prefix+name, source.Name)
-		shoot.Spec.SeedSelector = &gardencorev1beta1.SeedSelector{LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{specLabel: prefix + "spec"}}}
+		shoot.Spec.SeedSelector = &gardencorev1beta1.SeedSelector{
+			LabelSelector: metav1.LabelSelector{MatchLabels: map[string]string{specLabel: prefix + "spec"}},
+		}
 		for _, change := range change {
 			change(shoot)
 		}
@@ -102,7 +105,8 @@ var _ = Describe("Drain", func() {
 	}
 	table := func(g Gomega) map[string]string {
 		configMap := &corev1.ConfigMap{}
-		g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: "garden", Name: drain.TableName(source.Name)}, configMap)).To(Succeed())
+		g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: "garden", Name: drain.TableName(source.Name)},
+			configMap)).To(Succeed())
 		table, err := drain.DecodeTable(configMap.Data[drain.TableKey])
 		g.Expect(err).NotTo(HaveOccurred())
 		out := map[string]string{}
@@ -116,10 +120,11 @@ var _ = Describe("Drain", func() {
 		GinkgoHelper()
 		restConfig := rest.CopyConfig(garden.Config)
 		restConfig.Impersonate = rest.ImpersonationConfig{UserName: identity}
-		mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
-			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
-			options.Controller.SkipNameValidation = new(true)
-		})
+		mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig,
+			config, func(options *manager.Options) {
+				options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+				options.Controller.SkipNameValidation = new(true)
+			})
 		Expect(err).NotTo(HaveOccurred())
 		running, end := context.WithCancel(ctx)
 		ended := make(chan error, 1)
@@ -162,7 +167,9 @@ var _ = Describe("Drain", func() {
 	It("moves what can move within the budget, and tells why the rest stays", func() {
 		newShoots(6)
 		newShoot("single", func(s *gardencorev1beta1.Shoot) { s.Spec.ControlPlane = nil })
-		newShoot("opted-out", func(s *gardencorev1beta1.Shoot) { s.Annotations = map[string]string{drain.AnnotationOptOut: "true"} })
+		newShoot("opted-out", func(s *gardencorev1beta1.Shoot) {
+			s.Annotations = map[string]string{drain.AnnotationOptOut: "true"}
+		})
 		newShoot("nowhere", func(s *gardencorev1beta1.Shoot) {
 			s.Spec.SeedSelector.MatchLabels = map[string]string{"test.livecpm.example/only": source.Name}
 		})
@@ -180,11 +187,16 @@ var _ = Describe("Drain", func() {
 		Eventually(visible).Should(BeFalse())
 		Eventually(sim.starts).Should(HaveLen(2))
 		sim.hold(false)
-		Eventually(condition).Should(Equal("False ShootsBlocked The shoots that are left stay until what blocks them is gone. " +
-			"10 shoots: 6 done, 0 running, 0 waiting, 4 blocked (NoCandidate: 1, NotHighlyAvailable: 1, OptedOut: 1, ShootHibernated: 1)"))
+		Eventually(condition).
+			Should(Equal("False ShootsBlocked The shoots that are left stay until what blocks them is gone. " +
+				"10 shoots: 6 done, 0 running, 0 waiting, 4 blocked (NoCandidate: 1, NotHighlyAvailable: 1, " +
+				"OptedOut: 1, " +
+				"ShootHibernated: 1)"))
 		Expect(table(Default)).To(Equal(map[string]string{
-			"0": "Done Moved Live", "1": "Done Moved Live", "2": "Done Moved Live", "3": "Done Moved Live", "4": "Done Moved Live", "5": "Done Moved Live",
-			"single": "Blocked NotHighlyAvailable ", "opted-out": "Blocked OptedOut ", "nowhere": "Blocked NoCandidate ", "hibernated": "Blocked ShootHibernated ",
+			"0": "Done Moved Live", "1": "Done Moved Live", "2": "Done Moved Live", "3": "Done Moved Live",
+			"4": "Done Moved Live", "5": "Done Moved Live",
+			"single": "Blocked NotHighlyAvailable ", "opted-out": "Blocked OptedOut ",
+			"nowhere": "Blocked NoCandidate ", "hibernated": "Blocked ShootHibernated ",
 		}))
 		Expect(sim.starts()).To(HaveLen(6))
 		Expect(sim.starts()).To(HaveEach(1))
@@ -221,18 +233,21 @@ var _ = Describe("Drain", func() {
 		Eventually(condition).Should(BeEmpty())
 		Expect(sim.starts()).To(HaveLen(2))
 		Eventually(func() bool {
-			return apierrors.IsNotFound(garden.Client.Get(ctx, client.ObjectKey{Namespace: "garden", Name: drain.TableName(source.Name)}, &corev1.ConfigMap{}))
+			return apierrors.IsNotFound(garden.Client.Get(ctx,
+				client.ObjectKey{Namespace: "garden", Name: drain.TableName(source.Name)}, &corev1.ConfigMap{}))
 		}).Should(BeTrue())
 		Consistently(sim.starts).WithTimeout(2 * time.Second).Should(HaveLen(2))
 
 		begin()
 		Eventually(visible).Should(BeFalse())
-		Eventually(condition).Should(Equal("True Empty No shoot is left in the seed. 4 shoots: 4 done, 0 running, 0 waiting, 0 blocked"))
+		Eventually(condition).
+			Should(Equal("True Empty No shoot is left in the seed. 4 shoots: 4 done, 0 running, 0 waiting, 0 blocked"))
 		Expect(sim.starts()).To(HaveEach(1))
 
 		cancel()
 		Eventually(visible).Should(BeTrue())
-		Eventually(func(g Gomega) map[string]string { return get(g).Annotations }).ShouldNot(HaveKey(HavePrefix("migration.gardener.cloud/drain")))
+		Eventually(func(g Gomega) map[string]string { return get(g).Annotations }).
+			ShouldNot(HaveKey(HavePrefix("migration.gardener.cloud/drain")))
 	})
 
 	It("leaves a seed invisible that was so before", func() {
@@ -286,7 +301,8 @@ var _ = Describe("Drain", func() {
 		// The operator brings the shoots back, as docs/operations/abort.md says.
 		for _, name := range gone {
 			shoot := &gardencorev1beta1.Shoot{}
-			Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: framework.ProjectNamespace, Name: name}, shoot)).To(Succeed())
+			Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: framework.ProjectNamespace, Name: name}, shoot)).
+				To(Succeed())
 			Expect(garden.Bind(ctx, shoot, source.Name)).To(Succeed())
 		}
 		sim.abort()
@@ -294,7 +310,8 @@ var _ = Describe("Drain", func() {
 		Eventually(visible).Should(BeTrue())
 		sim.hold(false)
 		begin()
-		Eventually(condition).Should(Equal("True Empty No shoot is left in the seed. 4 shoots: 4 done, 0 running, 0 waiting, 0 blocked"))
+		Eventually(condition).
+			Should(Equal("True Empty No shoot is left in the seed. 4 shoots: 4 done, 0 running, 0 waiting, 0 blocked"))
 	})
 
 	It("tries a start again that the garden has refused, and then leaves the shoot alone", func() {
@@ -303,14 +320,18 @@ var _ = Describe("Drain", func() {
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"core.gardener.cloud"}, APIVersions: []string{"v1beta1"}, Resources: []string{"shoots/binding"}},
+					Rule: admissionregistrationv1.Rule{APIGroups: []string{"core.gardener.cloud"},
+						APIVersions: []string{"v1beta1"}, Resources: []string{"shoots/binding"}},
 				}}}},
-				Validations: []admissionregistrationv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != '%srefused'", prefix), Message: "not this one"}},
+				Validations: []admissionregistrationv1.Validation{
+					{Expression: fmt.Sprintf("object.metadata.name != '%srefused'", prefix), Message: "not this one"},
+				},
 			},
 		}
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: policy.ObjectMeta,
-			Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name,
+				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
 		}
 		for _, object := range []client.Object{policy, binding} {
 			Expect(garden.Client.Create(ctx, object)).To(Succeed())
@@ -320,7 +341,8 @@ var _ = Describe("Drain", func() {
 		Eventually(func() error {
 			moved := refused.DeepCopy()
 			moved.Spec.SeedName = new(prefix + "b")
-			return garden.Client.SubResource("binding").Patch(ctx, moved, client.MergeFrom(refused.DeepCopy()), client.DryRunAll)
+			return garden.Client.SubResource("binding").Patch(ctx, moved, client.MergeFrom(refused.DeepCopy()),
+				client.DryRunAll)
 		}).Should(MatchError(ContainSubstring("not this one")))
 
 		config.Controllers.Drain.MaxAttempts = new(2)
@@ -354,6 +376,7 @@ var _ = Describe("Drain", func() {
 		Eventually(condition).Should(HavePrefix("False ShootsBlocked "))
 
 		annotate(map[string]string{drain.AnnotationFallback: drain.FallbackClassic})
-		Eventually(table).Should(Equal(map[string]string{"in": "Done Moved Classic", "out": "Waiting WaitingForMaintenanceWindow Classic"}))
+		Eventually(table).Should(
+			Equal(map[string]string{"in": "Done Moved Classic", "out": "Waiting WaitingForMaintenanceWindow Classic"}))
 	})
 })

@@ -42,8 +42,8 @@ import (
 	"github.com/livecpm/livecpm/test/program"
 )
 
-// envBinary names the variable with the path of livecpm-controller-manager that make bench-drain sets. Without it the garden
-// is small and the controllers run in this process.
+// envBinary names the variable with the path of livecpm-controller-manager that make bench-drain sets. Without it the
+// garden is small and the controllers run in this process.
 const envBinary = "LIVECPM_BENCH_DRAIN"
 
 // scale is the size of a garden.
@@ -63,8 +63,8 @@ var (
 const (
 	maxPerSeed = 2
 	maxTotal   = 5
-	// maxRequests bounds the requests for a migration, watches left out. What it needs are four writes to the Shoot and the
-	// events, and for each look at which something has changed the Seed's condition and the table.
+	// maxRequests bounds the requests for a migration, watches left out. What it needs are four writes to the Shoot and
+	// the events, and for each look at which something has changed the Seed's condition and the table.
 	maxRequests = 20
 )
 
@@ -102,7 +102,8 @@ var _ = Describe("Drain at scale", func() {
 			for _, name := range drained {
 				seed := &gardencorev1beta1.Seed{}
 				g.Expect(garden.Client.Get(ctx, client.ObjectKey{Name: name}, seed)).To(Succeed())
-				g.Expect(v1beta1helper.GetCondition(seed.Status.Conditions, drain.ConditionDrained)).To(HaveField("Reason", drain.ConditionReasonEmpty))
+				g.Expect(v1beta1helper.GetCondition(seed.Status.Conditions, drain.ConditionDrained)).
+					To(HaveField("Reason", drain.ConditionReasonEmpty))
 			}
 		}).WithTimeout(8 * time.Minute).WithPolling(500 * time.Millisecond).Should(Succeed())
 		took := time.Since(begun)
@@ -125,13 +126,15 @@ var _ = Describe("Drain at scale", func() {
 			}
 		}
 		each, perKind := perMigration(asked, leaving)
-		fmt.Printf("drain of %d of %d seeds with %d shoots: %d migrations in %.0f s\nmost at once: %d out of a seed, %d into a seed, %d in all\n%srequests per migration: %.1f (%s)\n",
-			size.drained, size.seeds, size.shoots, leaving, took.Seconds(), out, into, peak[moves.Total], report, each, perKind)
+		fmt.Printf("drain of %d of %d seeds with %d shoots: %d migrations in %.0f s\nmost at once: %d out of a seed, "+
+			"%d into a seed, %d in all\n%srequests per migration: %.1f (%s)\n",
+			size.drained, size.seeds, size.shoots, leaving, took.Seconds(), out, into, peak[moves.Total], report, each,
+			perKind)
 
 		Expect(starts).To(HaveLen(leaving))
 		Expect(starts).To(HaveEach(1))
-		// Not only kept, but used: otherwise nothing would have been proved. In a large garden there are so many seeds to go to
-		// that the budget of a single one does not matter.
+		// Not only kept, but used: otherwise nothing would have been proved. In a large garden there are so many seeds
+		// to go to that the budget of a single one does not matter.
 		Expect(out).To(Equal(maxPerSeed))
 		Expect(peak[moves.Total]).To(Equal(maxTotal))
 		Expect(into).To(BeNumerically("<=", maxPerSeed))
@@ -153,7 +156,8 @@ func fill(prefix string, size scale) (drained []string, leaving int) {
 		seed.Labels = selector
 		Expect(garden.CreateSeed(ctx, seed)).To(Succeed())
 		patch := client.MergeFrom(seed.DeepCopy())
-		seed.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
+		seed.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile,
+			State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
 		Expect(garden.Client.Status().Patch(ctx, seed, patch)).To(Succeed())
 		seeds = append(seeds, seed.Name)
 	}
@@ -167,7 +171,9 @@ func fill(prefix string, size scale) (drained []string, leaving int) {
 		}
 		group.Go(func() error {
 			shoot := framework.NewShoot(fmt.Sprintf("%s%04d", prefix, i), seed)
-			shoot.Spec.SeedSelector = &gardencorev1beta1.SeedSelector{LabelSelector: metav1.LabelSelector{MatchLabels: selector}}
+			shoot.Spec.SeedSelector = &gardencorev1beta1.SeedSelector{
+				LabelSelector: metav1.LabelSelector{MatchLabels: selector},
+			}
 			return garden.CreateShoot(ctx, shoot)
 		})
 	}
@@ -233,10 +239,11 @@ func startHere(requests *framework.Counter, total int) *process {
 	configv1alpha1.SetControllerManagerDefaults(config)
 	config.LeaderElection.LeaderElect = new(false)
 	config.Controllers.Drain.Pause.Duration, config.Controllers.Drain.MaxTotal = 0, &total
-	mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.URL(), QPS: -1}, config, func(options *manager.Options) {
-		options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
-		options.Controller.SkipNameValidation = new(true)
-	})
+	mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), &rest.Config{Host: requests.URL(), QPS: -1},
+		config, func(options *manager.Options) {
+			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+			options.Controller.SkipNameValidation = new(true)
+		})
 	Expect(err).NotTo(HaveOccurred())
 	running, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -248,7 +255,8 @@ func startHere(requests *framework.Counter, total int) *process {
 	Expect(mgr.GetCache().WaitForCacheSync(running)).To(BeTrue())
 	return &process{metrics: func() map[string]float64 {
 		recorder := httptest.NewRecorder()
-		promhttp.HandlerFor(runtimemetrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		promhttp.HandlerFor(runtimemetrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(recorder,
+			httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return series(recorder.Body)
 	}}
 }
@@ -326,7 +334,8 @@ func (p *process) report() string {
 			break
 		}
 	}
-	text := fmt.Sprintf("looks at the garden: %.0f, mean %.1f ms, 99 %% within %.0f ms\n", looks, 1000*delta(histogram+`_sum{controller="drain"}`)/looks, 1000*percentile)
+	text := fmt.Sprintf("looks at the garden: %.0f, mean %.1f ms, 99 %% within %.0f ms\n", looks,
+		1000*delta(histogram+`_sum{controller="drain"}`)/looks, 1000*percentile)
 	if p.pid == 0 {
 		return text
 	}

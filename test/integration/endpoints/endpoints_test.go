@@ -36,7 +36,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	)
 	BeforeAll(func() {
 		SetDefaultEventuallyTimeout(patience.Eventually)
-		environment = &envtest.Environment{ControlPlaneStartTimeout: patience.Start, ControlPlaneStopTimeout: patience.Stop}
+		environment = &envtest.Environment{ControlPlaneStartTimeout: patience.Start,
+			ControlPlaneStopTimeout: patience.Stop}
 		environment.ControlPlane.GetAPIServer().Configure().Set("advertise-address", address)
 		config, err := environment.Start()
 		Expect(err).NotTo(HaveOccurred())
@@ -49,7 +50,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 
 	published := func(g Gomega) []string {
 		slice := &discoveryv1.EndpointSlice{}
-		g.Expect(c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, slice)).To(Succeed())
+		g.Expect(c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, slice)).
+			To(Succeed())
 		var out []string
 		for _, endpoint := range slice.Endpoints {
 			out = append(out, endpoint.Addresses...)
@@ -59,7 +61,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	// emptied has a second kube-apiserver come and go, and tells whether there was no address in the meantime.
 	emptied := func() bool {
 		GinkgoHelper()
-		second := &envtest.APIServer{EtcdURL: environment.ControlPlane.Etcd.URL, StartTimeout: patience.Start, StopTimeout: patience.Stop}
+		second := &envtest.APIServer{EtcdURL: environment.ControlPlane.Etcd.URL, StartTimeout: patience.Start,
+			StopTimeout: patience.Stop}
 		second.Configure().Set("advertise-address", address)
 		Expect(second.Start()).To(Succeed())
 		stopped := false
@@ -68,12 +71,13 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 				_ = second.Stop()
 			}
 		}()
-		// Before its first look it has nothing that it could take away. The address is there already, so that does not tell; it
-		// looks every ten seconds.
+		// Before its first look it has nothing that it could take away. The address is there already, so that does not
+		// tell; it looks every ten seconds.
 		time.Sleep(11 * time.Second)
 		Eventually(published).Should(Equal([]string{address}))
 
-		changes, err := watcher.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "kubernetes").String()})
+		changes, err := watcher.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Watch(ctx,
+			metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "kubernetes").String()})
 		Expect(err).NotTo(HaveOccurred())
 		var empty atomic.Bool
 		done := make(chan struct{})
@@ -97,13 +101,15 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	kept := func() *corev1.Endpoints { //nolint:staticcheck // It is what kube-apiservers write.
 		GinkgoHelper()
 		object := &corev1.Endpoints{} //nolint:staticcheck // It is what kube-apiservers write.
-		Expect(c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, object)).To(Succeed())
+		Expect(c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, object)).
+			To(Succeed())
 		return object
 	}
 
 	It("should lose it for a while when one of them ends", func() {
 		// Not every time: the first one may look just as the second one takes the address away.
-		Eventually(emptied).WithTimeout(5*time.Minute).WithPolling(time.Second).Should(BeTrue(), "kube-apiservers do not do any more what this package is there for")
+		Eventually(emptied).WithTimeout(5*time.Minute).WithPolling(time.Second).Should(BeTrue(),
+			"kube-apiservers do not do any more what this package is there for")
 	})
 
 	It("should not let anybody take the last address away", func() {
@@ -125,7 +131,9 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 		Expect(c.Update(ctx, object, client.DryRunAll)).To(Succeed())
 		other := &corev1.Endpoints{ //nolint:staticcheck // It is what kube-apiservers write.
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "other"},
-			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.12"}}}}, //nolint:staticcheck // It is what kube-apiservers write.
+			Subsets: []corev1.EndpointSubset{
+				{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.12"}}},
+			}, //nolint:staticcheck // It is what kube-apiservers write.
 		}
 		Expect(c.Create(ctx, other)).To(Succeed())
 		other.Subsets = nil
@@ -139,7 +147,8 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 	It("should leave nothing behind", func() {
 		Expect(overlap.ReleaseEndpoints(ctx, c)).To(Succeed())
 		Expect(overlap.ReleaseEndpoints(ctx, c)).To(Succeed())
-		for _, list := range []client.ObjectList{&admissionregistrationv1.ValidatingAdmissionPolicyList{}, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{}} {
+		for _, list := range []client.ObjectList{&admissionregistrationv1.ValidatingAdmissionPolicyList{},
+			&admissionregistrationv1.ValidatingAdmissionPolicyBindingList{}} {
 			Expect(c.List(ctx, list)).To(Succeed())
 			Expect(list).To(HaveField("Items", BeEmpty()))
 		}

@@ -26,15 +26,15 @@ import (
 
 const loopback = "127.0.0.1"
 
-// gatekeeperConfiguration is the environment variable that makes this program a gardener-admission-controller. Its value is the
-// path of the configuration.
+// gatekeeperConfiguration is the environment variable that makes this program a gardener-admission-controller. Its
+// value is the path of the configuration.
 const gatekeeperConfiguration = "LIVECPM_GARDENER_ADMISSION_CONTROLLER_CONFIG"
 
 // gatekeeperEndTimeout is how long a gardener-admission-controller may take to end.
 const gatekeeperEndTimeout = time.Minute
 
-// Gardener's command sets klog's logger when it starts, which is a data race with the gardener-apiserver that logs in the same process
-// already. So it gets a process of its own, of this same program.
+// Gardener's command sets klog's logger when it starts, which is a data race with the gardener-apiserver that logs in
+// the same process already. So it gets a process of its own, of this same program.
 func init() {
 	file := os.Getenv(gatekeeperConfiguration)
 	if file == "" {
@@ -42,7 +42,8 @@ func init() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		// The other end is closed when the garden is stopped, and by the system when the tests have ended in any other way.
+		// The other end is closed when the garden is stopped, and by the system when the tests have ended in any other
+		// way.
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
@@ -58,16 +59,18 @@ func init() {
 // gatekeeper is the gardener-admission-controller of a garden.
 type gatekeeper struct {
 	server authorizers.Server
-	// lifeline ends it when it is closed, ended gets what it has ended with. Without a lifeline it has not been started.
+	// lifeline ends it when it is closed, ended gets what it has ended with. Without a lifeline it has not been
+	// started.
 	lifeline io.Closer
 	process  *os.Process
 	ended    chan error
 }
 
-// newGatekeeper lets the kube-apiserver, which does not run yet, ask a gardener-admission-controller that does not run yet
-// either. That is no matter as long as no seed asks for anything.
+// newGatekeeper lets the kube-apiserver, which does not run yet, ask a gardener-admission-controller that does not run
+// yet either. That is no matter as long as no seed asks for anything.
 func newGatekeeper(folder string, apiServer *envtest.APIServer) (*gatekeeper, error) {
-	g := &gatekeeper{server: authorizers.Server{Address: loopback, CertDir: filepath.Join(folder, "serving"), Kubeconfig: filepath.Join(folder, "kubeconfig")}}
+	g := &gatekeeper{server: authorizers.Server{Address: loopback, CertDir: filepath.Join(folder, "serving"),
+		Kubeconfig: filepath.Join(folder, "kubeconfig")}}
 	for _, port := range []*int{&g.server.Port, &g.server.HealthPort, &g.server.MetricsPort} {
 		var err error
 		if *port, _, err = netutils.SuggestPort(loopback); err != nil {
@@ -87,7 +90,8 @@ func newGatekeeper(folder string, apiServer *envtest.APIServer) (*gatekeeper, er
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, configuration := filepath.Join(folder, "seed-authorizer.kubeconfig"), filepath.Join(folder, "authorization.yaml")
+	kubeconfig, configuration := filepath.Join(folder, "seed-authorizer.kubeconfig"),
+		filepath.Join(folder, "authorization.yaml")
 	if err := os.WriteFile(kubeconfig, webhook, 0o600); err != nil {
 		return nil, err
 	}
@@ -173,20 +177,22 @@ func (g *gatekeeper) runCommand(command *exec.Cmd, file string) error {
 
 func (g *gatekeeper) await(ctx context.Context) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		select {
-		case err := <-g.ended:
-			g.ended <- err
-			return false, errors.Join(errors.New("it has ended"), err)
-		default:
-		}
-		var response *http.Response
-		if response, last = http.Get(g.server.HealthURL()); last != nil { //nolint:noctx // The garden is not used yet.
-			return false, nil //nolint:nilerr // It is tried again.
-		}
-		last = errors.Join(response.Body.Close())
-		return response.StatusCode == http.StatusOK, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute,
+		true, func(context.Context) (bool, error) {
+			select {
+			case err := <-g.ended:
+				g.ended <- err
+				return false, errors.Join(errors.New("it has ended"), err)
+			default:
+			}
+			var response *http.Response
+			if response, last = http.Get(g.server.HealthURL()); last !=
+				nil { //nolint:noctx // The garden is not used yet.
+				return false, nil //nolint:nilerr // It is tried again.
+			}
+			last = errors.Join(response.Body.Close())
+			return response.StatusCode == http.StatusOK, nil
+		})
 	if err != nil {
 		return fmt.Errorf("failed to wait for %s: %w", authorizers.Name, errors.Join(err, last))
 	}
@@ -210,8 +216,9 @@ func (g *gatekeeper) stop(garden *Garden) error {
 	return g.end()
 }
 
-// end asks it to end, and ends it if it does not. How it has ended does not count: Gardener's command waits five seconds for its
-// servers and fails when a kube-apiserver still has a connection to them, which says nothing about what has been tested.
+// end asks it to end, and ends it if it does not. How it has ended does not count: Gardener's command waits five
+// seconds for its servers and fails when a kube-apiserver still has a connection to them, which says nothing about what
+// has been tested.
 func (g *gatekeeper) end() error {
 	if err := g.lifeline.Close(); err != nil {
 		return fmt.Errorf("failed to ask %s to end: %w", authorizers.Name, err)

@@ -99,7 +99,8 @@ contexts: [{name: garden, context: {cluster: garden, user: none}}]
 `, c.server.URL)
 }
 
-// ResourceOf returns resource and subresource of /api/v1 or /apis/group/version, with or without namespaces/name before.
+// ResourceOf returns resource and subresource of /api/v1 or /apis/group/version, with or without namespaces/name
+// before.
 func ResourceOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	skip := 3

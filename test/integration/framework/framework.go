@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework starts a garden for integration tests: a real kube-apiserver with its etcd, and the gardener-apiserver
-// in this process with its default admission plugins and the feature gate for live migrations on. The environment variable
-// KUBEBUILDER_ASSETS names the folder of the binaries (see hack/envtest-assets.sh).
+// Package framework starts a garden for integration tests: a real kube-apiserver with its etcd, and the
+// gardener-apiserver in this process with its default admission plugins and the feature gate for live migrations on.
+// The environment variable KUBEBUILDER_ASSETS names the folder of the binaries (see hack/envtest-assets.sh).
 package framework
 
 import (
@@ -53,8 +53,8 @@ func StartGarden(log logr.Logger) (*Garden, error) {
 	return startGarden(log, false)
 }
 
-// StartGuardedGarden starts a garden with Gardener's SeedAuthorizer and SeedRestriction in front of it, and with an audit log. The
-// caller stops it.
+// StartGuardedGarden starts a garden with Gardener's SeedAuthorizer and SeedRestriction in front of it, and with an
+// audit log. The caller stops it.
 func StartGuardedGarden(log logr.Logger) (*Garden, error) {
 	return startGarden(log, true)
 }
@@ -111,24 +111,28 @@ func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
 	return garden, nil
 }
 
-// servedTimeout is how long the kube-apiserver may take to notice that gardener-apiserver answers for a version of its API.
+// servedTimeout is how long the kube-apiserver may take to notice that gardener-apiserver answers for a version of its
+// API.
 const servedTimeout = patience.Start
 
-// waitUntilServed waits until the kube-apiserver passes requests on for each version of gardener-apiserver's API. That its APIService
-// says Available is not enough: the handlers learn it later, and answer 503 until then. Gardener's environment makes sure of three
-// groups in the version in which most objects are, and of no other.
+// waitUntilServed waits until the kube-apiserver passes requests on for each version of gardener-apiserver's API. That
+// its APIService says Available is not enough: the handlers learn it later, and answer 503 until then. Gardener's
+// environment makes sure of three groups in the version in which most objects are, and of no other.
 func (g *Garden) waitUntilServed(ctx context.Context) error {
 	var last error
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedTimeout, true, func(ctx context.Context) (bool, error) {
-		last = nil
-		for _, list := range []client.ObjectList{&gardencorev1.ControllerDeploymentList{}, &securityv1alpha1.CredentialsBindingList{}} {
-			if err := g.Client.List(ctx, list, client.Limit(1)); err != nil {
-				last = fmt.Errorf("failed to list %T: %w", list, err)
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, servedTimeout,
+		true, func(ctx context.Context) (bool, error) {
+			last = nil
+			for _, list := range []client.ObjectList{&gardencorev1.ControllerDeploymentList{},
+				&securityv1alpha1.CredentialsBindingList{}} {
+				if err := g.Client.List(ctx, list, client.Limit(1)); err != nil {
+					last = fmt.Errorf("failed to list %T: %w", list, err)
+				}
 			}
-		}
-		return last == nil, nil
-	}); err != nil {
-		return fmt.Errorf("the garden does not serve all of its API after %s: %w", servedTimeout, errors.Join(err, last))
+			return last == nil, nil
+		}); err != nil {
+		return fmt.Errorf("the garden does not serve all of its API after %s: %w", servedTimeout,
+			errors.Join(err, last))
 	}
 	return nil
 }
@@ -215,10 +219,11 @@ func (g *Garden) waitForGate(ctx context.Context, closed bool) error {
 	}
 
 	var last error
-	if err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = gate.New(g.Client, g.Client).Verify(ctx, probe)
-		return (last == nil) == closed, nil
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute,
+		true, func(ctx context.Context) (bool, error) {
+			last = gate.New(g.Client, g.Client).Verify(ctx, probe)
+			return (last == nil) == closed, nil
+		}); err != nil {
 		return fmt.Errorf("failed to wait for the gate to be closed=%t: %w (last proof: %v)", closed, err, last)
 	}
 	return nil

@@ -52,14 +52,22 @@ func (g *Garden) Bootstrap(ctx context.Context) error {
 		&gardencorev1beta1.CloudProfile{
 			ObjectMeta: metav1.ObjectMeta{Name: CloudProfile},
 			Spec: gardencorev1beta1.CloudProfileSpec{
-				Type:       ProviderType,
-				Kubernetes: gardencorev1beta1.KubernetesSettings{Versions: []gardencorev1beta1.ExpirableVersion{{Version: KubernetesVersion}}},
+				Type: ProviderType,
+				Kubernetes: gardencorev1beta1.KubernetesSettings{
+					Versions: []gardencorev1beta1.ExpirableVersion{{Version: KubernetesVersion}},
+				},
 				MachineImages: []gardencorev1beta1.MachineImage{{
-					Name:     "local",
-					Versions: []gardencorev1beta1.MachineImageVersion{{ExpirableVersion: gardencorev1beta1.ExpirableVersion{Version: "1.0.0"}, CRI: []gardencorev1beta1.CRI{{Name: gardencorev1beta1.CRINameContainerD}}, Architectures: []string{v1beta1constants.ArchitectureAMD64}}},
+					Name: "local",
+					Versions: []gardencorev1beta1.MachineImageVersion{
+						{ExpirableVersion: gardencorev1beta1.ExpirableVersion{Version: "1.0.0"},
+							CRI:           []gardencorev1beta1.CRI{{Name: gardencorev1beta1.CRINameContainerD}},
+							Architectures: []string{v1beta1constants.ArchitectureAMD64}},
+					},
 				}},
-				MachineTypes: []gardencorev1beta1.MachineType{{Name: "local", Architecture: new(v1beta1constants.ArchitectureAMD64)}},
-				Regions:      []gardencorev1beta1.Region{{Name: "region"}},
+				MachineTypes: []gardencorev1beta1.MachineType{
+					{Name: "local", Architecture: new(v1beta1constants.ArchitectureAMD64)},
+				},
+				Regions: []gardencorev1beta1.Region{{Name: "region"}},
 			},
 		},
 		&gardencorev1beta1.ControllerRegistration{
@@ -91,15 +99,18 @@ func (g *Garden) Bootstrap(ctx context.Context) error {
 
 // NewSeed returns a seed that is fit for live migrations. All seeds are in one region.
 func NewSeed(name string) *gardencorev1beta1.Seed {
-	credentials := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "credentials", Namespace: v1beta1constants.GardenNamespace}
+	credentials := corev1.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "credentials",
+		Namespace: v1beta1constants.GardenNamespace}
 	return &gardencorev1beta1.Seed{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: gardencorev1beta1.SeedSpec{
 			Provider: gardencorev1beta1.SeedProvider{Type: ProviderType, Region: "region", Zones: []string{"0"}},
-			Backup:   &gardencorev1beta1.Backup{Provider: ProviderType, CredentialsRef: &credentials, Region: new("region")},
+			Backup: &gardencorev1beta1.Backup{Provider: ProviderType, CredentialsRef: &credentials,
+				Region: new("region")},
 			DNS: gardencorev1beta1.SeedDNS{
 				Provider: &gardencorev1beta1.SeedDNSProvider{Type: ProviderType, CredentialsRef: &credentials},
-				Internal: &gardencorev1beta1.SeedDNSProviderConfig{Type: ProviderType, Domain: InternalDomain, CredentialsRef: credentials},
+				Internal: &gardencorev1beta1.SeedDNSProviderConfig{Type: ProviderType, Domain: InternalDomain,
+					CredentialsRef: credentials},
 			},
 			Ingress: &gardencorev1beta1.Ingress{
 				Domain:     "ingress." + name + ".livecpm.example",
@@ -107,9 +118,12 @@ func NewSeed(name string) *gardencorev1beta1.Seed {
 			},
 			Networks: gardencorev1beta1.SeedNetworks{
 				Nodes: new("10.250.0.0/16"), Pods: "10.241.0.0/16", Services: "10.97.0.0/16",
-				ShootDefaults: &gardencorev1beta1.ShootNetworks{Pods: new("100.128.0.0/11"), Services: new("100.72.0.0/13")},
+				ShootDefaults: &gardencorev1beta1.ShootNetworks{Pods: new("100.128.0.0/11"),
+					Services: new("100.72.0.0/13")},
 			},
-			Settings: &gardencorev1beta1.SeedSettings{Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: true}},
+			Settings: &gardencorev1beta1.SeedSettings{
+				Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: true},
+			},
 		},
 	}
 }
@@ -122,9 +136,11 @@ func (g *Garden) CreateSeed(ctx context.Context, seed *gardencorev1beta1.Seed) e
 	now := metav1.Now()
 	seed.Status.Gardener = &gardencorev1beta1.Gardener{ID: "gardenlet", Name: "gardenlet", Version: GardenletVersion}
 	seed.Status.ObservedGeneration = seed.Generation
-	for _, condition := range []gardencorev1beta1.ConditionType{gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedSystemComponentsHealthy, gardencorev1beta1.SeedBackupBucketsReady} {
+	for _, condition := range []gardencorev1beta1.ConditionType{gardencorev1beta1.GardenletReady,
+		gardencorev1beta1.SeedSystemComponentsHealthy, gardencorev1beta1.SeedBackupBucketsReady} {
 		seed.Status.Conditions = append(seed.Status.Conditions, gardencorev1beta1.Condition{
-			Type: condition, Status: gardencorev1beta1.ConditionTrue, Reason: "Ready", LastTransitionTime: now, LastUpdateTime: now,
+			Type: condition, Status: gardencorev1beta1.ConditionTrue, Reason: "Ready", LastTransitionTime: now,
+			LastUpdateTime: now,
 		})
 	}
 	if err := g.Client.Status().Update(ctx, seed); err != nil {
@@ -138,7 +154,9 @@ func NewShoot(name, seed string) *gardencorev1beta1.Shoot {
 	return &gardencorev1beta1.Shoot{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ProjectNamespace},
 		Spec: gardencorev1beta1.ShootSpec{
-			CloudProfile: &gardencorev1beta1.CloudProfileReference{Kind: v1beta1constants.CloudProfileReferenceKindCloudProfile, Name: CloudProfile},
+			CloudProfile: &gardencorev1beta1.CloudProfileReference{
+				Kind: v1beta1constants.CloudProfileReferenceKindCloudProfile, Name: CloudProfile,
+			},
 			ControlPlane: &gardencorev1beta1.ControlPlane{HighAvailability: &gardencorev1beta1.HighAvailability{
 				FailureTolerance: gardencorev1beta1.FailureTolerance{Type: gardencorev1beta1.FailureToleranceTypeNode},
 			}},
@@ -163,7 +181,8 @@ func (g *Garden) CreateShoot(ctx context.Context, shoot *gardencorev1beta1.Shoot
 	shoot.Status.UID = shoot.UID
 	shoot.Status.ObservedGeneration = shoot.Generation
 	shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-		Type: gardencorev1beta1.LastOperationTypeCreate, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100,
+		Type: gardencorev1beta1.LastOperationTypeCreate, State: gardencorev1beta1.LastOperationStateSucceeded,
+		Progress:       100,
 		LastUpdateTime: metav1.NewTime(time.Now().UTC()),
 	}
 	if err := g.Client.Status().Patch(ctx, shoot, patch); err != nil {
@@ -189,32 +208,38 @@ func (g *Garden) Bind(ctx context.Context, shoot *gardencorev1beta1.Shoot, seed 
 // createOnceAdmitted creates the object as soon as the informers of the admission plugins have seen what it refers to.
 func (g *Garden) createOnceAdmitted(ctx context.Context, object client.Object) error {
 	var last error
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		last = g.Client.Create(ctx, object)
-		return last == nil, nil
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second,
+		true, func(ctx context.Context) (bool, error) {
+			last = g.Client.Create(ctx, object)
+			return last == nil, nil
+		}); err != nil {
 		return last
 	}
 	return nil
 }
 
 // SetCondition sets one condition of the shoot's live migration without asking who may write it.
-func (g *Garden) SetCondition(ctx context.Context, shoot *gardencorev1beta1.Shoot, conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus, reason string) error {
+func (g *Garden) SetCondition(ctx context.Context, shoot *gardencorev1beta1.Shoot,
+	conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus, reason string) error {
 	patch := client.MergeFrom(shoot.DeepCopy())
 	if shoot.Status.LiveMigration == nil {
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{}
 	}
 	now := metav1.Now()
-	condition := gardencorev1beta1.Condition{Type: conditionType, Status: status, Reason: reason, Message: "set by a test", LastTransitionTime: now, LastUpdateTime: now}
-	shoot.Status.LiveMigration.Conditions = v1beta1helper.MergeConditions(shoot.Status.LiveMigration.Conditions, condition)
+	condition := gardencorev1beta1.Condition{Type: conditionType, Status: status, Reason: reason,
+		Message: "set by a test", LastTransitionTime: now, LastUpdateTime: now}
+	shoot.Status.LiveMigration.Conditions = v1beta1helper.MergeConditions(shoot.Status.LiveMigration.Conditions,
+		condition)
 	return g.Client.Status().Patch(ctx, shoot, patch)
 }
 
 // SetConstraint sets one constraint of the shoot.
-func (g *Garden) SetConstraint(ctx context.Context, shoot *gardencorev1beta1.Shoot, conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus) error {
+func (g *Garden) SetConstraint(ctx context.Context, shoot *gardencorev1beta1.Shoot,
+	conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus) error {
 	patch := client.MergeFrom(shoot.DeepCopy())
 	now := metav1.Now()
-	condition := gardencorev1beta1.Condition{Type: conditionType, Status: status, Reason: "Test", Message: "set by a test", LastTransitionTime: now, LastUpdateTime: now}
+	condition := gardencorev1beta1.Condition{Type: conditionType, Status: status, Reason: "Test",
+		Message: "set by a test", LastTransitionTime: now, LastUpdateTime: now}
 	shoot.Status.Constraints = v1beta1helper.MergeConditions(shoot.Status.Constraints, condition)
 	return g.Client.Status().Patch(ctx, shoot, patch)
 }

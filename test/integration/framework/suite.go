@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// Start starts a garden for a suite, from its BeforeSuite, and makes what shoots need there. It is stopped when the suite
-// ends.
+// Start starts a garden for a suite, from its BeforeSuite, and makes what shoots need there. It is stopped when the
+// suite ends.
 func Start(ctx context.Context) *Garden {
 	GinkgoHelper()
 	return start(ctx, StartGarden)

@@ -85,7 +85,8 @@ var _ = Describe("Gate", func() {
 		}
 		begun = func() {
 			inFlight()
-			Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).To(Succeed())
+			Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).
+				To(Succeed())
 		}
 	)
 
@@ -107,10 +108,12 @@ var _ = Describe("Gate", func() {
 			refresh()
 			Expect(shoot.Status.Constraints).To(BeEmpty(), "the proof must leave nothing behind")
 
-			_, err = (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+			_, err = (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx,
+				reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
 			Expect(err).NotTo(HaveOccurred())
 			refresh()
-			Expect(shoot.Status.Constraints).To(ContainElement(And(HaveField("Type", constraint), HaveField("Status", isTrue))))
+			Expect(shoot.Status.Constraints).
+				To(ContainElement(And(HaveField("Type", constraint), HaveField("Status", isTrue))))
 		})
 	})
 
@@ -121,14 +124,16 @@ var _ = Describe("Gate", func() {
 		})
 
 		Context("the classic migration", func() {
-			It("never starts: the constraint cannot become True by gardener-controller-manager's own controller", func() {
-				inFlight()
-				_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
-				Expect(err).To(beDenied("the constraint ReadyForMigration must not be True"))
+			It("never starts: the constraint cannot become True by gardener-controller-manager's own controller",
+				func() {
+					inFlight()
+					_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx,
+						reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+					Expect(err).To(beDenied("the constraint ReadyForMigration must not be True"))
 
-				refresh()
-				Expect(shoot.Status.Constraints).To(BeEmpty())
-			})
+					refresh()
+					Expect(shoot.Status.Constraints).To(BeEmpty())
+				})
 
 			It("never starts: the gardenlet's own controller in the source keeps waiting and writes nothing", func() {
 				inFlight()
@@ -141,8 +146,10 @@ var _ = Describe("Gate", func() {
 					}},
 					Clock: testclock.NewFakeClock(time.Now()),
 				}
-				_, err := reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
-				Expect(err).To(MatchError(ContainSubstring("waiting for confirmation that destination Seed is available")))
+				_, err := reconciler.Reconcile(ctx,
+					reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+				Expect(err).
+					To(MatchError(ContainSubstring("waiting for confirmation that destination Seed is available")))
 				refresh()
 				Expect(shoot.ResourceVersion).To(Equal(before))
 			})
@@ -177,7 +184,8 @@ var _ = Describe("Gate", func() {
 		Context("the intent annotation", func() {
 			It("may be removed or changed before the migration has begun", func() {
 				inFlight()
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionUnknown, "PrerequisitesNotMet")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionUnknown,
+					"PrerequisitesNotMet")).To(Succeed())
 				Expect(setIntent("1")).To(Succeed())
 				Expect(removeIntent()).To(Succeed())
 			})
@@ -185,7 +193,8 @@ var _ = Describe("Gate", func() {
 			It("keeps the migration from beginning once it is removed", func() {
 				inFlight()
 				Expect(removeIntent()).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).To(beDenied("must not change without the annotation"))
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).
+					To(beDenied("must not change without the annotation"))
 			})
 
 			It("may be removed when the conditions are those of an earlier migration", func() {
@@ -199,7 +208,8 @@ var _ = Describe("Gate", func() {
 			DescribeTable("cannot be removed or changed once the migration has begun",
 				func(write func() error) {
 					begun()
-					Expect(write()).To(beDenied("the annotation migration.gardener.cloud/live-migrate must not change once"))
+					Expect(write()).
+						To(beDenied("the annotation migration.gardener.cloud/live-migrate must not change once"))
 					refresh()
 					Expect(steps.Requested(shoot)).To(BeTrue())
 				},
@@ -227,8 +237,10 @@ var _ = Describe("Gate", func() {
 
 			It("may be removed after a completed abort, which hands the shoot back to the classic migration", func() {
 				begun()
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).To(Succeed())
-				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(beDenied("the constraint ReadyForMigration"))
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).
+					To(Succeed())
+				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).
+					To(beDenied("the constraint ReadyForMigration"))
 				refresh()
 				Expect(removeIntent()).To(Succeed())
 				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
@@ -258,7 +270,8 @@ var _ = Describe("Gate", func() {
 
 			It("spec.seedName may go back after a completed abort", func() {
 				begun()
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).
+					To(Succeed())
 				Expect(garden.Bind(ctx, shoot, source)).To(Succeed())
 			})
 
@@ -277,7 +290,8 @@ var _ = Describe("Gate", func() {
 				begun()
 				Expect(garden.SetCondition(ctx, shoot, first, isTrue, "Completed")).To(Succeed())
 				Expect(garden.SetCondition(ctx, shoot, second, isTrue, "Completed")).To(Succeed())
-				Expect(setAbort("true")).To(And(beDenied("cannot be aborted any more"), MatchError(ContainSubstring("force-shrink-etcd=true"))))
+				Expect(setAbort("true")).To(
+					And(beDenied("cannot be aborted any more"), MatchError(ContainSubstring("force-shrink-etcd=true"))))
 				Expect(setAbort("false")).To(Succeed(), "it asks for nothing")
 			})
 
@@ -291,7 +305,8 @@ var _ = Describe("Gate", func() {
 			It("may be asked for once more after a completed abort", func() {
 				begun()
 				Expect(setAbort("true")).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).
+					To(Succeed())
 				Expect(removeAbort()).To(Succeed())
 			})
 
@@ -317,10 +332,12 @@ var _ = Describe("Gate", func() {
 				refresh()
 				patch := client.MergeFrom(shoot.DeepCopy())
 				shoot.Status.SeedName = nil
-				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(beDenied("status.seedName may only become spec.seedName"))
+				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).
+					To(beDenied("status.seedName may only become spec.seedName"))
 			})
 
-			It("the hand-over passes: status.seedName, the last condition, lastOperation and the annotation in one write", func() {
+			It("the hand-over passes: status.seedName, the last condition, lastOperation and the annotation "+
+				"in one write", func() {
 				begun()
 				for _, step := range steps.Table() {
 					if step.Condition != last {
@@ -331,11 +348,14 @@ var _ = Describe("Gate", func() {
 				delete(shoot.Annotations, steps.AnnotationIntent)
 				shoot.Status.SeedName = shoot.Spec.SeedName
 				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-					Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+					Type:  gardencorev1beta1.LastOperationTypeRestore,
+					State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
 				}
-				shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, gardencorev1beta1.Condition{
-					Type: last, Status: isTrue, Reason: "Completed", LastTransitionTime: metav1.Now(), LastUpdateTime: metav1.Now(),
-				})
+				shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions,
+					gardencorev1beta1.Condition{
+						Type: last, Status: isTrue, Reason: "Completed", LastTransitionTime: metav1.Now(),
+						LastUpdateTime: metav1.Now(),
+					})
 				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
 
 				refresh()
@@ -356,7 +376,8 @@ var _ = Describe("Gate", func() {
 				patch := client.MergeFrom(shoot.DeepCopy())
 				metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
 				Expect(garden.Client.Patch(ctx, shoot, patch)).To(Succeed())
-				err := garden.Client.DeleteAllOf(ctx, &gardencorev1beta1.Shoot{}, client.InNamespace(shoot.Namespace), client.MatchingFields{"metadata.name": shoot.Name})
+				err := garden.Client.DeleteAllOf(ctx, &gardencorev1beta1.Shoot{}, client.InNamespace(shoot.Namespace),
+					client.MatchingFields{"metadata.name": shoot.Name})
 				Expect(err).To(HaveOccurred())
 				refresh()
 				Expect(shoot.DeletionTimestamp).To(BeNil())
@@ -366,14 +387,17 @@ var _ = Describe("Gate", func() {
 		Context("outside of live migrations", func() {
 			It("denies nothing of a classic migration", func() {
 				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
-				_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
+				_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx,
+					reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
 				Expect(err).NotTo(HaveOccurred())
 				refresh()
-				Expect(shoot.Status.Constraints).To(ContainElement(And(HaveField("Type", constraint), HaveField("Status", isTrue))))
+				Expect(shoot.Status.Constraints).
+					To(ContainElement(And(HaveField("Type", constraint), HaveField("Status", isTrue))))
 
 				patch := client.MergeFrom(shoot.DeepCopy())
 				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-					Type: gardencorev1beta1.LastOperationTypeMigrate, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+					Type:  gardencorev1beta1.LastOperationTypeMigrate,
+					State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
 				}
 				shoot.Status.SeedName = shoot.Spec.SeedName
 				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
@@ -414,7 +438,8 @@ func beDenied(rule string) gomegatypes.GomegaMatcher {
 	return And(
 		WithTransform(apierrors.IsForbidden, BeTrue()),
 		MatchError(And(
-			ContainSubstring("ValidatingAdmissionPolicy '%s' with binding '%s' denied request", gate.PolicyName, gate.PolicyName),
+			ContainSubstring("ValidatingAdmissionPolicy '%s' with binding '%s' denied request", gate.PolicyName,
+				gate.PolicyName),
 			ContainSubstring("livecpm gate:"),
 			ContainSubstring(rule),
 		)),

@@ -35,8 +35,9 @@ var _ = BeforeSuite(func() {
 	Expect(garden.InstallChart(ctx, map[string]any{
 		"runtime": map[string]any{"enabled": false},
 		"controllerManager": map[string]any{
-			"enabled":  true,
-			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": identity}},
+			"enabled": true,
+			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+				"name": identity}},
 		},
 	})).To(Succeed())
 	Expect(garden.InstallPolicies(ctx)).To(Succeed())

@@ -48,14 +48,16 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 	BeforeAll(func() {
 		SetDefaultEventuallyTimeout(patience.Eventually)
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{},
+			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		Expect(garden.Client.Get(ctx, key, policy)).To(Succeed())
 		Expect(garden.Client.Get(ctx, key, binding)).To(Succeed())
 		intactPolicy, intactBinding = policy.Spec, binding.Spec
 	})
 
 	restored := func(g Gomega) {
-		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{},
+			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		g.Expect(garden.Client.Get(ctx, key, policy)).To(Succeed())
 		g.Expect(policy.Spec).To(Equal(intactPolicy))
 		g.Expect(garden.Client.Get(ctx, key, binding)).To(Succeed())
@@ -69,7 +71,8 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
 		Expect(garden.Intend(ctx, shoot)).To(Succeed())
 		Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
-		Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin, gardencorev1beta1.ConditionProgressing, "Started")).To(Succeed())
+		Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin,
+			gardencorev1beta1.ConditionProgressing, "Started")).To(Succeed())
 		return shoot
 	}
 	// events returns "type reason" of the events of the watchdog at the Shoot.
@@ -91,7 +94,9 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 	}
 	leads := func(g Gomega) {
 		lease := &coordinationv1.Lease{}
-		g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: "garden", Name: "livecpm-controller-manager-leader-election"}, lease)).To(Succeed())
+		g.Expect(garden.Client.Get(ctx,
+			client.ObjectKey{Namespace: "garden", Name: "livecpm-controller-manager-leader-election"}, lease)).
+			To(Succeed())
 		g.Expect(ptr.Deref(lease.Spec.HolderIdentity, "")).NotTo(BeEmpty())
 	}
 	// start runs the controller manager as its own identity and returns a function that ends it.
@@ -103,10 +108,11 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		configv1alpha1.SetControllerManagerDefaults(config)
 		config.Controllers.GateWatchdog.Restore = new(restore)
 		config.Controllers.GateWatchdog.ProofPeriod.Duration = 500 * time.Millisecond
-		mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
-			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
-			options.Controller.SkipNameValidation = new(true)
-		})
+		mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig,
+			config, func(options *manager.Options) {
+				options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+				options.Controller.SkipNameValidation = new(true)
+			})
 		Expect(err).NotTo(HaveOccurred())
 
 		running, cancel := context.WithCancel(ctx)
@@ -170,7 +176,8 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 			}),
 			Entry("a condition lets everything pass", func() {
 				changePolicy(func(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) {
-					spec.MatchConditions = append(spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
+					spec.MatchConditions = append(spec.MatchConditions,
+						admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
 				})
 			}),
 			Entry("the policy does not see the status", func() {
@@ -184,7 +191,9 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 					if err := garden.Client.Get(ctx, key, binding); err != nil {
 						return err
 					}
-					binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn}
+					binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{
+						admissionregistrationv1.Warn,
+					}
 					return garden.Client.Update(ctx, binding)
 				}).Should(Succeed())
 			}),
@@ -211,7 +220,8 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		removePolicy()
 		Eventually(events(shoot)).Should(ConsistOf("Warning GateNotInForce"))
 		Eventually(closed(shoot)).Should(MatchError(ContainSubstring("is not in force")))
-		Expect(apierrors.IsNotFound(garden.Client.Get(ctx, key, &admissionregistrationv1.ValidatingAdmissionPolicy{}))).To(BeTrue())
+		Expect(apierrors.IsNotFound(garden.Client.Get(ctx, key, &admissionregistrationv1.ValidatingAdmissionPolicy{}))).
+			To(BeTrue())
 
 		Expect(garden.InstallPolicies(ctx)).To(Succeed())
 		Eventually(events(shoot)).Should(ConsistOf("Warning GateNotInForce", "Normal GateInForce"))

@@ -41,16 +41,19 @@ var _ = Describe("Migration", func() {
 		shoot := w.shoot()
 		g.Expect(shoot.Status.SeedName).To(HaveValue(Equal(seedB)))
 		g.Expect(shoot.Annotations).NotTo(HaveKey(steps.AnnotationIntent))
-		g.Expect(shoot.Generation).To(BeNumerically(">", shoot.Status.ObservedGeneration), "the gardenlet must have been asked to reconcile")
+		g.Expect(shoot.Generation).To(BeNumerically(">", shoot.Status.ObservedGeneration),
+			"the gardenlet must have been asked to reconcile")
 		for _, condition := range steps.ConditionTypes() {
-			g.Expect(steps.Conditions(shoot)).To(ContainElement(And(HaveField("Type", condition), HaveField("Status", gardencorev1beta1.ConditionTrue))))
+			g.Expect(steps.Conditions(shoot)).To(
+				ContainElement(And(HaveField("Type", condition), HaveField("Status", gardencorev1beta1.ConditionTrue))))
 		}
 	}
 	reason := func(conditionType gardencorev1beta1.ConditionType) func() string {
 		return func() string { return w.condition(conditionType).Reason }
 	}
 
-	It("goes through all steps, each done by its owner only, while gardener-controller-manager tries to start the classic one", func() {
+	It("goes through all steps, each done by its owner only, while gardener-controller-manager tries to start the "+
+		"classic one", func() {
 		w = newWorld("steps")
 		refusals := make(chan error, 1)
 		trying, stopTrying := context.WithCancel(ctx)
@@ -76,7 +79,8 @@ var _ = Describe("Migration", func() {
 		w.start(seedB)
 		w.trigger()
 		Eventually(handedOver).Should(Succeed())
-		Expect(refusals).To(Receive(MatchError(ContainSubstring(gate.PolicyName))), "the attempt must have been made and refused")
+		Expect(refusals).To(Receive(MatchError(ContainSubstring(gate.PolicyName))),
+			"the attempt must have been made and refused")
 
 		Expect(w.done()).To(Equal(steps.ConditionTypes()))
 		w.checkWrites()
@@ -87,7 +91,8 @@ var _ = Describe("Migration", func() {
 		}
 		Expect(w.overlap).To(Equal(1), "two actions must never run at once")
 		Expect(w.sourceMembers).To(BeZero(), "the source must have done its part in the destination's step")
-		Expect(w.synced).To(And(HaveKeyWithValue(steps.Source, BeNumerically(">", 0)), HaveKeyWithValue(steps.Destination, BeNumerically(">", 0))))
+		Expect(w.synced).To(And(HaveKeyWithValue(steps.Source, BeNumerically(">", 0)),
+			HaveKeyWithValue(steps.Destination, BeNumerically(">", 0))))
 	})
 
 	It("resumes after the owner's agent was stopped in the midst of each step", func() {
@@ -103,7 +108,8 @@ var _ = Describe("Migration", func() {
 			Eventually(w.entered).Should(Receive(Equal(step.Condition)))
 			Expect(w.condition(step.Condition).Status).To(Equal(gardencorev1beta1.ConditionProgressing))
 			stops[step.Owner]()
-			Expect(w.condition(step.Condition).Status).To(Equal(gardencorev1beta1.ConditionProgressing), "a stopped agent must not publish its own end as a failure")
+			Expect(w.condition(step.Condition).Status).To(Equal(gardencorev1beta1.ConditionProgressing),
+				"a stopped agent must not publish its own end as a failure")
 			stops[step.Owner] = w.start(seeds[step.Owner])
 		}
 		Eventually(handedOver).Should(Succeed())
@@ -122,12 +128,16 @@ var _ = Describe("Migration", func() {
 		w = newWorld("away")
 		stopB := w.start(seedB)
 		w.trigger()
-		Consistently(func() []gardencorev1beta1.Condition { return steps.Conditions(w.shoot()) }).WithTimeout(time.Second).Should(BeEmpty(), "the destination must wait for the source")
+		Consistently(func() []gardencorev1beta1.Condition { return steps.Conditions(w.shoot()) }).
+			WithTimeout(time.Second).Should(BeEmpty(), "the destination must wait for the source")
 
 		stopB()
 		w.start(seedA)
-		Eventually(func() gardencorev1beta1.ConditionStatus { return w.condition(first).Status }).Should(Equal(gardencorev1beta1.ConditionTrue))
-		Consistently(func() gardencorev1beta1.ConditionStatus { return w.condition(second).Status }).WithTimeout(time.Second).Should(Equal(gardencorev1beta1.ConditionUnknown), "the source must not do the destination's step")
+		Eventually(func() gardencorev1beta1.ConditionStatus { return w.condition(first).Status }).
+			Should(Equal(gardencorev1beta1.ConditionTrue))
+		Consistently(func() gardencorev1beta1.ConditionStatus { return w.condition(second).Status }).
+			WithTimeout(time.Second).Should(Equal(gardencorev1beta1.ConditionUnknown),
+			"the source must not do the destination's step")
 
 		w.start(seedB)
 		Eventually(handedOver).Should(Succeed())
@@ -155,7 +165,8 @@ var _ = Describe("Migration", func() {
 		w = newWorld("unfit")
 		shoot := w.shoot()
 		patch := client.MergeFrom(shoot.DeepCopy())
-		shoot.Status.LastOperation.Type, shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationTypeReconcile, gardencorev1beta1.LastOperationStateFailed
+		shoot.Status.LastOperation.Type, shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationTypeReconcile,
+			gardencorev1beta1.LastOperationStateFailed
 		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
 
 		w.start(seedA)
@@ -165,7 +176,8 @@ var _ = Describe("Migration", func() {
 		Expect(w.condition(first).Message).To(ContainSubstring("Reconcile is Failed"))
 		Expect(w.condition(first).Status).To(Equal(gardencorev1beta1.ConditionUnknown))
 		Consistently(w.done).WithTimeout(time.Second).Should(BeEmpty())
-		Expect(w.shoot().Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeReconcile), "a migration that has not begun must leave the last operation alone")
+		Expect(w.shoot().Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeReconcile),
+			"a migration that has not begun must leave the last operation alone")
 
 		shoot = w.shoot()
 		Expect(garden.Bind(ctx, shoot, seedA)).To(Succeed())

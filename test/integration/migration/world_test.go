@@ -83,7 +83,8 @@ func newWorld(name string) *world {
 
 	watching, err := client.NewWithWatch(garden.Config, client.Options{Scheme: kubernetes.GardenScheme})
 	Expect(err).NotTo(HaveOccurred())
-	stream, err := watching.Watch(ctx, &gardencorev1beta1.ShootList{}, client.InNamespace(shoot.Namespace), client.MatchingFields{"metadata.name": name},
+	stream, err := watching.Watch(ctx, &gardencorev1beta1.ShootList{}, client.InNamespace(shoot.Namespace),
+		client.MatchingFields{"metadata.name": name},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: shoot.ResourceVersion}})
 	Expect(err).NotTo(HaveOccurred())
 	w.history = []*gardencorev1beta1.Shoot{shoot.DeepCopy()}
@@ -182,7 +183,8 @@ func (w *world) step(role steps.Role, conditionType gardencorev1beta1.ConditionT
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if m.Step.AssistOn() != "" && w.sourceMembers > 0 {
-			return steps.Waiting(10*time.Millisecond, m.Step.AssistOn(), "%d source members are left", w.sourceMembers), nil
+			return steps.Waiting(10*time.Millisecond, m.Step.AssistOn(), "%d source members are left", w.sourceMembers),
+				nil
 		}
 		w.finished = append(w.finished, conditionType)
 		return steps.Done("done in attempt %d", attempt), nil
@@ -205,21 +207,23 @@ func (w *world) actions(role steps.Role) migration.Actions {
 		if step.Owner == role {
 			actions.Steps[step.Condition] = w.step(role, step.Condition)
 		} else if step.AssistOn() != "" {
-			actions.Assists[step.Condition] = migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				if w.sourceMembers > 0 {
-					w.sourceMembers--
-				}
-				return steps.Outcome{RequeueAfter: 10 * time.Millisecond}, nil
-			})
+			actions.Assists[step.Condition] = migration.ActionFunc(
+				func(context.Context, *migration.Migration) (steps.Outcome, error) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					if w.sourceMembers > 0 {
+						w.sourceMembers--
+					}
+					return steps.Outcome{RequeueAfter: 10 * time.Millisecond}, nil
+				})
 		}
 	}
 	if role == steps.Destination {
 		actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 			shoot.Status.SeedName = new(m.DestinationSeed)
 			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
+				Progress: 100, LastUpdateTime: metav1.Now(),
 			}
 			return nil
 		}
@@ -227,16 +231,17 @@ func (w *world) actions(role steps.Role) migration.Actions {
 	return actions
 }
 
-// start runs the agent of a seed in both roles, with the real gate and the real preflight. The returned function stops it
-// and waits, as abruptly as a termination is: contexts are cancelled, nothing is finished.
+// start runs the agent of a seed in both roles, with the real gate and the real preflight. The returned function stops
+// it and waits, as abruptly as a termination is: contexts are cancelled, nothing is finished.
 func (w *world) start(seedName string) (stop func()) {
 	GinkgoHelper()
 	config := rest.CopyConfig(garden.Config)
 	config.QPS, config.Burst = 1000, 2000
 
 	mgr, err := manager.New(config, manager.Options{
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: controllerconfig.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}, // as agent.ManagerOptions
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		// as agent.ManagerOptions
+		Controller: controllerconfig.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	gardenCluster, err := cluster.New(config, func(options *cluster.Options) {
@@ -249,14 +254,16 @@ func (w *world) start(seedName string) (stop func()) {
 	watching, err := client.NewWithWatch(config, client.Options{Scheme: kubernetes.GardenScheme})
 	Expect(err).NotTo(HaveOccurred())
 	recording := interceptor.NewClient(watching, interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object,
+			patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			err := c.SubResource(subResource).Patch(ctx, obj, patch, opts...)
 			if dry := len((&client.SubResourcePatchOptions{}).ApplyOptions(opts).DryRun) > 0; err == nil && !dry {
 				w.wrote(obj, seedName)
 			}
 			return err
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			err := c.Patch(ctx, obj, patch, opts...)
 			if err == nil {
 				w.wrote(obj, seedName)
@@ -285,7 +292,8 @@ func (w *world) start(seedName string) (stop func()) {
 			GatePeriod:      quick(250 * time.Millisecond),
 			HoldPeriod:      quick(100 * time.Millisecond),
 			AttemptTimeout:  quick(time.Minute),
-			RetryBackoff:    configv1alpha1.RetryBackoff{Base: quick(20 * time.Millisecond), Max: quick(200 * time.Millisecond)},
+			RetryBackoff: configv1alpha1.RetryBackoff{Base: quick(20 * time.Millisecond),
+				Max: quick(200 * time.Millisecond)},
 		},
 		Actions: map[steps.Role]migration.Actions{
 			steps.Source:      w.actions(steps.Source),
@@ -322,8 +330,8 @@ func (w *world) wrote(obj client.Object, seedName string) {
 	}
 }
 
-// checkWrites goes through the history and checks who wrote what: a condition by the owner of its step only and only while
-// that step is the current one; the first setting by the source.
+// checkWrites goes through the history and checks who wrote what: a condition by the owner of its step only and only
+// while that step is the current one; the first setting by the source.
 func (w *world) checkWrites() {
 	GinkgoHelper()
 	w.mu.Lock()
@@ -337,10 +345,12 @@ func (w *world) checkWrites() {
 
 		for _, condition := range changed {
 			former := v1beta1helper.GetCondition(old, condition.Type)
-			if former != nil && former.Status == condition.Status && former.Reason == condition.Reason && former.Message == condition.Message {
+			if former != nil && former.Status == condition.Status && former.Reason == condition.Reason &&
+				former.Message == condition.Message {
 				continue
 			}
-			what := fmt.Sprintf("version %d, condition %s -> %s/%s, written by %q", i, condition.Type, condition.Status, condition.Reason, writer)
+			what := fmt.Sprintf("version %d, condition %s -> %s/%s, written by %q", i, condition.Type, condition.Status,
+				condition.Reason, writer)
 			if former == nil {
 				Expect(writer).To(Equal(seedA), what)
 				Expect(condition.Status).To(Equal(gardencorev1beta1.ConditionUnknown), what)
@@ -352,11 +362,12 @@ func (w *world) checkWrites() {
 			current, _ := steps.Current(old)
 			Expect(current.Condition).To(Equal(condition.Type), what)
 		}
-		// A write that gardener-controller-manager has computed before the hand-over can arrive after it. It does no harm:
-		// with equal seed names no migration starts, and the constraint is removed again.
+		// A write that gardener-controller-manager has computed before the hand-over can arrive after it. It does no
+		// harm: with equal seed names no migration starts, and the constraint is removed again.
 		if _, _, between := steps.Seeds(after); between {
 			constraint := v1beta1helper.GetCondition(after.Status.Constraints, gardencorev1beta1.ShootReadyForMigration)
-			Expect(constraint == nil || constraint.Status == gardencorev1beta1.ConditionFalse).To(BeTrue(), "the classic migration must never be let in")
+			Expect(constraint == nil || constraint.Status == gardencorev1beta1.ConditionFalse).To(BeTrue(),
+				"the classic migration must never be let in")
 		}
 	}
 }

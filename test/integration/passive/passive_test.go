@@ -42,7 +42,8 @@ func start(host agent.Host, serviceAccount string) *process {
 	GinkgoHelper()
 	config := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(config)
-	// Who leads gives the lease back at its end, so the other one need not wait until it expires. On a slow machine nobody loses it.
+	// Who leads gives the lease back at its end, so the other one need not wait until it expires. On a slow machine
+	// nobody loses it.
 	config.LeaderElection.LeaseDuration.Duration = 3 * patience.Eventually
 	config.LeaderElection.RenewDeadline.Duration = 2 * patience.Eventually
 	config.LeaderElection.RetryPeriod.Duration = 200 * time.Millisecond
@@ -55,7 +56,8 @@ func start(host agent.Host, serviceAccount string) *process {
 	mgr, err := manager.New(restConfig, options)
 	Expect(err).NotTo(HaveOccurred())
 
-	p := &process{works: make(chan struct{}), clock: testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
+	p := &process{works: make(chan struct{}),
+		clock: testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	Expect(mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		close(p.works)
 		<-ctx.Done()
@@ -87,7 +89,8 @@ func permit(manifest string) {
 	GinkgoHelper()
 	object := &unstructured.Unstructured{}
 	Expect(yaml.Unmarshal([]byte(manifest), &object.Object)).To(Succeed())
-	if object.GroupVersionKind().Group == rbacv1.GroupName && (object.GetNamespace() == "" || object.GetNamespace() == "garden") {
+	if object.GroupVersionKind().Group == rbacv1.GroupName &&
+		(object.GetNamespace() == "" || object.GetNamespace() == "garden") {
 		Expect(seed.Client.Create(ctx, object)).To(Succeed(), manifest)
 	}
 }
@@ -106,7 +109,8 @@ var _ = Describe("Two agents in one seed", func() {
 		}
 		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderEmbeddedFS(
 			gardenercharts.ChartGardenlet, gardenercharts.ChartPathGardenlet, "gardenlet", "garden", map[string]any{
-				"config": map[string]any{"seedConfig": map[string]any{"metadata": map[string]any{"name": "seed"}, "spec": map[string]any{"provider": map[string]any{"zones": []any{"a"}}}}},
+				"config": map[string]any{"seedConfig": map[string]any{"metadata": map[string]any{"name": "seed"},
+					"spec": map[string]any{"provider": map[string]any{"zones": []any{"a"}}}}},
 			})
 		Expect(err).NotTo(HaveOccurred())
 		for _, manifest := range rendered.Manifests {
@@ -115,7 +119,9 @@ var _ = Describe("Two agents in one seed", func() {
 	})
 
 	lease := func(g Gomega) *coordinationv1.Lease {
-		object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent-leader-election"}}
+		object := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent-leader-election"},
+		}
 		g.Expect(seed.Client.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 		return object
 	}
@@ -137,7 +143,8 @@ var _ = Describe("Two agents in one seed", func() {
 			g.Expect(list.Items).To(ContainElement(And(
 				HaveField("Reason", agent.EventPassive),
 				HaveField("Regarding.Name", "livecpm-agent-leader-election"),
-				HaveField("Note", ContainSubstring("The agent in gardenlet stays passive, because one in livecpm-agent")),
+				HaveField("Note",
+					ContainSubstring("The agent in gardenlet stays passive, because one in livecpm-agent")),
 			)))
 		}).Should(Succeed())
 		// Many times as long as it takes to try for the lease.

@@ -43,8 +43,8 @@ import (
 	"github.com/livecpm/livecpm/test/patience"
 )
 
-// party is the agent of a seed: the real access to the garden with its caches and selectors, the real frame, and of the actions
-// what they ask of the garden. The seed is a fake one.
+// party is the agent of a seed: the real access to the garden with its caches and selectors, the real frame, and of the
+// actions what they ask of the garden. The seed is a fake one.
 type party struct {
 	seedName   string
 	deps       *operation.Deps
@@ -56,14 +56,17 @@ func newParty(seedName string, config *rest.Config) *party {
 	agentConfig := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(agentConfig)
 	agentConfig.LeaderElection.LeaderElect = new(false)
-	gardenletConfig := &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}}
+	gardenletConfig := &gardenletconfigv1alpha1.GardenletConfiguration{
+		SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
+	}
 	gardenletconfigv1alpha1.SetObjectDefaults_GardenletConfiguration(gardenletConfig)
 	gardenletConfig.SeedConfig.Name = seedName
 	gardenletConfig.ETCDConfig.FeatureGates = map[string]bool{"UpgradeEtcdVersion": true}
 
-	// The gardenlet's process has a manager that serves neither probes nor metrics. The garden's cluster stands in for that of the
-	// seed as long as nothing is done there.
-	environment, err := setup.NewEnvironmentFor(ctx, logr.Discard(), setup.Access{Garden: config, Seed: garden.Config}, agentConfig, gardenletConfig, agent.HostGardenlet)
+	// The gardenlet's process has a manager that serves neither probes nor metrics. The garden's cluster stands in for
+	// that of the seed as long as nothing is done there.
+	environment, err := setup.NewEnvironmentFor(ctx, logr.Discard(), setup.Access{Garden: config, Seed: garden.Config},
+		agentConfig, gardenletConfig, agent.HostGardenlet)
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -74,19 +77,23 @@ func newParty(seedName string, config *rest.Config) *party {
 	})
 	syncing, stop := context.WithTimeout(ctx, patience.Eventually)
 	defer stop()
-	Expect(environment.GardenCluster.GetCache().WaitForCacheSync(syncing)).To(BeTrue(), "it may not list and watch what it has to")
+	Expect(environment.GardenCluster.GetCache().WaitForCacheSync(syncing)).To(BeTrue(),
+		"it may not list and watch what it has to")
 
 	p := &party{seedName: seedName, deps: environment.Deps}
 	seedClient := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
-	p.deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).WithRESTConfig(&rest.Config{Host: "seed"}).WithVersion("1.36.0").Build()
+	p.deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
+		WithRESTConfig(&rest.Config{Host: "seed"}).WithVersion("1.36.0").Build()
 
 	controller := agentConfig.Controllers.LiveMigration
 	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
 	p.reconciler = &agent.Reconciler{
-		GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader, Recorder: p.deps.Recorder, Clock: clock.RealClock{},
+		GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader, Recorder: p.deps.Recorder,
+		Clock:    clock.RealClock{},
 		SeedName: seedName, Config: controller,
-		Actions: map[steps.Role]migration.Actions{steps.Source: p.actions(steps.Source), steps.Destination: p.actions(steps.Destination)},
-		Gate:    gate.New(p.deps.GardenClient, p.deps.GardenAPIReader),
+		Actions: map[steps.Role]migration.Actions{steps.Source: p.actions(steps.Source),
+			steps.Destination: p.actions(steps.Destination)},
+		Gate: gate.New(p.deps.GardenClient, p.deps.GardenAPIReader),
 		Preflight: preflight.New(preflight.Options{
 			Reader: p.deps.GardenAPIReader, OwnSeed: seedName, Gardenlet: gardenletConfig, Version: "v1.150.0",
 		}),
@@ -115,20 +122,22 @@ func (p *party) actions(role steps.Role) migration.Actions {
 		if step.Owner != role {
 			continue
 		}
-		actions.Steps[step.Condition] = migration.ActionFunc(func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-			if do := work[step.Condition]; do != nil {
-				if err := do(ctx, m); err != nil {
-					return steps.Outcome{}, err
+		actions.Steps[step.Condition] = migration.ActionFunc(
+			func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+				if do := work[step.Condition]; do != nil {
+					if err := do(ctx, m); err != nil {
+						return steps.Outcome{}, err
+					}
 				}
-			}
-			return steps.Done("done by %s", p.seedName), nil
-		})
+				return steps.Done("done by %s", p.seedName), nil
+			})
 	}
 	if role == steps.Destination {
 		actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 			shoot.Status.SeedName = new(m.DestinationSeed)
 			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
+				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
+				Progress: 100, LastUpdateTime: metav1.Now(),
 			}
 			return nil
 		}
@@ -136,7 +145,8 @@ func (p *party) actions(role steps.Role) migration.Actions {
 	return actions
 }
 
-func (p *party) botanist(ctx context.Context, m *migration.Migration, lastOperation gardencorev1beta1.LastOperationType) (*botanist.Botanist, error) {
+func (p *party) botanist(ctx context.Context, m *migration.Migration,
+	lastOperation gardencorev1beta1.LastOperationType) (*botanist.Botanist, error) {
 	b, err := p.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation)
 	if err != nil {
 		return nil, err
@@ -144,24 +154,28 @@ func (p *party) botanist(ctx context.Context, m *migration.Migration, lastOperat
 	return b, b.InitializeSecretsManagement(ctx)
 }
 
-// publish lets others know the certificate authorities of the control plane, which the gardenlet of the source has done long before
-// a migration.
+// publish lets others know the certificate authorities of the control plane, which the gardenlet of the source has done
+// long before a migration.
 func (p *party) publish(shoot *gardencorev1beta1.Shoot) *corev1.ConfigMap {
 	GinkgoHelper()
 	var b *botanist.Botanist
 	// The authorizer may not have heard of the Shoot yet.
 	Eventually(func() (err error) {
-		b, err = p.botanist(ctx, &migration.Migration{Log: logr.Discard(), Shoot: shoot}, gardencorev1beta1.LastOperationTypeReconcile)
+		b, err = p.botanist(ctx, &migration.Migration{Log: logr.Discard(), Shoot: shoot},
+			gardencorev1beta1.LastOperationTypeReconcile)
 		return err
 	}).Should(Succeed())
 	ca, found := b.SecretsManager.Get(v1beta1constants.SecretNameCACluster)
 	Expect(found).To(BeTrue())
 	configMap := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      gardenerutils.ComputeShootProjectResourceName(shoot.Name, gardenerutils.ShootProjectConfigMapSuffixCACluster),
+			Name: gardenerutils.ComputeShootProjectResourceName(shoot.Name,
+				gardenerutils.ShootProjectConfigMapSuffixCACluster),
 			Namespace: shoot.Namespace, Labels: map[string]string{v1beta1constants.LabelUpdateRestriction: "true"},
 		},
-		Data: map[string]string{secretsutils.DataKeyCertificateCA: string(ca.Data[secretsutils.DataKeyCertificateBundle])},
+		Data: map[string]string{
+			secretsutils.DataKeyCertificateCA: string(ca.Data[secretsutils.DataKeyCertificateBundle]),
+		},
 	}
 	Expect(clientOf(gardenlet(p.seedName)).Create(ctx, configMap)).To(Succeed())
 	return configMap
@@ -193,11 +207,13 @@ func (p *party) prepareSource(ctx context.Context, m *migration.Migration) error
 
 // requiredSecrets makes those of a control plane that its flows would have made.
 func (p *party) requiredSecrets(ctx context.Context, m *migration.Migration) error {
-	for _, name := range []string{v1beta1constants.SecretNameETCDEncryptionKey, v1beta1constants.SecretNameServiceAccountKey} {
+	for _, name := range []string{v1beta1constants.SecretNameETCDEncryptionKey,
+		v1beta1constants.SecretNameServiceAccountKey} {
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
-				Labels: map[string]string{"managed-by": "secrets-manager", "manager-identity": "gardenlet", "persist": "true", "name": name},
+				Labels: map[string]string{"managed-by": "secrets-manager", "manager-identity": "gardenlet",
+					"persist": "true", "name": name},
 			},
 			Data: map[string][]byte{"key": []byte("value")},
 		}
@@ -213,7 +229,8 @@ func (p *party) persist(ctx context.Context, m *migration.Migration) error {
 }
 
 func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) error {
-	backup := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.BackupSecretName, Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}}
+	backup := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.BackupSecretName,
+		Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}}
 	if err := p.deps.SeedClientSet.Client().Create(ctx, backup); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
@@ -240,7 +257,8 @@ func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) 
 	return p.deps.CheckBackupEntryHere(ctx, b)
 }
 
-// restore is what every flow in the destination begins with. The garden's copies of credentials are brought up to date by it.
+// restore is what every flow in the destination begins with. The garden's copies of credentials are brought up to date
+// by it.
 func (p *party) restore(ctx context.Context, m *migration.Migration) error {
 	_, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeRestore)
 	return err
@@ -256,7 +274,8 @@ func (p *party) complete(ctx context.Context, m *migration.Migration) error {
 		return err
 	}
 	// The API server of the garden stands in for the shoot's: it publishes the keys of its issuer in the same way.
-	if b.ShootClientSet, err = kubernetes.NewWithConfig(kubernetes.WithRESTConfig(garden.Config), kubernetes.WithDisabledCachedClient()); err != nil {
+	if b.ShootClientSet, err = kubernetes.NewWithConfig(kubernetes.WithRESTConfig(garden.Config),
+		kubernetes.WithDisabledCachedClient()); err != nil {
 		return err
 	}
 	if err := b.SyncPublicServiceAccountKeys(ctx); err != nil {
@@ -295,8 +314,10 @@ func gardenlets() {
 func serve(ctx context.Context, entry *gardencorev1beta1.BackupEntry) error {
 	requested := entry.Annotations[v1beta1constants.GardenerOperation]
 	leaving := entry.Status.SeedName != nil && *entry.Status.SeedName != *entry.Spec.SeedName
-	released := entry.Status.LastOperation != nil && entry.Status.LastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate
-	if !leaving && requested == "" && (released || entry.Status.ObservedGeneration == entry.Generation && entry.Status.SeedName != nil) {
+	released := entry.Status.LastOperation != nil &&
+		entry.Status.LastOperation.Type == gardencorev1beta1.LastOperationTypeMigrate
+	if !leaving && requested == "" &&
+		(released || entry.Status.ObservedGeneration == entry.Generation && entry.Status.SeedName != nil) {
 		return nil
 	}
 	if requested != "" {
@@ -310,7 +331,8 @@ func serve(ctx context.Context, entry *gardencorev1beta1.BackupEntry) error {
 	entry.Status.ObservedGeneration = entry.Generation
 	// In whole seconds, after the moment of the request.
 	later := metav1.NewTime(time.Now().Add(2 * time.Second))
-	entry.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: later}
+	entry.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile,
+		State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: later}
 	switch {
 	case leaving:
 		entry.Status.SeedName, entry.Status.LastOperation.Type = nil, gardencorev1beta1.LastOperationTypeMigrate
@@ -338,7 +360,8 @@ func migrate(shoot *gardencorev1beta1.Shoot, a, b *party) (failures []error) {
 		current := &gardencorev1beta1.Shoot{}
 		g.Expect(garden.Client.Get(ctx, key, current)).To(Succeed())
 		g.Expect(current.Status.SeedName).To(HaveValue(Equal(seedB)), func() string {
-			return fmt.Sprintf("%v\n%v", errors.Join(failures[max(0, len(failures)-3):]...), current.Status.LiveMigration)
+			return fmt.Sprintf("%v\n%v", errors.Join(failures[max(0, len(failures)-3):]...),
+				current.Status.LiveMigration)
 		})
 	}).Should(Succeed())
 	return failures

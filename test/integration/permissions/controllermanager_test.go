@@ -24,10 +24,11 @@ func startControllerManager() {
 	config.Controllers.GateWatchdog.ProofPeriod.Duration = 500 * time.Millisecond
 	config.Controllers.Drain.Pause.Duration = 0
 	config.Controllers.Drain.SyncPeriod.Duration = time.Second
-	mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), as(manager), config, func(options *controllermanager.Options) {
-		options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
-		options.Controller.SkipNameValidation = new(true)
-	})
+	mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), as(manager),
+		config, func(options *controllermanager.Options) {
+			options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+			options.Controller.SkipNameValidation = new(true)
+		})
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)

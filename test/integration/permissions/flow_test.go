@@ -31,12 +31,15 @@ func newShoot(name, seedName string) *gardencorev1beta1.Shoot {
 	return shoot
 }
 
-// migratable creates a Shoot in seed-a with its BackupEntry, for agents that do in the garden all that a migration takes.
+// migratable creates a Shoot in seed-a with its BackupEntry, for agents that do in the garden all that a migration
+// takes.
 func migratable(name string) (*gardencorev1beta1.Shoot, client.ObjectKey) {
 	GinkgoHelper()
 	shoot := newShoot(name, seedA)
 	// It publishes the keys of its issuer, and has credentials for its monitoring.
-	shoot.Annotations = map[string]string{v1beta1constants.AnnotationAuthenticationIssuer: v1beta1constants.AnnotationAuthenticationIssuerManaged}
+	shoot.Annotations = map[string]string{
+		v1beta1constants.AnnotationAuthenticationIssuer: v1beta1constants.AnnotationAuthenticationIssuerManaged,
+	}
 	shoot.Spec.Purpose = new(gardencorev1beta1.ShootPurposeEvaluation)
 	Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
 
@@ -54,7 +57,8 @@ func withBucket(seed *gardencorev1beta1.Seed) {
 	bucket := &gardencorev1beta1.BackupBucket{
 		ObjectMeta: metav1.ObjectMeta{Name: string(seed.UID)},
 		Spec: gardencorev1beta1.BackupBucketSpec{
-			Provider:       gardencorev1beta1.BackupBucketProvider{Type: framework.ProviderType, Region: seed.Spec.Provider.Region},
+			Provider: gardencorev1beta1.BackupBucketProvider{Type: framework.ProviderType,
+				Region: seed.Spec.Provider.Region},
 			CredentialsRef: seed.Spec.Backup.CredentialsRef, SeedName: &seed.Name,
 		},
 	}
@@ -70,8 +74,9 @@ func backupEntryOf(shoot *gardencorev1beta1.Shoot, seed *gardencorev1beta1.Seed)
 	owner := metav1.NewControllerRef(shoot, gardencorev1beta1.SchemeGroupVersion.WithKind("Shoot"))
 	owner.BlockOwnerDeletion = new(false)
 	entry := &gardencorev1beta1.BackupEntry{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: shoot.Namespace, OwnerReferences: []metav1.OwnerReference{*owner}},
-		Spec:       gardencorev1beta1.BackupEntrySpec{BucketName: string(seed.UID), SeedName: &seed.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: shoot.Namespace,
+			OwnerReferences: []metav1.OwnerReference{*owner}},
+		Spec: gardencorev1beta1.BackupEntrySpec{BucketName: string(seed.UID), SeedName: &seed.Name},
 	}
 	// Admission may not have heard of the bucket yet.
 	Eventually(func() error { return garden.Client.Create(ctx, entry) }).Should(Succeed())
@@ -85,7 +90,8 @@ func withExtensions() {
 		installed := &gardencorev1beta1.ControllerInstallation{
 			ObjectMeta: metav1.ObjectMeta{Name: "provider-local-" + seedName},
 			Spec: gardencorev1beta1.ControllerInstallationSpec{
-				RegistrationRef: corev1.ObjectReference{Name: "provider-local"}, SeedRef: &corev1.ObjectReference{Name: seedName},
+				RegistrationRef: corev1.ObjectReference{Name: "provider-local"},
+				SeedRef:         &corev1.ObjectReference{Name: seedName},
 			},
 		}
 		if err := garden.Client.Create(ctx, installed); apierrors.IsAlreadyExists(err) {
@@ -94,8 +100,10 @@ func withExtensions() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		for conditionType, status := range map[gardencorev1beta1.ConditionType]gardencorev1beta1.ConditionStatus{
-			gardencorev1beta1.ControllerInstallationValid: gardencorev1beta1.ConditionTrue, gardencorev1beta1.ControllerInstallationInstalled: gardencorev1beta1.ConditionTrue,
-			gardencorev1beta1.ControllerInstallationHealthy: gardencorev1beta1.ConditionTrue, gardencorev1beta1.ControllerInstallationProgressing: gardencorev1beta1.ConditionFalse,
+			gardencorev1beta1.ControllerInstallationValid:       gardencorev1beta1.ConditionTrue,
+			gardencorev1beta1.ControllerInstallationInstalled:   gardencorev1beta1.ConditionTrue,
+			gardencorev1beta1.ControllerInstallationHealthy:     gardencorev1beta1.ConditionTrue,
+			gardencorev1beta1.ControllerInstallationProgressing: gardencorev1beta1.ConditionFalse,
 		} {
 			installed.Status.Conditions = append(installed.Status.Conditions, gardencorev1beta1.Condition{
 				Type: conditionType, Status: status, LastTransitionTime: metav1.Now(), LastUpdateTime: metav1.Now(),
@@ -112,7 +120,8 @@ var _ = Describe("A migration", Ordered, func() {
 	})
 
 	for _, kind := range []string{"extension", "gardenlet"} {
-		It(fmt.Sprintf("gets all that it asks of the garden with the identity of a %s, but for one thing that the controller manager does", kind), func() {
+		It(fmt.Sprintf("gets all that it asks of the garden with the identity of a %s, but for one thing that the "+
+			"controller manager does", kind), func() {
 			gardenlets()
 			startControllerManager()
 			shoot, entry := migratable("flow-" + kind)
@@ -123,7 +132,8 @@ var _ = Describe("A migration", Ordered, func() {
 			published := a.publish(shoot)
 			failures := migrate(shoot, a, b)
 
-			By("being refused nothing but a BackupEntry for the other seed's bucket, and what the authorizer had not heard of yet")
+			By("being refused nothing but a BackupEntry for the other seed's bucket, and what the authorizer had not " +
+				"heard of yet")
 			var refusedEntries int
 			for _, err := range forbidden(failures) {
 				if strings.Contains(err.Error(), "awaited from livecpm-controller-manager") {
@@ -131,17 +141,21 @@ var _ = Describe("A migration", Ordered, func() {
 					refusedEntries++
 					continue
 				}
-				Expect(err).To(MatchError(Or(ContainSubstring("no relationship found"), ContainSubstring("does not belong to seed"))))
+				Expect(err).To(MatchError(
+					Or(ContainSubstring("no relationship found"), ContainSubstring("does not belong to seed"))))
 			}
 			Expect(refusedEntries).To(BeNumerically(">", 0))
 
 			By("leaving nothing behind in the garden")
 			former := client.ObjectKey{Namespace: entry.Namespace, Name: "source-" + entry.Name}
-			Expect(garden.Client.Get(ctx, former, &gardencorev1beta1.BackupEntry{})).To(WithTransform(apierrors.IsNotFound, BeTrue()))
-			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), &gardencorev1beta1.ShootState{})).To(WithTransform(apierrors.IsNotFound, BeTrue()))
+			Expect(garden.Client.Get(ctx, former, &gardencorev1beta1.BackupEntry{})).
+				To(WithTransform(apierrors.IsNotFound, BeTrue()))
+			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), &gardencorev1beta1.ShootState{})).
+				To(WithTransform(apierrors.IsNotFound, BeTrue()))
 			current := &gardencorev1beta1.Shoot{}
 			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), current)).To(Succeed())
-			Expect(current.Annotations).NotTo(Or(HaveKey(steps.AnnotationDeleteFormerBackups), HaveKey(steps.AnnotationIntent)))
+			Expect(current.Annotations).
+				NotTo(Or(HaveKey(steps.AnnotationDeleteFormerBackups), HaveKey(steps.AnnotationIntent)))
 			own := &gardencorev1beta1.BackupEntry{}
 			Expect(garden.Client.Get(ctx, entry, own)).To(Succeed())
 			Expect(own.Spec.BucketName).To(Equal(string(seeds[seedB].UID)))
@@ -153,11 +167,14 @@ var _ = Describe("A migration", Ordered, func() {
 
 			By("letting the source rest, although it may not read the Shoot any more")
 			Eventually(func() error { return a.pass(client.ObjectKeyFromObject(shoot)) }).Should(Succeed())
-			Expect(clientOf(identities[kind](seedA)).Get(ctx, client.ObjectKeyFromObject(shoot), current)).To(WithTransform(apierrors.IsForbidden, BeTrue()))
+			Expect(clientOf(identities[kind](seedA)).Get(ctx, client.ObjectKeyFromObject(shoot), current)).
+				To(WithTransform(apierrors.IsForbidden, BeTrue()))
 
 			if kind == "extension" {
 				By("having used all that the chart permits")
-				uses, err := garden.Used(func(user string) bool { return user == extensionName(seedA) || user == extensionName(seedB) })
+				uses, err := garden.Used(func(user string) bool {
+					return user == extensionName(seedA) || user == extensionName(seedB)
+				})
 				Expect(err).NotTo(HaveOccurred())
 				var byRBAC permissions.Uses
 				for _, use := range uses {
@@ -182,20 +199,24 @@ var _ = Describe("A migration", Ordered, func() {
 		uses, err := garden.Used(func(user string) bool { return user == ownIdentity })
 		Expect(err).NotTo(HaveOccurred())
 		unused := butSeries(uses.Unused(permissions.Granted(rulesOf("livecpm:agent")...)...))
-		Expect(unused).To(ConsistOf(sorted(onlySomeShoots)), "what is permitted and not used has to go, or to be explained")
+		Expect(unused).To(ConsistOf(sorted(onlySomeShoots)),
+			"what is permitted and not used has to go, or to be explained")
 	})
 })
 
-// onlySomeShoots is what the chart permits to an identity of its own for Shoots that this one is not, with what uses it.
+// onlySomeShoots is what the chart permits to an identity of its own for Shoots that this one is not, with what uses
+// it.
 var onlySomeShoots = map[string]string{
-	"core.gardener.cloud/exposureclasses get":           "Deps.NewBotanist, if the Shoot has one",
-	"core.gardener.cloud/namespacedcloudprofiles get":   "Deps.NewBotanist, if the Shoot has one instead of a CloudProfile",
+	"core.gardener.cloud/exposureclasses get": "Deps.NewBotanist, if the Shoot has one",
+	"core.gardener.cloud/namespacedcloudprofiles get": "Deps.NewBotanist, if the Shoot has one instead of a " +
+		"CloudProfile",
 	"core.gardener.cloud/secretbindings list":           "Gardener's shoot.Builder, if the Shoot names one",
 	"core.gardener.cloud/secretbindings watch":          "as above; it is cached",
 	"security.gardener.cloud/credentialsbindings list":  "Gardener's shoot.Builder, if the Shoot names one",
 	"security.gardener.cloud/credentialsbindings watch": "as above; it is cached",
-	"security.gardener.cloud/workloadidentities list":   "Gardener's shoot.Builder, if credentials of the Shoot are one",
-	"security.gardener.cloud/workloadidentities watch":  "as above; it is cached",
+	"security.gardener.cloud/workloadidentities list": "Gardener's shoot.Builder, if credentials of the " +
+		"Shoot are one",
+	"security.gardener.cloud/workloadidentities watch": "as above; it is cached",
 	"/secrets update": "Botanist.SyncPublicServiceAccountKeys, if the keys have changed",
 }
 
@@ -211,7 +232,8 @@ func mayReadSeeds(seedNames ...string) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "livecpm:extension"},
 	}
 	for _, name := range seedNames {
-		subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: v1beta1constants.SeedUserNamePrefix + name}
+		subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind,
+			Name: v1beta1constants.SeedUserNamePrefix + name}
 		binding.Subjects, regions.Subjects = append(binding.Subjects, subject), append(regions.Subjects, subject)
 	}
 	for _, object := range []client.Object{binding, regions} {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package permissions_test tries the permissions of agents and controller manager in a garden that Gardener's own SeedAuthorizer and
-// SeedRestriction stand in front of: what they may, what they may not, and that they may nothing that they do not use.
+// Package permissions_test tries the permissions of agents and controller manager in a garden that Gardener's own
+// SeedAuthorizer and SeedRestriction stand in front of: what they may, what they may not, and that they may nothing
+// that they do not use.
 package permissions_test
 
 import (
@@ -45,8 +46,8 @@ const (
 
 	// installation is the ControllerInstallation of the agents, by which their service accounts are called.
 	installation = "livecpm-x7k2p"
-	// manager is who the controller manager is, ownIdentity whoever an agent is that has no identity of its seed. They have the
-	// permissions of the chart and no others.
+	// manager is who the controller manager is, ownIdentity whoever an agent is that has no identity of its seed. They
+	// have the permissions of the chart and no others.
 	manager     = "livecpm-controller-manager"
 	ownIdentity = "livecpm-agents"
 )
@@ -63,7 +64,9 @@ var (
 		"registration": map[string]any{"name": "livecpm"},
 		"runtime":      map[string]any{"enabled": false},
 		"rbac": map[string]any{
-			"enabled": true, "ownIdentity": true, "subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ownIdentity}},
+			"enabled": true, "ownIdentity": true,
+			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+				"name": ownIdentity}},
 			"extension": map[string]any{"enabled": true, "seedsInSeveralRegions": []any{seedA, seedB}},
 		},
 		"controllerManager": map[string]any{
@@ -100,7 +103,9 @@ var _ = BeforeSuite(func() {
 			&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{
 					Name: "shoot-service-account-issuer", Namespace: seedNamespace,
-					Labels: map[string]string{v1beta1constants.GardenRole: v1beta1constants.GardenRoleShootServiceAccountIssuer},
+					Labels: map[string]string{
+						v1beta1constants.GardenRole: v1beta1constants.GardenRoleShootServiceAccountIssuer,
+					},
 				},
 				Data: map[string][]byte{"hostname": []byte("issuer.livecpm.example")},
 			},
@@ -113,24 +118,33 @@ var _ = BeforeSuite(func() {
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "shoot-service-account-issuer", Namespace: v1beta1constants.GardenNamespace,
-				Labels: map[string]string{v1beta1constants.GardenRole: v1beta1constants.GardenRoleShootServiceAccountIssuer},
+				Labels: map[string]string{
+					v1beta1constants.GardenRole: v1beta1constants.GardenRoleShootServiceAccountIssuer,
+				},
 			},
 			Data: map[string][]byte{"hostname": []byte("issuer.livecpm.example")},
 		},
 		&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "regions", Namespace: v1beta1constants.GardenNamespace,
-				Labels:      map[string]string{v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig},
-				Annotations: map[string]string{v1beta1constants.AnnotationSchedulingCloudProfiles: framework.CloudProfile},
+				Labels: map[string]string{
+					v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig,
+				},
+				Annotations: map[string]string{
+					v1beta1constants.AnnotationSchedulingCloudProfiles: framework.CloudProfile,
+				},
 			},
 			Data: map[string]string{
-				"region-seed-a": "region-seed-b: 50\nregion-seed-c: 50\n", "region-seed-b": "region-seed-a: 50\nregion-seed-c: 50\n", "region-seed-c": "region-seed-a: 50\nregion-seed-b: 50\n",
+				"region-seed-a": "region-seed-b: 50\nregion-seed-c: 50\n",
+				"region-seed-b": "region-seed-a: 50\nregion-seed-c: 50\n",
+				"region-seed-c": "region-seed-a: 50\nregion-seed-b: 50\n",
 			},
 		},
 	} {
 		Expect(garden.Client.Create(ctx, object)).To(Succeed())
 	}
-	_, err := (&extensionclusterrole.Reconciler{Client: garden.Client}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: "livecpm:extension"}})
+	_, err := (&extensionclusterrole.Reconciler{Client: garden.Client}).Reconcile(ctx,
+		reconcile.Request{NamespacedName: client.ObjectKey{Name: "livecpm:extension"}})
 	Expect(err).NotTo(HaveOccurred())
 })
 
@@ -138,7 +152,8 @@ var _ = BeforeSuite(func() {
 func extension(seedName string) *rest.Config {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
-		Name: v1beta1constants.ExtensionGardenServiceAccountPrefix + installation, Namespace: gardenerutils.ComputeGardenNamespace(seedName),
+		Name:      v1beta1constants.ExtensionGardenServiceAccountPrefix + installation,
+		Namespace: gardenerutils.ComputeGardenNamespace(seedName),
 	}}
 	token := &authenticationv1.TokenRequest{}
 	Expect(garden.Client.SubResource("token").Create(ctx, account, token)).To(Succeed())
@@ -150,7 +165,8 @@ func extension(seedName string) *rest.Config {
 
 // extensionName is what the audit log calls it.
 func extensionName(seedName string) string {
-	return "system:serviceaccount:" + gardenerutils.ComputeGardenNamespace(seedName) + ":" + v1beta1constants.ExtensionGardenServiceAccountPrefix + installation
+	return "system:serviceaccount:" + gardenerutils.ComputeGardenNamespace(seedName) + ":" +
+		v1beta1constants.ExtensionGardenServiceAccountPrefix + installation
 }
 
 // gardenlet is who the agent of the seed is where it shares the gardenlet's identity.

@@ -41,17 +41,23 @@ func newBelongings(name, seedName string) *belongings {
 	}
 	// Nobody deletes a ShootState unconfirmed.
 	add("shootstates", &gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: shoot.Namespace, Annotations: map[string]string{v1beta1constants.ConfirmationDeletion: "true"},
+		Name: name, Namespace: shoot.Namespace,
+		Annotations: map[string]string{v1beta1constants.ConfirmationDeletion: "true"},
 	}})
 	b.objects["backupentries"] = backupEntryOf(shoot, seeds[seedName])
 	add("secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: gardenerutils.ComputeShootProjectResourceName(name, gardenerutils.ShootProjectSecretSuffixSSHKeypair), Namespace: shoot.Namespace,
+		Name: gardenerutils.ComputeShootProjectResourceName(name,
+			gardenerutils.ShootProjectSecretSuffixSSHKeypair),
+		Namespace: shoot.Namespace,
 	}})
 	add("internalsecrets", &gardencorev1beta1.InternalSecret{ObjectMeta: metav1.ObjectMeta{
-		Name: gardenerutils.ComputeShootProjectResourceName(name, gardenerutils.ShootProjectSecretSuffixCAClient), Namespace: shoot.Namespace,
+		Name:      gardenerutils.ComputeShootProjectResourceName(name, gardenerutils.ShootProjectSecretSuffixCAClient),
+		Namespace: shoot.Namespace,
 	}})
 	add("configmaps", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Name: gardenerutils.ComputeShootProjectResourceName(name, gardenerutils.ShootProjectConfigMapSuffixCACluster), Namespace: shoot.Namespace,
+		Name: gardenerutils.ComputeShootProjectResourceName(name,
+			gardenerutils.ShootProjectConfigMapSuffixCACluster),
+		Namespace: shoot.Namespace,
 	}})
 	return b
 }
@@ -98,7 +104,8 @@ func (b *belongings) permitted(c client.Client) []string {
 
 var _ = Describe("Seeds", func() {
 	for _, kind := range []string{"extension", "gardenlet"} {
-		It(fmt.Sprintf("gives the agent with the identity of a %s what belongs to the shoots of its seed, from the request for a migration to the hand-over, and nothing of other seeds", kind), func() {
+		It(fmt.Sprintf("gives the agent with the identity of a %s what belongs to the shoots of its seed, from the "+
+			"request for a migration to the hand-over, and nothing of other seeds", kind), func() {
 			identity := identities[kind]
 			a, b, c := clientOf(identity(seedA)), clientOf(identity(seedB)), clientOf(identity(seedC))
 			mine, foreign := newBelongings("live-"+kind, seedA), newBelongings("foreign-"+kind, seedC)
@@ -134,7 +141,8 @@ var _ = Describe("Seeds", func() {
 			Expect(foreign.permitted(c)).To(Equal(everything))
 			for _, who := range []client.Client{a, b, c} {
 				Expect(who.Delete(ctx, mine.shoot, client.DryRunAll)).To(WithTransform(apierrors.IsForbidden, BeTrue()))
-				Expect(who.SubResource("binding").Patch(ctx, mine.shoot, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"seedName":"seed-c"}}`)), client.DryRunAll)).
+				Expect(who.SubResource("binding").Patch(ctx, mine.shoot,
+					client.RawPatch(types.MergePatchType, []byte(`{"spec":{"seedName":"seed-c"}}`)), client.DryRunAll)).
 					To(WithTransform(apierrors.IsForbidden, BeTrue()), "only operators and the drain move shoots")
 			}
 		})
@@ -146,18 +154,22 @@ var _ = Describe("Seeds", func() {
 			}
 			Expect(c.List(ctx, &gardencorev1beta1.ShootList{}, ofSeed(seedB))).To(Succeed())
 			for what, err := range map[string]error{
-				"Shoots of another seed":       c.List(ctx, &gardencorev1beta1.ShootList{}, ofSeed(seedA)),
-				"all Shoots":                   c.List(ctx, &gardencorev1beta1.ShootList{}),
-				"Secrets of a project":         c.List(ctx, &corev1.SecretList{}, client.InNamespace(framework.ProjectNamespace)),
-				"Secrets of the garden":        c.List(ctx, &corev1.SecretList{}, client.InNamespace(v1beta1constants.GardenNamespace)),
-				"Secrets of another seed":      c.List(ctx, &corev1.SecretList{}, client.InNamespace("seed-"+seedA)),
-				"ShootStates":                  c.List(ctx, &gardencorev1beta1.ShootStateList{}),
-				"installations on other seeds": c.List(ctx, &gardencorev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": seedA}),
+				"Shoots of another seed": c.List(ctx, &gardencorev1beta1.ShootList{}, ofSeed(seedA)),
+				"all Shoots":             c.List(ctx, &gardencorev1beta1.ShootList{}),
+				"Secrets of a project": c.List(ctx, &corev1.SecretList{},
+					client.InNamespace(framework.ProjectNamespace)),
+				"Secrets of the garden": c.List(ctx, &corev1.SecretList{},
+					client.InNamespace(v1beta1constants.GardenNamespace)),
+				"Secrets of another seed": c.List(ctx, &corev1.SecretList{}, client.InNamespace("seed-"+seedA)),
+				"ShootStates":             c.List(ctx, &gardencorev1beta1.ShootStateList{}),
+				"installations on other seeds": c.List(ctx, &gardencorev1beta1.ControllerInstallationList{},
+					client.MatchingFields{"spec.seedRef.name": seedA}),
 			} {
 				Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", what, err)
 			}
 			Expect(c.List(ctx, &corev1.SecretList{}, client.InNamespace("seed-"+seedB))).To(Succeed())
-			Expect(c.List(ctx, &gardencorev1beta1.ControllerInstallationList{}, client.MatchingFields{"spec.seedRef.name": seedB})).To(Succeed())
+			Expect(c.List(ctx, &gardencorev1beta1.ControllerInstallationList{},
+				client.MatchingFields{"spec.seedRef.name": seedB})).To(Succeed())
 		})
 	}
 
@@ -175,32 +187,43 @@ var _ = Describe("Seeds", func() {
 		}
 	})
 
-	It("lets agents read the region distances of the garden namespace if they are told to, and write no ConfigMap there", func() {
+	It("lets agents read the region distances of the garden namespace if they are told to, and write no "+
+		"ConfigMap there", func() {
 		list := func(config *rest.Config) error {
-			return clientOf(config).List(ctx, &corev1.ConfigMapList{}, client.InNamespace(v1beta1constants.GardenNamespace))
+			return clientOf(config).List(ctx, &corev1.ConfigMapList{},
+				client.InNamespace(v1beta1constants.GardenNamespace))
 		}
 		Expect(list(extension(seedA))).To(Succeed())
 		Expect(list(extension(seedC))).To(WithTransform(apierrors.IsForbidden, BeTrue()))
 		c := clientOf(extension(seedA))
-		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "regions", Namespace: v1beta1constants.GardenNamespace}}
-		Expect(c.Patch(ctx, configMap, client.RawPatch(types.MergePatchType, []byte(`{"data":{}}`)), client.DryRunAll)).To(WithTransform(apierrors.IsForbidden, BeTrue()))
-		Expect(c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: v1beta1constants.GardenNamespace}}, client.DryRunAll)).To(WithTransform(apierrors.IsForbidden, BeTrue()))
+		configMap := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "regions", Namespace: v1beta1constants.GardenNamespace},
+		}
+		Expect(c.Patch(ctx, configMap, client.RawPatch(types.MergePatchType, []byte(`{"data":{}}`)), client.DryRunAll)).
+			To(WithTransform(apierrors.IsForbidden, BeTrue()))
+		Expect(c.Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: v1beta1constants.GardenNamespace}},
+			client.DryRunAll)).To(WithTransform(apierrors.IsForbidden, BeTrue()))
 	})
 
 	// If this fails, Gardener has become stricter: docs/security.md says it among what is not kept.
 	It("cannot keep a seed from deleting Secrets and ConfigMaps that nothing in Gardener refers to", func() {
-		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "regions", Namespace: v1beta1constants.GardenNamespace}}
+		configMap := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: "regions", Namespace: v1beta1constants.GardenNamespace},
+		}
 		Expect(clientOf(extension(seedC)).Delete(ctx, configMap, client.DryRunAll)).To(Succeed())
 		Expect(clientOf(gardenlet(seedC)).Delete(ctx, configMap, client.DryRunAll)).To(Succeed())
 	})
 })
 
 var _ = Describe("UpdateRestriction", func() {
-	It("lets gardenlets write by what others come to trust a shoot, and no agent with another identity, not even without a change", func() {
+	It("lets gardenlets write by what others come to trust a shoot, and no agent with another identity, not even "+
+		"without a change", func() {
 		shoot := newShoot("trusted", seedB)
 		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
 		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Name:      gardenerutils.ComputeShootProjectResourceName(shoot.Name, gardenerutils.ShootProjectConfigMapSuffixCACluster),
+			Name: gardenerutils.ComputeShootProjectResourceName(shoot.Name,
+				gardenerutils.ShootProjectConfigMapSuffixCACluster),
 			Namespace: shoot.Namespace, Labels: map[string]string{v1beta1constants.LabelUpdateRestriction: "true"},
 		}}
 		refused := func(identity *rest.Config) {
@@ -209,7 +232,8 @@ var _ = Describe("UpdateRestriction", func() {
 			for verb, write := range map[string]func() error{
 				"create": func() error { return c.Create(ctx, configMap.DeepCopy(), client.DryRunAll) },
 				"patch": func() error {
-					return c.Patch(ctx, configMap.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll)
+					return c.Patch(ctx, configMap.DeepCopy(), client.RawPatch(types.MergePatchType, []byte("{}")),
+						client.DryRunAll)
 				},
 			} {
 				// Who is a user of a seed has it when the authorizer has heard of the shoot.
@@ -224,7 +248,8 @@ var _ = Describe("UpdateRestriction", func() {
 
 var _ = Describe("SeedRestriction", func() {
 	for _, kind := range []string{"extension", "gardenlet"} {
-		It(fmt.Sprintf("refuses what the agent with the identity of a %s would create for the shoots of other seeds", kind), func() {
+		It(fmt.Sprintf("refuses what the agent with the identity of a %s would create for the shoots of other seeds",
+			kind), func() {
 			own, foreign := newShoot("own-"+kind, seedB), newShoot("bare-"+kind, seedC)
 			for _, shoot := range []*gardencorev1beta1.Shoot{own, foreign} {
 				Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
@@ -234,18 +259,28 @@ var _ = Describe("SeedRestriction", func() {
 				return func() error { return c.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll) }
 			}
 			meta := func(shoot *gardencorev1beta1.Shoot, suffix string) metav1.ObjectMeta {
-				return metav1.ObjectMeta{Name: gardenerutils.ComputeShootProjectResourceName(shoot.Name, suffix), Namespace: shoot.Namespace}
+				return metav1.ObjectMeta{Name: gardenerutils.ComputeShootProjectResourceName(shoot.Name, suffix),
+					Namespace: shoot.Namespace}
 			}
 			objects := func(shoot *gardencorev1beta1.Shoot) map[string]client.Object {
 				seedName := *shoot.Spec.SeedName
 				return map[string]client.Object{
-					"ShootState":     &gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: shoot.Name, Namespace: shoot.Namespace}},
-					"Secret":         &corev1.Secret{ObjectMeta: meta(shoot, gardenerutils.ShootProjectSecretSuffixSSHKeypair)},
-					"InternalSecret": &gardencorev1beta1.InternalSecret{ObjectMeta: meta(shoot, gardenerutils.ShootProjectSecretSuffixCAClient)},
-					"ConfigMap":      &corev1.ConfigMap{ObjectMeta: meta(shoot, gardenerutils.ShootProjectConfigMapSuffixCACluster)},
+					"ShootState": &gardencorev1beta1.ShootState{
+						ObjectMeta: metav1.ObjectMeta{Name: shoot.Name, Namespace: shoot.Namespace},
+					},
+					"Secret": &corev1.Secret{
+						ObjectMeta: meta(shoot, gardenerutils.ShootProjectSecretSuffixSSHKeypair),
+					},
+					"InternalSecret": &gardencorev1beta1.InternalSecret{
+						ObjectMeta: meta(shoot, gardenerutils.ShootProjectSecretSuffixCAClient),
+					},
+					"ConfigMap": &corev1.ConfigMap{
+						ObjectMeta: meta(shoot, gardenerutils.ShootProjectConfigMapSuffixCACluster),
+					},
 					"BackupEntry": &gardencorev1beta1.BackupEntry{
 						ObjectMeta: metav1.ObjectMeta{Name: "entry-" + shoot.Name, Namespace: shoot.Namespace},
-						Spec:       gardencorev1beta1.BackupEntrySpec{BucketName: string(seeds[seedName].UID), SeedName: &seedName},
+						Spec: gardencorev1beta1.BackupEntrySpec{BucketName: string(seeds[seedName].UID),
+							SeedName: &seedName},
 					},
 				}
 			}
@@ -255,21 +290,29 @@ var _ = Describe("SeedRestriction", func() {
 			refused := objects(foreign)
 			refused["BackupEntry in the bucket of another seed"] = &gardencorev1beta1.BackupEntry{
 				ObjectMeta: metav1.ObjectMeta{Name: "entry-elsewhere", Namespace: own.Namespace},
-				Spec:       gardencorev1beta1.BackupEntrySpec{BucketName: string(seeds[seedC].UID), SeedName: new(seedB)},
+				Spec: gardencorev1beta1.BackupEntrySpec{BucketName: string(seeds[seedC].UID),
+					SeedName: new(seedB)},
 			}
 			refused["BackupBucket"] = &gardencorev1beta1.BackupBucket{
 				ObjectMeta: metav1.ObjectMeta{Name: "bucket"},
 				Spec: gardencorev1beta1.BackupBucketSpec{
-					Provider:       gardencorev1beta1.BackupBucketProvider{Type: framework.ProviderType, Region: "region-seed-c"},
+					Provider: gardencorev1beta1.BackupBucketProvider{Type: framework.ProviderType,
+						Region: "region-seed-c"},
 					CredentialsRef: seeds[seedC].Spec.Backup.CredentialsRef, SeedName: new(seedC),
 				},
 			}
-			refused["Secret of nobody"] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "anything", Namespace: own.Namespace}}
-			refused["ConfigMap of nobody"] = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "anything", Namespace: own.Namespace}}
-			refused["Seed"] = &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "another"}, Spec: seeds[seedC].Spec}
+			refused["Secret of nobody"] = &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "anything", Namespace: own.Namespace},
+			}
+			refused["ConfigMap of nobody"] = &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: "anything", Namespace: own.Namespace},
+			}
+			refused["Seed"] = &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "another"},
+				Spec: seeds[seedC].Spec}
 			for _, what := range sorted(refused) {
 				Eventually(create(refused[what])).Should(And(
-					WithTransform(apierrors.IsForbidden, BeTrue()), MatchError(ContainSubstring(`does not belong to seed "seed-b"`)),
+					WithTransform(apierrors.IsForbidden, BeTrue()),
+					MatchError(ContainSubstring(`does not belong to seed "seed-b"`)),
 				), what)
 			}
 		})

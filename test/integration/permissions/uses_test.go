@@ -32,16 +32,20 @@ var _ = Describe("The controller manager", func() {
 
 		By("keeping the gate in force")
 		for _, object := range []client.Object{
-			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gate.PolicyName}},
+			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: gate.PolicyName},
+			},
 			&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gate.PolicyName}},
 		} {
 			Eventually(func() error {
 				return client.IgnoreNotFound(garden.Client.Get(ctx, client.ObjectKeyFromObject(object), object))
 			}).Should(Succeed())
 			Expect(garden.Client.Delete(ctx, object)).To(Succeed())
-			Eventually(func() error { return garden.Client.Get(ctx, client.ObjectKeyFromObject(object), object) }).Should(Succeed())
+			Eventually(func() error { return garden.Client.Get(ctx, client.ObjectKeyFromObject(object), object) }).
+				Should(Succeed())
 		}
-		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{},
+			&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		Expect(garden.Client.Get(ctx, client.ObjectKey{Name: gate.PolicyName}, policy)).To(Succeed())
 		patch := client.MergeFrom(policy.DeepCopy())
 		policy.Spec.FailurePolicy = new(admissionregistrationv1.Ignore)
@@ -65,7 +69,10 @@ var _ = Describe("The controller manager", func() {
 		other := framework.NewSeed("drained-to")
 		Expect(garden.CreateSeed(ctx, other)).To(Succeed())
 		patch = client.MergeFrom(other.DeepCopy())
-		other.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
+		other.Status.LastOperation = &gardencorev1beta1.LastOperation{
+			Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded,
+			LastUpdateTime: metav1.Now(),
+		}
 		Expect(garden.Client.Status().Patch(ctx, other, patch)).To(Succeed())
 		shoot := framework.NewShoot("drained", source.Name)
 		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
@@ -90,7 +97,8 @@ var _ = Describe("The controller manager", func() {
 		By("writing down what is in flight, and proving the gate")
 		Eventually(func(g Gomega) {
 			configMap := &corev1.ConfigMap{}
-			g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: v1beta1constants.GardenNamespace, Name: removalguard.ConfigMapName}, configMap)).To(Succeed())
+			g.Expect(garden.Client.Get(ctx, client.ObjectKey{Namespace: v1beta1constants.GardenNamespace,
+				Name: removalguard.ConfigMapName}, configMap)).To(Succeed())
 			g.Expect(configMap.Data).To(HaveKey(source.Name))
 		}).Should(Succeed())
 
@@ -102,7 +110,8 @@ var _ = Describe("The controller manager", func() {
 		patch = client.MergeFrom(shoot.DeepCopy())
 		shoot.Status.SeedName = shoot.Spec.SeedName
 		for _, conditionType := range steps.ConditionTypes() {
-			v1beta1helper.GetCondition(shoot.Status.LiveMigration.Conditions, conditionType).Status = gardencorev1beta1.ConditionTrue
+			v1beta1helper.GetCondition(shoot.Status.LiveMigration.Conditions,
+				conditionType).Status = gardencorev1beta1.ConditionTrue
 		}
 		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
 		Eventually(func(g Gomega) {
@@ -118,8 +127,9 @@ var _ = Describe("The controller manager", func() {
 		Eventually(func(g Gomega) {
 			uses, err := garden.Used(func(user string) bool { return user == manager })
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(butSeries(uses.Unused(permissions.Granted(rulesOf("livecpm:controller-manager")...)...))).To(ConsistOf(sorted(onlyNow)),
-				"what is permitted and not used has to go, or to be explained")
+			g.Expect(butSeries(uses.Unused(permissions.Granted(rulesOf("livecpm:controller-manager")...)...))).
+				To(ConsistOf(sorted(onlyNow)),
+					"what is permitted and not used has to go, or to be explained")
 		}).Should(Succeed())
 	})
 })
@@ -131,7 +141,8 @@ func butSeries(unused []string) []string {
 
 // onlyNow is what the chart permits the controller manager for what does not happen here, with what uses it.
 var onlyNow = map[string]string{
-	"core.gardener.cloud/namespacedcloudprofiles list":  "a drain that moves a Shoot with such a cloud profile: gardener-scheduler's code reads it",
+	"core.gardener.cloud/namespacedcloudprofiles list": "a drain that moves a Shoot with such a cloud profile: " +
+		"gardener-scheduler's code reads it",
 	"core.gardener.cloud/namespacedcloudprofiles watch": "as above; it is cached",
 }
 
@@ -156,7 +167,8 @@ func open(shoot *gardencorev1beta1.Shoot, source, destination *gardencorev1beta1
 	Expect(garden.Client.Patch(ctx, shoot, patch)).To(Succeed())
 	former := &gardencorev1beta1.BackupEntry{}
 	Eventually(func() error {
-		return garden.Client.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: "source-" + entry.Name}, former)
+		return garden.Client.Get(ctx, client.ObjectKey{Namespace: entry.Namespace, Name: "source-" + entry.Name},
+			former)
 	}).Should(Succeed())
 	Expect(former.Spec.BucketName).To(Equal(string(source.UID)))
 	Expect(former.Spec.SeedName).To(HaveValue(Equal(destination.Name)))

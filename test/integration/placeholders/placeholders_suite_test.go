@@ -33,7 +33,8 @@ var (
 
 // The kube-apiserver is the one that the seeds of the landscape have.
 var _ = BeforeSuite(func() {
-	environment := &envtest.Environment{ControlPlaneStartTimeout: patience.Start, ControlPlaneStopTimeout: patience.Stop}
+	environment := &envtest.Environment{ControlPlaneStartTimeout: patience.Start,
+		ControlPlaneStopTimeout: patience.Stop}
 	config, err := environment.Start()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(environment.Stop)

@@ -27,7 +27,11 @@ const (
 
 // container has everything that a program may bring along.
 func container(name, image string) corev1.Container {
-	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080), Path: "/healthz"}}}
+	probe := &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(8080), Path: "/healthz"},
+		},
+	}
 	return corev1.Container{
 		Name:           name,
 		Image:          image,
@@ -38,7 +42,9 @@ func container(name, image string) corev1.Container {
 		ReadinessProbe: probe.DeepCopy(),
 		LivenessProbe:  probe.DeepCopy(),
 		StartupProbe:   probe.DeepCopy(),
-		Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"/stop"}}}},
+		Lifecycle: &corev1.Lifecycle{
+			PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"/stop"}}},
+		},
 	}
 }
 
@@ -53,7 +59,8 @@ func sidecar(name, image string) corev1.Container {
 	return out
 }
 
-// created returns the pod as the kube-apiserver has taken it. The policies are in force a moment after they were created.
+// created returns the pod as the kube-apiserver has taken it. The policies are in force a moment after they were
+// created.
 func created(containers, initContainers []corev1.Container, taken func(Gomega, *corev1.Pod)) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -71,7 +78,8 @@ func asGiven(g Gomega, actual, given corev1.Container) {
 	GinkgoHelper()
 	g.Expect(actual.Command).To(Equal(given.Command))
 	g.Expect(actual.Args).To(Equal(given.Args))
-	for _, pair := range [][2]*corev1.Probe{{actual.ReadinessProbe, given.ReadinessProbe}, {actual.LivenessProbe, given.LivenessProbe}, {actual.StartupProbe, given.StartupProbe}} {
+	for _, pair := range [][2]*corev1.Probe{{actual.ReadinessProbe, given.ReadinessProbe},
+		{actual.LivenessProbe, given.LivenessProbe}, {actual.StartupProbe, given.StartupProbe}} {
 		g.Expect(pair[0] == nil).To(Equal(pair[1] == nil))
 	}
 	g.Expect(actual.Lifecycle).To(Equal(given.Lifecycle))
@@ -102,18 +110,20 @@ var _ = Describe("The policy for placeholders", func() {
 	It("should leave the other containers of the pod alone", func() {
 		real := container("real", realImage)
 		bare := corev1.Container{Name: "bare", Image: seedsetup.PlaceholderImage}
-		created([]corev1.Container{real, container("placeholder", seedsetup.PlaceholderImage), bare}, nil, func(g Gomega, pod *corev1.Pod) {
-			asGiven(g, pod.Spec.Containers[0], real)
-			expectStripped(g, pod.Spec.Containers[1])
-			g.Expect(pod.Spec.Containers[2].Image).To(Equal(seedsetup.PlaceholderImage))
-		})
+		created([]corev1.Container{real, container("placeholder", seedsetup.PlaceholderImage), bare},
+			nil, func(g Gomega, pod *corev1.Pod) {
+				asGiven(g, pod.Spec.Containers[0], real)
+				expectStripped(g, pod.Spec.Containers[1])
+				g.Expect(pod.Spec.Containers[2].Image).To(Equal(seedsetup.PlaceholderImage))
+			})
 	})
 
 	It("should let init containers end, and those go on that run beside the others", func() {
 		real := initContainer("real", realImage)
 		created(
 			[]corev1.Container{container("placeholder", seedsetup.PlaceholderImage)},
-			[]corev1.Container{initContainer("first", seedsetup.PlaceholderImage), sidecar("second", seedsetup.PlaceholderImage), real},
+			[]corev1.Container{initContainer("first", seedsetup.PlaceholderImage),
+				sidecar("second", seedsetup.PlaceholderImage), real},
 			func(g Gomega, pod *corev1.Pod) {
 				g.Expect(pod.Spec.InitContainers).To(HaveLen(3))
 				expectStripped(g, pod.Spec.InitContainers[0])
@@ -127,7 +137,8 @@ var _ = Describe("The policy for placeholders", func() {
 	It("should leave pods without placeholders alone", func() {
 		real, before := container("real", realImage), initContainer("before", realImage)
 		// The policies are in force by now, or an earlier spec would wait for them.
-		created([]corev1.Container{container("placeholder", seedsetup.PlaceholderImage)}, nil, func(g Gomega, pod *corev1.Pod) { expectStripped(g, pod.Spec.Containers[0]) })
+		created([]corev1.Container{container("placeholder", seedsetup.PlaceholderImage)},
+			nil, func(g Gomega, pod *corev1.Pod) { expectStripped(g, pod.Spec.Containers[0]) })
 		created([]corev1.Container{real}, []corev1.Container{before}, func(g Gomega, pod *corev1.Pod) {
 			asGiven(g, pod.Spec.Containers[0], real)
 			asGiven(g, pod.Spec.InitContainers[0], before)
@@ -138,7 +149,8 @@ var _ = Describe("The policy for placeholders", func() {
 var _ = Describe("The policy for objects without an operator", func() {
 	DescribeTable("should let nobody wait for their health", func(annotations map[string]string) {
 		Eventually(func(g Gomega) {
-			prometheus := &monitoringv1.Prometheus{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "prometheus-", Annotations: annotations}}
+			prometheus := &monitoringv1.Prometheus{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault,
+				GenerateName: "prometheus-", Annotations: annotations}}
 			g.Expect(seed.Create(ctx, prometheus)).To(Succeed())
 			g.Expect(prometheus.Annotations).To(HaveKeyWithValue(resourcesv1alpha1.SkipHealthCheck, "true"))
 			for key, value := range annotations {
@@ -147,7 +159,8 @@ var _ = Describe("The policy for objects without an operator", func() {
 
 			prometheus.Annotations = nil
 			g.Expect(seed.Update(ctx, prometheus)).To(Succeed())
-			g.Expect(prometheus.Annotations).To(HaveKeyWithValue(resourcesv1alpha1.SkipHealthCheck, "true"), "after an update")
+			g.Expect(prometheus.Annotations).To(HaveKeyWithValue(resourcesv1alpha1.SkipHealthCheck, "true"),
+				"after an update")
 		}).WithTimeout(waitForPolicies).Should(Succeed())
 	},
 		Entry("without annotations", nil),

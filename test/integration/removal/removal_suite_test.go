@@ -37,8 +37,9 @@ var _ = BeforeSuite(func() {
 	Expect(garden.InstallChart(ctx, map[string]any{
 		"runtime": map[string]any{"enabled": false},
 		"controllerManager": map[string]any{
-			"enabled":  true,
-			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": identity}},
+			"enabled": true,
+			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User",
+				"name": identity}},
 			// With its permissions for ConfigMaps the drain would hide what the guard lacks.
 			"config": map[string]any{"controllers": map[string]any{"drain": map[string]any{"enabled": false}}},
 		},

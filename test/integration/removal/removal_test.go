@@ -87,7 +87,10 @@ var _ = Describe("Removal", Ordered, func() {
 		folder := GinkgoT().TempDir()
 		access, config := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
 		Expect(os.WriteFile(access, kubeconfig, 0o600)).To(Succeed())
-		Expect(os.WriteFile(config, fmt.Appendf(nil, "apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: ControllerManagerConfiguration\ngardenClientConnection: {kubeconfig: %s}\n", access), 0o600)).To(Succeed())
+		Expect(os.WriteFile(config,
+			fmt.Appendf(nil, "apiVersion: config.livecpm.gardener.cloud/v1alpha1\nkind: "+
+				"ControllerManagerConfiguration\ngardenClientConnection: {kubeconfig: %s}\n", access), 0o600)).
+			To(Succeed())
 		cmd := app.NewCommand()
 		cmd.SetArgs([]string{"removable", "--config=" + config})
 		cmd.SetOut(GinkgoWriter)
@@ -115,10 +118,11 @@ var _ = Describe("Removal", Ordered, func() {
 			config := &configv1alpha1.ControllerManagerConfiguration{}
 			configv1alpha1.SetControllerManagerDefaults(config)
 			config.Controllers.Drain.Enabled = new(false)
-			mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig, config, func(options *manager.Options) {
-				options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
-				options.Controller.SkipNameValidation = new(true)
-			})
+			mgr, err := livecpm.NewManagerFor(zap.New(zap.WriteTo(GinkgoWriter)), restConfig,
+				config, func(options *manager.Options) {
+					options.HealthProbeBindAddress, options.Metrics.BindAddress = "0", "0"
+					options.Controller.SkipNameValidation = new(true)
+				})
 			Expect(err).NotTo(HaveOccurred())
 			running, cancel := context.WithCancel(ctx)
 			ended := make(chan error, 1)
@@ -143,24 +147,34 @@ var _ = Describe("Removal", Ordered, func() {
 			Expect(garden.Intend(ctx, shoot)).To(Succeed())
 			Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
 
-			Eventually(refused(registration())).Should(forbidden("must not be removed while a live migration is in flight", "livecpm-in-flight"))
-			Eventually(refused(deployment())).Should(forbidden("must not be removed while a live migration is in flight"))
+			Eventually(refused(registration())).
+				Should(forbidden("must not be removed while a live migration is in flight", "livecpm-in-flight"))
+			Eventually(refused(deployment())).
+				Should(forbidden("must not be removed while a live migration is in flight"))
 			for _, seed := range []string{source, destination} {
-				Eventually(refused(installation("livecpm", seed))).Should(forbidden("the agent of seed "+seed+" must not be removed", "garden-demo/live", "abort-live-migration"))
+				Eventually(refused(installation("livecpm", seed))).
+					Should(forbidden("the agent of seed "+seed+" must not be removed", "garden-demo/live",
+						"abort-live-migration"))
 			}
 			// Also when many are deleted at once.
-			Expect(garden.Client.DeleteAllOf(ctx, &gardencorev1beta1.ControllerRegistration{}, client.MatchingFields{"metadata.name": "livecpm"}, client.DryRunAll)).To(forbidden("must not be removed"))
+			Expect(garden.Client.DeleteAllOf(ctx, &gardencorev1beta1.ControllerRegistration{},
+				client.MatchingFields{"metadata.name": "livecpm"}, client.DryRunAll)).
+				To(forbidden("must not be removed"))
 			Expect(removable()).To(MatchError(ContainSubstring("live migrations are in flight (garden-demo/live)")))
 		})
 
 		It("is permitted for seeds that take no part in it, and for everything else", func() {
 			Expect(refused(installation("livecpm", elsewhere))()).To(Succeed())
 			Expect(refused(installation("provider-local", source))()).To(Succeed())
-			Expect(refused(&gardencorev1beta1.ControllerRegistration{ObjectMeta: metav1.ObjectMeta{Name: "provider-local"}})()).To(Succeed())
+			Expect(refused(&gardencorev1beta1.ControllerRegistration{
+				ObjectMeta: metav1.ObjectMeta{Name: "provider-local"},
+			})()).To(Succeed())
 		})
 
 		It("is refused again when somebody has changed what the controller manager wrote", func() {
-			configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removalguard.ConfigMapName}}
+			configMap := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removalguard.ConfigMapName},
+			}
 			Expect(garden.Client.Delete(ctx, configMap)).To(Succeed())
 			Eventually(refused(registration())).Should(Succeed())
 			// Another migration is a reason to look, which otherwise happens every minute.
@@ -170,7 +184,8 @@ var _ = Describe("Removal", Ordered, func() {
 			Expect(garden.Bind(ctx, another, destination)).To(Succeed())
 			Eventually(refused(installation("livecpm", source))).Should(forbidden("garden-demo/live"))
 			Eventually(refused(installation("livecpm", elsewhere))).Should(forbidden("garden-demo/another"))
-			Eventually(refused(installation("livecpm", destination))).Should(forbidden("garden-demo/another, garden-demo/live"))
+			Eventually(refused(installation("livecpm", destination))).
+				Should(forbidden("garden-demo/another, garden-demo/live"))
 
 			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(another), another)).To(Succeed())
 			patch := client.MergeFrom(another.DeepCopy())
@@ -182,7 +197,8 @@ var _ = Describe("Removal", Ordered, func() {
 
 		It("is permitted when the migration is aborted", func() {
 			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
-			Expect(garden.SetCondition(ctx, shoot, steps.AbortOf(steps.Source).Condition, gardencorev1beta1.ConditionFalse, string(steps.ReasonAborted))).To(Succeed())
+			Expect(garden.SetCondition(ctx, shoot, steps.AbortOf(steps.Source).Condition,
+				gardencorev1beta1.ConditionFalse, string(steps.ReasonAborted))).To(Succeed())
 			for _, seed := range []string{source, destination} {
 				Eventually(refused(installation("livecpm", seed))).Should(Succeed())
 			}

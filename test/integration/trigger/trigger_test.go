@@ -21,8 +21,8 @@ import (
 	"github.com/livecpm/livecpm/test/integration/framework"
 )
 
-// Every case is judged twice: by gardener-apiserver when spec.seedName changes, and by the agents' own check. They have to
-// agree, as the agents check again what may have changed after the trigger.
+// Every case is judged twice: by gardener-apiserver when spec.seedName changes, and by the agents' own check. They have
+// to agree, as the agents check again what may have changed after the trigger.
 var _ = Describe("Trigger", func() {
 	var (
 		count                int
@@ -82,8 +82,12 @@ var _ = Describe("Trigger", func() {
 			configMap := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{
 					Name: fmt.Sprintf("regions-%d", count), Namespace: v1beta1constants.GardenNamespace,
-					Labels:      map[string]string{v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig},
-					Annotations: map[string]string{v1beta1constants.AnnotationSchedulingCloudProfiles: framework.CloudProfile},
+					Labels: map[string]string{
+						v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig,
+					},
+					Annotations: map[string]string{
+						v1beta1constants.AnnotationSchedulingCloudProfiles: framework.CloudProfile,
+					},
 				},
 				Data: map[string]string{"region": "near: 180\nfar: 181\n"},
 			}
@@ -110,7 +114,8 @@ var _ = Describe("Trigger", func() {
 		patch := client.MergeFrom(shoot.DeepCopy())
 		direct := shoot.DeepCopy()
 		direct.Spec.SeedName = new(destination.Name)
-		Expect(garden.Client.Patch(ctx, direct, patch)).To(MatchError(ContainSubstring("please use the shoots/binding subresource")))
+		Expect(garden.Client.Patch(ctx, direct, patch)).
+			To(MatchError(ContainSubstring("please use the shoots/binding subresource")))
 
 		bind(Succeed())
 		Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
@@ -122,7 +127,8 @@ var _ = Describe("Trigger", func() {
 	It("is refused on creation", func() {
 		Expect(garden.CreateSeed(ctx, source)).To(Succeed())
 		shoot.Annotations = annotations
-		Eventually(func() error { return garden.Client.Create(ctx, shoot.DeepCopy()) }).Should(MatchError(ContainSubstring("annotation must not be set on shoot creation")))
+		Eventually(func() error { return garden.Client.Create(ctx, shoot.DeepCopy()) }).
+			Should(MatchError(ContainSubstring("annotation must not be set on shoot creation")))
 	})
 
 	DescribeTable("prerequisites",
@@ -138,18 +144,21 @@ var _ = Describe("Trigger", func() {
 			bind(MatchError(ContainSubstring(refusal)))
 			Expect(preflight.Obstacles(check())).To(ConsistOf(HaveField("Name", name)))
 		},
-		Entry("no high availability", preflight.HighAvailability, "must be configured for high availability", func() { shoot.Spec.ControlPlane = nil }),
+		Entry("no high availability", preflight.HighAvailability,
+			"must be configured for high availability", func() { shoot.Spec.ControlPlane = nil }),
 		Entry("hibernated", preflight.NotHibernated, "not supported for hibernated", func() {
 			shootStatus = func(s *gardencorev1beta1.ShootStatus) { s.IsHibernated = true }
 		}),
-		Entry("another provider type", preflight.ProviderType, "must use the same provider type", func() { destination.Spec.Provider.Type = framework.OtherProviderType }),
+		Entry("another provider type", preflight.ProviderType,
+			"must use the same provider type", func() { destination.Spec.Provider.Type = framework.OtherProviderType }),
 		Entry("another patch version", steps.GardenletVersion, "must run the same gardenlet version", func() {
 			status = func(s *gardencorev1beta1.SeedStatus) { s.Gardener.Version = "v1.150.1" }
 		}),
 		Entry("version not reported", steps.GardenletVersion, "gardenlet version not reported for source seed", func() {
 			sourceStatus = func(s *gardencorev1beta1.SeedStatus) { s.Gardener = nil }
 		}),
-		Entry("other region without distances", preflight.RegionDistance, "no scheduler region ConfigMap found", func() { destination.Spec.Provider.Region = "near" }),
+		Entry("other region without distances", preflight.RegionDistance,
+			"no scheduler region ConfigMap found", func() { destination.Spec.Provider.Region = "near" }),
 		Entry("other region, near", preflight.RegionDistance, "", func() {
 			destination.Spec.Provider.Region, regions = "near", distances("")
 		}),

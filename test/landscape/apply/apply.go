@@ -86,7 +86,8 @@ func Objects(ctx context.Context, c client.Client, objects ...*unstructured.Unst
 				break
 			}
 			if time.Now().After(deadline) || ctx.Err() != nil {
-				return fmt.Errorf("failed to apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
+				return fmt.Errorf("failed to apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object),
+					err)
 			}
 			time.Sleep(200 * time.Millisecond)
 		}

@@ -23,9 +23,10 @@ import (
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
-// Component builds a real component if it is missing. It reports what the build says, and how many of the packages that were missing
-// are being compiled or are compiled already.
-func Component(ctx context.Context, cfg *config.Config, component string, report func(format string, args ...any), count func(done, total int)) error {
+// Component builds a real component if it is missing. It reports what the build says, and how many of the packages that
+// were missing are being compiled or are compiled already.
+func Component(ctx context.Context, cfg *config.Config, component string, report func(format string, args ...any),
+	count func(done, total int)) error {
 	cmd := tools(ctx, cfg, component)
 	log := filepath.Join(cfg.Cache, "logs", component+".log")
 	var stderr bytes.Buffer
@@ -63,8 +64,8 @@ func Component(ctx context.Context, cfg *config.Config, component string, report
 	return nil
 }
 
-// countPackages reads the log of a build: its first line has the number of packages, each other one that says nothing else is a
-// package.
+// countPackages reads the log of a build: its first line has the number of packages, each other one that says nothing
+// else is a package.
 func countPackages(log string) (done, total int) {
 	content, err := os.ReadFile(log)
 	if err != nil {
@@ -102,7 +103,8 @@ func Tool(ctx context.Context, cfg *config.Config, component string) (string, er
 		return "", err
 	}
 	if _, err := os.Stat(filepath.Join(dir, ".complete")); err != nil {
-		return "", fmt.Errorf("failed to find component %q: it has not been built yet (hack/build-tools.sh %s)", component, component)
+		return "", fmt.Errorf("failed to find component %q: it has not been built yet (hack/build-tools.sh %s)",
+			component, component)
 	}
 	return dir, nil
 }
@@ -138,11 +140,12 @@ func Own(ctx context.Context, cfg *config.Config, name, pkg string) (string, err
 	file := filepath.Join(cfg.Bin(), name)
 	// The go command leaves a result alone that is up to date, and makes a new file otherwise: one that runs is not
 	// written to.
-	return file, Go(ctx, cfg, name, cfg.Repo, nil, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg)
+	return file, Go(ctx, cfg, name, cfg.Repo, nil, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o",
+		file, pkg)
 }
 
-// Go runs the go command in a folder to build something of the given name. The error has the compiler's last lines and the path of
-// a log with all of them.
+// Go runs the go command in a folder to build something of the given name. The error has the compiler's last lines and
+// the path of a log with all of them.
 func Go(ctx context.Context, cfg *config.Config, name, folder string, env []string, args ...string) error {
 	log := cfg.Dir("logs", "build-"+name+".log")
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
@@ -154,17 +157,20 @@ func Go(ctx context.Context, cfg *config.Config, name, folder string, env []stri
 	return outlook.RunLogged(cmd, name, log, func(string) {})
 }
 
-// Fingerprint returns what changes whenever a binary built from the packages would. It compiles, but does not link, which
-// is most of the work for a large program that has not changed.
+// Fingerprint returns what changes whenever a binary built from the packages would. It compiles, but does not link,
+// which is most of the work for a large program that has not changed.
 func Fingerprint(ctx context.Context, cfg *config.Config, pkgs ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-trimpath", "-buildvcs=false", "-export", "-deps", "-f", "{{.ImportPath}} {{.BuildID}}"}, pkgs...)...)
+	cmd := exec.CommandContext(ctx, "go",
+		append([]string{"list", "-trimpath", "-buildvcs=false", "-export", "-deps", "-f",
+			"{{.ImportPath}} {{.BuildID}}"}, pkgs...)...)
 	cmd.Dir = cfg.Repo
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("failed to compile %s: %w: %s", strings.Join(pkgs, ", "), err, strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("failed to compile %s: %w: %s", strings.Join(pkgs, ", "), err,
+			strings.TrimSpace(stderr.String()))
 	}
 	sum := sha256.Sum256(output)
 	return hex.EncodeToString(sum[:]), nil

@@ -44,8 +44,8 @@ type Values struct {
 	Scheduler bool
 	// Controllers limits the controllers of kube-controller-manager; empty means all.
 	Controllers []string
-	// AuthorizationConfig is the file with the authorizers of the kube-apiserver, AuthorizationFiles what it refers to; empty for
-	// the usual ones.
+	// AuthorizationConfig is the file with the authorizers of the kube-apiserver, AuthorizationFiles what it refers to;
+	// empty for the usual ones.
 	AuthorizationConfig string
 	AuthorizationFiles  []string
 	// Namespaces are those the daemons run in.
@@ -73,12 +73,14 @@ func New(cfg *config.Config, processes *process.Manager, values Values) (*Contro
 	}
 	if _, err := p.CA.Ensure("kube-apiserver", pki.Request{
 		CommonName: "kube-apiserver",
-		DNSNames:   []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPs:        []string{"127.0.0.1", values.IP, values.ServiceIP},
+		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local"},
+		IPs: []string{"127.0.0.1", values.IP, values.ServiceIP},
 	}); err != nil {
 		return nil, err
 	}
-	if _, err := p.CA.Ensure("kube-apiserver-kubelet-client", pki.Request{CommonName: "kube-apiserver-kubelet-client", Organizations: []string{"system:masters"}}); err != nil {
+	if _, err := p.CA.Ensure("kube-apiserver-kubelet-client", pki.Request{CommonName: "kube-apiserver-kubelet-client",
+		Organizations: []string{"system:masters"}}); err != nil {
 		return nil, err
 	}
 	if values.Aggregation {
@@ -93,11 +95,13 @@ func New(cfg *config.Config, processes *process.Manager, values Values) (*Contro
 	if _, _, err := pki.EnsureSigningKey(dir, "service-account"); err != nil {
 		return nil, err
 	}
-	if err := p.Kubeconfig(cfg.Kubeconfig(values.Name), "admin", pki.Request{CommonName: "admin", Organizations: []string{"system:masters"}}); err != nil {
+	if err := p.Kubeconfig(cfg.Kubeconfig(values.Name), "admin",
+		pki.Request{CommonName: "admin", Organizations: []string{"system:masters"}}); err != nil {
 		return nil, err
 	}
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
-		if err := p.Kubeconfig(p.file(component+".kubeconfig"), component, pki.Request{CommonName: "system:" + component}); err != nil {
+		if err := p.Kubeconfig(p.file(component+".kubeconfig"), component,
+			pki.Request{CommonName: "system:" + component}); err != nil {
 			return nil, err
 		}
 	}
@@ -175,7 +179,8 @@ func (p *ControlPlane) Up(ctx context.Context) error {
 		}
 		files = append(files, p.auditPolicy())
 	}
-	apiserver := p.Daemon("kube-apiserver", append([]string{filepath.Join(kubernetes, "kube-apiserver")}, p.APIServerFlags()...), files...)
+	apiserver := p.Daemon("kube-apiserver",
+		append([]string{filepath.Join(kubernetes, "kube-apiserver")}, p.APIServerFlags()...), files...)
 	if _, err := p.processes.Ensure(ctx, apiserver); err != nil {
 		return err
 	}
@@ -191,13 +196,17 @@ func (p *ControlPlane) Up(ctx context.Context) error {
 		}
 		return err
 	}
-	if _, err := p.processes.Ensure(ctx, p.Daemon("kube-controller-manager", append([]string{filepath.Join(kubernetes, "kube-controller-manager")}, p.ControllerManagerFlags()...))); err != nil {
+	if _, err := p.processes.Ensure(ctx,
+		p.Daemon("kube-controller-manager", append([]string{filepath.Join(kubernetes, "kube-controller-manager")},
+			p.ControllerManagerFlags()...))); err != nil {
 		return err
 	}
 	if !p.values.Scheduler {
 		return nil
 	}
-	_, err = p.processes.Ensure(ctx, p.Daemon("kube-scheduler", append([]string{filepath.Join(kubernetes, "kube-scheduler")}, p.componentFlags("kube-scheduler")...)))
+	_, err = p.processes.Ensure(ctx,
+		p.Daemon("kube-scheduler",
+			append([]string{filepath.Join(kubernetes, "kube-scheduler")}, p.componentFlags("kube-scheduler")...)))
 	return err
 }
 
@@ -257,11 +266,13 @@ func AuditLog(cfg *config.Config, name string) string { return cfg.Dir("logs", n
 
 func (p *ControlPlane) auditPolicy() string { return p.file("audit-policy.yaml") }
 
-// writeAuditPolicy lets the kube-apiserver write down what agents and controller manager ask for. Everybody else would fill the disk.
+// writeAuditPolicy lets the kube-apiserver write down what agents and controller manager ask for. Everybody else would
+// fill the disk.
 func (p *ControlPlane) writeAuditPolicy() error {
 	policy := permissions.AuditPolicy()
 	level := policy.Rules[0].Level
-	// The agent in its seed and the controller manager, and the agents in the garden, where gardenlets have installed them.
+	// The agent in its seed and the controller manager, and the agents in the garden, where gardenlets have installed
+	// them.
 	policy.Rules = []auditv1.PolicyRule{
 		{Level: level, Users: []string{"system:serviceaccount:garden:livecpm-agent", "livecpm-controller-manager"}},
 		{Level: level},
@@ -323,7 +334,10 @@ func (p *ControlPlane) readyz() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to load administrator's certificate: %w", err)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool,
+			Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}},
+	}
 	return func(ctx context.Context) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Server()+"/readyz", nil)
 		if err != nil {

@@ -27,30 +27,31 @@ const (
 	EnvPrefix = "LIVECPM_PREFIX"
 	// EnvNetwork names the environment variable with the first three octets of the landscape's /24.
 	EnvNetwork = "LIVECPM_NETWORK"
-	// EnvDrainBudget names the environment variable with the number of control planes that a drain lets leave one seed, and
-	// enter one, at the same time.
+	// EnvDrainBudget names the environment variable with the number of control planes that a drain lets leave one seed,
+	// and enter one, at the same time.
 	EnvDrainBudget = "LIVECPM_DRAIN_BUDGET"
-	// EnvAuthorizers names the environment variable that tells whether Gardener's SeedAuthorizer and SeedRestriction are in front
-	// of the garden: on, which is the default, or off.
+	// EnvAuthorizers names the environment variable that tells whether Gardener's SeedAuthorizer and SeedRestriction
+	// are in front of the garden: on, which is the default, or off.
 	EnvAuthorizers = "LIVECPM_AUTHORIZERS"
 
-	// EnvGardenlet names the environment variable with the gardenlet that the seeds run: composed, upstream or drop-in. Without it,
-	// it is the one of the landscape that is up, and composed if none is.
+	// EnvGardenlet names the environment variable with the gardenlet that the seeds run: composed, upstream or drop-in.
+	// Without it, it is the one of the landscape that is up, and composed if none is.
 	EnvGardenlet = "LIVECPM_GARDENLET"
 
-	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no workers, or
-	// workers. Without it, it is the one of the landscape that is up, and live if none is.
+	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no
+	// workers, or workers. Without it, it is the one of the landscape that is up, and live if none is.
 	EnvShoot = "LIVECPM_SHOOT"
 	// ShootLive is the name of the shoot without workers.
 	ShootLive = "live"
 	// ShootWorkers is the name of the shoot with workers.
 	ShootWorkers = "workers"
 
-	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which is the
-	// default.
+	// EnvAudit names the environment variable that lets the API servers write down who asks for what: on, or off, which
+	// is the default.
 	EnvAudit = "LIVECPM_AUDIT"
 
-	// defaultDrainBudget is that of livecpm-controller-manager, processorsPerMigration what a migration needs to be live.
+	// defaultDrainBudget is that of livecpm-controller-manager, processorsPerMigration what a migration needs to be
+	// live.
 	defaultDrainBudget     = 2
 	processorsPerMigration = 2
 
@@ -69,8 +70,8 @@ const (
 type Gardenlet string
 
 const (
-	// GardenletComposed is put together of upstream's reconcilers, without the one that sets up the seed: the landscape does that,
-	// with the components that its shoots need.
+	// GardenletComposed is put together of upstream's reconcilers, without the one that sets up the seed: the landscape
+	// does that, with the components that its shoots need.
 	GardenletComposed Gardenlet = "composed"
 	// GardenletUpstream is upstream's program as it is. It sets up the seed with everything that a seed has.
 	GardenletUpstream Gardenlet = "upstream"
@@ -104,8 +105,8 @@ type Config struct {
 	Seeds []Seed
 	// DrainBudget is how many control planes a drain lets leave one seed, and enter one, at the same time.
 	DrainBudget int
-	// Authorizers tells whether Gardener's SeedAuthorizer and SeedRestriction are in front of the garden. Without them gardenlets
-	// are its administrators, and the agents' permissions are in roles that know no seeds.
+	// Authorizers tells whether Gardener's SeedAuthorizer and SeedRestriction are in front of the garden. Without them
+	// gardenlets are its administrators, and the agents' permissions are in roles that know no seeds.
 	Authorizers bool
 	// Audit tells whether the API servers of garden and seeds write down who asks for what.
 	Audit bool
@@ -118,8 +119,8 @@ type Config struct {
 // HasWorkers tells whether the landscape's shoot has workers. Then the seeds need more programs.
 func (c *Config) HasWorkers() bool { return c.Shoot == ShootWorkers }
 
-// Cloud is the seed in which provider-local keeps machines, for shoots in any seed. In the field that is where a cloud is: apart from
-// all seeds. Here it is the only one with nodes that there are.
+// Cloud is the seed in which provider-local keeps machines, for shoots in any seed. In the field that is where a cloud
+// is: apart from all seeds. Here it is the only one with nodes that there are.
 func (c *Config) Cloud() Seed { return c.Seeds[0] }
 
 // Garden describes the garden cluster, which has a control plane but no node.
@@ -255,15 +256,16 @@ func (c *Config) gardenlet(value string) (Gardenlet, error) {
 	return Gardenlet(value), nil
 }
 
-// RecordGardenlet keeps which gardenlet the seeds of the landscape run until the landscape is taken down. It is an error if they
-// run another one: what that one has deployed would stay in the seeds.
+// RecordGardenlet keeps which gardenlet the seeds of the landscape run until the landscape is taken down. It is an
+// error if they run another one: what that one has deployed would stay in the seeds.
 func (c *Config) RecordGardenlet() error {
 	recorded, err := c.recordedGardenlet()
 	if err != nil || recorded == c.Gardenlet {
 		return err
 	}
 	if recorded != "" {
-		return fmt.Errorf("the landscape is up with the gardenlet %q, not %q: take it down first (make landscape-down), or leave %s unset", recorded, c.Gardenlet, EnvGardenlet)
+		return fmt.Errorf("the landscape is up with the gardenlet %q, not %q: take it down first (make "+
+			"landscape-down), or leave %s unset", recorded, c.Gardenlet, EnvGardenlet)
 	}
 	if err := os.WriteFile(c.gardenletRecord(), []byte(c.Gardenlet), 0o644); err != nil {
 		return fmt.Errorf("failed to record the landscape's gardenlet: %w", err)
@@ -295,8 +297,9 @@ func onOff(variable string, otherwise bool) (bool, error) {
 	}
 }
 
-// drainBudget returns the default of livecpm-controller-manager where there are processors for it. Two migrations at once are
-// eighteen etcd members and twelve kube-apiservers on one machine: two processors cannot do that and answer in time.
+// drainBudget returns the default of livecpm-controller-manager where there are processors for it. Two migrations at
+// once are eighteen etcd members and twelve kube-apiservers on one machine: two processors cannot do that and answer in
+// time.
 func drainBudget(value string, processors int) (int, error) {
 	if value == "" {
 		if processors < processorsPerMigration*defaultDrainBudget {
@@ -311,7 +314,8 @@ func drainBudget(value string, processors int) (int, error) {
 	return budget, nil
 }
 
-// New returns the configuration of a landscape with the given prefix in the given network (first three octets of a /24).
+// New returns the configuration of a landscape with the given prefix in the given network (first three octets of a
+// /24).
 func New(prefix, network, repo, state, cache string) (*Config, error) {
 	if !prefixPattern.MatchString(prefix) {
 		return nil, fmt.Errorf("prefix %q is not a lower-case word of at most 10 letters and digits", prefix)
@@ -330,7 +334,8 @@ func New(prefix, network, repo, state, cache string) (*Config, error) {
 		Authorizers: true,
 		Gardenlet:   GardenletComposed,
 		Shoot:       ShootLive,
-		Garden:      Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10", ServiceCIDR: "10.96.0.0/16"},
+		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
+			ServiceCIDR: "10.96.0.0/16"},
 	}
 	for i, name := range []string{"seed-a", "seed-b"} {
 		n := i + 1
@@ -406,7 +411,8 @@ func findRepo() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", fmt.Errorf("failed to find the repository: no hack/build-tools.sh in or above the working directory")
+			return "",
+				fmt.Errorf("failed to find the repository: no hack/build-tools.sh in or above the working directory")
 		}
 		dir = parent
 	}

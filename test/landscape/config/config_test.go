@@ -141,7 +141,8 @@ var _ = Describe("Config", func() {
 			GinkgoT().Setenv(config.EnvGardenlet, "composed")
 			cfg, err = config.FromEnvironment()
 			Expect(err).NotTo(HaveOccurred(), "it can still be taken down")
-			Expect(cfg.RecordGardenlet()).To(MatchError(And(ContainSubstring(`"upstream"`), ContainSubstring("landscape-down"))))
+			Expect(cfg.RecordGardenlet()).
+				To(MatchError(And(ContainSubstring(`"upstream"`), ContainSubstring("landscape-down"))))
 		})
 	})
 

@@ -32,19 +32,24 @@ func (g *Garden) registerAPI(ctx context.Context, c client.Client) error {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: apiServer, Namespace: metav1.NamespaceSystem}}
 	if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, c, service, func() error {
 		service.Spec.Type = corev1.ServiceTypeClusterIP
-		service.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: apiServerPort, TargetPort: intstr.FromInt32(apiServerPort), Protocol: corev1.ProtocolTCP}}
+		service.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: apiServerPort,
+			TargetPort: intstr.FromInt32(apiServerPort), Protocol: corev1.ProtocolTCP}}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("failed to apply Service %q: %w", client.ObjectKeyFromObject(service), err)
 	}
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: apiServer, Namespace: metav1.NamespaceSystem}}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: apiServer, Namespace: metav1.NamespaceSystem},
+	}
 	if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, c, slice, func() error {
 		name, protocol, number, ready := "https", corev1.ProtocolTCP, int32(apiServerPort), true
 		metav1.SetMetaDataLabel(&slice.ObjectMeta, discoveryv1.LabelServiceName, service.Name)
 		metav1.SetMetaDataLabel(&slice.ObjectMeta, discoveryv1.LabelManagedBy, "landscape")
 		slice.AddressType = discoveryv1.AddressTypeIPv4
 		slice.Ports = []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &number}}
-		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{g.Config.Garden.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}
+		slice.Endpoints = []discoveryv1.Endpoint{
+			{Addresses: []string{g.Config.Garden.IP}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
+		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("failed to apply EndpointSlice %q: %w", client.ObjectKeyFromObject(slice), err)
@@ -58,7 +63,8 @@ func (g *Garden) registerAPI(ctx context.Context, c client.Client) error {
 			api.Spec = apiregistrationv1.APIServiceSpec{
 				Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: 10000, VersionPriority: 20,
 				CABundle: g.CA.CertPEM,
-				Service:  &apiregistrationv1.ServiceReference{Name: service.Name, Namespace: service.Namespace, Port: &port},
+				Service: &apiregistrationv1.ServiceReference{Name: service.Name, Namespace: service.Namespace,
+					Port: &port},
 			}
 			return nil
 		}); err != nil {
@@ -95,7 +101,8 @@ func (g *Garden) waitForProject(ctx context.Context, c client.Client, name strin
 }
 
 // await repeats a check until it passes.
-func (g *Garden) await(ctx context.Context, timeout time.Duration, what string, check func(context.Context) error) error {
+func (g *Garden) await(ctx context.Context, timeout time.Duration, what string,
+	check func(context.Context) error) error {
 	g.Report("waiting for %s", what)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

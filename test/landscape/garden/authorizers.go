@@ -51,14 +51,15 @@ func admissionServer(cfg *config.Config) (authorizers.Server, *pki.CA, error) {
 	}, ca, nil
 }
 
-// PrepareAuthorizers writes the authorization configuration of the garden's kube-apiserver and returns its file, and the files
-// that it refers to.
+// PrepareAuthorizers writes the authorization configuration of the garden's kube-apiserver and returns its file, and
+// the files that it refers to.
 func PrepareAuthorizers(cfg *config.Config) (string, []string, error) {
 	server, _, err := admissionServer(cfg)
 	if err != nil {
 		return "", nil, err
 	}
-	kubeconfig, configuration := cfg.Dir(cfg.Garden.Name, "seed-authorizer.kubeconfig"), cfg.Dir(cfg.Garden.Name, "authorization.yaml")
+	kubeconfig, configuration := cfg.Dir(cfg.Garden.Name, "seed-authorizer.kubeconfig"),
+		cfg.Dir(cfg.Garden.Name, "authorization.yaml")
 	content, err := server.WebhookKubeconfig()
 	if err != nil {
 		return "", nil, err
@@ -72,7 +73,8 @@ func PrepareAuthorizers(cfg *config.Config) (string, []string, error) {
 	return configuration, []string{kubeconfig}, writeIfChanged(configuration, content)
 }
 
-// writeIfChanged leaves a file alone that has the content: a kube-apiserver looks at the modification of what it has read.
+// writeIfChanged leaves a file alone that has the content: a kube-apiserver looks at the modification of what it has
+// read.
 func writeIfChanged(file string, content []byte) error {
 	if before, err := os.ReadFile(file); err == nil && bytes.Equal(before, content) {
 		return nil
@@ -86,8 +88,8 @@ func writeIfChanged(file string, content []byte) error {
 	return nil
 }
 
-// startAdmissionController starts gardener-admission-controller with upstream's permissions, and lets the API servers ask it
-// when it answers. It has to come before the first gardenlet: who is a seed may do nothing without it.
+// startAdmissionController starts gardener-admission-controller with upstream's permissions, and lets the API servers
+// ask it when it answers. It has to come before the first gardenlet: who is a seed may do nothing without it.
 func (g *Garden) startAdmissionController(ctx context.Context, c client.Client) error {
 	server, ca, err := admissionServer(g.Config)
 	if err != nil {
@@ -101,7 +103,8 @@ func (g *Garden) startAdmissionController(ctx context.Context, c client.Client) 
 		return err
 	}
 
-	serving, err := ca.Ensure(authorizers.Name, pki.Request{CommonName: authorizers.Name, IPs: []string{g.Config.Garden.IP}})
+	serving, err := ca.Ensure(authorizers.Name,
+		pki.Request{CommonName: authorizers.Name, IPs: []string{g.Config.Garden.IP}})
 	if err != nil {
 		return err
 	}
@@ -146,19 +149,25 @@ func (g *Garden) startAdmissionController(ctx context.Context, c client.Client) 
 	return applyTyped(ctx, c, webhooks...)
 }
 
-// leftovers are what stands in the way of the chosen kind of garden if it was one of the other kind before: with the authorizers
-// the roles that know no seeds, without them the webhooks.
+// leftovers are what stands in the way of the chosen kind of garden if it was one of the other kind before: with the
+// authorizers the roles that know no seeds, without them the webhooks.
 func leftovers(withAuthorizers bool) []client.Object {
 	if !withAuthorizers {
 		return []client.Object{
-			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name}},
-			&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name}},
+			&admissionregistrationv1.ValidatingWebhookConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name},
+			},
+			&admissionregistrationv1.MutatingWebhookConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name},
+			},
 		}
 	}
 	return []client.Object{
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.SeedsGroup}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:agent"}},
-		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:agent", Namespace: v1beta1constants.GardenNamespace}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "livecpm:agent", Namespace: v1beta1constants.GardenNamespace},
+		},
 	}
 }
 

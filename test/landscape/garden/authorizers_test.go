@@ -45,33 +45,37 @@ var _ = Describe("The authorizers", func() {
 		Expect(os.SameFile(before, after) && before.ModTime().Equal(after.ModTime())).To(BeTrue())
 	})
 
-	DescribeTable("should not be in the way of a garden of the other kind, nor it in theirs", func(authorizers bool, left ...string) {
-		ctx := context.Background()
-		c := fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(
-			&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "gardener-admission-controller"}},
-			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:seeds"}},
-			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:agent"}},
-			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:controller-manager"}},
-		).Build()
-		Expect(RemoveLeftovers(ctx, c, authorizers)).To(Succeed())
-		Expect(RemoveLeftovers(ctx, c, authorizers)).To(Succeed(), "there may be none")
+	DescribeTable("should not be in the way of a garden of the other kind, nor it in theirs",
+		func(authorizers bool, left ...string) {
+			ctx := context.Background()
+			c := fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(
+				&admissionregistrationv1.ValidatingWebhookConfiguration{
+					ObjectMeta: metav1.ObjectMeta{Name: "gardener-admission-controller"},
+				},
+				&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "gardener.cloud:system:seeds"}},
+				&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:agent"}},
+				&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:controller-manager"}},
+			).Build()
+			Expect(RemoveLeftovers(ctx, c, authorizers)).To(Succeed())
+			Expect(RemoveLeftovers(ctx, c, authorizers)).To(Succeed(), "there may be none")
 
-		var names []string
-		for _, list := range []client.ObjectList{&admissionregistrationv1.ValidatingWebhookConfigurationList{}, &rbacv1.ClusterRoleBindingList{}} {
-			Expect(c.List(ctx, list)).To(Succeed())
-			switch typed := list.(type) {
-			case *admissionregistrationv1.ValidatingWebhookConfigurationList:
-				for _, item := range typed.Items {
-					names = append(names, item.Name)
-				}
-			case *rbacv1.ClusterRoleBindingList:
-				for _, item := range typed.Items {
-					names = append(names, item.Name)
+			var names []string
+			for _, list := range []client.ObjectList{&admissionregistrationv1.ValidatingWebhookConfigurationList{},
+				&rbacv1.ClusterRoleBindingList{}} {
+				Expect(c.List(ctx, list)).To(Succeed())
+				switch typed := list.(type) {
+				case *admissionregistrationv1.ValidatingWebhookConfigurationList:
+					for _, item := range typed.Items {
+						names = append(names, item.Name)
+					}
+				case *rbacv1.ClusterRoleBindingList:
+					for _, item := range typed.Items {
+						names = append(names, item.Name)
+					}
 				}
 			}
-		}
-		Expect(names).To(ConsistOf(left))
-	},
+			Expect(names).To(ConsistOf(left))
+		},
 		Entry("with them", true, "gardener-admission-controller", "livecpm:controller-manager"),
 		Entry("without them", false, "gardener.cloud:system:seeds", "livecpm:agent", "livecpm:controller-manager"),
 	)

@@ -32,7 +32,8 @@ func packChart(dir, name string) ([]byte, error) {
 			return err
 		}
 		if err := archive.WriteHeader(&tar.Header{
-			Name: path.Join(name, file), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR,
+			Name: path.Join(name, file), Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(0, 0),
+			Format: tar.FormatUSTAR,
 		}); err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ var (
 	TestExtensionImage = image.Ref("extension-test")
 )
 
-// CloudKubeconfig makes the kubeconfig by which provider-local keeps machines in the cluster that plays the cloud, and returns it. It
-// is what the credentials of a shoot with workers are.
+// CloudKubeconfig makes the kubeconfig by which provider-local keeps machines in the cluster that plays the cloud, and
+// returns it. It is what the credentials of a shoot with workers are.
 func CloudKubeconfig(cfg *config.Config) ([]byte, error) {
 	cloud := cfg.Cloud()
 	ca, err := pki.EnsureCA(cfg.PKI(cloud.Name), "ca")

@@ -213,7 +213,8 @@ func (g *Garden) startAPIServer(ctx context.Context) error {
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return g.Processes.Wait(waitCtx, apiServer, g.probe("https://"+g.Config.Garden.IP+":"+strconv.Itoa(apiServerPort)+"/healthz"))
+	return g.Processes.Wait(waitCtx, apiServer,
+		g.probe("https://"+g.Config.Garden.IP+":"+strconv.Itoa(apiServerPort)+"/healthz"))
 }
 
 func (g *Garden) startControllerManager(ctx context.Context) error {
@@ -221,7 +222,8 @@ func (g *Garden) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	content, err := apply.Render("controller-manager.yaml", controllerManagerConfig, map[string]string{"Kubeconfig": kubeconfig})
+	content, err := apply.Render("controller-manager.yaml", controllerManagerConfig,
+		map[string]string{"Kubeconfig": kubeconfig})
 	if err != nil {
 		return err
 	}
@@ -244,12 +246,14 @@ func (g *Garden) startControllerManager(ctx context.Context) error {
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return g.Processes.Wait(waitCtx, controllerManager, g.probe("http://127.0.0.1:"+strconv.Itoa(healthPort)+"/healthz"))
+	return g.Processes.Wait(waitCtx, controllerManager,
+		g.probe("http://127.0.0.1:"+strconv.Itoa(healthPort)+"/healthz"))
 }
 
 // kubeconfig makes the kubeconfig of one of Gardener's own components, which upstream's charts give all rights, too.
 func (g *Garden) kubeconfig(component string) (string, error) {
-	identity, err := g.CA.Ensure(component+"-client", pki.Request{CommonName: "gardener.cloud:system:" + component, Organizations: []string{"system:masters"}})
+	identity, err := g.CA.Ensure(component+"-client",
+		pki.Request{CommonName: "gardener.cloud:system:" + component, Organizations: []string{"system:masters"}})
 	if err != nil {
 		return "", err
 	}
@@ -283,8 +287,8 @@ func (g *Garden) namespaces() process.Namespaces {
 	return process.Namespaces{Net: filepath.Join("/run/netns", g.Config.Garden.Netns)}
 }
 
-// cgroups are where the garden's daemons run, beside its etcd and kube-apiserver: outside they would starve when the seeds
-// are busy.
+// cgroups are where the garden's daemons run, beside its etcd and kube-apiserver: outside they would starve when the
+// seeds are busy.
 func cgroups(cfg *config.Config) ([]string, error) {
 	groups, err := machine.DetectCgroups()
 	if err != nil {

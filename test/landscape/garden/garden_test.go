@@ -71,10 +71,13 @@ var _ = Describe("garden.yaml", func() {
 	render := func(authorizers bool) []*unstructured.Unstructured {
 		GinkgoHelper()
 		rendered, err := apply.Render("garden.yaml", GardenManifest, map[string]any{
-			"GardenerVersion": "v1.2.3", "InternalDomain": "internal.example", "ShootDomain": "shoots.example", "Regions": []string{"here", "there"},
-			"ProviderLocalChart": "", "ProviderLocalImage": "image", "BackupFolder": "/backups", "KubernetesVersion": "1.2.3", "Authorizers": authorizers,
-			"MachineImage": MachineImage, "MachineDriverImage": MachineDriverImage, "CloudControllerImage": CloudControllerImage,
-			"TestExtensionChart": "", "TestExtensionImage": TestExtensionImage,
+			"GardenerVersion": "v1.2.3", "InternalDomain": "internal.example", "ShootDomain": "shoots.example",
+			"Regions":            []string{"here", "there"},
+			"ProviderLocalChart": "", "ProviderLocalImage": "image", "BackupFolder": "/backups",
+			"KubernetesVersion": "1.2.3", "Authorizers": authorizers,
+			"MachineImage": MachineImage, "MachineDriverImage": MachineDriverImage,
+			"CloudControllerImage": CloudControllerImage,
+			"TestExtensionChart":   "", "TestExtensionImage": TestExtensionImage,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		objects, err := apply.Decode(rendered)
@@ -83,7 +86,8 @@ var _ = Describe("garden.yaml", func() {
 	}
 
 	It("should make gardenlets administrators only where no seed authorizer is", func() {
-		binding := And(HaveField("Object", HaveKeyWithValue("kind", "ClusterRoleBinding")), WithTransform((*unstructured.Unstructured).GetName, Equal("gardener.cloud:system:seeds")))
+		binding := And(HaveField("Object", HaveKeyWithValue("kind", "ClusterRoleBinding")),
+			WithTransform((*unstructured.Unstructured).GetName, Equal("gardener.cloud:system:seeds")))
 		Expect(render(false)).To(ContainElement(binding))
 		Expect(render(true)).NotTo(ContainElement(HaveField("Object", HaveKeyWithValue("kind", "ClusterRoleBinding"))))
 		Expect(render(true)).To(HaveLen(len(render(false)) - 1))
@@ -102,7 +106,8 @@ var _ = Describe("garden.yaml", func() {
 				served[fields["kind"].(string)] = append(served[fields["kind"].(string)], fields["type"].(string))
 			}
 		}
-		for _, kind := range []string{"Infrastructure", "ControlPlane", "OperatingSystemConfig", "Worker", "DNSRecord", "BackupEntry"} {
+		for _, kind := range []string{"Infrastructure", "ControlPlane", "OperatingSystemConfig", "Worker", "DNSRecord",
+			"BackupEntry"} {
 			Expect(served[kind]).To(ConsistOf("local"), kind)
 		}
 		Expect(served["Network"]).To(ConsistOf("test"))
@@ -126,13 +131,16 @@ var _ = Describe("garden.yaml", func() {
 
 var _ = Describe("livecpm-controller-manager.yaml", func() {
 	It("should be a configuration that livecpm-controller-manager accepts", func() {
-		rendered, err := apply.Render("livecpm-controller-manager.yaml", LivecpmConfig, map[string]any{"Kubeconfig": "/some/kubeconfig", "HealthPort": 1, "MetricsPort": 2, "DrainBudget": 3})
+		rendered, err := apply.Render("livecpm-controller-manager.yaml", LivecpmConfig,
+			map[string]any{"Kubeconfig": "/some/kubeconfig", "HealthPort": 1, "MetricsPort": 2, "DrainBudget": 3})
 		Expect(err).NotTo(HaveOccurred())
 		config, err := configv1alpha1.DecodeControllerManager(rendered)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config.GardenClientConnection.Kubeconfig).To(Equal("/some/kubeconfig"))
-		Expect(config.LeaderElection.LeaderElect).To(HaveValue(BeFalse()), "nobody would start it again after it has lost its lease")
-		Expect(config.Controllers.Drain).To(And(HaveField("MaxPerSource", HaveValue(Equal(3))), HaveField("MaxPerDestination", HaveValue(Equal(3)))))
+		Expect(config.LeaderElection.LeaderElect).To(HaveValue(BeFalse()),
+			"nobody would start it again after it has lost its lease")
+		Expect(config.Controllers.Drain).
+			To(And(HaveField("MaxPerSource", HaveValue(Equal(3))), HaveField("MaxPerDestination", HaveValue(Equal(3)))))
 		Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
 	})
 })

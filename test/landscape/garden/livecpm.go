@@ -31,7 +31,8 @@ const (
 var livecpmConfig string
 
 // StartLivecpm starts livecpm-controller-manager beside gardener-controller-manager and waits until it answers.
-func StartLivecpm(ctx context.Context, cfg *config.Config, processes *process.Manager, ca *pki.CA, binary string) error {
+func StartLivecpm(ctx context.Context, cfg *config.Config, processes *process.Manager, ca *pki.CA,
+	binary string) error {
 	identity, err := ca.Ensure(livecpm+"-client", pki.Request{CommonName: LivecpmIdentity})
 	if err != nil {
 		return err
@@ -42,7 +43,8 @@ func StartLivecpm(ctx context.Context, cfg *config.Config, processes *process.Ma
 		return err
 	}
 	content, err := apply.Render(livecpm+".yaml", livecpmConfig, map[string]any{
-		"Kubeconfig": kubeconfig, "HealthPort": livecpmHealthPort, "MetricsPort": livecpmMetricsPort, "DrainBudget": cfg.DrainBudget,
+		"Kubeconfig": kubeconfig, "HealthPort": livecpmHealthPort, "MetricsPort": livecpmMetricsPort,
+		"DrainBudget": cfg.DrainBudget,
 	})
 	if err != nil {
 		return err

@@ -16,10 +16,12 @@ import (
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 )
 
-// ensureMonitoringSecret makes the credentials for the dashboards of all seeds. gardener-operator makes them where it installs a
-// garden, gardener-controller-manager copies them for the seeds, and a gardenlet does not set up a seed without them.
+// ensureMonitoringSecret makes the credentials for the dashboards of all seeds. gardener-operator makes them where it
+// installs a garden, gardener-controller-manager copies them for the seeds, and a gardenlet does not set up a seed
+// without them.
 func ensureMonitoringSecret(ctx context.Context, c client.Client) error {
-	generated, err := (&secretsutils.BasicAuthSecretConfig{Name: "observability-ingress", Format: secretsutils.BasicAuthFormatNormal, Username: "admin", PasswordLength: 32}).Generate()
+	generated, err := (&secretsutils.BasicAuthSecretConfig{Name: "observability-ingress",
+		Format: secretsutils.BasicAuthFormatNormal, Username: "admin", PasswordLength: 32}).Generate()
 	if err != nil {
 		return fmt.Errorf("failed to generate credentials for monitoring: %w", err)
 	}

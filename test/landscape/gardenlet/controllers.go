@@ -33,8 +33,10 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 )
 
-// addControllers adds every controller of upstream's gardenlet but the Seed's main one, whose place seedReconciler takes.
-func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, seed kubernetes.Interface, shootClients clientmap.ClientMap) error {
+// addControllers adds every controller of upstream's gardenlet but the Seed's main one, whose place seedReconciler
+// takes.
+func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, seed kubernetes.Interface,
+	shootClients clientmap.ClientMap) error {
 	var (
 		mgr         = g.manager
 		cfg         = g.config
@@ -48,7 +50,9 @@ func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, 
 		return fmt.Errorf("failed to determine identity: %w", err)
 	}
 	clusterIdentity := &corev1.ConfigMap{}
-	if err := garden.GetClient().Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: v1beta1constants.ClusterIdentity}, clusterIdentity); err != nil {
+	if err := garden.GetClient().Get(ctx,
+		client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: v1beta1constants.ClusterIdentity},
+		clusterIdentity); err != nil {
 		return fmt.Errorf("failed to read cluster identity of the garden: %w", err)
 	}
 	gardenIdentity := clusterIdentity.Data[v1beta1constants.ClusterIdentity]
@@ -58,25 +62,30 @@ func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, 
 		toManager  func() error
 	}{
 		{"BackupBucket", func() error {
-			return (&backupbucket.Reconciler{Config: *controllers.BackupBucket, SeedName: seedName, GardenNamespace: namespace}).AddToManager(mgr, garden, mgr)
+			return (&backupbucket.Reconciler{Config: *controllers.BackupBucket, SeedName: seedName,
+				GardenNamespace: namespace}).AddToManager(mgr, garden, mgr)
 		}},
 		{"BackupEntry", func() error {
-			return (&backupentry.Reconciler{Config: *controllers.BackupEntry, SeedName: seedName, GardenNamespace: namespace}).AddToManager(mgr, garden, mgr)
+			return (&backupentry.Reconciler{Config: *controllers.BackupEntry, SeedName: seedName,
+				GardenNamespace: namespace}).AddToManager(mgr, garden, mgr)
 		}},
 		{"Bastion", func() error {
 			return (&bastion.Reconciler{Config: *controllers.Bastion}).AddToManager(mgr, garden, mgr)
 		}},
 		{"ControllerInstallation", func() error {
-			return controllerinstallation.AddToManager(ctx, mgr, garden, mgr, seed, *cfg, identity, gardenIdentity, false, nil, seedName, namespace)
+			return controllerinstallation.AddToManager(ctx, mgr, garden, mgr, seed, *cfg, identity, gardenIdentity,
+				false, nil, seedName, namespace)
 		}},
 		{"Gardenlet", func() error {
 			return (&gardenletcontroller.Reconciler{Config: *cfg}).AddToManager(mgr, garden, seed)
 		}},
 		{"ManagedSeed", func() error {
-			return (&managedseed.Reconciler{Config: *cfg, ShootClientMap: shootClients, GardenNamespaceSeed: namespace}).AddToManager(mgr, garden, mgr)
+			return (&managedseed.Reconciler{Config: *cfg, ShootClientMap: shootClients,
+				GardenNamespaceSeed: namespace}).AddToManager(mgr, garden, mgr)
 		}},
 		{"NetworkPolicy", func() error {
-			return networkpolicy.AddToManager(ctx, mgr, g.cancel, mgr, *controllers.NetworkPolicy, cfg.SeedConfig.Spec.Networks, nil)
+			return networkpolicy.AddToManager(ctx, mgr, g.cancel, mgr, *controllers.NetworkPolicy,
+				cfg.SeedConfig.Spec.Networks, nil)
 		}},
 		{"TokenRequestor", func() error {
 			class := resourcesv1alpha1.ResourceManagerClassGarden
@@ -87,20 +96,24 @@ func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, 
 			}).AddToManager(mgr, mgr, garden)
 		}},
 		{"WorkloadIdentity TokenRequestor", func() error {
-			return (&workloadidentity.Reconciler{Config: controllers.TokenRequestorWorkloadIdentity}).AddToManager(mgr, mgr, garden)
+			return (&workloadidentity.Reconciler{Config: controllers.TokenRequestorWorkloadIdentity}).AddToManager(mgr,
+				mgr, garden)
 		}},
 		{"Seed care", func() error {
-			return (&seedcare.Reconciler{Config: *controllers.SeedCare, SeedName: seedName}).AddToManager(mgr, garden, mgr)
+			return (&seedcare.Reconciler{Config: *controllers.SeedCare, SeedName: seedName}).AddToManager(mgr, garden,
+				mgr)
 		}},
 		{"Seed lease", func() error {
 			leaseNamespace := gardenLeaseNamespace
-			return seedlease.AddToManager(mgr, garden, seed.RESTClient(), *controllers.Seed, g.health, seedName, nil, &leaseNamespace)
+			return seedlease.AddToManager(mgr, garden, seed.RESTClient(), *controllers.Seed, g.health, seedName, nil,
+				&leaseNamespace)
 		}},
 		{"Seed", func() error {
 			return (&seedReconciler{Identity: identity, Config: cfg, Seed: seed}).AddToManager(mgr, garden)
 		}},
 		{"Shoot", func() error {
-			return shoot.AddToManager(ctx, mgr, garden, mgr, seed, shootClients, *cfg, identity, gardenIdentity, g.health, seedName, nil)
+			return shoot.AddToManager(ctx, mgr, garden, mgr, seed, shootClients, *cfg, identity, gardenIdentity,
+				g.health, seedName, nil)
 		}},
 		{"VPAEvictionRequirements", func() error {
 			return vpaevictionrequirements.AddToManager(ctx, mgr, g.cancel, *controllers.VPAEvictionRequirements, mgr)

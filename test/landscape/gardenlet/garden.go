@@ -38,27 +38,34 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 )
 
-// newGardenCluster connects to the garden with the same narrow cache as upstream's gardenlet: objects of the own seed are
-// watched, single objects of everybody are watched one by one, and secrets of other namespaces are read uncached.
+// newGardenCluster connects to the garden with the same narrow cache as upstream's gardenlet: objects of the own seed
+// are watched, single objects of everybody are watched one by one, and secrets of other namespaces are read uncached.
 func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
-	config, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&g.config.GardenClientConnection.ClientConnectionConfiguration, nil)
+	config, err := kubernetes.RESTConfigFromClientConnectionConfiguration(
+		&g.config.GardenClientConnection.ClientConnectionConfiguration, nil)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read client configuration of the garden: %w", err)
 	}
 
 	seedName := g.config.SeedConfig.Name
 	seedNamespace := gardenerutils.ComputeGardenNamespace(seedName)
-	ofSeed := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1beta1constants.LabelPrefixSeedName + seedName: "true"})}
+	ofSeed := cache.ByObject{
+		Label: labels.SelectorFromSet(labels.Set{v1beta1constants.LabelPrefixSeedName + seedName: "true"}),
+	}
 	inSeedNamespace := cache.ByObject{Namespaces: map[string]cache.Config{seedNamespace: {}}}
 
 	byObject := map[client.Object]cache.ByObject{
-		&gardencorev1beta1.Seed{}:                   ofSeed,
-		&gardencorev1beta1.Shoot{}:                  ofSeed,
-		&seedmanagementv1alpha1.ManagedSeed{}:       ofSeed,
-		&gardencorev1beta1.ControllerInstallation{}: {Field: fields.OneTermEqualSelector(gardencore.SeedRefName, seedName)},
-		&operationsv1alpha1.Bastion{}:               {Field: fields.OneTermEqualSelector(operations.BastionSeedName, seedName)},
-		&corev1.Secret{}:                            inSeedNamespace,
-		&corev1.ServiceAccount{}:                    inSeedNamespace,
+		&gardencorev1beta1.Seed{}:             ofSeed,
+		&gardencorev1beta1.Shoot{}:            ofSeed,
+		&seedmanagementv1alpha1.ManagedSeed{}: ofSeed,
+		&gardencorev1beta1.ControllerInstallation{}: {
+			Field: fields.OneTermEqualSelector(gardencore.SeedRefName, seedName),
+		},
+		&operationsv1alpha1.Bastion{}: {
+			Field: fields.OneTermEqualSelector(operations.BastionSeedName, seedName),
+		},
+		&corev1.Secret{}:         inSeedNamespace,
+		&corev1.ServiceAccount{}: inSeedNamespace,
 		&seedmanagementv1alpha1.Gardenlet{}: {
 			Field:      fields.OneTermEqualSelector(metav1.ObjectNameField, seedName),
 			Namespaces: map[string]cache.Config{v1beta1constants.GardenNamespace: {}},
@@ -67,7 +74,8 @@ func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
 	singles := map[client.Object]cache.NewCacheFunc{}
 	for _, obj := range []client.Object{
 		&corev1.ConfigMap{}, &corev1.Namespace{}, &coordinationv1.Lease{}, &certificatesv1.CertificateSigningRequest{},
-		&gardencorev1.ControllerDeployment{}, &gardencorev1beta1.CloudProfile{}, &gardencorev1beta1.NamespacedCloudProfile{},
+		&gardencorev1.ControllerDeployment{}, &gardencorev1beta1.CloudProfile{},
+		&gardencorev1beta1.NamespacedCloudProfile{},
 		&gardencorev1beta1.ExposureClass{}, &gardencorev1beta1.InternalSecret{}, &gardencorev1beta1.Project{},
 		&gardencorev1beta1.SecretBinding{}, //nolint:staticcheck // upstream's gardenlet still reads them
 		&gardencorev1beta1.ShootState{},
@@ -83,7 +91,8 @@ func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
 		opts.Client.Cache = &client.CacheOptions{DisableFor: uncached()}
 		opts.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 			opts.ByObject = byObject
-			return kubernetes.AggregatorCacheFunc(kubernetes.NewRuntimeCache, singles, kubernetes.GardenScheme)(config, opts)
+			return kubernetes.AggregatorCacheFunc(kubernetes.NewRuntimeCache, singles, kubernetes.GardenScheme)(config,
+				opts)
 		}
 		opts.NewClient = func(config *rest.Config, options client.Options) (client.Client, error) {
 			direct := options
@@ -96,10 +105,11 @@ func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &kubernetes.FallbackClient{Client: cached, Reader: reader, KindToNamespaces: map[string]sets.Set[string]{
-				"Secret":         sets.New(seedNamespace),
-				"ServiceAccount": sets.New(seedNamespace),
-			}}, nil
+			return &kubernetes.FallbackClient{Client: cached, Reader: reader,
+				KindToNamespaces: map[string]sets.Set[string]{
+					"Secret":         sets.New(seedNamespace),
+					"ServiceAccount": sets.New(seedNamespace),
+				}}, nil
 		}
 	})
 	if err != nil {
@@ -134,7 +144,8 @@ func (g *gardenlet) registerSeed(ctx context.Context, c client.Client) error {
 	seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: g.config.SeedConfig.Name}}
 	if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, c, seed, func() error {
 		seed.Annotations = utils.MergeStringMaps(seed.Annotations, g.config.SeedConfig.Annotations)
-		seed.Labels = utils.MergeStringMaps(map[string]string{v1beta1constants.GardenRole: v1beta1constants.GardenRoleSeed}, g.config.SeedConfig.Labels)
+		seed.Labels = utils.MergeStringMaps(
+			map[string]string{v1beta1constants.GardenRole: v1beta1constants.GardenRoleSeed}, g.config.SeedConfig.Labels)
 		seed.Spec = g.config.SeedConfig.Spec
 		return nil
 	}); err != nil {
@@ -142,10 +153,11 @@ func (g *gardenlet) registerSeed(ctx context.Context, c client.Client) error {
 	}
 
 	namespace := gardenerutils.ComputeGardenNamespace(seed.Name)
-	if err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		err := c.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
-		return err == nil, client.IgnoreNotFound(ignoreForbidden(err))
-	}); err != nil {
+	if err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, 30*time.Second,
+		true, func(ctx context.Context) (bool, error) {
+			err := c.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+			return err == nil, client.IgnoreNotFound(ignoreForbidden(err))
+		}); err != nil {
 		return fmt.Errorf("failed to find namespace %q in the garden: %w", namespace, err)
 	}
 	return nil

@@ -42,7 +42,8 @@ type gardenlet struct {
 
 // run starts the manager of the seed; the rest waits for the leader's lease, as upstream's does.
 func (g *gardenlet) run(ctx context.Context) error {
-	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&g.config.SeedClientConnection.ClientConnectionConfiguration, nil)
+	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(
+		&g.config.SeedClientConnection.ClientConnectionConfiguration, nil)
 	if err != nil {
 		return fmt.Errorf("failed to read client configuration of the seed: %w", err)
 	}
@@ -53,9 +54,11 @@ func (g *gardenlet) run(ctx context.Context) error {
 		Logger:                  g.log,
 		Scheme:                  kubernetes.SeedScheme,
 		GracefulShutdownTimeout: &grace,
-		Controller:              controllerconfig.Controller{CacheSyncTimeout: g.config.Controllers.CacheSyncTimeout.Duration},
-		HealthProbeBindAddress:  address(g.config.Server.HealthProbes),
-		Metrics:                 metricsserver.Options{BindAddress: address(g.config.Server.Metrics)},
+		Controller: controllerconfig.Controller{
+			CacheSyncTimeout: g.config.Controllers.CacheSyncTimeout.Duration,
+		},
+		HealthProbeBindAddress: address(g.config.Server.HealthProbes),
+		Metrics:                metricsserver.Options{BindAddress: address(g.config.Server.Metrics)},
 
 		LeaderElection:                *election.LeaderElect,
 		LeaderElectionResourceLock:    election.ResourceLock,
@@ -84,11 +87,13 @@ func (g *gardenlet) run(ctx context.Context) error {
 	if err := g.manager.AddHealthzCheck("periodic-health", gardenerhealthz.CheckerFunc(g.health)); err != nil {
 		return err
 	}
-	if err := g.manager.AddReadyzCheck("runtime-informer-sync", gardenerhealthz.NewCacheSyncHealthz(g.manager.GetCache())); err != nil {
+	if err := g.manager.AddReadyzCheck("runtime-informer-sync",
+		gardenerhealthz.NewCacheSyncHealthz(g.manager.GetCache())); err != nil {
 		return err
 	}
 
-	// The runner holds back what needs the garden until the bootstrap part has passed. Both run under the leader's lease.
+	// The runner holds back what needs the garden until the bootstrap part has passed. Both run under the leader's
+	// lease.
 	if err := g.manager.Add(&controllerutils.ControlledRunner{
 		Manager: g.manager,
 		BootstrapRunnables: []manager.Runnable{
@@ -161,13 +166,15 @@ func abortProcessing(ctx context.Context, c client.Client) error {
 	}
 	for i := range shoots.Items {
 		shoot := &shoots.Items[i]
-		if shoot.Status.LastOperation == nil || shoot.Status.LastOperation.State != gardencorev1beta1.LastOperationStateProcessing {
+		if shoot.Status.LastOperation == nil ||
+			shoot.Status.LastOperation.State != gardencorev1beta1.LastOperationStateProcessing {
 			continue
 		}
 		patch := client.MergeFrom(shoot.DeepCopy())
 		shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateAborted
 		if err := c.Status().Patch(ctx, shoot, patch); err != nil {
-			return fmt.Errorf("failed to mark operation of shoot %q as aborted: %w", client.ObjectKeyFromObject(shoot), err)
+			return fmt.Errorf("failed to mark operation of shoot %q as aborted: %w", client.ObjectKeyFromObject(shoot),
+				err)
 		}
 	}
 	return nil

@@ -3,8 +3,9 @@
 
 // Command gardenlet is the landscape's gardenlet: upstream's own reconcilers, unmodified, put together the way
 // upstream's command puts them together. One is left out: the Seed's main reconciler would roll out monitoring, logging
-// and Istio, whose images exist in no form a machine without a registry could run. Package seedsetup installs the part of
-// its work that shoots need, and the reconciler in seed.go keeps what the left-out one reports and writes to the garden.
+// and Istio, whose images exist in no form a machine without a registry could run. Package seedsetup installs the part
+// of its work that shoots need, and the reconciler in seed.go keeps what the left-out one reports and writes to the
+// garden.
 package main
 
 import (

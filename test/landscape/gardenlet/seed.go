@@ -43,10 +43,10 @@ const (
 	ingressRecord = "seed-ingress"
 )
 
-// seedReconciler does what of the left-out Seed reconciler's work concerns the garden or the seed's extensions: the backup
-// bucket, the ingress domain's DNS record, and the Seed's status: who manages it, the versions, its identity, its capacity
-// and the last operation. Others read them: the admission compares status.gardener.version, the botanist needs
-// status.clusterIdentity.
+// seedReconciler does what of the left-out Seed reconciler's work concerns the garden or the seed's extensions: the
+// backup bucket, the ingress domain's DNS record, and the Seed's status: who manages it, the versions, its identity,
+// its capacity and the last operation. Others read them: the admission compares status.gardener.version, the botanist
+// needs status.clusterIdentity.
 type seedReconciler struct {
 	Identity *gardencorev1beta1.Gardener
 	Config   *gardenletconfigv1alpha1.GardenletConfiguration
@@ -84,7 +84,8 @@ func (r *seedReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if seed.DeletionTimestamp != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(controllerutils.RemoveFinalizers(ctx, r.garden, seed, gardencorev1beta1.GardenerName))
+		return reconcile.Result{},
+			client.IgnoreNotFound(controllerutils.RemoveFinalizers(ctx, r.garden, seed, gardencorev1beta1.GardenerName))
 	}
 	if err := controllerutils.AddFinalizers(ctx, r.garden, seed, gardencorev1beta1.GardenerName); err != nil {
 		return reconcile.Result{}, fmt.Errorf("failed to add finalizer to seed %q: %w", seed.Name, err)
@@ -186,7 +187,8 @@ func (r *seedReconciler) deployIngressRecord(ctx context.Context, seed *gardenco
 func (r *seedReconciler) clusterIdentity(ctx context.Context) (string, error) {
 	configMap := &corev1.ConfigMap{}
 	seedReader := r.Seed.APIReader()
-	err := seedReader.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: v1beta1constants.ClusterIdentity}, configMap)
+	err := seedReader.Get(ctx,
+		types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: v1beta1constants.ClusterIdentity}, configMap)
 	if err == nil {
 		return configMap.Data[v1beta1constants.ClusterIdentity], nil
 	}

@@ -81,7 +81,8 @@ func (c *Controller) Reconcile(ctx context.Context, service *corev1.Service) err
 	}
 	service = service.DeepCopy()
 	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: c.IP}}
-	if _, err := c.Client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, service, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, service,
+		metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("failed to set address of service %s/%s: %w", service.Namespace, service.Name, err)
 	}
 	c.Log.Info("Gave the gateway its address", "ip", c.IP)

@@ -28,10 +28,11 @@ var _ = Describe("Controller", func() {
 
 	BeforeEach(func() {
 		clientset, ensured = fake.NewClientset(), make(chan struct{}, 100)
-		controller = &loadbalancer.Controller{Log: logr.Discard(), Client: clientset, IP: "10.250.0.21", EnsureAddress: func() error {
-			ensured <- struct{}{}
-			return nil
-		}}
+		controller = &loadbalancer.Controller{Log: logr.Discard(), Client: clientset, IP: "10.250.0.21",
+			EnsureAddress: func() error {
+				ensured <- struct{}{}
+				return nil
+			}}
 		service = &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: loadbalancer.Namespace, Name: loadbalancer.Name},
 			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer},

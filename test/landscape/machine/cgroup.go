@@ -142,8 +142,8 @@ func (c Cgroups) EnsureLeaf(parent, name string) ([]string, error) {
 	return dirs, nil
 }
 
-// Join puts this process into a child of a cgroup: there it has the weight that the cgroup has, and not the little that is
-// left of a busy machine. It returns how to go back, which must be done before the cgroup can be removed.
+// Join puts this process into a child of a cgroup: there it has the weight that the cgroup has, and not the little that
+// is left of a busy machine. It returns how to go back, which must be done before the cgroup can be removed.
 func (c Cgroups) Join(parent, name string) (leave func() error, err error) {
 	folders, err := c.EnsureLeaf(parent, name)
 	if err != nil {
@@ -156,7 +156,8 @@ func (c Cgroups) Join(parent, name string) (leave func() error, err error) {
 	before := map[string]string{}
 	for _, folder := range folders {
 		hierarchy := strings.TrimSuffix(folder, filepath.Join("/", parent, name))
-		before[hierarchy] = filepath.Join(hierarchy, ownCgroup(string(own), strings.Trim(strings.TrimPrefix(hierarchy, c.Root), "/")))
+		before[hierarchy] = filepath.Join(hierarchy,
+			ownCgroup(string(own), strings.Trim(strings.TrimPrefix(hierarchy, c.Root), "/")))
 	}
 	leave = func() error {
 		var errs []error
@@ -173,8 +174,8 @@ func (c Cgroups) Join(parent, name string) (leave func() error, err error) {
 	return leave, nil
 }
 
-// Evict puts the processes of a child of a cgroup, which have joined it and may still run, outside of all cgroups, so that
-// it can be removed.
+// Evict puts the processes of a child of a cgroup, which have joined it and may still run, outside of all cgroups, so
+// that it can be removed.
 func (c Cgroups) Evict(parent, name string) error {
 	hierarchies, err := c.hierarchies()
 	if err != nil {
@@ -186,10 +187,12 @@ func (c Cgroups) Evict(parent, name string) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("failed to read the processes of cgroup %s: %w", filepath.Join(hierarchy, parent, name), err)
+			return fmt.Errorf("failed to read the processes of cgroup %s: %w", filepath.Join(hierarchy, parent, name),
+				err)
 		}
 		for _, pid := range strings.Fields(string(processes)) {
-			if err := os.WriteFile(filepath.Join(hierarchy, "cgroup.procs"), []byte(pid), 0o644); err != nil && !errors.Is(err, unix.ESRCH) {
+			if err := os.WriteFile(filepath.Join(hierarchy, "cgroup.procs"), []byte(pid), 0o644); err != nil &&
+				!errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("failed to move process %s out of its cgroup: %w", pid, err)
 			}
 		}
@@ -210,7 +213,8 @@ func ownCgroup(lines, hierarchy string) string {
 }
 
 func moveSelf(folder string) error {
-	if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644); err !=
+		nil {
 		return fmt.Errorf("failed to move into cgroup %s: %w", folder, err)
 	}
 	return nil
@@ -275,7 +279,8 @@ func enableControllers(dir string) error {
 		if !contains(string(available), controller) || contains(string(enabled), controller) {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err !=
+			nil {
 			return fmt.Errorf("failed to enable cgroup controller %s in %s: %w", controller, dir, err)
 		}
 	}

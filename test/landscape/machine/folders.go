@@ -63,7 +63,8 @@ func (f Folders) Remove() error {
 	}
 	for i := len(folders) - 1; i >= 0; i-- {
 		err := unix.Rmdir(folders[i])
-		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTEMPTY) &&
+			!errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("failed to remove folder %s: %w", folders[i], err)
 		}
 	}

@@ -37,7 +37,8 @@ var _ = Describe("Sysctls", func() {
 		proc, dir = GinkgoT().TempDir(), filepath.Join(GinkgoT().TempDir(), "run")
 		sysctls = machine.Sysctls{Dir: dir, Proc: proc}
 		for key, value := range map[string]string{
-			"vm/overcommit_memory": "0\n", "vm/panic_on_oom": "0\n", "kernel/panic": "1\n", "kernel/panic_on_oops": "0\n",
+			"vm/overcommit_memory": "0\n", "vm/panic_on_oom": "0\n", "kernel/panic": "1\n",
+			"kernel/panic_on_oops":          "0\n",
 			"fs/inotify/max_user_instances": "128\n", "fs/inotify/max_user_watches": "1000000\n",
 		} {
 			write(value, proc, key)
@@ -114,7 +115,8 @@ var _ = Describe("Cgroups", func() {
 		Expect(cgroups.Evict("garden", "clients")).To(Succeed())
 
 		Expect(os.MkdirAll(filepath.Join(root, "garden", "clients"), 0o755)).To(Succeed())
-		Expect(os.WriteFile(filepath.Join(root, "garden", "clients", "cgroup.procs"), []byte("41\n42\n"), 0o600)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(root, "garden", "clients", "cgroup.procs"), []byte("41\n42\n"), 0o600)).
+			To(Succeed())
 		Expect(cgroups.Evict("garden", "clients")).To(Succeed())
 		// The file of a real cgroup takes one after the other.
 		Expect(os.ReadFile(filepath.Join(root, "cgroup.procs"))).To(BeEquivalentTo("42"))
@@ -139,7 +141,8 @@ var _ = Describe("Cgroups", func() {
 		Expect(read(root, "cpuset", "node", "cpuset.cpus")).To(Equal("0-1"))
 		Expect(read(root, "cpuset", "node", "cpuset.mems")).To(Equal("0"))
 		Expect(cgroups.EnsureLeaf("node", "daemons")).To(ConsistOf(
-			filepath.Join(root, "cpu", "node", "daemons"), filepath.Join(root, "memory", "node", "daemons"), filepath.Join(root, "pids", "node", "daemons")))
+			filepath.Join(root, "cpu", "node", "daemons"), filepath.Join(root, "memory", "node", "daemons"),
+			filepath.Join(root, "pids", "node", "daemons")))
 
 		// Unlike here, the files of a real cgroup vanish with its folder.
 		Expect(os.Remove(filepath.Join(root, "cpuset", "node", "cpuset.cpus"))).To(Succeed())
@@ -178,7 +181,8 @@ var _ = Describe("Usage", func() {
 	It("should be read from version 2", func() {
 		write("anon 4096\nfile 9\n", root, "node", "memory.stat")
 		write("usage_usec 2000000\nuser_usec 1\n", root, "node", "cpu.stat")
-		Expect(machine.Cgroups{Root: root, Unified: true}.Usage("node")).To(Equal(machine.Usage{Memory: 4096, CPU: 2 * time.Second}))
+		Expect(machine.Cgroups{Root: root, Unified: true}.Usage("node")).
+			To(Equal(machine.Usage{Memory: 4096, CPU: 2 * time.Second}))
 	})
 
 	It("should be unknown without a cgroup", func() {

@@ -14,8 +14,8 @@ import (
 
 // Usage is what the processes of a cgroup have used.
 type Usage struct {
-	// Memory is what they have allocated at the moment, in bytes. The page cache is left out: the kernel takes it back when
-	// it is needed.
+	// Memory is what they have allocated at the moment, in bytes. The page cache is left out: the kernel takes it back
+	// when it is needed.
 	Memory uint64
 	// CPU is the processor time since the cgroup was made.
 	CPU time.Duration
@@ -40,8 +40,8 @@ func (c Cgroups) Usage(name string) (Usage, error) {
 	return Usage{Memory: memory, CPU: time.Duration(cpu) * unit}, nil
 }
 
-// readValue reads the number after a key in a file with a key and a number on each line, or the number that is the whole
-// file when there is no key.
+// readValue reads the number after a key in a file with a key and a number on each line, or the number that is the
+// whole file when there is no key.
 func readValue(file, key string) (uint64, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -52,8 +52,8 @@ type settings struct {
 }
 
 // containerdTemplate: OOM scores are only raised where the machine lets them be, network namespaces are kept in the
-// node's own /run, and the sandbox image is never pulled. Nobody asks for the usage of containers; by default every shim
-// would be asked for it each second, which took a third of a processor with sixty pods.
+// node's own /run, and the sandbox image is never pulled. Nobody asks for the usage of containers; by default every
+// shim would be asked for it each second, which took a third of a processor with sixty pods.
 const containerdTemplate = `version = 3
 root = {{ printf "%q" .ContainerdRoot }}
 state = "/run/containerd"
@@ -84,8 +84,9 @@ state = "/run/containerd"
 `
 
 // kubeletTemplate: the kubelet works on cgroup version 1 only when it is told to. Nothing is evicted and no image is
-// collected for want of space: an image that is gone cannot be pulled again. Without any threshold for evictions the kubelet
-// does not ask the runtime for the usage of all containers every ten seconds either, which took a tenth of a processor.
+// collected for want of space: an image that is gone cannot be pulled again. Without any threshold for evictions the
+// kubelet does not ask the runtime for the usage of all containers every ten seconds either, which took a tenth of a
+// processor.
 const kubeletTemplate = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 failCgroupV1: false

@@ -18,16 +18,21 @@ var (
 // RenderForTest renders everything a node is configured with.
 func RenderForTest() (map[string][]byte, error) {
 	s := settings{
-		Name: "seed-x", CgroupRoot: "/p-seed-x", CAFile: "/s/ca.crt", CertFile: "/s/k.crt", KeyFile: "/s/k.key", Kubeconfig: "/s/proxy.kubeconfig",
-		Runc: "/usr/sbin/runc", ContainerdRoot: "/s/containerd", CNIBin: "/c/cni", CNIConf: "/s/conf/cni", Resolv: "/s/resolv.conf", Logs: "/s/logs",
-		Plugins: "/s/plugins", VolumeDir: "/s/volumes", PodCIDR: "10.241.0.0/16", DNSIP: "10.97.0.10", Upstream: "10.250.0.10",
-		PauseImage: "r/pause:t", CoreDNSImage: "r/coredns:t", ProvisionerImage: "r/lpp:t", VolumeHelperImage: "r/vol:t", Socket: containerdSocket,
+		Name: "seed-x", CgroupRoot: "/p-seed-x", CAFile: "/s/ca.crt", CertFile: "/s/k.crt", KeyFile: "/s/k.key",
+		Kubeconfig: "/s/proxy.kubeconfig",
+		Runc:       "/usr/sbin/runc", ContainerdRoot: "/s/containerd", CNIBin: "/c/cni", CNIConf: "/s/conf/cni",
+		Resolv: "/s/resolv.conf", Logs: "/s/logs",
+		Plugins: "/s/plugins", VolumeDir: "/s/volumes", PodCIDR: "10.241.0.0/16", DNSIP: "10.97.0.10",
+		Upstream:   "10.250.0.10",
+		PauseImage: "r/pause:t", CoreDNSImage: "r/coredns:t", ProvisionerImage: "r/lpp:t", VolumeHelperImage: "r/vol:t",
+		Socket:    containerdSocket,
 		GCPercent: 300, MaxProcs: 7,
 	}
 	result := map[string][]byte{}
 	var err error
 	for name, text := range map[string]string{
-		"containerd": containerdTemplate, "kubelet": kubeletTemplate, "proxy": proxyTemplate, "coredns": corednsManifests, "provisioner": provisionerManifests,
+		"containerd": containerdTemplate, "kubelet": kubeletTemplate, "proxy": proxyTemplate,
+		"coredns": corednsManifests, "provisioner": provisionerManifests,
 		"single-node": singleNodeManifests,
 	} {
 		if result[name], err = apply.Render(name, text, s); err != nil {

@@ -37,13 +37,13 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
-// hostFolders are where the kubelet and the runtime keep things at fixed paths. The node sees folders of its own there, but a mount
-// needs a folder to be mounted at.
+// hostFolders are where the kubelet and the runtime keep things at fixed paths. The node sees folders of its own there,
+// but a mount needs a folder to be mounted at.
 var hostFolders = []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log/containers"}
 
-// The machines of a shoot with workers and its cloud controller have these mounted from the node, and do not start without them. The
-// folder is what the machine has; where that has no modules, it is empty. Nobody listens on the socket: Docker is asked only for
-// load balancers.
+// The machines of a shoot with workers and its cloud controller have these mounted from the node, and do not start
+// without them. The folder is what the machine has; where that has no modules, it is empty. Nobody listens on the
+// socket: Docker is asked only for load balancers.
 const (
 	modulesFolder = "/lib/modules"
 	dockerSocket  = "/run/docker.sock"
@@ -200,9 +200,11 @@ func (n *Node) ensureInit(ctx context.Context, cgroups []string) (process.Namesp
 	}
 	spec := process.Spec{
 		Name: n.seed.Name + "-nodeinit",
-		// Volumes are in memory: the members of the shoots' etcds do sync what they write, and a dozen of them on one disk wait
-		// up to a second for it whenever containers start. A volume of a real seed waits for nobody else's writes.
-		Command:       []string{binary, "-hostname=" + n.seed.Name, "-binds=" + strings.Join(binds, ","), "-memory=" + n.dir("volumes")},
+		// Volumes are in memory: the members of the shoots' etcds do sync what they write, and a dozen of them on one
+		// disk wait up to a second for it whenever containers start. A volume of a real seed waits for nobody else's
+		// writes.
+		Command: []string{binary, "-hostname=" + n.seed.Name, "-binds=" + strings.Join(binds, ","),
+			"-memory=" + n.dir("volumes")},
 		Namespaces:    process.Namespaces{Net: network.Path(n.seed.Netns)},
 		NewNamespaces: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Cgroups:       cgroups,
@@ -212,8 +214,8 @@ func (n *Node) ensureInit(ctx context.Context, cgroups []string) (process.Namesp
 		return none, err
 	}
 	if !current {
-		// The namespaces' other processes end with their first one, but not before it looks ended: wait until they have let
-		// go of their ports.
+		// The namespaces' other processes end with their first one, but not before it looks ended: wait until they have
+		// let go of their ports.
 		if err := machine.KillIn(network.Path(n.seed.Netns)); err != nil {
 			return none, fmt.Errorf("failed to end what is left of %s: %w", n.seed.Name, err)
 		}
@@ -231,7 +233,8 @@ func (n *Node) ensureInit(ctx context.Context, cgroups []string) (process.Namesp
 		return none, err
 	}
 	if n.cfg.HasWorkers() {
-		if err := errors.Join(n.ensureHostFolder(modulesFolder), ensureSocket(fmt.Sprintf("/proc/%d/root%s", pid, dockerSocket))); err != nil {
+		if err := errors.Join(n.ensureHostFolder(modulesFolder),
+			ensureSocket(fmt.Sprintf("/proc/%d/root%s", pid, dockerSocket))); err != nil {
 			return none, err
 		}
 	}
@@ -276,16 +279,20 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 		return nil, err
 	}
 	user := "system:node:" + n.seed.Name
-	serving, err := controlPlane.CA.Ensure("kubelet-server", pki.Request{CommonName: user, Organizations: []string{"system:nodes"}, DNSNames: []string{n.seed.Name}, IPs: []string{n.seed.IP}})
+	serving, err := controlPlane.CA.Ensure("kubelet-server",
+		pki.Request{CommonName: user, Organizations: []string{"system:nodes"}, DNSNames: []string{n.seed.Name},
+			IPs: []string{n.seed.IP}})
 	if err != nil {
 		return nil, err
 	}
 	pkiDir := n.cfg.PKI(n.seed.Name)
 	proxyKubeconfig := filepath.Join(pkiDir, "kube-proxy.kubeconfig")
-	if err := controlPlane.Kubeconfig(proxyKubeconfig, "kube-proxy", pki.Request{CommonName: "system:kube-proxy"}); err != nil {
+	if err := controlPlane.Kubeconfig(proxyKubeconfig, "kube-proxy",
+		pki.Request{CommonName: "system:kube-proxy"}); err != nil {
 		return nil, err
 	}
-	if err := controlPlane.Kubeconfig(filepath.Join(pkiDir, "kubelet.kubeconfig"), "kubelet", pki.Request{CommonName: user, Organizations: []string{"system:nodes"}}); err != nil {
+	if err := controlPlane.Kubeconfig(filepath.Join(pkiDir, "kubelet.kubeconfig"), "kubelet",
+		pki.Request{CommonName: user, Organizations: []string{"system:nodes"}}); err != nil {
 		return nil, err
 	}
 	s := &settings{
@@ -322,7 +329,8 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 		"cni/10-pods.conflist": network,
 		"resolv.conf":          []byte("nameserver " + n.cfg.Garden.IP + "\n"),
 	}
-	for name, text := range map[string]string{"containerd.toml": containerdTemplate, "kubelet.yaml": kubeletTemplate, "kube-proxy.yaml": proxyTemplate} {
+	for name, text := range map[string]string{"containerd.toml": containerdTemplate, "kubelet.yaml": kubeletTemplate,
+		"kube-proxy.yaml": proxyTemplate} {
 		if files[name], err = s.render(name, text); err != nil {
 			return nil, err
 		}
@@ -391,12 +399,13 @@ func (n *Node) ensureKubelet(ctx context.Context, controlPlane *cluster.ControlP
 		return false, err
 	}
 	conf = n.dir("conf", "kube-proxy.yaml")
-	_, err = n.processes.Ensure(ctx, controlPlane.Daemon("kube-proxy", []string{filepath.Join(dir, "kube-proxy"), "--config=" + conf}, conf))
+	_, err = n.processes.Ensure(ctx,
+		controlPlane.Daemon("kube-proxy", []string{filepath.Join(dir, "kube-proxy"), "--config=" + conf}, conf))
 	return fresh, err
 }
 
-// awaitReady waits for the node and for the pods of the base. What an earlier kubelet said about the node does not count
-// when this one is fresh.
+// awaitReady waits for the node and for the pods of the base. What an earlier kubelet said about the node does not
+// count when this one is fresh.
 func (n *Node) awaitReady(ctx context.Context, c client.Client, fresh bool) error {
 	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
@@ -405,7 +414,8 @@ func (n *Node) awaitReady(ctx context.Context, c client.Client, fresh bool) erro
 	if err := n.processes.Wait(ctx, kubelet, func(ctx context.Context) error {
 		if fresh {
 			lease := &coordinationv1.Lease{}
-			if err := c.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.seed.Name}, lease); err != nil {
+			if err := c.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.seed.Name},
+				lease); err != nil {
 				return err
 			}
 			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(started) {
@@ -431,7 +441,8 @@ func (n *Node) awaitReady(ctx context.Context, c client.Client, fresh bool) erro
 			if err := c.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: name}, deployment); err != nil {
 				return err
 			}
-			if deployment.Status.ObservedGeneration < deployment.Generation || deployment.Status.UpdatedReplicas < 1 || deployment.Status.AvailableReplicas < 1 {
+			if deployment.Status.ObservedGeneration < deployment.Generation || deployment.Status.UpdatedReplicas < 1 ||
+				deployment.Status.AvailableReplicas < 1 {
 				return fmt.Errorf("deployment %s is not available", name)
 			}
 			return nil
@@ -462,7 +473,8 @@ func (n *Node) ctr(ctx context.Context, args ...string) (string, error) {
 		return "", err
 	}
 	return process.Run(ctx, process.Spec{
-		Command:    append([]string{filepath.Join(dir, "ctr"), "--address=" + containerdSocket, "--namespace=k8s.io"}, args...),
+		Command: append([]string{filepath.Join(dir, "ctr"), "--address=" + containerdSocket, "--namespace=k8s.io"},
+			args...),
 		Namespaces: namespaces,
 	})
 }

@@ -51,7 +51,8 @@ var _ = Describe("Node", func() {
 			ContainSubstring(`BinaryName = "/usr/sbin/runc"`),
 			ContainSubstring(`conf_dir = "/s/conf/cni"`),
 		))
-		Expect(string(files["cni"])).To(And(ContainSubstring(`"subnet": "10.241.0.0/16"`), ContainSubstring(`"ipMasqBackend": "nftables"`)))
+		Expect(string(files["cni"])).
+			To(And(ContainSubstring(`"subnet": "10.241.0.0/16"`), ContainSubstring(`"ipMasqBackend": "nftables"`)))
 	})
 
 	It("should install DNS and volumes", func() {
@@ -63,13 +64,16 @@ var _ = Describe("Node", func() {
 				return object.GetKind() != "" && object.GetName() != ""
 			})))
 		}
-		Expect(string(files["coredns"])).To(And(ContainSubstring("forward . 10.250.0.10"), ContainSubstring("denial 9984 5"), ContainSubstring("clusterIP: 10.97.0.10")))
+		Expect(string(files["coredns"])).To(And(ContainSubstring("forward . 10.250.0.10"),
+			ContainSubstring("denial 9984 5"), ContainSubstring("clusterIP: 10.97.0.10")))
 		Expect(string(files["provisioner"])).To(ContainSubstring(`"paths": ["/s/volumes"]`))
-		Expect(string(files["single-node"])).To(And(ContainSubstring(`env{name: "GOGC", value: "300"}`), ContainSubstring(`env{name: "GOMAXPROCS", value: "7"}`)))
+		Expect(string(files["single-node"])).To(And(ContainSubstring(`env{name: "GOGC", value: "300"}`),
+			ContainSubstring(`env{name: "GOMAXPROCS", value: "7"}`)))
 	})
 
 	It("should read which images a node has", func() {
-		Expect(node.ParseImages("REF TYPE DIGEST SIZE PLATFORMS LABELS\nr/a:t application/vnd.oci.image.manifest.v1+json sha256:1 12.3 MiB linux/amd64 -\n\n")).
+		Expect(node.ParseImages("REF TYPE DIGEST SIZE PLATFORMS LABELS\nr/a:t " +
+			"application/vnd.oci.image.manifest.v1+json sha256:1 12.3 MiB linux/amd64 -\n\n")).
 			To(HaveKeyWithValue("r/a:t", "sha256:1"))
 	})
 
@@ -82,7 +86,8 @@ var _ = Describe("Node", func() {
 
 var _ = Describe("EnsureSocket", func() {
 	It("should leave a socket behind that nobody listens on, once", func() {
-		folder, err := os.MkdirTemp("", "socket") // The test's own folder may have a longer name than a socket can have.
+		// The test's own folder may have a longer name than a socket can have.
+		folder, err := os.MkdirTemp("", "socket")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(os.RemoveAll, folder)
 		path := filepath.Join(folder, "s")
@@ -91,6 +96,7 @@ var _ = Describe("EnsureSocket", func() {
 		info, err := os.Stat(path)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Mode().Type()).To(Equal(os.ModeSocket))
-		Expect(node.EnsureSocket(filepath.Join(folder, "missing", "s"))).To(MatchError(ContainSubstring("failed to make socket")))
+		Expect(node.EnsureSocket(filepath.Join(folder, "missing", "s"))).
+			To(MatchError(ContainSubstring("failed to make socket")))
 	})
 })

@@ -128,7 +128,8 @@ func EnsureSigningKey(dir, name string) (keyFile, publicFile string, err error) 
 func EnsureKubeconfig(file, server string, ca *CA, client *Pair) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["landscape"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca.CertPEM}
-	config.AuthInfos["landscape"] = &clientcmdapi.AuthInfo{ClientCertificateData: client.Cert, ClientKeyData: client.Key}
+	config.AuthInfos["landscape"] = &clientcmdapi.AuthInfo{ClientCertificateData: client.Cert,
+		ClientKeyData: client.Key}
 	config.Contexts["landscape"] = &clientcmdapi.Context{Cluster: "landscape", AuthInfo: "landscape"}
 	config.CurrentContext = "landscape"
 	content, err := clientcmd.Write(*config)

@@ -34,7 +34,8 @@ var _ = Describe("PKI", func() {
 		ca, err := pki.EnsureCA(dir, "ca")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ca.File()).To(Equal(filepath.Join(dir, "ca.crt")))
-		pair, err := ca.Ensure("server", pki.Request{CommonName: "someone", Organizations: []string{"some", "groups"}, DNSNames: []string{"a.example"}, IPs: []string{"10.0.0.1"}})
+		pair, err := ca.Ensure("server", pki.Request{CommonName: "someone", Organizations: []string{"some", "groups"},
+			DNSNames: []string{"a.example"}, IPs: []string{"10.0.0.1"}})
 		Expect(err).NotTo(HaveOccurred())
 
 		roots := x509.NewCertPool()
@@ -46,7 +47,8 @@ var _ = Describe("PKI", func() {
 		}
 		_, err = certificate.Verify(x509.VerifyOptions{Roots: roots, DNSName: "b.example"})
 		Expect(err).To(HaveOccurred())
-		_, err = certificate.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		_, err = certificate.Verify(x509.VerifyOptions{Roots: roots,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(certificate.Subject.CommonName).To(Equal("someone"))
 		Expect(certificate.Subject.Organization).To(ConsistOf("some", "groups"))

@@ -263,7 +263,8 @@ func Run(ctx context.Context, spec Spec) (string, error) {
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer stop()
 	if err := cmd.Wait(); err != nil {
-		return stdout.String(), fmt.Errorf("failed to run %s: %w: %s", strings.Join(spec.Command, " "), err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("failed to run %s: %w: %s", strings.Join(spec.Command, " "), err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }
@@ -271,15 +272,16 @@ func Run(ctx context.Context, spec Spec) (string, error) {
 // GCPercent has Go's programs collect garbage half as often: the machine has memory to spare and no processors.
 const GCPercent = 200
 
-// MaxProcs returns on how many processors a program of Go runs: on half of them, because the landscape has more than a hundred
-// of them, and threads that wake up only to look for work take it from the others.
+// MaxProcs returns on how many processors a program of Go runs: on half of them, because the landscape has more than a
+// hundred of them, and threads that wake up only to look for work take it from the others.
 func MaxProcs() int { return max(1, runtime.NumCPU()/2) }
 
 func (s Spec) cmd() *exec.Cmd {
 	return &exec.Cmd{
-		Path:        s.Command[0],
-		Args:        s.Command,
-		Env:         append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", fmt.Sprintf("GOGC=%d", GCPercent), fmt.Sprintf("GOMAXPROCS=%d", MaxProcs())}, s.Env...),
+		Path: s.Command[0],
+		Args: s.Command,
+		Env: append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/root", fmt.Sprintf("GOGC=%d", GCPercent),
+			fmt.Sprintf("GOMAXPROCS=%d", MaxProcs())}, s.Env...),
 		Dir:         "/",
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: s.NewNamespaces},
 	}
@@ -328,7 +330,8 @@ func (n Namespaces) enter() error {
 	// The mount namespace comes last: the other paths may not be visible from inside.
 	var files []*os.File
 	var flags []int
-	for _, j := range []join{{n.Net, unix.CLONE_NEWNET}, {n.UTS, unix.CLONE_NEWUTS}, {n.IPC, unix.CLONE_NEWIPC}, {n.PID, unix.CLONE_NEWPID}, {n.Mount, unix.CLONE_NEWNS}} {
+	for _, j := range []join{{n.Net, unix.CLONE_NEWNET}, {n.UTS, unix.CLONE_NEWUTS}, {n.IPC, unix.CLONE_NEWIPC},
+		{n.PID, unix.CLONE_NEWPID}, {n.Mount, unix.CLONE_NEWNS}} {
 		if j.path == "" {
 			continue
 		}
@@ -340,8 +343,8 @@ func (n Namespaces) enter() error {
 		files, flags = append(files, file), append(flags, j.flag)
 	}
 	if n.Mount != "" {
-		// The kernel lets a thread change its mount namespace only when it shares its root and working directory with no
-		// other thread.
+		// The kernel lets a thread change its mount namespace only when it shares its root and working directory with
+		// no other thread.
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return fmt.Errorf("failed to unshare the file system attributes: %w", err)
 		}

@@ -40,7 +40,9 @@ var _ = Describe("Manager", func() {
 		later := process.NewManager(state)
 		Expect(later.PID(spec.Name)).To(Equal(pid))
 		Expect(later.Ensure(ctx, spec)).To(BeFalse())
-		Expect(later.List()).To(ConsistOf(process.Status{Name: "sleeper", PID: pid, Running: true, Log: filepath.Join(state, "logs", "sleeper.log")}))
+		Expect(later.List()).
+			To(ConsistOf(process.Status{Name: "sleeper", PID: pid, Running: true,
+				Log: filepath.Join(state, "logs", "sleeper.log")}))
 
 		Expect(later.Stop(ctx, spec.Name)).To(Succeed())
 		Expect(later.PID(spec.Name)).To(BeZero())
@@ -87,7 +89,8 @@ var _ = Describe("Manager", func() {
 			}
 			return errors.New("not yet")
 		})
-		Expect(err).To(MatchError(And(ContainSubstring("sleeper died"), ContainSubstring("sleeper.log"), ContainSubstring("it is all over"))))
+		Expect(err).To(MatchError(And(ContainSubstring("sleeper died"), ContainSubstring("sleeper.log"),
+			ContainSubstring("it is all over"))))
 		Expect(after).To(BeNumerically("<=", 1))
 	})
 
@@ -109,7 +112,9 @@ var _ = Describe("Manager", func() {
 		Expect(process.Run(ctx, process.Spec{Command: []string{"/bin/sh", "-c", "echo out"}})).To(Equal("out\n"))
 		_, err := process.Run(ctx, process.Spec{Command: []string{"/bin/sh", "-c", "echo why >&2; exit 1"}})
 		Expect(err).To(MatchError(ContainSubstring("why")))
-		_, err = process.Run(ctx, process.Spec{Command: []string{"/bin/true"}, Namespaces: process.Namespaces{Net: filepath.Join(state, "none")}})
+		_, err = process.Run(ctx,
+			process.Spec{Command: []string{"/bin/true"},
+				Namespaces: process.Namespaces{Net: filepath.Join(state, "none")}})
 		Expect(err).To(MatchError(os.ErrNotExist))
 	})
 })
@@ -124,7 +129,8 @@ var _ = DescribeTable("start time of a process", func(stat string, expected int,
 	Expect(started).To(BeEquivalentTo(expected))
 },
 	Entry("plain", "12 (etcd) S 1 12 12 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 4711 0 0", 4711, true),
-	Entry("a command with blanks and parentheses", "12 (a) b (c) S 1 12 12 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 4711 0 0", 4711, true),
+	Entry("a command with blanks and parentheses",
+		"12 (a) b (c) S 1 12 12 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 4711 0 0", 4711, true),
 	Entry("a zombie", "12 (etcd) Z 1 12 12 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 9 0 4711 0 0", 0, false),
 	Entry("nonsense", "nonsense", 0, false),
 	Entry("too short", "12 (etcd) S 1", 0, false),

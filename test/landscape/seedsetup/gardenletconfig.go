@@ -21,7 +21,8 @@ func decodeGardenletConfiguration(value any) (*gardenletconfigv1alpha1.Gardenlet
 	if !ok {
 		return nil, nil, fmt.Errorf("gardenlet configuration is a %T, not a map", value)
 	}
-	typed := map[string]any{"apiVersion": gardenletconfigv1alpha1.SchemeGroupVersion.String(), "kind": "GardenletConfiguration"}
+	typed := map[string]any{"apiVersion": gardenletconfigv1alpha1.SchemeGroupVersion.String(),
+		"kind": "GardenletConfiguration"}
 	for name, field := range fields {
 		typed[name] = field
 	}

@@ -71,11 +71,12 @@ const (
 	ForShoot
 )
 
-// forShoot are the names of the images that only shoots need. They are made when a seed has what it is set up with, so that this does
-// not wait for them.
+// forShoot are the names of the images that only shoots need. They are made when a seed has what it is set up with, so
+// that this does not wait for them.
 var forShoot = []string{
 	"kube-apiserver", "kube-controller-manager", "etcd-backup-restore", "standin-etcd-wrapper", "standin-chown",
-	"kube-scheduler", "machine-controller-manager", "machine-controller-manager-provider-local", "cloud-controller-manager-local",
+	"kube-scheduler", "machine-controller-manager", "machine-controller-manager-provider-local",
+	"cloud-controller-manager-local",
 	"standin-machine", "standin-vpn-server", "standin-vpn-proxy",
 }
 
@@ -87,8 +88,8 @@ func useOf(name string) Use {
 	return ForSeed
 }
 
-// Tarballs builds the programs of this repository that a seed runs and writes the images for a use. What has not changed is neither
-// built nor written again.
+// Tarballs builds the programs of this repository that a seed runs and writes the images for a use. What has not
+// changed is neither built nor written again.
 func Tarballs(ctx context.Context, cfg *config.Config, use Use) ([]image.Tarball, error) {
 	gardener, err := garden.Gardener(ctx, cfg.Repo)
 	if err != nil {
@@ -101,7 +102,9 @@ func Tarballs(ctx context.Context, cfg *config.Config, use Use) ([]image.Tarball
 	maps.DeleteFunc(byName, func(name string, _ tarball.Image) bool { return useOf(name) != use })
 	for _, b := range binaries(cfg.Gardenlet, cfg.HasWorkers()) {
 		// A program is built for the images that it is in.
-		if !slices.ContainsFunc(slices.Collect(maps.Values(byName)), func(i tarball.Image) bool { return contains(i, filepath.Join(cfg.Bin(), b.name)) }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(byName)), func(i tarball.Image) bool {
+			return contains(i, filepath.Join(cfg.Bin(), b.name))
+		}) {
 			continue
 		}
 		if err := b.build(ctx, cfg, gardener.Version); err != nil {
@@ -126,7 +129,8 @@ func contains(i tarball.Image, source string) bool {
 func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion string) error {
 	flags := "-s -w"
 	if b.stamp {
-		flags += " -X k8s.io/component-base/version.gitVersion=" + gardenerVersion + " -X k8s.io/component-base/version.gitTreeState=clean"
+		flags += " -X k8s.io/component-base/version.gitVersion=" + gardenerVersion +
+			" -X k8s.io/component-base/version.gitTreeState=clean"
 	}
 	pkg := b.pkg
 	if pkg == "" {
@@ -134,17 +138,19 @@ func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion s
 	}
 	// Not every mirror's checksum database knows the releases of the etcd server; the go.sum beside it does.
 	return build.Go(ctx, cfg, b.name, filepath.Join(cfg.Repo, b.dir), []string{"GONOSUMDB=go.etcd.io/etcd/*"},
-		"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", filepath.Join(cfg.Bin(), b.name), pkg)
+		"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o",
+		filepath.Join(cfg.Bin(), b.name), pkg)
 }
 
-// images are those that seed prerequisites and shoots run, by a short name: real components under exactly the references
-// that gardener's and etcd-druid's manifests use, stand-ins and own programs.
+// images are those that seed prerequisites and shoots run, by a short name: real components under exactly the
+// references that gardener's and etcd-druid's manifests use, stand-ins and own programs.
 func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (map[string]tarball.Image, error) {
 	kubernetes, err := garden.Kubernetes(ctx, cfg.Repo)
 	if err != nil {
 		return nil, err
 	}
-	druid, err := garden.FindModule(ctx, filepath.Join(cfg.Repo, "hack", "tools", "etcd-druid"), "github.com/gardener/etcd-druid")
+	druid, err := garden.FindModule(ctx, filepath.Join(cfg.Repo, "hack", "tools", "etcd-druid"),
+		"github.com/gardener/etcd-druid")
 	if err != nil {
 		return nil, err
 	}
@@ -172,16 +178,24 @@ func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (ma
 	}
 
 	result := map[string]tarball.Image{
-		"gardenlet":                 single(cfg.Bin(), "gardenlet", "/gardenlet", nonroot, GardenletImage),
-		"gardener-resource-manager": single(paths["gardener"], "gardener-resource-manager", "/gardener-resource-manager", nonroot, gardenerRef(imagevector.ContainerImageNameGardenerResourceManager)),
-		"provider-local":            single(paths["gardener"], "gardener-extension-provider-local", "/gardener-extension-provider-local", nonroot, garden.ProviderLocalImage+":"+gardener.Version),
-		"kube-apiserver":            single(paths["kubernetes"], "kube-apiserver", "/usr/local/bin/kube-apiserver", "", gardenerRef(imagevector.ContainerImageNameKubeApiserver, target)),
-		"kube-controller-manager":   single(paths["kubernetes"], "kube-controller-manager", "/usr/local/bin/kube-controller-manager", "", gardenerRef(imagevector.ContainerImageNameKubeControllerManager, target)),
-		"etcd-druid":                single(paths["etcd-druid"], "etcd-druid", "/etcd-druid", nonroot, gardenerRef(imagevector.ContainerImageNameEtcdDruid)),
-		"etcd-backup-restore":       single(paths["etcd-backup-restore"], "etcdbrctl", "/etcdbrctl", nonroot, druidRefs["etcd-backup-restore-next"]),
-		"standin-etcd-wrapper":      single(cfg.Bin(), "standin-etcd-wrapper", "/etcd-wrapper", nonroot, druidRefs["etcd-wrapper-next"]),
-		"standin-chown":             single(cfg.Bin(), "standin-chown", "/bin/chown", "", druidRefs["alpine"]),
-		"standin-ingress":           single(cfg.Bin(), "standin-ingress", "/standin-ingress", nonroot, IngressImage),
+		"gardenlet": single(cfg.Bin(), "gardenlet", "/gardenlet", nonroot, GardenletImage),
+		"gardener-resource-manager": single(paths["gardener"], "gardener-resource-manager",
+			"/gardener-resource-manager", nonroot, gardenerRef(imagevector.ContainerImageNameGardenerResourceManager)),
+		"provider-local": single(paths["gardener"], "gardener-extension-provider-local",
+			"/gardener-extension-provider-local", nonroot, garden.ProviderLocalImage+":"+gardener.Version),
+		"kube-apiserver": single(paths["kubernetes"], "kube-apiserver", "/usr/local/bin/kube-apiserver", "",
+			gardenerRef(imagevector.ContainerImageNameKubeApiserver, target)),
+		"kube-controller-manager": single(paths["kubernetes"], "kube-controller-manager",
+			"/usr/local/bin/kube-controller-manager", "",
+			gardenerRef(imagevector.ContainerImageNameKubeControllerManager, target)),
+		"etcd-druid": single(paths["etcd-druid"], "etcd-druid", "/etcd-druid", nonroot,
+			gardenerRef(imagevector.ContainerImageNameEtcdDruid)),
+		"etcd-backup-restore": single(paths["etcd-backup-restore"], "etcdbrctl", "/etcdbrctl", nonroot,
+			druidRefs["etcd-backup-restore-next"]),
+		"standin-etcd-wrapper": single(cfg.Bin(), "standin-etcd-wrapper", "/etcd-wrapper", nonroot,
+			druidRefs["etcd-wrapper-next"]),
+		"standin-chown":   single(cfg.Bin(), "standin-chown", "/bin/chown", "", druidRefs["alpine"]),
+		"standin-ingress": single(cfg.Bin(), "standin-ingress", "/standin-ingress", nonroot, IngressImage),
 	}
 	if cfg.Gardenlet.SetsUpSeed() {
 		result["placeholder"] = single(cfg.Bin(), "placeholder", "/placeholder", nonroot, PlaceholderImage)
@@ -206,8 +220,8 @@ func single(dir, name, target, user, ref string) tarball.Image {
 	}
 }
 
-// druidImages reads the references that etcd-druid has compiled in. Those with "next" in their name are for the etcd version
-// that the feature gate UpgradeEtcdVersion switches to.
+// druidImages reads the references that etcd-druid has compiled in. Those with "next" in their name are for the etcd
+// version that the feature gate UpgradeEtcdVersion switches to.
 func druidImages(druid garden.Module) (map[string]string, error) {
 	file := filepath.Join(druid.Dir, "internal", "images", "images.yaml")
 	content, err := os.ReadFile(file)

@@ -17,11 +17,11 @@ import (
 // PlaceholderImage is the image of the programs whose work nothing on the landscape needs.
 const PlaceholderImage = "livecpm.local/placeholder:landscape"
 
-// A gardenlet that sets up its seed deploys everything that a seed has. Each image of Gardener's vector is in one of the following
-// sets, so that one that a new version brings is noticed here and not by a pod that does not start.
+// A gardenlet that sets up its seed deploys everything that a seed has. Each image of Gardener's vector is in one of
+// the following sets, so that one that a new version brings is noticed here and not by a pod that does not start.
 var (
-	// realImages are in the seeds under the references of the vector, with their programs or stand-ins for these. See images, and
-	// workerImages for what is there only for a shoot with workers.
+	// realImages are in the seeds under the references of the vector, with their programs or stand-ins for these. See
+	// images, and workerImages for what is there only for a shoot with workers.
 	realImages = sets.New(
 		imagevector.ContainerImageNameEnvoyProxy,
 		imagevector.ContainerImageNameEtcdDruid,
@@ -34,8 +34,8 @@ var (
 	)
 	// gatewayImages are those that the stand-in for the ingress gateway takes the place of.
 	gatewayImages = sets.New(imagevector.ContainerImageNameIstioProxy)
-	// placeholderImages run in the namespaces of a seed's own components and of shoots without workers, or may run there if an
-	// operator switches them on.
+	// placeholderImages run in the namespaces of a seed's own components and of shoots without workers, or may run
+	// there if an operator switches them on.
 	placeholderImages = sets.New(
 		imagevector.ContainerImageNameAlertmanager,
 		imagevector.ContainerImageNameBlackboxExporter,
@@ -72,8 +72,8 @@ var (
 		imagevector.ContainerImageNameVpaRecommender,
 		imagevector.ContainerImageNameVpaUpdater,
 	)
-	// otherImages keep their references. They are for gardens, for nodes, and for shoots with workers, to which a program that
-	// does nothing would be worse than none: a pod that cannot start says what it lacks.
+	// otherImages keep their references. They are for gardens, for nodes, and for shoots with workers, to which a
+	// program that does nothing would be worse than none: a pod that cannot start says what it lacks.
 	otherImages = sets.New(
 		imagevector.ContainerImageNameAlpineConntrack,
 		imagevector.ContainerImageNameAlpineIptables,
@@ -109,8 +109,8 @@ var (
 	)
 )
 
-// imageVectorOverwrite returns the overwrite with which a gardenlet deploys what the seeds have in place of the vector's images. An
-// image that is in none of the sets is an error.
+// imageVectorOverwrite returns the overwrite with which a gardenlet deploys what the seeds have in place of the
+// vector's images. An image that is in none of the sets is an error.
 func imageVectorOverwrite(vector imagevectorutils.ImageVector) ([]byte, error) {
 	overwrite := imagevectorutils.ImageVector{}
 	for _, source := range vector {
@@ -123,7 +123,8 @@ func imageVectorOverwrite(vector imagevectorutils.ImageVector) ([]byte, error) {
 		case realImages.Has(source.Name), otherImages.Has(source.Name):
 			continue
 		default:
-			return nil, fmt.Errorf("nobody has said what becomes of image %q of Gardener's image vector: add it to one of the sets in test/landscape/seedsetup/overwrite.go", source.Name)
+			return nil, fmt.Errorf("nobody has said what becomes of image %q of Gardener's image vector: add it to "+
+				"one of the sets in test/landscape/seedsetup/overwrite.go", source.Name)
 		}
 		// Name, versions and architectures together say which entry is overwritten.
 		overwrite = append(overwrite, &imagevectorutils.ImageSource{

@@ -35,7 +35,8 @@ var _ = Describe("imageVectorOverwrite", func() {
 		overwrite, _, err := imagevectorutils.Read(content)
 		Expect(err).NotTo(HaveOccurred())
 		merged := imagevectorutils.MergeImageVectors(imagevector.Containers(), overwrite)
-		Expect(merged).To(HaveLen(len(imagevector.Containers())), "an entry that overwrites none would be an image of its own")
+		Expect(merged).To(HaveLen(len(imagevector.Containers())),
+			"an entry that overwrites none would be an image of its own")
 
 		version := imagevectorutils.TargetVersion("1.36.3")
 		find := func(vector imagevectorutils.ImageVector, name string) string {
@@ -47,7 +48,8 @@ var _ = Describe("imageVectorOverwrite", func() {
 		Expect(find(merged, "istio-proxy")).To(Equal(IngressImage))
 		Expect(find(merged, "prometheus")).To(Equal(PlaceholderImage))
 		Expect(find(merged, "istio-istiod")).To(Equal(PlaceholderImage))
-		for _, real := range []string{"kube-apiserver", "kube-controller-manager", "etcd-druid", "gardener-resource-manager", "kube-scheduler", "machine-controller-manager", "vpn-server", "envoy-proxy"} {
+		for _, real := range []string{"kube-apiserver", "kube-controller-manager", "etcd-druid",
+			"gardener-resource-manager", "kube-scheduler", "machine-controller-manager", "vpn-server", "envoy-proxy"} {
 			Expect(find(merged, real)).To(Equal(find(imagevector.Containers(), real)))
 		}
 	})
@@ -67,15 +69,18 @@ var _ = Describe("imageVectorOverwrite", func() {
 
 	It("should overwrite each entry of an image that differs by version or architecture", func() {
 		source := func(target, architecture string) *imagevectorutils.ImageSource {
-			return &imagevectorutils.ImageSource{Name: "vali", TargetVersion: new(target), Architectures: []string{architecture}, Repository: new("example/vali"), Tag: new("v1")}
+			return &imagevectorutils.ImageSource{Name: "vali", TargetVersion: new(target),
+				Architectures: []string{architecture}, Repository: new("example/vali"), Tag: new("v1")}
 		}
-		vector := imagevectorutils.ImageVector{source(">= 1.36", "amd64"), source("< 1.36", "amd64"), source(">= 1.36", "arm64")}
+		vector := imagevectorutils.ImageVector{source(">= 1.36", "amd64"), source("< 1.36", "amd64"),
+			source(">= 1.36", "arm64")}
 		content, err := ImageVectorOverwrite(vector)
 		Expect(err).NotTo(HaveOccurred())
 		overwrite, _, err := imagevectorutils.Read(content)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(imagevectorutils.MergeImageVectors(vector, overwrite)).To(HaveLen(3))
-		Expect(imagevectorutils.MergeImageVectors(vector, overwrite)).To(HaveEach(HaveField("Ref", HaveValue(Equal(PlaceholderImage)))))
+		Expect(imagevectorutils.MergeImageVectors(vector, overwrite)).
+			To(HaveEach(HaveField("Ref", HaveValue(Equal(PlaceholderImage)))))
 	})
 
 	It("should refuse an image that nobody has thought of", func() {

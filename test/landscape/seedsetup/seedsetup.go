@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seedsetup turns a plain cluster into a seed: upstream's custom resource definitions, gardener-resource-manager,
-// system resources, etcd-druid and the gardenlet itself, all deployed by upstream's own components and chart, and the
-// stand-in for the ingress gateway. It does what upstream's Seed reconciler does, less what no shoot here needs. Where the
-// gardenlet has that reconciler, it does nothing of it (whole.go).
+// Package seedsetup turns a plain cluster into a seed: upstream's custom resource definitions,
+// gardener-resource-manager, system resources, etcd-druid and the gardenlet itself, all deployed by upstream's own
+// components and chart, and the stand-in for the ingress gateway. It does what upstream's Seed reconciler does, less
+// what no shoot here needs. Where the gardenlet has that reconciler, it does nothing of it (whole.go).
 package seedsetup
 
 import (
@@ -132,7 +132,8 @@ func (s *Setup) prepare(ctx context.Context) error {
 	}
 	if s.clients, err = kubernetes.NewClientFromFile("", s.Config.Kubeconfig(s.Seed.Name),
 		kubernetes.WithClientOptions(client.Options{Scheme: kubernetes.SeedScheme}),
-		kubernetes.WithClientConnectionOptions(componentbaseconfigv1alpha1.ClientConnectionConfiguration{QPS: 200, Burst: 400}),
+		kubernetes.WithClientConnectionOptions(componentbaseconfigv1alpha1.ClientConnectionConfiguration{QPS: 200,
+			Burst: 400}),
 		kubernetes.WithDisabledCachedClient()); err != nil {
 		return fmt.Errorf("failed to create client for %s: %w", s.Seed.Name, err)
 	}
@@ -143,8 +144,8 @@ func (s *Setup) prepare(ctx context.Context) error {
 	return s.readGardenletValues()
 }
 
-// readGardenletValues fills in the values of the gardenlet's chart. The configuration in it also says how gardener's other
-// components in this seed are deployed.
+// readGardenletValues fills in the values of the gardenlet's chart. The configuration in it also says how gardener's
+// other components in this seed are deployed.
 func (s *Setup) readGardenletValues() error {
 	kubeconfig, err := garden.GardenletKubeconfig(s.Config, s.GardenCA, s.Seed.Name)
 	if err != nil {
@@ -209,9 +210,10 @@ func (s *Setup) deployCRDs(ctx context.Context) error {
 }
 
 func (s *Setup) deployNamespaces(ctx context.Context) error {
-	if err := gardenerutils.ReconcileGardenNamespace(ctx, s.client, v1beta1constants.GardenNamespace, []string{s.Seed.Zone}, true, func(namespace *corev1.Namespace) {
-		metav1.SetMetaDataLabel(&namespace.ObjectMeta, v1beta1constants.LabelRole, v1beta1constants.GardenNamespace)
-	}); err != nil {
+	if err := gardenerutils.ReconcileGardenNamespace(ctx, s.client, v1beta1constants.GardenNamespace,
+		[]string{s.Seed.Zone}, true, func(namespace *corev1.Namespace) {
+			metav1.SetMetaDataLabel(&namespace.ObjectMeta, v1beta1constants.LabelRole, v1beta1constants.GardenNamespace)
+		}); err != nil {
 		return fmt.Errorf("failed to apply Namespace %q: %w", v1beta1constants.GardenNamespace, err)
 	}
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
@@ -220,8 +222,8 @@ func (s *Setup) deployNamespaces(ctx context.Context) error {
 	return s.client.Patch(ctx, system, patch)
 }
 
-// deployGardenlet applies upstream's chart with our image. It comes before everything else because it brings the priority
-// class of the other components.
+// deployGardenlet applies upstream's chart with our image. It comes before everything else because it brings the
+// priority class of the other components.
 func (s *Setup) deployGardenlet(ctx context.Context) error {
 	// The landscape's other programs of this seed share the configuration.
 	if err := os.WriteFile(GardenletConfigFile(s.Config, s.Seed.Name), s.configuration, 0o600); err != nil {
@@ -235,7 +237,8 @@ func (s *Setup) deployIngress(ctx context.Context) error {
 	if err := s.deployIngressAccess(ctx, "istio-ingressgateway"); err != nil {
 		return err
 	}
-	manifests, err := apply.Render("ingress.yaml", ingressManifest, map[string]string{"Image": IngressImage, "Digest": s.Digests["standin-ingress"]})
+	manifests, err := apply.Render("ingress.yaml", ingressManifest,
+		map[string]string{"Image": IngressImage, "Digest": s.Digests["standin-ingress"]})
 	if err != nil {
 		return err
 	}
@@ -244,7 +247,8 @@ func (s *Setup) deployIngress(ctx context.Context) error {
 
 // deployIngressAccess lets the stand-in for the ingress gateway read the seed with the service account.
 func (s *Setup) deployIngressAccess(ctx context.Context, serviceAccount string) error {
-	manifests, err := apply.Render("ingress-access.yaml", ingressAccessManifest, map[string]string{"ServiceAccount": serviceAccount})
+	manifests, err := apply.Render("ingress-access.yaml", ingressAccessManifest,
+		map[string]string{"ServiceAccount": serviceAccount})
 	if err != nil {
 		return err
 	}
@@ -253,15 +257,18 @@ func (s *Setup) deployIngressAccess(ctx context.Context, serviceAccount string) 
 
 // deploySystem deploys what upstream's Seed reconciler deploys with the same values, and waits until it is healthy.
 func (s *Setup) deploySystem(ctx context.Context) error {
-	secrets, err := secretsmanager.New(ctx, logr.Discard(), clock.RealClock{}, s.client, v1beta1constants.SecretManagerIdentityGardenlet,
+	secrets, err := secretsmanager.New(ctx, logr.Discard(), clock.RealClock{}, s.client,
+		v1beta1constants.SecretManagerIdentityGardenlet,
 		secretsmanager.WithCASecretAutoRotation(), secretsmanager.WithNamespaces(v1beta1constants.GardenNamespace))
 	if err != nil {
 		return fmt.Errorf("failed to create secrets manager: %w", err)
 	}
-	// Nothing in a landscape lives long enough to see a rotation; upstream's month would only surprise the one that does.
+	// Nothing in a landscape lives long enough to see a rotation; upstream's month would only surprise the one that
+	// does.
 	validity := 5 * 365 * 24 * time.Hour
 	if _, err := secrets.Generate(ctx, &secretsutils.CertificateSecretConfig{
-		Name: v1beta1constants.SecretNameCASeed, CommonName: "kubernetes", CertType: secretsutils.CACert, Validity: &validity,
+		Name: v1beta1constants.SecretNameCASeed, CommonName: "kubernetes", CertType: secretsutils.CACert,
+		Validity: &validity,
 	}, secretsmanager.Rotate(secretsmanager.KeepOld), secretsmanager.IgnoreOldSecretsAfter(24*time.Hour)); err != nil {
 		return fmt.Errorf("failed to generate certificate authority of the seed: %w", err)
 	}
@@ -292,7 +299,8 @@ func (s *Setup) deploySystem(ctx context.Context) error {
 		return fmt.Errorf("failed to deploy system resources: %w", err)
 	}
 
-	druid, err := sharedcomponent.NewEtcdDruid(s.client, v1beta1constants.GardenNamespace, s.version, nil, s.gardenlet.ETCDConfig, secrets,
+	druid, err := sharedcomponent.NewEtcdDruid(s.client, v1beta1constants.GardenNamespace, s.version, nil,
+		s.gardenlet.ETCDConfig, secrets,
 		v1beta1constants.SecretNameCASeed, v1beta1constants.PriorityClassNameSeedSystem800, false, false)
 	if err != nil {
 		return fmt.Errorf("failed to create etcd-druid: %w", err)
@@ -313,32 +321,36 @@ func (s *Setup) resourceManager(secrets secretsmanager.Interface) (resourcemanag
 
 	replicas := int32(1)
 	tolerations := s.gardenlet.NodeToleration
-	return sharedcomponent.NewRuntimeGardenerResourceManager(s.client, v1beta1constants.GardenNamespace, secrets, resourcemanager.Values{
-		Image:                                image.String(),
-		Replicas:                             &replicas,
-		DefaultSeccompProfileEnabled:         true,
-		HighAvailabilityConfigWebhookEnabled: true,
-		DefaultNotReadyToleration:            tolerations.DefaultNotReadyTolerationSeconds,
-		DefaultUnreachableToleration:         tolerations.DefaultUnreachableTolerationSeconds,
-		LogLevel:                             s.gardenlet.LogLevel,
-		LogFormat:                            s.gardenlet.LogFormat,
-		PriorityClassName:                    v1beta1constants.PriorityClassNameSeedSystemCritical,
-		SecretNameServerCA:                   v1beta1constants.SecretNameCASeed,
-		Zones:                                []string{s.Seed.Zone},
-		PodKubeAPIServerLoadBalancingWebhook: resourcemanager.PodKubeAPIServerLoadBalancingWebhook{
-			Enabled: true,
-			Configs: []resourcemanager.PodKubeAPIServerLoadBalancingWebhookConfig{
-				{NamespaceSelector: map[string]string{v1beta1constants.GardenRole: v1beta1constants.GardenRoleShoot}},
+	return sharedcomponent.NewRuntimeGardenerResourceManager(s.client, v1beta1constants.GardenNamespace, secrets,
+		resourcemanager.Values{
+			Image:                                image.String(),
+			Replicas:                             &replicas,
+			DefaultSeccompProfileEnabled:         true,
+			HighAvailabilityConfigWebhookEnabled: true,
+			DefaultNotReadyToleration:            tolerations.DefaultNotReadyTolerationSeconds,
+			DefaultUnreachableToleration:         tolerations.DefaultUnreachableTolerationSeconds,
+			LogLevel:                             s.gardenlet.LogLevel,
+			LogFormat:                            s.gardenlet.LogFormat,
+			PriorityClassName:                    v1beta1constants.PriorityClassNameSeedSystemCritical,
+			SecretNameServerCA:                   v1beta1constants.SecretNameCASeed,
+			Zones:                                []string{s.Seed.Zone},
+			PodKubeAPIServerLoadBalancingWebhook: resourcemanager.PodKubeAPIServerLoadBalancingWebhook{
+				Enabled: true,
+				Configs: []resourcemanager.PodKubeAPIServerLoadBalancingWebhookConfig{
+					{NamespaceSelector: map[string]string{
+						v1beta1constants.GardenRole: v1beta1constants.GardenRoleShoot,
+					}},
+				},
 			},
-		},
-		VPAInPlaceUpdatesEnabled: true,
-	})
+			VPAInPlaceUpdatesEnabled: true,
+		})
 }
 
 // gardenletKey and ingressKey are the Deployments that are awaited.
 var (
-	gardenletKey = client.ObjectKey{Namespace: v1beta1constants.GardenNamespace, Name: v1beta1constants.DeploymentNameGardenlet}
-	ingressKey   = client.ObjectKey{Namespace: "istio-ingress", Name: "istio-ingressgateway"}
+	gardenletKey = client.ObjectKey{Namespace: v1beta1constants.GardenNamespace,
+		Name: v1beta1constants.DeploymentNameGardenlet}
+	ingressKey = client.ObjectKey{Namespace: "istio-ingress", Name: "istio-ingressgateway"}
 )
 
 func (s *Setup) awaitDeployments(ctx context.Context, keys ...client.ObjectKey) error {
@@ -349,12 +361,14 @@ func (s *Setup) awaitDeployments(ctx context.Context, keys ...client.ObjectKey) 
 			deployment := &appsv1.Deployment{}
 			err := s.client.Get(ctx, key, deployment)
 			if err == nil && deployment.Status.ObservedGeneration == deployment.Generation &&
-				deployment.Status.UpdatedReplicas == deployment.Status.Replicas && deployment.Status.AvailableReplicas > 0 {
+				deployment.Status.UpdatedReplicas == deployment.Status.Replicas &&
+				deployment.Status.AvailableReplicas > 0 {
 				break
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("failed to wait for Deployment %q to become available (%d of %d replicas): %v", key, deployment.Status.AvailableReplicas, deployment.Status.Replicas, err)
+				return fmt.Errorf("failed to wait for Deployment %q to become available (%d of %d replicas): %v", key,
+					deployment.Status.AvailableReplicas, deployment.Status.Replicas, err)
 			case <-time.After(500 * time.Millisecond):
 			}
 		}

@@ -79,7 +79,8 @@ var _ = Describe("Gardenlets that set up their seed", func() {
 		GinkgoHelper()
 		values, err := s.ChartValues()
 		Expect(err).NotTo(HaveOccurred())
-		chart, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderEmbeddedFS(charts.ChartGardenlet, charts.ChartPathGardenlet, "gardenlet", "garden", values)
+		chart, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderEmbeddedFS(
+			charts.ChartGardenlet, charts.ChartPathGardenlet, "gardenlet", "garden", values)
 		Expect(err).NotTo(HaveOccurred())
 		deployment := &appsv1.Deployment{}
 		Expect(yaml.Unmarshal([]byte(chart.FileContent("deployment.yaml")), deployment)).To(Succeed())
@@ -117,8 +118,11 @@ var _ = Describe("Gardenlets that set up their seed", func() {
 		template := pod(s)
 		variables := environment(template)
 		file := variables[gardenletapp.EnvConfig]
-		Expect(template.Spec.Containers[0].VolumeMounts).To(ContainElement(And(HaveField("Name", "livecpm-agent"), HaveField("MountPath", filepath.Dir(file)))))
-		Expect(template.Spec.Volumes).To(ContainElement(And(HaveField("Name", "livecpm-agent"), HaveField("VolumeSource.ConfigMap.Name", "landscape-livecpm-agent"))))
+		Expect(template.Spec.Containers[0].VolumeMounts).
+			To(ContainElement(And(HaveField("Name", "livecpm-agent"), HaveField("MountPath", filepath.Dir(file)))))
+		Expect(template.Spec.Volumes).
+			To(ContainElement(And(HaveField("Name", "livecpm-agent"),
+				HaveField("VolumeSource.ConfigMap.Name", "landscape-livecpm-agent"))))
 		Expect(template.Annotations).To(HaveKey("landscape.livecpm.dev/agent-configuration"))
 		Expect(template.Annotations).To(HaveKey("landscape.livecpm.dev/image"), "those of all gardenlets stay")
 
@@ -146,7 +150,8 @@ var _ = Describe("druidImages", func() {
 	write := func(content string) string {
 		dir := GinkgoT().TempDir()
 		Expect(os.MkdirAll(filepath.Join(dir, "internal", "images"), 0o755)).To(Succeed())
-		Expect(os.WriteFile(filepath.Join(dir, "internal", "images", "images.yaml"), []byte(content), 0o600)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(dir, "internal", "images", "images.yaml"), []byte(content), 0o600)).
+			To(Succeed())
 		return dir
 	}
 
@@ -155,7 +160,8 @@ var _ = Describe("druidImages", func() {
 - {name: etcd-wrapper-next, repository: example/wrapper, tag: v2}
 - {name: etcd-backup-restore-next, repository: example/restore, tag: v3}
 - {name: alpine, repository: example/alpine, tag: "4"}
-`))).To(Equal(map[string]string{"etcd-wrapper-next": "example/wrapper:v2", "etcd-backup-restore-next": "example/restore:v3", "alpine": "example/alpine:4"}))
+`))).To(Equal(map[string]string{"etcd-wrapper-next": "example/wrapper:v2",
+			"etcd-backup-restore-next": "example/restore:v3", "alpine": "example/alpine:4"}))
 	})
 
 	It("should say which image a new version of etcd-druid has no more", func() {

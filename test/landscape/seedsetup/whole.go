@@ -25,8 +25,8 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/image"
 )
 
-// This file is about gardenlets that set up their seed themselves. Before them there is only what an operator's cluster has
-// already, and what lets placeholders pass for the programs that they stand for.
+// This file is about gardenlets that set up their seed themselves. Before them there is only what an operator's cluster
+// has already, and what lets placeholders pass for the programs that they stand for.
 
 // gardenletPackages are the main packages of the gardenlets, as the go command knows them in this repository.
 var gardenletPackages = map[config.Gardenlet]string{
@@ -50,7 +50,8 @@ const (
 	agentConfigDir = "/etc/livecpm-agent"
 	agentConfigKey = "config.yaml"
 
-	// envRelayImage and envAgentConfig are the variables of the drop-in. The program itself is not linked into the landscape's.
+	// envRelayImage and envAgentConfig are the variables of the drop-in. The program itself is not linked into the
+	// landscape's.
 	envRelayImage  = "LIVECPM_RELAY_IMAGE"
 	envAgentConfig = "LIVECPM_AGENT_CONFIG"
 )
@@ -62,12 +63,13 @@ func (s *Setup) stepsBeforeGardenlet() []step {
 		{"namespaces", s.deployNamespaces},
 		{"what machines need", s.deployCloud},
 		{"gardenlet", s.deployWholeGardenlet},
-		{"gardenlet to become available", func(ctx context.Context) error { return s.awaitDeployments(ctx, gardenletKey) }},
+		{"gardenlet to become available",
+			func(ctx context.Context) error { return s.awaitDeployments(ctx, gardenletKey) }},
 	}
 }
 
-// deployGivens deploys the definitions of an autoscaler that the cluster has by itself (the Seed's settings say so), the policies
-// for placeholders, and what the ingress gateway's pods need of istiod.
+// deployGivens deploys the definitions of an autoscaler that the cluster has by itself (the Seed's settings say so),
+// the policies for placeholders, and what the ingress gateway's pods need of istiod.
 func (s *Setup) deployGivens(ctx context.Context) error {
 	crds, err := vpa.NewCRD(s.client, nil)
 	if err != nil {
@@ -101,7 +103,9 @@ func (s *Setup) deployWholeGardenlet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta1constants.GardenNamespace, Name: agentConfigMap}}
+		configMap := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta1constants.GardenNamespace, Name: agentConfigMap},
+		}
 		if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, s.client, configMap, func() error {
 			configMap.Data = map[string]string{agentConfigKey: string(content)}
 			return nil
@@ -135,10 +139,16 @@ func (s *Setup) addVariantValues() error {
 			map[string]any{"name": envRelayImage, "value": image.Ref("livecpm-relay")},
 			map[string]any{"name": envAgentConfig, "value": agentConfigDir + "/" + agentConfigKey},
 		},
-		"additionalVolumes":      []any{map[string]any{"name": "livecpm-agent", "configMap": map[string]any{"name": agentConfigMap}}},
-		"additionalVolumeMounts": []any{map[string]any{"name": "livecpm-agent", "mountPath": agentConfigDir, "readOnly": true}},
+		"additionalVolumes": []any{
+			map[string]any{"name": "livecpm-agent", "configMap": map[string]any{"name": agentConfigMap}},
+		},
+		"additionalVolumeMounts": []any{
+			map[string]any{"name": "livecpm-agent", "mountPath": agentConfigDir, "readOnly": true},
+		},
 		// The chart rolls its pods for its own configuration only.
-		"podAnnotations": map[string]any{"landscape.livecpm.dev/agent-configuration": utils.ComputeSHA256Hex(agent)[:16]},
+		"podAnnotations": map[string]any{
+			"landscape.livecpm.dev/agent-configuration": utils.ComputeSHA256Hex(agent)[:16],
+		},
 	})
 	return nil
 }
@@ -161,8 +171,8 @@ func AgentSettings(cfg *config.Config) map[string]any {
 		// How long each task of a flow takes is only said there.
 		"logLevel": "debug",
 		"dns":      map[string]any{"resolvers": []any{cfg.Garden.IP + ":53"}},
-		// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the graceful end
-		// of the kube-apiserver. Waiting longer for them would only make the demo longer.
+		// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the
+		// graceful end of the kube-apiserver. Waiting longer for them would only make the demo longer.
 		"flows": map[string]any{"drainTimeout": "20s"},
 		// What the landscape is there to prove.
 		"controllers": map[string]any{"liveMigration": map[string]any{"workers": true}},

@@ -18,11 +18,12 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/garden"
 )
 
-// What this file adds is for a shoot with workers. Its infrastructure, control plane, operating system configuration and machines are
-// served by the real provider-local, with the real machine-controller-manager and its driver, and the real kube-scheduler. provider-local
-// keeps machines as pods of the cluster whose kubeconfig is in the shoot's credentials, in any case the same one, wherever the control plane
-// is: here the first seed, which plays the cloud. The image of its machines is not to be had and is stood in for
-// (test/standins/machine), as are the images of the VPN (test/standins/vpn).
+// What this file adds is for a shoot with workers. Its infrastructure, control plane, operating system configuration
+// and machines are served by the real provider-local, with the real machine-controller-manager and its driver, and the
+// real kube-scheduler. provider-local keeps machines as pods of the cluster whose kubeconfig is in the shoot's
+// credentials, in any case the same one, wherever the control plane is: here the first seed, which plays the cloud. The
+// image of its machines is not to be had and is stood in for (test/standins/machine), as are the images of the VPN
+// (test/standins/vpn).
 
 // The components that only such a shoot needs.
 const (
@@ -42,7 +43,8 @@ var workerBinaries = []binary{
 }
 
 // workerImages are the images that only a shoot with workers needs.
-func workerImages(ctx context.Context, cfg *config.Config, kubernetes string, ref func(name string, options ...imagevectorutils.FindOptionFunc) string) (map[string]tarball.Image, error) {
+func workerImages(ctx context.Context, cfg *config.Config, kubernetes string,
+	ref func(name string, options ...imagevectorutils.FindOptionFunc) string) (map[string]tarball.Image, error) {
 	paths := map[string]string{}
 	for _, component := range []string{toolMachineControllerManager, toolGardenerMachines, "kubernetes"} {
 		var err error
@@ -52,21 +54,31 @@ func workerImages(ctx context.Context, cfg *config.Config, kubernetes string, re
 	}
 	target := imagevectorutils.TargetVersion(kubernetes)
 	machine := single(cfg.Bin(), "standin-machine", "/machine", "", garden.MachineImage)
-	machine.Files = append(machine.Files, tarball.File{Path: "/bin/sh", Source: filepath.Join(cfg.Bin(), "standin-shell")})
+	machine.Files = append(machine.Files,
+		tarball.File{Path: "/bin/sh", Source: filepath.Join(cfg.Bin(), "standin-shell")})
 	return map[string]tarball.Image{
-		"kube-scheduler":                            single(paths["kubernetes"], "kube-scheduler", "/usr/local/bin/kube-scheduler", "", ref(imagevector.ContainerImageNameKubeScheduler, target)),
-		"machine-controller-manager":                single(paths[toolMachineControllerManager], "machine-controller-manager", "/machine-controller-manager", nonroot, ref(imagevector.ContainerImageNameMachineControllerManager)),
-		"machine-controller-manager-provider-local": single(paths[toolGardenerMachines], "machine-controller-manager-provider-local", "/machine-controller-manager-provider-local", nonroot, garden.MachineDriverImage),
-		"cloud-controller-manager-local":            single(paths[toolGardenerMachines], "cloud-controller-manager-local", "/cloud-controller-manager-local", "", garden.CloudControllerImage),
-		"extension-test":                            single(cfg.Bin(), "extension-test", "/extension-test", nonroot, garden.TestExtensionImage),
-		"standin-machine":                           machine,
-		"standin-vpn-server":                        single(cfg.Bin(), "standin-vpn", "/bin/vpn-server", "", ref(imagevector.ContainerImageNameVpnServer, target)),
-		"standin-vpn-proxy":                         single(cfg.Bin(), "standin-vpn", "/usr/local/bin/envoy", nonroot, ref(imagevector.ContainerImageNameEnvoyProxy, target)),
+		"kube-scheduler": single(paths["kubernetes"], "kube-scheduler",
+			"/usr/local/bin/kube-scheduler", "", ref(imagevector.ContainerImageNameKubeScheduler, target)),
+		"machine-controller-manager": single(paths[toolMachineControllerManager],
+			"machine-controller-manager", "/machine-controller-manager", nonroot,
+			ref(imagevector.ContainerImageNameMachineControllerManager)),
+		"machine-controller-manager-provider-local": single(paths[toolGardenerMachines],
+			"machine-controller-manager-provider-local", "/machine-controller-manager-provider-local", nonroot,
+			garden.MachineDriverImage),
+		"cloud-controller-manager-local": single(paths[toolGardenerMachines],
+			"cloud-controller-manager-local", "/cloud-controller-manager-local", "", garden.CloudControllerImage),
+		"extension-test": single(cfg.Bin(), "extension-test", "/extension-test", nonroot,
+			garden.TestExtensionImage),
+		"standin-machine": machine,
+		"standin-vpn-server": single(cfg.Bin(), "standin-vpn", "/bin/vpn-server", "",
+			ref(imagevector.ContainerImageNameVpnServer, target)),
+		"standin-vpn-proxy": single(cfg.Bin(), "standin-vpn", "/usr/local/bin/envoy", nonroot,
+			ref(imagevector.ContainerImageNameEnvoyProxy, target)),
 	}, nil
 }
 
-// deployCloud prepares the seed that plays the cloud: what provider-local may do there, and the custom resource of Calico that it
-// writes.
+// deployCloud prepares the seed that plays the cloud: what provider-local may do there, and the custom resource of
+// Calico that it writes.
 func (s *Setup) deployCloud(ctx context.Context) error {
 	if s.Seed.Name != s.Config.Cloud().Name {
 		return nil

@@ -40,8 +40,8 @@ var shootManifest string
 //go:embed manifests/workers.yaml
 var workersManifest string
 
-// machinesPerPool is how many machines each of the two worker pools has. A second one shows whether the right one is kept; more would
-// show nothing else.
+// machinesPerPool is how many machines each of the two worker pools has. A second one shows whether the right one is
+// kept; more would show nothing else.
 const machinesPerPool = 2
 
 // Shoot is one shoot of the landscape.
@@ -72,7 +72,8 @@ func (s *Shoot) Up(ctx context.Context) error {
 	if err := s.wait(ctx, c); err != nil {
 		return err
 	}
-	if info, err := os.Stat(KubeconfigFile(s.Config, s.Name)); err == nil && time.Since(info.ModTime()) < kubeconfigValidity/2 {
+	if info, err := os.Stat(KubeconfigFile(s.Config, s.Name)); err == nil &&
+		time.Since(info.ModTime()) < kubeconfigValidity/2 {
 		return nil
 	}
 	return s.WriteKubeconfig(ctx, c)
@@ -157,7 +158,8 @@ func (s *Shoot) remove(ctx context.Context, c client.Client) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("shoot %q is not gone in time (last operation: %+v): %w", s.key(), shoot.Status.LastOperation, ctx.Err())
+			return fmt.Errorf("shoot %q is not gone in time (last operation: %+v): %w", s.key(),
+				shoot.Status.LastOperation, ctx.Err())
 		case <-time.After(time.Second):
 		}
 	}
@@ -175,13 +177,15 @@ func (s *Shoot) wait(ctx context.Context, c client.Client) error {
 		last := shoot.Status.LastOperation
 		switch {
 		case last == nil:
-		case last.State == gardencorev1beta1.LastOperationStateSucceeded && shoot.Status.ObservedGeneration == shoot.Generation:
+		case last.State == gardencorev1beta1.LastOperationStateSucceeded &&
+			shoot.Status.ObservedGeneration == shoot.Generation:
 			s.Report("shoot %s: %s %s", s.Name, last.Type, last.State)
 			return nil
 		case last.State == gardencorev1beta1.LastOperationStateFailed:
 			return fmt.Errorf("shoot %q: %s has failed: %s", s.key(), last.Type, last.Description)
 		default:
-			if line := fmt.Sprintf("%s %s %d%%: %s", last.Type, last.State, last.Progress, last.Description); line != reported {
+			if line := fmt.Sprintf("%s %s %d%%: %s", last.Type, last.State, last.Progress, last.Description); line !=
+				reported {
 				reported = line
 				s.Report("shoot %s: %s", s.Name, line)
 			}
@@ -202,7 +206,9 @@ func KubeconfigFile(cfg *config.Config, name string) string {
 // WriteKubeconfig asks the garden for a kubeconfig of the shoot's administrator and writes it.
 func (s *Shoot) WriteKubeconfig(ctx context.Context, c client.Client) error {
 	expiration := int64(kubeconfigValidity.Seconds())
-	request := &authenticationv1alpha1.AdminKubeconfigRequest{Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: &expiration}}
+	request := &authenticationv1alpha1.AdminKubeconfigRequest{
+		Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: &expiration},
+	}
 	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: s.Name}}
 	if err := c.SubResource("adminkubeconfig").Create(ctx, shoot, request); err != nil {
 		return fmt.Errorf("failed to request kubeconfig of shoot %q: %w", s.key(), err)
@@ -220,13 +226,14 @@ func (s *Shoot) WriteKubeconfig(ctx context.Context, c client.Client) error {
 const (
 	// seedTimeout is how long seeds may take to become ready.
 	seedTimeout = 4 * time.Minute
-	// wholeSeedTimeout is that where the gardenlets deploy everything that a seed has: a wait of their flow that is too short for a
-	// small machine costs a whole attempt.
+	// wholeSeedTimeout is that where the gardenlets deploy everything that a seed has: a wait of their flow that is too
+	// short for a small machine costs a whole attempt.
 	wholeSeedTimeout = 15 * time.Minute
 )
 
 // WaitForSeeds waits until every Seed of the landscape has registered itself, is set up and is ready for shoots.
-func WaitForSeeds(ctx context.Context, cfg *config.Config, c client.Client, report func(format string, args ...any)) error {
+func WaitForSeeds(ctx context.Context, cfg *config.Config, c client.Client,
+	report func(format string, args ...any)) error {
 	timeout := seedTimeout
 	if cfg.Gardenlet.SetsUpSeed() {
 		timeout = wholeSeedTimeout
@@ -259,7 +266,8 @@ func seedReady(ctx context.Context, c client.Client, name string) error {
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
 		return fmt.Errorf("not registered by its gardenlet yet: %w", err)
 	}
-	if last := seed.Status.LastOperation; last == nil || last.State != gardencorev1beta1.LastOperationStateSucceeded || seed.Status.ObservedGeneration != seed.Generation {
+	if last := seed.Status.LastOperation; last == nil || last.State != gardencorev1beta1.LastOperationStateSucceeded ||
+		seed.Status.ObservedGeneration != seed.Generation {
 		return fmt.Errorf("not set up by its gardenlet yet: %s", describe(last))
 	}
 	conditions := map[gardencorev1beta1.ConditionType]gardencorev1beta1.Condition{}
@@ -267,7 +275,8 @@ func seedReady(ctx context.Context, c client.Client, name string) error {
 		conditions[condition.Type] = condition
 	}
 	for _, kind := range []gardencorev1beta1.ConditionType{
-		gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady, gardencorev1beta1.SeedBackupBucketsReady,
+		gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady,
+		gardencorev1beta1.SeedBackupBucketsReady,
 		gardencorev1beta1.SeedSystemComponentsHealthy,
 	} {
 		condition, ok := conditions[kind]

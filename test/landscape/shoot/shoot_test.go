@@ -43,13 +43,16 @@ var _ = Describe("Shoot", func() {
 			reports = append(reports, fmt.Sprintf(format, args...))
 		}}
 		seedName := "seed-b"
-		object = &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "live"}, Spec: gardencorev1beta1.ShootSpec{SeedName: &seedName}}
-		c = fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(object).WithStatusSubresource(object).Build()
+		object = &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "live"},
+			Spec: gardencorev1beta1.ShootSpec{SeedName: &seedName}}
+		c = fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(object).
+			WithStatusSubresource(object).Build()
 	})
 
 	operation := func(kind gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState) {
 		GinkgoHelper()
-		object.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: kind, State: state, Description: "because", Progress: 7}
+		object.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: kind, State: state, Description: "because",
+			Progress: 7}
 		Expect(c.Status().Update(ctx, object)).To(Succeed())
 	}
 
@@ -92,7 +95,8 @@ var _ = Describe("Shoot", func() {
 		Expect(err).NotTo(HaveOccurred())
 		objects, err := apply.Decode(manifest)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(objects).To(HaveExactElements(HaveField("GetKind()", "Secret"), HaveField("GetKind()", "CredentialsBinding"), HaveField("GetKind()", "Shoot")))
+		Expect(objects).To(HaveExactElements(HaveField("GetKind()", "Secret"),
+			HaveField("GetKind()", "CredentialsBinding"), HaveField("GetKind()", "Shoot")))
 
 		made := &gardencorev1beta1.Shoot{}
 		content, err := objects[2].MarshalJSON()
@@ -102,7 +106,8 @@ var _ = Describe("Shoot", func() {
 		Expect(v1beta1helper.IsHAControlPlaneConfigured(made)).To(BeTrue())
 		Expect(made.Spec.Provider.Workers).To(HaveExactElements(HaveField("Name", "one"), HaveField("Name", "two")))
 		for _, pool := range made.Spec.Provider.Workers {
-			Expect(pool.Minimum).To(Equal(pool.Maximum), "with another maximum, Gardener would want a cluster-autoscaler")
+			Expect(pool.Minimum).To(Equal(pool.Maximum),
+				"with another maximum, Gardener would want a cluster-autoscaler")
 			Expect(pool.Minimum).To(BeEquivalentTo(2))
 		}
 		Expect(made.Spec.CredentialsBindingName).To(HaveValue(Equal(objects[1].GetName())))
@@ -113,7 +118,8 @@ var _ = Describe("Shoot", func() {
 		}
 		for i, one := range ranges {
 			for _, other := range ranges[:i] {
-				Expect(netip.MustParsePrefix(one).Overlaps(netip.MustParsePrefix(other))).To(BeFalse(), one+" and "+other)
+				Expect(netip.MustParsePrefix(one).Overlaps(netip.MustParsePrefix(other))).To(BeFalse(),
+					one+" and "+other)
 			}
 		}
 
@@ -153,17 +159,21 @@ var _ = Describe("Shoot", func() {
 var _ = Describe("SeedReady", func() {
 	ctx := context.Background()
 
-	seedWith := func(status gardencorev1beta1.ConditionStatus, identity *string, change ...func(*gardencorev1beta1.Seed)) client.Client {
+	seedWith := func(status gardencorev1beta1.ConditionStatus, identity *string,
+		change ...func(*gardencorev1beta1.Seed)) client.Client {
 		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Generation: 2}}
 		seed.Status.ClusterIdentity = identity
 		seed.Status.ObservedGeneration = 2
 		seed.Status.LastOperation = &gardencorev1beta1.LastOperation{
-			Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded, Description: "done",
+			Type: gardencorev1beta1.LastOperationTypeReconcile, State: gardencorev1beta1.LastOperationStateSucceeded,
+			Description: "done",
 		}
 		for _, kind := range []gardencorev1beta1.ConditionType{
-			gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady, gardencorev1beta1.SeedBackupBucketsReady, gardencorev1beta1.SeedSystemComponentsHealthy,
+			gardencorev1beta1.GardenletReady, gardencorev1beta1.SeedExtensionsReady,
+			gardencorev1beta1.SeedBackupBucketsReady, gardencorev1beta1.SeedSystemComponentsHealthy,
 		} {
-			seed.Status.Conditions = append(seed.Status.Conditions, gardencorev1beta1.Condition{Type: kind, Status: status, Message: "so it is"})
+			seed.Status.Conditions = append(seed.Status.Conditions,
+				gardencorev1beta1.Condition{Type: kind, Status: status, Message: "so it is"})
 		}
 		for _, change := range change {
 			change(seed)
@@ -177,15 +187,20 @@ var _ = Describe("SeedReady", func() {
 	})
 
 	It("should name what a seed lacks", func() {
-		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionFalse, nil), "seed-a")).To(MatchError("condition GardenletReady is False: so it is"))
-		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-a")).To(MatchError(ContainSubstring("cluster identity")))
-		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-c")).To(MatchError(ContainSubstring("not registered")))
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionFalse, nil), "seed-a")).
+			To(MatchError("condition GardenletReady is False: so it is"))
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-a")).
+			To(MatchError(ContainSubstring("cluster identity")))
+		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, nil), "seed-c")).
+			To(MatchError(ContainSubstring("not registered")))
 	})
 
-	DescribeTable("should wait until the gardenlet has set up the seed as it is configured", func(change func(*gardencorev1beta1.Seed), message string) {
-		identity := "me"
-		Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, &identity, change), "seed-a")).To(MatchError("not set up by its gardenlet yet: " + message))
-	},
+	DescribeTable("should wait until the gardenlet has set up the seed as it is configured",
+		func(change func(*gardencorev1beta1.Seed), message string) {
+			identity := "me"
+			Expect(SeedReady(ctx, seedWith(gardencorev1beta1.ConditionTrue, &identity, change), "seed-a")).
+				To(MatchError("not set up by its gardenlet yet: " + message))
+		},
 		Entry("not begun", func(seed *gardencorev1beta1.Seed) { seed.Status.LastOperation = nil }, "no operation"),
 		Entry("under way", func(seed *gardencorev1beta1.Seed) {
 			seed.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
@@ -193,6 +208,7 @@ var _ = Describe("SeedReady", func() {
 		Entry("failed", func(seed *gardencorev1beta1.Seed) {
 			seed.Status.LastOperation.State = gardencorev1beta1.LastOperationStateError
 		}, "Reconcile Error: done"),
-		Entry("with an older configuration", func(seed *gardencorev1beta1.Seed) { seed.Generation = 3 }, "Reconcile Succeeded: done"),
+		Entry("with an older configuration", func(seed *gardencorev1beta1.Seed) { seed.Generation = 3 },
+			"Reconcile Succeeded: done"),
 	)
 })

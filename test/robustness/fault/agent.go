@@ -20,8 +20,8 @@ const (
 	agentContainer = "agent"
 )
 
-// agentKill kills the replica of livecpm-agent that leads. Its pod is replaced afterwards: otherwise the kubelet would wait
-// longer and longer before it starts the container again when it is killed in every step.
+// agentKill kills the replica of livecpm-agent that leads. Its pod is replaced afterwards: otherwise the kubelet would
+// wait longer and longer before it starts the container again when it is killed in every step.
 type agentKill struct {
 	fault
 
@@ -32,7 +32,8 @@ func agentKills() []Fault {
 	const family = "agent-kill"
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults, &agentKill{fault{name: family + "-" + string(role), family: family, span: whole}, []steps.Role{role}})
+		faults = append(faults,
+			&agentKill{fault{name: family + "-" + string(role), family: family, span: whole}, []steps.Role{role}})
 	}
 	return append(faults, &agentKill{fault{name: family + "-both", family: family, span: whole}, sides})
 }

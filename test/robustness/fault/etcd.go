@@ -24,8 +24,9 @@ const (
 
 // etcdSpans say from when to when each side has members.
 var etcdSpans = map[steps.Role]span{
-	steps.Source:      {begin, point{gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Inside}},
-	steps.Destination: {point{gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer, Boundary}, end},
+	steps.Source: {begin, point{gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Inside}},
+	steps.Destination: {point{gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer, Boundary},
+		end},
 }
 
 // etcdKill kills a member of etcd-main: the leader if it is in the seed, because that is the worst case.
@@ -39,7 +40,8 @@ func etcdKills() []Fault {
 	const family = familyEtcdKill
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults, &etcdKill{fault{name: family + "-" + string(role), family: family, span: etcdSpans[role]}, role})
+		faults = append(faults,
+			&etcdKill{fault{name: family + "-" + string(role), family: family, span: etcdSpans[role]}, role})
 	}
 	return faults
 }

@@ -38,8 +38,8 @@ type Fault interface {
 	Course() Course
 	// Inject lets the fault strike.
 	Inject(ctx context.Context, world *World) error
-	// Heal ends the fault. It needs no memory of Inject and does nothing if there is nothing to heal, so that it can also
-	// clean up after a suite that was killed.
+	// Heal ends the fault. It needs no memory of Inject and does nothing if there is nothing to heal, so that it can
+	// also clean up after a suite that was killed.
 	Heal(ctx context.Context, world *World) error
 }
 

@@ -45,11 +45,15 @@ var _ = Describe("All", func() {
 	It("should hit every step at both moments, and every fault at least one", func() {
 		for _, step := range steps.Table() {
 			for _, moment := range fault.Moments() {
-				Expect(fault.All()).To(ContainElement(Satisfy(func(f fault.Fault) bool { return f.Applies(step, moment) })), "%s %s", step, moment)
+				Expect(fault.All()).
+					To(ContainElement(Satisfy(func(f fault.Fault) bool { return f.Applies(step, moment) })), "%s %s",
+						step, moment)
 			}
 		}
 		for _, f := range fault.All() {
-			Expect(steps.Table()).To(ContainElement(Satisfy(func(step steps.Step) bool { return f.Applies(step, fault.Boundary) })), f.Name())
+			Expect(steps.Table()).
+				To(ContainElement(Satisfy(func(step steps.Step) bool { return f.Applies(step, fault.Boundary) })),
+					f.Name())
 		}
 	})
 
@@ -217,10 +221,11 @@ var _ = Describe("Faults", func() {
 		Expect(skew.InForce(ctx, &w.World)).To(BeFalse())
 	})
 
-	DescribeTable("should tell that there is nothing to hit", func(ctx SpecContext, name string, spoil func(ctx context.Context, w *world), problem string) {
-		spoil(ctx, w)
-		Expect(inject(ctx, name)).To(MatchError(ContainSubstring(problem)))
-	},
+	DescribeTable("should tell that there is nothing to hit",
+		func(ctx SpecContext, name string, spoil func(ctx context.Context, w *world), problem string) {
+			spoil(ctx, w)
+			Expect(inject(ctx, name)).To(MatchError(ContainSubstring(problem)))
+		},
 		Entry("no agent leads", "agent-kill-source", func(ctx context.Context, w *world) {
 			leases := w.seeds[steps.Source].CoordinationV1().Leases("garden")
 			lease, err := leases.Get(ctx, "livecpm-agent-leader-election", metav1.GetOptions{})
@@ -229,7 +234,9 @@ var _ = Describe("Faults", func() {
 			_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}, "seed-a (source): no agent leads"),
-		Entry("the process is elsewhere", "agent-kill-destination", func(_ context.Context, w *world) { w.Proc = GinkgoT().TempDir() }, "failed to find a process of container agent"),
+		Entry("the process is elsewhere", "agent-kill-destination", func(_ context.Context, w *world) {
+			w.Proc = GinkgoT().TempDir()
+		}, "failed to find a process of container agent"),
 		Entry("the container does not run", "etcd-kill-source", func(ctx context.Context, w *world) {
 			pods := w.seeds[steps.Source].CoreV1().Pods(shootNamespace)
 			pod, err := pods.Get(ctx, "etcd-main-1", metav1.GetOptions{})
@@ -239,10 +246,15 @@ var _ = Describe("Faults", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}, "container etcd of pod shoot--demo--live/etcd-main-1 does not run"),
 		Entry("there is no relay", "relay-kill-source", func(ctx context.Context, w *world) {
-			Expect(w.seeds[steps.Source].CoreV1().Pods(shootNamespace).Delete(ctx, "livecpm-relay-0", metav1.DeleteOptions{})).To(Succeed())
+			Expect(w.seeds[steps.Source].CoreV1().Pods(shootNamespace).Delete(ctx, "livecpm-relay-0",
+				metav1.DeleteOptions{})).To(Succeed())
 		}, `pods "livecpm-relay-0" not found`),
-		Entry("the garden does not run", "garden-stop-60s", func(_ context.Context, w *world) { delete(w.pids, "gardener-apiserver") }, "daemon gardener-apiserver of the landscape does not run"),
-		Entry("there is no destination", "cut-5s", func(_ context.Context, w *world) { delete(w.Seeds, steps.Destination) }, "there is no destination seed"),
+		Entry("the garden does not run", "garden-stop-60s", func(_ context.Context, w *world) {
+			delete(w.pids, "gardener-apiserver")
+		}, "daemon gardener-apiserver of the landscape does not run"),
+		Entry("there is no destination",
+			"cut-5s", func(_ context.Context, w *world) { delete(w.Seeds, steps.Destination) },
+			"there is no destination seed"),
 	)
 })
 
@@ -259,11 +271,14 @@ var _ = Describe("The midst of a step", func() {
 	DescribeTable("should be reached", func(mark steps.Midst, began time.Time, reason steps.Reason, expected bool) {
 		Expect(mark.Reached(now, began, reason)).To(Equal(expected))
 	},
-		Entry("by its reason", steps.Midst{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonRollingEtcd, true),
-		Entry("not by another reason", steps.Midst{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now, steps.ReasonStarted, false),
+		Entry("by its reason", steps.Midst{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now,
+			steps.ReasonRollingEtcd, true),
+		Entry("not by another reason", steps.Midst{Reasons: []steps.Reason{steps.ReasonRollingEtcd}}, now,
+			steps.ReasonStarted, false),
 		Entry("by its time", steps.Midst{After: time.Second}, now.Add(-time.Second), steps.ReasonStarted, true),
 		Entry("not before its time", steps.Midst{After: time.Second}, now, steps.ReasonStarted, false),
-		Entry("not by time before it has begun", steps.Midst{After: time.Second}, time.Time{}, steps.ReasonPending, false),
+		Entry("not by time before it has begun", steps.Midst{After: time.Second}, time.Time{}, steps.ReasonPending,
+			false),
 		Entry("not by time if it has none", steps.Midst{}, now.Add(-time.Hour), steps.ReasonStarted, false),
 	)
 })

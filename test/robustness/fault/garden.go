@@ -14,15 +14,17 @@ import (
 
 const familyGardenStop = "garden-stop"
 
-// gardenServers are the landscape's daemons that serve the garden's API: gardener's own, and the kube-apiserver in front
-// of it.
+// gardenServers are the landscape's daemons that serve the garden's API: gardener's own, and the kube-apiserver in
+// front of it.
 var gardenServers = []string{"gardener-apiserver", "garden-kube-apiserver"}
 
 // gardenStop stops the garden's API servers where they stand: requests get no answer, and connections stay open.
 type gardenStop struct{ fault }
 
 func gardenStops() []Fault {
-	return []Fault{&gardenStop{fault{name: "garden-stop-60s", family: familyGardenStop, span: whole, course: Course{Lasts: time.Minute}}}}
+	return []Fault{&gardenStop{
+		fault{name: "garden-stop-60s", family: familyGardenStop, span: whole, course: Course{Lasts: time.Minute}},
+	}}
 }
 
 // Inject implements Fault.

@@ -29,7 +29,8 @@ func gardenletRestarts() []Fault {
 func restarts(family, deployment string) []Fault {
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults, &restart{fault{name: family + "-" + string(role), family: family, span: whole}, role, deployment})
+		faults = append(faults,
+			&restart{fault{name: family + "-" + string(role), family: family, span: whole}, role, deployment})
 	}
 	return faults
 }

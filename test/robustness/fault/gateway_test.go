@@ -46,7 +46,9 @@ var _ = Describe("GatewayOf", func() {
 		mux.HandleFunc("GET "+prefix, func(w http.ResponseWriter, r *http.Request) {
 			list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 			if r.URL.Query().Get("labelSelector") == "app=istio-ingressgateway" {
-				list.Items = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "gw"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}}
+				list.Items = []corev1.Pod{
+					{ObjectMeta: metav1.ObjectMeta{Name: "gw"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}},
+				}
 			}
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(list)
@@ -63,8 +65,10 @@ var _ = Describe("GatewayOf", func() {
 	})
 
 	It("should put faults in force and lift them, in the words of the stand-in", func(ctx SpecContext) {
-		Expect(fault.GatewayOf(seed).Add(ctx, fault.GatewayFault{SNI: "*--shoot--demo--live.*", Cut: "freeze"})).To(Succeed())
-		Expect(fault.GatewayOf(seed).Add(ctx, fault.GatewayFault{SNI: "*--shoot--demo--live.*", Latency: "90ms"})).To(Succeed())
+		Expect(fault.GatewayOf(seed).Add(ctx, fault.GatewayFault{SNI: "*--shoot--demo--live.*", Cut: "freeze"})).
+			To(Succeed())
+		Expect(fault.GatewayOf(seed).Add(ctx, fault.GatewayFault{SNI: "*--shoot--demo--live.*", Latency: "90ms"})).
+			To(Succeed())
 		faults := []string{}
 		for _, f := range stand.Faults.List() {
 			faults = append(faults, fmt.Sprintf("%s %s %s", f.SNI, f.Cut, f.Latency.Duration))
@@ -85,7 +89,8 @@ var _ = Describe("GatewayOf", func() {
 	})
 
 	It("should tell that the gateway refuses a fault", func(ctx SpecContext) {
-		Expect(fault.GatewayOf(seed).Add(ctx, fault.GatewayFault{SNI: "*", Cut: "sideways"})).To(MatchError(ContainSubstring("failed to change the faults of gateway gw in seed-a")))
+		Expect(fault.GatewayOf(seed).Add(ctx, fault.GatewayFault{SNI: "*", Cut: "sideways"})).
+			To(MatchError(ContainSubstring("failed to change the faults of gateway gw in seed-a")))
 		Expect(stand.Faults.List()).To(BeEmpty())
 	})
 })

@@ -27,7 +27,8 @@ func kubeAPIServerDeletions() []Fault {
 	}
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults, &kubeAPIServerDeletion{fault{name: family + "-" + string(role), family: family, span: spans[role]}, role})
+		faults = append(faults,
+			&kubeAPIServerDeletion{fault{name: family + "-" + string(role), family: family, span: spans[role]}, role})
 	}
 	return faults
 }

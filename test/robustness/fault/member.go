@@ -31,8 +31,8 @@ func (m *member) Status(ctx context.Context) (id, leader uint64, err error) {
 	return response.Header.GetMemberId(), response.Leader, nil
 }
 
-// RaiseNoSpace asks for the alarm that a member raises when its database has reached its quota. etcd's client has no call
-// for that, its API has.
+// RaiseNoSpace asks for the alarm that a member raises when its database has reached its quota. etcd's client has no
+// call for that, its API has.
 func (m *member) RaiseNoSpace(ctx context.Context, id uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()

@@ -44,7 +44,8 @@ func (m *maintenance) Alarm(_ context.Context, r *etcdserverpb.AlarmRequest) (*e
 	case etcdserverpb.AlarmRequest_ACTIVATE:
 		m.alarms = append(m.alarms, alarm)
 	case etcdserverpb.AlarmRequest_DEACTIVATE:
-		m.alarms = slices.DeleteFunc(m.alarms, func(a *etcdserverpb.AlarmMember) bool { return a.MemberID == r.MemberID && a.Alarm == r.Alarm })
+		m.alarms = slices.DeleteFunc(
+			m.alarms, func(a *etcdserverpb.AlarmMember) bool { return a.MemberID == r.MemberID && a.Alarm == r.Alarm })
 	}
 	return &etcdserverpb.AlarmResponse{Header: &etcdserverpb.ResponseHeader{}, Alarms: slices.Clone(m.alarms)}, nil
 }
@@ -64,7 +65,8 @@ var _ = Describe("Member", func() {
 		go func() { _ = server.Serve(listener) }()
 		DeferCleanup(server.Stop)
 
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + listener.Addr().String()}, Logger: zap.NewNop()})
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + listener.Addr().String()},
+			Logger: zap.NewNop()})
 		Expect(err).NotTo(HaveOccurred())
 		member = fault.NewMember(client, "etcd-main-0")
 		DeferCleanup(member.Close)
@@ -78,7 +80,9 @@ var _ = Describe("Member", func() {
 
 	It("should raise the alarm of a full quota and disarm it", func(ctx SpecContext) {
 		Expect(member.RaiseNoSpace(ctx, 7)).To(Succeed())
-		Expect(etcd.alarms).To(ConsistOf(And(HaveField("MemberID", BeEquivalentTo(7)), HaveField("Alarm", etcdserverpb.AlarmType_NOSPACE))))
+		Expect(etcd.alarms).
+			To(ConsistOf(And(HaveField("MemberID", BeEquivalentTo(7)),
+				HaveField("Alarm", etcdserverpb.AlarmType_NOSPACE))))
 		Expect(member.Disarm(ctx)).To(Succeed())
 		Expect(etcd.alarms).To(BeEmpty())
 		Expect(member.Disarm(ctx)).To(Succeed())
@@ -88,7 +92,8 @@ var _ = Describe("Member", func() {
 		etcd.fails = true
 		_, _, err := member.Status(ctx)
 		Expect(err).To(MatchError(ContainSubstring("failed to get the status of etcd in pod etcd-main-0")))
-		Expect(member.RaiseNoSpace(ctx, 7)).To(MatchError(ContainSubstring("failed to raise alarm NOSPACE for etcd member 7")))
+		Expect(member.RaiseNoSpace(ctx, 7)).
+			To(MatchError(ContainSubstring("failed to raise alarm NOSPACE for etcd member 7")))
 		Expect(member.Disarm(ctx)).To(MatchError(ContainSubstring("failed to disarm etcd through pod etcd-main-0")))
 	})
 })

@@ -49,14 +49,15 @@ func runningPods(ctx context.Context, seed Seed, namespace, selector string) ([]
 // deletePod deletes a pod. Without a grace period it is left the time that the pod asks for itself.
 func (w *World) deletePod(ctx context.Context, seed Seed, namespace, name string, grace *int64) error {
 	w.Log("deleting pod %s/%s in %s", namespace, name, seed.Name)
-	if err := seed.Kube.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
+	if err := seed.Kube.CoreV1().Pods(namespace).Delete(ctx, name,
+		metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
 		return fmt.Errorf("failed to delete pod %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }
 
-// killContainer ends the processes of a container by SIGKILL, so that nothing of it gets a chance to say goodbye. A deletion
-// would not do: the kubelet asks politely first, whatever the grace period.
+// killContainer ends the processes of a container by SIGKILL, so that nothing of it gets a chance to say goodbye. A
+// deletion would not do: the kubelet asks politely first, whatever the grace period.
 func (w *World) killContainer(ctx context.Context, seed Seed, namespace, podName, container string) error {
 	pod, err := seed.Kube.CoreV1().Pods(namespace).Get(ctx, podName, metav1.GetOptions{})
 	if err != nil {
@@ -71,7 +72,8 @@ func (w *World) killContainer(ctx context.Context, seed Seed, namespace, podName
 		return err
 	}
 	if len(pids) == 0 {
-		return fmt.Errorf("failed to find a process of container %s of pod %s/%s on this machine", container, namespace, podName)
+		return fmt.Errorf("failed to find a process of container %s of pod %s/%s on this machine", container, namespace,
+			podName)
 	}
 	w.Log("killing container %s of pod %s/%s in %s (processes %v)", container, namespace, podName, seed.Name, pids)
 	for _, pid := range pids {

@@ -10,14 +10,16 @@ import (
 
 const familyQuota = "quota-full"
 
-// fullQuota makes etcd-main believe that the quota of one of its members is used up. The quota of Gardener's etcds is far
-// too large to be filled in a test, so what etcd does when it is reached is brought about directly: the member's alarm
-// NOSPACE. It goes through raft like one that a member raises by itself, and from then on every member refuses writes that
-// take space, until the alarm is disarmed. What is not covered is the growth up to the quota.
+// fullQuota makes etcd-main believe that the quota of one of its members is used up. The quota of Gardener's etcds is
+// far too large to be filled in a test, so what etcd does when it is reached is brought about directly: the member's
+// alarm NOSPACE. It goes through raft like one that a member raises by itself, and from then on every member refuses
+// writes that take space, until the alarm is disarmed. What is not covered is the growth up to the quota.
 type fullQuota struct{ fault }
 
 func fullQuotas() []Fault {
-	return []Fault{&fullQuota{fault{name: "quota-full-30s", family: familyQuota, span: whole, course: Course{Lasts: 30 * time.Second}}}}
+	return []Fault{&fullQuota{
+		fault{name: "quota-full-30s", family: familyQuota, span: whole, course: Course{Lasts: 30 * time.Second}},
+	}}
 }
 
 // Inject implements Fault.

@@ -40,7 +40,8 @@ func NewWorld(landscape *config.Config, log func(format string, args ...any)) *W
 func (w *World) Enter(landscape *config.Config, garden client.Client, shoot *gardencorev1beta1.Shoot) error {
 	source := ptr.Deref(shoot.Status.SeedName, "")
 	if source == "" || ptr.Deref(shoot.Spec.SeedName, "") != source {
-		return fmt.Errorf("shoot %s is not at rest on one seed: finish or repair its migration first", client.ObjectKeyFromObject(shoot))
+		return fmt.Errorf("shoot %s is not at rest on one seed: finish or repair its migration first",
+			client.ObjectKeyFromObject(shoot))
 	}
 	w.Garden = garden
 	w.Namespace = shoot.Status.TechnicalID

@@ -37,7 +37,8 @@ func relayKills() []Fault {
 	}
 	faults := []Fault{}
 	for _, role := range sides {
-		faults = append(faults, &relayKill{fault{name: family + "-" + string(role), family: family, span: spans[role]}, role})
+		faults = append(faults,
+			&relayKill{fault{name: family + "-" + string(role), family: family, span: spans[role]}, role})
 	}
 	return faults
 }

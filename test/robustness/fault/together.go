@@ -8,14 +8,16 @@ import "time"
 // long is how long a fault is in force from which a migration should not have to bear many like it.
 const long = 5 * time.Minute
 
-// weakening are the families of faults that take members or the connections between them from etcd. Two of them at a time
-// may cost a quorum, and then say nothing about the migration. Latency and a full quota leave all members where they are.
+// weakening are the families of faults that take members or the connections between them from etcd. Two of them at a
+// time may cost a quorum, and then say nothing about the migration. Latency and a full quota leave all members where
+// they are.
 var weakening = map[string]bool{familyEtcdKill: true, familyCut: true}
 
 // Long tells whether a fault is in force for so long that few of them are enough for a migration.
 func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().ThroughStep }
 
-// gardenwards are the families of faults that keep a step waiting through the garden: its API, or what it says of the seeds.
+// gardenwards are the families of faults that keep a step waiting through the garden: its API, or what it says of the
+// seeds.
 var gardenwards = map[string]bool{familyGardenStop: true, familyVersionSkew: true}
 
 // changesVersion are the families of faults that change which version a Seed reports. One ends the other.
@@ -24,11 +26,11 @@ var changesVersion = map[string]bool{familyGardenletRestart: true, familyVersion
 // needsQuorum are the families of faults that are made and ended by a write to etcd.
 var needsQuorum = map[string]bool{familyQuota: true}
 
-// Bearable tells whether the second fault may strike in the step in which the first one has struck, or strikes at the same
-// moment. If not, it says why.
+// Bearable tells whether the second fault may strike in the step in which the first one has struck, or strikes at the
+// same moment. If not, it says why.
 //
-// Whatever passes together has passed a harder test than alone. Whatever fails together has to be repeated alone, to know
-// which of them it was.
+// Whatever passes together has passed a harder test than alone. Whatever fails together has to be repeated alone, to
+// know which of them it was.
 func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bearable bool) {
 	lasting := first.Course().Lasts > 0 && second.Course().Lasts > 0
 	switch {
@@ -36,7 +38,8 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "they are of one kind", false
 	case weakening[first.Family()] && weakening[second.Family()]:
 		return "both weaken etcd", false
-	case needsQuorum[first.Family()] && second.Family() == familyCut || first.Family() == familyCut && needsQuorum[second.Family()]:
+	case needsQuorum[first.Family()] && second.Family() == familyCut ||
+		first.Family() == familyCut && needsQuorum[second.Family()]:
 		return "one of them needs the quorum that the other one may take", false
 	case changesVersion[first.Family()] && changesVersion[second.Family()]:
 		return "a gardenlet that starts reports its true version", false
@@ -46,14 +49,15 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 		return "the first one hides the moment of the second", false
 	case lasting && firstAt == secondAt && gardenwards[first.Family()] && gardenwards[second.Family()]:
 		return "both keep the step waiting", false
-	case lasting && firstAt == secondAt && gardenwards[first.Family()] != gardenwards[second.Family()] && !outlasts(first, second):
+	case lasting && firstAt == secondAt && gardenwards[first.Family()] != gardenwards[second.Family()] &&
+		!outlasts(first, second):
 		return "one of them is over while the other one keeps the step waiting", false
 	}
 	return "", true
 }
 
-// outlasts tells whether of two faults that strike together the one that keeps the step waiting is over first, so that the
-// step meets the other one too.
+// outlasts tells whether of two faults that strike together the one that keeps the step waiting is over first, so that
+// the step meets the other one too.
 func outlasts(a, b Fault) bool {
 	if gardenwards[a.Family()] {
 		a, b = b, a

@@ -28,8 +28,8 @@ const (
 // cutFreeze drops what is on its way and what is to come, and closes nothing, as a broken network does.
 const cutFreeze = "freeze"
 
-// traffic disturbs what goes from seed to seed for the shoot. Each connection passes one gateway, that of the seed it leads
-// to, so both are made faulty.
+// traffic disturbs what goes from seed to seed for the shoot. Each connection passes one gateway, that of the seed it
+// leads to, so both are made faulty.
 type traffic struct {
 	fault
 
@@ -43,7 +43,8 @@ var trafficSpan = span{
 	point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Inside},
 }
 
-// cuts interrupt the traffic: for less than an election of etcd takes, for longer, and for longer than any request waits.
+// cuts interrupt the traffic: for less than an election of etcd takes, for longer, and for longer than any request
+// waits.
 func cuts() []Fault {
 	const family = familyCut
 	faults := []Fault{}
@@ -51,7 +52,9 @@ func cuts() []Fault {
 		name  string
 		lasts time.Duration
 	}{{"5s", 5 * time.Second}, {"60s", time.Minute}, {"10m", 10 * time.Minute}} {
-		faults = append(faults, &traffic{fault: fault{name: family + "-" + cut.name, family: family, span: trafficSpan, course: Course{Lasts: cut.lasts}}, cut: cutFreeze})
+		faults = append(faults,
+			&traffic{fault: fault{name: family + "-" + cut.name, family: family, span: trafficSpan,
+				course: Course{Lasts: cut.lasts}}, cut: cutFreeze})
 	}
 	return faults
 }
@@ -67,7 +70,8 @@ func latencies() []Fault {
 	for _, milliseconds := range []time.Duration{50, 100, 180} {
 		roundTrip := milliseconds * time.Millisecond
 		faults = append(faults, &traffic{
-			fault:   fault{name: fmt.Sprintf("%s-%s", family, roundTrip), family: family, span: trafficSpan, course: Course{Lasts: maxLatency, ThroughStep: true}},
+			fault: fault{name: fmt.Sprintf("%s-%s", family, roundTrip), family: family, span: trafficSpan,
+				course: Course{Lasts: maxLatency, ThroughStep: true}},
 			latency: roundTrip / 2, // in each direction
 		})
 	}

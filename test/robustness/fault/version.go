@@ -22,8 +22,8 @@ const familyVersionSkew = "version-skew"
 const skewSuffix = "-skew"
 
 // versionSkew lets a Seed report another version of its gardenlet. The gardenlet writes the true one when the Seed's
-// specification changes, when it starts or has reconciled the Seed since, and once per sync period (an hour). The false one
-// stays for as long as the fault lasts unless that happens meanwhile, which InForce tells.
+// specification changes, when it starts or has reconciled the Seed since, and once per sync period (an hour). The false
+// one stays for as long as the fault lasts unless that happens meanwhile, which InForce tells.
 type versionSkew struct {
 	fault
 
@@ -34,7 +34,8 @@ func versionSkews() []Fault {
 	faults := []Fault{}
 	for _, role := range sides {
 		faults = append(faults, &versionSkew{
-			fault{name: familyVersionSkew + "-" + string(role), family: familyVersionSkew, span: whole, course: Course{Lasts: 45 * time.Second, Early: true}}, role,
+			fault{name: familyVersionSkew + "-" + string(role), family: familyVersionSkew, span: whole,
+				course: Course{Lasts: 45 * time.Second, Early: true}}, role,
 		})
 	}
 	return faults
@@ -43,7 +44,8 @@ func versionSkews() []Fault {
 // Inject implements Fault.
 func (f *versionSkew) Inject(ctx context.Context, world *World) error {
 	return world.on([]steps.Role{f.role}, func(seed Seed) error {
-		return world.changeVersion(ctx, seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) + skewSuffix })
+		return world.changeVersion(ctx,
+			seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) + skewSuffix })
 	})
 }
 
@@ -51,7 +53,8 @@ func (f *versionSkew) Inject(ctx context.Context, world *World) error {
 func (f *versionSkew) Heal(ctx context.Context, world *World) error {
 	var errs []error
 	for _, seed := range world.Seeds {
-		errs = append(errs, world.changeVersion(ctx, seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) }))
+		errs = append(errs, world.changeVersion(ctx,
+			seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) }))
 	}
 	return errors.Join(errs...)
 }

@@ -93,7 +93,8 @@ type gatewayOf struct {
 }
 
 func (g gatewayOf) Add(_ context.Context, change fault.GatewayFault) error {
-	g.world.gateway[g.seed] = append(g.world.gateway[g.seed], fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency, change.Cut))
+	g.world.gateway[g.seed] = append(g.world.gateway[g.seed],
+		fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency, change.Cut))
 	return nil
 }
 
@@ -146,14 +147,17 @@ func newWorld() *world {
 			selector := &metav1.LabelSelector{MatchLabels: labels}
 			meta := metav1.ObjectMeta{Namespace: namespace, Name: workload}
 			if kind == "Deployment" {
-				objects = append(objects, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector}})
+				objects = append(objects,
+					&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector}})
 			} else {
-				objects = append(objects, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
+				objects = append(objects,
+					&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
 			}
 			for ordinal := range 2 {
 				pod := &corev1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", workload, ordinal), Labels: labels},
-					Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", workload, ordinal),
+						Labels: labels},
+					Status: corev1.PodStatus{Phase: corev1.PodRunning},
 				}
 				for _, container := range containers {
 					pid++
@@ -165,7 +169,9 @@ func newWorld() *world {
 					w.containers[fmt.Sprintf("%d SIGKILL", pid)] = fmt.Sprintf("%s %s %s", role, pod.Name, container)
 					folder := filepath.Join(proc, strconv.Itoa(pid))
 					Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
-					Expect(os.WriteFile(filepath.Join(folder, "cgroup"), []byte("5:memory:/livecpm-"+name+"/kubepods/pod1/"+cgroup+"\n4:cpu:/x/"+cgroup+"\n"), 0o644)).To(Succeed())
+					Expect(os.WriteFile(filepath.Join(folder, "cgroup"),
+						[]byte("5:memory:/livecpm-"+name+"/kubepods/pod1/"+cgroup+"\n4:cpu:/x/"+cgroup+"\n"), 0o644)).
+						To(Succeed())
 				}
 				objects = append(objects, pod)
 			}
@@ -187,7 +193,8 @@ func newWorld() *world {
 			Status:     gardencorev1beta1.SeedStatus{Gardener: &gardencorev1beta1.Gardener{Version: "v1.150.0"}},
 		})
 	}
-	w.garden = fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(seeds...).WithStatusSubresource(seeds...).Build()
+	w.garden = fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(seeds...).WithStatusSubresource(seeds...).
+		Build()
 	w.Garden = w.garden
 	return w
 }

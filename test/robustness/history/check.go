@@ -26,7 +26,8 @@ type Requirements struct {
 
 // DefaultRequirements are met by a run of a few minutes with the default load, a fault of ten minutes included.
 func DefaultRequirements() Requirements {
-	return Requirements{Clients: DefaultClients, Answers: 300, Writes: 100, Streams: DefaultStreams, Timeout: 5 * time.Minute}
+	return Requirements{Clients: DefaultClients, Answers: 300, Writes: 100, Streams: DefaultStreams,
+		Timeout: 5 * time.Minute}
 }
 
 // Verdict is what a check comes to.
@@ -89,7 +90,8 @@ func Check(h *History, requirements Requirements) *Verdict {
 	switch result {
 	case porcupine.Ok:
 	case porcupine.Unknown:
-		found.add("linearizability", "linearizability was not checked: the search did not end within %s", requirements.Timeout)
+		found.add("linearizability", "linearizability was not checked: the search did not end within %s",
+			requirements.Timeout)
 	default:
 		found.add("linearizability", "the operations are not linearizable: no order of them explains all answers")
 	}
@@ -109,7 +111,8 @@ func checkLoad(h *History, requirements Requirements, found *problems) {
 	}
 	for client := range requirements.Clients {
 		if answers[client] < requirements.Answers || writes[client] < requirements.Writes {
-			found.add("load", "too little load: client %d has %d answered operations and %d acknowledged writes, needed are %d and %d",
+			found.add("load", "too little load: client %d has %d answered operations and %d acknowledged writes, "+
+				"needed are %d and %d",
 				client, answers[client], writes[client], requirements.Answers, requirements.Writes)
 		}
 	}

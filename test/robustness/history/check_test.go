@@ -27,7 +27,8 @@ func create(client, call, end int, value string, revision uint64) history.Operat
 }
 
 func update(client, call, end int, expect, value string, revision uint64) history.Operation {
-	return op(client, history.Update, call, end, func(o *history.Operation) { o.Expect, o.Value, o.Revision = expect, value, revision })
+	return op(client, history.Update, call,
+		end, func(o *history.Operation) { o.Expect, o.Value, o.Revision = expect, value, revision })
 }
 
 func remove(client, call, end int, expect string) history.Operation {
@@ -62,42 +63,63 @@ var _ = Describe("Check", func() {
 		Entry("nothing happened", operations{}, "Ok"),
 		Entry("a read finds what was written", operations{create(0, 0, 1, "a", 101), read(1, 2, 3, "a", 101)}, "Ok"),
 		Entry("a read misses what was written", operations{create(0, 0, 1, "a", 101), read(1, 2, 3, "", 0)}, "Illegal"),
-		Entry("a read at the same time may find either", operations{create(0, 0, 5, "a", 101), read(1, 1, 2, "", 0), read(1, 3, 4, "a", 101)}, "Ok"),
+		Entry("a read at the same time may find either",
+			operations{create(0, 0, 5, "a", 101), read(1, 1, 2, "", 0), read(1, 3, 4, "a", 101)}, "Ok"),
 		Entry("a read goes back to what another one found to be past",
-			operations{create(0, 0, 1, "a", 101), update(0, 2, 9, "a", "b", 102), read(1, 3, 4, "b", 102), read(1, 5, 6, "a", 101)}, "Illegal"),
+			operations{create(0, 0, 1, "a", 101), update(0, 2, 9, "a", "b", 102), read(1, 3, 4, "b", 102),
+				read(1, 5, 6, "a", 101)}, "Illegal"),
 		Entry("of two updates of the same state one wins", operations{
-			create(0, 0, 1, "a", 101), update(0, 2, 5, "a", "b", 102), with(update(1, 2, 5, "a", "c", 0), history.Rejected), read(2, 6, 7, "b", 102),
+			create(0, 0, 1, "a", 101), update(0, 2, 5, "a", "b", 102),
+			with(update(1, 2, 5, "a", "c", 0), history.Rejected), read(2, 6, 7, "b", 102),
 		}, "Ok"),
 		Entry("both of two updates of the same state win", operations{
 			create(0, 0, 1, "a", 101), update(0, 2, 5, "a", "b", 102), update(1, 2, 5, "a", "c", 103),
 		}, "Illegal"),
-		Entry("an update is refused without reason", operations{create(0, 0, 1, "a", 101), with(update(1, 2, 3, "a", "b", 0), history.Rejected)}, "Illegal"),
-		Entry("an update of an object that does not exist is refused", operations{with(update(1, 2, 3, "a", "b", 0), history.Rejected)}, "Ok"),
-		Entry("a create is refused because the object exists", operations{create(0, 0, 1, "a", 101), with(create(1, 2, 3, "b", 0), history.Rejected)}, "Ok"),
-		Entry("a create is refused although the object does not exist", operations{with(create(1, 2, 3, "b", 0), history.Rejected)}, "Illegal"),
-		Entry("an object is created twice", operations{create(0, 0, 1, "a", 101), create(1, 2, 3, "b", 102)}, "Illegal"),
+		Entry("an update is refused without reason",
+			operations{create(0, 0, 1, "a", 101), with(update(1, 2, 3, "a", "b", 0), history.Rejected)}, "Illegal"),
+		Entry("an update of an object that does not exist is refused",
+			operations{with(update(1, 2, 3, "a", "b", 0), history.Rejected)}, "Ok"),
+		Entry("a create is refused because the object exists",
+			operations{create(0, 0, 1, "a", 101), with(create(1, 2, 3, "b", 0), history.Rejected)}, "Ok"),
+		Entry("a create is refused although the object does not exist",
+			operations{with(create(1, 2, 3, "b", 0), history.Rejected)}, "Illegal"),
+		Entry("an object is created twice", operations{create(0, 0, 1, "a", 101), create(1, 2, 3, "b", 102)},
+			"Illegal"),
 		Entry("an object is created again after it was deleted",
-			operations{create(0, 0, 1, "a", 101), remove(0, 2, 3, "a"), read(0, 4, 5, "", 0), create(1, 6, 7, "b", 103)}, "Ok"),
-		Entry("a deleted object comes back", operations{create(0, 0, 1, "a", 101), remove(0, 2, 3, "a"), read(0, 4, 5, "a", 101)}, "Illegal"),
-		Entry("what was deleted was another version", operations{create(0, 0, 1, "a", 101), update(0, 2, 3, "a", "b", 102), remove(0, 4, 5, "a")}, "Illegal"),
+			operations{create(0, 0, 1, "a", 101), remove(0, 2, 3, "a"), read(0, 4, 5, "", 0),
+				create(1, 6, 7, "b", 103)}, "Ok"),
+		Entry("a deleted object comes back",
+			operations{create(0, 0, 1, "a", 101), remove(0, 2, 3, "a"), read(0, 4, 5, "a", 101)}, "Illegal"),
+		Entry("what was deleted was another version",
+			operations{create(0, 0, 1, "a", 101), update(0, 2, 3, "a", "b", 102), remove(0, 4, 5, "a")}, "Illegal"),
 		Entry("a delete of another version is refused",
-			operations{create(0, 0, 1, "a", 101), update(0, 2, 3, "a", "b", 102), with(remove(0, 4, 5, "a"), history.Rejected)}, "Ok"),
+			operations{create(0, 0, 1, "a", 101), update(0, 2, 3, "a", "b", 102),
+				with(remove(0, 4, 5, "a"), history.Rejected)}, "Ok"),
 		Entry("revisions go back", operations{create(0, 0, 1, "a", 105), update(0, 2, 3, "a", "b", 103)}, "Illegal"),
 		Entry("one value has two revisions", operations{create(0, 0, 1, "a", 101), read(0, 2, 3, "a", 102)}, "Illegal"),
-		Entry("an unknown write was carried out", operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "a", 101)}, "Ok"),
+		Entry("an unknown write was carried out",
+			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "a", 101)}, "Ok"),
 		Entry("an unknown write was carried out late",
-			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "", 0), read(1, 4, 5, "a", 101)}, "Ok"),
-		Entry("an unknown write was never carried out", operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "", 0)}, "Ok"),
+			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "", 0), read(1, 4, 5, "a", 101)},
+			"Ok"),
+		Entry("an unknown write was never carried out",
+			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "", 0)}, "Ok"),
 		Entry("an unknown write was carried out and undone",
-			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "a", 101), read(1, 4, 5, "", 0)}, "Illegal"),
+			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "a", 101), read(1, 4, 5, "", 0)},
+			"Illegal"),
 		Entry("an unknown update makes a later one fail",
-			operations{create(0, 0, 1, "a", 101), with(update(0, 2, 3, "a", "b", 0), history.Unknown), with(update(1, 4, 5, "a", "c", 0), history.Rejected)}, "Ok"),
-		Entry("an unknown write before it was sent", operations{read(1, 0, 1, "a", 101), with(create(0, 2, 3, "a", 0), history.Unknown)}, "Illegal"),
+			operations{create(0, 0, 1, "a", 101), with(update(0, 2, 3, "a", "b", 0), history.Unknown),
+				with(update(1, 4, 5, "a", "c", 0), history.Rejected)}, "Ok"),
+		Entry("an unknown write before it was sent",
+			operations{read(1, 0, 1, "a", 101), with(create(0, 2, 3, "a", 0), history.Unknown)}, "Illegal"),
 		Entry("an unknown delete was carried out",
-			operations{create(0, 0, 1, "a", 101), with(remove(0, 2, 3, "a"), history.Unknown), read(1, 4, 5, "", 0)}, "Ok"),
+			operations{create(0, 0, 1, "a", 101), with(remove(0, 2, 3, "a"), history.Unknown), read(1, 4, 5, "", 0)},
+			"Ok"),
 		Entry("an unknown delete of another version does nothing",
-			operations{create(0, 0, 1, "a", 101), with(remove(0, 2, 3, "z"), history.Unknown), read(1, 4, 5, "", 0)}, "Illegal"),
-		Entry("a read without an answer says nothing", operations{create(0, 0, 1, "a", 101), with(read(1, 2, 3, "", 0), history.Failed)}, "Ok"),
+			operations{create(0, 0, 1, "a", 101), with(remove(0, 2, 3, "z"), history.Unknown), read(1, 4, 5, "", 0)},
+			"Illegal"),
+		Entry("a read without an answer says nothing",
+			operations{create(0, 0, 1, "a", 101), with(read(1, 2, 3, "", 0), history.Failed)}, "Ok"),
 		Entry("a write of nobody", operations{read(1, 2, 3, "x", 101)}, "Illegal"),
 	)
 
@@ -130,13 +152,16 @@ var _ = Describe("Check", func() {
 		BeforeEach(func() {
 			story = &history.History{
 				Operations: operations{
-					create(0, 0, 1, "a", 101), update(1, 2, 3, "a", "b", 103), remove(0, 4, 5, "b"), create(1, 6, 7, "c", 107),
+					create(0, 0, 1, "a", 101), update(1, 2, 3, "a", "b", 103), remove(0, 4, 5, "b"),
+					create(1, 6, 7, "c", 107),
 					with(update(0, 8, 9, "c", "d", 0), history.Unknown), read(1, 20, 21, "d", 109),
 				},
 				Streams: []*history.Stream{
-					stream(event(history.Added, "a", 101, 1), event(history.Modified, "b", 103, 3), event(history.Deleted, "b", 105, 5),
+					stream(event(history.Added, "a", 101, 1), event(history.Modified, "b", 103, 3),
+						event(history.Deleted, "b", 105, 5),
 						event(history.Added, "c", 107, 7), event(history.Modified, "d", 109, 10)),
-					stream(event(history.Added, "a", 101, 2), event(history.Modified, "b", 103, 4), event(history.Deleted, "b", 105, 6),
+					stream(event(history.Added, "a", 101, 2), event(history.Modified, "b", 103, 4),
+						event(history.Deleted, "b", 105, 6),
 						event(history.Added, "c", 107, 8), event(history.Modified, "d", 109, 11)),
 				},
 			}
@@ -200,7 +225,8 @@ var _ = Describe("Check", func() {
 				h.Streams[0].Events = append(h.Streams[0].Events, event(history.Modified, "e", 111, 12))
 			}, "from d to e, which was written over x"),
 			Entry("two stories of one revision", func(h *history.History) {
-				h.Operations = append(h.Operations, with(update(2, 12, 13, "d", "e", 0), history.Unknown), with(update(3, 12, 13, "d", "f", 0), history.Unknown))
+				h.Operations = append(h.Operations, with(update(2, 12, 13, "d", "e", 0), history.Unknown),
+					with(update(3, 12, 13, "d", "f", 0), history.Unknown))
 				h.Streams[0].Events = append(h.Streams[0].Events, event(history.Modified, "e", 111, 12))
 				h.Streams[1].Events = append(h.Streams[1].Events, event(history.Modified, "f", 111, 12))
 			}, "another one MODIFIED k=e"),
@@ -229,7 +255,8 @@ var _ = Describe("Check", func() {
 		})
 
 		It("should count a delete as lost that had to be repeated", func() {
-			story.Operations = append(story.Operations[:2], remove(0, 4, 5, "b"), read(2, 6, 7, "b", 103), remove(1, 8, 9, "b"))
+			story.Operations = append(story.Operations[:2], remove(0, 4, 5, "b"), read(2, 6, 7, "b", 103),
+				remove(1, 8, 9, "b"))
 			for _, s := range story.Streams {
 				s.Events = s.Events[:3]
 			}
@@ -252,7 +279,8 @@ var _ = Describe("Check", func() {
 
 		It("should leave a delete open that another one may have been", func() {
 			story.Operations = append(story.Operations[:2],
-				with(remove(0, 4, 5, "b"), history.Unknown), with(remove(1, 4, 5, "b"), history.Unknown), read(1, 20, 21, "", 0))
+				with(remove(0, 4, 5, "b"), history.Unknown), with(remove(1, 4, 5, "b"), history.Unknown),
+				read(1, 20, 21, "", 0))
 			for _, s := range story.Streams {
 				s.Events = s.Events[:3]
 			}
@@ -275,11 +303,13 @@ var _ = Describe("Window", func() {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	h := &history.History{Begin: begin, Operations: operations{
 		create(0, 0, 1, "a", 101), update(0, 2, 4, "a", "b", 102), with(update(0, 5, 6, "b", "c", 0), history.Unknown),
-		with(read(1, 5, 7, "", 0), history.Failed), with(update(1, 6, 8, "a", "d", 0), history.Rejected), update(1, 9, 11, "b", "e", 103), read(1, 12, 13, "e", 103),
+		with(read(1, 5, 7, "", 0), history.Failed), with(update(1, 6, 8, "a", "d", 0), history.Rejected),
+		update(1, 9, 11, "b", "e", 103), read(1, 12, 13, "e", 103),
 	}}
 
 	DescribeTable("should sum up a part of the history", func(from, to int, expected history.Window) {
-		Expect(h.Window(begin.Add(time.Duration(from)*time.Second), begin.Add(time.Duration(to)*time.Second))).To(Equal(expected))
+		Expect(h.Window(begin.Add(time.Duration(from)*time.Second), begin.Add(time.Duration(to)*time.Second))).
+			To(Equal(expected))
 	},
 		Entry("all", 0, 14, history.Window{Requests: 7, Failed: 2, LongestWriteGap: 7 * time.Second}),
 		Entry("from the middle", 5, 12, history.Window{Requests: 4, Failed: 2, LongestWriteGap: 6 * time.Second}),

@@ -39,8 +39,8 @@ type Outcome string
 const (
 	// Done means that the server acknowledged the operation.
 	Done Outcome = "done"
-	// Rejected means that the server refused the operation because the object is not as the operation demands. That is an
-	// answer about the state of the object, and not a failure.
+	// Rejected means that the server refused the operation because the object is not as the operation demands. That is
+	// an answer about the state of the object, and not a failure.
 	Rejected Outcome = "rejected"
 	// Unknown means that a write failed in a way that does not tell whether it was carried out.
 	Unknown Outcome = "unknown"

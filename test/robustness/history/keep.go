@@ -37,7 +37,8 @@ func Keep(folder string, h *History, verdict *Verdict) error {
 			return fmt.Errorf("failed to write %s: %w", name, err)
 		}
 	}
-	// The picture shows how far the search got, which the check itself does not remember: that takes a multiple of its time.
+	// The picture shows how far the search got, which the check itself does not remember: that takes a multiple of its
+	// time.
 	_, picture := porcupine.CheckOperationsVerbose(model(), forPorcupine(resolve(h)), pictureTimeout)
 	if err := porcupine.VisualizePath(model(), picture, filepath.Join(folder, FilePicture)); err != nil {
 		return fmt.Errorf("failed to draw the history: %w", err)

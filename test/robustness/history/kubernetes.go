@@ -38,15 +38,15 @@ const (
 	dialTimeout                    = 5 * time.Second
 )
 
-// ConfigMaps is a Store and a Watcher on the ConfigMaps of one namespace, over connections of its own. Requests are sent
-// once: client-go's repetition of requests that a server has put off is switched off.
+// ConfigMaps is a Store and a Watcher on the ConfigMaps of one namespace, over connections of its own. Requests are
+// sent once: client-go's repetition of requests that a server has put off is switched off.
 type ConfigMaps struct {
 	client    rest.Interface
 	namespace string
 }
 
-// NewConfigMaps returns the store of the API server that the configuration leads to. Names are resolved by the DNS server
-// (host:port) for each new connection, within the time to live of its answers.
+// NewConfigMaps returns the store of the API server that the configuration leads to. Names are resolved by the DNS
+// server (host:port) for each new connection, within the time to live of its answers.
 func NewConfigMaps(config *rest.Config, dnsServer, namespace string) (*ConfigMaps, error) {
 	resolver := probe.NewResolver(dnsServer, clock.RealClock{})
 	config = rest.CopyConfig(config)
@@ -91,7 +91,9 @@ func dial(ctx context.Context, resolver *probe.Resolver, network, address string
 
 // EnsureNamespace creates the namespace.
 func (c *ConfigMaps) EnsureNamespace(ctx context.Context) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: map[string]string{label: ""}}}
+	namespace := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: map[string]string{label: ""}},
+	}
 	err := c.client.Post().Resource("namespaces").Body(namespace).Do(ctx).Error()
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("failed to create namespace %s: %w", c.namespace, err)
@@ -184,14 +186,16 @@ func objectOf(configMap *corev1.ConfigMap) (Object, error) {
 func (c *ConfigMaps) Revision(ctx context.Context) (uint64, error) {
 	list := &corev1.ConfigMapList{}
 	if err := c.client.Get().MaxRetries(0).Namespace(c.namespace).Resource("configmaps").
-		VersionedParams(&metav1.ListOptions{LabelSelector: label}, scheme.ParameterCodec).Do(ctx).Into(list); err != nil {
+		VersionedParams(&metav1.ListOptions{LabelSelector: label}, scheme.ParameterCodec).Do(ctx).Into(list); err !=
+		nil {
 		return 0, fmt.Errorf("failed to list ConfigMaps in namespace %s: %w", c.namespace, err)
 	}
 	return strconv.ParseUint(list.ResourceVersion, 10, 64)
 }
 
 // Watch implements Watcher.
-func (c *ConfigMaps) Watch(ctx context.Context, after uint64, opened func(), deliver func(Event), progress func(uint64)) error {
+func (c *ConfigMaps) Watch(ctx context.Context, after uint64, opened func(), deliver func(Event),
+	progress func(uint64)) error {
 	stream, err := c.client.Get().MaxRetries(0).Namespace(c.namespace).Resource("configmaps").
 		VersionedParams(&metav1.ListOptions{
 			Watch:               true,
@@ -226,7 +230,8 @@ func (c *ConfigMaps) Watch(ctx context.Context, after uint64, opened func(), del
 			progress(object.Revision)
 			continue
 		}
-		deliver(Event{Type: EventType(notice.Type), Key: configMap.Name, Value: object.Value, Revision: object.Revision})
+		deliver(Event{Type: EventType(notice.Type), Key: configMap.Name, Value: object.Value,
+			Revision: object.Revision})
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ var _ = Describe("ConfigMaps", func() {
 		DeferCleanup(server.Close)
 		var err error
 		// With JSON the requests can be looked at.
-		store, err = history.NewConfigMaps(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "127.0.0.1:1", "space")
+		store, err = history.NewConfigMaps(&rest.Config{Host: server.URL,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "127.0.0.1:1", "space")
 		Expect(err).NotTo(HaveOccurred())
 	})
 
@@ -88,22 +89,26 @@ var _ = Describe("ConfigMaps", func() {
 		_, get := store.Get(ctx, "k")
 		_, create := store.Create(ctx, "k", "v")
 		_, update := store.Update(ctx, "k", history.Object{Value: "v", Revision: 7}, "w")
-		return map[string]error{"get": get, "create": create, "update": update, "delete": store.Delete(ctx, "k", history.Object{Value: "v", Revision: 7})}
+		return map[string]error{"get": get, "create": create, "update": update,
+			"delete": store.Delete(ctx, "k", history.Object{Value: "v", Revision: 7})}
 	}
 	other := And(HaveOccurred(), Not(MatchError(history.ErrRejected)), Not(MatchError(history.ErrAbsent)))
 
-	DescribeTable("should tell an answer from a failure, and not ask twice", func(ctx SpecContext, err *apierrors.StatusError, get, create, update types.GomegaMatcher) {
-		answer = fail(err)
-		errs := do(ctx)
-		Expect(errs["get"]).To(get)
-		Expect(errs["create"]).To(create)
-		Expect(errs["update"]).To(update)
-		Expect(errs["delete"]).To(update)
-		Expect(requests).To(HaveLen(4))
-	},
-		Entry("not found", apierrors.NewNotFound(resource, "k"), MatchError(history.ErrAbsent), other, MatchError(history.ErrRejected)),
+	DescribeTable("should tell an answer from a failure, and not ask twice",
+		func(ctx SpecContext, err *apierrors.StatusError, get, create, update types.GomegaMatcher) {
+			answer = fail(err)
+			errs := do(ctx)
+			Expect(errs["get"]).To(get)
+			Expect(errs["create"]).To(create)
+			Expect(errs["update"]).To(update)
+			Expect(errs["delete"]).To(update)
+			Expect(requests).To(HaveLen(4))
+		},
+		Entry("not found", apierrors.NewNotFound(resource, "k"), MatchError(history.ErrAbsent), other,
+			MatchError(history.ErrRejected)),
 		Entry("conflict", apierrors.NewConflict(resource, "k", nil), other, other, MatchError(history.ErrRejected)),
-		Entry("already there", apierrors.NewAlreadyExists(resource, "k"), other, MatchError(history.ErrRejected), other),
+		Entry("already there", apierrors.NewAlreadyExists(resource, "k"), other, MatchError(history.ErrRejected),
+			other),
 		Entry("internal error", apierrors.NewInternalError(errBroken), other, other, other),
 		Entry("timeout", apierrors.NewTimeoutError("etcdserver: request timed out", 0), other, other, other),
 		Entry("put off", apierrors.NewServiceUnavailable("apiserver is shutting down"), other, other, other),
@@ -139,7 +144,8 @@ var _ = Describe("ConfigMaps", func() {
 		}
 
 		It("should deliver events and bookmarks until the server ends it", func(ctx SpecContext) {
-			answer = lines(line("ADDED", configMap("a", "8")), line("BOOKMARK", configMap("", "9")), line("MODIFIED", configMap("b", "10")), line("DELETED", configMap("b", "11")))
+			answer = lines(line("ADDED", configMap("a", "8")), line("BOOKMARK", configMap("", "9")),
+				line("MODIFIED", configMap("b", "10")), line("DELETED", configMap("b", "11")))
 			Expect(follow(ctx)).To(Succeed())
 			Expect(opened).To(Equal(1))
 			Expect(events).To(Equal([]history.Event{

@@ -91,7 +91,8 @@ func Start(ctx context.Context, options Options) (*Load, error) {
 	loadCtx, stopLoad := context.WithCancel(context.WithoutCancel(ctx))
 	l.stopLoad = stopLoad
 	for i, store := range options.Clients {
-		c := &client{load: l, number: i, store: store, known: map[string]*Object{}, random: rand.New(rand.NewPCG(options.Seed, uint64(i)))} // #nosec G404 -- nothing here is secret.
+		c := &client{load: l, number: i, store: store, known: map[string]*Object{},
+			random: rand.New(rand.NewPCG(options.Seed, uint64(i)))} // #nosec G404 -- nothing here is secret.
 		l.clients.Go(func() { c.run(loadCtx) })
 	}
 	return l, nil
@@ -289,8 +290,8 @@ func (c *client) insist(ctx context.Context, o Operation) error {
 	}
 }
 
-// fence creates an object after everything else and returns its revision. Each attempt has an object of its own, because
-// one that failed may have been carried out.
+// fence creates an object after everything else and returns its revision. Each attempt has an object of its own,
+// because one that failed may have been carried out.
 func (c *client) fence(ctx context.Context) (uint64, error) {
 	for i := 0; ; i++ {
 		done := c.do(ctx, Operation{Kind: Create, Key: fmt.Sprintf("%s-%d", fenceKey, i)})

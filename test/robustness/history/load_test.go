@@ -29,7 +29,8 @@ var _ = Describe("Load", func() {
 	// record runs the load until the store has seen some hundred writes.
 	record := func(ctx context.Context) *history.History {
 		GinkgoHelper()
-		options := history.Options{Interval: time.Millisecond, Keys: 3, Seed: uint64(GinkgoRandomSeed())} // #nosec G115 -- any number will do.
+		options := history.Options{Interval: time.Millisecond, Keys: 3,
+			Seed: uint64(GinkgoRandomSeed())} // #nosec G115 -- any number will do.
 		for range requirements.Clients {
 			options.Clients = append(options.Clients, store)
 		}
@@ -65,7 +66,8 @@ var _ = Describe("Load", func() {
 			kinds[o.Kind]++
 			outcomes[o.Outcome]++
 		}
-		Expect(kinds).To(And(HaveKey(history.Read), HaveKey(history.Create), HaveKey(history.Update), HaveKey(history.Delete)))
+		Expect(kinds).To(And(HaveKey(history.Read), HaveKey(history.Create), HaveKey(history.Update),
+			HaveKey(history.Delete)))
 		Expect(outcomes).To(And(HaveKey(history.Done), HaveKey(history.Rejected)))
 	})
 
@@ -105,7 +107,8 @@ var _ = Describe("Load", func() {
 	It("should refuse a run with too few watches", func(ctx SpecContext) {
 		h := record(ctx)
 		requirements.Streams = 3
-		Expect(history.Check(h, requirements).Err()).To(MatchError(ContainSubstring("only 2 of 3 watches were followed")))
+		Expect(history.Check(h, requirements).Err()).
+			To(MatchError(ContainSubstring("only 2 of 3 watches were followed")))
 	})
 
 	It("should refuse to start without watches", func(ctx SpecContext) {
@@ -114,7 +117,9 @@ var _ = Describe("Load", func() {
 	})
 
 	It("should tell that the history could not be brought to its end", func(ctx SpecContext) {
-		load, err := history.Start(ctx, history.Options{Clients: []history.Store{store}, Watchers: []history.Watcher{store}, Interval: time.Millisecond})
+		load, err := history.Start(ctx,
+			history.Options{Clients: []history.Store{store}, Watchers: []history.Watcher{store},
+				Interval: time.Millisecond})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(store.acknowledged).WithContext(ctx).Should(BeNumerically(">", 10))
 		store.mu.Lock()

@@ -142,7 +142,8 @@ func orAbsent(value string) string {
 }
 
 // forPorcupine turns the operations into what porcupine searches. Reads without an answer say nothing and are left out.
-// An operation with an unknown outcome stays open to the end, on a line of its own, because its client goes on meanwhile.
+// An operation with an unknown outcome stays open to the end, on a line of its own, because its client goes on
+// meanwhile.
 func forPorcupine(operations []Operation) []porcupine.Operation {
 	lines := 0
 	for _, o := range operations {
@@ -158,7 +159,8 @@ func forPorcupine(operations []Operation) []porcupine.Operation {
 			client, end = lines, math.MaxInt64
 			lines++
 		}
-		out = append(out, porcupine.Operation{ClientId: client, Input: o, Call: int64(o.Call), Output: o.Outcome, Return: end})
+		out = append(out, porcupine.Operation{ClientId: client, Input: o, Call: int64(o.Call), Output: o.Outcome,
+			Return: end})
 	}
 	return out
 }

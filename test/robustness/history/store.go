@@ -38,8 +38,9 @@ type Store interface {
 type Watcher interface {
 	// Revision returns the present revision of the store.
 	Revision(ctx context.Context) (uint64, error)
-	// Watch calls deliver for each event after the revision until the server ends the watch or the context ends; progress
-	// is called with revisions up to which there is nothing more to deliver. It calls opened once the watch is established.
-	// The orderly end of an established watch is no error. It fails with ErrGone if the server cannot begin at the revision.
+	// Watch calls deliver for each event after the revision until the server ends the watch or the context ends;
+	// progress is called with revisions up to which there is nothing more to deliver. It calls opened once the watch is
+	// established. The orderly end of an established watch is no error. It fails with ErrGone if the server cannot
+	// begin at the revision.
 	Watch(ctx context.Context, after uint64, opened func(), deliver func(Event), progress func(revision uint64)) error
 }

@@ -46,9 +46,9 @@ func (a attempts) explains(event Event) bool {
 	return false
 }
 
-// checkStreams looks at each stream by itself and at all of them together: the revisions must increase, every event must
-// fit the one before it and be explained by a write, and no two streams may tell different stories of a revision. It
-// returns the events of all streams by revision.
+// checkStreams looks at each stream by itself and at all of them together: the revisions must increase, every event
+// must fit the one before it and be explained by a write, and no two streams may tell different stories of a revision.
+// It returns the events of all streams by revision.
 func checkStreams(h *History, found *problems) map[uint64]Event {
 	var (
 		all     = attemptsOf(h)
@@ -73,7 +73,8 @@ func checkStreams(h *History, found *problems) map[uint64]Event {
 		}
 	}
 	if len(h.Streams) > 0 && !covered {
-		found.add("end", "no watch holds the whole history: each was told at least once that its revisions are gone (410)")
+		found.add("end", "no watch holds the whole history: each was told at least once that its revisions "+
+			"are gone (410)")
 	}
 	return events
 }
@@ -86,7 +87,8 @@ func checkStream(stream *Stream, all attempts, found *problems) {
 	)
 	for _, event := range stream.Events {
 		if event.Revision <= last {
-			found.add("order", "watch %s delivered revision %d (%s %s=%s) after revision %d", stream.Name, event.Revision, event.Type, event.Key, event.Value, last)
+			found.add("order", "watch %s delivered revision %d (%s %s=%s) after revision %d", stream.Name,
+				event.Revision, event.Type, event.Key, event.Value, last)
 		}
 		last = max(last, event.Revision)
 		for len(gaps) > 0 && event.Revision > gaps[0].After {
@@ -94,7 +96,8 @@ func checkStream(stream *Stream, all attempts, found *problems) {
 			gaps, objects = gaps[1:], nil
 		}
 		if !all.explains(event) {
-			found.add("explanation", "watch %s delivered %s %s=%s at revision %d, which no write explains", stream.Name, event.Type, event.Key, event.Value, event.Revision)
+			found.add("explanation", "watch %s delivered %s %s=%s at revision %d, which no write explains", stream.Name,
+				event.Type, event.Key, event.Value, event.Revision)
 		}
 
 		if objects == nil {
@@ -103,14 +106,18 @@ func checkStream(stream *Stream, all attempts, found *problems) {
 		value := objects[event.Key]
 		switch {
 		case event.Type == Added && value != "":
-			found.add("sequence", "watch %s delivered the creation of %s at revision %d while it existed (%s)", stream.Name, event.Key, event.Revision, value)
+			found.add("sequence", "watch %s delivered the creation of %s at revision %d while it existed (%s)",
+				stream.Name, event.Key, event.Revision, value)
 		case event.Type == Modified && value == "":
-			found.add("sequence", "watch %s delivered a change of %s at revision %d while it did not exist", stream.Name, event.Key, event.Revision)
+			found.add("sequence", "watch %s delivered a change of %s at revision %d while it did not exist",
+				stream.Name, event.Key, event.Revision)
 		case event.Type == Modified && all.writes[event.Value].Expect != value:
-			found.add("sequence", "watch %s delivered a change of %s at revision %d from %s to %s, which was written over %s",
+			found.add("sequence",
+				"watch %s delivered a change of %s at revision %d from %s to %s, which was written over %s",
 				stream.Name, event.Key, event.Revision, value, event.Value, all.writes[event.Value].Expect)
 		case event.Type == Deleted && event.Value != value:
-			found.add("sequence", "watch %s delivered the deletion of %s=%s at revision %d while it was %s", stream.Name, event.Key, event.Value, event.Revision, orAbsent(value))
+			found.add("sequence", "watch %s delivered the deletion of %s=%s at revision %d while it was %s",
+				stream.Name, event.Key, event.Value, event.Revision, orAbsent(value))
 		}
 		if objects[event.Key] = event.Value; event.Type == Deleted {
 			delete(objects, event.Key)
@@ -166,8 +173,8 @@ func checkDelivery(h *History, found *problems) (lost []Operation) {
 	return lost
 }
 
-// checkReads makes sure that no read returned what a watch had already told to be past: a read with quorum is at least as
-// new as everything that anybody was told before it was sent.
+// checkReads makes sure that no read returned what a watch had already told to be past: a read with quorum is at least
+// as new as everything that anybody was told before it was sent.
 func checkReads(h *History, events map[uint64]Event, found *problems) {
 	byKey := map[string][]Event{}
 	for _, event := range events {
@@ -181,7 +188,8 @@ func checkReads(h *History, events map[uint64]Event, found *problems) {
 		if o.Kind != Read || o.Outcome != Done {
 			continue
 		}
-		// known is the newest event that was delivered before the read was sent, gone whether the object was deleted since.
+		// known is the newest event that was delivered before the read was sent, gone whether the object was deleted
+		// since.
 		var (
 			known Event
 			gone  bool
@@ -197,9 +205,11 @@ func checkReads(h *History, events map[uint64]Event, found *problems) {
 		switch {
 		case known.Revision == 0:
 		case o.Found != "" && o.Revision < known.Revision:
-			found.add("stale", "client %d read %s=%s at revision %d after a watch had delivered revision %d", o.Client, o.Key, o.Found, o.Revision, known.Revision)
+			found.add("stale", "client %d read %s=%s at revision %d after a watch had delivered revision %d", o.Client,
+				o.Key, o.Found, o.Revision, known.Revision)
 		case o.Found == "" && !gone:
-			found.add("stale", "client %d found %s absent after a watch had delivered it at revision %d, and no deletion followed", o.Client, o.Key, known.Revision)
+			found.add("stale", "client %d found %s absent after a watch had delivered it at revision %d, and no "+
+				"deletion followed", o.Client, o.Key, known.Revision)
 		}
 	}
 }

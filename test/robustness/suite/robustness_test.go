@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// envEnabled names the variable that make test-robustness sets. Without it nothing is done: a pattern of packages that
-	// happens to hold this one must not bring up a landscape, let alone change one that is in use.
+	// envEnabled names the variable that make test-robustness sets. Without it nothing is done: a pattern of packages
+	// that happens to hold this one must not bring up a landscape, let alone change one that is in use.
 	envEnabled = "LIVECPM_ROBUSTNESS"
 
 	shootName   = "live"
@@ -68,21 +68,24 @@ var _ = Describe("Faults", Ordered, ContinueOnFailure, func() {
 		for _, cell := range migration {
 			names = append(names, cell.String())
 		}
-		It(fmt.Sprintf("should bear migration %d of %d: %s", i+1, len(plan), strings.Join(names, ", ")), func(ctx SpecContext) {
-			result, err := robustness.Run(ctx, robustness.Options{
-				Landscape:   cfg,
-				Namespace:   shoot.Namespace,
-				Shoot:       shootName,
-				Cells:       migration,
-				ForceShrink: forceShrink,
-				Artifacts:   artifacts,
-				Out:         GinkgoWriter,
-				Cleanup:     func(heal func(context.Context) error) { DeferCleanup(heal, NodeTimeout(healTimeout)) },
-			})
-			Expect(err).NotTo(HaveOccurred())
-			GinkgoWriter.Println(result.Report)
-			Expect(result.Err()).NotTo(HaveOccurred())
-		}, NodeTimeout(robustness.Duration(migration)))
+		It(fmt.Sprintf("should bear migration %d of %d: %s", i+1, len(plan), strings.Join(names, ", ")),
+			func(ctx SpecContext) {
+				result, err := robustness.Run(ctx, robustness.Options{
+					Landscape:   cfg,
+					Namespace:   shoot.Namespace,
+					Shoot:       shootName,
+					Cells:       migration,
+					ForceShrink: forceShrink,
+					Artifacts:   artifacts,
+					Out:         GinkgoWriter,
+					Cleanup: func(heal func(context.Context) error) {
+						DeferCleanup(heal, NodeTimeout(healTimeout))
+					},
+				})
+				Expect(err).NotTo(HaveOccurred())
+				GinkgoWriter.Println(result.Report)
+				Expect(result.Err()).NotTo(HaveOccurred())
+			}, NodeTimeout(robustness.Duration(migration)))
 	}
 
 	AfterAll(func() {
@@ -109,7 +112,8 @@ func planned(repo, artifacts string) ([][]robustness.Cell, error) {
 	}
 	migrations := robustness.Sample(cells, matrix, limit)
 	if len(migrations) == 0 {
-		return nil, fmt.Errorf("all the cells have passed, see %s and %s; leave %s empty to repeat them", robustness.Recorded, filepath.Join(artifacts, robustness.FileMatrixMarkdown), robustness.EnvMigrations)
+		return nil, fmt.Errorf("all the cells have passed, see %s and %s; leave %s empty to repeat them",
+			robustness.Recorded, filepath.Join(artifacts, robustness.FileMatrixMarkdown), robustness.EnvMigrations)
 	}
 	return migrations, nil
 }

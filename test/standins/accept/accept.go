@@ -10,8 +10,8 @@ import (
 	"net"
 )
 
-// Each hands every connection that the listener accepts to handle, which must not block and has to close it. It returns nil when the
-// context ends, with the listener closed, and does not wait for what handle has begun.
+// Each hands every connection that the listener accepts to handle, which must not block and has to close it. It returns
+// nil when the context ends, with the listener closed, and does not wait for what handle has begun.
 func Each(ctx context.Context, listener net.Listener, handle func(conn net.Conn)) error {
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
 	for {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command chown stands in for the alpine image that etcd-druid uses for one thing only: with a local backup store, an
-// init container runs `chown -R UID:GID PATH` (no shell) so that etcd's unprivileged user may write the backup folder. The job
-// that copies the backups of a classic migration names two folders.
+// init container runs `chown -R UID:GID PATH` (no shell) so that etcd's unprivileged user may write the backup folder.
+// The job that copies the backups of a classic migration names two folders.
 package main
 
 import (

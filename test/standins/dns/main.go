@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command dns stands in for a cloud provider's DNS service, and for the name server that upstream's local provider expects
-// at ns.local.gardener.cloud. See package server.
+// Command dns stands in for a cloud provider's DNS service, and for the name server that upstream's local provider
+// expects at ns.local.gardener.cloud. See package server.
 package main
 
 import (

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// exitMarker remembers across container restarts whether etcd ended in good order. The sidecar's quick validation is only
-// enough after an orderly end; a crash, or a stop request, leaves no marker.
+// exitMarker remembers across container restarts whether etcd ended in good order. The sidecar's quick validation is
+// only enough after an orderly end; a crash, or a stop request, leaves no marker.
 type exitMarker struct{ path string }
 
 // validationMode names the check that the sidecar has to make of the data directory.

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command etcdwrapper stands in for the image of gardener/etcd-wrapper, which is not to be had as a Go module. It is the
-// etcd container of the pods that etcd-druid creates: it asks the etcd-backup-restore sidecar to prepare the data
+// Command etcdwrapper stands in for the image of gardener/etcd-wrapper, which is not to be had as a Go module. It is
+// the etcd container of the pods that etcd-druid creates: it asks the etcd-backup-restore sidecar to prepare the data
 // directory, fetches the etcd configuration from it and runs an embedded etcd of the version that Gardener ships.
 // Beside etcd it serves the readiness probe and the stop request that druid and the sidecar rely on.
 //
-// In one thing it is known to be kinder than etcd as Gardener configures it: it serves gRPC on a listener of its own, so
-// that a member that stops lets the requests in flight finish (see serveGRPCAlone).
+// In one thing it is known to be kinder than etcd as Gardener configures it: it serves gRPC on a listener of its own,
+// so that a member that stops lets the requests in flight finish (see serveGRPCAlone).
 package main
 
 import (
@@ -43,12 +43,14 @@ func (o *options) addFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.sidecarAddress, "backup-restore-host-port", ":8080", "host:port of the etcd-backup-restore sidecar")
 	fs.BoolVar(&o.sidecarTLS, "backup-restore-tls-enabled", false, "use TLS to the sidecar")
 	fs.StringVar(&o.sidecarCAFile, "backup-restore-ca-cert-bundle-path", "", "CA bundle that verifies the sidecar")
-	fs.StringVar(&o.etcdServerName, "etcd-server-name", "", "host name under which the local etcd is reached and verified")
+	fs.StringVar(&o.etcdServerName, "etcd-server-name", "",
+		"host name under which the local etcd is reached and verified")
 	fs.IntVar(&o.etcdClientPort, "etcd-client-port", 2379, "client port of the local etcd")
 	fs.StringVar(&o.etcdClientCert, "etcd-client-cert-path", "", "client certificate for the local etcd")
 	fs.StringVar(&o.etcdClientKey, "etcd-client-key-path", "", "client key for the local etcd")
 	fs.IntVar(&o.wrapperPort, "etcd-wrapper-port", 9095, "port of the readiness probe and the stop request")
-	fs.DurationVar(&o.etcdReadyTimeout, "etcd-ready-timeout", 0, "give up when etcd is not ready in this time; 0 waits forever")
+	fs.DurationVar(&o.etcdReadyTimeout, "etcd-ready-timeout", 0,
+		"give up when etcd is not ready in this time; 0 waits forever")
 }
 
 func main() {

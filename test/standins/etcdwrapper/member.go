@@ -54,19 +54,23 @@ func newMember(log *slog.Logger, opts options, folder, configuration string) (*m
 		return nil, fmt.Errorf("failed to parse the etcd configuration: %w", err)
 	}
 	serveGRPCAlone(config)
-	log.Info("etcd configuration", "name", config.Name, "initialCluster", config.InitialCluster, "initialClusterState", config.ClusterState)
+	log.Info("etcd configuration", "name", config.Name, "initialCluster", config.InitialCluster, "initialClusterState",
+		config.ClusterState)
 	return &member{log: log, opts: opts, config: config}, nil
 }
 
-// serveGRPCAlone moves etcd's HTTP endpoints (/health, /metrics) off the client port, to the loopback interface. With both
-// on one port and TLS, etcd 3.5.27 runs gRPC inside net/http, and serveCtx.serve (server/embed/serve.go) stops the gRPC
-// server as soon as the listener is closed: a member that is asked to stop cuts off the requests in flight on it, whatever
-// the grace period. gRPC on a port of its own is stopped gracefully. The configuration of etcd-druid does not do this.
+// serveGRPCAlone moves etcd's HTTP endpoints (/health, /metrics) off the client port, to the loopback interface. With
+// both on one port and TLS, etcd 3.5.27 runs gRPC inside net/http, and serveCtx.serve (server/embed/serve.go) stops the
+// gRPC server as soon as the listener is closed: a member that is asked to stop cuts off the requests in flight on it,
+// whatever the grace period. gRPC on a port of its own is stopped gracefully. The configuration of etcd-druid does not
+// do this.
 func serveGRPCAlone(config *embed.Config) {
 	if len(config.ListenClientUrls) == 0 || len(config.ListenClientHttpUrls) > 0 {
 		return
 	}
-	config.ListenClientHttpUrls = []url.URL{{Scheme: config.ListenClientUrls[0].Scheme, Host: fmt.Sprintf("127.0.0.1:%d", httpPort)}}
+	config.ListenClientHttpUrls = []url.URL{
+		{Scheme: config.ListenClientUrls[0].Scheme, Host: fmt.Sprintf("127.0.0.1:%d", httpPort)},
+	}
 }
 
 // run serves etcd until the context ends or etcd stops by itself.
@@ -159,7 +163,8 @@ func (m *member) newClient(ctx context.Context) (*clientv3.Client, error) {
 			return nil, fmt.Errorf("failed to load the etcd client certificate: %w", err)
 		}
 		config.Endpoints = []string{fmt.Sprintf("https://%s:%d", m.opts.etcdServerName, m.opts.etcdClientPort)}
-		config.TLS = &tls.Config{RootCAs: roots, ServerName: m.opts.etcdServerName, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		config.TLS = &tls.Config{RootCAs: roots, ServerName: m.opts.etcdServerName,
+			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	client, err := clientv3.New(config)
 	if err != nil {

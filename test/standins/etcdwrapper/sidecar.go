@@ -46,7 +46,9 @@ func newSidecar(log *slog.Logger, opts options) (*sidecar, error) {
 		return nil, err
 	}
 	s.base = "https://" + opts.sidecarAddress
-	s.http.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host, MinVersion: tls.VersionTLS12}}
+	s.http.Transport = &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: host, MinVersion: tls.VersionTLS12},
+	}
 	return s, nil
 }
 

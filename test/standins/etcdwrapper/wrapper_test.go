@@ -78,7 +78,8 @@ member-name-prefix: unknown-keys-are-ignored
 	defer server.Close()
 
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	opts := options{sidecarAddress: strings.TrimPrefix(server.URL, "http://"), etcdServerName: "127.0.0.1", etcdClientPort: client, wrapperPort: wrapper}
+	opts := options{sidecarAddress: strings.TrimPrefix(server.URL, "http://"), etcdServerName: "127.0.0.1",
+		etcdClientPort: client, wrapperPort: wrapper}
 	sidecar, err := newSidecar(log, opts)
 	if err != nil {
 		t.Fatal(err)

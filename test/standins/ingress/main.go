@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ingress stands in for istiod and for the Envoy behind istio-ingress/istio-ingressgateway, whose images are not
-// to be had. It runs as a pod in each seed. See package gateway.
+// Command ingress stands in for istiod and for the Envoy behind istio-ingress/istio-ingressgateway, whose images are
+// not to be had. It runs as a pod in each seed. See package gateway.
 package main
 
 import (
@@ -69,9 +69,10 @@ func main() {
 func newCommand(log logr.Logger) *cobra.Command {
 	var opts options
 	cmd := &cobra.Command{
-		Use:           "ingress",
-		Short:         "Ingress gateway of a seed: routes TLS by SNI after Istio's Gateway and VirtualService objects",
-		Long:          "Without a subcommand it is configured by flags. \"proxy router\" is the command line of Istio's proxy, for pods that Gardener has made for that.",
+		Use:   "ingress",
+		Short: "Ingress gateway of a seed: routes TLS by SNI after Istio's Gateway and VirtualService objects",
+		Long: "Without a subcommand it is configured by flags. \"proxy router\" is the command line of " +
+			"Istio's proxy, for pods that Gardener has made for that.",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -80,10 +81,14 @@ func newCommand(log logr.Logger) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "kubeconfig of the seed; default: the pod's service account")
 	flags.StringVar(&opts.identity.Namespace, "namespace", "istio-ingress", "namespace of the gateway's workload")
-	flags.StringToStringVar(&opts.identity.Labels, "labels", map[string]string{"app": "istio-ingressgateway", "istio": "ingressgateway"}, "labels of the gateway's pods, which the selectors of Gateways must match")
+	flags.StringToStringVar(&opts.identity.Labels, "labels",
+		map[string]string{"app": "istio-ingressgateway", "istio": "ingressgateway"},
+		"labels of the gateway's pods, which the selectors of Gateways must match")
 	flags.Uint32Var(&opts.identity.Port, "gateway-port", defaultGatewayPort, "port number of the servers in Gateways")
-	flags.StringVar(&opts.listen, "listen", defaultListen, "address to accept connections on: where the Service leads that port")
-	flags.StringVar(&opts.connect, "connect", defaultConnect, "address to accept clients of the HTTP proxy on: VPN clients and apiserver-proxies of shoots with workers")
+	flags.StringVar(&opts.listen, "listen", defaultListen,
+		"address to accept connections on: where the Service leads that port")
+	flags.StringVar(&opts.connect, "connect", defaultConnect,
+		"address to accept clients of the HTTP proxy on: VPN clients and apiserver-proxies of shoots with workers")
 	flags.StringVar(&opts.admin, "admin", defaultAdmin, "address of readiness, status and faults")
 	flags.DurationVar(&opts.drain, "drain", defaultDrain, "time that open connections are given at the end")
 	cmd.AddCommand(newProxyCommand(log))
@@ -96,16 +101,19 @@ func run(ctx context.Context, log logr.Logger, opts options) error {
 		return fmt.Errorf("failed to load kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, istionetworkingv1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme,
+		istionetworkingv1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("failed to build scheme: %w", err)
 		}
 	}
-	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	objects, err := cache.New(config,
+		cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		return fmt.Errorf("failed to create cache: %w", err)
 	}
-	gw := &gateway.Gateway{Log: log, Identity: opts.identity, Backends: gateway.Backends{Reader: objects}, Faults: gateway.NewFaults()}
+	gw := &gateway.Gateway{Log: log, Identity: opts.identity, Backends: gateway.Backends{Reader: objects},
+		Faults: gateway.NewFaults()}
 
 	listen := net.ListenConfig{KeepAliveConfig: wire.KeepAlive}
 	listener, err := listen.Listen(ctx, "tcp", opts.listen)
@@ -130,7 +138,8 @@ func run(ctx context.Context, log logr.Logger, opts options) error {
 		}
 		return nil
 	})
-	log.Info("Serving", "listen", opts.listen, "connect", opts.connect, "admin", opts.admin, "labels", opts.identity.Labels)
+	log.Info("Serving", "listen", opts.listen, "connect", opts.connect, "admin", opts.admin, "labels",
+		opts.identity.Labels)
 	return group.Wait()
 }
 
@@ -186,7 +195,8 @@ func follow(ctx context.Context, log logr.Logger, objects cache.Cache, gw *gatew
 }
 
 // informerFor waits for Istio's CRDs, which may be installed after this pod.
-func informerFor(ctx context.Context, log logr.Logger, objects cache.Cache, object client.Object) (informer cache.Informer, err error) {
+func informerFor(ctx context.Context, log logr.Logger, objects cache.Cache,
+	object client.Object) (informer cache.Informer, err error) {
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
 		if informer, err = objects.GetInformer(ctx, object, cache.BlockUntilSynced(false)); meta.IsNoMatchError(err) {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// envNamespace is the variable with the pod's namespace, labelsFile the file with its labels: by these Istio's proxy knows who
-	// it is.
+	// envNamespace is the variable with the pod's namespace, labelsFile the file with its labels: by these Istio's
+	// proxy knows who it is.
 	envNamespace = "POD_NAMESPACE"
 	labelsFile   = "/etc/istio/pod/labels"
 )
 
-// newProxyCommand takes the command line of Istio's proxy, so that the pods that Gardener's chart makes for that can run this
-// program. Its flags are about istiod and about logs, and mean nothing here.
+// newProxyCommand takes the command line of Istio's proxy, so that the pods that Gardener's chart makes for that can
+// run this program. Its flags are about istiod and about logs, and mean nothing here.
 func newProxyCommand(log logr.Logger) *cobra.Command {
 	proxy := &cobra.Command{Use: "proxy", Short: "Be Istio's proxy", Args: cobra.NoArgs}
 	proxy.AddCommand(&cobra.Command{
@@ -34,11 +34,12 @@ func newProxyCommand(log logr.Logger) *cobra.Command {
 				return err
 			}
 			return run(cmd.Context(), log, options{
-				identity: gateway.Identity{Namespace: os.Getenv(envNamespace), Labels: labels, Port: defaultGatewayPort},
-				listen:   defaultListen,
-				connect:  defaultConnect,
-				admin:    defaultAdmin,
-				drain:    defaultDrain,
+				identity: gateway.Identity{Namespace: os.Getenv(envNamespace), Labels: labels,
+					Port: defaultGatewayPort},
+				listen:  defaultListen,
+				connect: defaultConnect,
+				admin:   defaultAdmin,
+				drain:   defaultDrain,
 			})
 		},
 	})

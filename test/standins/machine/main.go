@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command machine stands in for the image of provider-local's machines, which is not to be had: the pod that provider-local's machine
-// driver makes for a Machine runs it and becomes a hollow node of the shoot (see package hollow). The pod's own address is of no use to
-// the shoot, whose nodes have a range of their own; the machine gives itself one of that range on the bridge that all machines share.
+// Command machine stands in for the image of provider-local's machines, which is not to be had: the pod that
+// provider-local's machine driver makes for a Machine runs it and becomes a hollow node of the shoot (see package
+// hollow). The pod's own address is of no use to the shoot, whose nodes have a range of their own; the machine gives
+// itself one of that range on the bridge that all machines share.
 package main
 
 import (
@@ -33,11 +34,12 @@ const (
 	folder   = "/run/hollow-node"
 	// device is the pod's interface.
 	device = "eth0"
-	// bootTime is how long a machine takes until it joins. Machine-controller-manager takes a Node that is there before the machine's
-	// creation has returned for one of a former machine, and replaces the machine; provider-local looks every five seconds
-	// whether it runs.
+	// bootTime is how long a machine takes until it joins. Machine-controller-manager takes a Node that is there before
+	// the machine's creation has returned for one of a former machine, and replaces the machine; provider-local looks
+	// every five seconds whether it runs.
 	bootTime = 20 * time.Second
-	// nodesCIDR and podsCIDR are the ranges of the nodes and pods of the landscape's shoot, which its manifest names, too.
+	// nodesCIDR and podsCIDR are the ranges of the nodes and pods of the landscape's shoot, which its manifest names,
+	// too.
 	nodesCIDR = "10.180.0.0/16"
 	podsCIDR  = "10.181.0.0/16"
 )

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vpn stands in for the programs of the pods of vpn-seed-server, whose images are not to be had: for the VPN server, and, when it
-// is called envoy, for the proxy beside it. The pods, their Service, certificates and probes are those that Gardener makes. A kube-apiserver
-// asks the proxy (HTTP CONNECT over TLS) for an address in the shoot, and the server opens it through the tunnel of the client in the
-// shoot (see package tunnel, and test/standins/machine for the client). Only the VPN without high availability is stood in for: the
-// highly available one needs routes in the pods of kube-apiserver.
+// Command vpn stands in for the programs of the pods of vpn-seed-server, whose images are not to be had: for the VPN
+// server, and, when it is called envoy, for the proxy beside it. The pods, their Service, certificates and probes are
+// those that Gardener makes. A kube-apiserver asks the proxy (HTTP CONNECT over TLS) for an address in the shoot, and
+// the server opens it through the tunnel of the client in the shoot (see package tunnel, and test/standins/machine for
+// the client). Only the VPN without high availability is stood in for: the highly available one needs routes in the
+// pods of kube-apiserver.
 package main
 
 import (
@@ -133,7 +134,8 @@ func serveProxy(ctx context.Context, log logr.Logger) error {
 }
 
 // acceptProxied leads what the listener accepts to the VPN server until the context ends.
-func acceptProxied(ctx context.Context, log logr.Logger, listener net.Listener, config func() (*tls.Config, error), server string) error {
+func acceptProxied(ctx context.Context, log logr.Logger, listener net.Listener, config func() (*tls.Config, error),
+	server string) error {
 	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
 			defer func() { _ = conn.Close() }()

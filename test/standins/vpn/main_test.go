@@ -26,7 +26,8 @@ func mount(folder string, authority *pki.CA, name string) {
 	GinkgoHelper()
 	identity, err := authority.Ensure(name, pki.Request{CommonName: name, DNSNames: []string{name}})
 	Expect(err).NotTo(HaveOccurred())
-	for to, from := range map[string]string{"ca.crt": authority.File(), "tls.crt": identity.CertFile, "tls.key": identity.KeyFile} {
+	for to, from := range map[string]string{"ca.crt": authority.File(), "tls.crt": identity.CertFile,
+		"tls.key": identity.KeyFile} {
 		content, err := os.ReadFile(from)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(os.WriteFile(filepath.Join(folder, to), content, 0o600)).To(Succeed())
@@ -36,7 +37,8 @@ func mount(folder string, authority *pki.CA, name string) {
 var _ = Describe("run", func() {
 	It("should have nothing to set up, and refuse what it does not know", func() {
 		Expect(run(context.Background(), logr.Discard(), "vpn-server", []string{"setup"})).To(Succeed())
-		Expect(run(context.Background(), logr.Discard(), "vpn-server", []string{"dance"})).To(MatchError(`unknown command "dance"`))
+		Expect(run(context.Background(), logr.Discard(), "vpn-server", []string{"dance"})).
+			To(MatchError(`unknown command "dance"`))
 	})
 })
 
@@ -45,7 +47,8 @@ var _ = Describe("ask", func() {
 		server := &tunnel.Server{Log: logr.Discard()}
 		front := httptest.NewServer(server)
 		Expect(ask(context.Background(), front.URL+"/livez")).To(Succeed())
-		Expect(ask(context.Background(), front.URL+"/readyz")).To(MatchError(ContainSubstring("503")), "no client is connected")
+		Expect(ask(context.Background(), front.URL+"/readyz")).To(MatchError(ContainSubstring("503")),
+			"no client is connected")
 		front.Close()
 		Expect(ask(context.Background(), front.URL+"/livez")).NotTo(Succeed())
 	})
@@ -65,7 +68,10 @@ var _ = Describe("The proxy", func() {
 		Expect(err).NotTo(HaveOccurred())
 		folder = GinkgoT().TempDir()
 
-		inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("inside " + r.URL.Path)) }))
+		inside := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = w.Write([]byte("inside " + r.URL.Path))
+			}))
 		DeferCleanup(inside.Close)
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
@@ -88,7 +94,8 @@ var _ = Describe("The proxy", func() {
 	})
 
 	get := func(config *tls.Config) (string, error) {
-		response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}).Get("https://" + address + "/path")
+		response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config,
+			DisableKeepAlives: true}}).Get("https://" + address + "/path")
 		if err != nil {
 			return "", err
 		}

@@ -28,7 +28,8 @@ var _ = Describe("ControllerManagerConfiguration", func() {
 			config, err := DecodeControllerManager([]byte(minimalControllerManager))
 			Expect(err).NotTo(HaveOccurred())
 
-			Expect(config.GardenClientConnection.Kubeconfig).To(BeEmpty(), "the controllers then run in the garden itself")
+			Expect(config.GardenClientConnection.Kubeconfig).To(BeEmpty(),
+				"the controllers then run in the garden itself")
 			Expect(config.GardenClientConnection.QPS).To(Equal(float32(100)))
 			Expect(config.LeaderElection.LeaderElect).To(HaveValue(BeTrue()))
 			Expect(config.LeaderElection.ResourceName).To(Equal("livecpm-controller-manager-leader-election"))
@@ -43,7 +44,8 @@ var _ = Describe("ControllerManagerConfiguration", func() {
 			Expect(config.Controllers.Drain).To(Equal(DrainController{
 				Enabled: ptr.To(true), MaxPerSource: ptr.To(2), MaxPerDestination: ptr.To(2), MaxTotal: ptr.To(5),
 				Pause: &metav1.Duration{Duration: time.Minute}, MaxFailuresInARow: ptr.To(3), MaxAttempts: ptr.To(3),
-				RetryAfter: &metav1.Duration{Duration: 10 * time.Minute}, SyncPeriod: &metav1.Duration{Duration: 30 * time.Second},
+				RetryAfter:         &metav1.Duration{Duration: 10 * time.Minute},
+				SyncPeriod:         &metav1.Duration{Duration: 30 * time.Second},
 				SchedulingStrategy: "SameRegion",
 			}))
 		})
@@ -78,9 +80,11 @@ controllers:
 				Expect(config).To(BeNil())
 			},
 			Entry("unknown field", minimalControllerManager+"gardenlet: {}\n", `unknown field "gardenlet"`),
-			Entry("unknown nested field", minimalControllerManager+"controllers: {gateWatchdog: {repair: true}}\n", `unknown field "controllers.gateWatchdog.repair"`),
+			Entry("unknown nested field", minimalControllerManager+"controllers: {gateWatchdog: {repair: true}}\n",
+				`unknown field "controllers.gateWatchdog.repair"`),
 			Entry("the agent's configuration", minimal, "ControllerManagerConfiguration"),
-			Entry("invalid content", minimalControllerManager+"logFormat: xml\n", `logFormat: Unsupported value: "xml"`),
+			Entry("invalid content", minimalControllerManager+"logFormat: xml\n",
+				`logFormat: Unsupported value: "xml"`),
 		)
 
 		It("should be told from the agent's", func() {
@@ -158,14 +162,22 @@ controllers:
 				Expect(errs[0].Field).To(Equal(path))
 				Expect(errs[0].Error()).To(ContainSubstring(detail))
 			},
-			Entry("negative QPS", func(c *ControllerManagerConfiguration) { c.GardenClientConnection.QPS = -1 }, field.ErrorTypeInvalid, "gardenClientConnection.qps", "negative"),
-			Entry("no leader election", func(c *ControllerManagerConfiguration) { c.LeaderElection = nil }, field.ErrorTypeRequired, "leaderElection", ""),
-			Entry("same ports", func(c *ControllerManagerConfiguration) { c.Server.Metrics.Port = 8081 }, field.ErrorTypeInvalid, "server.metrics.port", "differ"),
-			Entry("no endpoint", func(c *ControllerManagerConfiguration) { c.Server.HealthProbes = nil }, field.ErrorTypeRequired, "server.healthProbes", ""),
-			Entry("log level", func(c *ControllerManagerConfiguration) { c.LogLevel = "loud" }, field.ErrorTypeNotSupported, "logLevel", "debug"),
-			Entry("log format", func(c *ControllerManagerConfiguration) { c.LogFormat = "xml" }, field.ErrorTypeNotSupported, "logFormat", "json"),
-			Entry("restore unset", func(c *ControllerManagerConfiguration) { c.Controllers.GateWatchdog.Restore = nil }, field.ErrorTypeRequired, "controllers.gateWatchdog.restore", ""),
-			Entry("no period", func(c *ControllerManagerConfiguration) { c.Controllers.GateWatchdog.ProofPeriod = nil }, field.ErrorTypeRequired, "controllers.gateWatchdog.proofPeriod", ""),
+			Entry("negative QPS", func(c *ControllerManagerConfiguration) { c.GardenClientConnection.QPS = -1 },
+				field.ErrorTypeInvalid, "gardenClientConnection.qps", "negative"),
+			Entry("no leader election", func(c *ControllerManagerConfiguration) { c.LeaderElection = nil },
+				field.ErrorTypeRequired, "leaderElection", ""),
+			Entry("same ports", func(c *ControllerManagerConfiguration) { c.Server.Metrics.Port = 8081 },
+				field.ErrorTypeInvalid, "server.metrics.port", "differ"),
+			Entry("no endpoint", func(c *ControllerManagerConfiguration) { c.Server.HealthProbes = nil },
+				field.ErrorTypeRequired, "server.healthProbes", ""),
+			Entry("log level", func(c *ControllerManagerConfiguration) { c.LogLevel = "loud" },
+				field.ErrorTypeNotSupported, "logLevel", "debug"),
+			Entry("log format", func(c *ControllerManagerConfiguration) { c.LogFormat = "xml" },
+				field.ErrorTypeNotSupported, "logFormat", "json"),
+			Entry("restore unset", func(c *ControllerManagerConfiguration) { c.Controllers.GateWatchdog.Restore = nil },
+				field.ErrorTypeRequired, "controllers.gateWatchdog.restore", ""),
+			Entry("no period", func(c *ControllerManagerConfiguration) { c.Controllers.GateWatchdog.ProofPeriod = nil },
+				field.ErrorTypeRequired, "controllers.gateWatchdog.proofPeriod", ""),
 			Entry("period of zero", func(c *ControllerManagerConfiguration) {
 				c.Controllers.GateWatchdog.ProofPeriod = &metav1.Duration{}
 			}, field.ErrorTypeInvalid, "controllers.gateWatchdog.proofPeriod", "longer than zero"),
@@ -175,18 +187,39 @@ controllers:
 			Entry("no concurrency", func(c *ControllerManagerConfiguration) {
 				c.Controllers.GateWatchdog.ConcurrentProofs = ptr.To(0)
 			}, field.ErrorTypeInvalid, "controllers.gateWatchdog.concurrentProofs", "at least 1"),
-			Entry("drain neither on nor off", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.Enabled = nil }, field.ErrorTypeRequired, "controllers.drain.enabled", ""),
-			Entry("removal guard neither on nor off", func(c *ControllerManagerConfiguration) { c.Controllers.RemovalGuard.Enabled = nil }, field.ErrorTypeRequired, "controllers.removalGuard.enabled", ""),
-			Entry("former backups neither on nor off", func(c *ControllerManagerConfiguration) { c.Controllers.FormerBackups.Enabled = nil }, field.ErrorTypeRequired, "controllers.formerBackups.enabled", ""),
-			Entry("nothing may leave", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxPerSource = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxPerSource", "at least 1"),
-			Entry("nothing may arrive", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxPerDestination = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxPerDestination", "at least 1"),
-			Entry("nothing may move", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxTotal = nil }, field.ErrorTypeRequired, "controllers.drain.maxTotal", ""),
-			Entry("negative pause", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.Pause.Duration = -1 }, field.ErrorTypeInvalid, "controllers.drain.pause", "negative"),
-			Entry("no failure", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxFailuresInARow = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxFailuresInARow", "at least 1"),
-			Entry("no attempt", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxAttempts = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.drain.maxAttempts", "at least 1"),
-			Entry("retry at once", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.RetryAfter.Duration = 0 }, field.ErrorTypeInvalid, "controllers.drain.retryAfter", "longer than zero"),
-			Entry("look all the time", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.SyncPeriod.Duration = 0 }, field.ErrorTypeInvalid, "controllers.drain.syncPeriod", "longer than zero"),
-			Entry("strategy", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.SchedulingStrategy = "Random" }, field.ErrorTypeNotSupported, "controllers.drain.schedulingStrategy", "MinimalDistance"),
+			Entry("drain neither on nor off", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.Enabled = nil
+			}, field.ErrorTypeRequired, "controllers.drain.enabled", ""),
+			Entry("removal guard neither on nor off", func(c *ControllerManagerConfiguration) {
+				c.Controllers.RemovalGuard.Enabled = nil
+			}, field.ErrorTypeRequired, "controllers.removalGuard.enabled", ""),
+			Entry("former backups neither on nor off", func(c *ControllerManagerConfiguration) {
+				c.Controllers.FormerBackups.Enabled = nil
+			}, field.ErrorTypeRequired, "controllers.formerBackups.enabled", ""),
+			Entry("nothing may leave", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.MaxPerSource = ptr.To(0)
+			}, field.ErrorTypeInvalid, "controllers.drain.maxPerSource", "at least 1"),
+			Entry("nothing may arrive", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.MaxPerDestination = ptr.To(0)
+			}, field.ErrorTypeInvalid, "controllers.drain.maxPerDestination", "at least 1"),
+			Entry("nothing may move", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxTotal = nil },
+				field.ErrorTypeRequired, "controllers.drain.maxTotal", ""),
+			Entry("negative pause", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.Pause.Duration = -1 },
+				field.ErrorTypeInvalid, "controllers.drain.pause", "negative"),
+			Entry("no failure", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.MaxFailuresInARow = ptr.To(0)
+			}, field.ErrorTypeInvalid, "controllers.drain.maxFailuresInARow", "at least 1"),
+			Entry("no attempt", func(c *ControllerManagerConfiguration) { c.Controllers.Drain.MaxAttempts = ptr.To(0) },
+				field.ErrorTypeInvalid, "controllers.drain.maxAttempts", "at least 1"),
+			Entry("retry at once", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.RetryAfter.Duration = 0
+			}, field.ErrorTypeInvalid, "controllers.drain.retryAfter", "longer than zero"),
+			Entry("look all the time", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.SyncPeriod.Duration = 0
+			}, field.ErrorTypeInvalid, "controllers.drain.syncPeriod", "longer than zero"),
+			Entry("strategy", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Drain.SchedulingStrategy = "Random"
+			}, field.ErrorTypeNotSupported, "controllers.drain.schedulingStrategy", "MinimalDistance"),
 		)
 	})
 })

@@ -21,14 +21,14 @@ func init() {
 	decoder = serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder(SchemeGroupVersion)
 }
 
-// Decode reads the agent's configuration strictly (unknown and duplicate fields are errors), sets the defaults and validates
-// it.
+// Decode reads the agent's configuration strictly (unknown and duplicate fields are errors), sets the defaults and
+// validates it.
 func Decode(data []byte) (*AgentConfiguration, error) {
 	return decode(data, &AgentConfiguration{}, Validate)
 }
 
-// DecodeWith does the same for an agent of which the caller knows a part of the configuration better: the change is made after
-// the defaults are set and before everything is validated.
+// DecodeWith does the same for an agent of which the caller knows a part of the configuration better: the change is
+// made after the defaults are set and before everything is validated.
 func DecodeWith(data []byte, change func(*AgentConfiguration)) (*AgentConfiguration, error) {
 	return decode(data, &AgentConfiguration{}, func(config *AgentConfiguration) field.ErrorList {
 		change(config)

@@ -23,10 +23,11 @@ const (
 	// LogFormatText is for humans.
 	LogFormatText = "text"
 
-	// DefaultLeaseName is the name of the agent's lease in the seed. Every agent of the seed takes the same one, the one in a
-	// gardenlet's process as well.
+	// DefaultLeaseName is the name of the agent's lease in the seed. Every agent of the seed takes the same one, the
+	// one in a gardenlet's process as well.
 	DefaultLeaseName = "livecpm-agent-leader-election"
-	// DefaultLeaseNamespace is the namespace of the agent's lease in the seed, and of the controller manager's in the garden.
+	// DefaultLeaseNamespace is the namespace of the agent's lease in the seed, and of the controller manager's in the
+	// garden.
 	DefaultLeaseNamespace = "garden"
 
 	// DefaultGardenletNamespace is the namespace of the gardenlet in the seed.

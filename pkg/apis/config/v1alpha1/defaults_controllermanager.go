@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// DefaultControllerManagerLeaseName is the name of the lease of livecpm-controller-manager in the garden. Its namespace is
-// DefaultLeaseNamespace.
+// DefaultControllerManagerLeaseName is the name of the lease of livecpm-controller-manager in the garden. Its namespace
+// is DefaultLeaseNamespace.
 const DefaultControllerManagerLeaseName = "livecpm-controller-manager-leader-election"
 
 // SetControllerManagerDefaults fills what the configuration leaves open.
@@ -50,7 +50,8 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 		value **int
 		to    int
 	}{
-		{&drain.MaxPerSource, 2}, {&drain.MaxPerDestination, 2}, {&drain.MaxTotal, 5}, {&drain.MaxFailuresInARow, 3}, {&drain.MaxAttempts, 3},
+		{&drain.MaxPerSource, 2}, {&drain.MaxPerDestination, 2}, {&drain.MaxTotal, 5}, {&drain.MaxFailuresInARow, 3},
+		{&drain.MaxAttempts, 3},
 	} {
 		if *limit.value == nil {
 			*limit.value = ptr.To(limit.to)

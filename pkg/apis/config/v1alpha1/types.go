@@ -17,8 +17,8 @@ import (
 type AgentConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// GardenClientConnection is how the agent reaches the garden: with an identity of its seed, that of the gardenlet beside it
-	// or that of an extension.
+	// GardenClientConnection is how the agent reaches the garden: with an identity of its seed, that of the gardenlet
+	// beside it or that of an extension.
 	GardenClientConnection componentbaseconfigv1alpha1.ClientConnectionConfiguration `json:"gardenClientConnection"`
 	// SeedClientConnection is how the agent reaches its seed. Without a kubeconfig it uses its service account.
 	// +optional
@@ -55,12 +55,12 @@ type AgentConfiguration struct {
 
 // Gardenlet tells what the agent has to know of the gardenlet beside it.
 type Gardenlet struct {
-	// ConfigurationFile is the path of the gardenlet's own component configuration. The agent deploys components with it,
-	// so that they do not roll when the gardenlet takes over.
+	// ConfigurationFile is the path of the gardenlet's own component configuration. The agent deploys components with
+	// it, so that they do not roll when the gardenlet takes over.
 	ConfigurationFile string `json:"configurationFile"`
-	// Source tells where to take the gardenlet's configuration, its image vector overwrites and its access to the garden from.
-	// "livecpm-agent adopt" writes them to the configuration file, beside it, and to the kubeconfig of gardenClientConnection,
-	// and the agent keeps them up to date. Without it, somebody else provides the files.
+	// Source tells where to take the gardenlet's configuration, its image vector overwrites and its access to the
+	// garden from. "livecpm-agent adopt" writes them to the configuration file, beside it, and to the kubeconfig of
+	// gardenClientConnection, and the agent keeps them up to date. Without it, somebody else provides the files.
 	// +optional
 	Source *GardenletSource `json:"source,omitempty"`
 }
@@ -130,8 +130,8 @@ type LiveMigrationController struct {
 	// SyncPeriod is the longest time between two looks at a migration in flight. Default: 15s.
 	// +optional
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
-	// GatePeriod is the longest time between two proofs, while an action runs, that the gate against the classic migration is
-	// in force. Default: 5s.
+	// GatePeriod is the longest time between two proofs, while an action runs, that the gate against the classic
+	// migration is in force. Default: 5s.
 	// +optional
 	GatePeriod *metav1.Duration `json:"gatePeriod,omitempty"`
 	// HoldPeriod is the time between two looks at a migration that holds. Default: 5s.
@@ -146,8 +146,8 @@ type LiveMigrationController struct {
 	// StepDeadlines overwrites deadlines of the step table, by condition type.
 	// +optional
 	StepDeadlines map[string]metav1.Duration `json:"stepDeadlines,omitempty"`
-	// Workers permits live migrations of shoots with workers. They have not been proved on a landscape with real providers and
-	// nodes yet, so both agents of a migration have to permit them. Default: false.
+	// Workers permits live migrations of shoots with workers. They have not been proved on a landscape with real
+	// providers and nodes yet, so both agents of a migration have to permit them. Default: false.
 	// +optional
 	Workers *bool `json:"workers,omitempty"`
 }
@@ -167,8 +167,8 @@ type DNS struct {
 	// Margin is waited for after the record's TTL has passed. Default: 30s.
 	// +optional
 	Margin *metav1.Duration `json:"margin,omitempty"`
-	// Resolvers are DNS servers ("host:port") that must answer with the new address before the TTL starts to count. When
-	// empty, the authoritative servers of the record's zone are asked.
+	// Resolvers are DNS servers ("host:port") that must answer with the new address before the TTL starts to count.
+	// When empty, the authoritative servers of the record's zone are asked.
 	// +optional
 	Resolvers []string `json:"resolvers,omitempty"`
 }
@@ -192,8 +192,8 @@ type Flows struct {
 	// stopped then in any case. Default: 1m.
 	// +optional
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
-	// ShootStateLead is how far in the future the ShootState's timestamp is set, which keeps gardenlets from overwriting
-	// it during the migration. Default: 24h.
+	// ShootStateLead is how far in the future the ShootState's timestamp is set, which keeps gardenlets from
+	// overwriting it during the migration. Default: 24h.
 	// +optional
 	ShootStateLead *metav1.Duration `json:"shootStateLead,omitempty"`
 }

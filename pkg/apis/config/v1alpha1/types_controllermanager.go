@@ -14,8 +14,8 @@ import (
 type ControllerManagerConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// GardenClientConnection is how the controllers reach the garden, which is the cluster that serves Gardener's API. Without
-	// a kubeconfig it is the cluster that the pod runs in.
+	// GardenClientConnection is how the controllers reach the garden, which is the cluster that serves Gardener's API.
+	// Without a kubeconfig it is the cluster that the pod runs in.
 	// +optional
 	GardenClientConnection componentbaseconfigv1alpha1.ClientConnectionConfiguration `json:"gardenClientConnection"`
 	// LeaderElection configures the lease, which is in the garden.
@@ -51,31 +51,32 @@ type ControllerManagerControllers struct {
 	FormerBackups FormerBackupsController `json:"formerBackups"`
 }
 
-// FormerBackupsController configures the controller that gives agents the way to the backups which a migration leaves behind in
-// the bucket of the other seed.
+// FormerBackupsController configures the controller that gives agents the way to the backups which a migration leaves
+// behind in the bucket of the other seed.
 type FormerBackupsController struct {
-	// Enabled tells whether the controller creates the BackupEntries that agents ask for. Where SeedRestriction is in force,
-	// migrations do not complete without that. Default: true.
+	// Enabled tells whether the controller creates the BackupEntries that agents ask for. Where SeedRestriction is in
+	// force, migrations do not complete without that. Default: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// RemovalGuardController configures the controller that keeps livecpm from being removed while a live migration is in flight.
+// RemovalGuardController configures the controller that keeps livecpm from being removed while a live migration is in
+// flight.
 type RemovalGuardController struct {
-	// Enabled tells whether the controller writes down what is in flight. The admission policy refuses nothing without that.
-	// Default: true.
+	// Enabled tells whether the controller writes down what is in flight. The admission policy refuses nothing without
+	// that. Default: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
 // GateWatchdogController configures the controller that keeps the gate against the classic migration in force.
 type GateWatchdogController struct {
-	// Restore tells whether the controller puts the admission policy and its binding back when they are missing or changed,
-	// and takes a left-over constraint ReadyForMigration off a Shoot. If not, it only reports. Default: true.
+	// Restore tells whether the controller puts the admission policy and its binding back when they are missing or
+	// changed, and takes a left-over constraint ReadyForMigration off a Shoot. If not, it only reports. Default: true.
 	// +optional
 	Restore *bool `json:"restore,omitempty"`
-	// ProofPeriod is the time between two proofs, for each Shoot on its way to another seed, that the policy is enforced.
-	// Default: 5s.
+	// ProofPeriod is the time between two proofs, for each Shoot on its way to another seed, that the policy is
+	// enforced. Default: 5s.
 	// +optional
 	ProofPeriod *metav1.Duration `json:"proofPeriod,omitempty"`
 	// ConcurrentProofs is how many Shoots are proved at the same time. Default: 5.
@@ -83,8 +84,8 @@ type GateWatchdogController struct {
 	ConcurrentProofs *int `json:"concurrentProofs,omitempty"`
 }
 
-// DrainController configures the controller that empties seeds. What it bounds are the moves of control planes from one seed
-// to another, whoever has started them.
+// DrainController configures the controller that empties seeds. What it bounds are the moves of control planes from one
+// seed to another, whoever has started them.
 type DrainController struct {
 	// Enabled tells whether seeds are drained at all. Default: true.
 	// +optional
@@ -113,8 +114,8 @@ type DrainController struct {
 	// SyncPeriod is how often the prerequisites of shoots that cannot move are looked at again. Default: 30s.
 	// +optional
 	SyncPeriod *metav1.Duration `json:"syncPeriod,omitempty"`
-	// SchedulingStrategy is the strategy that destinations are chosen with, SameRegion or MinimalDistance. It should be that
-	// of gardener-scheduler. Default: SameRegion, as in gardener-scheduler.
+	// SchedulingStrategy is the strategy that destinations are chosen with, SameRegion or MinimalDistance. It should be
+	// that of gardener-scheduler. Default: SameRegion, as in gardener-scheduler.
 	// +optional
 	SchedulingStrategy string `json:"schedulingStrategy,omitempty"`
 }

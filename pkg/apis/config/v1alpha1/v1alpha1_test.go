@@ -79,7 +79,8 @@ flows:
 		Expect(*config.Server.Metrics).To(Equal(Endpoint{BindAddress: "127.0.0.1", Port: 9090}))
 		Expect(config.Controllers.LiveMigration.ConcurrentSyncs).To(HaveValue(Equal(2)))
 		Expect(config.Controllers.LiveMigration.Workers).To(HaveValue(BeTrue()))
-		Expect(config.Controllers.LiveMigration.StepDeadlines).To(HaveKeyWithValue("SourceSeedCleanup", metav1.Duration{Duration: 2 * time.Hour}))
+		Expect(config.Controllers.LiveMigration.StepDeadlines).
+			To(HaveKeyWithValue("SourceSeedCleanup", metav1.Duration{Duration: 2 * time.Hour}))
 		Expect(config.DNS.Margin.Duration).To(BeZero())
 		Expect(config.DNS.Resolvers).To(ConsistOf("10.250.0.10:53"))
 		Expect(config.Flows.DrainTimeout.Duration).To(BeZero())
@@ -154,47 +155,82 @@ var _ = Describe("#Validate", func() {
 			Expect(errs[0].Field).To(Equal(path))
 			Expect(errs[0].Error()).To(ContainSubstring(detail))
 		},
-		Entry("no kubeconfig", func(c *AgentConfiguration) { c.GardenClientConnection.Kubeconfig = "" }, field.ErrorTypeRequired, "gardenClientConnection.kubeconfig", "kubeconfig for the garden"),
-		Entry("negative QPS", func(c *AgentConfiguration) { c.GardenClientConnection.QPS = -1 }, field.ErrorTypeInvalid, "gardenClientConnection.qps", "negative"),
-		Entry("negative burst", func(c *AgentConfiguration) { c.SeedClientConnection.Burst = -1 }, field.ErrorTypeInvalid, "seedClientConnection.burst", "negative"),
-		Entry("no gardenlet configuration", func(c *AgentConfiguration) { c.Gardenlet.ConfigurationFile = "" }, field.ErrorTypeRequired, "gardenlet.configurationFile", "component configuration"),
-		Entry("gardenlet without a name", func(c *AgentConfiguration) { c.Gardenlet.Source = &GardenletSource{Namespace: "garden"} }, field.ErrorTypeInvalid, "gardenlet.source.deployment", ""),
-		Entry("gardenlet without a namespace", func(c *AgentConfiguration) { c.Gardenlet.Source = &GardenletSource{Deployment: "gardenlet"} }, field.ErrorTypeInvalid, "gardenlet.source.namespace", ""),
+		Entry("no kubeconfig", func(c *AgentConfiguration) { c.GardenClientConnection.Kubeconfig = "" },
+			field.ErrorTypeRequired, "gardenClientConnection.kubeconfig", "kubeconfig for the garden"),
+		Entry("negative QPS", func(c *AgentConfiguration) { c.GardenClientConnection.QPS = -1 }, field.ErrorTypeInvalid,
+			"gardenClientConnection.qps", "negative"),
+		Entry("negative burst", func(c *AgentConfiguration) { c.SeedClientConnection.Burst = -1 },
+			field.ErrorTypeInvalid, "seedClientConnection.burst", "negative"),
+		Entry("no gardenlet configuration", func(c *AgentConfiguration) { c.Gardenlet.ConfigurationFile = "" },
+			field.ErrorTypeRequired, "gardenlet.configurationFile", "component configuration"),
+		Entry("gardenlet without a name", func(c *AgentConfiguration) {
+			c.Gardenlet.Source = &GardenletSource{Namespace: "garden"}
+		}, field.ErrorTypeInvalid, "gardenlet.source.deployment", ""),
+		Entry("gardenlet without a namespace", func(c *AgentConfiguration) {
+			c.Gardenlet.Source = &GardenletSource{Deployment: "gardenlet"}
+		}, field.ErrorTypeInvalid, "gardenlet.source.namespace", ""),
 		Entry("half a reference to a Secret", func(c *AgentConfiguration) {
-			c.Gardenlet.Source = &GardenletSource{Namespace: "garden", Deployment: "gardenlet", GardenAccessSecret: &SecretReference{Namespace: "extension-livecpm"}}
+			c.Gardenlet.Source = &GardenletSource{Namespace: "garden", Deployment: "gardenlet",
+				GardenAccessSecret: &SecretReference{Namespace: "extension-livecpm"}}
 		}, field.ErrorTypeInvalid, "gardenlet.source.gardenAccessSecret.name", ""),
-		Entry("no leader election", func(c *AgentConfiguration) { c.LeaderElection = nil }, field.ErrorTypeRequired, "leaderElection", ""),
-		Entry("other lock", func(c *AgentConfiguration) { c.LeaderElection.ResourceLock = "configmaps" }, field.ErrorTypeNotSupported, "leaderElection.resourceLock", "leases"),
-		Entry("bad lease name", func(c *AgentConfiguration) { c.LeaderElection.ResourceName = "A b" }, field.ErrorTypeInvalid, "leaderElection.resourceName", ""),
-		Entry("bad lease namespace", func(c *AgentConfiguration) { c.LeaderElection.ResourceNamespace = "A b" }, field.ErrorTypeInvalid, "leaderElection.resourceNamespace", ""),
+		Entry("no leader election", func(c *AgentConfiguration) { c.LeaderElection = nil }, field.ErrorTypeRequired,
+			"leaderElection", ""),
+		Entry("other lock", func(c *AgentConfiguration) { c.LeaderElection.ResourceLock = "configmaps" },
+			field.ErrorTypeNotSupported, "leaderElection.resourceLock", "leases"),
+		Entry("bad lease name", func(c *AgentConfiguration) { c.LeaderElection.ResourceName = "A b" },
+			field.ErrorTypeInvalid, "leaderElection.resourceName", ""),
+		Entry("bad lease namespace", func(c *AgentConfiguration) { c.LeaderElection.ResourceNamespace = "A b" },
+			field.ErrorTypeInvalid, "leaderElection.resourceNamespace", ""),
 		Entry("renewal too long", func(c *AgentConfiguration) {
 			c.LeaderElection.RenewDeadline.Duration = time.Hour
 			c.LeaderElection.LeaseDuration.Duration = time.Hour
 		}, field.ErrorTypeInvalid, "leaderElection.leaseDuration", "longer than renewDeadline"),
-		Entry("retry too long", func(c *AgentConfiguration) { c.LeaderElection.RetryPeriod.Duration = 12 * time.Second }, field.ErrorTypeInvalid, "leaderElection.renewDeadline", "longer than retryPeriod"),
-		Entry("port out of range", func(c *AgentConfiguration) { c.Server.HealthProbes.Port = 70000 }, field.ErrorTypeInvalid, "server.healthProbes.port", "65535"),
-		Entry("bad address", func(c *AgentConfiguration) { c.Server.Metrics.BindAddress = "here" }, field.ErrorTypeInvalid, "server.metrics.bindAddress", "IP"),
-		Entry("no endpoint", func(c *AgentConfiguration) { c.Server.Metrics = nil }, field.ErrorTypeRequired, "server.metrics", ""),
-		Entry("same ports", func(c *AgentConfiguration) { c.Server.Metrics.Port = 8081 }, field.ErrorTypeInvalid, "server.metrics.port", "differ"),
-		Entry("log level", func(c *AgentConfiguration) { c.LogLevel = "loud" }, field.ErrorTypeNotSupported, "logLevel", "debug"),
-		Entry("log format", func(c *AgentConfiguration) { c.LogFormat = "xml" }, field.ErrorTypeNotSupported, "logFormat", "json"),
-		Entry("no relay image", func(c *AgentConfiguration) { c.Relay.Image = "" }, field.ErrorTypeRequired, "relay.image", "no default"),
-		Entry("bad relay image", func(c *AgentConfiguration) { c.Relay.Image = "a b" }, field.ErrorTypeInvalid, "relay.image", "blanks"),
-		Entry("no concurrency", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = ptr.To(0) }, field.ErrorTypeInvalid, "controllers.liveMigration.concurrentSyncs", "at least 1"),
-		Entry("concurrency unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = nil }, field.ErrorTypeRequired, "controllers.liveMigration.concurrentSyncs", ""),
-		Entry("workers unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.Workers = nil }, field.ErrorTypeRequired, "controllers.liveMigration.workers", ""),
-		Entry("sync period", func(c *AgentConfiguration) { c.Controllers.LiveMigration.SyncPeriod = &metav1.Duration{} }, field.ErrorTypeInvalid, "controllers.liveMigration.syncPeriod", "longer than zero"),
-		Entry("backoff upside down", func(c *AgentConfiguration) { c.Controllers.LiveMigration.RetryBackoff.Max.Duration = time.Millisecond }, field.ErrorTypeInvalid, "controllers.liveMigration.retryBackoff.max", "shorter than base"),
+		Entry("retry too long", func(c *AgentConfiguration) {
+			c.LeaderElection.RetryPeriod.Duration = 12 * time.Second
+		}, field.ErrorTypeInvalid, "leaderElection.renewDeadline", "longer than retryPeriod"),
+		Entry("port out of range", func(c *AgentConfiguration) { c.Server.HealthProbes.Port = 70000 },
+			field.ErrorTypeInvalid, "server.healthProbes.port", "65535"),
+		Entry("bad address", func(c *AgentConfiguration) { c.Server.Metrics.BindAddress = "here" },
+			field.ErrorTypeInvalid, "server.metrics.bindAddress", "IP"),
+		Entry("no endpoint", func(c *AgentConfiguration) { c.Server.Metrics = nil }, field.ErrorTypeRequired,
+			"server.metrics", ""),
+		Entry("same ports", func(c *AgentConfiguration) { c.Server.Metrics.Port = 8081 }, field.ErrorTypeInvalid,
+			"server.metrics.port", "differ"),
+		Entry("log level", func(c *AgentConfiguration) { c.LogLevel = "loud" }, field.ErrorTypeNotSupported, "logLevel",
+			"debug"),
+		Entry("log format", func(c *AgentConfiguration) { c.LogFormat = "xml" }, field.ErrorTypeNotSupported,
+			"logFormat", "json"),
+		Entry("no relay image", func(c *AgentConfiguration) { c.Relay.Image = "" }, field.ErrorTypeRequired,
+			"relay.image", "no default"),
+		Entry("bad relay image", func(c *AgentConfiguration) { c.Relay.Image = "a b" }, field.ErrorTypeInvalid,
+			"relay.image", "blanks"),
+		Entry("no concurrency", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = ptr.To(0) },
+			field.ErrorTypeInvalid, "controllers.liveMigration.concurrentSyncs", "at least 1"),
+		Entry("concurrency unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = nil },
+			field.ErrorTypeRequired, "controllers.liveMigration.concurrentSyncs", ""),
+		Entry("workers unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.Workers = nil },
+			field.ErrorTypeRequired, "controllers.liveMigration.workers", ""),
+		Entry("sync period", func(c *AgentConfiguration) {
+			c.Controllers.LiveMigration.SyncPeriod = &metav1.Duration{}
+		}, field.ErrorTypeInvalid, "controllers.liveMigration.syncPeriod", "longer than zero"),
+		Entry("backoff upside down", func(c *AgentConfiguration) {
+			c.Controllers.LiveMigration.RetryBackoff.Max.Duration = time.Millisecond
+		}, field.ErrorTypeInvalid, "controllers.liveMigration.retryBackoff.max", "shorter than base"),
 		Entry("unknown step", func(c *AgentConfiguration) {
 			c.Controllers.LiveMigration.StepDeadlines = map[string]metav1.Duration{"X": {Duration: 1}}
 		}, field.ErrorTypeNotSupported, "controllers.liveMigration.stepDeadlines[X]", "MigrationCompleted"),
 		Entry("bad deadline", func(c *AgentConfiguration) {
 			c.Controllers.LiveMigration.StepDeadlines = map[string]metav1.Duration{"SourceSeedCleanup": {}}
 		}, field.ErrorTypeInvalid, "controllers.liveMigration.stepDeadlines[SourceSeedCleanup]", "longer than zero"),
-		Entry("negative margin", func(c *AgentConfiguration) { c.DNS.Margin.Duration = -1 }, field.ErrorTypeInvalid, "dns.margin", "negative"),
-		Entry("resolver without port", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{"a:53", "b"} }, field.ErrorTypeInvalid, "dns.resolvers[1]", "host:port"),
-		Entry("resolver without host", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{":53"} }, field.ErrorTypeInvalid, "dns.resolvers[0]", "host:port"),
-		Entry("join timeout", func(c *AgentConfiguration) { c.Etcd.JoinTimeout.Duration = 0 }, field.ErrorTypeInvalid, "etcd.joinTimeout", "longer than zero"),
-		Entry("drain timeout", func(c *AgentConfiguration) { c.Flows.DrainTimeout = nil }, field.ErrorTypeRequired, "flows.drainTimeout", ""),
+		Entry("negative margin", func(c *AgentConfiguration) { c.DNS.Margin.Duration = -1 }, field.ErrorTypeInvalid,
+			"dns.margin", "negative"),
+		Entry("resolver without port", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{"a:53", "b"} },
+			field.ErrorTypeInvalid, "dns.resolvers[1]", "host:port"),
+		Entry("resolver without host", func(c *AgentConfiguration) { c.DNS.Resolvers = []string{":53"} },
+			field.ErrorTypeInvalid, "dns.resolvers[0]", "host:port"),
+		Entry("join timeout", func(c *AgentConfiguration) { c.Etcd.JoinTimeout.Duration = 0 }, field.ErrorTypeInvalid,
+			"etcd.joinTimeout", "longer than zero"),
+		Entry("drain timeout", func(c *AgentConfiguration) { c.Flows.DrainTimeout = nil }, field.ErrorTypeRequired,
+			"flows.drainTimeout", ""),
 	)
 })

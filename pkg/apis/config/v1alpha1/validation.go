@@ -31,7 +31,8 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 	errs = append(errs, validateConnection(&c.SeedClientConnection, field.NewPath("seedClientConnection"))...)
 
 	if c.Gardenlet.ConfigurationFile == "" {
-		errs = append(errs, field.Required(field.NewPath("gardenlet", "configurationFile"), "the agent needs the gardenlet's component configuration"))
+		errs = append(errs, field.Required(field.NewPath("gardenlet", "configurationFile"),
+			"the agent needs the gardenlet's component configuration"))
 	}
 	if source := c.Gardenlet.Source; source != nil {
 		errs = append(errs, validateSource(source, field.NewPath("gardenlet", "source"))...)
@@ -41,7 +42,8 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 
 	errs = append(errs, validateServer(&c.Server, field.NewPath("server"))...)
 
-	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), LogLevelDebug, LogLevelInfo, LogLevelError)...)
+	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), LogLevelDebug, LogLevelInfo,
+		LogLevelError)...)
 	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), LogFormatJSON, LogFormatText)...)
 
 	imagePath := field.NewPath("relay", "image")
@@ -51,7 +53,8 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 		errs = append(errs, field.Invalid(imagePath, c.Relay.Image, "must not contain blanks"))
 	}
 
-	errs = append(errs, validateController(&c.Controllers.LiveMigration, field.NewPath("controllers", "liveMigration"))...)
+	errs = append(errs, validateController(&c.Controllers.LiveMigration,
+		field.NewPath("controllers", "liveMigration"))...)
 	errs = append(errs, validateDNS(&c.DNS, field.NewPath("dns"))...)
 
 	errs = append(errs, validatePositive(c.Etcd.JoinTimeout, field.NewPath("etcd", "joinTimeout"))...)
@@ -69,8 +72,10 @@ func validateSource(s *GardenletSource, path *field.Path) field.ErrorList {
 	errs := validateName(s.Namespace, path.Child("namespace"), validation.IsDNS1123Label)
 	errs = append(errs, validateName(s.Deployment, path.Child("deployment"), validation.IsDNS1123Subdomain)...)
 	if ref := s.GardenAccessSecret; ref != nil {
-		errs = append(errs, validateName(ref.Namespace, path.Child("gardenAccessSecret", "namespace"), validation.IsDNS1123Label)...)
-		errs = append(errs, validateName(ref.Name, path.Child("gardenAccessSecret", "name"), validation.IsDNS1123Subdomain)...)
+		errs = append(errs, validateName(ref.Namespace, path.Child("gardenAccessSecret", "namespace"),
+			validation.IsDNS1123Label)...)
+		errs = append(errs, validateName(ref.Name, path.Child("gardenAccessSecret", "name"),
+			validation.IsDNS1123Subdomain)...)
 	}
 	return errs
 }
@@ -83,7 +88,8 @@ func validateName(name string, path *field.Path, check func(string) []string) fi
 	return errs
 }
 
-func validateConnection(c *componentbaseconfigv1alpha1.ClientConnectionConfiguration, path *field.Path) field.ErrorList {
+func validateConnection(c *componentbaseconfigv1alpha1.ClientConnectionConfiguration,
+	path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.QPS < 0 {
 		errs = append(errs, field.Invalid(path.Child("qps"), c.QPS, "must not be negative"))
@@ -94,7 +100,8 @@ func validateConnection(c *componentbaseconfigv1alpha1.ClientConnectionConfigura
 	return errs
 }
 
-func validateLeaderElection(c *componentbaseconfigv1alpha1.LeaderElectionConfiguration, path *field.Path) field.ErrorList {
+func validateLeaderElection(c *componentbaseconfigv1alpha1.LeaderElectionConfiguration,
+	path *field.Path) field.ErrorList {
 	if c == nil {
 		return field.ErrorList{field.Required(path, "must be set")}
 	}
@@ -114,10 +121,12 @@ func validateLeaderElection(c *componentbaseconfigv1alpha1.LeaderElectionConfigu
 	}
 	errs = append(errs, validatePositive(&c.RetryPeriod, path.Child("retryPeriod"))...)
 	if c.RenewDeadline.Duration <= c.RetryPeriod.Duration {
-		errs = append(errs, field.Invalid(path.Child("renewDeadline"), c.RenewDeadline.Duration.String(), "must be longer than retryPeriod"))
+		errs = append(errs, field.Invalid(path.Child("renewDeadline"), c.RenewDeadline.Duration.String(),
+			"must be longer than retryPeriod"))
 	}
 	if c.LeaseDuration.Duration <= c.RenewDeadline.Duration {
-		errs = append(errs, field.Invalid(path.Child("leaseDuration"), c.LeaseDuration.Duration.String(), "must be longer than renewDeadline"))
+		errs = append(errs, field.Invalid(path.Child("leaseDuration"), c.LeaseDuration.Duration.String(),
+			"must be longer than renewDeadline"))
 	}
 	return errs
 }
@@ -127,7 +136,8 @@ func validateServer(s *Server, path *field.Path) field.ErrorList {
 	errs = append(errs, validateEndpoint(s.HealthProbes, path.Child("healthProbes"))...)
 	errs = append(errs, validateEndpoint(s.Metrics, path.Child("metrics"))...)
 	if s.HealthProbes != nil && s.Metrics != nil && s.HealthProbes.Port == s.Metrics.Port {
-		errs = append(errs, field.Invalid(path.Child("metrics", "port"), s.Metrics.Port, "must differ from the port of the health probes"))
+		errs = append(errs, field.Invalid(path.Child("metrics", "port"), s.Metrics.Port,
+			"must differ from the port of the health probes"))
 	}
 	return errs
 }
@@ -161,8 +171,10 @@ func validateController(c *LiveMigrationController, path *field.Path) field.Erro
 	backoff := path.Child("retryBackoff")
 	errs = append(errs, validatePositive(c.RetryBackoff.Base, backoff.Child("base"))...)
 	errs = append(errs, validatePositive(c.RetryBackoff.Max, backoff.Child("max"))...)
-	if c.RetryBackoff.Base != nil && c.RetryBackoff.Max != nil && c.RetryBackoff.Max.Duration < c.RetryBackoff.Base.Duration {
-		errs = append(errs, field.Invalid(backoff.Child("max"), c.RetryBackoff.Max.Duration.String(), "must not be shorter than base"))
+	if c.RetryBackoff.Base != nil && c.RetryBackoff.Max != nil &&
+		c.RetryBackoff.Max.Duration < c.RetryBackoff.Base.Duration {
+		errs = append(errs, field.Invalid(backoff.Child("max"), c.RetryBackoff.Max.Duration.String(),
+			"must not be shorter than base"))
 	}
 
 	names := make([]string, 0, len(steps.Table()))
@@ -194,7 +206,8 @@ func validateDNS(c *DNS, path *field.Path) field.ErrorList {
 	errs := validateNotNegative(c.Margin, path.Child("margin"))
 	for i, resolver := range c.Resolvers {
 		host, port, err := net.SplitHostPort(resolver)
-		if number, convErr := strconv.Atoi(port); err != nil || host == "" || convErr != nil || len(validation.IsValidPortNum(number)) > 0 {
+		if number, convErr := strconv.Atoi(port); err != nil || host == "" || convErr != nil ||
+			len(validation.IsValidPortNum(number)) > 0 {
 			errs = append(errs, field.Invalid(path.Child("resolvers").Index(i), resolver, "must be host:port"))
 		}
 	}

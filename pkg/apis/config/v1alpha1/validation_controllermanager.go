@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxProofPeriod is the longest time that a gate which is down may go unnoticed. The classic migration starts within seconds.
+// maxProofPeriod is the longest time that a gate which is down may go unnoticed. The classic migration starts within
+// seconds.
 const maxProofPeriod = time.Minute
 
 // ValidateControllerManager returns what is wrong with the configuration. It expects that the defaults are set.
@@ -20,7 +21,8 @@ func ValidateControllerManager(c *ControllerManagerConfiguration) field.ErrorLis
 	errs = append(errs, validateConnection(&c.GardenClientConnection, field.NewPath("gardenClientConnection"))...)
 	errs = append(errs, validateLeaderElection(c.LeaderElection, field.NewPath("leaderElection"))...)
 	errs = append(errs, validateServer(&c.Server, field.NewPath("server"))...)
-	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), LogLevelDebug, LogLevelInfo, LogLevelError)...)
+	errs = append(errs, validateOneOf(c.LogLevel, field.NewPath("logLevel"), LogLevelDebug, LogLevelInfo,
+		LogLevelError)...)
 	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), LogFormatJSON, LogFormatText)...)
 
 	var (
@@ -32,7 +34,8 @@ func ValidateControllerManager(c *ControllerManagerConfiguration) field.ErrorLis
 	}
 	errs = append(errs, validatePositive(watchdog.ProofPeriod, path.Child("proofPeriod"))...)
 	if watchdog.ProofPeriod != nil && watchdog.ProofPeriod.Duration > maxProofPeriod {
-		errs = append(errs, field.Invalid(path.Child("proofPeriod"), watchdog.ProofPeriod.Duration.String(), "must not be longer than "+maxProofPeriod.String()))
+		errs = append(errs, field.Invalid(path.Child("proofPeriod"), watchdog.ProofPeriod.Duration.String(),
+			"must not be longer than "+maxProofPeriod.String()))
 	}
 	errs = append(errs, validateConcurrency(watchdog.ConcurrentProofs, path.Child("concurrentProofs"))...)
 

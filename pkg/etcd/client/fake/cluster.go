@@ -53,7 +53,8 @@ type Cluster struct {
 
 var _ etcdclient.Cluster = (*Cluster)(nil)
 
-// New returns a cluster of started voters with the given names. The peer URLs come from peerURL. The first member leads.
+// New returns a cluster of started voters with the given names. The peer URLs come from peerURL. The first member
+// leads.
 func New(peerURL func(name string) string, names ...string) *Cluster {
 	c := &Cluster{id: 0xc1, nextID: 0x100}
 	for _, name := range names {

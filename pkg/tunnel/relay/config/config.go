@@ -27,8 +27,8 @@ const (
 
 // Config is the configuration of one relay. All relays of a shoot in one seed have the same.
 type Config struct {
-	// Namespace is the namespace of the shoot that the relay works for. Everything else in the file has to belong to it, see
-	// ValidateShoot.
+	// Namespace is the namespace of the shoot that the relay works for. Everything else in the file has to belong to
+	// it, see ValidateShoot.
 	Namespace string `json:"namespace,omitempty"`
 	// Near are the listeners for local dialers, one per port.
 	Near []Near `json:"near,omitempty"`
@@ -48,15 +48,15 @@ type Near struct {
 	Port   int32       `json:"port"`
 	Routes []NearRoute `json:"routes"`
 	// RedialPause is how long connections of a route are refused after the other seed could not be reached or has said
-	// that nobody listens there. It is for dialers that try again at once, and for routes with a single target. Without it
-	// every connection is an attempt.
+	// that nobody listens there. It is for dialers that try again at once, and for routes with a single target. Without
+	// it every connection is an attempt.
 	RedialPause metav1.Duration `json:"redialPause,omitzero"`
 }
 
 // NearRoute leads local connections to the other seed.
 type NearRoute struct {
-	// InnerSNI are the server names that the local dialer may ask for: names, or "*." and a suffix. Where several routes
-	// match, the first one wins.
+	// InnerSNI are the server names that the local dialer may ask for: names, or "*." and a suffix. Where several
+	// routes match, the first one wins.
 	InnerSNI []string `json:"innerSNI"`
 	Remote   Remote   `json:"remote"`
 }
@@ -81,8 +81,8 @@ type Far struct {
 type FarRoute struct {
 	// ServerName is the outer SNI that the other relay asks for.
 	ServerName string `json:"serverName"`
-	// InnerSNI are the server names that the connection inside may ask for, as in NearRoute. The other relay has looked at
-	// them already; this one does not rely on it.
+	// InnerSNI are the server names that the connection inside may ask for, as in NearRoute. The other relay has looked
+	// at them already; this one does not rely on it.
 	InnerSNI []string `json:"innerSNI"`
 	// Target is host:port; a fully qualified host with a trailing dot saves the search list.
 	Target string `json:"target"`
@@ -105,10 +105,11 @@ type Limits struct {
 	// MaxConnections is the number of connections served at once, of both directions together.
 	MaxConnections int32 `json:"maxConnections,omitempty"`
 	// MaxHandshakes is the number of connections of one port that have not shown yet who they are. Where there would be
-	// more, the oldest of them is reset: a handshake takes a few round trips, and what has waited longest is most likely
-	// not going to finish it.
+	// more, the oldest of them is reset: a handshake takes a few round trips, and what has waited longest is most
+	// likely not going to finish it.
 	MaxHandshakes int32 `json:"maxHandshakes,omitempty"`
-	// HandshakeTimeout is the time in which a peer must have finished the TLS handshake and sent the ClientHello inside.
+	// HandshakeTimeout is the time in which a peer must have finished the TLS handshake and sent the ClientHello
+	// inside.
 	HandshakeTimeout metav1.Duration `json:"handshakeTimeout,omitzero"`
 	// DialTimeout is the time in which the next hop must have accepted.
 	DialTimeout metav1.Duration `json:"dialTimeout,omitzero"`

@@ -13,12 +13,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
-// ValidateShoot checks that a relay with this configuration works for one shoot only: it hands connections to services of
-// the shoot's namespace and to nothing else, and every name that it asks for, accepts or answers to is one of the shoot's.
-// The agent writes nothing else; a file that was changed by somebody else, or by a mistake, is not served.
+// ValidateShoot checks that a relay with this configuration works for one shoot only: it hands connections to services
+// of the shoot's namespace and to nothing else, and every name that it asks for, accepts or answers to is one of the
+// shoot's. The agent writes nothing else; a file that was changed by somebody else, or by a mistake, is not served.
 func ValidateShoot(cfg *Config) field.ErrorList {
 	if cfg.Namespace == "" {
-		return field.ErrorList{field.Required(field.NewPath("namespace"), "a relay works for one shoot, whose namespace it has to know")}
+		return field.ErrorList{
+			field.Required(field.NewPath("namespace"), "a relay works for one shoot, whose namespace it has to know"),
+		}
 	}
 
 	var allErrs field.ErrorList
@@ -60,16 +62,16 @@ func ValidateShoot(cfg *Config) field.ErrorList {
 
 const clusterDomain = ".cluster.local"
 
-// withinNamespace tells whether an inner server name is one of the namespace. The short forms of a service's name, which
-// are those without a "svc", say nothing about namespaces: they mean the one of the dialer, which is the relay's own,
-// because nobody of another one reaches the ports for dialers.
+// withinNamespace tells whether an inner server name is one of the namespace. The short forms of a service's name,
+// which are those without a "svc", say nothing about namespaces: they mean the one of the dialer, which is the relay's
+// own, because nobody of another one reaches the ports for dialers.
 func withinNamespace(name, namespace string) bool {
 	name = strings.TrimSuffix(wire.Canonical(name), clusterDomain)
 	return !strings.HasSuffix(name, ".svc") || strings.HasSuffix(name, "."+namespace+".svc")
 }
 
-// carriesNamespace tells whether a name between the seeds is one of the namespace: its first label is what is reached, two
-// hyphens and the namespace. What is reached has no two hyphens itself, so the namespace begins at the first ones.
+// carriesNamespace tells whether a name between the seeds is one of the namespace: its first label is what is reached,
+// two hyphens and the namespace. What is reached has no two hyphens itself, so the namespace begins at the first ones.
 func carriesNamespace(name, namespace string) bool {
 	label, _, _ := strings.Cut(wire.Canonical(name), ".")
 	_, of, _ := strings.Cut(label, "--")

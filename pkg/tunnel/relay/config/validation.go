@@ -19,7 +19,8 @@ func Validate(cfg *Config) field.ErrorList {
 	var allErrs field.ErrorList
 
 	if len(cfg.Near) == 0 && cfg.Far.Port == 0 {
-		allErrs = append(allErrs, field.Required(field.NewPath("near"), "a relay without near or far listeners does nothing"))
+		allErrs = append(allErrs,
+			field.Required(field.NewPath("near"), "a relay without near or far listeners does nothing"))
 	}
 	ports := map[int32]string{}
 	usePort := func(port int32, path *field.Path) {
@@ -34,7 +35,8 @@ func Validate(cfg *Config) field.ErrorList {
 		usePort(near.Port, path.Child("port"))
 		allErrs = append(allErrs, validateNearRoutes(near.Routes, path.Child("routes"))...)
 		if near.RedialPause.Duration < 0 {
-			allErrs = append(allErrs, field.Invalid(path.Child("redialPause"), near.RedialPause.Duration.String(), "must not be negative"))
+			allErrs = append(allErrs,
+				field.Invalid(path.Child("redialPause"), near.RedialPause.Duration.String(), "must not be negative"))
 		}
 	}
 	far := field.NewPath("far")
@@ -48,14 +50,16 @@ func Validate(cfg *Config) field.ErrorList {
 	usePort(cfg.Metrics.Port, field.NewPath("metrics", "port"))
 
 	tls := field.NewPath("tls")
-	for name, file := range map[string]string{"caFile": cfg.TLS.CAFile, "certFile": cfg.TLS.CertFile, "keyFile": cfg.TLS.KeyFile} {
+	for name, file := range map[string]string{"caFile": cfg.TLS.CAFile, "certFile": cfg.TLS.CertFile,
+		"keyFile": cfg.TLS.KeyFile} {
 		if file == "" {
 			allErrs = append(allErrs, field.Required(tls.Child(name), "relays only talk to each other over mutual TLS"))
 		}
 	}
 
 	limits := field.NewPath("limits")
-	for name, number := range map[string]int32{"maxConnections": cfg.Limits.MaxConnections, "maxHandshakes": cfg.Limits.MaxHandshakes} {
+	for name, number := range map[string]int32{"maxConnections": cfg.Limits.MaxConnections,
+		"maxHandshakes": cfg.Limits.MaxHandshakes} {
 		if number < 0 {
 			allErrs = append(allErrs, field.Invalid(limits.Child(name), number, "must be positive"))
 		}

@@ -24,8 +24,9 @@ type Hello struct {
 
 var errHelloSeen = errors.New("client hello seen")
 
-// ReadHello reads a ClientHello and nothing more than the records it came in. It writes nothing, so the caller may still
-// hand the connection to another TLS server. The caller sets the deadline. On error the Hello has what was read until then.
+// ReadHello reads a ClientHello and nothing more than the records it came in. It writes nothing, so the caller may
+// still hand the connection to another TLS server. The caller sets the deadline. On error the Hello has what was read
+// until then.
 func ReadHello(r io.Reader) (Hello, error) {
 	var (
 		raw   bytes.Buffer
@@ -57,8 +58,8 @@ func (c readOnlyConn) Write(p []byte) (int, error) { return len(p), nil }
 func (c readOnlyConn) Close() error                { return nil }
 
 // Canonical returns a server name in lower case and without a trailing dot. Only ASCII letters change: DNS folds no
-// others, and Unicode has letters, the Kelvin sign for one, whose lower case is an ASCII letter. A name that differs from a
-// configured one must not become equal to it here and be another one for the target.
+// others, and Unicode has letters, the Kelvin sign for one, whose lower case is an ASCII letter. A name that differs
+// from a configured one must not become equal to it here and be another one for the target.
 func Canonical(name string) string {
 	canonical := []byte(strings.TrimSuffix(name, "."))
 	for i, c := range canonical {

@@ -88,7 +88,8 @@ var _ = Describe("ReadHello", func() {
 	})
 
 	It("should accept old clients", func() {
-		got, err := wire.ReadHello(bytes.NewReader(clientHello(&tls.Config{ServerName: name, MaxVersion: tls.VersionTLS12})))
+		got, err := wire.ReadHello(
+			bytes.NewReader(clientHello(&tls.Config{ServerName: name, MaxVersion: tls.VersionTLS12})))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.ServerName).To(Equal(name))
 	})
@@ -237,8 +238,8 @@ func FuzzClientHello(f *testing.F) {
 	})
 }
 
-// FuzzMatchServerName compares the match with the rule as it is said: equal but for the case of ASCII letters and a final
-// dot of the pattern, or longer and equal from the dot on that follows the asterisk.
+// FuzzMatchServerName compares the match with the rule as it is said: equal but for the case of ASCII letters and a
+// final dot of the pattern, or longer and equal from the dot on that follows the asterisk.
 func FuzzMatchServerName(f *testing.F) {
 	f.Add("etcd-main-0.etcd-main-peer.ns.svc", "etcd-main-0.etcd-main-peer.ns.svc")
 	f.Add("*.etcd-main-peer.ns.svc", "etcd-main-0.etcd-main-peer.ns.svc")

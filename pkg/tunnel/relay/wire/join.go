@@ -90,6 +90,6 @@ func copyHalf(dst, src Conn, count func(n int)) error {
 	}
 }
 
-// KeepAlive is short enough that a dead peer is noticed in about fifteen seconds; tunnelled etcd streams would otherwise
-// hang on it far longer than an election takes.
+// KeepAlive is short enough that a dead peer is noticed in about fifteen seconds; tunnelled etcd streams would
+// otherwise hang on it far longer than an election takes.
 var KeepAlive = net.KeepAliveConfig{Enable: true, Idle: 6 * time.Second, Interval: 3 * time.Second, Count: 3}

@@ -35,8 +35,8 @@ func memoryPair() (a, b halfConn) {
 	return there, back
 }
 
-// FuzzJoin sends both ways at once, cut into pieces of any size. Both ends must get what the other one has sent, each the
-// end of it after the last byte, and the counts must be right.
+// FuzzJoin sends both ways at once, cut into pieces of any size. Both ends must get what the other one has sent, each
+// the end of it after the last byte, and the counts must be right.
 func FuzzJoin(f *testing.F) {
 	f.Add([]byte("question"), []byte("the answer"), uint16(3), uint16(1))
 	f.Add([]byte{}, bytes.Repeat([]byte("snapshot"), 20_000), uint16(1), uint16(60_000))

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// userTimeout bounds how long sent data may stay unacknowledged: keepalive probes are not sent while there is such data.
+// userTimeout bounds how long sent data may stay unacknowledged: keepalive probes are not sent while there is such
+// data.
 const userTimeout = 15 * time.Second
 
 // Control sets what a socket needs beyond the standard library's defaults; use it in net.Dialer and net.ListenConfig.

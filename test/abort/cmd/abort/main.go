@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command abort aborts a live migration on the landscape at each moment at which that is permitted, and prints what is not
-// as it was before. It exits with 0 only if everything is.
+// Command abort aborts a live migration on the landscape at each moment at which that is permitted, and prints what is
+// not as it was before. It exits with 0 only if everything is.
 package main
 
 import (
@@ -24,7 +24,8 @@ import (
 
 func main() {
 	moments := flag.String("moments", "", "comma-separated names, or parts of names, of the moments; all if empty")
-	faultName := flag.String("fault", "", "name of a fault of the fault suite that strikes right before the abort is asked for; none if empty")
+	faultName := flag.String("fault", "",
+		"name of a fault of the fault suite that strikes right before the abort is asked for; none if empty")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -48,10 +49,12 @@ func run(ctx context.Context, moments, faultName string, out io.Writer) error {
 		return err
 	}
 
-	table := "| abort asked for | fault | the condition said | seconds | not as before |\n| --- | --- | --- | --- | --- |\n"
+	table := "| abort asked for | fault | the condition said | seconds | not as before |\n| --- | --- | --- | " +
+		"--- | --- |\n"
 	differences := 0
 	for _, moment := range chosen {
-		result, err := abort.Run(ctx, abort.Options{Landscape: cfg, Namespace: shoot.Namespace, Name: "live", Moment: moment, Fault: trouble, Out: out})
+		result, err := abort.Run(ctx, abort.Options{Landscape: cfg, Namespace: shoot.Namespace, Name: "live",
+			Moment: moment, Fault: trouble, Out: out})
 		if err != nil {
 			return fmt.Errorf("failed to abort %s: %w", moment.Name, err)
 		}
@@ -60,7 +63,8 @@ func run(ctx context.Context, moments, faultName string, out io.Writer) error {
 		if len(result.Diff) > 0 {
 			diff = strings.Join(result.Diff, "<br>")
 		}
-		table += fmt.Sprintf("| %s | %s | %s | %.0f | %s |\n", result.Moment, result.Fault, result.At, result.Seconds, diff)
+		table += fmt.Sprintf("| %s | %s | %s | %.0f | %s |\n", result.Moment, result.Fault, result.At, result.Seconds,
+			diff)
 	}
 	if _, err := fmt.Fprint(out, "\n"+table); err != nil {
 		return fmt.Errorf("failed to print: %w", err)
@@ -70,7 +74,8 @@ func run(ctx context.Context, moments, faultName string, out io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("failed to make folder: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "aborts.md"), []byte(table), 0o644); err != nil { //nolint:gosec // It is for everybody.
+	if err := os.WriteFile(filepath.Join(folder, "aborts.md"), []byte(table), 0o644); err !=
+		nil { //nolint:gosec // It is for everybody.
 		return fmt.Errorf("failed to write the table: %w", err)
 	}
 	if differences > 0 {

@@ -58,14 +58,18 @@ func command() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&b.parts, "parts", "", "parts to run, with commas: "+strings.Join(data.Parts(), ", ")+" (default: all)")
+	flags.StringVar(&b.parts, "parts", "",
+		"parts to run, with commas: "+strings.Join(data.Parts(), ", ")+" (default: all)")
 	flags.StringVar(&b.docs, "docs", "", "folder of the page and its data (default: docs in the repository)")
 	flags.BoolVar(&b.pageOnly, "page", false, "make the page of what is recorded, and measure nothing")
 	flags.StringVar(&b.shoot, "shoot", "live", "name of the shoot on the landscape")
-	flags.IntSliceVar(&b.distances, "distances", []int{180}, "round trips in milliseconds for the part "+data.PartDistance)
+	flags.IntSliceVar(&b.distances, "distances", []int{180},
+		"round trips in milliseconds for the part "+data.PartDistance)
 	flags.IntSliceVar(&b.sizes, "sizes", []int{10, 256}, "MiB of data for the part "+data.PartSize)
-	flags.IntSliceVar(&b.inFlight, "in-flight", []int{1, 50, 500}, "numbers of migrations at once for the part "+data.PartAgent)
-	flags.DurationVar(&b.timeout, "timeout", 20*time.Minute, "how long a migration, or a number of them at once, may take")
+	flags.IntSliceVar(&b.inFlight, "in-flight", []int{1, 50, 500},
+		"numbers of migrations at once for the part "+data.PartAgent)
+	flags.DurationVar(&b.timeout, "timeout", 20*time.Minute,
+		"how long a migration, or a number of them at once, may take")
 	flags.IntVar(&b.goRuns, "go-runs", 6, "runs of each Go benchmark for the part "+data.PartRelay)
 	return cmd
 }
@@ -140,7 +144,8 @@ func (b *bench) run(ctx context.Context) error {
 	failures = append(failures, page.Write(b.docs, set))
 	for _, target := range data.Targets(set) {
 		if target.Measured() {
-			b.say("%s: %s (%s)", target.Name, target.Got, map[bool]string{true: "met", false: "missed, wanted " + target.Wanted}[target.Met])
+			b.say("%s: %s (%s)", target.Name, target.Got,
+				map[bool]string{true: "met", false: "missed, wanted " + target.Wanted}[target.Met])
 		}
 	}
 	b.say("bench: %s", filepath.Join(b.docs, page.File))
@@ -241,8 +246,8 @@ func (b *bench) measure(ctx context.Context, part string) error {
 	}
 }
 
-// record adds to what is recorded of a part. Each run takes as long as a migration: one that fails must not take the others
-// with it.
+// record adds to what is recorded of a part. Each run takes as long as a migration: one that fails must not take the
+// others with it.
 func (b *bench) record(part string, add func(*data.Set) any) error {
 	set, err := data.Read(b.folder)
 	if err != nil {
@@ -251,8 +256,8 @@ func (b *bench) record(part string, add func(*data.Set) any) error {
 	return data.Write(b.folder, part, add(&set))
 }
 
-// largestComponent takes longest of what is built once. The cache that it is in says nothing: it also holds the API servers
-// of the integration tests, which are built before this program runs.
+// largestComponent takes longest of what is built once. The cache that it is in says nothing: it also holds the API
+// servers of the integration tests, which are built before this program runs.
 const largestComponent = "kubernetes"
 
 // bringUp brings the landscape up once, and measures that if it was down before.
@@ -299,7 +304,8 @@ func (b *bench) relay(ctx context.Context) (*data.Relay, error) {
 		return result, nil
 	}
 	b.say("relay: Go benchmarks")
-	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "BenchmarkRelay", fmt.Sprintf("-count=%d", b.goRuns), "./pkg/tunnel/relay") //nolint:gosec // It is a number.
+	command := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "BenchmarkRelay",
+		fmt.Sprintf("-count=%d", b.goRuns), "./pkg/tunnel/relay") //nolint:gosec // It is a number.
 	command.Dir, command.Stderr = b.cfg.Repo, os.Stderr
 	output, err := command.Output()
 	if err != nil {

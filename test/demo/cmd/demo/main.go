@@ -86,13 +86,20 @@ func (f *flags) command() *cobra.Command {
 			return f.run(cmd.Context(), cmd.Flags().Changed(flagAndBack))
 		},
 	}
-	cmd.Flags().StringVar(&f.shoot, "shoot", "", "name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+" (default: the landscape's, see "+config.EnvShoot+")")
-	cmd.Flags().BoolVar(&f.back, "back", false, "migrate to the first seed (default: to the seed that does not have the shoot)")
-	cmd.Flags().BoolVar(&f.andBack, flagAndBack, false, "migrate there and back, with a report of its own in the folder "+folderBack+" (default: for the shoot "+config.ShootWorkers+" only)")
+	cmd.Flags().StringVar(&f.shoot, "shoot", "",
+		"name of the shoot, which is created if it does not exist: with workers if it is "+config.ShootWorkers+
+			" (default: the landscape's, see "+config.EnvShoot+")")
+	cmd.Flags().BoolVar(&f.back, "back", false,
+		"migrate to the first seed (default: to the seed that does not have the shoot)")
+	cmd.Flags().BoolVar(&f.andBack, flagAndBack, false,
+		"migrate there and back, with a report of its own in the folder "+folderBack+" (default: for the shoot "+
+			config.ShootWorkers+" only)")
 	cmd.MarkFlagsMutuallyExclusive("back", flagAndBack)
 	cmd.Flags().BoolVar(&f.keep, "keep", true, "leave the landscape up afterwards")
-	cmd.Flags().StringVar(&f.out, "out", "", "folder of report.html, report.json and details.json (default: _artifacts/demo in the repository)")
-	cmd.Flags().DurationVar(&f.before, "before", time.Minute, "how long the load runs before the migration is triggered")
+	cmd.Flags().StringVar(&f.out, "out", "",
+		"folder of report.html, report.json and details.json (default: _artifacts/demo in the repository)")
+	cmd.Flags().DurationVar(&f.before, "before", time.Minute,
+		"how long the load runs before the migration is triggered")
 	cmd.Flags().DurationVar(&f.after, "after", time.Minute, "how long the load runs after the migration is complete")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Hour, "how long the migration may take")
 	return cmd
@@ -149,7 +156,8 @@ func newTracker(ctx context.Context, cfg *config.Config) (*outlook.Tracker, erro
 	if cfg.HasWorkers() {
 		more = outlook.WorkerComponents()
 	}
-	tracker, _, _, err := outlook.Track(ctx, outlook.Began(time.Now()), outlook.Parts(more...), cfg.Repo, cfg.State, cfg.Shoot, more...)
+	tracker, _, _, err := outlook.Track(ctx, outlook.Began(time.Now()), outlook.Parts(more...), cfg.Repo, cfg.State,
+		cfg.Shoot, more...)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +166,10 @@ func newTracker(ctx context.Context, cfg *config.Config) (*outlook.Tracker, erro
 	return tracker, nil
 }
 
-// migrate migrates the shoot, which is created if there is none, to the seed that it is not on unless one is named, and writes the report.
-func (f *flags) migrate(ctx context.Context, cfg *config.Config, tracker *outlook.Tracker, destination, out string) error {
+// migrate migrates the shoot, which is created if there is none, to the seed that it is not on unless one is named, and
+// writes the report.
+func (f *flags) migrate(ctx context.Context, cfg *config.Config, tracker *outlook.Tracker,
+	destination, out string) error {
 	f.during.Store("while the shoot was waited for")
 	if err := f.createShoot(ctx, cfg); err != nil {
 		return err

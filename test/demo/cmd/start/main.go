@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command start is what make demo runs first: it says what is going to happen and how long it takes on this machine, compiles the
-// demo, and becomes it. It imports next to nothing, so that it is there within seconds.
+// Command start is what make demo runs first: it says what is going to happen and how long it takes on this machine,
+// compiles the demo, and becomes it. It imports next to nothing, so that it is there within seconds.
 package main
 
 import (
@@ -22,7 +22,9 @@ const demoPackage = "./test/demo/cmd/demo"
 
 func main() {
 	s := &start{began: time.Now(), screen: outlook.NewScreen(os.Stdout)}
-	interrupted, wasInterrupted := outlook.Interruptible(func() { fmt.Fprintln(os.Stderr, outlook.Resume("while the demo was compiled")) })
+	interrupted, wasInterrupted := outlook.Interruptible(func() {
+		fmt.Fprintln(os.Stderr, outlook.Resume("while the demo was compiled"))
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		<-interrupted
@@ -66,11 +68,13 @@ func (s *start) run(ctx context.Context) error {
 	}
 	var there outlook.State
 	var machine outlook.Machine
-	if s.tracker, there, machine, err = outlook.Track(ctx, s.began, outlook.Parts(more...), s.repo, s.state, s.shoot, more...); err != nil {
+	if s.tracker, there, machine, err = outlook.Track(ctx, s.began, outlook.Parts(more...), s.repo, s.state, s.shoot,
+		more...); err != nil {
 		return err
 	}
 	plan := outlook.Plan{
-		Shoot: s.shoot, Machine: machine, Model: model(), Stages: s.tracker.Stages(), Left: s.tracker.Left(), Now: time.Now(),
+		Shoot: s.shoot, Machine: machine, Model: model(), Stages: s.tracker.Stages(), Left: s.tracker.Left(),
+		Now:   time.Now(),
 		State: s.state, Cache: s.cache, There: there, Components: len(outlook.Components()) + len(more),
 	}
 	for _, line := range plan.Lines() {
@@ -120,7 +124,8 @@ func (s *start) build(ctx context.Context, there outlook.State, components []str
 		return err
 	}
 	if len(missing) > 0 {
-		cmd := outlook.InGroup(exec.CommandContext(downloads, filepath.Join(s.repo, "hack", "build-tools.sh"), append([]string{"--download"}, missing...)...))
+		cmd := outlook.InGroup(exec.CommandContext(downloads, filepath.Join(s.repo, "hack", "build-tools.sh"),
+			append([]string{"--download"}, missing...)...))
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -132,7 +137,8 @@ func (s *start) build(ctx context.Context, there outlook.State, components []str
 		}()
 	}
 	done := 0
-	cmd := outlook.InGroup(exec.CommandContext(ctx, "go", "build", "-v", "-o", filepath.Join(s.state, outlook.DemoBinary), demoPackage))
+	cmd := outlook.InGroup(
+		exec.CommandContext(ctx, "go", "build", "-v", "-o", filepath.Join(s.state, outlook.DemoBinary), demoPackage))
 	cmd.Dir, cmd.Env = s.repo, append(os.Environ(), "GOGC=400")
 	began := time.Now()
 	if err := outlook.RunLogged(cmd, "the demo", filepath.Join(s.state, "logs", "build-demo.log"), func(line string) {
@@ -146,13 +152,15 @@ func (s *start) build(ctx context.Context, there outlook.State, components []str
 	}
 	s.tracker.End(outlook.PartDemo)
 	hide()
-	s.screen.Line("%6.1fs  the demo is compiled (%d packages, %.0f s)", s.tracker.Elapsed().Seconds(), done, time.Since(began).Seconds())
+	s.screen.Line("%6.1fs  the demo is compiled (%d packages, %.0f s)", s.tracker.Elapsed().Seconds(), done,
+		time.Since(began).Seconds())
 	return nil
 }
 
 // stale counts the packages of the demo that are to be compiled. Their modules are downloaded for that.
 func (s *start) stale(ctx context.Context) (int, error) {
-	cmd := outlook.InGroup(exec.CommandContext(ctx, "go", "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", demoPackage))
+	cmd := outlook.InGroup(exec.CommandContext(ctx, "go", "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}",
+		demoPackage))
 	cmd.Dir = s.repo
 	total := 0
 	err := outlook.RunLogged(cmd, "the demo", filepath.Join(s.state, "logs", "build-demo.log"), func(line string) {

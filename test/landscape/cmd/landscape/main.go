@@ -25,7 +25,8 @@ func main() {
 	if err := command().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "landscape:", err)
 		if errors.Is(err, context.Canceled) {
-			fmt.Fprintln(os.Stderr, "  What is built and what is up stays. make landscape-up resumes, make landscape-down ends it.")
+			fmt.Fprintln(os.Stderr,
+				"  What is built and what is up stays. make landscape-up resumes, make landscape-down ends it.")
 		}
 		os.Exit(1)
 	}
@@ -38,7 +39,9 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	run := func(f func(cmd *cobra.Command, l *landscape.Landscape, args []string) error) func(*cobra.Command, []string) error {
+	run := func(
+		f func(cmd *cobra.Command, l *landscape.Landscape, args []string) error,
+	) func(*cobra.Command, []string) error {
 		return func(cmd *cobra.Command, args []string) error {
 			cfg, err := config.FromEnvironment()
 			if err != nil {
@@ -82,9 +85,10 @@ func command() *cobra.Command {
 			}),
 		},
 		&cobra.Command{
-			Use:   "permissions",
-			Short: "Show which permissions of agents and controller manager were not used, by the audit logs (" + config.EnvAudit + "=on)",
-			Args:  cobra.NoArgs,
+			Use: "permissions",
+			Short: "Show which permissions of agents and controller manager were not used, by the audit logs (" +
+				config.EnvAudit + "=on)",
+			Args: cobra.NoArgs,
 			RunE: run(func(cmd *cobra.Command, l *landscape.Landscape, _ []string) error {
 				return l.Permissions(cmd.Context(), cmd.OutOrStdout())
 			}),

@@ -34,8 +34,8 @@ func main() {
 }
 
 func arrange(hostname, binds, memory string) error {
-	// First a slave, so that nothing of the node reaches the machine; then shared, so that containers can receive mounts
-	// of the kubelet.
+	// First a slave, so that nothing of the node reaches the machine; then shared, so that containers can receive
+	// mounts of the kubelet.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("failed to detach the mounts from the machine: %w", err)
 	}
@@ -90,8 +90,8 @@ func arrange(hostname, binds, memory string) error {
 	return nil
 }
 
-// reap collects ended orphans for ever. The first process of a pid namespace gets only those signals it handles, so that
-// nothing inside the node can end it.
+// reap collects ended orphans for ever. The first process of a pid namespace gets only those signals it handles, so
+// that nothing inside the node can end it.
 func reap() {
 	children := make(chan os.Signal, 16)
 	signal.Notify(children, syscall.SIGCHLD)

@@ -15,7 +15,8 @@ import (
 
 func main() {
 	repo := flag.String("repo", ".", "root of the repository")
-	artifacts := flag.String("artifacts", filepath.Join("_artifacts", "robustness"), "folder with the results of the fault suite")
+	artifacts := flag.String("artifacts", filepath.Join("_artifacts", "robustness"),
+		"folder with the results of the fault suite")
 	flag.Parse()
 	if err := robustness.Record(*repo, *artifacts); err != nil {
 		fmt.Fprintln(os.Stderr, err)

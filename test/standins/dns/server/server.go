@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server implements an authoritative DNS server whose records are changed by RFC 2136 updates. In the landscape
-// it stands in for a cloud provider's DNS service: upstream's local provider writes to it, clients and seeds read from it.
+// it stands in for a cloud provider's DNS service: upstream's local provider writes to it, clients and seeds read from
+// it.
 package server
 
 import (
@@ -105,7 +106,8 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, request *dns.Msg) {
 			s.log.Error(err, "Failed to apply update", "client", w.RemoteAddr().String())
 		}
 		response.Rcode = rcode
-		s.log.Info("Update", "client", w.RemoteAddr().String(), "zone", request.Question[0].Name, "rcode", dns.RcodeToString[rcode], "records", describe(request.Ns))
+		s.log.Info("Update", "client", w.RemoteAddr().String(), "zone", request.Question[0].Name, "rcode",
+			dns.RcodeToString[rcode], "records", describe(request.Ns))
 	} else {
 		s.answer(response, request.Question[0])
 	}
@@ -196,10 +198,12 @@ func (s *Server) answer(response *dns.Msg, question dns.Question) {
 	response.Rcode = dns.RcodeServerFailure // a chain of aliases that does not end
 }
 
-// lookup returns the records of a name for the type (or the CNAME that stands for it) and whether the name exists at all.
+// lookup returns the records of a name for the type (or the CNAME that stands for it) and whether the name exists at
+// all.
 func (s *Server) lookup(zone, name string, rrtype uint16) ([]dns.RR, bool) {
 	if rrs, ok := s.own(name); ok {
-		return slices.DeleteFunc(rrs, func(rr dns.RR) bool { return rrtype != dns.TypeANY && rr.Header().Rrtype != rrtype }), true
+		return slices.DeleteFunc(
+			rrs, func(rr dns.RR) bool { return rrtype != dns.TypeANY && rr.Header().Rrtype != rrtype }), true
 	}
 	sets, source := s.store.sets, name
 	if !sets.existsAtOrBelow(name) {
@@ -225,8 +229,8 @@ func (s *Server) lookup(zone, name string, rrtype uint16) ([]dns.RR, bool) {
 	return rrs, true
 }
 
-// wildcard returns the wildcard that covers a name that does not exist: only the one directly below the closest existing
-// ancestor counts (RFC 4592, section 3.3.1).
+// wildcard returns the wildcard that covers a name that does not exist: only the one directly below the closest
+// existing ancestor counts (RFC 4592, section 3.3.1).
 func wildcard(sets recordSets, zone, name string) string {
 	for parent := name; parent != zone; {
 		next, end := dns.NextLabel(parent, 0)

@@ -86,7 +86,8 @@ var _ = Describe("Server", func() {
 		folder := GinkgoT().TempDir()
 		opts = server.Options{
 			Zones: []string{"livecpm.example", "local.gardener.cloud"}, Address: netip.MustParseAddr("10.250.0.10"),
-			StateFile: filepath.Join(folder, "state.json"), ChangeLog: filepath.Join(folder, "changes.jsonl"), Clock: clock, Log: logr.Discard(),
+			StateFile: filepath.Join(folder, "state.json"), ChangeLog: filepath.Join(folder, "changes.jsonl"),
+			Clock: clock, Log: logr.Discard(),
 		}
 		serve()
 		DeferCleanup(func() { stop() })
@@ -160,8 +161,10 @@ var _ = Describe("Server", func() {
 
 		It("should tell a missing type from a missing name", func() {
 			insert(apiName + " 120 IN A 10.250.0.21")
-			Expect(query(apiName, dns.TypeAAAA)).To(And(HaveField("Rcode", dns.RcodeSuccess), HaveField("Answer", BeEmpty())))
-			Expect(query("live.demo.shoots.livecpm.example", dns.TypeA).Rcode).To(Equal(dns.RcodeSuccess), "a name with others below exists")
+			Expect(query(apiName, dns.TypeAAAA)).
+				To(And(HaveField("Rcode", dns.RcodeSuccess), HaveField("Answer", BeEmpty())))
+			Expect(query("live.demo.shoots.livecpm.example", dns.TypeA).Rcode).To(Equal(dns.RcodeSuccess),
+				"a name with others below exists")
 			Expect(query("other.example", dns.TypeA).Rcode).To(Equal(dns.RcodeNameError))
 		})
 
@@ -181,16 +184,21 @@ var _ = Describe("Server", func() {
 		})
 
 		It("should use wildcards below the closest existing name only", func() {
-			insert("*.ingress.seed-a.livecpm.example. 60 IN A 10.250.0.21", "etcd-main-0--ns.ingress.seed-a.livecpm.example. 60 IN A 10.250.0.22", "x.sub.ingress.seed-a.livecpm.example. 60 IN A 10.250.0.23")
+			insert("*.ingress.seed-a.livecpm.example. 60 IN A 10.250.0.21",
+				"etcd-main-0--ns.ingress.seed-a.livecpm.example. 60 IN A 10.250.0.22",
+				"x.sub.ingress.seed-a.livecpm.example. 60 IN A 10.250.0.23")
 			Expect(data(query("any.ingress.seed-a.livecpm.example", dns.TypeA))).To(ConsistOf("10.250.0.21"))
 			Expect(data(query("a.b.ingress.seed-a.livecpm.example", dns.TypeA))).To(ConsistOf("10.250.0.21"))
-			Expect(data(query("etcd-main-0--ns.ingress.seed-a.livecpm.example", dns.TypeA))).To(ConsistOf("10.250.0.22"))
+			Expect(data(query("etcd-main-0--ns.ingress.seed-a.livecpm.example", dns.TypeA))).
+				To(ConsistOf("10.250.0.22"))
 			Expect(query("y.sub.ingress.seed-a.livecpm.example", dns.TypeA).Rcode).To(Equal(dns.RcodeNameError))
-			Expect(query("any.ingress.seed-a.livecpm.example", dns.TypeAAAA)).To(And(HaveField("Rcode", dns.RcodeSuccess), HaveField("Answer", BeEmpty())))
+			Expect(query("any.ingress.seed-a.livecpm.example", dns.TypeAAAA)).
+				To(And(HaveField("Rcode", dns.RcodeSuccess), HaveField("Answer", BeEmpty())))
 		})
 
 		It("should follow aliases and end with those that do not end", func() {
-			insert(apiName+" 60 IN CNAME lb.livecpm.example.", "lb.livecpm.example. 60 IN A 10.250.0.21", "loop.livecpm.example. 60 IN CNAME loop.livecpm.example.")
+			insert(apiName+" 60 IN CNAME lb.livecpm.example.", "lb.livecpm.example. 60 IN A 10.250.0.21",
+				"loop.livecpm.example. 60 IN CNAME loop.livecpm.example.")
 			Expect(data(query(apiName, dns.TypeA))).To(Equal([]string{"lb.livecpm.example.", "10.250.0.21"}))
 			Expect(data(query(apiName, dns.TypeCNAME))).To(Equal([]string{"lb.livecpm.example."}))
 			Expect(query("loop.livecpm.example", dns.TypeA).Rcode).To(Equal(dns.RcodeServerFailure))
@@ -220,7 +228,8 @@ var _ = Describe("Server", func() {
 		BeforeEach(func() {
 			actuator = &dnsrecord.Actuator{DNSClient: redirect{&address}}
 			record = &extensionsv1alpha1.DNSRecord{Spec: extensionsv1alpha1.DNSRecordSpec{
-				Name: strings.TrimSuffix(apiName, "."), RecordType: extensionsv1alpha1.DNSRecordTypeA, Values: []string{"10.250.0.21"}, TTL: ptr.To[int64](30),
+				Name: strings.TrimSuffix(apiName, "."), RecordType: extensionsv1alpha1.DNSRecordTypeA,
+				Values: []string{"10.250.0.21"}, TTL: ptr.To[int64](30),
 			}}
 		})
 
@@ -240,22 +249,27 @@ var _ = Describe("Server", func() {
 			at := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 			Expect(changes()).To(Equal([]server.Change{
 				{Time: at, Name: apiName, Type: "A", Old: []string{}, New: []string{"10.250.0.21"}, TTL: 30},
-				{Time: at.Add(time.Minute), Name: apiName, Type: "A", Old: []string{"10.250.0.21"}, New: []string{"10.250.0.22"}, TTL: 30},
-				{Time: at.Add(time.Minute), Name: apiName, Type: "A", Old: []string{"10.250.0.22"}, New: []string{}, TTL: 30},
+				{Time: at.Add(time.Minute), Name: apiName, Type: "A", Old: []string{"10.250.0.21"},
+					New: []string{"10.250.0.22"}, TTL: 30},
+				{Time: at.Add(time.Minute), Name: apiName, Type: "A", Old: []string{"10.250.0.22"}, New: []string{},
+					TTL: 30},
 			}))
 		})
 	})
 
 	Describe("updates", func() {
 		It("should replace, add and delete single records and names", func() {
-			insert(apiName+" 60 IN A 10.0.0.1", apiName+" 30 IN A 10.0.0.2", apiName+" 30 IN A 10.0.0.2", apiName+" 60 IN TXT \"note\"")
+			insert(apiName+" 60 IN A 10.0.0.1", apiName+" 30 IN A 10.0.0.2", apiName+" 30 IN A 10.0.0.2",
+				apiName+" 60 IN TXT \"note\"")
 			response := query(apiName, dns.TypeA)
 			Expect(data(response)).To(ConsistOf("10.0.0.1", "10.0.0.2"))
 			Expect(response.Answer).To(HaveEach(HaveField("Hdr.Ttl", uint32(30))), "a set has one TTL, the newest")
 
-			Expect(update(func(m *dns.Msg) { m.Remove([]dns.RR{rr("%s 0 IN A 10.0.0.1", apiName)}) })).To(Equal(dns.RcodeSuccess))
+			Expect(update(func(m *dns.Msg) { m.Remove([]dns.RR{rr("%s 0 IN A 10.0.0.1", apiName)}) })).
+				To(Equal(dns.RcodeSuccess))
 			Expect(data(query(apiName, dns.TypeA))).To(ConsistOf("10.0.0.2"))
-			Expect(update(func(m *dns.Msg) { m.RemoveName([]dns.RR{rr("%s 0 IN A 10.0.0.9", apiName)}) })).To(Equal(dns.RcodeSuccess))
+			Expect(update(func(m *dns.Msg) { m.RemoveName([]dns.RR{rr("%s 0 IN A 10.0.0.9", apiName)}) })).
+				To(Equal(dns.RcodeSuccess))
 			Expect(query(apiName, dns.TypeTXT).Rcode).To(Equal(dns.RcodeNameError))
 		})
 
@@ -275,7 +289,10 @@ var _ = Describe("Server", func() {
 			record := rr("%s 60 IN A 10.0.0.1", apiName)
 			other := rr("%s 60 IN A 10.0.0.2", apiName)
 			check := func(build func(*dns.Msg)) int {
-				return update(func(m *dns.Msg) { build(m); m.Insert([]dns.RR{rr("probe.livecpm.example. 1 IN A 10.0.0.9")}) })
+				return update(func(m *dns.Msg) {
+					build(m)
+					m.Insert([]dns.RR{rr("probe.livecpm.example. 1 IN A 10.0.0.9")})
+				})
 			}
 			Expect(check(func(m *dns.Msg) { m.NameUsed([]dns.RR{record}) })).To(Equal(dns.RcodeNameError))
 			Expect(check(func(m *dns.Msg) { m.RRsetUsed([]dns.RR{record}) })).To(Equal(dns.RcodeNXRrset))
@@ -291,7 +308,8 @@ var _ = Describe("Server", func() {
 			foreign := new(dns.Msg).SetUpdate("other.example.")
 			foreign.Insert([]dns.RR{rr("a.other.example. 60 IN A 10.0.0.1")})
 			Expect(exchange(foreign, "udp").Rcode).To(Equal(dns.RcodeNotAuth))
-			Expect(update(func(m *dns.Msg) { m.Insert([]dns.RR{rr("ns.%s 60 IN A 10.0.0.1", zone)}) })).To(Equal(dns.RcodeRefused))
+			Expect(update(func(m *dns.Msg) { m.Insert([]dns.RR{rr("ns.%s 60 IN A 10.0.0.1", zone)}) })).
+				To(Equal(dns.RcodeRefused))
 			notify := new(dns.Msg).SetNotify(zone)
 			Expect(exchange(notify, "udp").Rcode).To(Equal(dns.RcodeNotImplemented))
 		})
@@ -321,7 +339,8 @@ var _ = Describe("Server", func() {
 			stop()
 			opts.StateFile = filepath.Join(GinkgoT().TempDir(), "missing", "state.json")
 			serve()
-			Expect(update(func(m *dns.Msg) { m.Insert([]dns.RR{rr("%s 60 IN A 10.0.0.1", apiName)}) })).To(Equal(dns.RcodeServerFailure))
+			Expect(update(func(m *dns.Msg) { m.Insert([]dns.RR{rr("%s 60 IN A 10.0.0.1", apiName)}) })).
+				To(Equal(dns.RcodeServerFailure))
 			Expect(query(apiName, dns.TypeA).Rcode).To(Equal(dns.RcodeNameError))
 		})
 

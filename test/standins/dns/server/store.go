@@ -40,7 +40,8 @@ type setKey struct {
 
 type recordSets map[setKey][]dns.RR
 
-// state is the content of the state file; records are in presentation format, which a reader can understand and dig prints.
+// state is the content of the state file; records are in presentation format, which a reader can understand and dig
+// prints.
 type state struct {
 	Serial  uint32   `json:"serial"`
 	Records []string `json:"records"`
@@ -187,7 +188,8 @@ func diff(before, after recordSets) []Change {
 		if slices.Equal(was, is) && (len(is) == 0 || ttl == ttlOf(before[key], 0)) {
 			continue
 		}
-		changes = append(changes, Change{Name: key.name, Type: dns.TypeToString[key.rrtype], Old: was, New: is, TTL: ttl})
+		changes = append(changes,
+			Change{Name: key.name, Type: dns.TypeToString[key.rrtype], Old: was, New: is, TTL: ttl})
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Name+" "+a.Type, b.Name+" "+b.Type) })
 	return changes

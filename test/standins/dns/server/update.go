@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// update answers an RFC 2136 message. The zone section must name a served zone, but the records may lie in any other one:
-// provider-local sends the same hard-coded zone whatever the record's name is.
+// update answers an RFC 2136 message. The zone section must name a served zone, but the records may lie in any other
+// one: provider-local sends the same hard-coded zone whatever the record's name is.
 func (s *Server) update(request *dns.Msg) (int, error) {
 	zone := request.Question[0]
 	if zone.Qtype != dns.TypeSOA || zone.Qclass != dns.ClassINET {
@@ -112,7 +112,8 @@ func apply(sets recordSets, rr dns.RR) int {
 // RFC has it. The whole set takes the newest TTL (RFC 2181, section 5.2).
 func add(sets recordSets, key setKey, rr dns.RR) {
 	for other := range sets {
-		if other.name == key.name && other.rrtype != key.rrtype && (other.rrtype == dns.TypeCNAME || key.rrtype == dns.TypeCNAME) {
+		if other.name == key.name && other.rrtype != key.rrtype &&
+			(other.rrtype == dns.TypeCNAME || key.rrtype == dns.TypeCNAME) {
 			return
 		}
 	}

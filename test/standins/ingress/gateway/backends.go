@@ -37,12 +37,14 @@ type Backends struct {
 // terminating may not, even when there are no others.
 func (b Backends) Endpoints(ctx context.Context, target Target) ([]string, error) {
 	service := &corev1.Service{}
-	if err := b.Reader.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: target.Service}, service); err != nil {
+	if err := b.Reader.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: target.Service}, service); err !=
+		nil {
 		return nil, fmt.Errorf("failed to get Service of target %s: %w", target, err)
 	}
 	var port *corev1.ServicePort
 	for i := range service.Spec.Ports {
-		if p := &service.Spec.Ports[i]; p.Port == int32(target.Port) && (p.Protocol == corev1.ProtocolTCP || p.Protocol == "") {
+		if p := &service.Spec.Ports[i]; p.Port == int32(target.Port) &&
+			(p.Protocol == corev1.ProtocolTCP || p.Protocol == "") {
 			port = p
 		}
 	}
@@ -50,7 +52,8 @@ func (b Backends) Endpoints(ctx context.Context, target Target) ([]string, error
 		return nil, fmt.Errorf("failed to find port of target %s in its Service", target)
 	}
 	slices := &discoveryv1.EndpointSliceList{}
-	if err := b.Reader.List(ctx, slices, client.InNamespace(target.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: target.Service}); err != nil {
+	if err := b.Reader.List(ctx, slices, client.InNamespace(target.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: target.Service}); err != nil {
 		return nil, fmt.Errorf("failed to list EndpointSlices of target %s: %w", target, err)
 	}
 	seen := map[string]bool{}
@@ -61,7 +64,8 @@ func (b Backends) Endpoints(ctx context.Context, target Target) ([]string, error
 				continue
 			}
 			for _, endpoint := range slice.Endpoints {
-				if !ptr.Deref(endpoint.Conditions.Ready, true) || ptr.Deref(endpoint.Conditions.Terminating, false) || len(endpoint.Addresses) == 0 {
+				if !ptr.Deref(endpoint.Conditions.Ready, true) || ptr.Deref(endpoint.Conditions.Terminating, false) ||
+					len(endpoint.Addresses) == 0 {
 					continue
 				}
 				address := net.JoinHostPort(endpoint.Addresses[0], strconv.Itoa(int(*p.Port)))

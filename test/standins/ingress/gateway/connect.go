@@ -19,15 +19,17 @@ import (
 	"github.com/livecpm/livecpm/test/standins/accept"
 )
 
-// destinationHeader tells where a client of the HTTP proxy wants to. Gardener's apiserver-proxy and VPN clients set it, and its
-// EnvoyFilter makes the gateway follow it.
+// destinationHeader tells where a client of the HTTP proxy wants to. Gardener's apiserver-proxy and VPN clients set it,
+// and its EnvoyFilter makes the gateway follow it.
 const destinationHeader = "X-Gardener-Destination"
 
-// ParseDestination reads the name that Istio gives a target: outbound|1194||vpn-seed-server.shoot--foo--bar.svc.cluster.local.
+// ParseDestination reads the name that Istio gives a target:
+// outbound|1194||vpn-seed-server.shoot--foo--bar.svc.cluster.local.
 func ParseDestination(value string) (Target, error) {
 	parts := strings.Split(value, "|")
 	if len(parts) != 4 || parts[0] != "outbound" || parts[2] != "" {
-		return Target{}, fmt.Errorf("%q does not read like outbound|<port>||<service>.<namespace>.svc.cluster.local", value)
+		return Target{}, fmt.Errorf("%q does not read like outbound|<port>||<service>.<namespace>.svc.cluster.local",
+			value)
 	}
 	port, err := strconv.ParseUint(parts[1], 10, 16)
 	if err != nil {
@@ -41,14 +43,15 @@ func ParseDestination(value string) (Target, error) {
 	return Target{Namespace: namespace, Service: service, Port: uint32(port)}, nil
 }
 
-// ServeConnect accepts the clients of the HTTP proxy until the context ends. They ask for their destination by CONNECT; everything after
-// the answer is handed through untouched.
+// ServeConnect accepts the clients of the HTTP proxy until the context ends. They ask for their destination by CONNECT;
+// everything after the answer is handed through untouched.
 func (g *Gateway) ServeConnect(ctx context.Context, listener net.Listener) error {
 	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
 			defer func() { _ = conn.Close() }()
 			if err := g.connect(ctx, conn.(*net.TCPConn)); err != nil && !errors.Is(err, io.EOF) {
-				g.Log.Info("Dropped a client of the HTTP proxy", "client", conn.RemoteAddr().String(), "reason", err.Error())
+				g.Log.Info("Dropped a client of the HTTP proxy", "client", conn.RemoteAddr().String(), "reason",
+					err.Error())
 			}
 		}()
 	})

@@ -79,7 +79,8 @@ func (f *Faults) Reset() { f.update(func() { f.list = nil }) }
 // Lift lifts the faults with the same latency and the same cut, whatever connections they are for.
 func (f *Faults) Lift(fault Fault) {
 	f.update(func() {
-		f.list = slices.DeleteFunc(f.list, func(other Fault) bool { return other.Latency == fault.Latency && other.Cut == fault.Cut })
+		f.list = slices.DeleteFunc(
+			f.list, func(other Fault) bool { return other.Latency == fault.Latency && other.Cut == fault.Cut })
 	})
 }
 

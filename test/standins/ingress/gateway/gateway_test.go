@@ -53,7 +53,8 @@ type backend struct {
 
 func newBackend(ip, port, name string, certificate tls.Certificate) *backend {
 	GinkgoHelper()
-	listener, err := tls.Listen("tcp", net.JoinHostPort(ip, port), &tls.Config{Certificates: []tls.Certificate{certificate}})
+	listener, err := tls.Listen("tcp", net.JoinHostPort(ip, port),
+		&tls.Config{Certificates: []tls.Certificate{certificate}})
 	Expect(err).NotTo(HaveOccurred())
 	b := &backend{Listener: listener, name: name}
 	go func() {
@@ -78,7 +79,8 @@ func selfSigned() (tls.Certificate, *x509.CertPool) {
 	GinkgoHelper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Expect(err).NotTo(HaveOccurred())
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{apiHost, relayHost}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{apiHost, relayHost},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	Expect(err).NotTo(HaveOccurred())
 	leaf, err := x509.ParseCertificate(der)
@@ -110,7 +112,9 @@ var _ = Describe("Gateway", func() {
 		return vs
 	}
 	endpoint := func(ip string, ready, terminating bool) discoveryv1.Endpoint {
-		return discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(ready), Serving: ptr.To(true), Terminating: ptr.To(terminating)}}
+		return discoveryv1.Endpoint{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{
+			Ready: ptr.To(ready), Serving: ptr.To(true), Terminating: ptr.To(terminating),
+		}}
 	}
 	setEndpoints := func(endpoints ...discoveryv1.Endpoint) {
 		GinkgoHelper()
@@ -158,7 +162,8 @@ var _ = Describe("Gateway", func() {
 	BeforeEach(func(ctx SpecContext) {
 		certificate, roots = selfSigned()
 		scheme := runtime.NewScheme()
-		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme, istionetworkingv1beta1.AddToScheme} {
+		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme,
+			istionetworkingv1beta1.AddToScheme} {
 			Expect(add(scheme)).To(Succeed())
 		}
 		kube = fakeclient.NewClientBuilder().WithScheme(scheme).Build()
@@ -171,7 +176,8 @@ var _ = Describe("Gateway", func() {
 			{Name: "other", Port: 8132}, {Name: "kube-apiserver", Port: 443},
 		}}})).To(Succeed())
 		slice = &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Namespace: shootNamespace, Name: "kube-apiserver-1", Labels: map[string]string{discoveryv1.LabelServiceName: "kube-apiserver"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: shootNamespace, Name: "kube-apiserver-1",
+				Labels: map[string]string{discoveryv1.LabelServiceName: "kube-apiserver"}},
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Ports: []discoveryv1.EndpointPort{
 				{Name: ptr.To("other"), Port: ptr.To[int32](1)},
@@ -182,7 +188,8 @@ var _ = Describe("Gateway", func() {
 		Expect(kube.Create(ctx, slice)).To(Succeed())
 		expose("kube-apiserver", apiHost, relayHost)
 
-		gw = &gateway.Gateway{Log: logr.Discard(), Identity: identity, Backends: gateway.Backends{Reader: kube}, Faults: gateway.NewFaults()}
+		gw = &gateway.Gateway{Log: logr.Discard(), Identity: identity, Backends: gateway.Backends{Reader: kube},
+			Faults: gateway.NewFaults()}
 		admin = httptest.NewServer(gw.AdminHandler())
 		DeferCleanup(admin.Close)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -276,7 +283,8 @@ var _ = Describe("Gateway", func() {
 	})
 
 	It("should try another endpoint when one refuses", func() {
-		setEndpoints(endpoint("127.0.0.3", true, false), endpoint("127.0.0.2", true, false), endpoint("127.0.0.4", true, false))
+		setEndpoints(endpoint("127.0.0.3", true, false), endpoint("127.0.0.2", true, false),
+			endpoint("127.0.0.4", true, false))
 		for range 10 {
 			_, name, err := dial(apiHost)
 			Expect(err).NotTo(HaveOccurred())
@@ -360,7 +368,8 @@ var _ = Describe("Gateway", func() {
 				defer GinkgoRecover()
 				defer close(done)
 				for i := range 20 {
-					Expect(gw.Faults.Add(gateway.Fault{SNI: "*", Latency: metav1.Duration{Duration: time.Duration(i%3+1) * time.Millisecond}})).To(Succeed())
+					Expect(gw.Faults.Add(gateway.Fault{SNI: "*",
+						Latency: metav1.Duration{Duration: time.Duration(i%3+1) * time.Millisecond}})).To(Succeed())
 					time.Sleep(5 * time.Millisecond)
 					Expect(gw.Faults.Add(gateway.Fault{SNI: "*", Cut: gateway.CutFreeze})).To(Succeed())
 					time.Sleep(5 * time.Millisecond)
@@ -446,7 +455,8 @@ var _ = Describe("Gateway", func() {
 			Expect(json.Unmarshal([]byte(answer), &status)).To(Succeed())
 			Expect(status.Routes).To(HaveLen(2))
 			Expect(status.Faults).To(HaveLen(1))
-			for _, body := range []string{"", `{}`, `{"sni": "*"}`, `{"sni": "[", "cut": "reset"}`, `{"sni": "*", "cut": "other"}`, `{"sni": "*", "latency": "-1s"}`, `{"sni": "*", "delay": "1s"}`} {
+			for _, body := range []string{"", `{}`, `{"sni": "*"}`, `{"sni": "[", "cut": "reset"}`,
+				`{"sni": "*", "cut": "other"}`, `{"sni": "*", "latency": "-1s"}`, `{"sni": "*", "delay": "1s"}`} {
 				code, _ := request(http.MethodPost, "/faults", body)
 				Expect(code).To(Equal(http.StatusBadRequest), body)
 			}

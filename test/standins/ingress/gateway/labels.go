@@ -25,7 +25,8 @@ func ReadLabels(file string) (map[string]string, error) {
 		name, quoted, found := strings.Cut(line, "=")
 		value, err := strconv.Unquote(quoted)
 		if !found || err != nil {
-			return nil, fmt.Errorf("failed to read the pod's labels: line %q of %s is not a name, an equals sign and a quoted value", line, file)
+			return nil, fmt.Errorf("failed to read the pod's labels: line %q of %s is not a name, an equals sign and "+
+				"a quoted value", line, file)
 		}
 		labels[name] = value
 	}

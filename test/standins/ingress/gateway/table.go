@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package gateway implements an ingress gateway that routes raw TCP by SNI after Istio's Gateway and VirtualService
-// objects: as much of istiod and Envoy as Gardener needs to expose API servers with TLS passthrough. On top of it, traffic
-// can be delayed or cut on request.
+// objects: as much of istiod and Envoy as Gardener needs to expose API servers with TLS passthrough. On top of it,
+// traffic can be delayed or cut on request.
 package gateway
 
 import (
@@ -60,9 +60,10 @@ func (t *Table) Lookup(serverName string) (Route, bool) {
 	return Route{}, false
 }
 
-// BuildTable derives the routes from the objects. problems lists what was found but is not supported here or contradicts
-// itself; such parts are left out, as istiod leaves them out.
-func BuildTable(identity Identity, gateways []*istionetworkingv1beta1.Gateway, virtualServices []*istionetworkingv1beta1.VirtualService) (table *Table, problems []string) {
+// BuildTable derives the routes from the objects. problems lists what was found but is not supported here or
+// contradicts itself; such parts are left out, as istiod leaves them out.
+func BuildTable(identity Identity, gateways []*istionetworkingv1beta1.Gateway,
+	virtualServices []*istionetworkingv1beta1.VirtualService) (table *Table, problems []string) {
 	hosts := passthroughHosts(identity, gateways)
 	// Where two VirtualServices claim the same name the older one has it, as with Istio.
 	virtualServices = slices.Clone(virtualServices)
@@ -88,7 +89,8 @@ func BuildTable(identity Identity, gateways []*istionetworkingv1beta1.Gateway, v
 			for _, sni := range matchingNames(identity, vs, route, hosts) {
 				if owner, found := taken[sni]; found {
 					if owner != source {
-						problems = append(problems, fmt.Sprintf("VirtualService %s: SNI %s belongs to %s already", source, sni, owner))
+						problems = append(problems,
+							fmt.Sprintf("VirtualService %s: SNI %s belongs to %s already", source, sni, owner))
 					}
 					continue
 				}
@@ -123,7 +125,9 @@ func passthroughHosts(identity Identity, gateways []*istionetworkingv1beta1.Gate
 		}
 		key := objectName(gw.Namespace, gw.Name)
 		for _, server := range gw.Spec.Servers {
-			if server.GetPort().GetNumber() != identity.Port || server.GetTls().GetMode() != istioapinetworkingv1beta1.ServerTLSSettings_PASSTHROUGH || server.GetTls() == nil {
+			if server.GetPort().GetNumber() != identity.Port ||
+				server.GetTls().GetMode() != istioapinetworkingv1beta1.ServerTLSSettings_PASSTHROUGH ||
+				server.GetTls() == nil {
 				continue
 			}
 			for _, host := range server.Hosts {
@@ -160,14 +164,16 @@ func routeTarget(namespace string, route *istioapinetworkingv1beta1.TLSRoute) (T
 	if len(parts) > 1 {
 		target.Namespace = parts[1]
 	}
-	if len(parts) > 2 && parts[2] != "svc" && parts[2] != "svc.cluster.local" || target.Service == "" || target.Namespace == "" {
+	if len(parts) > 2 && parts[2] != "svc" && parts[2] != "svc.cluster.local" || target.Service == "" ||
+		target.Namespace == "" {
 		return Target{}, fmt.Errorf("destination %q is no Service of this cluster", destination.GetHost())
 	}
 	return target, nil
 }
 
 // matchingNames lists the names of a route that one of the VirtualService's Gateways serves.
-func matchingNames(identity Identity, vs *istionetworkingv1beta1.VirtualService, route *istioapinetworkingv1beta1.TLSRoute, hosts map[string][]string) []string {
+func matchingNames(identity Identity, vs *istionetworkingv1beta1.VirtualService,
+	route *istioapinetworkingv1beta1.TLSRoute, hosts map[string][]string) []string {
 	var names []string
 	for _, match := range route.Match {
 		if match.Port != 0 && match.Port != identity.Port {

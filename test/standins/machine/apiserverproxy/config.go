@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserverproxy stands in for the envoy of Gardener's apiserver-proxy on the nodes, whose image is not to be had. It does what
-// envoy's configuration says, as Gardener has rendered it: it listens at the address of the kube-apiserver inside of the shoot and hands
-// each connection through the ingress gateway of the seed that the shoot's name leads to.
+// Package apiserverproxy stands in for the envoy of Gardener's apiserver-proxy on the nodes, whose image is not to be
+// had. It does what envoy's configuration says, as Gardener has rendered it: it listens at the address of the
+// kube-apiserver inside of the shoot and hands each connection through the ingress gateway of the seed that the shoot's
+// name leads to.
 //
-// What is different from envoy: the name is looked up for each connection, where envoy looks every five seconds; an answer of the gateway
-// is waited for with an end; there are no limits, metrics or access logs.
+// What is different from envoy: the name is looked up for each connection, where envoy looks every five seconds; an
+// answer of the gateway is waited for with an end; there are no limits, metrics or access logs.
 package apiserverproxy
 
 import (
@@ -129,8 +130,8 @@ type cluster struct {
 	} `json:"load_assignment"`
 }
 
-// Parse reads envoy's configuration. One that does not have what the apiserver-proxy has is refused: the stand-in would do something else
-// than envoy.
+// Parse reads envoy's configuration. One that does not have what the apiserver-proxy has is refused: the stand-in would
+// do something else than envoy.
 func Parse(content []byte) (*Config, error) {
 	in := envoyConfig{}
 	if err := yaml.Unmarshal(content, &in); err != nil {

@@ -24,7 +24,8 @@ func rendered() string {
 	GinkgoHelper()
 	ctx := context.Background()
 	c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
-	component := upstream.New(c, "shoot--demo--workers", nil, upstream.Values{ProxySeedServerHost: "api.workers.internal.example", DNSLookupFamily: "V4_ONLY"})
+	component := upstream.New(c, "shoot--demo--workers", nil,
+		upstream.Values{ProxySeedServerHost: "api.workers.internal.example", DNSLookupFamily: "V4_ONLY"})
 	component.SetAdvertiseIPAddress("240.1.2.3")
 	Expect(component.Deploy(ctx)).To(Succeed())
 	objects, err := managedresources.GetObjects(ctx, c, "shoot--demo--workers", "shoot-core-apiserver-proxy")
@@ -43,9 +44,12 @@ var _ = Describe("Parse", func() {
 		config, err := apiserverproxy.Parse([]byte(rendered()))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config).To(Equal(&apiserverproxy.Config{
-			Listen: "240.1.2.3:443", Ready: "0.0.0.0:16910", Gateway: "api.workers.internal.example:8443", Network: "tcp4", ConnectTimeout: 5 * time.Second,
+			Listen: "240.1.2.3:443", Ready: "0.0.0.0:16910", Gateway: "api.workers.internal.example:8443",
+			Network: "tcp4", ConnectTimeout: 5 * time.Second,
 			Authority: "api.workers.internal.example:443",
-			Header:    map[string][]string{"X-Gardener-Destination": {"outbound|443||kube-apiserver.shoot--demo--workers.svc.cluster.local"}},
+			Header: map[string][]string{
+				"X-Gardener-Destination": {"outbound|443||kube-apiserver.shoot--demo--workers.svc.cluster.local"},
+			},
 		}))
 		Expect(config.ReadyPort()).To(Equal(16910))
 	})
@@ -65,7 +69,8 @@ var _ = Describe("Parse", func() {
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
 		Entry("no TCP proxy", "envoy.filters.network.tcp_proxy", "envoy.filters.network.other", "no TCP proxy"),
-		Entry("two TCP proxies", "envoy.filters.network.http_connection_manager", "envoy.filters.network.tcp_proxy", "two TCP proxies"),
+		Entry("two TCP proxies", "envoy.filters.network.http_connection_manager", "envoy.filters.network.tcp_proxy",
+			"two TCP proxies"),
 		Entry("no tunnel", "tunneling_config", "other_config", "asks by CONNECT with a header"),
 		Entry("no header", "headers_to_add", "headers_to_drop", "asks by CONNECT with a header"),
 		Entry("another cluster", "cluster: kube_apiserver", "cluster: elsewhere", `lacks the cluster "elsewhere"`),

@@ -31,7 +31,8 @@ type Proxy struct {
 	Config *Config
 	// Listening, when set, is told the address of the listener when clients can connect.
 	Listening func(address net.Addr)
-	// Ending, when set, is told how many connections are about to be closed because the proxy ends, before any of them is.
+	// Ending, when set, is told how many connections are about to be closed because the proxy ends, before any of them
+	// is.
 	Ending func(connections int)
 
 	mu    sync.Mutex
@@ -147,7 +148,8 @@ func (p *Proxy) end() {
 	}
 }
 
-// forward hands one connection through. Its error is that it could not be made; how it ends is the business of both sides.
+// forward hands one connection through. Its error is that it could not be made; how it ends is the business of both
+// sides.
 func (p *Proxy) forward(ctx context.Context, client net.Conn) error {
 	gateway, answered, err := p.connect(ctx)
 	if err != nil {

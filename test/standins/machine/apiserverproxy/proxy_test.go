@@ -121,7 +121,8 @@ var _ = Describe("Proxy", func() {
 		Expect(asked).To(Receive(&request))
 		Expect(request.Method).To(Equal(http.MethodConnect))
 		Expect(request.RequestURI).To(Equal("api.example:443"))
-		Expect(request.Header.Get("X-Gardener-Destination")).To(Equal("outbound|443||kube-apiserver.ns.svc.cluster.local"))
+		Expect(request.Header.Get("X-Gardener-Destination")).
+			To(Equal("outbound|443||kube-apiserver.ns.svc.cluster.local"))
 	})
 
 	It("should close what the gateway refuses or nobody answers, once", func() {
@@ -178,7 +179,8 @@ var _ = Describe("Proxy", func() {
 		Eventually(proxy.ended).Should(Receive(BeNil()))
 
 		config.Listen = "192.0.2.1:443"
-		Expect((&apiserverproxy.Proxy{Log: logr.Discard(), Config: config}).Run(ctx)).To(MatchError(ContainSubstring("failed to listen for clients")))
+		Expect((&apiserverproxy.Proxy{Log: logr.Discard(), Config: config}).Run(ctx)).
+			To(MatchError(ContainSubstring("failed to listen for clients")))
 	})
 })
 

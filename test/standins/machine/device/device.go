@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package device gives addresses to network interfaces of a hollow node, in the way of the sidecar of Gardener's apiserver-proxy: the
-// interface is made if there is none, an address is on one interface at a time, and what was made outlives its maker.
+// Package device gives addresses to network interfaces of a hollow node, in the way of the sidecar of Gardener's
+// apiserver-proxy: the interface is made if there is none, an address is on one interface at a time, and what was made
+// outlives its maker.
 package device
 
 import (
@@ -29,14 +30,16 @@ type Links interface {
 
 var _ Links = &netlink.Handle{}
 
-// Ensure puts the address on the interface of that name and takes it from all others. In between it is on none, for as long as the kernel
-// needs for one request: the same is true of the sidecar.
+// Ensure puts the address on the interface of that name and takes it from all others. In between it is on none, for as
+// long as the kernel needs for one request: the same is true of the sidecar.
 func Ensure(links Links, name string, address netip.Addr) error {
 	link, err := ensureLink(links, name)
 	if err != nil {
 		return err
 	}
-	wanted := &netlink.Addr{IPNet: &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(address.BitLen(), address.BitLen())}}
+	wanted := &netlink.Addr{
+		IPNet: &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(address.BitLen(), address.BitLen())},
+	}
 	others, err := links.LinkList()
 	if err != nil {
 		return fmt.Errorf("failed to list interfaces: %w", err)
@@ -64,8 +67,8 @@ func Ensure(links Links, name string, address netip.Addr) error {
 	return nil
 }
 
-// ensureLink returns the interface, which is made if it does not exist. A dummy is what the sidecar makes; a bridge without ports is the
-// same for addresses of the own host, and is there in kernels without dummies.
+// ensureLink returns the interface, which is made if it does not exist. A dummy is what the sidecar makes; a bridge
+// without ports is the same for addresses of the own host, and is there in kernels without dummies.
 func ensureLink(links Links, name string) (netlink.Link, error) {
 	link, err := links.LinkByName(name)
 	if err == nil {

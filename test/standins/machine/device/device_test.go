@@ -124,7 +124,8 @@ var _ = Describe("Ensure", func() {
 		Expect(device.Ensure(k, "apiserver-proxy", address)).To(Succeed())
 		Expect(k.steps).To(Equal([]string{"delete from livecpm-proxy", "add to apiserver-proxy"}))
 		Expect(k.on("livecpm-proxy")).To(BeEmpty())
-		Expect(k.on("apiserver-proxy")).To(Equal([]string{"240.9.9.9/32", "240.1.2.3/32"}), "the former address stays, as the sidecar has it")
+		Expect(k.on("apiserver-proxy")).To(Equal([]string{"240.9.9.9/32", "240.1.2.3/32"}),
+			"the former address stays, as the sidecar has it")
 	})
 
 	It("should take an address of six for one of its own length", func() {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NodeAddress returns the address in the nodes' range, a /16, whose last two octets are those of the pod's address. Pods of one cluster
-// that are in one /16 get different ones.
+// NodeAddress returns the address in the nodes' range, a /16, whose last two octets are those of the pod's address.
+// Pods of one cluster that are in one /16 get different ones.
 func NodeAddress(nodes netip.Prefix, pod netip.Addr) netip.Addr {
 	base, own := nodes.Masked().Addr().As4(), pod.As4()
 	return netip.AddrFrom4([4]byte{base[0], base[1], own[2], own[3]})
@@ -26,7 +26,8 @@ type Addresses interface {
 	AddrReplace(link netlink.Link, address *netlink.Addr) error
 }
 
-// OwnAddress gives the interface of the machine's pod the address of the nodes' range that corresponds to that of the pod, and returns it.
+// OwnAddress gives the interface of the machine's pod the address of the nodes' range that corresponds to that of the
+// pod, and returns it.
 func OwnAddress(addresses Addresses, name string, nodes netip.Prefix) (net.IP, error) {
 	link, err := addresses.LinkByName(name)
 	if err != nil {
@@ -43,7 +44,8 @@ func OwnAddress(addresses Addresses, name string, nodes netip.Prefix) (net.IP, e
 			continue
 		}
 		own := NodeAddress(nodes, pod)
-		if err := addresses.AddrReplace(link, &netlink.Addr{IPNet: &net.IPNet{IP: own.AsSlice(), Mask: net.CIDRMask(nodes.Bits(), 32)}}); err != nil {
+		if err := addresses.AddrReplace(link,
+			&netlink.Addr{IPNet: &net.IPNet{IP: own.AsSlice(), Mask: net.CIDRMask(nodes.Bits(), 32)}}); err != nil {
 			return nil, fmt.Errorf("failed to add address %s to %s: %w", own, name, err)
 		}
 		return own.AsSlice(), nil
@@ -57,7 +59,8 @@ type Routes interface {
 	RouteReplace(route *netlink.Route) error
 }
 
-// RouteToPods lets the machine reach the addresses of pods on all machines, which are on one bridge: in the place of the shoot's network.
+// RouteToPods lets the machine reach the addresses of pods on all machines, which are on one bridge: in the place of
+// the shoot's network.
 func RouteToPods(routes Routes, name string, pods netip.Prefix) error {
 	link, err := routes.LinkByName(name)
 	if err != nil {

@@ -31,10 +31,11 @@ const (
 	defaultInterval  = time.Minute
 )
 
-// apiServerProxy is what runs of a pod of Gardener's apiserver-proxy: the sidecar, which keeps the address on an interface of the node,
-// and envoy. It is known by the two, so that it does not matter how the pod is called or who has made it; the one that Gardener makes and
-// its twin may be on the node at the same time. The configuration is read once, when the pod starts, as by envoy: Gardener's ConfigMaps
-// have a name for each content, and another one means another pod.
+// apiServerProxy is what runs of a pod of Gardener's apiserver-proxy: the sidecar, which keeps the address on an
+// interface of the node, and envoy. It is known by the two, so that it does not matter how the pod is called or who has
+// made it; the one that Gardener makes and its twin may be on the node at the same time. The configuration is read
+// once, when the pod starts, as by envoy: Gardener's ConfigMaps have a name for each content, and another one means
+// another pod.
 type apiServerProxy struct {
 	*readiness
 	log   logr.Logger
@@ -49,8 +50,10 @@ type apiServerProxy struct {
 }
 
 // newAPIServerProxy returns the apiserver-proxy if the pod is one.
-func newAPIServerProxy(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func()) (*apiServerProxy, bool) {
-	proxy := &apiServerProxy{readiness: newReadiness(changed), log: log, node: node, device: defaultInterface, interval: defaultInterval}
+func newAPIServerProxy(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod,
+	changed func()) (*apiServerProxy, bool) {
+	proxy := &apiServerProxy{readiness: newReadiness(changed), log: log, node: node, device: defaultInterface,
+		interval: defaultInterval}
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) > 0 && path.Base(container.Command[0]) == "envoy" {
@@ -81,7 +84,8 @@ func newAPIServerProxy(log logr.Logger, node *Node, client kubernetes.Interface,
 	return proxy, proxy.configFile != "" && proxy.address != "" && pod.Spec.HostNetwork
 }
 
-// run serves until the context ends. The address stays on the interface after that, as it does without the sidecar's flag --cleanup.
+// run serves until the context ends. The address stays on the interface after that, as it does without the sidecar's
+// flag --cleanup.
 func (a *apiServerProxy) run(ctx context.Context) {
 	keepTrying(ctx, retryInterval, a.serve, func(err error) {
 		a.set(err)
@@ -114,10 +118,12 @@ func (a *apiServerProxy) serve(ctx context.Context) error {
 	err = (&apiserverproxy.Proxy{
 		Log: a.log, Config: config,
 		Listening: func(listens net.Addr) {
-			a.log.Info("apiserver-proxy serves", "address", listens.String(), "interface", a.device, "gateway", config.Gateway)
+			a.log.Info("apiserver-proxy serves", "address", listens.String(), "interface", a.device, "gateway",
+				config.Gateway)
 			// The kubelet asks where the pod says, and envoy answers where its configuration says.
 			if a.probedPort != 0 && a.probedPort != config.ReadyPort() {
-				a.set(fmt.Errorf("the readiness probe asks port %d, and envoy tells at port %d that it is ready", a.probedPort, config.ReadyPort()))
+				a.set(fmt.Errorf("the readiness probe asks port %d, and envoy tells at port %d that it is ready",
+					a.probedPort, config.ReadyPort()))
 				return
 			}
 			a.set(nil)

@@ -38,7 +38,9 @@ func (n *Node) Register(ctx context.Context, client kubernetes.Interface) error 
 func (n *Node) KubeletHandler() http.Handler { return n.kubeletHandler() }
 
 // VPNCertificates returns what the VPN client of the pod reads, and whether the pod is one.
-func VPNCertificates(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (map[string][]byte, bool, error) {
+func VPNCertificates(
+	ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
+) (map[string][]byte, bool, error) {
 	vpn, ok := newVPNClient(logr.Discard(), client, pod)
 	if !ok {
 		return nil, false, nil
@@ -62,10 +64,11 @@ type Pods struct {
 func NewPods(ctx context.Context, node *Node, client kubernetes.Interface) *Pods {
 	node.lives = ctx
 	out := &Pods{Store: cache.NewStore(cache.MetaNamespaceKeyFunc), Changed: make(chan string, 100)}
-	out.pods = &pods{node: node, client: client, store: out.Store, known: map[types.UID]*running{}, enqueue: func(object any) {
-		key, _ := cache.MetaNamespaceKeyFunc(object)
-		out.Changed <- key
-	}}
+	out.pods = &pods{node: node, client: client, store: out.Store, known: map[types.UID]*running{},
+		enqueue: func(object any) {
+			key, _ := cache.MetaNamespaceKeyFunc(object)
+			out.Changed <- key
+		}}
 	return out
 }
 

@@ -20,7 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// mounted reads files of a container as the kubelet would mount them. The kubelet may read the ConfigMaps and Secrets of its pods.
+// mounted reads files of a container as the kubelet would mount them. The kubelet may read the ConfigMaps and Secrets
+// of its pods.
 type mounted struct {
 	client    kubernetes.Interface
 	pod       *corev1.Pod
@@ -57,12 +58,14 @@ func (m mounted) read(ctx context.Context, file string) ([]byte, error) {
 	case volume.Projected != nil:
 		for _, source := range volume.Projected.Sources {
 			if source.ConfigMap != nil {
-				if content, err := m.configMap(ctx, source.ConfigMap.Name, source.ConfigMap.Items, inside); !errors.Is(err, os.ErrNotExist) {
+				if content, err := m.configMap(ctx, source.ConfigMap.Name, source.ConfigMap.Items, inside); !errors.Is(
+					err, os.ErrNotExist) {
 					return content, err
 				}
 			}
 			if source.Secret != nil {
-				if content, err := m.secret(ctx, source.Secret.Name, source.Secret.Items, inside); !errors.Is(err, os.ErrNotExist) {
+				if content, err := m.secret(ctx, source.Secret.Name, source.Secret.Items, inside); !errors.Is(err,
+					os.ErrNotExist) {
 					return content, err
 				}
 			}
@@ -139,9 +142,11 @@ const (
 	tokenRetry = 10 * time.Second
 )
 
-// keepToken writes a token of the pod's service account to a file, and a new one in time, until the context ends: what the kubelet does
-// for its pods, with the kubelet's rights. It returns when the first one is there. The file is left behind.
-func (m mounted) keepToken(ctx context.Context, log logr.Logger, projection *corev1.ServiceAccountTokenProjection, file string) error {
+// keepToken writes a token of the pod's service account to a file, and a new one in time, until the context ends: what
+// the kubelet does for its pods, with the kubelet's rights. It returns when the first one is there. The file is left
+// behind.
+func (m mounted) keepToken(ctx context.Context, log logr.Logger, projection *corev1.ServiceAccountTokenProjection,
+	file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("failed to make folder for a token: %w", err)
 	}
@@ -166,18 +171,22 @@ func (m mounted) keepToken(ctx context.Context, log logr.Logger, projection *cor
 }
 
 // writeToken returns after how long the token has to be renewed.
-func (m mounted) writeToken(ctx context.Context, projection *corev1.ServiceAccountTokenProjection, file string) (time.Duration, error) {
+func (m mounted) writeToken(ctx context.Context, projection *corev1.ServiceAccountTokenProjection,
+	file string) (time.Duration, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: projection.ExpirationSeconds,
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: m.pod.Name, UID: m.pod.UID},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: m.pod.Name,
+			UID: m.pod.UID},
 	}}
 	if projection.Audience != "" {
 		request.Spec.Audiences = []string{projection.Audience}
 	}
 	asked := time.Now()
-	granted, err := m.client.CoreV1().ServiceAccounts(m.pod.Namespace).CreateToken(ctx, m.pod.Spec.ServiceAccountName, request, metav1.CreateOptions{})
+	granted, err := m.client.CoreV1().ServiceAccounts(m.pod.Namespace).CreateToken(ctx, m.pod.Spec.ServiceAccountName,
+		request, metav1.CreateOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("failed to request a token of service account %s/%s: %w", m.pod.Namespace, m.pod.Spec.ServiceAccountName, err)
+		return 0, fmt.Errorf("failed to request a token of service account %s/%s: %w", m.pod.Namespace,
+			m.pod.Spec.ServiceAccountName, err)
 	}
 	temporary := file + ".new"
 	if err := os.WriteFile(temporary, []byte(granted.Status.Token), 0o600); err != nil {

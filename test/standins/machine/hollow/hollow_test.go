@@ -38,7 +38,8 @@ var _ = Describe("ParseUserData", func() {
 		GinkgoHelper()
 		content, err := operatingsystemconfig.FilesToDiskScript(context.Background(), nil, "", files)
 		Expect(err).NotTo(HaveOccurred())
-		return operatingsystemconfig.WrapProvisionOSCIntoOneshotScript("#!/bin/bash\n" + content + "\nsystemctl daemon-reload\n")
+		return operatingsystemconfig.WrapProvisionOSCIntoOneshotScript(
+			"#!/bin/bash\n" + content + "\nsystemctl daemon-reload\n")
 	}
 	const config = `apiServer:
   caFile: /var/lib/gardener-node-agent/cluster-ca.crt
@@ -60,8 +61,10 @@ controllers:
 
 	It("should read what a machine is told", func() {
 		Expect(hollow.ParseUserData(script(all()...))).To(Equal(&hollow.UserData{
-			Server: "https://api.workers.demo.shoots.livecpm.example", CA: []byte("-----BEGIN"), Token: "abcdef.0123456789abcdef",
-			MachineName: "shoot--demo--workers-one-z1-abc", SecretName: "gardener-node-agent-one-1234", KubernetesVersion: "1.36.3",
+			Server: "https://api.workers.demo.shoots.livecpm.example", CA: []byte("-----BEGIN"),
+			Token:       "abcdef.0123456789abcdef",
+			MachineName: "shoot--demo--workers-one-z1-abc", SecretName: "gardener-node-agent-one-1234",
+			KubernetesVersion: "1.36.3",
 		}))
 	})
 
@@ -81,8 +84,10 @@ controllers:
 var _ = Describe("NodeAddress", func() {
 	It("should be as different as the pods' addresses", func() {
 		nodes := netip.MustParsePrefix("10.180.0.0/16")
-		Expect(hollow.NodeAddress(nodes, netip.MustParseAddr("10.241.3.7"))).To(Equal(netip.MustParseAddr("10.180.3.7")))
-		Expect(hollow.NodeAddress(nodes, netip.MustParseAddr("10.241.3.8"))).To(Equal(netip.MustParseAddr("10.180.3.8")))
+		Expect(hollow.NodeAddress(nodes, netip.MustParseAddr("10.241.3.7"))).
+			To(Equal(netip.MustParseAddr("10.180.3.7")))
+		Expect(hollow.NodeAddress(nodes, netip.MustParseAddr("10.241.3.8"))).
+			To(Equal(netip.MustParseAddr("10.180.3.8")))
 	})
 })
 
@@ -95,18 +100,24 @@ var _ = Describe("RunningStatus", func() {
 				Containers:     []corev1.Container{{Name: "main", Image: "some:image"}},
 				ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "gate"}},
 			},
-			Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}},
+			Status: corev1.PodStatus{
+				Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+			},
 		}
 		status := hollow.RunningStatus(pod, "10.180.0.2", "10.181.0.5", metav1.Now())
 		Expect(status.Phase).To(Equal(corev1.PodRunning))
 		Expect(status.PodIP).To(Equal("10.181.0.5"))
 		Expect(status.HostIP).To(Equal("10.180.0.2"))
-		for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, "gate"} {
-			Expect(status.Conditions).To(ContainElement(And(HaveField("Type", kind), HaveField("Status", corev1.ConditionTrue))))
+		for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized,
+			corev1.ContainersReady, corev1.PodReady, "gate"} {
+			Expect(status.Conditions).
+				To(ContainElement(And(HaveField("Type", kind), HaveField("Status", corev1.ConditionTrue))))
 		}
 		Expect(status.InitContainerStatuses[0].State.Terminated).NotTo(BeNil())
 		Expect(status.InitContainerStatuses[1].State.Running).NotTo(BeNil())
-		Expect(status.ContainerStatuses).To(HaveExactElements(And(HaveField("Name", "main"), HaveField("Ready", true), HaveField("State.Running", Not(BeNil())))))
+		Expect(status.ContainerStatuses).
+			To(HaveExactElements(And(HaveField("Name", "main"), HaveField("Ready", true),
+				HaveField("State.Running", Not(BeNil())))))
 	})
 })
 
@@ -123,25 +134,29 @@ var _ = Describe("Node", func() {
 		}
 	})
 
-	It("should report the operating system configuration as applied, and keep the lease of gardener-node-agent", func() {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "gardener-node-agent-one", Annotations: map[string]string{"checksum/data-script": "1234"}}}
-		c := fake.NewClientset(secret, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-x"}})
-		Expect(node.Agent(ctx, c)).To(Succeed())
-		Expect(node.Agent(ctx, c)).To(Succeed())
-		got, err := c.CoreV1().Nodes().Get(ctx, "machine-x", metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(got.Annotations).To(HaveKeyWithValue("checksum/cloud-config-data", "1234"))
-		lease, err := c.CoordinationV1().Leases("kube-system").Get(ctx, "gardener-node-agent-machine-x", metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(lease.Spec.RenewTime.Time).To(BeTemporally("~", time.Now(), time.Minute))
-	})
+	It("should report the operating system configuration as applied, and keep the lease of gardener-node-agent",
+		func() {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system",
+				Name: "gardener-node-agent-one", Annotations: map[string]string{"checksum/data-script": "1234"}}}
+			c := fake.NewClientset(secret, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-x"}})
+			Expect(node.Agent(ctx, c)).To(Succeed())
+			Expect(node.Agent(ctx, c)).To(Succeed())
+			got, err := c.CoreV1().Nodes().Get(ctx, "machine-x", metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(got.Annotations).To(HaveKeyWithValue("checksum/cloud-config-data", "1234"))
+			lease, err := c.CoordinationV1().Leases("kube-system").Get(ctx, "gardener-node-agent-machine-x",
+				metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(lease.Spec.RenewTime.Time).To(BeTemporally("~", time.Now(), time.Minute))
+		})
 
 	It("should have the labels that a kubelet gives its Node", func() {
 		c := fake.NewClientset()
 		Expect(node.Register(ctx, c)).To(Succeed())
 		got, err := c.CoreV1().Nodes().Get(ctx, "machine-x", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(got.Labels).To(And(HaveKeyWithValue("kubernetes.io/hostname", "machine-x"), HaveKeyWithValue("worker.gardener.cloud/kubernetes-version", "1.36.3")))
+		Expect(got.Labels).To(And(HaveKeyWithValue("kubernetes.io/hostname", "machine-x"),
+			HaveKeyWithValue("worker.gardener.cloud/kubernetes-version", "1.36.3")))
 		Expect(node.Register(ctx, c)).To(Succeed(), "a machine may be restarted")
 	})
 
@@ -152,8 +167,10 @@ var _ = Describe("Node", func() {
 		Expect(node.KeepNode(ctx, c)).To(Succeed())
 		got, err := c.CoreV1().Nodes().Get(ctx, "machine-x", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(got.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.NodeReady), HaveField("Status", corev1.ConditionTrue))))
-		Expect(got.Status.Addresses).To(ContainElement(corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.180.0.2"}))
+		Expect(got.Status.Conditions).
+			To(ContainElement(And(HaveField("Type", corev1.NodeReady), HaveField("Status", corev1.ConditionTrue))))
+		Expect(got.Status.Addresses).
+			To(ContainElement(corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.180.0.2"}))
 		Expect(got.Status.NodeInfo.KubeletVersion).To(Equal("v1.36.3"))
 	})
 
@@ -165,7 +182,8 @@ var _ = Describe("Node", func() {
 		target, err := url.Parse(server.URL + "/portForward/kube-system/vpn-shoot")
 		Expect(err).NotTo(HaveOccurred())
 		stop, ready := make(chan struct{}), make(chan struct{})
-		forwarder, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, "POST", target), []string{"0:22"}, stop, ready, GinkgoWriter, GinkgoWriter)
+		forwarder, err := portforward.New(spdy.NewDialer(upgrader, &http.Client{Transport: transport}, "POST", target),
+			[]string{"0:22"}, stop, ready, GinkgoWriter, GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		ended := make(chan error, 1)
 		go func() { ended <- forwarder.ForwardPorts() }()
@@ -175,7 +193,8 @@ var _ = Describe("Node", func() {
 	})
 
 	It("should answer requests for health and logs", func() {
-		for path, expected := range map[string]string{"/healthz": "ok", "/containerLogs/kube-system/coredns/coredns": "kube-system/coredns on hollow node machine-x\n"} {
+		for path, expected := range map[string]string{"/healthz": "ok",
+			"/containerLogs/kube-system/coredns/coredns": "kube-system/coredns on hollow node machine-x\n"} {
 			recorder := httptest.NewRecorder()
 			node.KubeletHandler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 			Expect(recorder.Code).To(Equal(200))
@@ -187,28 +206,41 @@ var _ = Describe("Node", func() {
 var _ = Describe("The VPN client", func() {
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
 		projection := func(name, key, path string) corev1.VolumeProjection {
-			return corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Items: []corev1.KeyToPath{{Key: key, Path: path}}}}
+			return corev1.VolumeProjection{
+				Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name},
+					Items: []corev1.KeyToPath{{Key: key, Path: path}}},
+			}
 		}
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "vpn-shoot-x"}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "vpn-shoot", Env: []corev1.EnvVar{
-				{Name: "ENDPOINT", Value: "api.example"}, {Name: "OPENVPN_PORT", Value: "8443"},
-				{Name: "REVERSED_VPN_HEADER", Value: "outbound|1194||vpn-seed-server.ns.svc.cluster.local"}, {Name: "REVERSED_VPN_HEADER_KEY", Value: "X-Gardener-Destination"},
-			}, VolumeMounts: []corev1.VolumeMount{{Name: "tlsauth", MountPath: "/srv/secrets/tlsauth"}, {Name: "certs", MountPath: "/srv/secrets/vpn-client"}}}},
-			Volumes: []corev1.Volume{
-				{Name: "tlsauth", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "auth"}}},
-				{Name: "certs", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-					projection("ca", "bundle.crt", "ca.crt"), projection("client", "tls.crt", "tls.crt"), projection("client", "tls.key", "tls.key"),
-				}}}},
-			},
-		}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "vpn-shoot-x"},
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "vpn-shoot", Env: []corev1.EnvVar{
+					{Name: "ENDPOINT", Value: "api.example"}, {Name: "OPENVPN_PORT", Value: "8443"},
+					{Name: "REVERSED_VPN_HEADER", Value: "outbound|1194||vpn-seed-server.ns.svc.cluster.local"},
+					{Name: "REVERSED_VPN_HEADER_KEY", Value: "X-Gardener-Destination"},
+				}, VolumeMounts: []corev1.VolumeMount{{Name: "tlsauth", MountPath: "/srv/secrets/tlsauth"},
+					{Name: "certs", MountPath: "/srv/secrets/vpn-client"}}}},
+				Volumes: []corev1.Volume{
+					{Name: "tlsauth", VolumeSource: corev1.VolumeSource{
+						Secret: &corev1.SecretVolumeSource{SecretName: "auth"},
+					}},
+					{Name: "certs",
+						VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+							projection("ca", "bundle.crt", "ca.crt"), projection("client", "tls.crt", "tls.crt"),
+							projection("client", "tls.key", "tls.key"),
+						}}}},
+				},
+			}}
 		change(p)
 		return p
 	}
 	secrets := func() *fake.Clientset {
 		return fake.NewClientset(
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "auth"}, Data: map[string][]byte{"vpn.tlsauth": []byte("0")}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ca"}, Data: map[string][]byte{"bundle.crt": []byte("1")}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "client"}, Data: map[string][]byte{"tls.crt": []byte("2"), "tls.key": []byte("3")}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "auth"},
+				Data: map[string][]byte{"vpn.tlsauth": []byte("0")}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ca"},
+				Data: map[string][]byte{"bundle.crt": []byte("1")}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "client"},
+				Data: map[string][]byte{"tls.crt": []byte("2"), "tls.key": []byte("3")}},
 		)
 	}
 
@@ -216,11 +248,13 @@ var _ = Describe("The VPN client", func() {
 		files, is, err := hollow.VPNCertificates(context.Background(), secrets(), pod(func(*corev1.Pod) {}))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(is).To(BeTrue())
-		Expect(files).To(Equal(map[string][]byte{"ca.crt": []byte("1"), "tls.crt": []byte("2"), "tls.key": []byte("3")}))
+		Expect(files).
+			To(Equal(map[string][]byte{"ca.crt": []byte("1"), "tls.crt": []byte("2"), "tls.key": []byte("3")}))
 	})
 
 	It("should not be any other pod", func() {
-		_, is, err := hollow.VPNCertificates(context.Background(), secrets(), pod(func(p *corev1.Pod) { p.Spec.Containers[0].Env = p.Spec.Containers[0].Env[1:] }))
+		_, is, err := hollow.VPNCertificates(context.Background(), secrets(),
+			pod(func(p *corev1.Pod) { p.Spec.Containers[0].Env = p.Spec.Containers[0].Env[1:] }))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(is).To(BeFalse())
 	})
@@ -232,7 +266,8 @@ var _ = Describe("The VPN client", func() {
 		}))
 		Expect(err).To(MatchError(And(ContainSubstring("tlsauth"), ContainSubstring("has ca.crt"))))
 		client := secrets()
-		Expect(client.CoreV1().Secrets("kube-system").Delete(context.Background(), "ca", metav1.DeleteOptions{})).To(Succeed())
+		Expect(client.CoreV1().Secrets("kube-system").Delete(context.Background(), "ca", metav1.DeleteOptions{})).
+			To(Succeed())
 		_, _, err = hollow.VPNCertificates(context.Background(), client, pod(func(*corev1.Pod) {}))
 		Expect(err).To(MatchError(ContainSubstring("failed to get Secret kube-system/ca")))
 	})

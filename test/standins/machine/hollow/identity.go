@@ -45,7 +45,8 @@ type request struct {
 	ips    []net.IP
 }
 
-// The three certificates of a node: gardener-node-agent's and the kubelet's for the kube-apiserver, and the kubelet's for its server.
+// The three certificates of a node: gardener-node-agent's and the kubelet's for the kube-apiserver, and the kubelet's
+// for its server.
 func nodeAgentRequest(machineName string) request {
 	return request{
 		name: "node-agent", signer: certificatesv1.KubeAPIServerClientSignerName, usages: clientUsages,
@@ -62,7 +63,8 @@ func kubeletRequest(nodeName string) request {
 
 func servingRequest(nodeName string, ip net.IP) request {
 	return request{
-		name: "serving", signer: certificatesv1.KubeletServingSignerName, usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		name: "serving", signer: certificatesv1.KubeletServingSignerName,
+		usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		common: "system:node:" + nodeName, group: user.NodesGroup, dns: []string{nodeName}, ips: []net.IP{ip},
 	}
 }
@@ -104,12 +106,14 @@ func obtain(ctx context.Context, config *rest.Config, folder string, r request) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, signingTimeout)
 	defer cancel()
-	name, uid, err := csr.RequestCertificateWithContext(ctx, client, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), "", r.signer, nil, r.usages, private)
+	name, uid, err := csr.RequestCertificateWithContext(ctx, client,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), "", r.signer, nil, r.usages, private)
 	if err != nil {
 		return nil, fmt.Errorf("failed to request a certificate for %s of %s: %w", r.common, r.signer, err)
 	}
 	if certificate, err = csr.WaitForCertificate(ctx, client, name, uid); err != nil {
-		return nil, fmt.Errorf("failed to wait for the certificate of %s (CertificateSigningRequest %s): %w", r.common, name, err)
+		return nil, fmt.Errorf("failed to wait for the certificate of %s (CertificateSigningRequest %s): %w", r.common,
+			name, err)
 	}
 	// The key first: with the certificate both are complete.
 	if err := errors.Join(os.WriteFile(keyFile, key, 0o600), os.WriteFile(certFile, certificate, 0o600)); err != nil {
@@ -129,5 +133,6 @@ func (i *identity) config(data *UserData) *rest.Config {
 
 // bootstrapConfig is how a new machine talks to the kube-apiserver.
 func bootstrapConfig(data *UserData) *rest.Config {
-	return &rest.Config{Host: data.Server, TLSClientConfig: rest.TLSClientConfig{CAData: data.CA}, BearerToken: data.Token, QPS: -1}
+	return &rest.Config{Host: data.Server, TLSClientConfig: rest.TLSClientConfig{CAData: data.CA},
+		BearerToken: data.Token, QPS: -1}
 }

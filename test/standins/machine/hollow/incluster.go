@@ -35,7 +35,8 @@ const (
 	caFile    = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 )
 
-// clients are the in-cluster clients of the node. Those whose pod is gone stay: what they have counted must not be lost.
+// clients are the in-cluster clients of the node. Those whose pod is gone stay: what they have counted must not be
+// lost.
 type clients struct {
 	mu  sync.Mutex
 	all []*incluster.Client
@@ -62,7 +63,8 @@ func (c *clients) counts() []incluster.Counts {
 
 // serveCounts lets others read the counts. They come by the machine's own network, not by what is measured.
 func (n *Node) serveCounts(ctx context.Context) error {
-	server := &http.Server{Addr: net.JoinHostPort("", strconv.Itoa(CountsPort)), Handler: n.countsHandler(), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: net.JoinHostPort("", strconv.Itoa(CountsPort)), Handler: n.countsHandler(),
+		ReadHeaderTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("failed to serve counts: %w", err)
@@ -88,7 +90,8 @@ type inClusterClient struct {
 }
 
 // newInClusterClient returns the client if the pod is one.
-func newInClusterClient(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod) (*inClusterClient, bool) {
+func newInClusterClient(log logr.Logger, node *Node, client kubernetes.Interface,
+	pod *corev1.Pod) (*inClusterClient, bool) {
 	return &inClusterClient{log: log, node: node, client: client, pod: pod}, incluster.Is(pod)
 }
 
@@ -118,8 +121,8 @@ func (i *inClusterClient) ask(ctx context.Context) error {
 	return client.Run(ctx)
 }
 
-// restConfig is what rest.InClusterConfig returns in a pod: the Service's address, which the kubelet puts into the environment of all
-// containers, and token and CA of the pod's service account.
+// restConfig is what rest.InClusterConfig returns in a pod: the Service's address, which the kubelet puts into the
+// environment of all containers, and token and CA of the pod's service account.
 func (i *inClusterClient) restConfig(ctx context.Context) (*rest.Config, error) {
 	service, err := i.client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -142,7 +145,8 @@ func (i *inClusterClient) restConfig(ctx context.Context) (*rest.Config, error) 
 		return nil, err
 	}
 	return &rest.Config{
-		Host:            "https://" + net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port))),
+		Host: "https://" +
+			net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port))),
 		BearerTokenFile: file,
 		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 	}, nil

@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// serviceDevice is the interface that has the Service's address. The real kube-proxy needs none in the mode that Gardener chooses.
+	// serviceDevice is the interface that has the Service's address. The real kube-proxy needs none in the mode that
+	// Gardener chooses.
 	serviceDevice = "hollow-services"
 	flagConfig    = "--config="
 )
@@ -67,8 +68,8 @@ func (r *rules) ensure(ctx context.Context, node *Node, address netip.AddrPort) 
 	return forwarder, nil
 }
 
-// kubeProxy is what runs of a pod of kube-proxy: it follows the endpoints of the Service default/kubernetes with the pod's own kubeconfig
-// and service account (see package serviceproxy). It is known by its program.
+// kubeProxy is what runs of a pod of kube-proxy: it follows the endpoints of the Service default/kubernetes with the
+// pod's own kubeconfig and service account (see package serviceproxy). It is known by its program.
 type kubeProxy struct {
 	*readiness
 	log        logr.Logger
@@ -78,7 +79,8 @@ type kubeProxy struct {
 }
 
 // newKubeProxy returns the kube-proxy if the pod is one.
-func newKubeProxy(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func()) (*kubeProxy, bool) {
+func newKubeProxy(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod,
+	changed func()) (*kubeProxy, bool) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) == 0 || path.Base(container.Command[0]) != "kube-proxy" {

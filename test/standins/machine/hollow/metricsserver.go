@@ -26,7 +26,8 @@ import (
 )
 
 const (
-	// podDevice is the interface that has the addresses of pods that listen. A real one would be in the pod's own network namespace.
+	// podDevice is the interface that has the addresses of pods that listen. A real one would be in the pod's own
+	// network namespace.
 	podDevice = "hollow-pods"
 	// The flags of metrics-server that matter here.
 	flagCertificate = "--tls-cert-file="
@@ -37,9 +38,10 @@ const (
 // metricsVersion is the API that metrics-server serves.
 var metricsVersion = schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1beta1"}
 
-// metricsServer is what runs of a pod of metrics-server: its API, at the pod's address and with its certificate, but without any metrics.
-// It has to answer: as long as an APIService is unavailable, kube-controller-manager cannot know whether a Namespace is empty, and none
-// of the shoot ever goes. The kube-apiserver comes to it through the VPN. The pod is known by its program.
+// metricsServer is what runs of a pod of metrics-server: its API, at the pod's address and with its certificate, but
+// without any metrics. It has to answer: as long as an APIService is unavailable, kube-controller-manager cannot know
+// whether a Namespace is empty, and none of the shoot ever goes. The kube-apiserver comes to it through the VPN. The
+// pod is known by its program.
 type metricsServer struct {
 	*readiness
 	log   logr.Logger
@@ -51,7 +53,8 @@ type metricsServer struct {
 }
 
 // newMetricsServer returns the metrics-server if the pod, which has an address already, is one.
-func newMetricsServer(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func()) (*metricsServer, bool) {
+func newMetricsServer(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod,
+	changed func()) (*metricsServer, bool) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) == 0 || path.Base(container.Command[0]) != "metrics-server" {
@@ -62,7 +65,8 @@ func newMetricsServer(log logr.Logger, node *Node, client kubernetes.Interface, 
 			files: mounted{client: client, pod: pod, container: container},
 		}
 		for _, arg := range container.Command[1:] {
-			for flag, value := range map[string]*string{flagCertificate: &server.certificate, flagKey: &server.key, flagSecurePort: &server.port} {
+			for flag, value := range map[string]*string{flagCertificate: &server.certificate, flagKey: &server.key,
+				flagSecurePort: &server.port} {
 				if given, is := strings.CutPrefix(arg, flag); is {
 					*value = given
 				}
@@ -73,7 +77,8 @@ func newMetricsServer(log logr.Logger, node *Node, client kubernetes.Interface, 
 	return nil, false
 }
 
-// run serves until the context ends. The address stays on the interface: the node gives it to no other pod for as long as it has more.
+// run serves until the context ends. The address stays on the interface: the node gives it to no other pod for as long
+// as it has more.
 func (m *metricsServer) run(ctx context.Context) {
 	keepTrying(ctx, retryInterval, m.serve, func(err error) {
 		m.set(err)
@@ -128,16 +133,19 @@ func metricsHandler() http.Handler {
 		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list"}}
 	}
 	list := func(kind string) any {
-		return &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion.String(), Kind: kind}, Items: []runtime.RawExtension{}}
+		return &metav1.List{TypeMeta: metav1.TypeMeta{APIVersion: metricsVersion.String(), Kind: kind},
+			Items: []runtime.RawExtension{}}
 	}
 	root := "/apis/" + metricsVersion.Group
 	mux := http.NewServeMux()
 	for path, answer := range map[string]any{
-		"/apis": &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{group}},
-		root:    &group,
+		"/apis": &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"},
+			Groups: []metav1.APIGroup{group}},
+		root: &group,
 		root + "/" + metricsVersion.Version: &metav1.APIResourceList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: metricsVersion.String(),
-			APIResources: []metav1.APIResource{resource("nodes", "NodeMetrics", false), resource("pods", "PodMetrics", true)},
+			APIResources: []metav1.APIResource{resource("nodes", "NodeMetrics", false),
+				resource("pods", "PodMetrics", true)},
 		},
 		root + "/" + metricsVersion.Version + "/nodes":                       list("NodeMetricsList"),
 		root + "/" + metricsVersion.Version + "/pods":                        list("PodMetricsList"),

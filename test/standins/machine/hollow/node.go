@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hollow is a node of a shoot of which only the outside is there: it joins the shoot by the user data and the certificates that
-// Gardener gives its machines, keeps its Node and its leases alive, and reports the pods that are bound to it as running without starting
-// anything of them. What has an effect are requests of the kube-apiserver to the kubelet's port, which come through the VPN, and a few kinds
-// of pods, of which a stand-in runs when one is bound to the node: the VPN client (test/standins/vpn), the apiserver-proxy, kube-proxy,
-// the client that uses both (packages apiserverproxy, serviceproxy and incluster), and metrics-server.
+// Package hollow is a node of a shoot of which only the outside is there: it joins the shoot by the user data and the
+// certificates that Gardener gives its machines, keeps its Node and its leases alive, and reports the pods that are
+// bound to it as running without starting anything of them. What has an effect are requests of the kube-apiserver to
+// the kubelet's port, which come through the VPN, and a few kinds of pods, of which a stand-in runs when one is bound
+// to the node: the VPN client (test/standins/vpn), the apiserver-proxy, kube-proxy, the client that uses both (packages
+// apiserverproxy, serviceproxy and incluster), and metrics-server.
 package hollow
 
 import (
@@ -38,7 +39,8 @@ import (
 const (
 	// KubeletPort is the port of the kubelet's server.
 	KubeletPort = 10250
-	// leaseSeconds is how long the leases of kubelet and gardener-node-agent hold, heartbeat how often they are renewed.
+	// leaseSeconds is how long the leases of kubelet and gardener-node-agent hold, heartbeat how often they are
+	// renewed.
 	leaseSeconds = 40
 	heartbeat    = 10 * time.Second
 	// retryInterval is how long an attempt that failed is waited for.
@@ -80,7 +82,8 @@ func (n *Node) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kubelet, err := n.patiently(ctx, func() (*identity, error) { return obtain(ctx, bootstrap, n.Folder, kubeletRequest(n.Name)) })
+	kubelet, err := n.patiently(
+		ctx, func() (*identity, error) { return obtain(ctx, bootstrap, n.Folder, kubeletRequest(n.Name)) })
 	if err != nil {
 		return err
 	}
@@ -179,7 +182,8 @@ func (n *Node) register(ctx context.Context, client kubernetes.Interface) error 
 		}},
 		Status: n.status(metav1.Now()),
 	}
-	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("failed to create Node %s: %w", n.Name, err)
 	}
 	return nil
@@ -191,16 +195,21 @@ func (n *Node) status(now metav1.Time) corev1.NodeStatus {
 		corev1.ResourceCPU: resource.MustParse("100"), corev1.ResourceMemory: resource.MustParse("100Gi"),
 		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"), corev1.ResourcePods: resource.MustParse("110"),
 	}
-	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus,
+		reason string) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now,
+			LastTransitionTime: now}
 	}
 	return corev1.NodeStatus{
 		Capacity: capacity, Allocatable: capacity,
-		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.IP.String()}, {Type: corev1.NodeHostName, Address: n.Name}},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.IP.String()},
+			{Type: corev1.NodeHostName, Address: n.Name}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: KubeletPort}},
 		NodeInfo: corev1.NodeSystemInfo{
-			KubeletVersion: "v" + n.Data.KubernetesVersion, OSImage: "hollow", ContainerRuntimeVersion: "hollow://1", OperatingSystem: "linux",
-			Architecture: goruntime.GOARCH, KernelVersion: "hollow", MachineID: n.Name, SystemUUID: n.Name, BootID: n.Name,
+			KubeletVersion: "v" + n.Data.KubernetesVersion, OSImage: "hollow", ContainerRuntimeVersion: "hollow://1",
+			OperatingSystem: "linux",
+			Architecture:    goruntime.GOARCH, KernelVersion: "hollow", MachineID: n.Name, SystemUUID: n.Name,
+			BootID: n.Name,
 		},
 		Conditions: []corev1.NodeCondition{
 			condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory"),
@@ -263,8 +272,8 @@ func renew(ctx context.Context, client kubernetes.Interface, namespace, name, ho
 	return nil
 }
 
-// agent does what others see of gardener-node-agent: it renews its lease and reports the operating system configuration as applied. The
-// rights to it are those of gardener-node-agent, by its authorizer in gardener-resource-manager.
+// agent does what others see of gardener-node-agent: it renews its lease and reports the operating system configuration
+// as applied. The rights to it are those of gardener-node-agent, by its authorizer in gardener-resource-manager.
 func (n *Node) agent(ctx context.Context, client kubernetes.Interface) error {
 	lease := gardenerutils.NodeAgentLeaseName(n.Name)
 	if err := renew(ctx, client, metav1.NamespaceSystem, lease, lease); err != nil {
@@ -279,11 +288,14 @@ func (n *Node) agent(ctx context.Context, client kubernetes.Interface) error {
 		return fmt.Errorf("failed to get Secret %s: %w", n.Data.SecretName, err)
 	}
 	wanted := secret.Annotations[nodeagentconfigv1alpha1.AnnotationKeyChecksumDownloadedOperatingSystemConfig]
-	if wanted == "" || node.Annotations[nodeagentconfigv1alpha1.AnnotationKeyChecksumAppliedOperatingSystemConfig] == wanted {
+	if wanted == "" || node.Annotations[nodeagentconfigv1alpha1.AnnotationKeyChecksumAppliedOperatingSystemConfig] ==
+		wanted {
 		return nil
 	}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, nodeagentconfigv1alpha1.AnnotationKeyChecksumAppliedOperatingSystemConfig, wanted)
-	if _, err := client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`,
+		nodeagentconfigv1alpha1.AnnotationKeyChecksumAppliedOperatingSystemConfig, wanted)
+	if _, err := client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("failed to annotate Node %s: %w", n.Name, err)
 	}
 	n.Log.Info("Applied operating system configuration", "secret", secret.Name, "checksum", wanted)

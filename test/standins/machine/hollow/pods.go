@@ -50,14 +50,16 @@ func (r *running) unready() error {
 }
 
 func (p *pods) run(ctx context.Context) error {
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 10*time.Second))
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 10*time.Second))
 	defer context.AfterFunc(ctx, queue.ShutDown)()
 	enqueue := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 			queue.Add(key)
 		}
 	}
-	watch := cache.NewListWatchFromClient(p.client.CoreV1().RESTClient(), "pods", corev1.NamespaceAll, fields.OneTermEqualSelector("spec.nodeName", p.node.Name))
+	watch := cache.NewListWatchFromClient(p.client.CoreV1().RESTClient(), "pods", corev1.NamespaceAll,
+		fields.OneTermEqualSelector("spec.nodeName", p.node.Name))
 	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: watch, ObjectType: &corev1.Pod{}, ResyncPeriod: time.Minute,
 		Handler: cache.ResourceEventHandlerFuncs{
@@ -101,7 +103,9 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 	pod := object.(*corev1.Pod).DeepCopy()
 	if pod.DeletionTimestamp != nil {
 		p.end(pod.UID)
-		err := p.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+		err := p.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
+			metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
+				Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("failed to let go of pod %s: %w", key, err)
 		}
@@ -126,7 +130,8 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 		pod.Status = RunningStatus(pod, p.node.IP.String(), started.ip, metav1.Now())
 		SetReady(&pod.Status, reason == nil, message, metav1.Now())
 	}
-	if _, err := p.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if _, err := p.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("failed to report pod %s as running: %w", key, err)
 	}
 	return nil
@@ -168,8 +173,8 @@ func (p *pods) end(uid types.UID) {
 	}
 }
 
-// address returns the address of the pod: one of the node's range, unless it shares the node's network. It leads nowhere if nothing of
-// the pod listens. The mutex must be held.
+// address returns the address of the pod: one of the node's range, unless it shares the node's network. It leads
+// nowhere if nothing of the pod listens. The mutex must be held.
 func (p *pods) address(ctx context.Context, pod *corev1.Pod) (string, error) {
 	if pod.Spec.HostNetwork {
 		return p.node.IP.String(), nil
@@ -186,7 +191,8 @@ func (p *pods) address(ctx context.Context, pod *corev1.Pod) (string, error) {
 		p.next = prefix.Masked().Addr().Next()
 		// After a restart, addresses are in use already.
 		for _, object := range p.store.List() {
-			if used, err := netip.ParseAddr(object.(*corev1.Pod).Status.PodIP); err == nil && prefix.Contains(used) && used.Compare(p.next) > 0 {
+			if used, err := netip.ParseAddr(object.(*corev1.Pod).Status.PodIP); err == nil && prefix.Contains(used) &&
+				used.Compare(p.next) > 0 {
 				p.next = used
 			}
 		}
@@ -202,14 +208,16 @@ func RunningStatus(pod *corev1.Pod, hostIP, podIP string, now metav1.Time) corev
 		HostIP: hostIP, HostIPs: []corev1.HostIP{{IP: hostIP}}, PodIP: podIP, PodIPs: []corev1.PodIP{{IP: podIP}},
 		ObservedGeneration: pod.Generation,
 	}
-	kinds := []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady}
+	kinds := []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady,
+		corev1.PodReady}
 	for _, gate := range pod.Spec.ReadinessGates {
 		if !slices.Contains(kinds, gate.ConditionType) {
 			kinds = append(kinds, gate.ConditionType)
 		}
 	}
 	for _, kind := range kinds {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+		status.Conditions = append(status.Conditions,
+			corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled {
@@ -217,21 +225,25 @@ func RunningStatus(pod *corev1.Pod, hostIP, podIP string, now metav1.Time) corev
 		}
 	}
 	for _, container := range pod.Spec.InitContainers {
-		state := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}}
+		state := corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now},
+		}
 		if ptr.Deref(container.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
 			state = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}
 		}
 		status.InitContainerStatuses = append(status.InitContainerStatuses, containerStatus(container, state))
 	}
 	for _, container := range pod.Spec.Containers {
-		status.ContainerStatuses = append(status.ContainerStatuses, containerStatus(container, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}))
+		status.ContainerStatuses = append(status.ContainerStatuses,
+			containerStatus(container, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}))
 	}
 	return status
 }
 
 func containerStatus(container corev1.Container, state corev1.ContainerState) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
-		Name: container.Name, Image: container.Image, ImageID: container.Image, ContainerID: "hollow://" + container.Name,
-		Ready: true, Started: ptr.To(state.Running != nil), State: state,
+		Name: container.Name, Image: container.Image, ImageID: container.Image,
+		ContainerID: "hollow://" + container.Name,
+		Ready:       true, Started: ptr.To(state.Running != nil), State: state,
 	}
 }

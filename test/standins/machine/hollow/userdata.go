@@ -29,7 +29,8 @@ type UserData struct {
 	KubernetesVersion string
 }
 
-// heredoc finds the files in the script that provider-local makes of the configuration: base64 unless what they hold is filled in later.
+// heredoc finds the files in the script that provider-local makes of the configuration: base64 unless what they hold is
+// filled in later.
 var heredoc = regexp.MustCompile(`(?ms)^cat << EOF( \| base64 -d)? > "([^"]+)"\n(.*?)\nEOF$`)
 
 // ParseUserData reads the script that a real machine would run.
@@ -74,7 +75,8 @@ func ParseUserData(script string) (*UserData, error) {
 		data.KubernetesVersion = strings.Trim(string(config.Controllers.OperatingSystemConfig.KubernetesVersion), `"`)
 	}
 	for what, value := range map[string]string{
-		"the URL of the kube-apiserver": data.Server, "its CA": string(data.CA), "a bootstrap token": data.Token, "the name of the machine": data.MachineName,
+		"the URL of the kube-apiserver": data.Server, "its CA": string(data.CA), "a bootstrap token": data.Token,
+		"the name of the machine": data.MachineName,
 		"the name of the Secret with the operating system configuration": data.SecretName,
 	} {
 		if value == "" {

@@ -32,8 +32,8 @@ const (
 	reconnectInterval = time.Second
 )
 
-// vpnClient is what runs of a pod of the VPN client. It is known by its environment, so that it does not matter how the pod is called
-// or who has made it.
+// vpnClient is what runs of a pod of the VPN client. It is known by its environment, so that it does not matter how the
+// pod is called or who has made it.
 type vpnClient struct {
 	log   logr.Logger
 	files mounted
@@ -68,7 +68,8 @@ func (v *vpnClient) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := tunnel.TLSConfig(files[secretsutils.DataKeyCertificateCA], files[secretsutils.DataKeyCertificate], files[secretsutils.DataKeyPrivateKey])
+	config, err := tunnel.TLSConfig(files[secretsutils.DataKeyCertificateCA], files[secretsutils.DataKeyCertificate],
+		files[secretsutils.DataKeyPrivateKey])
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,8 @@ func (v *vpnClient) connect(ctx context.Context) error {
 
 // certificates reads what is mounted into the pod: one of the volumes has all three files.
 func (v *vpnClient) certificates(ctx context.Context) (map[string][]byte, error) {
-	names := []string{secretsutils.DataKeyCertificateCA, secretsutils.DataKeyCertificate, secretsutils.DataKeyPrivateKey}
+	names := []string{secretsutils.DataKeyCertificateCA, secretsutils.DataKeyCertificate,
+		secretsutils.DataKeyPrivateKey}
 	var searched []string
 	for _, mount := range v.files.container.VolumeMounts {
 		if mount.SubPath != "" {

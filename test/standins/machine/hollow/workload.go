@@ -24,8 +24,8 @@ type workload interface {
 	unready() error
 }
 
-// workloadOf returns what really runs of the pod, which has its address; nil for all pods but a few. changed is to be called when unready
-// may say something else.
+// workloadOf returns what really runs of the pod, which has its address; nil for all pods but a few. changed is to be
+// called when unready may say something else.
 func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 	log := p.node.Log.WithValues("pod", pod.Namespace+"/"+pod.Name)
 	if client, ok := newVPNClient(log, p.client, pod); ok {
@@ -46,7 +46,8 @@ func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 	return nil
 }
 
-// keepTrying makes an attempt, tells why it has ended, and makes the next one after the interval, until the context ends.
+// keepTrying makes an attempt, tells why it has ended, and makes the next one after the interval, until the context
+// ends.
 func keepTrying(ctx context.Context, interval time.Duration, attempt func(context.Context) error, ended func(error)) {
 	for ctx.Err() == nil {
 		if err := attempt(ctx); ctx.Err() == nil {
@@ -59,7 +60,8 @@ func keepTrying(ctx context.Context, interval time.Duration, attempt func(contex
 	}
 }
 
-// unready tells nothing: a VPN client is taken for ready as soon as it was started, since a probe of it finds a process only.
+// unready tells nothing: a VPN client is taken for ready as soon as it was started, since a probe of it finds a process
+// only.
 func (v *vpnClient) unready() error { return nil }
 
 // errStarting is why a pod is not ready whose program has not come that far.
@@ -99,8 +101,8 @@ type cuts struct {
 	all []*cut
 }
 
-// cut is the end of an apiserver-proxy. From begin to end it may still take connections, none of which lasts; end is zero before it
-// is over.
+// cut is the end of an apiserver-proxy. From begin to end it may still take connections, none of which lasts; end is
+// zero before it is over.
 type cut struct{ begin, end time.Time }
 
 func (c *cuts) begin(at time.Time) *cut {
@@ -123,7 +125,8 @@ func (c *cuts) end(over *cut, at time.Time) {
 // cutShows is how long it may take until a client notices that its connection was closed.
 const cutShows = 2 * time.Second
 
-// between tells whether there was one in that time that the end can have come from. What lasts longer has another reason.
+// between tells whether there was one in that time that the end can have come from. What lasts longer has another
+// reason.
 func (c *cuts) between(begin, end time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +164,8 @@ func SetReady(status *corev1.PodStatus, ready bool, message string, now metav1.T
 	}
 	for i := range status.Conditions {
 		condition := &status.Conditions[i]
-		if condition.Type != corev1.PodReady && condition.Type != corev1.ContainersReady || condition.Status == value && condition.Message == message {
+		if condition.Type != corev1.PodReady && condition.Type != corev1.ContainersReady ||
+			condition.Status == value && condition.Message == message {
 			continue
 		}
 		if condition.Status != value {

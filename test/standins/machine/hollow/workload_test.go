@@ -105,10 +105,12 @@ func (s *shootAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := func(object any) { _ = json.NewEncoder(w).Encode(object) }
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/services"):
-		answer(&corev1.ServiceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceList"}, Items: []corev1.Service{*s.service}})
+		answer(&corev1.ServiceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceList"},
+			Items: []corev1.Service{*s.service}})
 	case strings.HasSuffix(r.URL.Path, "/endpointslices") && r.URL.Query().Get("watch") != "":
 		added, bookmark := s.slice.DeepCopy(), &discoveryv1.EndpointSlice{TypeMeta: s.slice.TypeMeta}
-		bookmark.ResourceVersion, bookmark.Annotations = "1", map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		bookmark.ResourceVersion, bookmark.Annotations = "1",
+			map[string]string{metav1.InitialEventsAnnotationKey: "true"}
 		answer(map[string]any{"type": "ADDED", "object": added})
 		answer(map[string]any{"type": "BOOKMARK", "object": bookmark})
 		w.(http.Flusher).Flush()
@@ -117,7 +119,8 @@ func (s *shootAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 	case strings.HasSuffix(r.URL.Path, "/endpointslices"):
 		answer(&discoveryv1.EndpointSliceList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSliceList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []discoveryv1.EndpointSlice{*s.slice},
+			TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSliceList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []discoveryv1.EndpointSlice{*s.slice},
 		})
 	case strings.Contains(r.URL.Path, "/configmaps"):
 		s.serveConfigMap(w, r, answer)
@@ -138,7 +141,8 @@ func (s *shootAPI) serveConfigMap(w http.ResponseWriter, r *http.Request, answer
 			return
 		}
 		name = "machine-x"
-		s.configMaps[name] = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{}}
+		s.configMaps[name] = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{}}
 	case http.MethodPatch:
 		patch := &corev1.ConfigMap{}
 		_ = json.Unmarshal(body, patch)
@@ -171,7 +175,8 @@ func ingressGateway(address string) int {
 				defer func() { _ = conn.Close() }()
 				buffered := bufio.NewReader(conn)
 				request, err := http.ReadRequest(buffered)
-				if err != nil || request.Header.Get("X-Gardener-Destination") != "outbound|443||kube-apiserver.shoot--demo--workers.svc.cluster.local" {
+				if err != nil || request.Header.Get("X-Gardener-Destination") !=
+					"outbound|443||kube-apiserver.shoot--demo--workers.svc.cluster.local" {
 					return
 				}
 				target, err := net.Dial("tcp", address)
@@ -190,10 +195,15 @@ func ingressGateway(address string) int {
 
 // tokenVolume is the volume that Kubernetes or Gardener mounts into pods for their service account.
 func tokenVolume() (corev1.Volume, corev1.VolumeMount) {
-	return corev1.Volume{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: new(int64(3607))}},
-		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
-	}}}}, corev1.VolumeMount{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}
+	return corev1.Volume{Name: "kube-api-access-x",
+		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token",
+				ExpirationSeconds: new(int64(3607))}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+				Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+		}}}}, corev1.VolumeMount{Name: "kube-api-access-x", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}
 }
 
 // grantTokens lets the client grant tokens that tell whose they are.
@@ -207,7 +217,8 @@ func grantTokens(client *fake.Clientset) {
 		if request.Spec.BoundObjectRef == nil || request.Spec.BoundObjectRef.UID == "" {
 			return true, nil, errors.New("a node may only have tokens that are bound to its pods")
 		}
-		request.Status = authenticationv1.TokenRequestStatus{Token: create.Name + "-token", ExpirationTimestamp: metav1.Now()}
+		request.Status = authenticationv1.TokenRequestStatus{Token: create.Name + "-token",
+			ExpirationTimestamp: metav1.Now()}
 		return true, request, nil
 	})
 }
@@ -230,33 +241,42 @@ var _ = Describe("Pods of which something runs", func() {
 		ctx, cancel = context.WithCancel(context.Background())
 		DeferCleanup(func() { cancel() })
 		links = &interfaces{addrs: map[string][]string{}}
-		node = &hollow.Node{Log: logr.Discard(), Name: "machine-x", IP: net.ParseIP("10.180.0.2"), Folder: GinkgoT().TempDir(), Links: links}
+		node = &hollow.Node{Log: logr.Discard(), Name: "machine-x", IP: net.ParseIP("10.180.0.2"),
+			Folder: GinkgoT().TempDir(), Links: links}
 
 		servicePort, proxyPort = freePort("127.0.0.1"), freePort("127.0.0.2")
 		api = &shootAPI{
 			configMaps: map[string]*corev1.ConfigMap{}, asked: map[string]int{},
 			service: &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
-				Spec:       corev1.ServiceSpec{ClusterIP: "127.0.0.1", Ports: []corev1.ServicePort{{Name: "https", Port: int32(servicePort)}}},
+				Spec: corev1.ServiceSpec{ClusterIP: "127.0.0.1",
+					Ports: []corev1.ServicePort{{Name: "https", Port: int32(servicePort)}}},
 			},
 			slice: &discoveryv1.EndpointSlice{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes", ResourceVersion: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
-				Ports:      []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(proxyPort))}},
-				Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.2"}}},
+				TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes", ResourceVersion: "1",
+					Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+				Ports:     []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(proxyPort))}},
+				Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.2"}}},
 			},
 		}
 		server := httptest.NewTLSServer(api)
 		DeferCleanup(server.Close)
 		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-		kubeconfig := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],`+
-			`"clusters":[{"name":"x","cluster":{"server":%q,"certificate-authority-data":%q}}],"users":[{"name":"x","user":{"tokenFile":"/var/run/secrets/kubernetes.io/serviceaccount/token"}}]}`,
+		kubeconfig := fmt.Sprintf(
+			`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],`+
+				`"clusters":[{"name":"x","cluster":{"server":%q,"certificate-authority-data":%q}}],"users":[{"name":"x","user":{"tokenFile":"/var/run/secrets/kubernetes.io/serviceaccount/token"}}]}`,
 			server.URL, encode(ca))
 
 		client = fake.NewClientset(
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: incluster.Name, Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": string(ca)}},
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-config"}, Data: map[string]string{"config.yaml": "clientConnection:\n  kubeconfig: /var/lib/kube-proxy-kubeconfig/kubeconfig\n"}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy"}, Data: map[string][]byte{"kubeconfig": []byte(kubeconfig)}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: incluster.Name, Name: "kube-root-ca.crt"},
+				Data: map[string]string{"ca.crt": string(ca)}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-config"},
+				Data: map[string]string{
+					"config.yaml": "clientConnection:\n  kubeconfig: /var/lib/kube-proxy-kubeconfig/kubeconfig\n",
+				}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy"},
+				Data: map[string][]byte{"kubeconfig": []byte(kubeconfig)}},
 			api.service,
 		)
 		grantTokens(client)
@@ -264,7 +284,8 @@ var _ = Describe("Pods of which something runs", func() {
 
 		// The apiserver-proxy as Gardener's component makes it, with addresses that a test may use.
 		seed := fakeclient.NewClientBuilder().WithScheme(gardenerkubernetes.SeedScheme).Build()
-		component := upstream.New(seed, "shoot--demo--workers", nil, upstream.Values{ProxySeedServerHost: "127.0.0.1", DNSLookupFamily: "V4_ONLY"})
+		component := upstream.New(seed, "shoot--demo--workers", nil,
+			upstream.Values{ProxySeedServerHost: "127.0.0.1", DNSLookupFamily: "V4_ONLY"})
 		component.SetAdvertiseIPAddress("127.0.0.2")
 		Expect(component.Deploy(ctx)).To(Succeed())
 		objects, err := managedresources.GetObjects(ctx, seed, "shoot--demo--workers", "shoot-core-apiserver-proxy")
@@ -273,7 +294,8 @@ var _ = Describe("Pods of which something runs", func() {
 		for _, object := range objects {
 			switch o := object.(type) {
 			case *corev1.ConfigMap:
-				o.Data["envoy.yaml"] = strings.NewReplacer("port_value: 443", "port_value: "+strconv.Itoa(proxyPort), "port_value: 8443", "port_value: "+strconv.Itoa(gatewayPort)).Replace(o.Data["envoy.yaml"])
+				o.Data["envoy.yaml"] = strings.NewReplacer("port_value: 443", "port_value: "+strconv.Itoa(proxyPort),
+					"port_value: 8443", "port_value: "+strconv.Itoa(gatewayPort)).Replace(o.Data["envoy.yaml"])
 				Expect(client.Tracker().Add(o)).To(Succeed())
 			case *appsv1.DaemonSet:
 				proxyTemplate = o.Spec.Template.Spec
@@ -302,14 +324,17 @@ var _ = Describe("Pods of which something runs", func() {
 	ready := func(status corev1.ConditionStatus, message string) gomegatypes.GomegaMatcher {
 		return And(
 			HaveField("Phase", corev1.PodRunning),
-			HaveField("Conditions", ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", status), HaveField("Message", ContainSubstring(message))))),
+			HaveField("Conditions",
+				ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", status),
+					HaveField("Message", ContainSubstring(message))))),
 		)
 	}
 	// proxyPod is a pod of the apiserver-proxy. Its probes ask at a port that is free.
 	proxyPod := func(name string) *corev1.Pod {
 		GinkgoHelper()
 		adminPort := freePort("0.0.0.0")
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: types.UID(name)}, Spec: *proxyTemplate.DeepCopy()}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: types.UID(name)},
+			Spec: *proxyTemplate.DeepCopy()}
 		volume := pod.Spec.Volumes[0].ConfigMap
 		config, err := client.CoreV1().ConfigMaps("kube-system").Get(ctx, volume.Name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
@@ -327,16 +352,23 @@ var _ = Describe("Pods of which something runs", func() {
 	}
 	kubeProxyPod := func() *corev1.Pod {
 		volume, mount := tokenVolume()
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-x", UID: "kube-proxy-x"}, Spec: corev1.PodSpec{
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-x",
+			UID: "kube-proxy-x"}, Spec: corev1.PodSpec{
 			HostNetwork: true, ServiceAccountName: "kube-proxy",
 			Containers: []corev1.Container{{
-				Name: "kube-proxy", Command: []string{"/usr/local/bin/kube-proxy", "--config=/var/lib/kube-proxy-config/config.yaml"},
-				VolumeMounts: []corev1.VolumeMount{mount, {Name: "kubeconfig", MountPath: "/var/lib/kube-proxy-kubeconfig"}, {Name: "config", MountPath: "/var/lib/kube-proxy-config"}},
+				Name: "kube-proxy", Command: []string{"/usr/local/bin/kube-proxy",
+					"--config=/var/lib/kube-proxy-config/config.yaml"},
+				VolumeMounts: []corev1.VolumeMount{mount,
+					{Name: "kubeconfig", MountPath: "/var/lib/kube-proxy-kubeconfig"},
+					{Name: "config", MountPath: "/var/lib/kube-proxy-config"}},
 			}},
 			Volumes: []corev1.Volume{
 				volume,
-				{Name: "kubeconfig", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "kube-proxy"}}},
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-proxy-config"}}}},
+				{Name: "kubeconfig",
+					VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "kube-proxy"}}},
+				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "kube-proxy-config"},
+				}}},
 			},
 		}}
 	}
@@ -345,7 +377,10 @@ var _ = Describe("Pods of which something runs", func() {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: incluster.Name, Name: "client-x", UID: "client-x"},
 			Spec: corev1.PodSpec{
-				ServiceAccountName: incluster.Name, Containers: []corev1.Container{{Name: "client", Image: incluster.Image, VolumeMounts: []corev1.VolumeMount{mount}}},
+				ServiceAccountName: incluster.Name,
+				Containers: []corev1.Container{
+					{Name: "client", Image: incluster.Image, VolumeMounts: []corev1.VolumeMount{mount}},
+				},
 				Volumes: []corev1.Volume{volume}, HostNetwork: true,
 			},
 		}
@@ -359,23 +394,28 @@ var _ = Describe("Pods of which something runs", func() {
 		return out
 	}
 
-	It("should let a client inside of the shoot go by the Service's address, kube-proxy, the apiserver-proxy and the gateway", func() {
+	It("should let a client inside of the shoot go by the Service's address, kube-proxy, the apiserver-proxy and "+
+		"the gateway", func() {
 		add(clientPod())
 		add(kubeProxyPod())
 		add(proxyPod("apiserver-proxy-a"))
-		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).Should(ready(corev1.ConditionTrue, ""))
-		Eventually(func() corev1.PodStatus { return status("kube-system", "kube-proxy-x") }).Should(ready(corev1.ConditionTrue, ""))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).
+			Should(ready(corev1.ConditionTrue, ""))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "kube-proxy-x") }).
+			Should(ready(corev1.ConditionTrue, ""))
 		Expect(links.on("apiserver-proxy")).To(Equal([]string{"127.0.0.2"}))
 		Expect(links.on("hollow-services")).To(Equal([]string{"127.0.0.1"}))
 		Eventually(counts).Should(HaveExactElements(And(
-			HaveField("Node", "machine-x"), HaveField("Pod", "client-x"), HaveField("Writes", BeNumerically(">", 1)), HaveField("Reads", BeNumerically(">", 1)), HaveField("Failed", 0),
+			HaveField("Node", "machine-x"), HaveField("Pod", "client-x"), HaveField("Writes", BeNumerically(">", 1)),
+			HaveField("Reads", BeNumerically(">", 1)), HaveField("Failed", 0),
 		)))
 		Expect(api.requestsOf("kube-proxy-token")).To(BeNumerically(">", 0))
 		Expect(api.requestsOf(incluster.Name + "-token")).To(BeNumerically(">", 3))
 
 		// A second one takes over, as a twin does; only what the first one had in hand may fail.
 		add(proxyPod("apiserver-proxy-b"))
-		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-b") }).Should(ready(corev1.ConditionTrue, ""))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-b") }).
+			Should(ready(corev1.ConditionTrue, ""))
 		pods.End("apiserver-proxy-a")
 		before := counts()[0].Requests()
 		Eventually(func() int { return counts()[0].Requests() }).Should(BeNumerically(">", before+6))
@@ -399,7 +439,8 @@ var _ = Describe("Pods of which something runs", func() {
 		taken, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.2", strconv.Itoa(proxyPort)))
 		Expect(err).NotTo(HaveOccurred())
 		add(proxyPod("apiserver-proxy-a"))
-		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).Should(ready(corev1.ConditionFalse, "failed to listen for clients"))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).
+			Should(ready(corev1.ConditionFalse, "failed to listen for clients"))
 		Expect(pods.Changed).To(Receive(Equal("kube-system/apiserver-proxy-a")))
 		Expect(taken.Close()).To(Succeed())
 		Eventually(pods.Changed).Should(Receive(Equal("kube-system/apiserver-proxy-a")))
@@ -414,39 +455,53 @@ var _ = Describe("Pods of which something runs", func() {
 			}
 		}
 		add(pod)
-		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).Should(ready(corev1.ConditionFalse, "the readiness probe asks port 1"))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).
+			Should(ready(corev1.ConditionFalse, "the readiness probe asks port 1"))
 	})
 
 	It("should not call a kube-proxy ready without its kubeconfig", func() {
 		Expect(client.CoreV1().Secrets("kube-system").Delete(ctx, "kube-proxy", metav1.DeleteOptions{})).To(Succeed())
 		add(kubeProxyPod())
-		Eventually(func() corev1.PodStatus { return status("kube-system", "kube-proxy-x") }).Should(ready(corev1.ConditionFalse, "failed to get Secret kube-system/kube-proxy"))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "kube-proxy-x") }).
+			Should(ready(corev1.ConditionFalse, "failed to get Secret kube-system/kube-proxy"))
 	})
 
 	metricsPod := func(port int) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "metrics-server-x", UID: "metrics-server-x"}, Spec: corev1.PodSpec{
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "metrics-server-x",
+			UID: "metrics-server-x"}, Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{
 				Name: "metrics-server",
 				Command: []string{
 					"/metrics-server", "--cert-dir=/home/certdir", "--secure-port=" + strconv.Itoa(port),
-					"--tls-cert-file=/srv/metrics-server/tls/tls.crt", "--tls-private-key-file=/srv/metrics-server/tls/tls.key",
+					"--tls-cert-file=/srv/metrics-server/tls/tls.crt",
+					"--tls-private-key-file=/srv/metrics-server/tls/tls.key",
 				},
 				VolumeMounts: []corev1.VolumeMount{{Name: "metrics-server", MountPath: "/srv/metrics-server/tls"}},
 			}},
-			Volumes: []corev1.Volume{{Name: "metrics-server", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "metrics-server"}}}},
+			Volumes: []corev1.Volume{
+				{Name: "metrics-server",
+					VolumeSource: corev1.VolumeSource{
+						Secret: &corev1.SecretVolumeSource{SecretName: "metrics-server"},
+					}},
+			},
 		}}
 	}
 
 	It("should let metrics-server answer at the address of its pod, with the certificate of the pod", func() {
-		Expect(client.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-x"}, Spec: corev1.NodeSpec{PodCIDR: "127.0.3.0/24"}})).To(Succeed())
+		Expect(client.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-x"},
+			Spec: corev1.NodeSpec{PodCIDR: "127.0.3.0/24"}})).To(Succeed())
 		port := freePort("0.0.0.0")
 		add(metricsPod(port))
-		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }).Should(ready(corev1.ConditionFalse, "failed to get Secret kube-system/metrics-server"))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }).
+			Should(ready(corev1.ConditionFalse, "failed to get Secret kube-system/metrics-server"))
 
 		certificate, key, err := certutil.GenerateSelfSignedCertKey("metrics-server.kube-system.svc", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(client.Tracker().Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "metrics-server"}, Data: map[string][]byte{"tls.crt": certificate, "tls.key": key}})).To(Succeed())
-		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }).Should(And(ready(corev1.ConditionTrue, ""), HaveField("PodIP", "127.0.3.2")))
+		Expect(client.Tracker().
+			Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "metrics-server"},
+				Data: map[string][]byte{"tls.crt": certificate, "tls.key": key}})).To(Succeed())
+		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }).
+			Should(And(ready(corev1.ConditionTrue, ""), HaveField("PodIP", "127.0.3.2")))
 		Expect(links.on("hollow-pods")).To(Equal([]string{"127.0.3.2"}))
 
 		config := &rest.Config{
@@ -457,10 +512,13 @@ var _ = Describe("Pods of which something runs", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, resources, err := discovered.ServerGroupsAndResources()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(resources).To(HaveExactElements(And(HaveField("GroupVersion", "metrics.k8s.io/v1beta1"), HaveField("APIResources", HaveLen(2)))))
+		Expect(resources).To(
+			HaveExactElements(And(HaveField("GroupVersion", "metrics.k8s.io/v1beta1"),
+				HaveField("APIResources", HaveLen(2)))))
 		lists, err := dynamic.NewForConfig(config)
 		Expect(err).NotTo(HaveOccurred())
-		pods0, err := lists.Resource(schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "pods"}).Namespace("kube-system").List(ctx, metav1.ListOptions{})
+		pods0, err := lists.Resource(schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1",
+			Resource: "pods"}).Namespace("kube-system").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(pods0.GetKind()).To(Equal("PodMetricsList"))
 		Expect(pods0.Items).To(BeEmpty())
@@ -473,17 +531,19 @@ var _ = Describe("Pods of which something runs", func() {
 	})
 
 	It("should still report all other pods as ready at once", func() {
-		add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other", UID: "other"}, Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "x"}}}})
+		add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other", UID: "other"},
+			Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "x"}}}})
 		Expect(status("kube-system", "other")).To(ready(corev1.ConditionTrue, ""))
 	})
 })
 
-var _ = DescribeTable("A request that failed was disturbed by a proxy that ended", func(from, to time.Duration, expected bool) {
-	node, at := &hollow.Node{}, time.Now()
-	node.ProxyEnds(at.Add(-time.Hour))(at.Add(-time.Hour))
-	node.ProxyEnds(at)(at.Add(250 * time.Millisecond))
-	Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
-},
+var _ = DescribeTable(
+	"A request that failed was disturbed by a proxy that ended", func(from, to time.Duration, expected bool) {
+		node, at := &hollow.Node{}, time.Now()
+		node.ProxyEnds(at.Add(-time.Hour))(at.Add(-time.Hour))
+		node.ProxyEnds(at)(at.Add(250 * time.Millisecond))
+		Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
+	},
 	Entry("while it was on its way", -time.Second, 10*time.Millisecond, true),
 	Entry("not if it was over before", -2*time.Second, -time.Second, false),
 	Entry("if it began while the proxy was about to end", 240*time.Millisecond, 251*time.Millisecond, true),
@@ -491,11 +551,12 @@ var _ = DescribeTable("A request that failed was disturbed by a proxy that ended
 	Entry("not if it went on for long", -time.Second, 9*time.Second, false),
 )
 
-var _ = DescribeTable("A request that failed may be disturbed by a proxy that has not ended yet", func(from, to time.Duration, expected bool) {
-	node, at := &hollow.Node{}, time.Now()
-	node.ProxyEnds(at)
-	Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
-},
+var _ = DescribeTable("A request that failed may be disturbed by a proxy that has not ended yet",
+	func(from, to time.Duration, expected bool) {
+		node, at := &hollow.Node{}, time.Now()
+		node.ProxyEnds(at)
+		Expect(node.Disturbed(at.Add(from), at.Add(to))).To(Equal(expected))
+	},
 	Entry("while it was on its way", -time.Second, 10*time.Millisecond, true),
 	Entry("if it began after the proxy began to end", 10*time.Millisecond, 20*time.Millisecond, true),
 	Entry("not if it was over before", -2*time.Second, -time.Second, false),
@@ -508,12 +569,15 @@ var _ = Describe("SetReady", func() {
 		Expect(hollow.SetReady(&status, true, "", metav1.Now())).To(BeFalse())
 		Expect(hollow.SetReady(&status, false, "why", metav1.Now())).To(BeTrue())
 		Expect(status.Conditions).To(ContainElements(
-			And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionFalse), HaveField("Message", "why")),
+			And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionFalse),
+				HaveField("Message", "why")),
 			And(HaveField("Type", corev1.PodInitialized), HaveField("Status", corev1.ConditionTrue)),
 		))
 		Expect(status.ContainerStatuses[0].Ready).To(BeFalse())
 		Expect(hollow.SetReady(&status, true, "", metav1.Now())).To(BeTrue())
-		Expect(status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue), HaveField("Message", ""), HaveField("Reason", ""))))
+		Expect(status.Conditions).
+			To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue),
+				HaveField("Message", ""), HaveField("Reason", ""))))
 	})
 })
 
@@ -526,20 +590,27 @@ var _ = Describe("Files of pods", func() {
 
 	BeforeEach(func() {
 		client = fake.NewClientset(
-			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "kube-root-ca.crt"}, Data: map[string]string{"ca.crt": "the CA"}},
-			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "secret"}, Data: map[string][]byte{"key": []byte("a secret")}},
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "kube-root-ca.crt"},
+				Data: map[string]string{"ca.crt": "the CA"}},
+			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "secret"},
+				Data: map[string][]byte{"key": []byte("a secret")}},
 		)
 		grantTokens(client)
 		volume, mount := tokenVolume()
 		pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod", UID: "uid"}, Spec: corev1.PodSpec{
 			ServiceAccountName: "account",
-			Containers:         []corev1.Container{{Name: "c", VolumeMounts: []corev1.VolumeMount{mount, {Name: "s", MountPath: "/s"}}}},
-			Volumes:            []corev1.Volume{volume, {Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret", Items: []corev1.KeyToPath{{Key: "key", Path: "file"}}}}}},
+			Containers: []corev1.Container{
+				{Name: "c", VolumeMounts: []corev1.VolumeMount{mount, {Name: "s", MountPath: "/s"}}},
+			},
+			Volumes: []corev1.Volume{volume,
+				{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret",
+					Items: []corev1.KeyToPath{{Key: "key", Path: "file"}}}}}},
 		}}
 	})
 
 	It("should be read where they come from", func() {
-		Expect(hollow.ReadFile(ctx, client, pod, "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")).To(BeEquivalentTo("the CA"))
+		Expect(hollow.ReadFile(ctx, client, pod, "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")).
+			To(BeEquivalentTo("the CA"))
 		Expect(hollow.ReadFile(ctx, client, pod, "/s/file")).To(BeEquivalentTo("a secret"))
 	})
 
@@ -549,19 +620,22 @@ var _ = Describe("Files of pods", func() {
 	},
 		Entry("no mount", "/elsewhere/file", "container c mounts nothing at /elsewhere/file"),
 		Entry("no such file", "/s/key", "file does not exist"),
-		Entry("no such file in any source", "/var/run/secrets/kubernetes.io/serviceaccount/other", "volume kube-api-access-x has no file other"),
+		Entry("no such file in any source", "/var/run/secrets/kubernetes.io/serviceaccount/other",
+			"volume kube-api-access-x has no file other"),
 	)
 
 	It("should have a token that is bound to the pod, for nobody else to read", func() {
 		file := filepath.Join(GinkgoT().TempDir(), "pod", "token")
 		keep, cancel := context.WithCancel(ctx)
 		defer cancel()
-		Expect(hollow.KeepToken(keep, client, pod, "/var/run/secrets/kubernetes.io/serviceaccount/token", file)).To(Succeed())
+		Expect(hollow.KeepToken(keep, client, pod, "/var/run/secrets/kubernetes.io/serviceaccount/token", file)).
+			To(Succeed())
 		Expect(os.ReadFile(file)).To(BeEquivalentTo("account-token"))
 		info, err := os.Stat(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
-		Expect(hollow.KeepToken(keep, client, pod, "/s/file", file)).To(MatchError(ContainSubstring("volume s has no token at file")))
+		Expect(hollow.KeepToken(keep, client, pod, "/s/file", file)).
+			To(MatchError(ContainSubstring("volume s has no token at file")))
 	})
 })
 
@@ -620,9 +694,11 @@ var _ = Describe("RouteToPods", func() {
 	})
 
 	It("should say what went wrong", func() {
-		Expect(hollow.RouteToPods(&routes{}, "eth0", pods)).To(MatchError(ContainSubstring("failed to find interface eth0")))
+		Expect(hollow.RouteToPods(&routes{}, "eth0", pods)).
+			To(MatchError(ContainSubstring("failed to find interface eth0")))
 		kernel := &routes{pod0: pod0{names: []string{"eth0"}, refuse: errors.New("not permitted")}}
-		Expect(hollow.RouteToPods(kernel, "eth0", pods)).To(MatchError("failed to add a route to pods, 10.181.0.0/16: not permitted"))
+		Expect(hollow.RouteToPods(kernel, "eth0", pods)).
+			To(MatchError("failed to add a route to pods, 10.181.0.0/16: not permitted"))
 	})
 })
 
@@ -650,8 +726,10 @@ var _ = Describe("OwnAddress", func() {
 	},
 		Entry("no interface", &pod0{}, "failed to find interface eth0"),
 		Entry("no address", &pod0{names: []string{"eth0"}}, "has no address of its pod"),
-		Entry("no address of a pod", &pod0{names: []string{"eth0"}, found: []string{"10.180.3.7/16"}}, "has no address of its pod"),
-		Entry("a kernel that refuses", &pod0{names: []string{"eth0"}, found: []string{"10.241.3.7/24"}, refuse: errors.New("not permitted")}, "failed to add address 10.180.3.7 to eth0: not permitted"),
+		Entry("no address of a pod", &pod0{names: []string{"eth0"}, found: []string{"10.180.3.7/16"}},
+			"has no address of its pod"),
+		Entry("a kernel that refuses", &pod0{names: []string{"eth0"}, found: []string{"10.241.3.7/24"},
+			refuse: errors.New("not permitted")}, "failed to add address 10.180.3.7 to eth0: not permitted"),
 	)
 })
 

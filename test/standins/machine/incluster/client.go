@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package incluster is a client inside of a shoot with workers: a pod on each node that asks the kube-apiserver by the address of the
-// Service default/kubernetes, as client-go does it by default in a pod. Its pods are made by a DaemonSet in the shoot; a hollow node, which
-// runs nothing of its pods, runs this in its place, with the service account, the token and the CA of the pod (see package hollow).
+// Package incluster is a client inside of a shoot with workers: a pod on each node that asks the kube-apiserver by the
+// address of the Service default/kubernetes, as client-go does it by default in a pod. Its pods are made by a DaemonSet
+// in the shoot; a hollow node, which runs nothing of its pods, runs this in its place, with the service account, the
+// token and the CA of the pod (see package hollow).
 package incluster
 
 import (
@@ -31,8 +32,8 @@ const (
 	resource = "configmaps"
 )
 
-// The two ways in which clients have their connections. Both are there all the time: one notices when connections are cut, the other when
-// none can be made.
+// The two ways in which clients have their connections. Both are there all the time: one notices when connections are
+// cut, the other when none can be made.
 const (
 	kept  = "kept"
 	fresh = "fresh"
@@ -47,7 +48,8 @@ type Client struct {
 	Namespace, Node, Pod string
 	// Interval is the time from one write and read of either way to the next.
 	Interval time.Duration
-	// Cut, when set, tells whether the node's own apiserver-proxy closed connections in that time because its pod ended.
+	// Cut, when set, tells whether the node's own apiserver-proxy closed connections in that time because its pod
+	// ended.
 	Cut func(begin, end time.Time) bool
 
 	once    sync.Once
@@ -62,7 +64,8 @@ func (c *Client) count() *counter {
 // Counts returns what was counted so far; nothing, if counting has not begun.
 func (c *Client) Counts() (Counts, bool) { return c.count().read(time.Now()) }
 
-// Run begins when the ConfigMap is there, which is tried until it succeeds, and counts from then on until the context ends.
+// Run begins when the ConfigMap is there, which is tried until it succeeds, and counts from then on until the context
+// ends.
 func (c *Client) Run(ctx context.Context) error {
 	clients := map[string]rest.Interface{}
 	for _, way := range []string{kept, fresh} {
@@ -132,7 +135,8 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 func (c *Client) prepare(ctx context.Context, client kubernetes.Interface) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, requestTimeout)
-		_, err := client.CoreV1().ConfigMaps(c.Namespace).Create(attempt, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.Node}}, metav1.CreateOptions{})
+		_, err := client.CoreV1().ConfigMaps(c.Namespace).Create(attempt,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: c.Node}}, metav1.CreateOptions{})
 		cancel()
 		if err == nil || apierrors.IsAlreadyExists(err) {
 			return nil
@@ -152,7 +156,8 @@ func (c *Client) repeat(ctx context.Context, client rest.Interface, way string) 
 	next, acknowledged := time.Now().UnixMilli(), int64(0)
 	for {
 		next++
-		c.ask(ctx, way, true, func(ctx context.Context) error { return c.write(ctx, client, way, next) }, func() { acknowledged = next })
+		c.ask(ctx, way, true, func(ctx context.Context) error { return c.write(ctx, client, way, next) },
+			func() { acknowledged = next })
 		c.ask(ctx, way, false, func(ctx context.Context) error { return c.read(ctx, client, way, acknowledged) }, nil)
 		select {
 		case <-ctx.Done():
@@ -179,11 +184,13 @@ func (c *Client) ask(ctx context.Context, way string, write bool, request func(c
 			kind = "write"
 		}
 		cut = c.Cut != nil && c.Cut(begin, end)
-		failure = fmt.Sprintf("%s %s, %s connection, after %d ms: %v", end.UTC().Format(time.RFC3339Nano), kind, way, end.Sub(begin).Milliseconds(), err)
+		failure = fmt.Sprintf("%s %s, %s connection, after %d ms: %v", end.UTC().Format(time.RFC3339Nano), kind, way,
+			end.Sub(begin).Milliseconds(), err)
 		if cut {
 			failure += " (an apiserver-proxy of the node ended)"
 		}
-		c.Log.Info("Request failed", "kind", kind, "connection", way, "after", end.Sub(begin).String(), "cutByProxy", cut, "reason", err.Error())
+		c.Log.Info("Request failed", "kind", kind, "connection", way, "after", end.Sub(begin).String(), "cutByProxy",
+			cut, "reason", err.Error())
 	} else if success != nil {
 		success()
 	}
@@ -192,13 +199,15 @@ func (c *Client) ask(ctx context.Context, way string, write bool, request func(c
 
 func (c *Client) write(ctx context.Context, client rest.Interface, way string, value int64) error {
 	patch := fmt.Sprintf(`{"data":{%q:%q}}`, way, strconv.FormatInt(value, 10))
-	return client.Patch(types.MergePatchType).Namespace(c.Namespace).Resource(resource).Name(c.Node).Body([]byte(patch)).MaxRetries(0).Do(ctx).Error()
+	return client.Patch(types.MergePatchType).Namespace(c.Namespace).Resource(resource).Name(c.Node).
+		Body([]byte(patch)).MaxRetries(0).Do(ctx).Error()
 }
 
 // read fails also if what it reads is older than what was acknowledged.
 func (c *Client) read(ctx context.Context, client rest.Interface, way string, acknowledged int64) error {
 	configMap := &corev1.ConfigMap{}
-	if err := client.Get().Namespace(c.Namespace).Resource(resource).Name(c.Node).MaxRetries(0).Do(ctx).Into(configMap); err != nil {
+	if err := client.Get().Namespace(c.Namespace).Resource(resource).Name(c.Node).MaxRetries(0).Do(ctx).
+		Into(configMap); err != nil {
 		return err
 	}
 	if acknowledged == 0 {
@@ -206,7 +215,8 @@ func (c *Client) read(ctx context.Context, client rest.Interface, way string, ac
 	}
 	value, err := strconv.ParseInt(configMap.Data[way], 10, 64)
 	if err != nil || value < acknowledged {
-		return fmt.Errorf("read %q, which is older than %d, whose write was acknowledged", configMap.Data[way], acknowledged)
+		return fmt.Errorf("read %q, which is older than %d, whose write was acknowledged", configMap.Data[way],
+			acknowledged)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 // maxErrors is how many errors are kept. The first ones tell what began.
 const maxErrors = 10
 
-// Counts is what one client has seen since it had its first answers. A client that starts again counts anew, with another Started: who
-// reads counts must add up what the same node had under another one, and ask why there are two.
+// Counts is what one client has seen since it had its first answers. A client that starts again counts anew, with
+// another Started: who reads counts must add up what the same node had under another one, and ask why there are two.
 type Counts struct {
 	// Node and Pod (its UID) tell whose counts they are.
 	Node string `json:"node"`
@@ -24,8 +24,8 @@ type Counts struct {
 	Writes int `json:"writes"`
 	// Failed is how many of them failed.
 	Failed int `json:"failed"`
-	// CutByProxy is how many of the failed ones were on their way while an apiserver-proxy of the same node closed its connections
-	// because its pod ended, as it does whenever Gardener rolls it.
+	// CutByProxy is how many of the failed ones were on their way while an apiserver-proxy of the same node closed its
+	// connections because its pod ended, as it does whenever Gardener rolls it.
 	CutByProxy int `json:"cutByProxy"`
 	// LongestGapMs is the longest time between two answers.
 	LongestGapMs int64 `json:"longestGapMs"`

@@ -54,10 +54,12 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		if a.object != nil {
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(apierrors.NewAlreadyExists(corev1.Resource("configmaps"), "machine-x").Status())
+			_ = json.NewEncoder(w).
+				Encode(apierrors.NewAlreadyExists(corev1.Resource("configmaps"), "machine-x").Status())
 			return
 		}
-		a.object = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "machine-x"}, Data: map[string]string{}}
+		a.object = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "machine-x"}, Data: map[string]string{}}
 	case http.MethodPatch:
 		patch := struct {
 			Data map[string]string `json:"data"`
@@ -85,7 +87,8 @@ var _ = Describe("Client", func() {
 		front = httptest.NewServer(server)
 		DeferCleanup(front.Close)
 		client = &incluster.Client{
-			Log: logr.Discard(), Config: &rest.Config{Host: front.URL, BearerToken: "secret", ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+			Log: logr.Discard(), Config: &rest.Config{Host: front.URL, BearerToken: "secret",
+				ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
 			Namespace: "ns", Node: "machine-x", Pod: "uid", Interval: 20 * time.Millisecond,
 		}
 		ended = make(chan error, 1)
@@ -114,8 +117,10 @@ var _ = Describe("Client", func() {
 		start()
 		Eventually(func() int { return counts().Requests() }).Should(BeNumerically(">", 20))
 		Expect(counts()).To(And(
-			HaveField("Node", "machine-x"), HaveField("Pod", "uid"), HaveField("Failed", 0), HaveField("Errors", BeEmpty()),
-			HaveField("Started", BeTemporally("~", time.Now(), time.Minute)), HaveField("Writes", BeNumerically(">", 5)), HaveField("Reads", BeNumerically(">", 5)),
+			HaveField("Node", "machine-x"), HaveField("Pod", "uid"), HaveField("Failed", 0),
+			HaveField("Errors", BeEmpty()),
+			HaveField("Started", BeTemporally("~", time.Now(), time.Minute)),
+			HaveField("Writes", BeNumerically(">", 5)), HaveField("Reads", BeNumerically(">", 5)),
 		))
 		// Either way may be ahead of the other one.
 		Eventually(func(g Gomega) {
@@ -156,7 +161,8 @@ var _ = Describe("Client", func() {
 		client.Cut = func(begin, end time.Time) bool { return end.After(begin) }
 		start()
 		Eventually(func() int { return counts().Requests() }).Should(BeNumerically(">", 4))
-		// A gap that is not over when the longest one is read began with an answer, and there is one from after that moment.
+		// A gap that is not over when the longest one is read began with an answer, and there is one from after that
+		// moment.
 		since, before := time.Now(), counts().Requests()
 		Eventually(func() int { return counts().Requests() }).Should(BeNumerically(">", before))
 		earlier := counts().LongestGapMs
@@ -226,15 +232,21 @@ var _ = Describe("Apply and Remove", func() {
 		Expect(daemonSet.Spec.Selector.MatchLabels).To(HaveKeyWithValue("app", template.Labels["app"]))
 		role, err := shoot.RbacV1().Roles(incluster.Name).Get(ctx, incluster.Name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(role.Rules).To(ConsistOf(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "get", "patch"}}))
+		Expect(role.Rules).To(
+			ConsistOf(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"},
+				Verbs: []string{"create", "get", "patch"}}))
 		binding, err := shoot.RbacV1().RoleBindings(incluster.Name).Get(ctx, incluster.Name, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: incluster.Name, Name: template.Spec.ServiceAccountName}))
+		Expect(binding.Subjects).
+			To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: incluster.Name,
+				Name: template.Spec.ServiceAccountName}))
 	})
 
 	It("should wait for a namespace that is on its way out", func() {
 		now := metav1.Now()
-		_, err := shoot.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: incluster.Name, DeletionTimestamp: &now, Finalizers: []string{"x"}}}, metav1.CreateOptions{})
+		_, err := shoot.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: incluster.Name, DeletionTimestamp: &now,
+				Finalizers: []string{"x"}}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		expired, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
@@ -251,6 +263,7 @@ var _ = Describe("Apply and Remove", func() {
 	It("should not take other pods for its own", func() {
 		daemonSet := &appsv1.DaemonSet{}
 		Expect(incluster.Is(&corev1.Pod{Spec: daemonSet.Spec.Template.Spec})).To(BeFalse())
-		Expect(incluster.Is(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "other"}}}})).To(BeFalse())
+		Expect(incluster.Is(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "other"}}}})).
+			To(BeFalse())
 	})
 })

@@ -36,14 +36,15 @@ func Is(pod *corev1.Pod) bool {
 	return len(pod.Spec.Containers) == 1 && pod.Spec.Containers[0].Image == Image
 }
 
-// Apply creates the client's objects in the shoot: a DaemonSet, whose service account may read and write ConfigMaps of its own namespace
-// and nothing else. A namespace of an earlier run that is on its way out is waited for.
+// Apply creates the client's objects in the shoot: a DaemonSet, whose service account may read and write ConfigMaps of
+// its own namespace and nothing else. A namespace of an earlier run that is on its way out is waited for.
 func Apply(ctx context.Context, shoot kubernetes.Interface) error {
 	// Gardener's webhook would give the pods the kube-apiserver's name instead of the Service's address.
 	labels := map[string]string{"app": Name, resourcesv1alpha1.KubernetesServiceHostInject: "disable"}
 	meta := metav1.ObjectMeta{Namespace: Name, Name: Name, Labels: labels}
 	for {
-		namespace, err := shoot.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: labels}}, metav1.CreateOptions{})
+		namespace, err := shoot.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: labels}}, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
 			namespace, err = shoot.CoreV1().Namespaces().Get(ctx, Name, metav1.GetOptions{})
 		}
@@ -62,7 +63,8 @@ func Apply(ctx context.Context, shoot kubernetes.Interface) error {
 		create func() error
 	}{
 		{"service account", func() error {
-			_, err := shoot.CoreV1().ServiceAccounts(Name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+			_, err := shoot.CoreV1().ServiceAccounts(Name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta},
+				metav1.CreateOptions{})
 			return err
 		}},
 		{"role", func() error {
@@ -106,7 +108,8 @@ func daemonSet(meta metav1.ObjectMeta) *appsv1.DaemonSet {
 				},
 				Containers: []corev1.Container{{
 					Name: "client", Image: Image,
-					SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+					SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: ptr.To(false),
+						Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 				}},
 			},
 		},
@@ -115,7 +118,8 @@ func daemonSet(meta metav1.ObjectMeta) *appsv1.DaemonSet {
 
 // Remove deletes everything of the client from the shoot.
 func Remove(ctx context.Context, shoot kubernetes.Interface) error {
-	if err := shoot.CoreV1().Namespaces().Delete(ctx, Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := shoot.CoreV1().Namespaces().Delete(ctx, Name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("failed to delete namespace %s from the shoot: %w", Name, err)
 	}
 	return nil

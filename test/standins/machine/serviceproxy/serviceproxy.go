@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceproxy stands in for kube-proxy on the nodes, and for what it makes of the kernel, for one Service: default/kubernetes.
-// The Service's address is on an interface of the node, and a forwarder in place of rules leads each connection to one of the endpoints,
-// at random. As with kube-proxy, a connection stays where it was led to when the endpoints change (there it is the kernel's connection
-// tracking that sees to it), and the forwarder goes on with what it knows when nobody tells it of changes.
+// Package serviceproxy stands in for kube-proxy on the nodes, and for what it makes of the kernel, for one Service:
+// default/kubernetes. The Service's address is on an interface of the node, and a forwarder in place of rules leads
+// each connection to one of the endpoints, at random. As with kube-proxy, a connection stays where it was led to when
+// the endpoints change (there it is the kernel's connection tracking that sees to it), and the forwarder goes on with
+// what it knows when nobody tells it of changes.
 //
-// What is different: a connection is accepted before the endpoint is known to answer. A client whose endpoint refuses it is disconnected
-// at once instead of being refused.
+// What is different: a connection is accepted before the endpoint is known to answer. A client whose endpoint refuses
+// it is disconnected at once instead of being refused.
 package serviceproxy
 
 import (
@@ -111,7 +112,8 @@ func (f *Forwarder) forward(ctx context.Context, client wire.Conn) error {
 
 // Address returns the address of the Service. It lists, because kube-proxy may list Services and not get them.
 func Address(ctx context.Context, client kubernetes.Interface) (netip.AddrPort, error) {
-	services, err := client.CoreV1().Services(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", service).String()})
+	services, err := client.CoreV1().Services(metav1.NamespaceDefault).List(ctx,
+		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", service).String()})
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("failed to list Service default/%s: %w", service, err)
 	}
@@ -134,9 +136,11 @@ func Address(ctx context.Context, client kubernetes.Interface) (netip.AddrPort, 
 
 // Follow tells the endpoints of the Service, and all their changes, until the context ends.
 func Follow(ctx context.Context, client kubernetes.Interface, set func(endpoints []string)) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(metav1.NamespaceDefault), informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-		options.LabelSelector = discoveryv1.LabelServiceName + "=" + service
-	}))
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithNamespace(metav1.NamespaceDefault),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.LabelSelector = discoveryv1.LabelServiceName + "=" + service
+		}))
 	informer := factory.Discovery().V1().EndpointSlices().Informer()
 	// One after the other, and always the whole: an older list must not come after a newer one.
 	var telling sync.Mutex

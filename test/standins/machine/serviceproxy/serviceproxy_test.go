@@ -131,11 +131,15 @@ var _ = Describe("Forwarder", func() {
 
 func slice(name, serviceName string, ready *bool, addresses ...string) *discoveryv1.EndpointSlice {
 	out := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: serviceName}},
-		Ports:      []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(443))}, {Name: new("other"), Port: new(int32(80))}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+			Labels: map[string]string{discoveryv1.LabelServiceName: serviceName}},
+		Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(443))},
+			{Name: new("other"), Port: new(int32(80))}},
 	}
 	for _, address := range addresses {
-		out.Endpoints = append(out.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ready}})
+		out.Endpoints = append(out.Endpoints,
+			discoveryv1.Endpoint{Addresses: []string{address},
+				Conditions: discoveryv1.EndpointConditions{Ready: ready}})
 	}
 	return out
 }
@@ -143,7 +147,8 @@ func slice(name, serviceName string, ready *bool, addresses ...string) *discover
 var _ = Describe("Endpoints", func() {
 	It("should be those that are ready, each once", func() {
 		Expect(serviceproxy.Endpoints([]any{
-			slice("a", "kubernetes", new(true), "240.0.0.2", "240.0.0.1"), slice("b", "kubernetes", nil, "240.0.0.1", "fd00::1"),
+			slice("a", "kubernetes", new(true), "240.0.0.2", "240.0.0.1"),
+			slice("b", "kubernetes", nil, "240.0.0.1", "fd00::1"),
 			slice("c", "kubernetes", new(false), "240.0.0.9"), slice("d", "another", new(true), "240.0.0.8"),
 		})).To(Equal([]string{"240.0.0.1:443", "240.0.0.2:443", "[fd00::1]:443"}))
 	})

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command shell is the sh in the image of the machines' stand-in, for the two scripts that provider-local runs there: the probe that asks
-// whether the node has joined, and one that patches the version of the operating system, which the stand-in does not have.
+// Command shell is the sh in the image of the machines' stand-in, for the two scripts that provider-local runs there:
+// the probe that asks whether the node has joined, and one that patches the version of the operating system, which the
+// stand-in does not have.
 package main
 
 import (

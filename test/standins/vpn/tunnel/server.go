@@ -33,7 +33,8 @@ type Server struct {
 	tunnels []*http2.ClientConn // the newest is the last one
 }
 
-// Serve accepts tunnels until the context ends. The TLS configuration is asked for with each of them: certificates are renewed in place.
+// Serve accepts tunnels until the context ends. The TLS configuration is asked for with each of them: certificates are
+// renewed in place.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config func() (*tls.Config, error)) error {
 	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
@@ -64,13 +65,15 @@ func (s *Server) accept(ctx context.Context, conn net.Conn, config func() (*tls.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tunnels = append(s.living(), tunnel)
-	s.Log.Info("Tunnel stands", "remote", conn.RemoteAddr().String(), "client", secured.ConnectionState().PeerCertificates[0].Subject.CommonName, "tunnels", len(s.tunnels))
+	s.Log.Info("Tunnel stands", "remote", conn.RemoteAddr().String(), "client",
+		secured.ConnectionState().PeerCertificates[0].Subject.CommonName, "tunnels", len(s.tunnels))
 	return nil
 }
 
 // living returns the tunnels that have not ended. The mutex must be held.
 func (s *Server) living() []*http2.ClientConn {
-	return slices.DeleteFunc(slices.Clone(s.tunnels), func(tunnel *http2.ClientConn) bool { return tunnel.State().Closed })
+	return slices.DeleteFunc(
+		slices.Clone(s.tunnels), func(tunnel *http2.ClientConn) bool { return tunnel.State().Closed })
 }
 
 // Ready tells whether a client is connected.
@@ -104,7 +107,8 @@ func (s *Server) Dial(ctx context.Context, address string) (io.ReadWriteCloser, 
 	// The stream lives longer than the context of dialing.
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	request := (&http.Request{Method: http.MethodConnect, URL: &url.URL{Scheme: "https", Host: address}, Host: address, Header: http.Header{}, Body: body}).WithContext(streamCtx)
+	request := (&http.Request{Method: http.MethodConnect, URL: &url.URL{Scheme: "https", Host: address}, Host: address,
+		Header: http.Header{}, Body: body}).WithContext(streamCtx)
 	response, err := tunnel.RoundTrip(request)
 	if !stop() && err == nil {
 		err = ctx.Err()

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel is the protocol between the landscape's stand-ins for the VPN server of a seed and its client in a shoot. The real
-// ones are OpenVPN and need images that are not to be had. As with them, the client connects (through the ingress gateway, by HTTP
-// CONNECT), both sides prove who they are by certificates of the shoot's VPN CA, and connections are then opened from the seed into
-// the shoot. Each of them is a stream of HTTP/2, in which the client serves and the server asks.
+// Package tunnel is the protocol between the landscape's stand-ins for the VPN server of a seed and its client in a
+// shoot. The real ones are OpenVPN and need images that are not to be had. As with them, the client connects (through
+// the ingress gateway, by HTTP CONNECT), both sides prove who they are by certificates of the shoot's VPN CA, and
+// connections are then opened from the seed into the shoot. Each of them is a stream of HTTP/2, in which the client
+// serves and the server asks.
 package tunnel
 
 import (
@@ -33,7 +34,8 @@ const (
 	maxStreams = 1000
 )
 
-// TLSConfig returns the configuration for one side of a tunnel, which only takes partners whose certificate the CA has signed.
+// TLSConfig returns the configuration for one side of a tunnel, which only takes partners whose certificate the CA has
+// signed.
 func TLSConfig(ca, certificate, key []byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -117,10 +119,11 @@ func (c *Client) pass(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	return secured, secured.SetDeadline(time.Time{})
 }
 
-// Ask asks an ingress gateway by HTTP CONNECT to be led on. The header says where to. What follows the gateway's answer comes from the
-// reader.
+// Ask asks an ingress gateway by HTTP CONNECT to be led on. The header says where to. What follows the gateway's answer
+// comes from the reader.
 func Ask(conn net.Conn, authority string, header http.Header) (io.Reader, error) {
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: authority}, Host: authority, Header: header}
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: authority}, Host: authority,
+		Header: header}
 	if err := request.Write(conn); err != nil {
 		return nil, fmt.Errorf("failed to ask the gateway: %w", err)
 	}

@@ -79,8 +79,9 @@ var _ = Describe("Tunnel", func() {
 		go func() {
 			defer GinkgoRecover()
 			Expect((&tunnel.Client{
-				Gateway: gateway, Header: "X-Gardener-Destination", Destination: "outbound|1194||vpn-seed-server.ns.svc.cluster.local",
-				TLS: client, Dial: dial, Connected: func() { close(connected) },
+				Gateway: gateway, Header: "X-Gardener-Destination",
+				Destination: "outbound|1194||vpn-seed-server.ns.svc.cluster.local",
+				TLS:         client, Dial: dial, Connected: func() { close(connected) },
 			}).Run(clientCtx)).NotTo(Succeed())
 		}()
 		Eventually(connected).Should(BeClosed())
@@ -94,7 +95,9 @@ var _ = Describe("Tunnel", func() {
 
 	// through asks a server in the shoot by the way that kube-apiserver goes.
 	through := func(target string) (string, error) {
-		transport := &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} // #nosec G402 -- The test's own server.
+		transport := &http.Transport{Proxy: http.ProxyURL(proxy),
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+			DisableKeepAlives: true} // #nosec G402 -- The test's own server.
 		response, err := (&http.Client{Transport: transport}).Get(target)
 		if err != nil {
 			return "", err
@@ -132,7 +135,8 @@ var _ = Describe("Tunnel", func() {
 	})
 
 	It("should go on by the newest client, and know when there is none", func() {
-		inside := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("here")) }))
+		inside := httptest.NewTLSServer(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("here")) }))
 		DeferCleanup(inside.Close)
 		first := connect()
 		var dialed atomic.Int32
@@ -140,7 +144,8 @@ var _ = Describe("Tunnel", func() {
 			dialed.Add(1)
 			return (&net.Dialer{}).DialContext(ctx, network, address)
 		})
-		// The client knows of it a moment before the server does. Then it is asked although the first one is still there.
+		// The client knows of it a moment before the server does. Then it is asked although the first one is still
+		// there.
 		Eventually(func() (int32, error) {
 			_, err := through(inside.URL)
 			return dialed.Load(), err
@@ -159,7 +164,8 @@ var _ = Describe("Tunnel", func() {
 		config, err := tunnel.TLSConfig(ca, read(identity.CertFile), read(identity.KeyFile))
 		Expect(err).NotTo(HaveOccurred())
 		config.ServerName = "vpn-seed-server"
-		Expect((&tunnel.Client{Gateway: gateway, Header: "X", Destination: "y", TLS: config, Dial: (&net.Dialer{}).DialContext}).Run(ctx)).NotTo(Succeed())
+		Expect((&tunnel.Client{Gateway: gateway, Header: "X", Destination: "y", TLS: config,
+			Dial: (&net.Dialer{}).DialContext}).Run(ctx)).NotTo(Succeed())
 		Expect(server.Ready()).To(BeFalse())
 	})
 })
