@@ -8,7 +8,6 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,23 +28,10 @@ const ControllerName = "livemigration"
 
 // AddToManager adds the reconciler to the manager. It watches the Shoots of the garden that the cluster's cache holds.
 func (r *Reconciler) AddToManager(mgr manager.Manager, gardenCluster cluster.Cluster) error {
-	if r.GardenClient == nil {
-		r.GardenClient = gardenCluster.GetClient()
-	}
-	if r.GardenAPIReader == nil {
-		r.GardenAPIReader = gardenCluster.GetAPIReader()
-	}
-	if r.Recorder == nil {
-		r.Recorder = gardenCluster.GetEventRecorder("livecpm-agent")
-	}
-	if r.Clock == nil {
-		r.Clock = clock.RealClock{}
-	}
-
 	return builder.ControllerManagedBy(mgr).
 		Named(ControllerName).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: ptr.Deref(r.Config.ConcurrentSyncs, 0),
+			MaxConcurrentReconciles: *r.Config.ConcurrentSyncs,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				r.Config.RetryBackoff.Base.Duration, r.Config.RetryBackoff.Max.Duration),
 		}).

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/go-logr/logr"
@@ -178,7 +179,7 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 
 	config := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(config)
-	return &agent.Reconciler{
+	reconciler, err := agent.New(agent.Options{
 		GardenClient:    w.client,
 		GardenAPIReader: w.client,
 		Recorder:        w.recorder,
@@ -194,9 +195,16 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 				step.Condition == steps.AbortOf(step.Owner).Condition {
 				return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
 			}
+			checker, err := preflight.New(preflight.Options{
+				Reader: w.client, OwnSeed: seedName, Version: w.version, Clock: w.clock,
+				Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{},
+				Etcds: func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+					return nil, errors.New("there are no etcds in this test")
+				},
+			})
+			Expect(err).NotTo(HaveOccurred())
 			var versions []preflight.Finding
-			for _, finding := range preflight.New(preflight.Options{Reader: w.client, OwnSeed: seedName,
-				Version: w.version}).CheckStep(ctx, shoot, step) {
+			for _, finding := range checker.CheckStep(ctx, shoot, step) {
 				if finding.Name == steps.GardenletVersion {
 					versions = append(versions, finding)
 				}
@@ -204,7 +212,9 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 			reason, message := preflight.Verdict(versions)
 			return reason, message, w.warnings
 		}),
-	}
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return reconciler
 }
 
 // Prove implements agent.Gate.

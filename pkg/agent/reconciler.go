@@ -28,9 +28,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// Reconciler carries out live migrations in both roles. It keeps nothing in memory between two passes: what is to be
-// done follows from the Shoot and the world, so that another replica can go on at any moment.
-type Reconciler struct {
+// Options are what a Reconciler consists of. All of them are required.
+type Options struct {
 	// GardenClient writes to the garden. What it reads comes from the cache of the Shoots that belong to the seed.
 	GardenClient client.Client
 	// GardenAPIReader reads from the garden without a cache: a decision on a stale Shoot could make both roles act.
@@ -49,6 +48,51 @@ type Reconciler struct {
 	Gate Gate
 	// Preflight checks the prerequisites before every step.
 	Preflight Preflight
+}
+
+// Reconciler carries out live migrations in both roles. It keeps nothing in memory between two passes: what is to be
+// done follows from the Shoot and the world, so that another replica can continue at any moment.
+type Reconciler struct {
+	Options
+}
+
+// New returns a Reconciler. It fails if an option is missing: a step that begins without its checks, or without a proof
+// that the classic migration stays away, is worse than an agent that does not start.
+func New(options Options) (*Reconciler, error) {
+	var missing []string
+	for _, option := range []struct {
+		name string
+		set  bool
+	}{
+		{"GardenClient", options.GardenClient != nil},
+		{"GardenAPIReader", options.GardenAPIReader != nil},
+		{"Recorder", options.Recorder != nil},
+		{"Clock", options.Clock != nil},
+		{"SeedName", options.SeedName != ""},
+		{"Gate", options.Gate != nil},
+		{"Preflight", options.Preflight != nil},
+		{"Config.ConcurrentSyncs", options.Config.ConcurrentSyncs != nil},
+		{"Config.SyncPeriod", options.Config.SyncPeriod != nil},
+		{"Config.GatePeriod", options.Config.GatePeriod != nil},
+		{"Config.HoldPeriod", options.Config.HoldPeriod != nil},
+		{"Config.AttemptTimeout", options.Config.AttemptTimeout != nil},
+		{"Config.RetryBackoff.Base", options.Config.RetryBackoff.Base != nil},
+		{"Config.RetryBackoff.Max", options.Config.RetryBackoff.Max != nil},
+	} {
+		if !option.set {
+			missing = append(missing, option.name)
+		}
+	}
+	for _, role := range []steps.Role{steps.Source, steps.Destination} {
+		for _, action := range options.Actions[role].Missing(role) {
+			missing = append(missing, fmt.Sprintf("Actions of the %s: %s", role, action))
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("failed to set up the controller for live migrations: these options are missing: %s",
+			strings.Join(missing, ", "))
+	}
+	return &Reconciler{Options: options}, nil
 }
 
 // pass is one run of Reconcile for one shoot whose migration this agent takes part in.
@@ -282,9 +326,6 @@ func (p *pass) obstacle(ctx context.Context) (steps.Reason, string) {
 	if steps.PausedBefore(p.shoot, p.step) {
 		return steps.ReasonPaused,
 			fmt.Sprintf("The annotation %s asks to hold before this step", steps.AnnotationPauseBefore)
-	}
-	if p.Preflight == nil {
-		return "", ""
 	}
 	reason, message, warnings := p.Preflight.Before(ctx, p.shoot, p.step)
 	if reason == "" && len(warnings) > 0 {

@@ -483,6 +483,41 @@ var _ = Describe("Reconciler", func() {
 			Expect(overdue()).To(BeZero())
 		})
 
+		DescribeTable("should not be made of less than all it needs",
+			func(missing string, forget func(*agent.Options)) {
+				options := w.agent(seedB).Options
+				forget(&options)
+				r, err := agent.New(options)
+				Expect(err).To(MatchError(HaveSuffix("these options are missing: " + missing)))
+				Expect(r).To(BeNil())
+			},
+			Entry("preflight", "Preflight", func(o *agent.Options) { o.Preflight = nil }),
+			Entry("gate", "Gate", func(o *agent.Options) { o.Gate = nil }),
+			Entry("clock", "Clock", func(o *agent.Options) { o.Clock = nil }),
+			Entry("recorder", "Recorder", func(o *agent.Options) { o.Recorder = nil }),
+			Entry("clients", "GardenClient, GardenAPIReader",
+				func(o *agent.Options) { o.GardenClient, o.GardenAPIReader = nil, nil }),
+			Entry("seed", "SeedName", func(o *agent.Options) { o.SeedName = "" }),
+			Entry("a period", "Config.GatePeriod", func(o *agent.Options) { o.Config.GatePeriod = nil }),
+			Entry("a step", "Actions of the destination: step DestinationEtcdPeersJoined", func(o *agent.Options) {
+				delete(o.Actions[steps.Destination].Steps, second)
+			}),
+			Entry("a part in a step of the peer", "Actions of the source: part in step EtcdMigrationComplete",
+				func(o *agent.Options) {
+					delete(o.Actions[steps.Source].Assists,
+						gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
+				}),
+			Entry("the ways back and the hand-over",
+				"Actions of the source: abort, Actions of the destination: hand-over, "+
+					"Actions of the destination: abort",
+				func(o *agent.Options) {
+					for role, actions := range o.Actions {
+						actions.Abort, actions.HandOver = nil, nil
+						o.Actions[role] = actions
+					}
+				}),
+		)
+
 		It("should report an action that is missing", func() {
 			r := w.agent(seedB)
 			delete(r.Actions[steps.Destination].Steps, second)

@@ -7,6 +7,7 @@ package migration
 
 import (
 	"context"
+	"fmt"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/go-logr/logr"
@@ -77,4 +78,25 @@ type Actions struct {
 	// "the last condition is True" and "status.seedName is the destination" become facts at the same moment. Afterwards
 	// the frame asks the destination's gardenlet for a reconciliation.
 	HandOver func(m *Migration, shoot *gardencorev1beta1.Shoot) error
+}
+
+// Missing returns what the role must contribute to a migration and does not, by name. It is empty if the actions are
+// complete.
+func (a Actions) Missing(role steps.Role) []string {
+	var missing []string
+	for _, step := range steps.Table() {
+		switch {
+		case step.Owner == role && a.Steps[step.Condition] == nil:
+			missing = append(missing, fmt.Sprintf("step %s", step))
+		case step.Owner != role && step.AssistOn() != "" && a.Assists[step.Condition] == nil:
+			missing = append(missing, fmt.Sprintf("part in step %s", step))
+		}
+		if step.HandsOver && step.Owner == role && a.HandOver == nil {
+			missing = append(missing, "hand-over")
+		}
+	}
+	if steps.AbortOf(role).Condition != "" && a.Abort == nil {
+		missing = append(missing, "abort")
+	}
+	return missing
 }

@@ -5,6 +5,8 @@ package preflight
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
@@ -20,23 +22,24 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// Options are what a Checker needs.
+// Options are what a Checker needs. All of them are required, but for Machines where shoots with workers are not
+// permitted.
 type Options struct {
 	// Reader reads the garden. It should not be a cache.
 	Reader client.Reader
 	// OwnSeed is the name of the seed that the checker runs in.
 	OwnSeed string
-	// Gardenlet is the configuration of the gardenlet in that seed. When nil, the check that needs it is left out.
+	// Gardenlet is the configuration of the gardenlet in that seed.
 	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
-	// Version is the Gardener version that the agent is built with. When empty, it is not compared.
+	// Version is the Gardener version that the agent is built with.
 	Version string
-	// Etcds looks at the etcds of the shoot in that seed. When nil, the checks of them are left out.
+	// Etcds looks at the etcds of the shoot in that seed.
 	Etcds func(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]EtcdView, error)
 	// Workers tells that shoots with workers are permitted.
 	Workers bool
-	// Machines looks at the machines of the shoot in that seed. When nil, the check of them is left out.
+	// Machines looks at the machines of the shoot in that seed.
 	Machines func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (MachinesView, error)
-	// Clock is the clock. It defaults to the real one.
+	// Clock is the clock.
 	Clock clock.PassiveClock
 }
 
@@ -45,12 +48,30 @@ type Checker struct {
 	options Options
 }
 
-// New returns a Checker.
-func New(options Options) *Checker {
-	if options.Clock == nil {
-		options.Clock = clock.RealClock{}
+// New returns a Checker. It fails if an option is missing, because a check that lacks what it looks at would pass.
+func New(options Options) (*Checker, error) {
+	var missing []string
+	for _, option := range []struct {
+		name string
+		set  bool
+	}{
+		{"Reader", options.Reader != nil},
+		{"OwnSeed", options.OwnSeed != ""},
+		{"Gardenlet", options.Gardenlet != nil},
+		{"Version", options.Version != ""},
+		{"Etcds", options.Etcds != nil},
+		{"Machines", options.Machines != nil || !options.Workers},
+		{"Clock", options.Clock != nil},
+	} {
+		if !option.set {
+			missing = append(missing, option.name)
+		}
 	}
-	return &Checker{options: options}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("failed to set up the preflight checks: these options are missing: %s",
+			strings.Join(missing, ", "))
+	}
+	return &Checker{options: options}, nil
 }
 
 // Check returns the findings of all checks for the shoot in a fixed order.
@@ -92,10 +113,8 @@ func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) Worl
 	}
 	world.Source = c.seed(ctx, source)
 	world.Destination = c.seed(ctx, destination)
-	if c.options.Etcds != nil {
-		world.EtcdsRead = true
-		world.Etcds, world.EtcdsError = c.options.Etcds(ctx, shoot)
-	}
+	world.EtcdsRead = true
+	world.Etcds, world.EtcdsError = c.options.Etcds(ctx, shoot)
 	world.Now = c.options.Clock.Now()
 	return world
 }
@@ -110,7 +129,7 @@ func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) W
 		world.RegionConfigMaps, world.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader,
 			v1beta1constants.GardenNamespace, cloudProfile)
 	}
-	if c.options.Machines != nil && c.options.Workers && !v1beta1helper.IsWorkerless(shoot) {
+	if c.options.Workers && !v1beta1helper.IsWorkerless(shoot) {
 		world.MachinesRead = true
 		world.Machines, world.MachinesError = c.options.Machines(ctx, shoot)
 	}

@@ -75,9 +75,10 @@ type EtcdAlarm struct {
 	Type string
 }
 
-// checkEtcds returns the findings about the etcds, of which there are none if nobody looked at them. An etcd without a
-// quorum shows in EtcdQuorum only: all else is a consequence, or cannot be known.
-func checkEtcds(w World) []Finding {
+// checkEtcds returns the findings about the etcds, of which there are none if nobody looked at them. exist tells that
+// there have to be etcds in the own seed. An etcd without a quorum shows in EtcdQuorum only: all else is a consequence,
+// or cannot be known.
+func checkEtcds(w World, exist bool) []Finding {
 	switch {
 	case !w.EtcdsRead:
 		return nil
@@ -85,6 +86,10 @@ func checkEtcds(w World) []Finding {
 		return []Finding{unknown(steps.EtcdQuorum,
 			"see that the agent may read the Etcds and their secrets in its seed; the check is repeated",
 			"the etcds could not be looked at: %v", w.EtcdsError)}
+	case len(w.Etcds) == 0 && exist:
+		return []Finding{unknown(steps.EtcdQuorum,
+			"see that the Etcds exist in the shoot's namespace of seed "+w.OwnSeed+"; the check is repeated",
+			"there is no Etcd in seed %s", w.OwnSeed)}
 	case len(w.Etcds) == 0:
 		return nil
 	}

@@ -121,10 +121,16 @@ func Evaluate(w World) []Finding {
 	if w.Gardenlet != nil {
 		findings = append(findings, checkEtcdMemberNames(w))
 	}
-	if role, ok := steps.RoleOf(w.Shoot, w.OwnSeed); w.EtcdsRead && w.EtcdsError == nil && ok && role == steps.Source {
+	if w.EtcdsRead && w.EtcdsError == nil && w.ownRole() == steps.Source {
 		findings = append(findings, checkEtcdMemberPrefix(w))
 	}
-	return append(findings, checkEtcds(w)...)
+	return append(findings, checkEtcds(w, w.ownRole() == steps.Source)...)
+}
+
+// ownRole returns the role of OwnSeed in the migration; it is empty if the seed has none.
+func (w World) ownRole() steps.Role {
+	role, _ := steps.RoleOf(w.Shoot, w.OwnSeed)
+	return role
 }
 
 // unreadable returns a finding if a seed that the check needs could not be read. The checks of one seed's health need

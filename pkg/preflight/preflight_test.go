@@ -537,6 +537,31 @@ var _ = Describe("Evaluate", func() {
 		Entry("where nobody looks at them", func(w *preflight.World) { w.EtcdsRead, w.Etcds = false, nil }),
 		Entry("where there is none yet", func(w *preflight.World) { w.OwnSeed, w.Etcds = "seed-b", nil }),
 	)
+
+	It("leaves out what it has no configuration for", func() {
+		world := fit()
+		world.Gardenlet = nil
+		Expect(preflight.Evaluate(world)).NotTo(ContainElement(HaveField("Name", preflight.EtcdMemberNames)))
+	})
+
+	It("does not pass where they should be and are not", func() {
+		world := fit()
+		world.Etcds = nil
+		Expect(find(preflight.Evaluate(world), steps.EtcdQuorum)).To(And(
+			HaveField("Status", preflight.Unknown),
+			HaveField("Evidence", "there is no Etcd in seed seed-a"),
+		))
+		for _, step := range steps.Table() {
+			for _, seed := range []string{"seed-a", "seed-b"} {
+				world.OwnSeed = seed
+				findings := preflight.EvaluateStep(world, step)
+				if step.GuardOf(steps.EtcdQuorum, false) != steps.Holds || seed == "seed-b" && step.Entry {
+					continue
+				}
+				Expect(find(findings, steps.EtcdQuorum).Status).To(Equal(preflight.Unknown), "%s in %s", step, seed)
+			}
+		}
+	})
 })
 
 var _ = Describe("Verdict", func() {
@@ -710,16 +735,22 @@ var _ = Describe("Checker", func() {
 		objects = []client.Object{world.Source.Seed, world.Destination.Seed, regions()}
 	})
 
-	newChecker := func() *preflight.Checker {
+	newOptions := func() preflight.Options {
 		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).
 			WithInterceptorFuncs(funcs).
 			WithIndex(&operationsv1alpha1.Bastion{}, "spec.seedName", func(obj client.Object) []string {
 				return []string{*obj.(*operationsv1alpha1.Bastion).Spec.SeedName}
 			}).Build()
-		return preflight.New(preflight.Options{
+		return preflight.Options{
 			Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet, Version: world.Version, Etcds: etcds,
 			Clock: testclock.NewFakePassiveClock(world.Now),
-		})
+		}
+	}
+	newChecker := func() *preflight.Checker {
+		GinkgoHelper()
+		checker, err := preflight.New(newOptions())
+		Expect(err).NotTo(HaveOccurred())
+		return checker
 	}
 	check := func() []preflight.Finding { return newChecker().Check(ctx, world.Shoot) }
 	bastion := func(name, shoot, seed string) *operationsv1alpha1.Bastion {
@@ -750,10 +781,22 @@ var _ = Describe("Checker", func() {
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 	})
 
-	It("leaves out what it has no configuration for", func() {
-		world.Gardenlet = nil
-		Expect(check()).NotTo(ContainElement(HaveField("Name", preflight.EtcdMemberNames)))
-	})
+	DescribeTable("is not made without what it looks at", func(missing string, forget func(*preflight.Options)) {
+		options := newOptions()
+		forget(&options)
+		checker, err := preflight.New(options)
+		Expect(err).To(MatchError(HaveSuffix("these options are missing: " + missing)))
+		Expect(checker).To(BeNil())
+	},
+		Entry("the garden", "Reader", func(o *preflight.Options) { o.Reader = nil }),
+		Entry("its seed", "OwnSeed", func(o *preflight.Options) { o.OwnSeed = "" }),
+		Entry("the gardenlet's configuration", "Gardenlet", func(o *preflight.Options) { o.Gardenlet = nil }),
+		Entry("its version", "Version", func(o *preflight.Options) { o.Version = "" }),
+		Entry("the etcds", "Etcds", func(o *preflight.Options) { o.Etcds = nil }),
+		Entry("the machines, where workers are permitted", "Machines",
+			func(o *preflight.Options) { o.Workers = true }),
+		Entry("the clock", "Clock", func(o *preflight.Options) { o.Clock = nil }),
+	)
 
 	It("finds the Bastions of the shoot in the own seed", func() {
 		objects = append(objects, bastion("b", "live", "seed-a"), bastion("a", "live", "seed-a"),
@@ -778,11 +821,6 @@ var _ = Describe("Checker", func() {
 		world.Etcds[0].DefragmentationSchedule = "6 5 * * *"
 		Expect(find(check(), steps.EtcdDefragmentation)).To(
 			And(HaveField("Status", preflight.Fail), HaveField("Evidence", ContainSubstring("2026-03-04T05:06:00Z"))))
-	})
-
-	It("leaves the etcds out when nobody looks at them", func() {
-		etcds = nil
-		Expect(check()).NotTo(ContainElement(HaveField("Name", steps.EtcdQuorum)))
 	})
 
 	It("makes all checks before the first step of each role, and those of the guards before the others", func() {

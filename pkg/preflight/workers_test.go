@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -171,8 +172,13 @@ var _ = Describe("Shoots with workers", func() {
 			asked = 0
 			reader := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(w.Source.Seed,
 				w.Destination.Seed, regions()).Build()
-			return preflight.New(preflight.Options{Reader: reader, OwnSeed: "seed-a", Workers: permitted,
-				Machines: machines}).Check(context.Background(), w.Shoot)
+			etcds := func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) { return w.Etcds, nil }
+			checker, err := preflight.New(preflight.Options{
+				Reader: reader, OwnSeed: "seed-a", Gardenlet: w.Gardenlet, Version: w.Version, Etcds: etcds,
+				Workers: permitted, Machines: machines, Clock: testclock.NewFakePassiveClock(w.Now),
+			})
+			Expect(err).NotTo(HaveOccurred())
+			return checker.Check(context.Background(), w.Shoot)
 		}
 
 		It("looks at machines where shoots with workers are permitted", func() {

@@ -12,6 +12,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/agent/destination"
 	"github.com/livecpm/livecpm/pkg/agent/source"
+	"k8s.io/utils/clock"
+
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -24,29 +26,36 @@ func AddControllers(environment *Environment, config *configv1alpha1.AgentConfig
 	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
 	deps := environment.Deps
 
-	reconciler := &agent.Reconciler{
+	checker, err := preflight.New(preflight.Options{
+		Reader:    deps.GardenAPIReader,
+		OwnSeed:   deps.SeedName(),
+		Gardenlet: gardenlet,
+		// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside it.
+		Version:  version.Get().GitVersion,
+		Etcds:    deps.EtcdViews,
+		Workers:  deps.PermitsWorkers,
+		Machines: deps.MachinesView,
+		Clock:    deps.Clock,
+	})
+	if err != nil {
+		return err
+	}
+	reconciler, err := agent.New(agent.Options{
 		GardenClient:    deps.GardenClient,
 		GardenAPIReader: deps.GardenAPIReader,
 		Recorder:        deps.Recorder,
+		Clock:           clock.RealClock{},
 		SeedName:        deps.SeedName(),
 		Config:          config.Controllers.LiveMigration,
 		Actions: map[steps.Role]migration.Actions{
 			steps.Source:      source.NewActions(deps),
 			steps.Destination: destination.NewActions(deps),
 		},
-		Gate: gate.New(deps.GardenClient, deps.GardenAPIReader),
-		Preflight: preflight.New(preflight.Options{
-			Reader:    deps.GardenAPIReader,
-			OwnSeed:   deps.SeedName(),
-			Gardenlet: gardenlet,
-			// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside
-			// it.
-			Version:  version.Get().GitVersion,
-			Etcds:    deps.EtcdViews,
-			Workers:  deps.PermitsWorkers,
-			Machines: deps.MachinesView,
-			Clock:    deps.Clock,
-		}),
+		Gate:      gate.New(deps.GardenClient, deps.GardenAPIReader),
+		Preflight: checker,
+	})
+	if err != nil {
+		return err
 	}
 	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
 		return fmt.Errorf("failed to add the controller for live migrations: %w", err)

@@ -14,10 +14,7 @@ import (
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
@@ -166,15 +163,20 @@ func (j *Joint) help(ctx context.Context, etcdRole string, world World, learner 
 			return false, waiting(steps.ReasonJoiningEtcdMembers,
 				"the member of pod %s was added and has not started yet", pod), nil
 		}
+		// The pod as it is before the removal. One that follows it under the same name may already join again.
+		stuck, err := j.getPod(ctx, pod)
+		if err != nil {
+			return false, Progress{}, err
+		}
 		log.Info("Removing a learner that did not start", "firstSeen", since)
 		if err := cluster.Remove(ctx, learner.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
 			return false, Progress{}, err
 		}
-		// A new pod makes the sidecar wipe the data directory and add the member anew.
-		if err := j.Client.Delete(ctx,
-			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: pod}}); client.IgnoreNotFound(
-			err) != nil {
-			return false, Progress{}, fmt.Errorf("failed to delete pod %s: %w", pod, err)
+		// A new pod makes the sidecar wipe the data directory and add the member again.
+		if stuck != nil {
+			if err := j.deletePod(ctx, stuck); err != nil {
+				return false, Progress{}, err
+			}
 		}
 		return false, waiting(steps.ReasonJoiningEtcdMembers,
 			"the member of pod %s did not start within %s and was removed; it joins anew", pod, j.StuckAfter), nil

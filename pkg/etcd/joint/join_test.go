@@ -17,6 +17,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/patience"
@@ -139,6 +140,26 @@ var _ = Describe("Join", func() {
 			Expect(s.clusters["main"].Names()).To(HaveLen(3))
 			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, &corev1.Pod{})).
 				To(MatchError(ContainSubstring("not found")))
+		})
+
+		It("leaves a pod alone that has followed the one of the stuck learner", func() {
+			fakeClock := testclock.NewFakeClock(time.Now())
+			j = s.joint(steps.Destination, func(c *Config) { c.Clock = fakeClock })
+			s.addLearner("main", 0)
+			advance()
+			fakeClock.Step(4 * time.Minute)
+			follower := pod("etcd-main-0")
+			follower.UID = "follower"
+			s.clusters["main"].OnRemove = func(etcdclient.Member) {
+				defer GinkgoRecover()
+				Expect(s.client.Delete(ctx, pod("etcd-main-0"))).To(Succeed())
+				Expect(s.client.Create(ctx, follower)).To(Succeed())
+			}
+			Expect(advance().Message).To(ContainSubstring("was removed"))
+			Expect(s.clusters["main"].Names()).To(HaveLen(3))
+			there := &corev1.Pod{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, there)).To(Succeed())
+			Expect(there.UID).To(Equal(follower.UID))
 		})
 
 		Describe("a pod that has formed a cluster of its own", func() {

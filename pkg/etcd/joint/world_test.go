@@ -5,6 +5,7 @@ package joint_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -103,6 +105,14 @@ func newSeedsOf(seed string) *seeds {
 				s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""),
 					Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
 				s.lock.Unlock()
+				// The fake client does not look at preconditions, other than an API server.
+				there := &corev1.Pod{}
+				if err := c.Get(ctx, client.ObjectKeyFromObject(obj), there); err != nil {
+					return err
+				}
+				if uid := options.Preconditions.UID; uid != nil && *uid != there.UID {
+					return apierrors.NewConflict(corev1.Resource("pods"), obj.GetName(), errors.New("another UID"))
+				}
 				if err := c.Delete(ctx, obj, opts...); err != nil || s.onEnd == nil {
 					return err
 				}

@@ -310,7 +310,7 @@ func (b *bench) start(ctx context.Context, agents, manager *framework.Counter) (
 	for _, seed := range []string{source, destination} {
 		health := program.FreePort()
 		command := exec.Command(b.Agent, "--garden="+kubeconfigs["agents"], "--seed="+kubeconfigs["seeds"],
-			"--seed-name="+seed, //nolint:gosec // It is a program of this repository.
+			"--seed-name="+seed, "--version="+framework.GardenletVersion, //nolint:gosec // It is our own program.
 			fmt.Sprintf("--health-port=%d", health), fmt.Sprintf("--metrics-port=%d", program.FreePort()),
 			"--go-file="+b.goFile(), "--pace="+b.Pace.String())
 		if err := b.begin(command, seed); err != nil {

@@ -7,6 +7,7 @@ package simagent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
+	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/agent"
 	// The real actions are linked, because what they bring along takes memory.
@@ -35,6 +37,8 @@ import (
 type Options struct {
 	// Garden and Seed are kubeconfigs, SeedName is the name of the seed.
 	Garden, Seed, SeedName string
+	// Version is the Gardener version that the agent is built with.
+	Version string
 	// HealthPort and MetricsPort are on the loopback interface.
 	HealthPort, MetricsPort int
 	// GoFile holds all migrations in their first step until the file exists.
@@ -69,7 +73,18 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 	}
 	deps := environment.Deps
 	w := &work{options: options, since: map[task]time.Time{}}
-	reconciler := &agent.Reconciler{
+	checker, err := preflight.New(preflight.Options{
+		Reader:    deps.GardenAPIReader,
+		OwnSeed:   deps.SeedName(),
+		Gardenlet: gardenlet,
+		Version:   options.Version,
+		Etcds:     w.etcds,
+		Clock:     deps.Clock,
+	})
+	if err != nil {
+		return err
+	}
+	reconciler, err := agent.New(agent.Options{
 		GardenClient:    deps.GardenClient,
 		GardenAPIReader: deps.GardenAPIReader,
 		Recorder:        deps.Recorder,
@@ -79,9 +94,12 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 			steps.Source:      w.actions(steps.Source),
 			steps.Destination: w.actions(steps.Destination),
 		},
-		Gate: gate.New(deps.GardenClient, deps.GardenAPIReader),
-		Preflight: preflight.New(preflight.Options{Reader: deps.GardenAPIReader, OwnSeed: deps.SeedName(),
-			Gardenlet: gardenlet}),
+		Clock:     clock.RealClock{},
+		Gate:      gate.New(deps.GardenClient, deps.GardenAPIReader),
+		Preflight: checker,
+	})
+	if err != nil {
+		return err
 	}
 	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
 		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
@@ -110,6 +128,9 @@ func (w *work) actions(role steps.Role) migration.Actions {
 		Always: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 			return steps.Outcome{}, nil
 		}),
+		Abort: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Outcome{}, errors.New("no migration of a benchmark is aborted")
+		}),
 	}
 	for _, step := range steps.Table() {
 		switch {
@@ -123,6 +144,22 @@ func (w *work) actions(role steps.Role) migration.Actions {
 		actions.HandOver = handOver
 	}
 	return actions
+}
+
+// etcds returns what the guards see of etcds of which nothing is wrong.
+func (w *work) etcds(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+	var views []preflight.EtcdView
+	for _, name := range []string{"etcd-main", "etcd-events"} {
+		view := preflight.EtcdView{Name: name, MemberNamePrefix: w.options.SeedName, Quota: 8 << 30}
+		for ordinal := range 3 {
+			view.Members = append(view.Members, preflight.EtcdMemberView{
+				Name:   fmt.Sprintf("%s-%s-%d", w.options.SeedName, name, ordinal),
+				DBSize: 1 << 20, DBSizeInUse: 1 << 20,
+			})
+		}
+		views = append(views, view)
+	}
+	return views, nil
 }
 
 // step makes one attempt: the first one begins the work, as real ones do, and a later one finds it done.

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/preflight"
 )
 
 const (
@@ -242,4 +244,21 @@ func (g *Garden) SetConstraint(ctx context.Context, shoot *gardencorev1beta1.Sho
 		Message: "set by a test", LastTransitionTime: now, LastUpdateTime: now}
 	shoot.Status.Constraints = v1beta1helper.MergeConditions(shoot.Status.Constraints, condition)
 	return g.Client.Status().Patch(ctx, shoot, patch)
+}
+
+// HealthyEtcds returns what the guards of the agent in the seed see of a shoot's etcds of which nothing is wrong.
+func HealthyEtcds(seedName string) func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+	return func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+		var views []preflight.EtcdView
+		for _, name := range []string{"etcd-main", "etcd-events"} {
+			view := preflight.EtcdView{Name: name, MemberNamePrefix: seedName, Quota: 8 << 30}
+			for ordinal := range 3 {
+				view.Members = append(view.Members, preflight.EtcdMemberView{
+					Name: fmt.Sprintf("%s-%s-%d", seedName, name, ordinal), DBSize: 1 << 20, DBSizeInUse: 1 << 20,
+				})
+			}
+			views = append(views, view)
+		}
+		return views, nil
+	}
 }

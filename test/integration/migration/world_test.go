@@ -5,6 +5,7 @@ package migration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -202,6 +203,9 @@ func (w *world) actions(role steps.Role) migration.Actions {
 			w.synced[role]++
 			return steps.Outcome{}, nil
 		}),
+		Abort: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Outcome{}, errors.New("no migration of this suite is aborted")
+		}),
 	}
 	for _, step := range steps.Table() {
 		if step.Owner == role {
@@ -273,14 +277,18 @@ func (w *world) start(seedName string) (stop func()) {
 	})
 
 	quick := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	checker := preflight.New(preflight.Options{
+	checker, err := preflight.New(preflight.Options{
 		Reader:  watching,
 		OwnSeed: seedName,
 		Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{
 			ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{FeatureGates: map[string]bool{"UpgradeEtcdVersion": true}},
 		},
+		Version: framework.GardenletVersion,
+		Etcds:   framework.HealthyEtcds(seedName),
+		Clock:   clock.RealClock{},
 	})
-	reconciler := &agent.Reconciler{
+	Expect(err).NotTo(HaveOccurred())
+	reconciler, err := agent.New(agent.Options{
 		GardenClient:    recording,
 		GardenAPIReader: watching,
 		Recorder:        events.NewFakeRecorder(10000),
@@ -301,7 +309,8 @@ func (w *world) start(seedName string) (stop func()) {
 		},
 		Gate:      gate.New(watching, watching),
 		Preflight: checker,
-	}
+	})
+	Expect(err).NotTo(HaveOccurred())
 	Expect(reconciler.AddToManager(mgr, gardenCluster)).To(Succeed())
 
 	managerCtx, cancel := context.WithCancel(ctx)

@@ -40,6 +40,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
+	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -87,17 +88,21 @@ func newParty(seedName string, config *rest.Config) *party {
 
 	controller := agentConfig.Controllers.LiveMigration
 	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
-	p.reconciler = &agent.Reconciler{
+	checker, err := preflight.New(preflight.Options{
+		Reader: p.deps.GardenAPIReader, OwnSeed: seedName, Gardenlet: gardenletConfig,
+		Version: framework.GardenletVersion, Etcds: framework.HealthyEtcds(seedName), Clock: clock.RealClock{},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	p.reconciler, err = agent.New(agent.Options{
 		GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader, Recorder: p.deps.Recorder,
 		Clock:    clock.RealClock{},
 		SeedName: seedName, Config: controller,
 		Actions: map[steps.Role]migration.Actions{steps.Source: p.actions(steps.Source),
 			steps.Destination: p.actions(steps.Destination)},
-		Gate: gate.New(p.deps.GardenClient, p.deps.GardenAPIReader),
-		Preflight: preflight.New(preflight.Options{
-			Reader: p.deps.GardenAPIReader, OwnSeed: seedName, Gardenlet: gardenletConfig, Version: "v1.150.0",
-		}),
-	}
+		Gate:      gate.New(p.deps.GardenClient, p.deps.GardenAPIReader),
+		Preflight: checker,
+	})
+	Expect(err).NotTo(HaveOccurred())
 	return p
 }
 

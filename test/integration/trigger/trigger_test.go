@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	. "github.com/onsi/ginkgo/v2"
@@ -14,6 +15,7 @@ import (
 	gomegatypes "github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -76,7 +78,15 @@ var _ = Describe("Trigger", func() {
 			triggered := &gardencorev1beta1.Shoot{}
 			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), triggered)).To(Succeed())
 			triggered.Spec.SeedName = new(destination.Name)
-			return preflight.New(preflight.Options{Reader: garden.Client, OwnSeed: source.Name}).Check(ctx, triggered)
+			checker, err := preflight.New(preflight.Options{
+				Reader: garden.Client, OwnSeed: source.Name, Version: framework.GardenletVersion,
+				Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{
+					FeatureGates: map[string]bool{"UpgradeEtcdVersion": true},
+				}},
+				Etcds: framework.HealthyEtcds(source.Name), Clock: clock.RealClock{},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			return checker.Check(ctx, triggered)
 		}
 		distances = func(annotation string) *corev1.ConfigMap {
 			configMap := &corev1.ConfigMap{

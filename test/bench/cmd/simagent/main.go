@@ -23,6 +23,7 @@ func main() {
 	flag.StringVar(&options.Garden, "garden", "", "kubeconfig of the garden")
 	flag.StringVar(&options.Seed, "seed", "", "kubeconfig of the seed")
 	flag.StringVar(&options.SeedName, "seed-name", "", "name of the seed")
+	flag.StringVar(&options.Version, "version", "", "Gardener version that the agent is built with")
 	flag.IntVar(&options.HealthPort, "health-port", 0, "port of the probes")
 	flag.IntVar(&options.MetricsPort, "metrics-port", 0, "port of the metrics")
 	flag.StringVar(&options.GoFile, "go-file", "", "file without which no first step is finished")
