@@ -6,9 +6,11 @@ package charts_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	gardenercharts "github.com/gardener/gardener/charts"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/chartrenderer"
 	. "github.com/onsi/ginkgo/v2"
@@ -32,6 +34,7 @@ import (
 	"github.com/livecpm/livecpm/charts"
 	agentconfigv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/garden/removalguard"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
 
@@ -107,6 +110,47 @@ var _ = Describe("livecpm-garden", func() {
 		Expect(binding.Spec.PolicyName).To(Equal(gate.PolicyName))
 		Expect(binding.Spec.ValidationActions).To(ConsistOf(admissionregistrationv1.Deny))
 		Expect(binding.Spec.MatchResources).To(BeNil())
+	})
+
+	It("names the steps of the model", func() {
+		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](render(charts.Garden, nil),
+			gate.PolicyName)
+		quoted := regexp.MustCompile(`c\.type == '([^']+)'`)
+		named := func(expression string) []string {
+			var out []string
+			for _, match := range quoted.FindAllStringSubmatch(expression, -1) {
+				out = append(out, match[1])
+			}
+			return out
+		}
+		variables, found := map[string]string{}, []string{}
+		for _, variable := range policy.Spec.Variables {
+			variables[variable.Name] = variable.Expression
+			found = append(found, named(variable.Expression)...)
+		}
+		for _, validation := range policy.Spec.Validations {
+			found = append(found, named(validation.Expression)...)
+		}
+
+		var lastAbortable, beforeHandOver string
+		table := steps.Table()
+		for i, step := range table {
+			if step.Abortable {
+				lastAbortable = step.String()
+			}
+			if step.HandsOver {
+				beforeHandOver = table[i-1].String()
+			}
+		}
+		Expect(named(variables["begun"])).To(Equal([]string{steps.First().String(), steps.Last().String()}))
+		Expect(named(variables["abortable"])).To(Equal([]string{lastAbortable}),
+			"an abort is accepted until this step is finished")
+		aborts := steps.AbortTable()
+		Expect(variables["released"]).To(
+			ContainSubstring("== '" + string(aborts[len(aborts)-1].Finish.Reason) + "'"))
+		// The constraint belongs to Gardener.
+		Expect(found).To(ConsistOf(steps.First().String(), steps.Last().String(), lastAbortable, beforeHandOver,
+			string(gardencorev1beta1.ShootReadyForMigration)))
 	})
 
 	It("tells the way out with every refusal", func() {

@@ -369,6 +369,9 @@ func reasonsOfCode() []string {
 	files, err := filepath.Glob(filepath.Join("..", "pkg", "migration", "steps", "*.go"))
 	Expect(err).NotTo(HaveOccurred())
 	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue // A test adds a step with a reason of its own.
+		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		Expect(err).NotTo(HaveOccurred())
 		ast.Inspect(file, func(node ast.Node) bool {

@@ -1,0 +1,238 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package steps_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// constants returns the values of the constants of a type in the files of this package, by their names. What a type of
+// strings holds is known to the source only.
+func constants(typeName string) map[string]string {
+	GinkgoHelper()
+	out := map[string]string{}
+	for _, name := range files(".") {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		Expect(err).NotTo(HaveOccurred())
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			if ident, ok := spec.Type.(*ast.Ident); !ok || ident.Name != typeName {
+				return true
+			}
+			literal, ok := spec.Values[0].(*ast.BasicLit)
+			Expect(ok).To(BeTrue(), "%s is not a literal", spec.Names[0].Name)
+			value, err := strconv.Unquote(literal.Value)
+			Expect(err).NotTo(HaveOccurred())
+			out[spec.Names[0].Name] = value
+			return true
+		})
+	}
+	Expect(out).NotTo(BeEmpty(), "no constants of type %s", typeName)
+	return out
+}
+
+// files returns the names of the Go files of a folder that are no tests.
+func files(folder string) []string {
+	GinkgoHelper()
+	entries, err := os.ReadDir(folder)
+	Expect(err).NotTo(HaveOccurred())
+	var out []string
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".go") && !strings.HasSuffix(entry.Name(), "_test.go") {
+			out = append(out, entry.Name())
+		}
+	}
+	return out
+}
+
+var _ = Describe("A step", func() {
+	all := append(steps.Table(), steps.AbortTable()...)
+
+	It("says what is done in it, by whom, and how its condition shows that", func() {
+		for _, step := range all {
+			Expect(step.Work).NotTo(BeEmpty(), step.Title)
+			asks := 0
+			for _, work := range step.Work {
+				what := step.Title + ": " + work.Title
+				Expect(work.Title).NotTo(BeEmpty(), step.Title)
+				Expect(work.Reasons).NotTo(BeEmpty(), what)
+				Expect(work.By).To(BeElementOf(steps.Source, steps.Destination), what)
+				if work.Asks == "" {
+					Expect(work.By).To(Equal(step.Owner), "%s: nobody asks the %s", what, work.By)
+					continue
+				}
+				asks++
+				Expect(work.By).To(Equal(step.Owner.Peer()), "%s: the owner need not ask itself", what)
+				Expect(work.Reasons).To(ContainElement(work.Asks), what)
+				Expect(work.Asks).To(Equal(step.AssistOn()), "%s: a step asks with one reason only", what)
+			}
+			Expect(step.AssistOn() != "").To(Equal(asks > 0), step.Title)
+		}
+	})
+
+	It("is struck by the fault suite where its condition says so", func() {
+		for _, step := range steps.Table() {
+			shown := []steps.Reason{steps.ReasonStarted}
+			for _, work := range step.Work {
+				shown = append(shown, work.Reasons...)
+			}
+			Expect(step.Midst.Reasons).NotTo(BeEmpty(), step.String())
+			for _, reason := range step.Midst.Reasons {
+				Expect(shown).To(ContainElement(reason), "%s never shows %s", step, reason)
+			}
+		}
+	})
+
+	It("says of every check and of every set of components what it does, unless it is a step of an abort", func() {
+		checks := slices.Collect(maps.Values(constants("Check")))
+		components := slices.Collect(maps.Values(constants("Components")))
+		for _, step := range steps.Table() {
+			for check, guard := range step.Guards {
+				Expect(checks).To(ContainElement(string(check)), step.String())
+				Expect(guard.Effect).To(BeElementOf(steps.Holds, steps.Warns), "%s of %s", check, step)
+			}
+			Expect(step.Ownership).To(HaveLen(len(components)), step.String())
+			for _, name := range components {
+				Expect(step.Ownership).To(HaveKey(steps.Components(name)), step.String())
+			}
+		}
+		for _, step := range steps.AbortTable() {
+			Expect(step.Guards).To(BeEmpty(), step.Title)
+		}
+	})
+
+	It("is the only place of what marks it", func() {
+		entries, pointsOfNoReturn, handOvers := map[steps.Role]int{}, 0, 0
+		for _, step := range steps.Table() {
+			if step.Entry {
+				entries[step.Owner]++
+			}
+			if step.PointOfNoReturn {
+				pointsOfNoReturn++
+			}
+			if step.HandsOver {
+				handOvers++
+				Expect(step.Condition).To(Equal(steps.Last().Condition))
+				Expect(step.Owner).To(Equal(steps.Destination))
+			}
+			Expect(step.Finish).To(Equal(steps.Finish{
+				Status: gardencorev1beta1.ConditionTrue, Reason: steps.ReasonCompleted,
+			}), step.String())
+		}
+		Expect(entries).To(Equal(map[steps.Role]int{steps.Source: 1, steps.Destination: 1}))
+		Expect(pointsOfNoReturn).To(Equal(1))
+		Expect(handOvers).To(Equal(1))
+		for _, step := range steps.AbortTable() {
+			Expect(step.Finish.Status).To(Equal(gardencorev1beta1.ConditionFalse), step.Title)
+			Expect(step.Condition).To(Equal(entryOf(step.Owner).Condition),
+				"an abort shows in the first condition of the role")
+			Expect(steps.AbortOf(step.Owner).Title).To(Equal(step.Title))
+		}
+	})
+
+	It("has a file of its own, which says its number", func() {
+		Expect(files(".")).To(ContainElement("abort.go"))
+		for i := range steps.Table() {
+			prefix := strconv.Itoa(i+1) + "_"
+			Expect(slices.DeleteFunc(files("."), func(name string) bool { return !strings.HasPrefix(name, prefix) })).
+				To(HaveLen(1), prefix)
+		}
+	})
+})
+
+func entryOf(role steps.Role) steps.Step {
+	for _, step := range steps.Table() {
+		if step.Entry && step.Owner == role {
+			return step
+		}
+	}
+	return steps.Step{}
+}
+
+// The roles and what they call may publish only what the model knows: the page of a step, the plan and the moments of
+// the fault suite come from there.
+var _ = Describe("A reason", func() {
+	It("belongs to the work of a step, to every step that looks at the etcds, or to the frame", func() {
+		known := map[steps.Reason]bool{}
+		for _, step := range append(steps.Table(), steps.AbortTable()...) {
+			for _, work := range step.Work {
+				for _, reason := range work.Reasons {
+					known[reason] = true
+				}
+			}
+			known[step.Finish.Reason] = true
+		}
+		// What the frame writes around every action, and what a look at the joint cluster may find in any step.
+		for _, reason := range []steps.Reason{
+			steps.ReasonPending, steps.ReasonStarted, steps.ReasonPaused, steps.ReasonPrerequisitesUnknown,
+			steps.ReasonVersionSkew, steps.ReasonWaitingForSourceEtcd, steps.ReasonWaitingForEtcdMember,
+		} {
+			known[reason] = true
+		}
+		for name, value := range constants("Reason") {
+			reason := steps.Reason(value)
+			Expect(known[reason] || reason.Fault() || reason.Hold()).To(BeTrue(),
+				"%s: name it in the work of the step that shows it", name)
+		}
+	})
+
+	It("is published by the role whose step it belongs to", func() {
+		names := constants("Reason")
+		for role, folder := range map[steps.Role]string{
+			steps.Source: "../../agent/source", steps.Destination: "../../agent/destination",
+		} {
+			mine := map[steps.Reason]bool{}
+			for _, step := range append(steps.Table(), steps.AbortTable()...) {
+				for _, work := range step.Work {
+					if step.Owner != role && work.By != role {
+						continue
+					}
+					for _, reason := range work.Reasons {
+						mine[reason] = true
+					}
+				}
+			}
+			for _, name := range files(folder) {
+				file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, name), nil, 0)
+				Expect(err).NotTo(HaveOccurred())
+				ast.Inspect(file, func(n ast.Node) bool {
+					selector, ok := n.(*ast.SelectorExpr)
+					if !ok {
+						return true
+					}
+					if from, ok := selector.X.(*ast.Ident); !ok || from.Name != "steps" {
+						return true
+					}
+					value, ok := names[selector.Sel.Name]
+					if !ok {
+						return true
+					}
+					reason := steps.Reason(value)
+					general := reason.Fault() || reason.Hold() || reason == steps.ReasonStarted ||
+						reason == steps.ReasonWaitingForEtcdMember || reason == steps.ReasonWaitingForSourceEtcd
+					Expect(general || mine[reason]).To(BeTrue(), "%s/%s publishes %s, which is no work of the %s",
+						folder, name, reason, role)
+					return true
+				})
+			}
+		}
+	})
+})
