@@ -114,7 +114,8 @@ func TestCollect(t *testing.T) {
 		{"Dir": "/repository/cmd", "Module": {"Path": "example.com/own", "Main": true}}
 		{"Dir": "/cache/a/x", "Module": {"Path": "example.com/a", "Version": "v1.0.0", "Dir": "/cache/a"}}
 		{"Dir": "/cache/a/y", "Module": {"Path": "example.com/a", "Version": "v1.0.0", "Dir": "/cache/a"}}
-		{"Dir": "/cache/fork", "Module": {"Path": "example.com/b", "Version": "v1.0.0", "Replace": {"Path": "example.com/fork", "Version": "v2.0.0", "Dir": "/cache/fork"}}}
+		{"Dir": "/cache/fork", "Module": {"Path": "example.com/b", "Version": "v1.0.0",
+			"Replace": {"Path": "example.com/fork", "Version": "v2.0.0", "Dir": "/cache/fork"}}}
 	`), modules); err != nil {
 		t.Fatal(err)
 	}

@@ -80,18 +80,23 @@ frame.addEventListener("load", () => {
   let widest = "", right = 0, smallest = 1000;
   for (const element of doc.querySelectorAll("body *")) {
     const box = element.getBoundingClientRect();
-    if (box.width > 0 && box.right > right) { right = box.right; widest = element.tagName + "." + element.getAttribute("class"); }
+    if (box.width > 0 && box.right > right) {
+      right = box.right;
+      widest = element.tagName + "." + element.getAttribute("class");
+    }
     if (element.tagName === "text" && box.height > 0) {
       smallest = Math.min(smallest, parseFloat(win.getComputedStyle(element).fontSize) * element.getScreenCTM().a);
     }
   }
   document.getElementById("look").textContent = JSON.stringify({
     width: Math.max(root.scrollWidth, doc.body.scrollWidth), height: root.scrollHeight, widest: widest,
-    background: win.getComputedStyle(doc.body).backgroundColor, requests: win.performance.getEntriesByType("resource").length,
+    background: win.getComputedStyle(doc.body).backgroundColor,
+    requests: win.performance.getEntriesByType("resource").length,
     smallestText: smallest,
   });
 });
-frame.srcdoc = new TextDecoder().decode(Uint8Array.from(atob(document.getElementById("source").textContent), c => c.charCodeAt(0)));
+frame.srcdoc = new TextDecoder().decode(
+  Uint8Array.from(atob(document.getElementById("source").textContent), c => c.charCodeAt(0)));
 `
 
 var lookPattern = regexp.MustCompile(`<pre id="look">(.*?)</pre>`)
@@ -145,8 +150,9 @@ func (b Browser) Picture(ctx context.Context, page string, width int, scheme Sch
 	return err
 }
 
-func (b Browser) run(ctx context.Context, folder string, scheme Scheme, width, height int,
-	arguments ...string) ([]byte, error) {
+func (b Browser) run(
+	ctx context.Context, folder string, scheme Scheme, width, height int, arguments ...string,
+) ([]byte, error) {
 	preferred := "1"
 	if scheme == Dark {
 		preferred = "0"

@@ -118,8 +118,10 @@ func seed(name, version string) *gardencorev1beta1.Seed {
 
 // patchStatus does what the registry of gardener-apiserver does and the fake client does not: a patch of the status may
 // change metadata as well.
-func (w *world) patchStatus(ctx context.Context, c client.Client, _ string, obj client.Object, patch client.Patch,
-	_ ...client.SubResourcePatchOption) error {
+func (w *world) patchStatus(
+	ctx context.Context, c client.Client, _ string, obj client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption,
+) error {
 	data, err := patch.Data(obj)
 	if err != nil {
 		return err

@@ -87,8 +87,9 @@ func (c *Checker) CheckStep(ctx context.Context, shoot *gardencorev1beta1.Shoot,
 // Before tells with which reason and message the step must not begin; both are empty if it may. It makes all checks
 // before the first step of the role that the seed has, and those of the guards before every other. The warnings are
 // what is wrong without holding the step.
-func (c *Checker) Before(ctx context.Context, shoot *gardencorev1beta1.Shoot,
-	step steps.Step) (reason steps.Reason, message string, warnings []string) {
+func (c *Checker) Before(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+) (reason steps.Reason, message string, warnings []string) {
 	var findings []Finding
 	if role, ok := steps.RoleOf(shoot, c.options.OwnSeed); ok && step.Entry && step.Owner == role {
 		findings = c.Check(ctx, shoot)

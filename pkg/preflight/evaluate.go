@@ -232,8 +232,8 @@ func checkCredentialsRotation(w World) Finding {
 		}
 	}
 	if v1beta1helper.GetShootETCDEncryptionKeyRotationPhase(credentials) == gardencorev1beta1.RotationPrepared &&
-		v1beta1helper.ShouldETCDEncryptionKeyRotationBeAutoCompleteAfterPrepared(
-			credentials) { //nolint:staticcheck // Deprecated, but in use as long as there are rotations in two operations.
+		//nolint:staticcheck // Deprecated, but in use as long as there are rotations in two operations.
+		v1beta1helper.ShouldETCDEncryptionKeyRotationBeAutoCompleteAfterPrepared(credentials) {
 		running = append(running, "etcd encryption key: Prepared, and completed by the next reconciliation")
 	}
 	// Those without phases are done in one reconciliation.

@@ -173,7 +173,8 @@ var _ = Describe("Evaluate", func() {
 		Entry("no high availability", preflight.HighAvailability, preflight.Fail,
 			"not highly available", func(w *preflight.World) { w.Shoot.Spec.ControlPlane.HighAvailability = nil }),
 		Entry("failure tolerance zone", preflight.HighAvailability, preflight.Pass, "zone", func(w *preflight.World) {
-			w.Shoot.Spec.ControlPlane.HighAvailability.FailureTolerance.Type = gardencorev1beta1.FailureToleranceTypeZone
+			tolerance := &w.Shoot.Spec.ControlPlane.HighAvailability.FailureTolerance
+			tolerance.Type = gardencorev1beta1.FailureToleranceTypeZone
 		}),
 
 		Entry("workers", preflight.Workerless, preflight.Fail,
@@ -915,8 +916,9 @@ func hibernate(w *preflight.World, enabled, hibernated bool) {
 	w.Shoot.Status.IsHibernated = hibernated
 }
 
-func operate(w *preflight.World, operationType gardencorev1beta1.LastOperationType,
-	state gardencorev1beta1.LastOperationState) {
+func operate(
+	w *preflight.World, operationType gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState,
+) {
 	w.Shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: operationType, State: state}
 }
 

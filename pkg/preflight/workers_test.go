@@ -117,11 +117,12 @@ var _ = Describe("Shoots with workers", func() {
 			}
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, "in-place updates are pending in pools b"),
 		Entry("while the workers roll for a rotation", func(w *preflight.World) {
-			w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{Rotation: &gardencorev1beta1.ShootCredentialsRotation{
-				CertificateAuthorities: &gardencorev1beta1.CARotation{
-					Phase: gardencorev1beta1.RotationWaitingForWorkersRollout,
-				},
-			}}
+			w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{
+				Rotation: &gardencorev1beta1.ShootCredentialsRotation{
+					CertificateAuthorities: &gardencorev1beta1.CARotation{
+						Phase: gardencorev1beta1.RotationWaitingForWorkersRollout,
+					},
+				}}
 		}, preflight.CredentialsRotation, steps.ReasonCredentialsRotationRunning, "WaitingForWorkersRollout"),
 		Entry("with a Bastion", func(w *preflight.World) { w.Bastions = []string{"ssh"} },
 			preflight.Bastions, steps.ReasonBastionExists, "ssh"),
@@ -172,7 +173,9 @@ var _ = Describe("Shoots with workers", func() {
 			asked = 0
 			reader := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(w.Source.Seed,
 				w.Destination.Seed, regions()).Build()
-			etcds := func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) { return w.Etcds, nil }
+			etcds := func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+				return w.Etcds, nil
+			}
 			checker, err := preflight.New(preflight.Options{
 				Reader: reader, OwnSeed: "seed-a", Gardenlet: w.Gardenlet, Version: w.Version, Etcds: etcds,
 				Workers: permitted, Machines: machines, Clock: testclock.NewFakePassiveClock(w.Now),

@@ -112,8 +112,9 @@ func dnsNames(ctx context.Context, seed client.Client, namespace string) ([]stri
 }
 
 // trigger asks for the migration the way an operator does.
-func trigger(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, destination string,
-	classic bool) error {
+func trigger(
+	ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, destination string, classic bool,
+) error {
 	key := client.ObjectKeyFromObject(shoot)
 
 	if !classic {

@@ -263,8 +263,9 @@ func (r *run) prepare(ctx context.Context) error {
 // dnsServer is the address of the server that knows the landscape's names.
 func dnsServer(landscape *config.Config) string { return net.JoinHostPort(landscape.Garden.IP, "53") }
 
-func newLoad(access *rest.Config, landscape *config.Config, names []string,
-	change func(*probe.Config)) (*probe.Probe, error) {
+func newLoad(
+	access *rest.Config, landscape *config.Config, names []string, change func(*probe.Config),
+) (*probe.Probe, error) {
 	load := probe.Config{
 		REST:      access,
 		DNSServer: dnsServer(landscape),

@@ -15,16 +15,18 @@ import (
 func Digest(state any) string { return digest(state) }
 
 // RenderScreen returns what a terminal of the given width shows.
-func RenderScreen(phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot,
-	width int) string {
+func RenderScreen(
+	phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot, width int,
+) string {
 	var out bytes.Buffer
 	newDisplay(nil, outlook.NewTerminalScreen(&out, width)).show(testView(phase, elapsed, states, members, load))
 	return out.String()
 }
 
 // RenderLines returns what is printed where there is no terminal, for the same moment shown several times.
-func RenderLines(times int, phase string, elapsed time.Duration, states []StepState, members *MemberTimeline,
-	load probe.Snapshot) string {
+func RenderLines(
+	times int, phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot,
+) string {
 	var out bytes.Buffer
 	d := newDisplay(&out, nil)
 	for range times {
@@ -33,8 +35,9 @@ func RenderLines(times int, phase string, elapsed time.Duration, states []StepSt
 	return out.String()
 }
 
-func testView(phase string, elapsed time.Duration, states []StepState, members *MemberTimeline,
-	load probe.Snapshot) view {
+func testView(
+	phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot,
+) view {
 	seeds := []string{"seed-a", "seed-b"}
 	return view{
 		phase:   phase,

@@ -213,8 +213,9 @@ func (p WorkersPicture) Compare(after WorkersPicture) []string {
 	return changed
 }
 
-func newWorkersObserver(namespace string, source, destination, cloud *cluster,
-	access *rest.Config) (*workersObserver, error) {
+func newWorkersObserver(
+	namespace string, source, destination, cloud *cluster, access *rest.Config,
+) (*workersObserver, error) {
 	config := rest.CopyConfig(access)
 	config.QPS = -1
 	config.Timeout = 0
@@ -435,8 +436,9 @@ func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPi
 	return picture, nil
 }
 
-func listKind(ctx context.Context, seed *cluster, kind schema.GroupVersionKind,
-	namespace string) ([]unstructured.Unstructured, error) {
+func listKind(
+	ctx context.Context, seed *cluster, kind schema.GroupVersionKind, namespace string,
+) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	if err := seed.client.List(ctx, list, client.InNamespace(namespace)); err != nil {

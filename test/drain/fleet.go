@@ -31,8 +31,9 @@ type Fleet struct {
 
 // NewFleet returns the fleet around the landscape's own shoot, which must be at rest in one of the seeds: that is the
 // one to drain. It creates nothing.
-func NewFleet(landscape *config.Config, own *gardencorev1beta1.Shoot,
-	report func(format string, args ...any)) (*Fleet, error) {
+func NewFleet(
+	landscape *config.Config, own *gardencorev1beta1.Shoot, report func(format string, args ...any),
+) (*Fleet, error) {
 	source := ptr.Deref(own.Status.SeedName, "")
 	if source == "" || source != ptr.Deref(own.Spec.SeedName, "") {
 		return nil, fmt.Errorf("shoot %s is not at rest on one seed", client.ObjectKeyFromObject(own))

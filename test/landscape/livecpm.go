@@ -192,8 +192,9 @@ func (l *Landscape) makeRoom(ctx context.Context, seed config.Seed) error {
 
 // awaitAgent waits until the gardenlet of the seed has installed the agent that the fingerprint stands for, or until it
 // is the agent.
-func (l *Landscape) awaitAgent(ctx context.Context, gardenClient client.Client, seed config.Seed,
-	fingerprint string) error {
+func (l *Landscape) awaitAgent(
+	ctx context.Context, gardenClient client.Client, seed config.Seed, fingerprint string,
+) error {
 	n, err := node.New(l.Config, seed, l.Processes)
 	if err != nil {
 		return err

@@ -108,8 +108,9 @@ const measuring = 200 * time.Millisecond
 
 // Track returns a tracker of the parts of a run on this machine, with what is there already and how fast the machine
 // is. The run began at the given time; the other arguments are those of Look.
-func Track(ctx context.Context, began time.Time, parts []Part, repo, state, shoot string,
-	more ...string) (*Tracker, State, Machine, error) {
+func Track(
+	ctx context.Context, began time.Time, parts []Part, repo, state, shoot string, more ...string,
+) (*Tracker, State, Machine, error) {
 	there, err := Look(ctx, repo, state, shoot, more...)
 	if err != nil {
 		return nil, there, Machine{}, err

@@ -17,7 +17,8 @@ import (
 type Director struct{ *director }
 
 // NewDirector returns a director of the given faults.
-func NewDirector(cells []Cell, faults []fault.Fault, c clock.PassiveClock, lastAcknowledged func() time.Time,
+func NewDirector(
+	cells []Cell, faults []fault.Fault, c clock.PassiveClock, lastAcknowledged func() time.Time,
 	pause func(context.Context, gardencorev1beta1.ConditionType) error,
 ) (Director, error) {
 	d, err := newDirector(cells, func(name string) (fault.Fault, bool) {

@@ -96,9 +96,10 @@ func mayLead(ctx context.Context, seed *rest.Config, config *configv1alpha1.Agen
 }
 
 func mayUpdate(ctx context.Context, seed client.Client, namespace, lease string) error {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Group: coordinationv1.GroupName, Resource: "leases", Verb: "update", Namespace: namespace, Name: lease,
-	}}}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: coordinationv1.GroupName, Resource: "leases", Verb: "update", Namespace: namespace, Name: lease,
+		}}}
 	if err := seed.Create(ctx, review); err != nil {
 		return fmt.Errorf("failed to ask the seed for the agent's permissions: %w", err)
 	}
@@ -151,8 +152,9 @@ func accessOf(ctx context.Context, config *gardenletconfigv1alpha1.GardenletConf
 }
 
 // gardenAccess takes the kubeconfig that the gardenlet has got when it registered, else the one that it was given.
-func gardenAccess(ctx context.Context, seed client.Client,
-	config *gardenletconfigv1alpha1.GardenletConfiguration) (*rest.Config, error) {
+func gardenAccess(
+	ctx context.Context, seed client.Client, config *gardenletconfigv1alpha1.GardenletConfiguration,
+) (*rest.Config, error) {
 	connection := config.GardenClientConnection.ClientConnectionConfiguration
 	if kubeconfig := os.Getenv(v1beta1constants.EnvGenericGardenKubeconfig); kubeconfig != "" {
 		connection.Kubeconfig = kubeconfig

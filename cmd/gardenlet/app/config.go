@@ -24,8 +24,10 @@ const (
 const gardenletsOwn = "(the gardenlet's own)"
 
 // Configuration returns the agent's configuration in a gardenlet with the given configuration and environment.
-func Configuration(gardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration, gardenletConfigFile string,
-	getenv func(string) string) (*configv1alpha1.AgentConfiguration, error) {
+func Configuration(
+	gardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration, gardenletConfigFile string,
+	getenv func(string) string,
+) (*configv1alpha1.AgentConfiguration, error) {
 	data := fmt.Appendf(nil, "apiVersion: %s\nkind: AgentConfiguration\n", configv1alpha1.SchemeGroupVersion)
 	if file := getenv(EnvConfig); file != "" {
 		var err error

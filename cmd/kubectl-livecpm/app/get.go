@@ -141,8 +141,9 @@ func (o *options) reader(
 }
 
 // lookAround adds what is not in the garden.
-func (o *options) lookAround(ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker,
-	w *summary.World) {
+func (o *options) lookAround(
+	ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *summary.World,
+) {
 	summary := summary.Summarize(w.Shoot, w.Now.Time)
 	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)
 	members.Fill(w.Seeds,

@@ -83,8 +83,10 @@ func (o *options) LogConfig() (logLevel, logFormat string) {
 	return o.config.LogLevel, o.config.LogFormat
 }
 
-func run(ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfiguration,
-	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
+func run(
+	ctx context.Context, log logr.Logger, config *configv1alpha1.AgentConfiguration,
+	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration,
+) error {
 	log.Info("Took over the feature gates of the gardenlet", "seed", gardenlet.SeedConfig.Name, "featureGates",
 		fmt.Sprint(features.DefaultFeatureGate))
 

@@ -79,8 +79,9 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
 }
 
-func (d *destination) deployJoiningEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist,
-	etcds *joint.Joint) ([]gardeneretcd.Interface, error) {
+func (d *destination) deployJoiningEtcds(
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist, etcds *joint.Joint,
+) ([]gardeneretcd.Interface, error) {
 	var (
 		components []gardeneretcd.Interface
 		deploys    []flow.TaskFn
@@ -225,8 +226,9 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 
 // waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the
 // clusters has six members the source is asked to retire: it looks at each cluster by itself.
-func (d *destination) waitForRetirement(ctx context.Context, m *migration.Migration, etcds *joint.Joint,
-	begun bool) (steps.Outcome, error) {
+func (d *destination) waitForRetirement(
+	ctx context.Context, m *migration.Migration, etcds *joint.Joint, begun bool,
+) (steps.Outcome, error) {
 	reason := steps.ReasonJoiningLastEtcdMember
 	if begun {
 		reason = steps.ReasonReadyForSourceMemberRemoval

@@ -33,14 +33,16 @@ func SwitchDNS(ctx context.Context, deps *operation.Deps, m *migration.Migration
 }
 
 // ScaleEtcd scales an Etcd.
-func ScaleEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration, etcdRole string,
-	members int32) error {
+func ScaleEtcd(
+	ctx context.Context, deps *operation.Deps, m *migration.Migration, etcdRole string, members int32,
+) error {
 	return (&destination{deps: deps}).scaleEtcd(ctx, m, etcdRole, members)
 }
 
 // LastOperationForCompletion tells how the botanist of the last step is made.
-func LastOperationForCompletion(ctx context.Context, deps *operation.Deps,
-	shoot *gardencorev1beta1.Shoot) (gardencorev1beta1.LastOperationType, error) {
+func LastOperationForCompletion(
+	ctx context.Context, deps *operation.Deps, shoot *gardencorev1beta1.Shoot,
+) (gardencorev1beta1.LastOperationType, error) {
 	return (&destination{deps: deps}).lastOperationForCompletion(ctx, shoot)
 }
 
@@ -108,8 +110,9 @@ func CheckTunnel(ctx context.Context, c client.Client, r rest.Interface) error {
 }
 
 // MoveVPN runs the part of the last step in which the regular VPN client takes the place of the temporary one.
-func MoveVPN(ctx context.Context, deps *operation.Deps, b, plain *botanist.Botanist, c client.Client,
-	r rest.Interface) error {
+func MoveVPN(
+	ctx context.Context, deps *operation.Deps, b, plain *botanist.Botanist, c client.Client, r rest.Interface,
+) error {
 	d := &destination{deps: deps,
 		access: func(*botanist.Botanist) (*shootAccess, error) { return &shootAccess{client: c, rest: r}, nil }}
 	g := flow.NewGraph("test")
@@ -128,14 +131,17 @@ func ShrinkEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migratio
 }
 
 // WaitUnlessRestarted waits as the step in which the kube-apiserver starts does.
-func WaitUnlessRestarted(ctx context.Context, deps *operation.Deps, namespace string, interval time.Duration,
-	rolledOut func(context.Context) error) error {
+func WaitUnlessRestarted(
+	ctx context.Context, deps *operation.Deps, namespace string, interval time.Duration,
+	rolledOut func(context.Context) error,
+) error {
 	return (&destination{deps: deps}).waitUnlessRestarted(ctx, namespace, interval, rolledOut)
 }
 
 // UntilServing waits as the switch of DNS does.
-func UntilServing(ctx context.Context, deps *operation.Deps, m *migration.Migration,
-	serves func(context.Context) error) error {
+func UntilServing(
+	ctx context.Context, deps *operation.Deps, m *migration.Migration, serves func(context.Context) error,
+) error {
 	return (&destination{deps: deps}).untilServing(ctx, m, serves)
 }
 

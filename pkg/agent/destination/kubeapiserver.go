@@ -166,8 +166,9 @@ func (d *destination) kubeAPIServerGraph(
 //
 // published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives
 // it. wait waits until it is rolled out.
-func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, published *advertisement, wait flow.TaskFn,
-	dependencies flow.TaskIDs) flow.TaskID {
+func (d *destination) addKubeAPIServer(
+	g *flow.Graph, b *botanist.Botanist, published *advertisement, wait flow.TaskFn, dependencies flow.TaskIDs,
+) flow.TaskID {
 	service := d.addKubeAPIServerService(g, b, dependencies)
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the kube-apiserver",

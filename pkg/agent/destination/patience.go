@@ -133,8 +133,9 @@ func (d *destination) untilRolledOutOrRestarted(b *botanist.Botanist) flow.TaskF
 	}
 }
 
-func (d *destination) waitUnlessRestarted(ctx context.Context, namespace string, interval time.Duration,
-	rolledOut func(context.Context) error) error {
+func (d *destination) waitUnlessRestarted(
+	ctx context.Context, namespace string, interval time.Duration, rolledOut func(context.Context) error,
+) error {
 	waiting, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go wait.UntilWithContext(waiting, func(ctx context.Context) {
@@ -198,8 +199,9 @@ func (p patientClient) Create(ctx context.Context, object client.Object, opts ..
 
 // Patch implements client.Client. Gardener's helpers hand over a patch that they computed before, so it is computed
 // anew. The object has the version that they read: if there is a newer one by now, the API server refuses.
-func (p patientClient) Patch(ctx context.Context, object client.Object, patch client.Patch,
-	opts ...client.PatchOption) error {
+func (p patientClient) Patch(
+	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	if addStartupProbe(object) {
 		current := &appsv1.Deployment{}
 		if err := p.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {

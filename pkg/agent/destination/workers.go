@@ -185,8 +185,9 @@ func checkPublished(ctx context.Context, shoot client.Client, address string) er
 
 // openTunnel lets the kube-apiserver of this seed reach nodes, pods and services of the shoot: it runs the temporary
 // VPN client in the shoot and waits until requests get through.
-func (d *destination) openTunnel(ctx context.Context, m *migration.Migration, b *botanist.Botanist,
-	components *overlap.Components) (steps.Outcome, error) {
+func (d *destination) openTunnel(
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist, components *overlap.Components,
+) (steps.Outcome, error) {
 	if err := m.Report(ctx, steps.ReasonWaitingForTunnel,
 		"Connecting the nodes to the VPN server of the destination"); err != nil {
 		return steps.Outcome{}, err
@@ -221,8 +222,9 @@ func (d *destination) waitForTunnel(ctx context.Context, access *shootAccess) er
 
 // settle makes the shoot's inside an ordinary one of this seed, after resource manager and controllers have been
 // started here: first the regular VPN client moves, then the address changes. It can be repeated from any point.
-func (d *destination) settle(ctx context.Context, m *migration.Migration, b *botanist.Botanist,
-	a *advertisement) error {
+func (d *destination) settle(
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist, a *advertisement,
+) error {
 	// VPN server, VPN clients and kube-apiserver without the temporary client and with the own address, as the
 	// gardenlet has them.
 	plain, err := d.botanist(ctx, m)
@@ -248,16 +250,19 @@ func (d *destination) settle(ctx context.Context, m *migration.Migration, b *bot
 // overlapGraph is what has to be done while the kube-apiserver still publishes the source's address and counts on
 // temporary VPN clients: the nodes serve the destination's address as well, and the regular VPN client takes the place
 // of the temporary one.
-func (d *destination) overlapGraph(b, plain *botanist.Botanist, components *overlap.Components,
-	a *advertisement) *flow.Graph {
+func (d *destination) overlapGraph(
+	b, plain *botanist.Botanist, components *overlap.Components, a *advertisement,
+) *flow.Graph {
 	g := flow.NewGraph("preparation of the nodes")
 	base := d.addBase(g, plain)
 	d.addOverlap(g, b, plain, components, a, flow.NewTaskIDs(base.secrets))
 	return g
 }
 
-func (d *destination) addOverlap(g *flow.Graph, b, plain *botanist.Botanist, components *overlap.Components,
-	a *advertisement, dependencies flow.TaskIDs) {
+func (d *destination) addOverlap(
+	g *flow.Graph, b, plain *botanist.Botanist, components *overlap.Components, a *advertisement,
+	dependencies flow.TaskIDs,
+) {
 	var (
 		timeout = d.deps.Timings.RolloutTimeout
 

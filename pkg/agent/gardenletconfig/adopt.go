@@ -29,8 +29,9 @@ var ErrChanged = errors.New("what the agent shares with the gardenlet has change
 
 // Adopt writes the files before the agent starts. It waits for the gardenlet: on a new seed both may come at the same
 // time.
-func Adopt(ctx context.Context, log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration,
-	c clock.Clock) error {
+func Adopt(
+	ctx context.Context, log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration, c clock.Clock,
+) error {
 	files := FilesOf(config)
 	for {
 		_, err := update(ctx, seed, config.Gardenlet.Source, files)
@@ -48,8 +49,9 @@ func Adopt(ctx context.Context, log logr.Logger, seed client.Reader, config *con
 	}
 }
 
-func update(ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource,
-	files Files) (restart bool, err error) {
+func update(
+	ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource, files Files,
+) (restart bool, err error) {
 	content, err := Read(ctx, seed, source, files.Token)
 	if err != nil {
 		return false, err
@@ -67,8 +69,9 @@ type Keeper struct {
 }
 
 // NewKeeper returns a keeper of the files that the configuration names.
-func NewKeeper(log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration,
-	c clock.WithTicker) *Keeper {
+func NewKeeper(
+	log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration, c clock.WithTicker,
+) *Keeper {
 	return &Keeper{log: log.WithName("adoption"), seed: seed, source: config.Gardenlet.Source, files: FilesOf(config),
 		clock: c}
 }

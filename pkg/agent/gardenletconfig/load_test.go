@@ -28,7 +28,10 @@ seedConfig:
     ingress: {domain: ingress.seed-a.livecpm.example, controller: {kind: nginx}}
     dns:
       provider: {type: local, credentialsRef: {apiVersion: v1, kind: Secret, name: dns, namespace: garden}}
-      internal: {type: local, domain: internal.livecpm.example, credentialsRef: {apiVersion: v1, kind: Secret, name: dns, namespace: garden}}
+      internal:
+        type: local
+        domain: internal.livecpm.example
+        credentialsRef: {apiVersion: v1, kind: Secret, name: dns, namespace: garden}
 `
 
 var _ = Describe("#Load", func() {

@@ -45,8 +45,9 @@ type Content struct {
 }
 
 // Read reads from the seed what the gardenlet's Deployment refers to. The token's file will be at the given path.
-func Read(ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource,
-	tokenFile string) (*Content, error) {
+func Read(
+	ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource, tokenFile string,
+) (*Content, error) {
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: source.Namespace, Name: source.Deployment}
 	if err := seed.Get(ctx, key, deployment); err != nil {

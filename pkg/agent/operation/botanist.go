@@ -30,8 +30,10 @@ import (
 //
 // A botanist lives for one attempt of one step only: what one task computes (addresses, secrets) is lost with it, so
 // each flow runs the tasks that it depends on again.
-func (d *Deps) NewBotanist(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot,
-	lastOperation gardencorev1beta1.LastOperationType, options ...BotanistOption) (*botanist.Botanist, error) {
+func (d *Deps) NewBotanist(
+	ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot,
+	lastOperation gardencorev1beta1.LastOperationType, options ...BotanistOption,
+) (*botanist.Botanist, error) {
 	shoot = shoot.DeepCopy()
 	setLastOperation(shoot, lastOperation)
 

@@ -24,8 +24,9 @@ import (
 // way to the other seed, then its namespace, and the Cluster when nothing can ask for it any more. With skip, only what
 // does not depend on the namespace is done: nothing can be deleted one by one in a namespace that is being deleted or
 // gone.
-func (d *Deps) AddSeedCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
-	beforeEtcds, beforeNamespace flow.TaskIDs) {
+func (d *Deps) AddSeedCleanup(
+	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, beforeEtcds, beforeNamespace flow.TaskIDs,
+) {
 	var (
 		timeout   = d.Timings.RolloutTimeout
 		interval  = d.Timings.PollInterval
@@ -88,8 +89,9 @@ func Exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 }
 
 // WaitUntilGone waits until the object does not exist any more.
-func WaitUntilGone(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object,
-	interval time.Duration) error {
+func WaitUntilGone(
+	ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object, interval time.Duration,
+) error {
 	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
 		found, err := Exists(ctx, reader, key, obj)
 		if err != nil {

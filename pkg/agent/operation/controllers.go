@@ -23,8 +23,9 @@ var Controllers = ownership.Exclusive()
 // DeleteDeployments deletes the Deployments and waits until their last pod is gone: in foreground deletion the object
 // outlives its pods. They are deleted instead of scaled because others scale them too (dependency-watchdog,
 // autoscalers). Deployments that do not exist are no error.
-func DeleteDeployments(ctx context.Context, c client.Client, namespace string, interval, timeout time.Duration,
-	names ...string) error {
+func DeleteDeployments(
+	ctx context.Context, c client.Client, namespace string, interval, timeout time.Duration, names ...string,
+) error {
 	for _, name := range names {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 		if err := c.Delete(ctx, deployment,

@@ -39,8 +39,9 @@ func (c *readOnlyPublished) Create(ctx context.Context, object client.Object, op
 	return c.Client.Create(ctx, object, opts...)
 }
 
-func (c *readOnlyPublished) Patch(ctx context.Context, object client.Object, patch client.Patch,
-	opts ...client.PatchOption) error {
+func (c *readOnlyPublished) Patch(
+	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	if configMap, ok := published(object); ok {
 		return c.compare(ctx, configMap)
 	}

@@ -28,8 +28,9 @@ import (
 //
 // With overwrite the state replaces what was stored before, which is right as long as the control plane is complete.
 // Without, entries are added and replaced one by one and what is gone from the seed is kept.
-func (d *Deps) PersistShootState(ctx context.Context, shoot *gardencorev1beta1.Shoot, namespace string,
-	overwrite bool) error {
+func (d *Deps) PersistShootState(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, namespace string, overwrite bool,
+) error {
 	ahead := aheadClock{Clock: d.Clock, lead: d.Timings.ShootStateLead}
 	if err := shootstate.Deploy(ctx, ahead, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace,
 		overwrite); err != nil {

@@ -22,8 +22,10 @@ import (
 )
 
 // AddControllers adds the agent's controllers, with the actions of both roles, to the manager of the environment.
-func AddControllers(environment *Environment, config *configv1alpha1.AgentConfiguration,
-	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration) error {
+func AddControllers(
+	environment *Environment, config *configv1alpha1.AgentConfiguration,
+	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration,
+) error {
 	deps := environment.Deps
 
 	checker, err := preflight.New(preflight.Options{

@@ -34,8 +34,9 @@ import (
 // newGardenCluster returns access to the garden as a gardenlet has it. The agent uses the gardenlet's identity, and
 // where the seed authorizer is in force, that identity may list and watch only what belongs to its seed: hence the
 // selectors. Of the kinds that it may merely get by name, single objects are watched instead of all.
-func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
-	seedName string) (cluster.Cluster, error) {
+func newGardenCluster(
+	ctx context.Context, log logr.Logger, config *rest.Config, seedName string,
+) (cluster.Cluster, error) {
 	var (
 		ofSeed        = labels.SelectorFromSet(labels.Set{v1beta1constants.LabelPrefixSeedName + seedName: "true"})
 		seedNamespace = gardenerutils.ComputeGardenNamespace(seedName)
@@ -77,7 +78,7 @@ func newGardenCluster(ctx context.Context, log logr.Logger, config *rest.Config,
 				&gardencorev1beta1.NamespacedCloudProfile{},
 				&gardencorev1beta1.ExposureClass{},
 				&gardencorev1beta1.Project{},
-				&gardencorev1beta1.SecretBinding{}, //nolint:staticcheck // Deprecated, but shoots may still refer to one.
+				&gardencorev1beta1.SecretBinding{}, //nolint:staticcheck // Shoots may still refer to one.
 				&securityv1alpha1.CredentialsBinding{},
 				&securityv1alpha1.WorkloadIdentity{},
 			} {

@@ -52,13 +52,15 @@ func CleanupGraph(ctx context.Context, deps *operation.Deps, m *migration.Migrat
 }
 
 // CleanupGraphWorkerless does the same for a shoot without workers.
-func CleanupGraphWorkerless(ctx context.Context, deps *operation.Deps, m *migration.Migration,
-	b *botanist.Botanist) error {
+func CleanupGraphWorkerless(
+	ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist,
+) error {
 	return runCleanup(ctx, deps, m, b, false)
 }
 
-func runCleanup(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist,
-	workers bool) error {
+func runCleanup(
+	ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist, workers bool,
+) error {
 	s := &source{deps: deps}
 	left, err := s.readRemains(ctx, b.Shoot.ControlPlaneNamespace)
 	if err != nil {

@@ -34,8 +34,9 @@ const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 // addWorkersCleanup adds what lets go of the machines and of what is on them, up to the point at which the state of all
 // of it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight
 // of the shoot, and cluster-autoscaler is gone first.
-func (s *source) addWorkersCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
-	dependencies flow.TaskIDs) flow.TaskID {
+func (s *source) addWorkersCleanup(
+	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs,
+) flow.TaskID {
 	var (
 		timeout   = s.deps.Timings.RolloutTimeout
 		interval  = s.deps.Timings.PollInterval
@@ -97,8 +98,9 @@ func (s *source) addWorkersCleanup(g *flow.Graph, m *migration.Migration, b *bot
 
 // addWorkersDeletion adds the deletion of what addWorkersCleanup has migrated, once its state is saved. Machines and
 // their like go without their finalizers, so nobody deletes what they stand for.
-func (s *source) addWorkersDeletion(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
-	dependencies flow.TaskIDs) flow.TaskID {
+func (s *source) addWorkersDeletion(
+	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs,
+) flow.TaskID {
 	var (
 		timeout   = s.deps.Timings.RolloutTimeout
 		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
@@ -150,8 +152,9 @@ func (s *source) addWorkersDeletion(g *flow.Graph, m *migration.Migration, b *bo
 // addControlPlaneCleanup adds the migration of what the provider runs in the shoot's namespace:
 // cloud-controller-manager and CSI controllers. Upstream does not wait for its migration and does not save its state
 // again; both cost next to nothing.
-func (s *source) addControlPlaneCleanup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool,
-	dependencies flow.TaskIDs) flow.TaskID {
+func (s *source) addControlPlaneCleanup(
+	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs,
+) flow.TaskID {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 
 	migrate := g.Add(flow.Task{

@@ -24,8 +24,9 @@ var addressNames = []string{"external", "internal"}
 
 // Shoot returns access to the shoot with an administrator's credentials, and when they expire. The garden may issue
 // them for a shorter time than is asked for.
-func Shoot(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot,
-	validity time.Duration) (*rest.Config, time.Time, error) {
+func Shoot(
+	ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, validity time.Duration,
+) (*rest.Config, time.Time, error) {
 	key := client.ObjectKeyFromObject(shoot)
 	request := &authenticationv1alpha1.AdminKubeconfigRequest{
 		Spec: authenticationv1alpha1.AdminKubeconfigRequestSpec{ExpirationSeconds: ptr.To(int64(validity.Seconds()))},

@@ -145,8 +145,9 @@ func (l *Looker) Cluster(ctx context.Context, namespace, role string, seeds ...s
 	return l.cluster(ctx, namespace, role, seeds, map[string]*druidcorev1alpha1.Etcd{})
 }
 
-func (l *Looker) cluster(ctx context.Context, namespace, role string, seeds []string,
-	resources map[string]*druidcorev1alpha1.Etcd) (etcdclient.Cluster, error) {
+func (l *Looker) cluster(
+	ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd,
+) (etcdclient.Cluster, error) {
 	var (
 		name  = exposure.EtcdName(role)
 		found []place

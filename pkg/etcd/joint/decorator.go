@@ -38,8 +38,8 @@ func NewEtcd(
 
 // Decorate returns a client for Gardener's etcd component in the destination. The component knows nothing about
 // joining: it replaces spec.etcd as a whole whenever it deploys. Through this client
-//   - an Etcd is created with the given bootstrap (by name of the Etcd) and the destination's peer port, because etcd-druid
-//     accepts the bootstrap at creation only;
+//   - an Etcd is created with the given bootstrap (by name of the Etcd) and the destination's peer port, because
+//     etcd-druid accepts the bootstrap at creation only;
 //   - a patch keeps the bootstrap and the peer port that the Etcd has, and never asks for fewer replicas.
 //
 // An Etcd without bootstrap in the cluster, which means after the final deployment, is patched as the component wants
@@ -69,8 +69,9 @@ func (d *decorated) Create(ctx context.Context, object client.Object, opts ...cl
 }
 
 // Patch implements client.Client.
-func (d *decorated) Patch(ctx context.Context, object client.Object, patch client.Patch,
-	opts ...client.PatchOption) error {
+func (d *decorated) Patch(
+	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
+) error {
 	if etcd, ok := object.(*druidcorev1alpha1.Etcd); ok {
 		var err error
 		if patch, err = d.keepJoining(ctx, etcd, patch); err != nil {

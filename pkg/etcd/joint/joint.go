@@ -205,8 +205,9 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 }
 
 // look asks every member of the list for its status.
-func (j *Joint) look(ctx context.Context, etcdRole string, cluster etcdclient.Cluster,
-	list etcdclient.Membership) World {
+func (j *Joint) look(
+	ctx context.Context, etcdRole string, cluster etcdclient.Cluster, list etcdclient.Membership,
+) World {
 	look := etcdclient.Inspection{ClusterID: list.ClusterID,
 		Members: make([]etcdclient.MemberInspection, len(list.Members))}
 	var group sync.WaitGroup
@@ -324,8 +325,9 @@ func waiting(reason steps.Reason, format string, args ...any) Progress {
 
 // each repeats the attempt for both etcd clusters in parallel until it is done for each. Errors of single attempts are
 // logged and the attempt is repeated: what does not pass is ended by the context, and the last error is returned then.
-func (j *Joint) each(ctx context.Context, report ReportFunc,
-	attempt func(ctx context.Context, etcdRole string) (Progress, error)) error {
+func (j *Joint) each(
+	ctx context.Context, report ReportFunc, attempt func(ctx context.Context, etcdRole string) (Progress, error),
+) error {
 	var (
 		group    sync.WaitGroup
 		lock     sync.Mutex

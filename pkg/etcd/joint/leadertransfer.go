@@ -101,8 +101,9 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, lead
 }
 
 // statusOfFirst returns the status of the first member when both have answered.
-func statusOfFirst(ctx context.Context, cluster etcdclient.Cluster,
-	first, second etcdclient.Member) (etcdclient.Status, error) {
+func statusOfFirst(
+	ctx context.Context, cluster etcdclient.Cluster, first, second etcdclient.Member,
+) (etcdclient.Status, error) {
 	var (
 		group sync.WaitGroup
 		other error

@@ -48,8 +48,9 @@ func (j *Joint) pauseDruid(ctx context.Context, etcdRole string) error {
 
 // Retire takes the source's members out of both clusters, one at a time in each. A cluster begins as soon as all of the
 // destination's members are voters in it. keepClientService is called before the first pod goes.
-func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.Context) error,
-	report ReportFunc) error {
+func (j *Joint) Retire(
+	ctx context.Context, keepClientService func(ctx context.Context) error, report ReportFunc,
+) error {
 	if err := j.PrepareRetirement(ctx); err != nil {
 		return err
 	}
@@ -79,8 +80,8 @@ func (j *Joint) Retire(ctx context.Context, keepClientService func(ctx context.C
 //  1. the StatefulSet gives up its pod with the highest ordinal;
 //  2. when the pod is gone, its member is removed. Not earlier: a removed member that restarts would wipe its data and
 //     join again;
-//  3. with the first member gone, the destination's are a quorum by themselves, and the lead moves to one of them. Then the
-//     two others go in the same way.
+//  3. with the first member gone, the destination's members form a quorum, and leadership moves to one of them. Then
+//     the two others go in the same way.
 //
 // A cluster waits before 3, and again after it, until the other one has come as far. So the time with six members is
 // not made longer by what goes on in the other cluster, and nothing goes on while the leads move.

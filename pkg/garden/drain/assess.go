@@ -123,8 +123,9 @@ func verdict(err error, refused map[string][]preflight.Finding) (drain.Reason, s
 
 // obstacles returns what speaks against the live migration to the destination: everything that depends on where the
 // shoot goes, or everything that does not.
-func (a *assessor) obstacles(shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView,
-	there bool) []preflight.Finding {
+func (a *assessor) obstacles(
+	shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView, there bool,
+) []preflight.Finding {
 	// As it will be once the move is started. Nothing below the fields that are set is touched.
 	moved := *shoot
 	moved.Annotations = maps.Clone(shoot.Annotations)
@@ -166,8 +167,9 @@ func (a *assessor) seed(name string) preflight.SeedView {
 }
 
 // schedule lets gardener-scheduler's own code choose among the seeds that are neither drained nor refused.
-func (a *assessor) schedule(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string,
-	refused map[string][]preflight.Finding) (*gardencorev1beta1.Seed, error) {
+func (a *assessor) schedule(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, source string, refused map[string][]preflight.Finding,
+) (*gardencorev1beta1.Seed, error) {
 	candidates := make([]gardencorev1beta1.Seed, 0, len(a.seeds))
 	for _, seed := range a.seeds {
 		if _, no := refused[seed.Name]; !no && seed.Name != source && !drain.Requested(&seed) {

@@ -212,8 +212,9 @@ func (r *Reconciler) plan(ctx context.Context, l *look) drain.Plan {
 }
 
 // recall returns what was found out about the shoot not long ago, or finds it out.
-func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot,
-	fallback bool) drain.Assessment {
+func (r *Reconciler) recall(
+	ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot, fallback bool,
+) drain.Assessment {
 	now := r.Clock.Now()
 	known, ok := r.memory[shoot.UID]
 	if !ok || known.version != shoot.ResourceVersion || known.fallback != fallback || known.draining != l.draining ||
@@ -225,8 +226,9 @@ func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1bet
 }
 
 // assess finds out whether and where to the shoot can move.
-func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot,
-	fallback bool) drain.Assessment {
+func (r *Reconciler) assess(
+	ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot, fallback bool,
+) drain.Assessment {
 	now := r.Clock.Now()
 	assessment := l.assessor.assess(ctx, shoot, fallback)
 	assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)

@@ -99,8 +99,9 @@ func (r *Reconciler) formerBucket(
 }
 
 // formerEntry returns the backup entry as Gardener makes it in a classic migration. The agent brings the rest.
-func formerEntry(shoot *gardencorev1beta1.Shoot, key client.ObjectKey,
-	seedName, bucket string) *gardencorev1beta1.BackupEntry {
+func formerEntry(
+	shoot *gardencorev1beta1.Shoot, key client.ObjectKey, seedName, bucket string,
+) *gardencorev1beta1.BackupEntry {
 	owner := metav1.NewControllerRef(shoot, gardencorev1beta1.SchemeGroupVersion.WithKind("Shoot"))
 	owner.BlockOwnerDeletion = ptr.To(false)
 	entry := &gardencorev1beta1.BackupEntry{

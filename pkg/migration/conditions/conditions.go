@@ -94,8 +94,9 @@ func set(
 
 // Restart returns the conditions with the clock of the current step, which has begun, set to now: an operator has asked
 // for a retry, and the step has its whole deadline again.
-func Restart(clk clock.PassiveClock, old []gardencorev1beta1.Condition, step steps.Step,
-	role steps.Role) ([]gardencorev1beta1.Condition, error) {
+func Restart(
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, step steps.Step, role steps.Role,
+) ([]gardencorev1beta1.Condition, error) {
 	// What may be written as it is may be restarted; this leaves out the steps of the peer and those that are not
 	// current.
 	if err := steps.CheckTransition(old, step, role, gardencorev1beta1.ConditionTrue); err != nil {
@@ -113,8 +114,9 @@ func Restart(clk clock.PassiveClock, old []gardencorev1beta1.Condition, step ste
 
 // Abort returns the conditions with what the role has to say about its part in an abort, in the condition of its first
 // step. It refuses what steps.CheckAbort does not allow.
-func Abort(clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role, reason steps.Reason,
-	message string) ([]gardencorev1beta1.Condition, error) {
+func Abort(
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role, reason steps.Reason, message string,
+) ([]gardencorev1beta1.Condition, error) {
 	if err := steps.CheckAbort(old, role); err != nil {
 		return nil, err
 	}
@@ -123,9 +125,10 @@ func Abort(clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps
 
 // AbortOperation returns the last operation while an abort goes on, and Aborted when it is completed. It returns the
 // old one, update time included, when nothing in it changes.
-func AbortOperation(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation,
-	conditions []gardencorev1beta1.Condition, role steps.Role, message string,
-	failed bool) *gardencorev1beta1.LastOperation {
+func AbortOperation(
+	clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, conditions []gardencorev1beta1.Condition,
+	role steps.Role, message string, failed bool,
+) *gardencorev1beta1.LastOperation {
 	operation := gardencorev1beta1.LastOperation{
 		Type:        gardencorev1beta1.LastOperationTypeLiveMigrate,
 		State:       gardencorev1beta1.LastOperationStateProcessing,
@@ -143,8 +146,9 @@ func AbortOperation(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation
 	return unlessSame(clk, old, operation)
 }
 
-func unlessSame(clk clock.PassiveClock, old *gardencorev1beta1.LastOperation,
-	operation gardencorev1beta1.LastOperation) *gardencorev1beta1.LastOperation {
+func unlessSame(
+	clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, operation gardencorev1beta1.LastOperation,
+) *gardencorev1beta1.LastOperation {
 	if old != nil && old.Type == operation.Type && old.State == operation.State && old.Progress == operation.Progress &&
 		old.Description == operation.Description {
 		return old

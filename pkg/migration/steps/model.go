@@ -235,8 +235,9 @@ func Progress(conditions []gardencorev1beta1.Condition) int32 {
 	return 0
 }
 
-func find(conditions []gardencorev1beta1.Condition,
-	conditionType gardencorev1beta1.ConditionType) *gardencorev1beta1.Condition {
+func find(
+	conditions []gardencorev1beta1.Condition, conditionType gardencorev1beta1.ConditionType,
+) *gardencorev1beta1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == conditionType {
 			return &conditions[i]

@@ -24,8 +24,9 @@ var transitions = map[gardencorev1beta1.ConditionStatus][]gardencorev1beta1.Cond
 
 // CheckTransition returns an error unless the role may now set the condition of the step to the status: the role owns
 // the step, the step is the current one, and the status may follow the one that the condition has.
-func CheckTransition(conditions []gardencorev1beta1.Condition, step Step, role Role,
-	to gardencorev1beta1.ConditionStatus) error {
+func CheckTransition(
+	conditions []gardencorev1beta1.Condition, step Step, role Role, to gardencorev1beta1.ConditionStatus,
+) error {
 	if step.Owner != role {
 		return fmt.Errorf("condition %s is written by the %s only, not by the %s", step.Condition, step.Owner, role)
 	}

@@ -266,8 +266,9 @@ func stepsOf(all []gardencorev1beta1.Condition, state State, now time.Time) []St
 
 // elapsedOf returns how long a step has taken. What the conditions keep of the beginning is enough for all steps; for
 // the first one it is the time at which they were written.
-func elapsedOf(all []gardencorev1beta1.Condition, step steps.Step, condition gardencorev1beta1.Condition,
-	now time.Time) (time.Duration, bool) {
+func elapsedOf(
+	all []gardencorev1beta1.Condition, step steps.Step, condition gardencorev1beta1.Condition, now time.Time,
+) (time.Duration, bool) {
 	if !steps.Begun(all, step) {
 		return 0, false
 	}

@@ -289,8 +289,9 @@ func (e *exposure) gatewayMutation(gateway *istionetworkingv1beta1.Gateway) func
 		hosts(e.values.Namespace, e.values.Domain))
 }
 
-func (e *exposure) virtualServiceMutation(virtualService *istionetworkingv1beta1.VirtualService,
-	gateway *istionetworkingv1beta1.Gateway) func() error {
+func (e *exposure) virtualServiceMutation(
+	virtualService *istionetworkingv1beta1.VirtualService, gateway *istionetworkingv1beta1.Gateway,
+) func() error {
 	return istio.VirtualServiceWithSNIMatch(virtualService, ourLabels(), []string{e.values.Istio.Namespace},
 		hosts(e.values.Namespace, e.values.Domain), gateway.Name, PortRelayGateway, e.serviceHost())
 }

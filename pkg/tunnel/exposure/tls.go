@@ -37,8 +37,9 @@ func CertificateConfigs(namespace, domain string) (ca, certificate *secretsutils
 
 // GenerateTLS makes the relay's certificate authority, unless the secrets manager has it already, and its certificate.
 // In the source it has to be called before the ShootState is persisted: the authority reaches the destination with it.
-func GenerateTLS(ctx context.Context, secretsManager secretsmanager.Interface,
-	namespace, domain string) (*corev1.Secret, error) {
+func GenerateTLS(
+	ctx context.Context, secretsManager secretsmanager.Interface, namespace, domain string,
+) (*corev1.Secret, error) {
 	ca, certificate := CertificateConfigs(namespace, domain)
 	if _, err := secretsManager.Generate(ctx, ca, secretsmanager.Persist(),
 		secretsmanager.Rotate(secretsmanager.InPlace)); err != nil {

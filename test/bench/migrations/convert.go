@@ -14,8 +14,9 @@ import (
 )
 
 // figures turns what a run has seen into what is recorded.
-func figures(report *demo.Report, kind string, roundTrip time.Duration,
-	processes map[string]data.Process) data.Migration {
+func figures(
+	report *demo.Report, kind string, roundTrip time.Duration, processes map[string]data.Process,
+) data.Migration {
 	p := report.Probe
 	m := data.Migration{
 		Kind: kind, Source: report.Source, Destination: report.Destination, RoundTripMs: int(roundTrip.Milliseconds()),

@@ -71,9 +71,12 @@ func Write(docs string, set data.Set) error {
 
 const head = `# Benchmarks
 
-What a live migration costs, beside a classic one, and how that grows with the distance between the seeds and the size of the data. ` +
-	"`make bench`" + ` measures it and writes this page: do not edit it.
-The figures themselves are in [benchmarks/data](benchmarks/data). How to run the parts and what each of them does: [testing](development/testing.md#the-benchmarks). What the figures are due to, and what was done about it: [costs](benchmarks/costs.md).
+What a live migration costs, beside a classic one, and how that grows with the distance between the seeds and the size
+of the data. ` + "`make bench`" + ` measures it and writes this page: do not edit it.
+
+- The figures are in [benchmarks/data](benchmarks/data).
+- [Testing](development/testing.md#the-benchmarks) says how to run the parts and what each of them does.
+- [Costs](benchmarks/costs.md) says what the figures are due to, and what was done about it.
 
 All seeds are on one machine. Times of different machines cannot be compared; what can are the ratios within one run.
 

@@ -43,27 +43,32 @@ func NetworkActuator(keeper *Keeper) network.Actuator { return networkActuator{k
 
 type networkActuator struct{ keeper *Keeper }
 
-func (a networkActuator) Reconcile(ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network,
-	_ *extensionscontroller.Cluster) error {
+func (a networkActuator) Reconcile(
+	ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network, _ *extensionscontroller.Cluster,
+) error {
 	return a.keeper.Reconcile(ctx, object)
 }
 
-func (a networkActuator) Delete(ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network,
-	_ *extensionscontroller.Cluster) error {
+func (a networkActuator) Delete(
+	ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network, _ *extensionscontroller.Cluster,
+) error {
 	return a.keeper.Delete(ctx, object)
 }
 
-func (a networkActuator) ForceDelete(ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network,
-	_ *extensionscontroller.Cluster) error {
+func (a networkActuator) ForceDelete(
+	ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network, _ *extensionscontroller.Cluster,
+) error {
 	return a.keeper.Delete(ctx, object)
 }
 
-func (a networkActuator) Migrate(ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network,
-	_ *extensionscontroller.Cluster) error {
+func (a networkActuator) Migrate(
+	ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network, _ *extensionscontroller.Cluster,
+) error {
 	return a.keeper.Migrate(ctx, object)
 }
 
-func (a networkActuator) Restore(ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network,
-	_ *extensionscontroller.Cluster) error {
+func (a networkActuator) Restore(
+	ctx context.Context, _ logr.Logger, object *extensionsv1alpha1.Network, _ *extensionscontroller.Cluster,
+) error {
 	return a.keeper.Restore(ctx, object)
 }

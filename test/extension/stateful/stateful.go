@@ -115,8 +115,10 @@ func (k *Keeper) Delete(ctx context.Context, object extensionsv1alpha1.Object) e
 }
 
 // do changes the state of the object and writes down what became of it.
-func (k *Keeper) do(ctx context.Context, kind gardencorev1beta1.LastOperationType, object extensionsv1alpha1.Object,
-	change func(*State) error) error {
+func (k *Keeper) do(
+	ctx context.Context, kind gardencorev1beta1.LastOperationType, object extensionsv1alpha1.Object,
+	change func(*State) error,
+) error {
 	operation := Operation{
 		Begin: time.Now().UTC(), Seed: k.Seed, Kind: kindOf(object), Type: object.GetExtensionSpec().GetExtensionType(),
 		Namespace: object.GetNamespace(), Name: object.GetName(), Operation: string(kind),

@@ -318,11 +318,13 @@ var _ = Describe("Drain", func() {
 		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: prefix + "refuse"},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-					Rule: admissionregistrationv1.Rule{APIGroups: []string{"core.gardener.cloud"},
-						APIVersions: []string{"v1beta1"}, Resources: []string{"shoots/binding"}},
-				}}}},
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+						RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+							Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+							Rule: admissionregistrationv1.Rule{APIGroups: []string{"core.gardener.cloud"},
+								APIVersions: []string{"v1beta1"}, Resources: []string{"shoots/binding"}},
+						}}}},
 				Validations: []admissionregistrationv1.Validation{
 					{Expression: fmt.Sprintf("object.metadata.name != '%srefused'", prefix), Message: "not this one"},
 				},
@@ -364,9 +366,10 @@ var _ = Describe("Drain", func() {
 			return func(s *gardencorev1beta1.Shoot) {
 				s.Spec.ControlPlane = nil
 				begin := time.Now().UTC().Add(offset)
-				s.Spec.Maintenance = &gardencorev1beta1.Maintenance{TimeWindow: &gardencorev1beta1.MaintenanceTimeWindow{
-					Begin: begin.Format("150405-0700"), End: begin.Add(2 * time.Hour).Format("150405-0700"),
-				}}
+				s.Spec.Maintenance = &gardencorev1beta1.Maintenance{
+					TimeWindow: &gardencorev1beta1.MaintenanceTimeWindow{
+						Begin: begin.Format("150405-0700"), End: begin.Add(2 * time.Hour).Format("150405-0700"),
+					}}
 			}
 		}
 		newShoot("in", window(-time.Hour))

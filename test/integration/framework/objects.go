@@ -221,8 +221,10 @@ func (g *Garden) createOnceAdmitted(ctx context.Context, object client.Object) e
 }
 
 // SetCondition sets one condition of the shoot's live migration without asking who may write it.
-func (g *Garden) SetCondition(ctx context.Context, shoot *gardencorev1beta1.Shoot,
-	conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus, reason string) error {
+func (g *Garden) SetCondition(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, conditionType gardencorev1beta1.ConditionType,
+	status gardencorev1beta1.ConditionStatus, reason string,
+) error {
 	patch := client.MergeFrom(shoot.DeepCopy())
 	if shoot.Status.LiveMigration == nil {
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{}
@@ -236,8 +238,10 @@ func (g *Garden) SetCondition(ctx context.Context, shoot *gardencorev1beta1.Shoo
 }
 
 // SetConstraint sets one constraint of the shoot.
-func (g *Garden) SetConstraint(ctx context.Context, shoot *gardencorev1beta1.Shoot,
-	conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus) error {
+func (g *Garden) SetConstraint(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, conditionType gardencorev1beta1.ConditionType,
+	status gardencorev1beta1.ConditionStatus,
+) error {
 	patch := client.MergeFrom(shoot.DeepCopy())
 	now := metav1.Now()
 	condition := gardencorev1beta1.Condition{Type: conditionType, Status: status, Reason: "Test",

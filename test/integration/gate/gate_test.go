@@ -141,9 +141,10 @@ var _ = Describe("Gate", func() {
 				before := shoot.ResourceVersion
 				reconciler := &gardenletshoot.Reconciler{
 					GardenClient: garden.Client,
-					Config: gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{
-						SeedTemplate: gardencorev1beta1.SeedTemplate{ObjectMeta: metav1.ObjectMeta{Name: source}},
-					}},
+					Config: gardenletconfigv1alpha1.GardenletConfiguration{
+						SeedConfig: &gardenletconfigv1alpha1.SeedConfig{
+							SeedTemplate: gardencorev1beta1.SeedTemplate{ObjectMeta: metav1.ObjectMeta{Name: source}},
+						}},
 					Clock: testclock.NewFakeClock(time.Now()),
 				}
 				_, err := reconciler.Reconcile(ctx,

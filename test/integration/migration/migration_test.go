@@ -165,7 +165,8 @@ var _ = Describe("Migration", func() {
 		w = newWorld("unfit")
 		shoot := w.shoot()
 		patch := client.MergeFrom(shoot.DeepCopy())
-		shoot.Status.LastOperation.Type, shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationTypeReconcile,
+		operation := shoot.Status.LastOperation
+		operation.Type, operation.State = gardencorev1beta1.LastOperationTypeReconcile,
 			gardencorev1beta1.LastOperationStateFailed
 		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
 

@@ -150,8 +150,9 @@ func (p *party) actions(role steps.Role) migration.Actions {
 	return actions
 }
 
-func (p *party) botanist(ctx context.Context, m *migration.Migration,
-	lastOperation gardencorev1beta1.LastOperationType) (*botanist.Botanist, error) {
+func (p *party) botanist(
+	ctx context.Context, m *migration.Migration, lastOperation gardencorev1beta1.LastOperationType,
+) (*botanist.Botanist, error) {
 	b, err := p.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation)
 	if err != nil {
 		return nil, err

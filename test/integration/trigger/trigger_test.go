@@ -80,9 +80,10 @@ var _ = Describe("Trigger", func() {
 			triggered.Spec.SeedName = new(destination.Name)
 			checker, err := preflight.New(preflight.Options{
 				Reader: garden.Client, OwnSeed: source.Name, Version: framework.GardenletVersion,
-				Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{
-					FeatureGates: map[string]bool{"UpgradeEtcdVersion": true},
-				}},
+				Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{
+					ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{
+						FeatureGates: map[string]bool{"UpgradeEtcdVersion": true},
+					}},
 				Etcds: framework.HealthyEtcds(source.Name), Clock: clock.RealClock{},
 			})
 			Expect(err).NotTo(HaveOccurred())

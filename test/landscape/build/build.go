@@ -25,8 +25,10 @@ import (
 
 // Component builds a real component if it is missing. It reports what the build says, and how many of the packages that
 // were missing are being compiled or are compiled already.
-func Component(ctx context.Context, cfg *config.Config, component string, report func(format string, args ...any),
-	count func(done, total int)) error {
+func Component(
+	ctx context.Context, cfg *config.Config, component string, report func(format string, args ...any),
+	count func(done, total int),
+) error {
 	cmd := tools(ctx, cfg, component)
 	log := filepath.Join(cfg.Cache, "logs", component+".log")
 	var stderr bytes.Buffer

@@ -101,8 +101,9 @@ func (g *Garden) waitForProject(ctx context.Context, c client.Client, name strin
 }
 
 // await repeats a check until it passes.
-func (g *Garden) await(ctx context.Context, timeout time.Duration, what string,
-	check func(context.Context) error) error {
+func (g *Garden) await(
+	ctx context.Context, timeout time.Duration, what string, check func(context.Context) error,
+) error {
 	g.Report("waiting for %s", what)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

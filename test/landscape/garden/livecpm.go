@@ -31,8 +31,9 @@ const (
 var livecpmConfig string
 
 // StartLivecpm starts livecpm-controller-manager beside gardener-controller-manager and waits until it answers.
-func StartLivecpm(ctx context.Context, cfg *config.Config, processes *process.Manager, ca *pki.CA,
-	binary string) error {
+func StartLivecpm(
+	ctx context.Context, cfg *config.Config, processes *process.Manager, ca *pki.CA, binary string,
+) error {
 	identity, err := ca.Ensure(livecpm+"-client", pki.Request{CommonName: LivecpmIdentity})
 	if err != nil {
 		return err

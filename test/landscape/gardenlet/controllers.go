@@ -35,8 +35,9 @@ import (
 
 // addControllers adds every controller of upstream's gardenlet but the Seed's main one, whose place seedReconciler
 // takes.
-func (g *gardenlet) addControllers(ctx context.Context, garden cluster.Cluster, seed kubernetes.Interface,
-	shootClients clientmap.ClientMap) error {
+func (g *gardenlet) addControllers(
+	ctx context.Context, garden cluster.Cluster, seed kubernetes.Interface, shootClients clientmap.ClientMap,
+) error {
 	var (
 		mgr         = g.manager
 		cfg         = g.config

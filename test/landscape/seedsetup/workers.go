@@ -43,8 +43,10 @@ var workerBinaries = []binary{
 }
 
 // workerImages are the images that only a shoot with workers needs.
-func workerImages(ctx context.Context, cfg *config.Config, kubernetes string,
-	ref func(name string, options ...imagevectorutils.FindOptionFunc) string) (map[string]tarball.Image, error) {
+func workerImages(
+	ctx context.Context, cfg *config.Config, kubernetes string,
+	ref func(name string, options ...imagevectorutils.FindOptionFunc) string,
+) (map[string]tarball.Image, error) {
 	paths := map[string]string{}
 	for _, component := range []string{toolMachineControllerManager, toolGardenerMachines, "kubernetes"} {
 		var err error

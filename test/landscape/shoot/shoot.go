@@ -232,8 +232,9 @@ const (
 )
 
 // WaitForSeeds waits until every Seed of the landscape has registered itself, is set up and is ready for shoots.
-func WaitForSeeds(ctx context.Context, cfg *config.Config, c client.Client,
-	report func(format string, args ...any)) error {
+func WaitForSeeds(
+	ctx context.Context, cfg *config.Config, c client.Client, report func(format string, args ...any),
+) error {
 	timeout := seedTimeout
 	if cfg.Gardenlet.SetsUpSeed() {
 		timeout = wholeSeedTimeout

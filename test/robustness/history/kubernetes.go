@@ -194,8 +194,9 @@ func (c *ConfigMaps) Revision(ctx context.Context) (uint64, error) {
 }
 
 // Watch implements Watcher.
-func (c *ConfigMaps) Watch(ctx context.Context, after uint64, opened func(), deliver func(Event),
-	progress func(uint64)) error {
+func (c *ConfigMaps) Watch(
+	ctx context.Context, after uint64, opened func(), deliver func(Event), progress func(uint64),
+) error {
 	stream, err := c.client.Get().MaxRetries(0).Namespace(c.namespace).Resource("configmaps").
 		VersionedParams(&metav1.ListOptions{
 			Watch:               true,

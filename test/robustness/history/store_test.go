@@ -117,8 +117,9 @@ func (m *memory) Revision(context.Context) (uint64, error) {
 }
 
 // Watch ends after a few events, so that streams have to go on where they stopped.
-func (m *memory) Watch(ctx context.Context, after uint64, opened func(), deliver func(history.Event),
-	progress func(uint64)) error {
+func (m *memory) Watch(
+	ctx context.Context, after uint64, opened func(), deliver func(history.Event), progress func(uint64),
+) error {
 	const eventsPerWatch = 40
 
 	m.mu.Lock()

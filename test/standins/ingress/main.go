@@ -195,8 +195,9 @@ func follow(ctx context.Context, log logr.Logger, objects cache.Cache, gw *gatew
 }
 
 // informerFor waits for Istio's CRDs, which may be installed after this pod.
-func informerFor(ctx context.Context, log logr.Logger, objects cache.Cache,
-	object client.Object) (informer cache.Informer, err error) {
+func informerFor(
+	ctx context.Context, log logr.Logger, objects cache.Cache, object client.Object,
+) (informer cache.Informer, err error) {
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		var err error
 		if informer, err = objects.GetInformer(ctx, object, cache.BlockUntilSynced(false)); meta.IsNoMatchError(err) {

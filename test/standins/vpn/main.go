@@ -134,8 +134,9 @@ func serveProxy(ctx context.Context, log logr.Logger) error {
 }
 
 // acceptProxied leads what the listener accepts to the VPN server until the context ends.
-func acceptProxied(ctx context.Context, log logr.Logger, listener net.Listener, config func() (*tls.Config, error),
-	server string) error {
+func acceptProxied(
+	ctx context.Context, log logr.Logger, listener net.Listener, config func() (*tls.Config, error), server string,
+) error {
 	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
 			defer func() { _ = conn.Close() }()

@@ -88,8 +88,9 @@ func validateName(name string, path *field.Path, check func(string) []string) fi
 	return errs
 }
 
-func validateConnection(c *componentbaseconfigv1alpha1.ClientConnectionConfiguration,
-	path *field.Path) field.ErrorList {
+func validateConnection(
+	c *componentbaseconfigv1alpha1.ClientConnectionConfiguration, path *field.Path,
+) field.ErrorList {
 	var errs field.ErrorList
 	if c.QPS < 0 {
 		errs = append(errs, field.Invalid(path.Child("qps"), c.QPS, "must not be negative"))
@@ -100,8 +101,9 @@ func validateConnection(c *componentbaseconfigv1alpha1.ClientConnectionConfigura
 	return errs
 }
 
-func validateLeaderElection(c *componentbaseconfigv1alpha1.LeaderElectionConfiguration,
-	path *field.Path) field.ErrorList {
+func validateLeaderElection(
+	c *componentbaseconfigv1alpha1.LeaderElectionConfiguration, path *field.Path,
+) field.ErrorList {
 	if c == nil {
 		return field.ErrorList{field.Required(path, "must be set")}
 	}

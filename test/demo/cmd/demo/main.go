@@ -168,8 +168,9 @@ func newTracker(ctx context.Context, cfg *config.Config) (*outlook.Tracker, erro
 
 // migrate migrates the shoot, which is created if there is none, to the seed that it is not on unless one is named, and
 // writes the report.
-func (f *flags) migrate(ctx context.Context, cfg *config.Config, tracker *outlook.Tracker,
-	destination, out string) error {
+func (f *flags) migrate(
+	ctx context.Context, cfg *config.Config, tracker *outlook.Tracker, destination, out string,
+) error {
 	f.during.Store("while the shoot was waited for")
 	if err := f.createShoot(ctx, cfg); err != nil {
 		return err

@@ -16,8 +16,10 @@ import (
 //	GET    /healthz/ready  200 when the routes are known
 //	GET    /status         routes, faults, open connections by route
 //	GET    /faults         the faults in force
-//	POST   /faults         puts one more in force: {"sni": "*.ingress.*", "latency": "20ms"} or {"sni": "...", "cut": "freeze"}
-//	DELETE /faults         lifts all, or with ?cut=freeze or ?latency=20ms those that are just that, whatever their sni
+//	POST   /faults         puts one more in force: {"sni": "*.ingress.*", "latency": "20ms"} or
+//	                       {"sni": "...", "cut": "freeze"}
+//	DELETE /faults         lifts all, or with ?cut=freeze or ?latency=20ms those that are just that,
+//	                       whatever their sni
 func (g *Gateway) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz/ready", func(w http.ResponseWriter, _ *http.Request) {

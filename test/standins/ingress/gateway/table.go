@@ -62,8 +62,10 @@ func (t *Table) Lookup(serverName string) (Route, bool) {
 
 // BuildTable derives the routes from the objects. problems lists what was found but is not supported here or
 // contradicts itself; such parts are left out, as istiod leaves them out.
-func BuildTable(identity Identity, gateways []*istionetworkingv1beta1.Gateway,
-	virtualServices []*istionetworkingv1beta1.VirtualService) (table *Table, problems []string) {
+func BuildTable(
+	identity Identity, gateways []*istionetworkingv1beta1.Gateway,
+	virtualServices []*istionetworkingv1beta1.VirtualService,
+) (table *Table, problems []string) {
 	hosts := passthroughHosts(identity, gateways)
 	// Where two VirtualServices claim the same name the older one has it, as with Istio.
 	virtualServices = slices.Clone(virtualServices)
@@ -172,8 +174,10 @@ func routeTarget(namespace string, route *istioapinetworkingv1beta1.TLSRoute) (T
 }
 
 // matchingNames lists the names of a route that one of the VirtualService's Gateways serves.
-func matchingNames(identity Identity, vs *istionetworkingv1beta1.VirtualService,
-	route *istioapinetworkingv1beta1.TLSRoute, hosts map[string][]string) []string {
+func matchingNames(
+	identity Identity, vs *istionetworkingv1beta1.VirtualService, route *istioapinetworkingv1beta1.TLSRoute,
+	hosts map[string][]string,
+) []string {
 	var names []string
 	for _, match := range route.Match {
 		if match.Port != 0 && match.Port != identity.Port {

@@ -24,8 +24,9 @@ var (
 const shootNamespace = "shoot--demo--live"
 
 // exposed returns the objects as gardener makes them for a kube-apiserver.
-func exposed(name string, created int,
-	hosts ...string) (*istionetworkingv1beta1.Gateway, *istionetworkingv1beta1.VirtualService) {
+func exposed(
+	name string, created int, hosts ...string,
+) (*istionetworkingv1beta1.Gateway, *istionetworkingv1beta1.VirtualService) {
 	GinkgoHelper()
 	meta := metav1.ObjectMeta{Namespace: shootNamespace, Name: name,
 		CreationTimestamp: metav1.NewTime(time.Unix(int64(created), 0))}

@@ -50,8 +50,9 @@ type apiServerProxy struct {
 }
 
 // newAPIServerProxy returns the apiserver-proxy if the pod is one.
-func newAPIServerProxy(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod,
-	changed func()) (*apiServerProxy, bool) {
+func newAPIServerProxy(
+	log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func(),
+) (*apiServerProxy, bool) {
 	proxy := &apiServerProxy{readiness: newReadiness(changed), log: log, node: node, device: defaultInterface,
 		interval: defaultInterval}
 	for i := range pod.Spec.Containers {

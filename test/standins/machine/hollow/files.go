@@ -145,8 +145,9 @@ const (
 // keepToken writes a token of the pod's service account to a file, and a new one in time, until the context ends: what
 // the kubelet does for its pods, with the kubelet's rights. It returns when the first one is there. The file is left
 // behind.
-func (m mounted) keepToken(ctx context.Context, log logr.Logger, projection *corev1.ServiceAccountTokenProjection,
-	file string) error {
+func (m mounted) keepToken(
+	ctx context.Context, log logr.Logger, projection *corev1.ServiceAccountTokenProjection, file string,
+) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("failed to make folder for a token: %w", err)
 	}
@@ -171,8 +172,9 @@ func (m mounted) keepToken(ctx context.Context, log logr.Logger, projection *cor
 }
 
 // writeToken returns after how long the token has to be renewed.
-func (m mounted) writeToken(ctx context.Context, projection *corev1.ServiceAccountTokenProjection,
-	file string) (time.Duration, error) {
+func (m mounted) writeToken(
+	ctx context.Context, projection *corev1.ServiceAccountTokenProjection, file string,
+) (time.Duration, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: projection.ExpirationSeconds,
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: m.pod.Name,

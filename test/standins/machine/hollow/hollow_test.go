@@ -224,10 +224,11 @@ var _ = Describe("The VPN client", func() {
 						Secret: &corev1.SecretVolumeSource{SecretName: "auth"},
 					}},
 					{Name: "certs",
-						VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-							projection("ca", "bundle.crt", "ca.crt"), projection("client", "tls.crt", "tls.crt"),
-							projection("client", "tls.key", "tls.key"),
-						}}}},
+						VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+							Sources: []corev1.VolumeProjection{
+								projection("ca", "bundle.crt", "ca.crt"), projection("client", "tls.crt", "tls.crt"),
+								projection("client", "tls.key", "tls.key"),
+							}}}},
 				},
 			}}
 		change(p)

@@ -90,8 +90,9 @@ type inClusterClient struct {
 }
 
 // newInClusterClient returns the client if the pod is one.
-func newInClusterClient(log logr.Logger, node *Node, client kubernetes.Interface,
-	pod *corev1.Pod) (*inClusterClient, bool) {
+func newInClusterClient(
+	log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod,
+) (*inClusterClient, bool) {
 	return &inClusterClient{log: log, node: node, client: client, pod: pod}, incluster.Is(pod)
 }
 

@@ -79,8 +79,9 @@ type kubeProxy struct {
 }
 
 // newKubeProxy returns the kube-proxy if the pod is one.
-func newKubeProxy(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod,
-	changed func()) (*kubeProxy, bool) {
+func newKubeProxy(
+	log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func(),
+) (*kubeProxy, bool) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) == 0 || path.Base(container.Command[0]) != "kube-proxy" {

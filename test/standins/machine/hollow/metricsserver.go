@@ -53,8 +53,9 @@ type metricsServer struct {
 }
 
 // newMetricsServer returns the metrics-server if the pod, which has an address already, is one.
-func newMetricsServer(log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod,
-	changed func()) (*metricsServer, bool) {
+func newMetricsServer(
+	log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func(),
+) (*metricsServer, bool) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) == 0 || path.Base(container.Command[0]) != "metrics-server" {
