@@ -27,7 +27,7 @@ import (
 // hookAnnotation makes an object a hook of Helm, which the renderer leaves out.
 const hookAnnotation = "helm.sh/hook:"
 
-// repack packs a chart anew with all its files changed.
+// repack packs a chart again with all its files changed.
 func repack(chart string, change func(string) string) []byte {
 	GinkgoHelper()
 	archive, err := charts.Archive(chart)

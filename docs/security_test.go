@@ -20,7 +20,7 @@ var _ = Describe("security.md", func() {
 	page := read("security.md")
 	named := regexp.MustCompile(`\]\(\.\./([^)]+_test\.go)\) "([^"]+)"`)
 
-	// exists tells whether a test of that text stands in the file.
+	// exists reports whether a test of that text stands in the file.
 	exists := func(file, text string) bool {
 		content := read(filepath.Join("..", file))
 		for _, form := range []string{"It(%q,", "It(fmt.Sprintf(%q,", "Entry(%q,", "DescribeTable(%q,"} {

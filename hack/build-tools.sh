@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds the real components the landscape runs from pinned modules under hack/tools. A component is built
-# once: the output folder is named after the checksum of the module's go.mod, go.sum and code, so a version bump builds anew
+# once: the output folder is named after the checksum of the module's go.mod, go.sum and code, so a version bump builds again
 # and everything else is found in the cache.
 #
 #   hack/build-tools.sh            build what is missing, one line per component

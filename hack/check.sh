@@ -14,7 +14,7 @@ step() { # step NAME COMMAND...: a command that could not make its check returns
   local name="$1" start=$SECONDS log code
   shift
   log="$(mktemp)"
-  # In a condition, or before "||", the shell would go on after a command that fails in a function.
+  # In a condition, or before "||", the shell would continue after a command that fails in a function.
   set +e
   (set -e; "$@") >"$log" 2>&1
   code=$?

@@ -4,7 +4,7 @@
 #
 # Runs every fuzz target of the repository, one after the other, each for FUZZTIME (1m by default). FUZZ, a pattern as for
 # grep -E, chooses some. What fails is kept in the package's testdata/fuzz, and every later run of the tests tries it again:
-# commit it together with the mending. What only widened the coverage stays in Go's cache.
+# commit it together with the fixing. What only widened the coverage stays in Go's cache.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -41,7 +41,7 @@ func (p Place) pattern() *regexp.Regexp {
 func (p Place) Find(content []byte) (string, error) {
 	found := p.pattern().FindAllSubmatch(content, -1)
 	if len(found) != 1 {
-		return "", fmt.Errorf("the version of %s is expected once in %s, behind %q, and found %d times: mend Places "+
+		return "", fmt.Errorf("the version of %s is expected once in %s, behind %q, and found %d times: fix Places "+
 			"in hack/bump/places.go", p.Component, p.File, p.Before, len(found))
 	}
 	return string(found[0][2]), nil

@@ -119,7 +119,7 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 // ErrTooOld means that a version of Gardener lacks what livecpm is built on.
 var ErrTooOld = errors.New("the first version with all that it takes is v1.150.0")
 
-// hasField tells whether Go code has a field that is encoded by that name.
+// hasField reports whether Go code has a field that is encoded by that name.
 func hasField(code []byte, name string) bool {
 	return regexp.MustCompile(`json:"` + name + `\b`).Match(code)
 }

@@ -27,7 +27,7 @@ const abortedMessage = "Both seeds are as before. Set spec.seedName back through
 	" to migrate live once more"
 
 // abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself.
-// Unlike a step it does not ask for the gate: whatever else goes on, members in another seed make it no better.
+// Unlike a step it does not ask for the gate: whatever else happens, members in another seed make it no better.
 func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	all := steps.Conditions(p.shoot)
 
@@ -141,7 +141,7 @@ func (p *pass) retry(ctx context.Context) error {
 	})
 }
 
-// retryRequested tells whether an operator asks for a retry, with the annotation that does the same for a
+// retryRequested reports whether an operator asks for a retry, with the annotation that does the same for a
 // reconciliation. gardener-apiserver takes it away by itself only from Shoots whose last operation is Failed, which a
 // live one never is.
 func retryRequested(shoot *gardencorev1beta1.Shoot) bool {

@@ -110,7 +110,7 @@ var _ = Describe("Abort", func() {
 		Expect(w.shoot().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
 	})
 
-	It("should go on after failures, and say what failed", func() {
+	It("should continue after failures, and say what failed", func() {
 		w.actions["destination step DestinationEtcdPeersJoined"] = func(
 			context.Context, *migration.Migration,
 		) (steps.Outcome, error) {
@@ -205,7 +205,7 @@ var _ = Describe("Abort", func() {
 })
 
 var _ = Describe("Retry", func() {
-	It("should start the clock of the step anew, once", func() {
+	It("should start the clock of the step again, once", func() {
 		w := newWorld()
 		w.actions["destination step DestinationEtcdPeersJoined"] = func(
 			context.Context, *migration.Migration,

@@ -104,7 +104,7 @@ func readyForMigration(shoot *gardencorev1beta1.Shoot) gardencorev1beta1.Conditi
 	return ""
 }
 
-// overwritten tells whether somebody else has written the last operation of a migration in flight.
+// overwritten reports whether somebody else has written the last operation of a migration in flight.
 func overwritten(shoot *gardencorev1beta1.Shoot) bool {
 	operation := shoot.Status.LastOperation
 	return steps.InFlight(shoot) && operation != nil &&

@@ -21,7 +21,7 @@ type Gate interface {
 	Prove(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 }
 
-// Preflight tells whether a step may begin.
+// Preflight reports whether a step may begin.
 type Preflight interface {
 	// Before returns the reason and the message with which the step of the shoot's migration must not begin; both are
 	// empty if it may. The warnings are what is wrong without holding the step.

@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 
 	if steps.AbortRequested(shoot) && steps.Aborted(steps.Conditions(shoot)) {
-		// The operator decides how it goes on; see abortedMessage.
+		// The operator decides how it continues; see abortedMessage.
 		return reconcile.Result{}, nil
 	}
 	if !steps.Initialized(steps.Conditions(shoot)) {
@@ -184,7 +184,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, err
 }
 
-// left tells whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is
+// left reports whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is
 // forbidden to the source from the hand-over on, and to the destination when it has been given back. The cache holds
 // what carries the label of the seed: a Shoot that is still there is one that the authorizer does not know to be here
 // yet, or not for another reason.
@@ -227,7 +227,7 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 		if err := p.retry(ctx); err != nil {
 			return reconcile.Result{}, err
 		}
-		p.log.Info("The step starts anew, as requested")
+		p.log.Info("The step starts again, as requested")
 	} else if err := p.reassert(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -290,7 +290,7 @@ func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Resu
 	}
 
 	if !outcome.Finished() {
-		p.log.V(1).Info("Step goes on", "reason", outcome.Reason, "message", outcome.Message)
+		p.log.V(1).Info("Step continues", "reason", outcome.Reason, "message", outcome.Message)
 		if err := p.publish(ctx, outcome); err != nil {
 			return reconcile.Result{}, err
 		}

@@ -171,7 +171,7 @@ var _ = Describe("Reconciler", func() {
 	})
 
 	Describe("resuming", func() {
-		It("should go on after a restart from what the Shoot says", func() {
+		It("should continue after a restart from what the Shoot says", func() {
 			attempts := 0
 			w.actions["destination step DestinationEtcdPeersJoined"] = func(
 				context.Context, *migration.Migration,
@@ -327,7 +327,7 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.client.Status().Update(ctx, current)).To(Succeed())
 		}
 
-		It("should hold before every step while the gardenlets differ, and go on by itself", func() {
+		It("should hold before every step while the gardenlets differ, and continue by itself", func() {
 			setVersion(seedB, "v1.150.1")
 			w.mustPass(seedA)
 			Expect(w.condition(first).Status).To(Equal(isUnknown))
@@ -635,7 +635,7 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(first).Reason).To(Equal("WaitingForSourceEtcd"))
 		})
 
-		It("should keep the step from going on when it fails, on both sides", func() {
+		It("should keep the step from continuing when it fails, on both sides", func() {
 			w.goTo(second)
 			w.actions["source always"] = failing
 			w.actions["destination always"] = failing
@@ -653,7 +653,7 @@ var _ = Describe("Reconciler", func() {
 					"Warning SyncFailed The source failed in its part of step DestinationEtcdPeersJoined")))
 		})
 
-		It("should go on beside a long action, which also gets the last operation back", func() {
+		It("should continue beside a long action, which also gets the last operation back", func() {
 			w.goTo(second)
 			synced := make(chan struct{}, 10)
 			w.actions["destination step DestinationEtcdPeersJoined"] = func(

@@ -192,7 +192,7 @@ var _ = Describe("Standby", func() {
 		Expect(recorder.Events).To(BeEmpty())
 	})
 
-	It("should go on looking when the seed does not answer", func() {
+	It("should continue looking when the seed does not answer", func() {
 		held("the-first", agent.HostGardenlet)
 		failing.Store(true)
 		start(agent.HostPod)

@@ -137,8 +137,8 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 // write makes sure that this pass still works for the current step of the Shoot, lets mutate change it in memory and
 // writes the change to the status with an optimistic lock. The shoot of the pass is replaced by what was written.
 //
-// It begins with the Shoot as the pass knows it: the lock tells whether that still is how it is. After a conflict, and
-// if there seems to be nothing to write, it reads the Shoot.
+// It begins with the Shoot as the pass knows it: the lock reports whether that still is how it is. After a conflict,
+// and if there seems to be nothing to write, it reads the Shoot.
 func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) error) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -180,7 +180,7 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 	return nil
 }
 
-// concerns tells whether the Shoot still is where this pass took it to be.
+// concerns reports whether the Shoot still is where this pass took it to be.
 func (p *pass) concerns(shoot *gardencorev1beta1.Shoot) bool {
 	role, involved := steps.RoleOf(shoot, p.SeedName)
 	if !involved || role != p.role || steps.AbortDue(shoot) != p.aborting {
@@ -281,7 +281,7 @@ func (r *Reconciler) requestReconciliation(ctx context.Context, log logr.Logger,
 	return nil
 }
 
-// restored tells whether the last operation is a restoration that succeeded.
+// restored reports whether the last operation is a restoration that succeeded.
 func restored(shoot *gardencorev1beta1.Shoot) bool {
 	operation := shoot.Status.LastOperation
 	return operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeRestore &&

@@ -33,9 +33,9 @@ type Migration struct {
 	Step steps.Step
 	// Clock is to be used instead of the time package.
 	Clock clock.Clock
-	// Report publishes the condition of the current step as Progressing with the given reason while the action goes on.
-	// It is a no-op when the same was published before, and always in assists and in the Always action: there the
-	// condition belongs to the peer.
+	// Report publishes the condition of the current step as Progressing with the given reason while the action
+	// continues. It is a no-op when the same was published before, and always in assists and in the Always action:
+	// there the condition belongs to the peer.
 	Report func(ctx context.Context, reason steps.Reason, message string) error
 }
 

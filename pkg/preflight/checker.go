@@ -35,7 +35,7 @@ type Options struct {
 	Version string
 	// Etcds looks at the etcds of the shoot in that seed.
 	Etcds func(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]EtcdView, error)
-	// Workers tells that shoots with workers are permitted.
+	// Workers reports that shoots with workers are permitted.
 	Workers bool
 	// Machines looks at the machines of the shoot in that seed.
 	Machines func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (MachinesView, error)

@@ -57,13 +57,13 @@ type EtcdView struct {
 type EtcdMemberView struct {
 	// Name is the member's name, or its identifier if it has not started.
 	Name string
-	// Learner tells that it has no vote.
+	// Learner reports that it has no vote.
 	Learner bool
 	// Problem tells why it is not healthy; empty if it is. Alarms do not count.
 	Problem string
 	// DBSize is the size of its database file, DBSizeInUse what of it holds data.
 	DBSize, DBSizeInUse int64
-	// Defragmenting tells that it is being defragmented. Where a member does not tell, it counts as not being.
+	// Defragmenting reports that it is being defragmented. Where a member does not tell, it counts as not being.
 	Defragmenting bool
 }
 
@@ -107,7 +107,7 @@ func checkEtcdMemberPrefix(w World) Finding {
 	for _, etcd := range w.Etcds {
 		if etcd.MemberNamePrefix != w.OwnSeed {
 			return fail(EtcdMemberPrefix,
-				"migrate classically once with the gate on: that creates the Etcds anew, and the prefix cannot be "+
+				"migrate classically once with the gate on: that creates the Etcds again, and the prefix cannot be "+
 					"changed later",
 				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, w.OwnSeed)
 		}
@@ -158,7 +158,7 @@ func checkEtcdSpace(w World) Finding {
 
 func checkEtcdIntegrity(w World) Finding {
 	return checkAlarms(w, steps.EtcdIntegrity,
-		"find out which member's data differs and let it join anew, then disarm the alarm",
+		"find out which member's data differs and let it join again, then disarm the alarm",
 		func(alarm string) bool { return alarm != AlarmNoSpace })
 }
 
@@ -195,7 +195,7 @@ func checkEtcdDefragmentation(w World) Finding {
 		}
 		schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
 		if err != nil {
-			return unknown(steps.EtcdDefragmentation, "mend spec.etcd.defragmentationSchedule of the Etcd",
+			return unknown(steps.EtcdDefragmentation, "fix spec.etcd.defragmentationSchedule of the Etcd",
 				"the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
 		}
 		// The sidecar runs in UTC.
@@ -211,7 +211,7 @@ func checkEtcdSize(w World) Finding {
 	var largest []string
 	for _, etcd := range w.working() {
 		if etcd.Quota <= 0 {
-			return unknown(steps.EtcdSize, "mend spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name,
+			return unknown(steps.EtcdSize, "fix spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name,
 				etcd.Quota)
 		}
 		var percent int64

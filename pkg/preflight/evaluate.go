@@ -63,16 +63,16 @@ type World struct {
 	Bastions, ManagedSeeds []string
 	// BastionsError and ManagedSeedsError tell why they could not be read.
 	BastionsError, ManagedSeedsError error
-	// EtcdsRead tells that the etcds were to be looked at. Otherwise the checks of them are left out.
+	// EtcdsRead reports that the etcds were to be looked at. Otherwise the checks of them are left out.
 	EtcdsRead bool
 	// Etcds are the shoot's etcds as the agent in OwnSeed sees them. In the destination there is none before they are
 	// created; the members of the source are looked at by the step that does it.
 	Etcds []EtcdView
 	// EtcdsError tells why they could not be looked at.
 	EtcdsError error
-	// PermitsWorkers tells whether the agent in OwnSeed permits shoots with workers.
+	// PermitsWorkers reports whether the agent in OwnSeed permits shoots with workers.
 	PermitsWorkers bool
-	// MachinesRead tells that the machines were to be looked at. Otherwise the check of them is left out.
+	// MachinesRead reports that the machines were to be looked at. Otherwise the check of them is left out.
 	MachinesRead bool
 	// Machines are the shoot's machines in OwnSeed.
 	Machines MachinesView
@@ -203,7 +203,7 @@ func checkLastOperation(w World) Finding {
 		operation.Type == gardencorev1beta1.LastOperationTypeDelete:
 		return fail(LastOperation, "let it complete", "%s is %s", operation.Type, operation.State)
 	case operation.State != gardencorev1beta1.LastOperationStateSucceeded:
-		return fail(LastOperation, "get the shoot reconciled first: mend what its last errors name, or wait",
+		return fail(LastOperation, "get the shoot reconciled first: fix what its last errors name, or wait",
 			"%s is %s", operation.Type, operation.State)
 	}
 	return pass(LastOperation, "%s is %s", operation.Type, operation.State)
@@ -419,7 +419,7 @@ func checkRegionDistance(w World) Finding {
 	if value, ok := configMap.Annotations[v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold]; ok {
 		parsed, err := strconv.Atoi(value)
 		if err != nil || parsed < 0 {
-			return unknown(RegionDistance, "mend the annotation", "the annotation %s of ConfigMap %s is %q",
+			return unknown(RegionDistance, "fix the annotation", "the annotation %s of ConfigMap %s is %q",
 				v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold, configMap.Name, value)
 		}
 		threshold = parsed
@@ -430,7 +430,7 @@ func checkRegionDistance(w World) Finding {
 	}
 	distances := map[string]int{}
 	if err := yaml.Unmarshal([]byte(data), &distances); err != nil {
-		return unknown(RegionDistance, "mend the ConfigMap",
+		return unknown(RegionDistance, "fix the ConfigMap",
 			"the distances from region %s in ConfigMap %s cannot be parsed: %v", from, configMap.Name, err)
 	}
 	distance, ok := distances[to]

@@ -45,8 +45,8 @@ func checkWorkerless(w World) Finding {
 }
 
 // checkWorkers makes the checks that only shoots with workers need. What they look at passes on its own account in the
-// course of an ordinary day, and the source's controllers go on with it until step 7. Therefore they are made once, by
-// the source before it begins.
+// course of an ordinary day, and the source's controllers continue with it until step 7. Therefore they are made once,
+// by the source before it begins.
 func checkWorkers(w World) []Finding {
 	if role, ok := steps.RoleOf(w.Shoot, w.OwnSeed); v1beta1helper.IsWorkerless(w.Shoot) || !w.PermitsWorkers || !ok ||
 		role != steps.Source {
@@ -73,9 +73,9 @@ func checkSpecReconciled(w World) Finding {
 }
 
 // checkMachines asks for machines that are what their deployments want. A machine whose node is not ready is carried
-// over as it is: the timeout after which it counts as failed begins anew in the destination.
+// over as it is: the timeout after which it counts as failed begins again in the destination.
 func checkMachines(w World) Finding {
-	const remedy = "wait until machine-controller-manager is done, or mend what keeps it (Machines in the shoot's " +
+	const remedy = "wait until machine-controller-manager is done, or fix what keeps it (Machines in the shoot's " +
 		"namespace of the source)"
 	if w.MachinesError != nil {
 		return unknown(Machines, "see that the agent may list the machines in its seed (chart livecpm-agent)",

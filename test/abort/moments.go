@@ -43,7 +43,7 @@ func Moments() []Moment {
 	}
 }
 
-// Reached tells whether the migration is at the moment, or past it.
+// Reached reports whether the migration is at the moment, or past it.
 func (m Moment) Reached(conditions []gardencorev1beta1.Condition) bool {
 	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == m.Step })
 	if i < 0 {

@@ -37,7 +37,7 @@ type State struct {
 }
 
 // exempt is what an abort need not leave as it was: the backup entry was released and taken back, by upstream's own
-// controllers, which make it and its secret anew; the Cluster holds a copy of the Shoot, status included; and the
+// controllers, which make it and its secret again; the Cluster holds a copy of the Shoot, status included; and the
 // resource manager of the seed has written the EnvoyFilter for a route more and for one less.
 var exempt = inventory.Exempt{
 	Replaced: []string{"backupentries ", "secrets garden/entry-"},

@@ -273,7 +273,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 
 			code, _, all := livecpm(ctx, "start", shootName, "--to", destination)
 			Expect(code).To(Equal(exit.Done), all)
-			Expect(all).To(ContainSubstring("the aborted migration begins anew"))
+			Expect(all).To(ContainSubstring("the aborted migration begins again"))
 			code, _, all = livecpm(ctx, "status", shootName, "--timeout", "5s")
 			Expect(code).To(Equal(exit.Timeout), all)
 
@@ -310,8 +310,8 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 			Expect(measured.WatchEventsLost).To(BeZero())
 			Expect(measured.Details.AcknowledgedWritesLost).To(BeZero())
 			Expect(measured.Details.Verified).To(BeTrue())
-			// Raft may drop a write while its lead moves (docs/concepts/flow-decisions.md): then the code has to say
-			// so.
+			// Raft may drop a write while its leadership moves (docs/concepts/flow-decisions.md): then the code has to
+			// say so.
 			if len(measured.Failures) == 0 {
 				Expect(err).NotTo(HaveOccurred())
 			} else {

@@ -136,8 +136,8 @@ func trigger(
 	return nil
 }
 
-// handedOver tells whether the destination's gardenlet has the shoot and is done with it: after a live migration it has
-// reconciled the shoot by itself, or restored it if the shoot has workers, as after a classic one.
+// handedOver reports whether the destination's gardenlet has the shoot and is done with it: after a live migration it
+// has reconciled the shoot by itself, or restored it if the shoot has workers, as after a classic one.
 func handedOver(shoot *gardencorev1beta1.Shoot, destination string, restores bool) bool {
 	operation := shoot.Status.LastOperation
 	if shoot.Status.SeedName == nil || *shoot.Status.SeedName != destination ||

@@ -161,7 +161,7 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	triggered, migrationErr := r.migrate(ctx)
 	completed := time.Now()
 	if migrationErr == nil {
-		r.enter("Migration complete, load goes on", "after")
+		r.enter("Migration complete, load continues", "after")
 		migrationErr = wait(ctx, r.After)
 	}
 	r.enter("Load ends, verifying what was acknowledged", "")
@@ -357,7 +357,7 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 	}
 }
 
-// over tells whether the run has seen what it was started for.
+// over reports whether the run has seen what it was started for.
 func (r *run) over(shoot *gardencorev1beta1.Shoot) bool {
 	if r.Until != nil && r.Until(shoot) {
 		return true
@@ -365,7 +365,7 @@ func (r *run) over(shoot *gardencorev1beta1.Shoot) bool {
 	return handedOver(shoot, r.destination.name, r.Classic || r.workers != nil)
 }
 
-// RefusedError tells that the garden did not accept the request to migrate.
+// RefusedError reports that the garden did not accept the request to migrate.
 type RefusedError struct{ error }
 
 // NewRefusedError returns an error with the garden's answer.

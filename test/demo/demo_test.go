@@ -142,8 +142,8 @@ var _ = Describe("Report", func() {
 			"there was no in-cluster client"),
 		Entry("for counts that may not be all", func(r *demo.Report) {
 			r.Workers = workers()
-			r.Workers.InCluster.Doubts = []string{"it began anew"}
-		}, "it began anew"),
+			r.Workers.InCluster.Doubts = []string{"it began again"}
+		}, "it began again"),
 		Entry("without machines", func(r *demo.Report) { r.Workers = workers(); r.Workers.Machines = nil },
 			"there are no machines"),
 		Entry("without operations of the test extension",

@@ -36,7 +36,7 @@ type InClusterReport struct {
 	Nodes map[string]InClusterNode `json:"nodes"`
 	// Errors are the first errors of each node.
 	Errors []string `json:"errors,omitempty"`
-	// Doubts are why the counts may not be all: a client that began anew, and one that could not be asked in the end.
+	// Doubts are why the counts may not be all: a client that began again, and one that could not be asked in the end.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func (r *InClusterReport) problems() []string {
 	return problems
 }
 
-// InClusterTally adds up the counts of all clients. A client that began anew counts from 0 again: what it had counted
+// InClusterTally adds up the counts of all clients. A client that began again counts from 0 again: what it had counted
 // before is kept.
 type InClusterTally struct {
 	// Since is when the run began: machines keep the counts of clients of earlier runs as well.
@@ -100,7 +100,7 @@ type InClusterTally struct {
 	baseline int64
 }
 
-// Note takes the counts that were read of a node, and tells whether there were any of this run.
+// Note takes the counts that were read of a node, and reports whether there were any of this run.
 func (t *InClusterTally) Note(counts []incluster.Counts) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +151,7 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 		node.Seconds = seconds(now.Sub(starts[0]))
 		if len(starts) > 1 {
 			out.Doubts = append(out.Doubts,
-				fmt.Sprintf("the in-cluster client on node %s began anew %d times, the last time at %s: what it "+
+				fmt.Sprintf("the in-cluster client on node %s began again %d times, the last time at %s: what it "+
 					"noticed right before is not known",
 					name, len(starts)-1, starts[len(starts)-1].Format(time.RFC3339)))
 		}

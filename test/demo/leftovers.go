@@ -19,7 +19,7 @@ func leftovers(ctx context.Context, seed *cluster, namespace string) ([]string, 
 		slices.DeleteFunc(objects, func(object inventory.Object) bool { return InCloud(object, namespace) })), err
 }
 
-// InCloud tells whether the object is what provider-local keeps for a shoot where its machines are: a namespace with
+// InCloud reports whether the object is what provider-local keeps for a shoot where its machines are: a namespace with
 // all that is in it, and pools of addresses.
 func InCloud(object inventory.Object, namespace string) bool {
 	machines := machineNamespace(namespace)

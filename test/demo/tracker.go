@@ -168,7 +168,7 @@ func extensionOf(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + name
 }
 
-// inCharge tells whether the seed's provider may act on the object. It no longer does once the object is migrated.
+// inCharge reports whether the seed's provider may act on the object. It no longer does once the object is migrated.
 func inCharge(object *unstructured.Unstructured) bool {
 	operation, _, _ := unstructured.NestedString(object.Object, "status", "lastOperation", "type")
 	state, _, _ := unstructured.NestedString(object.Object, "status", "lastOperation", "state")

@@ -94,7 +94,7 @@ var _ = Describe("InClusterTally", func() {
 			To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60}))
 	})
 
-	It("should keep what a client had counted before it began anew, and say that it did", func() {
+	It("should keep what a client had counted before it began again, and say that it did", func() {
 		tally := &demo.InClusterTally{}
 		before := counts("a", began, 100, 2, 100)
 		before.Errors = []string{"refused"}
@@ -104,7 +104,7 @@ var _ = Describe("InClusterTally", func() {
 		Expect(report).To(And(HaveField("Requests", 105), HaveField("Failed", 2),
 			HaveField("Errors", ConsistOf("a: refused"))))
 		Expect(report.Doubts).
-			To(ConsistOf(ContainSubstring("node a began anew 1 times, the last time at 2026-11-20T12:01:00Z")))
+			To(ConsistOf(ContainSubstring("node a began again 1 times, the last time at 2026-11-20T12:01:00Z")))
 	})
 
 	It("should leave out what clients of an earlier run have counted", func() {

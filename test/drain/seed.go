@@ -44,7 +44,7 @@ func (s Seed) Ask(ctx context.Context, drained bool) error {
 	return nil
 }
 
-// Visible tells whether the scheduler sees the seed.
+// Visible reports whether the scheduler sees the seed.
 func (s Seed) Visible(ctx context.Context) (bool, error) {
 	seed, err := s.get(ctx)
 	return err == nil && seed.Spec.Settings != nil && seed.Spec.Settings.Scheduling != nil &&

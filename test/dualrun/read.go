@@ -216,7 +216,7 @@ func setOfPod(pod *corev1.Pod) (steps.Components, bool) {
 	return "", false
 }
 
-// atWork tells whether a container of the pod runs. One that is being deleted works until its end.
+// atWork reports whether a container of the pod runs. One that is being deleted works until its end.
 func atWork(pod *corev1.Pod) bool {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.State.Running != nil {
@@ -226,7 +226,7 @@ func atWork(pod *corev1.Pod) bool {
 	return false
 }
 
-// acted tells whether the controller of the object acts on it: it has neither let go of it in a migration nor is it
+// acted reports whether the controller of the object acts on it: it has neither let go of it in a migration nor is it
 // deleting it.
 func acted(object extensionsv1alpha1.Object) bool {
 	operation := object.GetExtensionStatus().GetLastOperation()

@@ -47,8 +47,8 @@ var _ = Describe("Benchmarks in small", func() {
 		number := float64(len(steps.Table()))
 		for _, run := range result.Runs {
 			say("%d at once: %v", run.InFlight, run.Requests)
-			// A step begins, reports, asks the peer, goes on waiting and is done; a write that somebody else was faster
-			// than is repeated.
+			// A step begins, reports, asks the peer, continues waiting and is done; a write that somebody else was
+			// faster than is repeated.
 			Expect(run.Requests["PATCH shoots/status"]).
 				To(And(BeNumerically(">=", 2*number), BeNumerically("<=", 6*number)))
 			Expect(run.Requests["POST events"]).To(BeNumerically("<=", 4*number))

@@ -134,17 +134,17 @@ var _ = Describe("Live migration", Ordered, func() {
 	}, NodeTimeout(5*time.Minute))
 })
 
-// maxWritesInLeadMoves bounds the writes that may fail because the lead of etcd-main moves, which it does up to three
+// maxWritesInLeadMoves bounds the writes that may fail because leadership of etcd-main moves, which it does up to three
 // times in a migration: away from the first member that leaves, to the destination, and in the rolling restart at its
 // end. On a machine that is not busy with other things none fails.
 const maxWritesInLeadMoves = 2
 
-// leadMoved are the answers of a kube-apiserver to a write that reached etcd in the moment in which the lead moved:
+// leadMoved are the answers of a kube-apiserver to a write that reached etcd in the moment in which leadership moved:
 // raft drops such a proposal, and says so only if it was made at the leader itself.
 var leadMoved = []string{"raft proposal dropped", "etcdserver: request timed out", "etcdserver: leader changed"}
 
 // expectNothingLost checks the report. It repeats the counts that must be 0 one by one, so that a change of the
-// report's own judgement cannot make the suite blind. It is laxer than the report in one thing: how long the lead of
+// report's own judgement cannot make the suite blind. It is laxer than the report in one thing: how long leadership of
 // etcd takes to move depends on how busy the machine is, and a write may fall into that moment. No other failure of a
 // write is accepted.
 func expectNothingLost(report *demo.Report) {
@@ -160,7 +160,7 @@ func expectNothingLost(report *demo.Report) {
 		}
 	}
 	Expect(report.Probe.WritesFailed-inLeadMoves).To(BeZero(),
-		"writes that failed for another reason than a move of etcd's lead")
+		"writes that failed for another reason than a move of etcd's leadership")
 	Expect(inLeadMoves).To(BeNumerically("<=", maxWritesInLeadMoves))
 	Expect(report.Probe.ReadsFailed).To(BeZero())
 	Expect(report.Probe.WatchEventsLost).To(BeZero())

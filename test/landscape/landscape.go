@@ -52,7 +52,7 @@ func New(cfg *config.Config, out io.Writer) *Landscape {
 }
 
 // NewWith returns the landscape of the configuration. It reports its progress on the screen and to the tracker, which
-// may be that of a run that goes on when the landscape is up. Without one, Up makes its own.
+// may be that of a run that continues when the landscape is up. Without one, Up makes its own.
 func NewWith(cfg *config.Config, screen *outlook.Screen, tracker *outlook.Tracker) *Landscape {
 	return &Landscape{Config: cfg, Processes: process.NewManager(cfg.State), progress: newProgress(screen, tracker)}
 }

@@ -214,7 +214,7 @@ func (l *Landscape) awaitAgent(
 	})
 }
 
-// lookForAgent tells whether the seed's agent is at work.
+// lookForAgent reports whether the seed's agent is at work.
 func (l *Landscape) lookForAgent(ctx context.Context, c client.Client, fingerprint string) error {
 	if l.Config.Gardenlet == config.GardenletDropIn {
 		lease := &coordinationv1.Lease{}

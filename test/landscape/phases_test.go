@@ -52,7 +52,7 @@ var _ = Describe("Phases", func() {
 	It("should end the others when one fails, begin no more, and tell the first failure", func() {
 		parts := []outlook.Part{
 			{Name: "build", Title: "build it"}, {Name: "start", Title: "start it"},
-			{Name: "after", Title: "go on", Needs: []string{"start", "build"}},
+			{Name: "after", Title: "continue", Needs: []string{"start", "build"}},
 		}
 		err := landscape.RunPhases(context.Background(), parts, map[string]func(context.Context) error{
 			"build": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },

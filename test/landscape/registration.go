@@ -130,7 +130,7 @@ func agentValues(cfg *config.Config) map[string]any {
 	}
 }
 
-// checkAgent tells whether all replicas of the agent that the fingerprint stands for are available, and no others.
+// checkAgent reports whether all replicas of the agent that the fingerprint stands for are available, and no others.
 func checkAgent(deployment *appsv1.Deployment, fingerprint string) error {
 	if installed := deployment.Spec.Template.Annotations[fingerprintAnnotation]; installed != fingerprint {
 		return fmt.Errorf("deployment %s is not the one that is registered: it comes from installation %q, not %q",
@@ -145,8 +145,8 @@ func checkAgent(deployment *appsv1.Deployment, fingerprint string) error {
 		min(status.AvailableReplicas, status.UpdatedReplicas), want, client.ObjectKeyFromObject(deployment))
 }
 
-// checkDropIn tells whether the agent of the seed runs in its gardenlet: the lease of all agents says where the one is
-// that leads.
+// checkDropIn reports whether the agent of the seed runs in its gardenlet: the lease of all agents says where the one
+// is that leads.
 func checkDropIn(lease *coordinationv1.Lease, now time.Time) error {
 	key := client.ObjectKeyFromObject(lease)
 	if host := lease.Labels[agentHostLabel]; host != agentHostGardenlet {
@@ -160,7 +160,7 @@ func checkDropIn(lease *coordinationv1.Lease, now time.Time) error {
 	return nil
 }
 
-// checkInstallation tells whether the garden has made an installation of the agent for the seed, and whether it is in
+// checkInstallation reports whether the garden has made an installation of the agent for the seed, and whether it is in
 // order.
 func checkInstallation(installations []gardencorev1beta1.ControllerInstallation, seedName string) error {
 	for _, installation := range installations {

@@ -289,6 +289,6 @@ var _ = Describe("The registration of the agent", func() {
 				To(Succeed())
 		},
 		Entry("should stay if a gardenlet has installed it", "livecpm", false),
-		Entry("should go if it is of another release, whose pods it would go on to select", "livecpm-agent", true),
+		Entry("should go if it is of another release, whose pods it would continue to select", "livecpm-agent", true),
 	)
 })

@@ -46,7 +46,7 @@ func BudgetFromEnvironment() (Budget, error) {
 	return b, nil
 }
 
-// Fits tells whether something that usually takes so long ends in time when it begins now; if not, why says by how
+// Fits reports whether something that usually takes so long ends in time when it begins now; if not, why says by how
 // much.
 func (b Budget) Fits(now time.Time, usually time.Duration) (fits bool, why string) {
 	if b.Until.IsZero() {

@@ -73,7 +73,7 @@ func Tail(text string, lines int) string {
 	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
 }
 
-// BuildError tells that something could not be compiled, what the compiler said last, and where the rest is.
+// BuildError reports that something could not be compiled, what the compiler said last, and where the rest is.
 type BuildError struct {
 	// What was to be built.
 	What string

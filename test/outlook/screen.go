@@ -53,7 +53,7 @@ func NewTerminalScreen(out io.Writer, width int) *Screen {
 	return &Screen{out: out, terminal: true, width: func() int { return max(width, narrowest) }}
 }
 
-// Terminal tells whether blocks are drawn.
+// Terminal reports whether blocks are drawn.
 func (s *Screen) Terminal() bool { return s.terminal }
 
 // Width is the number of columns.

@@ -22,13 +22,13 @@ const DemoBinary = "bin/livecpm-demo"
 
 // State is what is there already.
 type State struct {
-	// Demo tells that the demo has been built once.
+	// Demo reports that the demo has been built once.
 	Demo bool
 	// Built are the real components that are built.
 	Built map[string]bool
-	// Images tells that the images have been made once.
+	// Images reports that the images have been made once.
 	Images bool
-	// Up tells that the landscape is up, Shoot that its shoot has been created.
+	// Up reports that the landscape is up, Shoot that its shoot has been created.
 	Up, Shoot bool
 }
 
@@ -57,7 +57,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// anyAlive tells whether one of the processes is alive that the landscape has recorded.
+// anyAlive reports whether one of the processes is alive that the landscape has recorded.
 func anyAlive(folder string) bool {
 	records, _ := filepath.Glob(filepath.Join(folder, "*.json"))
 	for _, record := range records {
@@ -77,7 +77,7 @@ func digits(text string) int {
 	return len(text) - len(strings.TrimLeft(text, "0123456789"))
 }
 
-// First tells whether a part has to be made, rather than only to be found.
+// First reports whether a part has to be made, rather than only to be found.
 func (s State) First(part Part) bool {
 	switch {
 	case part.Name == PartDemo:

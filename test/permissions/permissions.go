@@ -65,7 +65,7 @@ type Use struct {
 // Uses are requests that were permitted.
 type Uses []Use
 
-// Has tells whether the permission was used. Who may watch has to be able to list: clients fetch what is there by a
+// Has reports whether the permission was used. Who may watch has to be able to list: clients fetch what is there by a
 // watch where the API server can do that, and by a list where it cannot.
 func (u Uses) Has(p Permission) bool {
 	return slices.ContainsFunc(u, func(use Use) bool {

@@ -100,7 +100,7 @@ func (o *operator) recover(ctx context.Context, scenario Scenario) error {
 		}
 	}
 	if scenario.Side == steps.Destination {
-		if _, err := o.follow(ctx, "The destination goes on", 0); err != nil {
+		if _, err := o.follow(ctx, "The destination continues", 0); err != nil {
 			return err
 		}
 	} else if err := o.sourceGoesOn(ctx, scenario); err != nil {
@@ -146,7 +146,7 @@ func (o *operator) choose(ctx context.Context, side steps.Role) error {
 	return err
 }
 
-// rebuild makes the etcd anew out of a member or of a backup.
+// rebuild makes the etcd again out of a member or of a backup.
 func (o *operator) rebuild(ctx context.Context, scenario Scenario, etcd, seen string) error {
 	section, n := "A. From", 0
 	if scenario.Backup {
@@ -219,7 +219,7 @@ func (o *operator) knowsMost(side steps.Role, etcd, seen string) error {
 }
 
 func (o *operator) sourceGoesOn(ctx context.Context, scenario Scenario) error {
-	const section = "The source goes on"
+	const section = "The source continues"
 	if _, err := o.follow(ctx, section, 0); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (o *operator) sourceGoesOn(ctx context.Context, scenario Scenario) error {
 
 // removeMembers removes the destination's members from the etcd that has kept its quorum, one by one.
 func (o *operator) removeMembers(ctx context.Context) error {
-	block, err := o.block("The source goes on", 1)
+	block, err := o.block("The source continues", 1)
 	if err != nil {
 		return err
 	}

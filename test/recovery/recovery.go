@@ -282,7 +282,7 @@ func holds(lease *coordinationv1.Lease, revision uint64) bool {
 	return err == nil && last >= revision
 }
 
-// destroy takes the volumes, and then lets the migration go on.
+// destroy takes the volumes, and then lets the migration continue.
 func (r *run) destroy(ctx context.Context) error {
 	// Every member has what was acknowledged: which of them survive does not decide what is left.
 	time.Sleep(5 * time.Second)

@@ -22,7 +22,7 @@ type Scenario struct {
 	Etcds []string
 	// Survivors are the ordinals of the members whose volumes are left, by side.
 	Survivors map[steps.Role][]int
-	// Side is the one that goes on.
+	// Side is the one that continues.
 	Side steps.Role
 	// Backup takes section B of the page rather than section A.
 	Backup bool

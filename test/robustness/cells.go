@@ -221,7 +221,7 @@ func (p *planner) plan(left []Cell, limit int) [][]Cell {
 	return migrations
 }
 
-// fits tells whether a migration with such cells can have the other one too.
+// fits reports whether a migration with such cells can have the other one too.
 func fits(migration []Cell, cell Cell) bool {
 	f, ok := fault.Get(cell.Fault)
 	if !ok {
@@ -249,7 +249,7 @@ func fits(migration []Cell, cell Cell) bool {
 	return there < perMoment && (!fault.Long(f) || long < longPerMigration)
 }
 
-// bearable tells whether two cells of a step can be in one migration, and why not.
+// bearable reports whether two cells of a step can be in one migration, and why not.
 func bearable(a Cell, f fault.Fault, b Cell, g fault.Fault) (string, bool) {
 	if slices.Index(fault.Moments(), a.Moment) > slices.Index(fault.Moments(), b.Moment) {
 		a, f, b, g = b, g, a, f
@@ -271,7 +271,7 @@ func Limit(getenv func(string) string) (int, error) {
 	return limit, nil
 }
 
-// ForceShrink tells whether the variable asks for the force-shrink.
+// ForceShrink reports whether the variable asks for the force-shrink.
 func ForceShrink(getenv func(string) string) (bool, error) {
 	value := strings.TrimSpace(getenv(EnvForceShrink))
 	if value == "" {

@@ -164,7 +164,7 @@ var _ = Describe("Sample", func() {
 		Expect(moments[fault.Boundary]).To(BeNumerically("~", moments[fault.Inside], 8))
 	})
 
-	It("should go on where the matrix ends", func() {
+	It("should continue where the matrix ends", func() {
 		matrix := &robustness.Matrix{}
 		var all []robustness.Cell
 		for sample := robustness.Sample(robustness.AllCells(), matrix, 3); len(sample) >

@@ -37,19 +37,19 @@ type strike struct {
 	at string
 }
 
-// over tells whether the next cell may follow.
+// over reports whether the next cell may follow.
 func (s *strike) over() bool {
 	return s.missed || !s.healed.IsZero() || (s.err != nil && s.injected.IsZero())
 }
 
 // director lets the faults of a migration strike at their moments. Steps can be over within a second, so the migration
-// is held before every step that has a cell (the annotation pause-before). It is let go on when the faults before are
+// is held before every step that has a cell (the annotation pause-before). It may continue when the faults before are
 // over and clients can write again. Cells of one moment strike together.
 type director struct {
 	clock clock.PassiveClock
 	world *fault.World
-	// pause makes the migration hold before a step, and lets it go on if it holds before another one. An empty
-	// condition type lets it go on for good.
+	// pause makes the migration hold before a step, and lets it continue if it holds before another one. An empty
+	// condition type lets it continue for good.
 	pause func(ctx context.Context, condition gardencorev1beta1.ConditionType) error
 	// lastAcknowledged is when the last write of a client was acknowledged.
 	lastAcknowledged func() time.Time
@@ -57,8 +57,8 @@ type director struct {
 
 	mu      sync.Mutex
 	strikes []*strike
-	// next is the index of the first cell that is due, armed whether its step was let go on, began when that step was
-	// seen to have begun.
+	// next is the index of the first cell that is due, armed whether its step was let continue, began when that step
+	// was seen to have begun.
 	next    int
 	armed   bool
 	began   time.Time
@@ -193,7 +193,7 @@ func (d *director) observe(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 		}
 		if err := d.release(ctx); err != nil {
 			// The step does not begin, and the next observation tries again.
-			d.log("failed to let the migration go on: %v", err)
+			d.log("failed to let the migration continue: %v", err)
 			return
 		}
 		d.armed = true
@@ -258,7 +258,7 @@ func (d *director) pass(ctx context.Context, reached int) {
 	}
 }
 
-// settled tells whether all faults so far are over and clients have been able to write since.
+// settled reports whether all faults so far are over and clients have been able to write since.
 func (d *director) settled() bool {
 	acknowledged := d.lastAcknowledged()
 	for _, s := range d.strikes[:d.next] {
@@ -269,7 +269,7 @@ func (d *director) settled() bool {
 	return true
 }
 
-// release lets the step go on and holds before the next step that has a cell.
+// release lets the step continue and holds before the next step that has a cell.
 func (d *director) release(ctx context.Context) error {
 	for _, s := range d.strikes[d.next:] {
 		if s.cell.Step != d.strikes[d.next].cell.Step {
@@ -302,7 +302,7 @@ func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1
 	}
 }
 
-// advance goes on to the next moment. One of the same step is armed already.
+// advance continues to the next moment. One of the same step is armed already.
 func (d *director) advance() {
 	due := d.due()
 	step := due[0].cell.Step

@@ -150,7 +150,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(BeEmpty())
 	})
 
-	It("should strike at the boundary right after the migration was let go on", func(ctx SpecContext) {
+	It("should strike at the boundary right after the migration was let continue", func(ctx SpecContext) {
 		d := start(ctx, cell("kill", 2, fault.Boundary))
 		Expect(done()).To(Equal([]string{"pause 2"}))
 		d.Observe(ctx, &gardencorev1beta1.Shoot{})
@@ -163,7 +163,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(BeEmpty())
 	})
 
-	It("should strike before the migration is let go on if the fault asks for it", func(ctx SpecContext) {
+	It("should strike before the migration may continue if the fault asks for it", func(ctx SpecContext) {
 		d := start(ctx, cell("skew", 1, fault.Boundary))
 		d.Observe(ctx, migrating(1, steps.ReasonPaused))
 		Expect(done()).To(Equal([]string{"pause 1", "inject skew", "pause 0"}))
@@ -266,7 +266,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"heal slow"}))
 	})
 
-	It("should let a fault strike early, before the migration is let go on", func(ctx SpecContext) {
+	It("should let a fault strike early, before the migration may continue", func(ctx SpecContext) {
 		d := start(ctx, cell("skew", 1, fault.Boundary), cell("kill", 1, fault.Inside))
 		d.Observe(ctx, migrating(1, steps.ReasonPaused))
 		Expect(done()).To(Equal([]string{"pause 1", "inject skew", "pause 0"}))
@@ -314,7 +314,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"pause 0", "inject kill"}))
 	})
 
-	It("should try again to let the migration go on", func(ctx SpecContext) {
+	It("should try again to let the migration continue", func(ctx SpecContext) {
 		d := start(ctx, cell("skew", 1, fault.Boundary))
 		done()
 		pauseFails = errors.New("no answer")
@@ -340,7 +340,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"heal cut"}))
 	})
 
-	It("should heal everything and let the migration go on at its end, once", func(ctx SpecContext) {
+	It("should heal everything and let the migration continue at its end, once", func(ctx SpecContext) {
 		d := start(ctx, cell("cut", 1, fault.Boundary), cell("kill", 3, fault.Boundary))
 		d.Observe(ctx, migrating(1, steps.ReasonPaused))
 		done()
@@ -348,7 +348,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"heal cut", "pause 0"}))
 	})
 
-	It("should go on to the next cell if one is missed", func(ctx SpecContext) {
+	It("should continue to the next cell if one is missed", func(ctx SpecContext) {
 		d := start(ctx, cell("kill", 2, fault.Inside), cell("kill", 3, fault.Boundary), cell("kill", 5, fault.Boundary))
 		d.Observe(ctx, migrating(2, steps.ReasonPaused))
 		done()
@@ -358,7 +358,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"pause 0", "inject kill"}))
 	})
 
-	It("should put right what a failed injection has done in part, and go on", func(ctx SpecContext) {
+	It("should put right what a failed injection has done in part, and continue", func(ctx SpecContext) {
 		cut.fails = errors.New("nothing to cut")
 		d := start(ctx, cell("cut", 1, fault.Boundary), cell("kill", 2, fault.Boundary))
 		d.Observe(ctx, migrating(1, steps.ReasonPaused))

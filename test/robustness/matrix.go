@@ -39,7 +39,7 @@ func ReadMatrix(folder string) (*Matrix, error) {
 		return nil, fmt.Errorf("failed to read the fault matrix: %w", err)
 	}
 	if err := json.Unmarshal(data, m); err != nil {
-		return nil, fmt.Errorf("failed to decode the fault matrix, remove %s to begin anew: %w",
+		return nil, fmt.Errorf("failed to decode the fault matrix, remove %s to begin again: %w",
 			filepath.Join(folder, FileMatrixJSON), err)
 	}
 	return m, nil

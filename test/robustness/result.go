@@ -137,12 +137,12 @@ func worse(a, b Outcome) Outcome {
 	return b
 }
 
-// simultaneous tells whether both strike at the same moment of a step.
+// simultaneous reports whether both strike at the same moment of a step.
 func simultaneous(a, b *strike) bool {
 	return a.cell.Step == b.cell.Step && a.cell.Moment == b.cell.Moment
 }
 
-// overlap tells whether one of them struck while the other one was in force.
+// overlap reports whether one of them struck while the other one was in force.
 func overlap(a, b *strike) bool {
 	if a.injected.IsZero() || b.injected.IsZero() {
 		return false
@@ -211,7 +211,7 @@ func failedRequests(details *probe.Details, begin, end time.Time) int {
 	return failed
 }
 
-// failedRequest tells whether an incident of the probe is a request that failed, rather than one that was repaired
+// failedRequest reports whether an incident of the probe is a request that failed, rather than one that was repaired
 // behind the client's back.
 func failedRequest(incident probe.Incident) bool {
 	switch incident.Kind {

@@ -57,7 +57,7 @@ const (
 	observeInterval = 100 * time.Millisecond
 	observeTimeout  = 2 * time.Second
 	gardenTimeout   = 5 * time.Second
-	// completeTimeout bounds a reconciliation by the gardenlet that goes on after the migration.
+	// completeTimeout bounds a reconciliation by the gardenlet that continues after the migration.
 	completeTimeout = 3 * time.Minute
 	// healTimeout bounds the healing at the end of a migration.
 	healTimeout = 3 * time.Minute
@@ -95,7 +95,7 @@ type run struct {
 }
 
 // Run migrates the shoot while the faults of the cells strike, judges what clients were told, and adds the results to
-// the matrix. The error tells only what kept the result from being made; Result.Err tells whether it is good.
+// the matrix. The error tells only what kept the result from being made; Result.Err reports whether it is good.
 func Run(ctx context.Context, options Options) (*Result, error) {
 	r := &run{Options: options}
 	if r.Cleanup == nil {
@@ -180,7 +180,7 @@ func (r *run) prepare(ctx context.Context) error {
 	return r.pauseBefore(ctx, "")
 }
 
-// pauseBefore makes the migration hold before the step, and lets it go on if it holds before another one.
+// pauseBefore makes the migration hold before the step, and lets it continue if it holds before another one.
 func (r *run) pauseBefore(ctx context.Context, condition gardencorev1beta1.ConditionType) error {
 	return migrate.Annotate(ctx, r.garden, client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot},
 		steps.AnnotationPauseBefore, string(condition))
@@ -292,7 +292,7 @@ func (r *run) finish(ctx context.Context) error {
 	}
 }
 
-// complete tells whether the destination's gardenlet has the shoot. It may just be reconciling it once more.
+// complete reports whether the destination's gardenlet has the shoot. It may just be reconciling it once more.
 func (r *run) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()

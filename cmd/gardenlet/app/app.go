@@ -28,7 +28,7 @@ func NewCommand() *cobra.Command {
 }
 
 // With returns the command with a companion. They begin together, and the end of either is the end of both: the
-// Deployment starts them anew. Neither can go on alone, because the process is one replica of both.
+// Deployment starts them again. Neither can continue alone, because the process is one replica of both.
 func With(cmd *cobra.Command, companion func(ctx context.Context, configFile string) error) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

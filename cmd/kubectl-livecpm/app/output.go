@@ -38,7 +38,7 @@ func (o *options) checkOutput() error {
 	return nil
 }
 
-// machine tells whether the output is for programs.
+// machine reports whether the output is for programs.
 func (o *options) machine() bool { return o.output == outputJSON || o.output == outputYAML }
 
 // print writes the value in a format for programs, or what draw returns.

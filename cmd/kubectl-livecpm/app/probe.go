@@ -81,7 +81,7 @@ func newProbe(o *options) *cobra.Command {
 	flags.BoolVar(&f.untilComplete, "until-complete", false,
 		"end the load when the live migration is over; wait for one if none is under way")
 	flags.DurationVar(&f.after, "after", 30*time.Second,
-		"how long the load goes on after the migration, with --until-complete")
+		"how long the load continues after the migration, with --until-complete")
 	flags.DurationVar(&f.every, "every", 10*time.Second, "time between two lines about the progress")
 	flags.StringVar(&f.dnsServer, "dns-server", "",
 		"address of the DNS server to ask, as in 10.0.0.1:53; it also shows moments without a record (default: the "+

@@ -28,7 +28,7 @@ func newStart(o *options) *cobra.Command {
 			"shoots/binding.\n" +
 			"Nothing else is written; the agents in the seeds do the rest. It is refused if the plan says that it " +
 			"cannot go.\n" +
-			"An aborted migration to the same seed begins anew.",
+			"An aborted migration to the same seed begins again.",
 		Example: example(
 			"%[1]s start live --to seed-b -n garden-demo",
 			"%[1]s start live --to seed-b --dry-run",
@@ -96,7 +96,7 @@ func newPause(o *options) *cobra.Command {
 		Short: "Hold a live migration before a step",
 		Long: "Hold a live migration before a step, the first that has not begun unless --before names another. A " +
 			"step that has begun\n" +
-			"goes on. How long one may wait before which step is in docs/operations/pause.md.",
+			"continues. How long one may wait before which step is in docs/operations/pause.md.",
 		Example: example(
 			"%[1]s pause live",
 			"%[1]s pause live --before EtcdMigrationComplete   # a last look before the point of no return",
@@ -120,8 +120,8 @@ func newPause(o *options) *cobra.Command {
 func newResume(o *options) *cobra.Command {
 	return o.steering(&cobra.Command{
 		Use:     "resume SHOOT",
-		Short:   "Let a paused live migration go on",
-		Long:    "Let a paused live migration go on: remove the annotation for the pause.",
+		Short:   "Resume a paused live migration",
+		Long:    "Resume a paused live migration: remove the annotation for the pause.",
 		Example: example("%[1]s resume live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		return s.Resume(command.Context(), s.shoot)
@@ -134,7 +134,7 @@ func newRetry(o *options) *cobra.Command {
 		Short: "Try the current step again at once",
 		Long: "Try the current step again at once, with its whole deadline. A step is tried again by itself anyway: " +
 			"this is for when you\n" +
-			"have mended something and do not want to wait.",
+			"have fixed something and do not want to wait.",
 		Example: example("%[1]s retry live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		return s.Retry(command.Context(), s.shoot)

@@ -53,7 +53,7 @@ func newAdoptCommand(opts *options) *cobra.Command {
 	}
 }
 
-// newRemovableCommand returns the command that tells whether the agent may be removed from its seed.
+// newRemovableCommand returns the command that reports whether the agent may be removed from its seed.
 func newRemovableCommand(opts *options) *cobra.Command {
 	return removalguard.NewCommand(
 		"Fails if a live migration from or to the agent's seed is in flight", func() (client.Reader, string, error) {

@@ -50,7 +50,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// newRemovableCommand returns the command that tells whether livecpm may be removed from the garden.
+// newRemovableCommand returns the command that reports whether livecpm may be removed from the garden.
 func newRemovableCommand(opts *options) *cobra.Command {
 	return removalguard.NewCommand(
 		"Fails if a live migration is in flight anywhere in the garden", func() (client.Reader, string, error) {

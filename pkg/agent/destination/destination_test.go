@@ -109,7 +109,7 @@ var _ = Describe("Waiting for DNS caches", func() {
 		Entry("both over", 150*time.Second, true, time.Duration(0)),
 	)
 
-	It("goes on where another agent stopped", func() {
+	It("continues where another agent stopped", func() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",
 			destination.AnnotationMovedAt:   now.Add(-time.Minute).Format(time.RFC3339),

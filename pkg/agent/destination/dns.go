@@ -25,7 +25,7 @@ import (
 )
 
 // What has to be remembered of the switch of DNS stands on the shoot's namespace in the destination, so that an agent
-// that takes over goes on waiting where the other one stopped.
+// that takes over continues waiting where the other one stopped.
 const (
 	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the
 	// switch.

@@ -129,7 +129,7 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 }
 
 // shrinkEtcd moves the etcd members before the kube-apiserver starts, because an operator has found the seeds to be too
-// far apart for it to start otherwise (GEP-0039, "Kube API Server is unhealthy"). The source's kube-apiserver goes on
+// far apart for it to start otherwise (GEP-0039, "Kube API Server is unhealthy"). The source's kube-apiserver continues
 // through the relay, as far as the distance lets it: some downtime is accepted.
 func (d *destination) shrinkEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
@@ -155,7 +155,7 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
 	} else {
-		// The source has seen to it in the first step; the lead may have moved since.
+		// The source has seen to it in the first step; leadership may have moved since.
 		if err := etcds.SpareFirstToLeave(ctx); err != nil {
 			return steps.Outcome{}, err
 		}
@@ -166,8 +166,8 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 
 // lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
 // A member that starts takes much from the processors of its node, and a leader of the other cluster may run beside it;
-// with both at the same instant leaders have lost their lead for want of a processor. Events come first, because they
-// are what a shoot can rather do without if the first of the two meets a fault.
+// with both at the same instant leaders have lost their leadership for want of a processor. Events come first, because
+// they are what a shoot can rather do without if the first of the two meets a fault.
 var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
 
 // joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined tells which of the
@@ -184,7 +184,7 @@ func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration
 	return nil
 }
 
-// retirementBegun tells whether a cluster has all members of the destination as voters. The source may have begun to
+// retirementBegun reports whether a cluster has all members of the destination as voters. The source may have begun to
 // retire its own then.
 func (d *destination) retirementBegun(ctx context.Context, etcds *joint.Joint) (bool, error) {
 	for _, etcdRole := range joint.EtcdRoles {
@@ -355,7 +355,7 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 }
 
 // waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to
-// it meanwhile that none of them is stopped while it has the lead.
+// it meanwhile that none of them is stopped while it has leadership.
 func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
 	etcds := d.deps.Joint(m, b)
 	defer func() { _ = etcds.Close() }()

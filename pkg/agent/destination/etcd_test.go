@@ -136,11 +136,11 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(reported).NotTo(ContainElement(steps.ReasonReadyForSourceMemberRemoval))
 		for etcdRole, cluster := range clusters {
 			Expect(cluster.Leader()).To(Equal("seed-a-etcd-"+etcdRole+"-0"),
-				"the lead moves when the destination is a quorum by itself")
+				"leadership moves when the destination is a quorum by itself")
 		}
 	})
 
-	It("does not let the first member that leaves have the lead", func() {
+	It("does not let the first member that leaves have leadership", func() {
 		setUp(3, 2, 3, 2, outlived)
 		list, err := clusters["main"].List(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -188,7 +188,7 @@ var _ = Describe("Moving the etcds", func() {
 	Context("when a kube-apiserver waits for its restart", func() {
 		var (
 			pod *corev1.Pod
-			// left tells whether it still waits.
+			// left reports whether it still waits.
 			left = func() bool {
 				GinkgoHelper()
 				err := deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(pod), &corev1.Pod{})
@@ -247,7 +247,7 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(outcome.Finished()).To(BeTrue())
 	})
 
-	It("goes on asking after a restart in the midst of the retirement", func() {
+	It("continues asking after a restart in the midst of the retirement", func() {
 		setUp(2, 3, 1, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())

@@ -73,7 +73,7 @@ var PublishedAddress = publishedAddress
 // CheckPublished compares it.
 var CheckPublished = checkPublished
 
-// Moves tells whether the address inside of the shoot changes.
+// Moves reports whether the address inside of the shoot changes.
 func Moves(address, own string) bool { return (&advertisement{address: address, own: own}).moves() }
 
 // AnnotationAdvertisedAddress is where it is remembered.

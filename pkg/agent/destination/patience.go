@@ -88,7 +88,8 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 	return patient, nil
 }
 
-// kubeAPIServerRestarted tells whether the kubelet has ended a kube-apiserver, one of this attempt or of a former one.
+// kubeAPIServerRestarted reports whether the kubelet has ended a kube-apiserver, one of this attempt or of a former
+// one.
 func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace string) (bool, error) {
 	pods, err := d.kubeAPIServerPods(ctx, namespace)
 	if err != nil {
@@ -198,7 +199,7 @@ func (p patientClient) Create(ctx context.Context, object client.Object, opts ..
 }
 
 // Patch implements client.Client. Gardener's helpers hand over a patch that they computed before, so it is computed
-// anew. The object has the version that they read: if there is a newer one by now, the API server refuses.
+// again. The object has the version that they read: if there is a newer one by now, the API server refuses.
 func (p patientClient) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
 ) error {

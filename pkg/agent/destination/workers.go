@@ -51,7 +51,7 @@ const (
 	tunnelPatience = 3 * time.Minute
 )
 
-// withWorkers tells whether the botanist's shoot has workers.
+// withWorkers reports whether the botanist's shoot has workers.
 func withWorkers(b *botanist.Botanist) bool {
 	return b.Operation != nil && b.Shoot != nil && !b.Shoot.IsWorkerless
 }
@@ -75,7 +75,7 @@ func (a *advertisement) apply(b *botanist.Botanist) {
 	b.APIServerClusterIP = a.address
 }
 
-// moves tells whether the address changes at all. Seeds may have services of the same address, as far as it shows in
+// moves reports whether the address changes at all. Seeds may have services of the same address, as far as it shows in
 // the shoot.
 func (a *advertisement) moves() bool { return !sameAddress(a.own, a.address) }
 
@@ -397,7 +397,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 	return g
 }
 
-// inShoot returns a task with access to the shoot, which is made anew for each attempt.
+// inShoot returns a task with access to the shoot, which is made again for each attempt.
 func (d *destination) inShoot(
 	b *botanist.Botanist, task func(ctx context.Context, access *shootAccess) error,
 ) flow.TaskFn {

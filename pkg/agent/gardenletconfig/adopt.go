@@ -24,7 +24,7 @@ const (
 	retryPeriod = 2 * time.Second
 )
 
-// ErrChanged ends the agent, so that it begins anew with what has changed.
+// ErrChanged ends the agent, so that it begins again with what has changed.
 var ErrChanged = errors.New("what the agent shares with the gardenlet has changed, restarting with it")
 
 // Adopt writes the files before the agent starts. It waits for the gardenlet: on a new seed both may come at the same

@@ -7,5 +7,5 @@
 // Read looks at the gardenlet's Deployment and at what it refers to. Write puts the result into a folder, before the
 // agent starts: the image vector overwrites have to be there when the process begins. Keeper runs in the agent and
 // keeps the folder up to date. When something changes that the agent reads only once, it ends the agent, which begins
-// anew with the new files.
+// again with the new files.
 package gardenletconfig

@@ -24,8 +24,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// CheckBackupEntryReleased tells whether the gardenlet of the seed that had the backup entry has let go of it. The seed
-// that it goes to may already have taken it, if this is repeated.
+// CheckBackupEntryReleased reports whether the gardenlet of the seed that had the backup entry has let go of it. The
+// seed that it goes to may already have taken it, if this is repeated.
 func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) error {
 	if name := ptr.Deref(entry.Spec.SeedName, ""); name != to {
 		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)
@@ -39,7 +39,7 @@ func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) e
 	return nil
 }
 
-// BackupEntryUnmanaged tells whether no gardenlet has the backup entry: the last one has let go of it, and nobody has
+// BackupEntryUnmanaged reports whether no gardenlet has the backup entry: the last one has let go of it, and nobody has
 // taken it since.
 func BackupEntryUnmanaged(entry *gardencorev1beta1.BackupEntry) bool {
 	return entry.Status.SeedName == nil && migrated(entry.Status.LastOperation)
@@ -81,7 +81,7 @@ func (d *Deps) RemoveMigratedBackupEntry(ctx context.Context, name string) error
 	return fmt.Errorf("extension resource BackupEntry %s in seed %s is being deleted", name, d.SeedName())
 }
 
-// CheckBackupEntryHere tells whether the backup entry of the botanist's shoot is managed by the agent's own seed,
+// CheckBackupEntryHere reports whether the backup entry of the botanist's shoot is managed by the agent's own seed,
 // stored in its bucket and in order, and whether the secret with the bucket's credentials is in the shoot's namespace.
 func (d *Deps) CheckBackupEntryHere(ctx context.Context, b *botanist.Botanist) error {
 	entry := &gardencorev1beta1.BackupEntry{}

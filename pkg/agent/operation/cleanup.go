@@ -77,7 +77,7 @@ func (d *Deps) AddSeedCleanup(
 	})
 }
 
-// Exists reads the object and tells whether it is there.
+// Exists reads the object and reports whether it is there.
 func Exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object) (bool, error) {
 	if err := reader.Get(ctx, key, obj); err != nil {
 		if apierrors.IsNotFound(err) {

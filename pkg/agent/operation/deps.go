@@ -49,7 +49,7 @@ type Deps struct {
 	// Resolvers are DNS servers ("host:port") that must show a moved record before its TTL starts to count. When empty,
 	// the authoritative servers of the record's zone are looked up and asked.
 	Resolvers []string
-	// PermitsWorkers tells whether shoots with workers are migrated; see LiveMigrationController.Workers.
+	// PermitsWorkers reports whether shoots with workers are migrated; see LiveMigrationController.Workers.
 	PermitsWorkers bool
 	// NewCluster may be set to use other than real etcd clusters.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
@@ -61,7 +61,7 @@ type Timings struct {
 	PollInterval time.Duration
 	// DNSMargin is waited in addition to a DNS record's TTL before the old address counts as forgotten.
 	DNSMargin time.Duration
-	// DrainTimeout is how long the source's API server goes on after the etcds have moved, so that requests on
+	// DrainTimeout is how long the source's API server continues after the etcds have moved, so that requests on
 	// connections from before the switch of DNS can finish. It is stopped afterwards in any case.
 	DrainTimeout time.Duration
 	// ShootStateLead is how far in the future the ShootState's timestamp is written, so that no gardenlet replaces the

@@ -193,7 +193,7 @@ func parent(domain string) string {
 	return domain[next:]
 }
 
-// Moved tells whether every name server answers with exactly the wanted values. The message names one that does not.
+// Moved reports whether every name server answers with exactly the wanted values. The message names one that does not.
 func Moved(answers []Answer, want []string) (bool, string) {
 	want = slices.Sorted(slices.Values(want))
 	for _, answer := range answers {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// HasBackup tells whether the shoot's etcd is backed up in this seed.
+// HasBackup reports whether the shoot's etcd is backed up in this seed.
 func HasBackup(b *botanist.Botanist) bool {
 	return v1beta1helper.GetBackupConfigForShoot(b.Shoot.GetInfo(), b.GetSeed()) != nil
 }

@@ -133,7 +133,7 @@ var _ = Describe("EtcdViews", func() {
 			ConsistOf(preflight.EtcdAlarm{Member: etcdclient.Member{ID: list.Members[2].ID}.String(), Type: "CORRUPT"}))
 	})
 
-	It("goes on to the next etcd when one has no quorum", func() {
+	It("continues to the next etcd when one has no quorum", func() {
 		clusters["main"].SetUp("seed-a-etcd-main-0", false)
 		clusters["main"].SetUp("seed-a-etcd-main-1", false)
 		views, err := look("seed-a", etcd("etcd-main"), etcd("etcd-events"))

@@ -39,7 +39,7 @@ func RunFlow(ctx context.Context, m *migration.Migration, reason steps.Reason, g
 }
 
 // Retry repeats the task every few seconds until it succeeds or the timeout is over. What it repeats for is logged: it
-// is the only trace of a failure that goes on for minutes.
+// is the only trace of a failure that continues for minutes.
 func Retry(fn flow.TaskFn, timeout time.Duration) flow.TaskFn {
 	return func(ctx context.Context) error {
 		var last string

@@ -28,13 +28,13 @@ import (
 
 // remains is what is left of the shoot in this seed.
 type remains struct {
-	// namespace tells whether the shoot's namespace exists.
+	// namespace reports whether the shoot's namespace exists.
 	namespace bool
-	// terminating tells whether the namespace is being deleted. Only the garbage collection works on it then.
+	// terminating reports whether the namespace is being deleted. Only the garbage collection works on it then.
 	terminating bool
-	// kubeAPIServer tells whether the Deployment of the kube-apiserver exists and is not being deleted.
+	// kubeAPIServer reports whether the Deployment of the kube-apiserver exists and is not being deleted.
 	kubeAPIServer bool
-	// cluster tells whether the Cluster resource exists.
+	// cluster reports whether the Cluster resource exists.
 	cluster bool
 	// workers tells that the shoot has workers.
 	workers bool

@@ -28,7 +28,7 @@ var shootDNSRecords = []string{
 	"ingress",
 }
 
-// releaseDNSRecords removes the DNSRecord objects of the source and leaves the records alone. Clients go on with the
+// releaseDNSRecords removes the DNSRecord objects of the source and leaves the records alone. Clients continue with the
 // source's address until the destination overwrites it; there is no moment without a record and no second writer.
 //
 // The classic migration of a DNSRecord is up to its provider, and some delete the record then. Therefore the object

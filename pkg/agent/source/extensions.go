@@ -86,7 +86,7 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 	return g
 }
 
-// neededBeforeKubeAPIServer tells whether the destination restores the extension before it starts its kube-apiserver.
+// neededBeforeKubeAPIServer reports whether the destination restores the extension before it starts its kube-apiserver.
 // The lifecycle of a migration says something else: until when an extension has to be migrated before the source's
 // kube-apiserver is deleted, which is how almost all are. Those are migrated with the rest of the source, in step 7.
 func neededBeforeKubeAPIServer(all map[string]extension.Extension, obj extensionsv1alpha1.Object) bool {

@@ -18,7 +18,7 @@ import (
 )
 
 // prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed
-// up, and its lead may move from one member to another; neither its member list nor its pods are changed.
+// up, and its leadership may move from one member to another; neither its member list nor its pods are changed.
 func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasB
 			Dependencies: flow.NewTaskIDs(initializeSecrets),
 		})
 		// The extension controller lets go of its BackupEntry in this seed but leaves the backup secret in the shoot's
-		// namespace, so the source goes on writing to its own bucket while it has the leader.
+		// namespace, so the source continues writing to its own bucket while it has the leader.
 		releaseBackupEntry = g.Add(flow.Task{
 			Name: "Releasing the backup entry to the destination",
 			Fn: operation.Retry(func(ctx context.Context) error {

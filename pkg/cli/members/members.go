@@ -62,7 +62,7 @@ type Etcd struct {
 	Inspection etcdclient.Inspection
 	// Err tells why they could not be asked.
 	Err error
-	// Reached tells that a member was connected to. An etcd that was reached and gives no member list has no quorum;
+	// Reached reports that a member was connected to. An etcd that was reached and gives no member list has no quorum;
 	// one that was not reached may be in perfect order, and the user lacks permissions.
 	Reached bool
 }

@@ -35,7 +35,7 @@ func (in Input) check(source, destination string) ([]Check, error) {
 			if n := len(in.Shoot.Spec.Provider.Workers); n > 0 && finding.Status == preflight.Pass {
 				out = append(out,
 					deferred(preflight.Workerless,
-						fmt.Sprintf("only the configuration of the agents tells whether they permit the %d "+
+						fmt.Sprintf("only the configuration of the agents reports whether they permit the %d "+
 							"worker pools", n)),
 					deferred(preflight.Machines, "only the machines in the source tell"),
 				)
@@ -151,7 +151,7 @@ func (in Input) checkNotUnderWay(source, destination string) Check {
 		Evidence: fmt.Sprintf("the shoot is in seed %s and stays there until it is started", source)}
 	switch state := stateOf(in); {
 	case state == summary.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName == destination:
-		check.Evidence = "an earlier migration was aborted and can begin anew"
+		check.Evidence = "an earlier migration was aborted and can begin again"
 	case state == summary.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName != source:
 		check.Status = preflight.Fail
 		check.Evidence = fmt.Sprintf("an aborted migration to seed %s is not closed", *in.Shoot.Spec.SeedName)
@@ -220,7 +220,7 @@ func (in Input) checkAgents(source, destination string) Check {
 	if len(missing) > 0 {
 		return Check{Name: AgentsReady, Status: preflight.Fail,
 			Evidence: "no agent is ready in " + strings.Join(missing, " and "),
-			Remedy:   "install or mend the chart livecpm-agent there"}
+			Remedy:   "install or fix the chart livecpm-agent there"}
 	}
 	return Check{Name: AgentsReady, Status: preflight.Pass, Evidence: strings.Join(ready, ", ") + " replicas are ready"}
 }

@@ -74,8 +74,8 @@ type Check struct {
 	Evidence string `json:"evidence"`
 	// Remedy tells what to do if it did not pass.
 	Remedy string `json:"remedy,omitempty"`
-	// Deferred tells that it could not be made from here and is made by the agents before the migration begins. It does
-	// not speak against the plan.
+	// Deferred reports that it could not be made from here and is made by the agents before the migration begins. It
+	// does not speak against the plan.
 	Deferred bool `json:"deferred,omitempty"`
 }
 
@@ -87,7 +87,7 @@ type Candidate struct {
 	// Shoots and Allocatable are how many it has and can have; nil if that is not known or limited.
 	Shoots      *int   `json:"shoots,omitempty"`
 	Allocatable *int64 `json:"allocatable,omitempty"`
-	// Fit tells that nothing speaks against it.
+	// Fit reports that nothing speaks against it.
 	Fit bool `json:"fit"`
 	// Obstacles are the names of the checks that do.
 	Obstacles []preflight.Name `json:"obstacles,omitempty"`
@@ -122,7 +122,7 @@ type Plan struct {
 	Checks []Check `json:"checks"`
 	// Steps are the steps that will run.
 	Steps []Step `json:"steps"`
-	// CanGo tells that nothing speaks against it.
+	// CanGo reports that nothing speaks against it.
 	CanGo bool `json:"canGo"`
 	// Next is the next command.
 	Next string `json:"next"`
@@ -250,7 +250,7 @@ func (in Input) candidates(source string) []Candidate {
 	return out
 }
 
-// schedulable tells whether new shoots may go to the seed: an operator who has hidden it does not want more in it.
+// schedulable reports whether new shoots may go to the seed: an operator who has hidden it does not want more in it.
 func schedulable(seed *gardencorev1beta1.Seed) bool {
 	return seed.DeletionTimestamp == nil &&
 		(seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil || seed.Spec.Settings.Scheduling.Visible)

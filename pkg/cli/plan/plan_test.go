@@ -244,13 +244,13 @@ var _ = Describe("Evaluate", func() {
 			preflight.Fail, func(in *plan.Input) { abort(in, "seed-c") }),
 	)
 
-	It("should let an aborted migration begin anew", func() {
+	It("should let an aborted migration begin again", func() {
 		in := fit()
 		abort(&in, "seed-b")
 		p, err := plan.Evaluate(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
-		Expect(find(p, plan.NotUnderWay).Evidence).To(ContainSubstring("can begin anew"))
+		Expect(find(p, plan.NotUnderWay).Evidence).To(ContainSubstring("can begin again"))
 	})
 
 	DescribeTable("should leave to the agents what the user may not read", func(name preflight.Name) {

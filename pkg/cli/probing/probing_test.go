@@ -67,7 +67,7 @@ var _ = Describe("Run", func() {
 		published []summary.Probe
 		run       probing.Run
 
-		// do runs with a clock that goes on whenever somebody waits.
+		// do runs with a clock that continues whenever somebody waits.
 		do = func(ctx context.Context) (*probe.Result, error) {
 			done, gone := make(chan struct{}), make(chan struct{})
 			// The next spec has another clock, which must not be written while this one is still read.
@@ -136,7 +136,7 @@ var _ = Describe("Run", func() {
 			HaveField("ConnectionErrors", int64(2)), HaveField("Started.Time", begin)))
 	})
 
-	It("should wait for a migration, follow its phases, and go on for a while after it", func() {
+	It("should wait for a migration, follow its phases, and continue for a while after it", func() {
 		run.UntilComplete, run.After = true, 3*time.Second
 		var completedAt time.Time
 		looked = func(look int) {
@@ -165,7 +165,7 @@ var _ = Describe("Run", func() {
 		Expect(load.calls).To(Equal([]string{"start", "stop"}))
 	})
 
-	It("should go on when it can neither publish nor see the shoot, and say so once", func() {
+	It("should continue when it can neither publish nor see the shoot, and say so once", func() {
 		run.Duration = 5 * time.Second
 		run.Publish = func(summary.Probe) error { return errors.New("the disk is full") }
 		_, err := do(context.Background())

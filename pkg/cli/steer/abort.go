@@ -22,7 +22,8 @@ func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 	case migration.State == summary.Aborting:
 		return out, fmt.Errorf("%s is being aborted already: %s", nameOf(shoot), migration.Message)
 	case migration.State == summary.Aborted:
-		return out, fmt.Errorf("the live migration of %s is aborted already; choose how it goes on:\n%s", nameOf(shoot),
+		return out, fmt.Errorf("the live migration of %s is aborted already; choose how it continues:\n%s",
+			nameOf(shoot),
 			choices(shoot))
 	case !steps.Requested(shoot):
 		return out, fmt.Errorf("%s has no live migration to abort; its state is: %s", nameOf(shoot), migration)

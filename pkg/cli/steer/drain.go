@@ -44,8 +44,8 @@ func (s Steerer) CancelDrain(ctx context.Context, seed *gardencorev1beta1.Seed) 
 	}
 	out.After = Drained(seed)
 	out.Done = []string{removed(drain.AnnotationDrain, was)}
-	out.Not = []string{"migrations that are under way go on; shoots that have moved stay where they are",
-		"what is still to move is not forgotten: ask again, and the drain goes on"}
+	out.Not = []string{"migrations that are under way continue; shoots that have moved stay where they are",
+		"what is still to move is not forgotten: ask again, and the drain continues"}
 	out.Next = []string{fmt.Sprintf("kubectl livecpm drain %s --status", seed.Name)}
 	return out, nil
 }

@@ -31,7 +31,7 @@ func (s Steerer) Pause(ctx context.Context, shoot *gardencorev1beta1.Shoot, befo
 			alternative = fmt.Sprintf("pause before %s instead", next)
 		}
 		return out, fmt.Errorf("%s cannot be paused before %s: the step has begun, and a step that has begun "+
-			"goes on; %s", nameOf(shoot), before, alternative)
+			"continues; %s", nameOf(shoot), before, alternative)
 	}
 
 	if err := s.annotate(ctx, shoot, map[string]string{steps.AnnotationPauseBefore: before.String()}); err != nil {
@@ -57,7 +57,7 @@ func firstNotBegun(conditions []gardencorev1beta1.Condition, running bool) (step
 			return step, nil
 		}
 	}
-	return steps.Step{}, fmt.Errorf("the last step, %s, has begun; it can only go on", steps.Last())
+	return steps.Step{}, fmt.Errorf("the last step, %s, has begun; it can only continue", steps.Last())
 }
 
 // Resume takes the request for a pause back.
@@ -73,7 +73,7 @@ func (s Steerer) Resume(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Re
 	}
 	out.After = s.Summary(shoot).String()
 	out.Done = []string{removed(steps.AnnotationPauseBefore, was)}
-	out.Not = []string{"the agent of the step's owner goes on within seconds; this command does not wait for it"}
+	out.Not = []string{"the agent of the step's owner continues within seconds; this command does not wait for it"}
 	out.Next = []string{"kubectl livecpm get " + target(shoot) + " -w"}
 	return out, nil
 }

@@ -71,7 +71,7 @@ func (s Steerer) Start(ctx context.Context, shoot *gardencorev1beta1.Shoot, star
 	switch {
 	case again:
 		out.Done = append(out.Done,
-			fmt.Sprintf("spec.seedName is %s already: the aborted migration begins anew", destination))
+			fmt.Sprintf("spec.seedName is %s already: the aborted migration begins again", destination))
 	case s.DryRun:
 		// Whether the API server would accept the binding depends on the annotation, which it has not kept.
 		out.Done = append(out.Done,

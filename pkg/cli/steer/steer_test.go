@@ -167,7 +167,7 @@ var _ = Describe("Steerer", func() {
 			Expect(stored().Spec.SeedName).To(HaveValue(Equal("seed-a")))
 		})
 
-		It("should begin an aborted migration anew by taking the request for the abort away", func() {
+		It("should begin an aborted migration again by taking the request for the abort away", func() {
 			shoot.Annotations[steps.AnnotationIntent] = "true"
 			shoot.Spec.SeedName = new("seed-b")
 			shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: conditions.Initialize(clk, nil)}
@@ -199,7 +199,7 @@ var _ = Describe("Steerer", func() {
 	})
 
 	Describe("Pause and Resume", func() {
-		It("should pause before the next step, say what goes on, and resume", func() {
+		It("should pause before the next step, say what continues, and resume", func() {
 			begin(3)
 			create()
 			result, err := steerer.Pause(ctx, shoot, nil)

@@ -34,7 +34,7 @@ func Digest(data map[string][]byte) string {
 }
 
 // secretsIn returns the secrets of the namespace that a migration has to carry over: those that the secrets manager
-// persists. All others are issued anew wherever the control plane runs.
+// persists. All others are issued again wherever the control plane runs.
 func secretsIn(ctx context.Context, reader client.Reader, namespace string) ([]Secret, error) {
 	list := &corev1.SecretList{}
 	if err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{

@@ -69,7 +69,7 @@ type Input struct {
 	// Kept are the secrets in a copy, KeptIn tells where that is and from when; both are empty if there is none.
 	Kept   []Secret
 	KeptIn string
-	// KeptBefore tells that the copy was made before the migration.
+	// KeptBefore reports that the copy was made before the migration.
 	KeptBefore bool
 	// ClusterIDs are the identifiers of the etcd clusters before the migration, if they were recorded.
 	ClusterIDs map[string]string
@@ -95,7 +95,7 @@ type Etcd struct {
 type Member struct {
 	// Name is its name.
 	Name string
-	// Learner tells that it has no vote.
+	// Learner reports that it has no vote.
 	Learner bool
 	// Problem tells why it is not healthy; empty if it is.
 	Problem string
@@ -233,7 +233,7 @@ func checkShootHealth(in Input, _ string) Check {
 		}
 	}
 	if len(bad) > 0 {
-		return fail("mend what the conditions of the Shoot name", "%s", strings.Join(bad, "; "))
+		return fail("fix what the conditions of the Shoot name", "%s", strings.Join(bad, "; "))
 	}
 	return pass("all %d conditions of the Shoot are True", len(in.Shoot.Status.Conditions))
 }
@@ -290,7 +290,7 @@ func checkEtcdHash(in Input, _ string) Check {
 			for _, hash := range slices.Sorted(maps.Keys(hashes)) {
 				differ = append(differ, fmt.Sprintf("%08x (%s)", hash, strings.Join(hashes[hash], ", ")))
 			}
-			return fail("find out which member's data differs and let it join anew",
+			return fail("find out which member's data differs and let it join again",
 				"the members of %s differ at revision %d: %s", etcd.Name, etcd.Revision, strings.Join(differ, ", "))
 		}
 		for hash, names := range hashes {
@@ -318,11 +318,11 @@ func checkSecrets(in Input, destination string) Check {
 	found := map[string]Secret{}
 	// Step 1 has persisted the secrets, and is the first to be finished.
 	begin := persisted(in.Shoot)
-	var anew []string
+	var again []string
 	for _, secret := range in.Secrets {
 		found[secret.Name] = secret
 		if secret.Issued != nil && !begin.IsZero() && secret.Issued.After(begin) && !in.rotated(secret) {
-			anew = append(anew, secret.Name)
+			again = append(again, secret.Name)
 		}
 	}
 	var missing, changed []string
@@ -347,9 +347,9 @@ func checkSecrets(in Input, destination string) Check {
 		slices.Sort(parts)
 		return fail("a rotation since then explains it; otherwise see docs/operations/recovery.md",
 			"compared with %s, %s", in.KeptIn, strings.Join(parts, "; "))
-	case len(anew) > 0:
+	case len(again) > 0:
 		return fail("a rotation or renewal since then explains it", "issued after the migration had begun: %s",
-			strings.Join(anew, ", "))
+			strings.Join(again, ", "))
 	case in.KeptBefore:
 		return pass("%d secrets have the digests of %s", len(in.Kept), in.KeptIn)
 	case len(in.Kept) > 0:
@@ -361,7 +361,7 @@ func checkSecrets(in Input, destination string) Check {
 		len(in.Secrets))
 }
 
-// rotated tells whether a copy from before the migration has the secret already: then its age says nothing.
+// rotated reports whether a copy from before the migration has the secret already: then its age says nothing.
 func (in Input) rotated(secret Secret) bool {
 	return in.KeptBefore &&
 		slices.ContainsFunc(

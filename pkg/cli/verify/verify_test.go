@@ -174,7 +174,7 @@ var _ = Describe("Evaluate", func() {
 		Entry("a lost secret", verify.Secrets, preflight.Fail, "compared with the ShootState, missing: ca-client",
 			func() { in.Kept = append(in.Kept, verify.Secret{Name: "ca-client", Digest: "3"}) }),
 		Entry("another secret", verify.Secrets, preflight.Fail, "changed: ca", func() { in.Kept[0].Digest = "9" }),
-		Entry("a secret that was issued anew", verify.Secrets, preflight.Fail,
+		Entry("a secret that was issued again", verify.Secrets, preflight.Fail,
 			"issued after the migration had begun: ca", func() { in.Secrets[0].Issued = new(begin.Add(time.Minute)) }),
 		Entry("no secrets", verify.Secrets, preflight.Fail,
 			"has no persisted secret", func() { in.Secrets, in.Kept = nil, nil }),

@@ -25,7 +25,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
-// With UPDATE_GOLDEN=1 the golden files are written anew; look at what has changed before you commit them.
+// With UPDATE_GOLDEN=1 the golden files are written again; look at what has changed before you commit them.
 func expectGolden(name, actual string) {
 	GinkgoHelper()
 	path := filepath.Join("testdata", "golden", name+".txt")

@@ -65,7 +65,7 @@ func (l Loop) Run(ctx context.Context, show func(summary.World) bool) error {
 	}
 }
 
-// fatal tells whether a repetition would not help.
+// fatal reports whether a repetition would not help.
 func fatal(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }

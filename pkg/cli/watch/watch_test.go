@@ -139,7 +139,7 @@ var _ = Describe("Watch", func() {
 				"interrupted"),
 		)
 
-		It("should go on after a failed look, and tell of it once", func() {
+		It("should continue after a failed look, and tell of it once", func() {
 			looks = append(looks, look{err: errors.New("away")}, look{err: errors.New("away")}, now())
 			shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a")
 			Expect(status(watch.ErrTimeout)).NotTo(Succeed())
@@ -147,7 +147,7 @@ var _ = Describe("Watch", func() {
 			Expect(out.String()).NotTo(BeEmpty())
 		})
 
-		It("should not go on when there is no such shoot", func() {
+		It("should not continue when there is no such shoot", func() {
 			looks = append(looks, look{err: apierrors.NewNotFound(gardencorev1beta1.Resource("shoots"), "live")}, now())
 			Expect(status(nil)).To(MatchError(ContainSubstring("not found")))
 			Expect(done).To(Equal(1))

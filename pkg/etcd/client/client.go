@@ -118,7 +118,7 @@ func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
 	}
 	var response *clientv3.StatusResponse
 	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
-		// The client's own method dials anew for each question: a handshake of TLS, several times per second and
+		// The client's own method dials again for each question: a handshake of TLS, several times per second and
 		// member.
 		var err error
 		response, err = clientv3.NewMaintenanceFromMaintenanceClient(
@@ -205,7 +205,7 @@ func (c *cluster) MoveLeader(ctx context.Context, leader Member, to uint64) erro
 		if refusal, ok := translate(err); ok {
 			err = refusal
 		}
-		return fmt.Errorf("failed to move the lead from etcd member %s to %x: %w", leader, to, err)
+		return fmt.Errorf("failed to transfer leadership from etcd member %s to %x: %w", leader, to, err)
 	}
 	return nil
 }

@@ -258,7 +258,7 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(handshakes()).To(BeNumerically(">", connected))
 	})
 
-	It("goes on to the next endpoint when one does not answer", func() {
+	It("continues to the next endpoint when one does not answer", func() {
 		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost},
 			{Address: address, ServerName: clientHost}}})
 		_, err := c.List(ctx)

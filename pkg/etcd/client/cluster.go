@@ -24,10 +24,10 @@ var (
 	ErrNotLearner = errors.New("the member is no learner")
 	// ErrUnhealthy says that etcd itself refused a change because too few members are connected.
 	ErrUnhealthy = errors.New("the etcd cluster is not healthy enough for the change")
-	// ErrNotLeader says that a member was asked to hand over a lead that it does not have.
+	// ErrNotLeader says that a member was asked to hand over leadership that it does not have.
 	ErrNotLeader = errors.New("the member does not lead the cluster")
-	// ErrBadTransferee says that the lead cannot move to a member: it is a learner or not in the member list.
-	ErrBadTransferee = errors.New("the lead cannot move to that member")
+	// ErrBadTransferee says that leadership cannot move to a member: it is a learner or not in the member list.
+	ErrBadTransferee = errors.New("leadership cannot move to that member")
 )
 
 // Member is an entry of the member list.
@@ -38,7 +38,7 @@ type Member struct {
 	Name string
 	// PeerURLs are the addresses that the other members reach it at.
 	PeerURLs []string
-	// Learner tells that the member does not vote.
+	// Learner reports that the member does not vote.
 	Learner bool
 }
 
@@ -66,7 +66,7 @@ type Status struct {
 	MemberID uint64
 	// LeaderID is the member that it follows; zero when it knows no leader.
 	LeaderID uint64
-	// Learner tells that the member sees itself as a learner.
+	// Learner reports that the member sees itself as a learner.
 	Learner bool
 	// Version is the version of etcd that the member runs.
 	Version string
@@ -100,11 +100,11 @@ type Cluster interface {
 	Promote(ctx context.Context, id uint64) error
 	// Remove removes a member. A member that is not in the list (any more) is ErrMemberNotFound.
 	Remove(ctx context.Context, id uint64) error
-	// MoveLeader moves the lead from one member to another. The request goes to the leader itself.
+	// MoveLeader transfers leadership from one member to another. The request goes to the leader itself.
 	MoveLeader(ctx context.Context, leader Member, to uint64) error
 	// Alarms returns the alarms that are raised in the cluster.
 	Alarms(ctx context.Context) ([]Alarm, error)
-	// Defragmenting tells whether one member is being defragmented now. It fails where the member's metrics cannot be
+	// Defragmenting reports whether one member is being defragmented now. It fails where the member's metrics cannot be
 	// read.
 	Defragmenting(ctx context.Context, member Member) (bool, error)
 	// Close closes all connections.

@@ -33,7 +33,7 @@ type MemberInspection struct {
 	Status Status
 	// StatusError tells why it could not be asked.
 	StatusError error
-	// Defragmenting tells that it is being defragmented.
+	// Defragmenting reports that it is being defragmented.
 	Defragmenting bool
 	// DefragmentingError tells why that is not known.
 	DefragmentingError error

@@ -81,7 +81,7 @@ func (j *Joint) Join(ctx context.Context, members int, report ReportFunc) error 
 
 // Advance takes one look at a cluster that members of the destination join, and helps them along. The sidecar of a new
 // member adds it as a learner and promotes it on a timer; Advance promotes it as soon as etcd lets it, and removes a
-// learner that never starts, because it keeps others from being added. Pods that stand aside begin anew; see
+// learner that never starts, because it keeps others from being added. Pods that stand aside begin again; see
 // startAnew. While the last member joins it holds the restart of the others until OnlyDestinationLeft is true.
 func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Progress, error) {
 	if members == exposure.Members && j.Role == steps.Destination {
@@ -107,9 +107,9 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 			if progress.Done || j.Role != steps.Destination {
 				return progress, nil
 			}
-			anew, err := j.startAnew(ctx, etcdRole, world, members)
-			if err != nil || anew != nil {
-				return ptr.Deref(anew, Progress{}), err
+			again, err := j.startAnew(ctx, etcdRole, world, members)
+			if err != nil || again != nil {
+				return ptr.Deref(again, Progress{}), err
 			}
 			return progress, nil
 		}
@@ -179,7 +179,7 @@ func (j *Joint) help(ctx context.Context, etcdRole string, world World, learner 
 			}
 		}
 		return false, waiting(steps.ReasonJoiningEtcdMembers,
-			"the member of pod %s did not start within %s and was removed; it joins anew", pod, j.StuckAfter), nil
+			"the member of pod %s did not start within %s and was removed; it joins again", pod, j.StuckAfter), nil
 	}
 
 	if !learner.Healthy {
@@ -214,7 +214,7 @@ func (j *Joint) firstSeen(id uint64) time.Time {
 	return since
 }
 
-// OnlyDestinationLeft tells whether both clusters consist of the destination's members only, all of them healthy
+// OnlyDestinationLeft reports whether both clusters consist of the destination's members only, all of them healthy
 // voters, and says what is missing otherwise. When it is so, the destination's Etcds belong to etcd-druid again; see
 // ReleaseRollout.
 func (j *Joint) OnlyDestinationLeft(ctx context.Context) (bool, string, error) {
@@ -248,8 +248,8 @@ func destinationOnly(world World) string {
 	return ""
 }
 
-// CheckPlain tells whether the destination's Etcds have their ordinary specification and have settled with it, and says
-// what is missing otherwise.
+// CheckPlain reports whether the destination's Etcds have their ordinary specification and have settled with it, and
+// says what is missing otherwise.
 func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 	return j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
 		etcd, err := j.getEtcd(ctx, etcdRole)
@@ -311,9 +311,9 @@ func (j *Joint) both(
 	return len(missing) == 0, strings.Join(missing, "; "), nil
 }
 
-// SpareFirstToLeave moves the lead of both clusters away from the member of the source that leaves first, to the one
-// that leaves last. Then the moment with six voters does not have to wait for it. Until the sixth one, the voters of
-// the source are a quorum by themselves, so it is a move within the source.
+// SpareFirstToLeave transfers leadership of both clusters away from the member of the source that leaves first, to the
+// one that leaves last. Then the moment with six voters does not have to wait for it. Until the sixth one, the voters
+// of the source are a quorum by themselves, so it is a move within the source.
 func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		world, hold, err := j.observeForChange(ctx, etcdRole)
@@ -355,18 +355,18 @@ func sideBySide(ctx context.Context, do func(ctx context.Context, etcdRole strin
 	return errors.Join(errs...)
 }
 
-// moveLeader returns true if the lead was moved, and false if it had been there before.
+// moveLeader returns true if leadership was moved, and false if it had been there before.
 func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, side quorum.Side) (bool, error) {
 	leader, ok := world.Members.Leader()
 	if !ok {
-		return false, fmt.Errorf("failed to move the lead of %s: no leader is known", exposure.EtcdName(etcdRole))
+		return false, fmt.Errorf("failed to transfer leadership of %s: no leader is known", exposure.EtcdName(etcdRole))
 	}
 	if leader.Side == side {
 		return false, nil
 	}
 	target, ok := world.Members.NextLeader(side)
 	if !ok {
-		return false, fmt.Errorf("failed to move the lead of %s: the %s has no healthy voter",
+		return false, fmt.Errorf("failed to transfer leadership of %s: the %s has no healthy voter",
 			exposure.EtcdName(etcdRole), side)
 	}
 	if err := j.moveLeadTo(ctx, etcdRole, world, leader, target); err != nil {
@@ -375,10 +375,10 @@ func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, si
 	return true, nil
 }
 
-// moveLeadTo moves the lead from one member to another at a moment that it chooses. Both clusters may wait for theirs
-// at the same time, but their leads do not move in the same one: a client's request may need both, and members of both
-// are on the same nodes. When the other lead is just moving, the moment is not a quiet one any more, and another one is
-// chosen.
+// moveLeadTo transfers leadership from one member to another at a moment that it chooses. Both clusters may wait for
+// theirs at the same time, but leadership of the two does not move in the same one: a client's request may need both,
+// and members of both are on the same nodes. When leadership of the other one is just moving, the moment is not a quiet
+// one any more, and another one is chosen.
 func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, leader, target quorum.Member) error {
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
@@ -388,17 +388,17 @@ func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, le
 	for !j.moving.TryLock() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("failed to move the lead of %s: %w", exposure.EtcdName(etcdRole), ctx.Err())
+			return fmt.Errorf("failed to transfer leadership of %s: %w", exposure.EtcdName(etcdRole), ctx.Err())
 		case <-j.Clock.After(quietPause):
 		}
 		j.awaitQuiet(ctx, cluster, world.Raw[leader.ID], world.Raw[target.ID])
 	}
 	defer j.moving.Unlock()
-	// The other lead may have moved for so long that this one's time is over.
+	// Leadership of the other one may have moved for so long that this one's time is over.
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("failed to move the lead of %s: %w", exposure.EtcdName(etcdRole), err)
+		return fmt.Errorf("failed to transfer leadership of %s: %w", exposure.EtcdName(etcdRole), err)
 	}
-	j.Log.Info("Moving the lead", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
+	j.Log.Info("Transferring leadership", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
 	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil &&
 		!errors.Is(err, etcdclient.ErrNotLeader) {
 		return err

@@ -187,7 +187,7 @@ var _ = Describe("Join", func() {
 				return there.UID
 			}
 
-			It("begins anew, and only that one", func() {
+			It("begins again, and only that one", func() {
 				join(0)
 				advance()
 				fakeClock.Step(2 * time.Minute)
@@ -196,7 +196,7 @@ var _ = Describe("Join", func() {
 
 				fakeClock.Step(time.Minute)
 				Expect(advance()).To(Equal(Progress{Reason: steps.ReasonJoiningEtcdMembers,
-					Message: "pod etcd-main-1 has run for 3m0s without becoming a member; it begins anew"}))
+					Message: "pod etcd-main-1 has run for 3m0s without becoming a member; it begins again"}))
 				Expect(s.deletions()).To(Equal([]deletion{{Pod: "etcd-main-1", UID: "of-etcd-main-1", Grace: -1}}))
 				Expect(uid("etcd-main-0")).NotTo(BeEmpty())
 				Expect(uid("etcd-main-2")).NotTo(BeEmpty(), "it is not expected yet")
@@ -413,7 +413,7 @@ var _ = Describe("Join", func() {
 		})
 	})
 
-	DescribeTable("spares the first member to leave the lead", func(leader, expected string, down ...string) {
+	DescribeTable("spares the first member to leave leadership", func(leader, expected string, down ...string) {
 		s.joinDestination("main", 2)
 		s.joinDestination("events", 2)
 		s.lead("main", leader)

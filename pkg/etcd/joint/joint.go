@@ -5,8 +5,8 @@
 //
 // The destination adds its members to the running cluster of the source: its Etcd resources are created with the
 // source's member list and with a peer port of their own. The source retires its members one by one. Nothing is
-// remembered: every function reads the member list, the members' own status, the StatefulSet and the pods, and goes on
-// from there.
+// remembered: every function reads the member list, the members' own status, the StatefulSet and the pods, and
+// continues from there.
 package joint
 
 import (
@@ -65,9 +65,9 @@ type Config struct {
 	// members is made of such pauses.
 	PollInterval time.Duration
 	// StuckAfter is how long a learner may exist without having started before it is removed, and how long a pod may
-	// run without becoming a member before it begins anew. Defaults to three minutes.
+	// run without becoming a member before it begins again. Defaults to three minutes.
 	StuckAfter time.Duration
-	// QuietTimeout is how long to wait for a good moment to move the lead. Defaults to 30 seconds.
+	// QuietTimeout is how long to wait for a good moment to transfer leadership. Defaults to 30 seconds.
 	QuietTimeout time.Duration
 	// TLS returns the configuration of a client of the etcd with the role. By default the secrets are those that the
 	// Etcd resource refers to.
@@ -89,7 +89,7 @@ type Joint struct {
 	// aside remembers by role of the etcd since when a pod has run without being a member, although it could become
 	// one.
 	aside map[string]map[types.UID]time.Time
-	// moving is held while the lead of a cluster moves.
+	// moving is held while leadership of a cluster moves.
 	moving sync.Mutex
 }
 
@@ -311,7 +311,7 @@ func (w World) problem() (steps.Reason, string) {
 
 // Progress is what one look and at most one change came to.
 type Progress struct {
-	// Done tells that nothing is left to do.
+	// Done reports that nothing is left to do.
 	Done bool
 	// Reason is what is being waited for.
 	Reason steps.Reason

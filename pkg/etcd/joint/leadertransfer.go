@@ -13,7 +13,7 @@ import (
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 )
 
-// Raft drops the proposals that reach the former leader while the lead moves, and the clients that made them get an
+// Raft drops the proposals that reach the former leader while leadership moves, and the clients that made them get an
 // error: at once where the leader itself was asked, after etcd's own time-out where another member has passed them on.
 // Nothing can bring them back, so what is left is to make the moment short and to choose it well. Its length is that of
 // messages between the members, which varies with how busy relays, gateways and nodes are right then; and writes come
@@ -38,7 +38,7 @@ const (
 	defaultQuietTimeout = 30 * time.Second
 )
 
-// calm judges from the answers whether this is a good moment to move the lead.
+// calm judges from the answers whether this is a good moment to transfer leadership.
 type calm struct {
 	// answers is how long they have taken, in order of their length.
 	answers []time.Duration
@@ -72,9 +72,9 @@ func (c *calm) sample(took, waited, timeout time.Duration, status etcdclient.Sta
 
 func (c *calm) fastest() time.Duration { return c.answers[0] }
 
-// awaitQuiet waits for a good moment to move the lead from one member to another, for a limited time. Both are asked at
-// the same time, and the slower answer counts: each has to act at once when it comes to it. An error ends the wait,
-// since the move will meet it again.
+// awaitQuiet waits for a good moment to transfer leadership from one member to another, for a limited time. Both are
+// asked at the same time, and the slower answer counts: each has to act at once when it comes to it. An error ends the
+// wait, since the move will meet it again.
 func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, leader, target etcdclient.Member) {
 	var (
 		c     calm
@@ -88,7 +88,7 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, lead
 		}
 		took, waited := j.Clock.Since(asked), j.Clock.Since(begin)
 		if c.sample(took, waited, j.QuietTimeout, status) {
-			j.Log.Info("Chose the moment to move the lead", "waited", waited.String(), "answer", took.String(),
+			j.Log.Info("Chose the moment to transfer leadership", "waited", waited.String(), "answer", took.String(),
 				"fastestAnswer", c.fastest().String(), "answers", len(c.answers))
 			return
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// slowLead is a cluster whose lead moves only when it is told to.
+// slowLead is a cluster whose leadership moves only when it is told to.
 type slowLead struct {
 	etcdclient.Cluster
 
@@ -37,7 +37,7 @@ func (c *slowLead) MoveLeader(ctx context.Context, leader etcdclient.Member, to 
 	return c.Cluster.MoveLeader(ctx, leader, to)
 }
 
-var _ = Describe("the leads of both clusters", func() {
+var _ = Describe("leadership of both clusters", func() {
 	var (
 		s        *seeds
 		j        *Joint
@@ -70,10 +70,10 @@ var _ = Describe("the leads of both clusters", func() {
 		Eventually(moving).Should(Receive(&first))
 		second := clusters[map[string]string{"main": "events", "events": "main"}[first]]
 
-		// It has looked at all of its members, and goes on to look for a moment.
+		// It has looked at all of its members, and continues to look for a moment.
 		before := second.asked.Load()
 		Eventually(second.asked.Load).Should(BeNumerically(">", before+10))
-		Expect(moving).NotTo(Receive(), "the other lead is moving")
+		Expect(moving).NotTo(Receive(), "leadership of the other one is moving")
 
 		goOn <- struct{}{}
 		Eventually(moving).Should(Receive(Equal(second.etcdRole)))

@@ -84,7 +84,7 @@ func (j *Joint) Retire(
 //     the two others go in the same way.
 //
 // A cluster waits before 3, and again after it, until the other one has come as far. So the time with six members is
-// not made longer by what goes on in the other cluster, and nothing goes on while the leads move.
+// not made longer by what happens in the other cluster, and nothing happens while leadership moves.
 //
 // A lead that moves earlier needs the vote of a member at the other end, and raft takes no writes until it is there:
 // the moment is three times as long as it is with the votes of the destination alone. It moves before all the same if
@@ -130,7 +130,7 @@ func (j *Joint) RetireNext(
 			return Progress{}, err
 		}
 		if moved {
-			return waiting(steps.ReasonReadyForSourceMemberRemoval, "the lead moves to the destination"), nil
+			return waiting(steps.ReasonReadyForSourceMemberRemoval, "leadership moves to the destination"), nil
 		}
 	}
 	return j.takeAway(ctx, etcdRole, world, departure{
@@ -139,7 +139,7 @@ func (j *Joint) RetireNext(
 }
 
 // otherIsBehind tells what the other cluster has to do before this one, in which the first member of the source has
-// gone, may go on; empty if nothing. If that one is past the point, it is no matter how it fares.
+// gone, may continue; empty if nothing. If that one is past the point, it is no matter how it fares.
 func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, world World) (string, error) {
 	other := v1beta1constants.ETCDRoleMain
 	if etcdRole == other {
@@ -159,7 +159,7 @@ func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, world World)
 		return fmt.Sprintf("waiting until the first member of the source has left %s as well",
 			exposure.EtcdName(other)), nil
 	case world.Members.LeadIsOn(quorum.Destination) && !seen.Members.LeadIsOn(quorum.Destination):
-		return fmt.Sprintf("waiting until the destination has the lead of %s as well", exposure.EtcdName(other)), nil
+		return fmt.Sprintf("waiting until the destination has leadership of %s as well", exposure.EtcdName(other)), nil
 	}
 	return "", nil
 }
@@ -167,9 +167,9 @@ func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, world World)
 // departure is how the members of one side leave.
 type departure struct {
 	side quorum.Side
-	// reason is shown while it goes on.
+	// reason is shown while it continues.
 	reason steps.Reason
-	// mayStop tells whether a member's pod may be stopped now.
+	// mayStop reports whether a member's pod may be stopped now.
 	mayStop func(world World, victim quorum.Member) error
 	// before is called before a pod is stopped.
 	before func(ctx context.Context) error
@@ -232,7 +232,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 // here, and a member that leaves has no data to save.
 const leaveGrace = 3 * time.Second
 
-// endPod sees to it that the pod, which the StatefulSet no longer wants, is gone soon, and tells whether it is.
+// endPod sees to it that the pod, which the StatefulSet no longer wants, is gone soon, and reports whether it is.
 func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
 	pod, err := j.getPod(ctx, name)
 	if err != nil || pod == nil {
@@ -319,7 +319,7 @@ func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.St
 }
 
 // scale changes the number of replicas. That the status changes meanwhile, as it does with the end of a pod, is no
-// reason to decide anew.
+// reason to decide again.
 func (j *Joint) scale(ctx context.Context, etcdRole string, from, to int32, d departure) (Progress, error) {
 	name := exposure.EtcdName(etcdRole)
 	attempt := func() error {

@@ -167,12 +167,12 @@ var _ = Describe("Retire", func() {
 		}))
 	})
 
-	It("moves the lead with six voters only if the member that leaves has it", func() {
+	It("transfers leadership with six voters only if the member that leaves has it", func() {
 		s.joinDestination("main", 3)
 		s.lead("main", "seed-a-etcd-main-2")
 		progress, err := j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(progress.Message).To(Equal("the lead moves to the destination"))
+		Expect(progress.Message).To(Equal("leadership moves to the destination"))
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 
 		s.joinDestination("events", 3)
@@ -210,16 +210,17 @@ var _ = Describe("Retire", func() {
 			"waiting until the first member of the source has left etcd-events as well", false),
 		Entry("which has six", func() { s.joinDestination("events", 3) }, "seed-a-etcd-main-0",
 			"waiting until the first member of the source has left etcd-events as well", false),
-		Entry("which has six, with the lead moved before", func() { s.joinDestination("events", 3) },
+		Entry("which has six, with leadership moved before", func() { s.joinDestination("events", 3) },
 			"seed-b-etcd-main-0",
 			"waiting until the first member of the source has left etcd-events as well", false),
 		Entry("which has come as far", func() { s.joinDestination("events", 3); s.removeSource("events", 2) },
 			"seed-a-etcd-main-0",
-			"the lead moves to the destination", true),
-		Entry("whose lead is in the source", func() { s.joinDestination("events", 3); s.removeSource("events", 2) },
+			"leadership moves to the destination", true),
+		Entry("whose leadership is in the source",
+			func() { s.joinDestination("events", 3); s.removeSource("events", 2) },
 			"seed-b-etcd-main-0",
-			"waiting until the destination has the lead of etcd-events as well", false),
-		Entry("whose lead is in the destination", func() { s.retireSource("events", 2) }, "seed-b-etcd-main-0",
+			"waiting until the destination has leadership of etcd-events as well", false),
+		Entry("whose leadership is in the destination", func() { s.retireSource("events", 2) }, "seed-b-etcd-main-0",
 			"StatefulSet etcd-main of the source is scaled to 1", true),
 		Entry("which is ahead", func() { s.retireSource("events", 1) }, "seed-b-etcd-main-0",
 			"StatefulSet etcd-main of the source is scaled to 1", true),
@@ -235,7 +236,8 @@ var _ = Describe("Retire", func() {
 		}, "seed-b-etcd-main-0", "waiting for etcd-events: ", false),
 	)
 
-	It("does not move the lead while a member of the destination is down, of which the source's vote would have to "+
+	It("does not transfer leadership while a member of the destination is down, of which the source's vote "+
+		"would have to "+
 		"take the place", func() {
 		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
@@ -252,7 +254,7 @@ var _ = Describe("Retire", func() {
 		s.clusters["main"].SetUp("seed-b-etcd-main-1", true)
 		progress, err = j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(progress.Message).To(Equal("the lead moves to the destination"))
+		Expect(progress.Message).To(Equal("leadership moves to the destination"))
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 	})
 

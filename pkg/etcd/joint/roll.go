@@ -17,11 +17,12 @@ import (
 )
 
 // The last step restarts the destination's members one after the other, because they get their ordinary peer port. A
-// leader that is stopped hands its lead over, at the instant at which the StatefulSet happens to get to its pod. These
-// functions make sure that the member that is stopped next is never the leader.
+// leader that is stopped hands its leadership over, at the instant at which the StatefulSet happens to get to its pod.
+// These functions make sure that the member that is stopped next is never the leader.
 
-// PrepareRoll moves the lead of both clusters to the member with the lowest ordinal, which a rolling restart reaches
-// last. It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have begun.
+// PrepareRoll transfers leadership of both clusters to the member with the lowest ordinal, which a rolling restart
+// reaches last. It leaves the clusters alone whose Etcd has its ordinary specification already: their restart may have
+// begun.
 func (j *Joint) PrepareRoll(ctx context.Context) error {
 	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		etcd, err := j.getEtcd(ctx, etcdRole)
@@ -50,14 +51,14 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 	})
 }
 
-// AccompanyRoll looks after the lead of both clusters while their members restart, and returns when all members have.
-// Moves that fail are repeated; a restart without them costs no more than a lead that moves at an instant that nobody
-// has chosen.
+// AccompanyRoll looks after leadership of both clusters while their members restart, and returns when all members have.
+// Moves that fail are repeated; a restart without them costs no more than leadership that moves at an instant that
+// nobody has chosen.
 func (j *Joint) AccompanyRoll(ctx context.Context) error {
 	return j.each(ctx, nil, j.RollNext)
 }
 
-// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has gone on to the next member, the
+// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has continued to the next member, the
 // lead moves from a member that has yet to restart to the one that is done: there is time to choose the instant until
 // the StatefulSet gets to the last one.
 //
@@ -116,7 +117,7 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 	if err := j.moveLeadTo(ctx, etcdRole, world, leader, candidates[0]); err != nil {
 		return Progress{}, err
 	}
-	return waiting(steps.ReasonRollingEtcd, "the lead moves to a restarted member"), nil
+	return waiting(steps.ReasonRollingEtcd, "leadership moves to a restarted member"), nil
 }
 
 // rolledRevision returns the revision of the pods that the ordinary specification of the Etcd has led to, and how many

@@ -114,13 +114,13 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	})
 
 	Describe("PrepareRoll", func() {
-		It("should leave the lead where the restart comes last", func() {
+		It("should leave leadership where the restart comes last", func() {
 			done := len(moves("main"))
 			Expect(j.PrepareRoll(ctx)).To(Succeed())
 			Expect(moves("main")).To(HaveLen(done))
 		})
 
-		It("should move the lead there from a member that restarts before", func() {
+		It("should transfer leadership there from a member that restarts before", func() {
 			leadTo("main", 2)
 			leadTo("events", 1)
 			Expect(j.PrepareRoll(ctx)).To(Succeed())
@@ -144,7 +144,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	})
 
 	Describe("RollNext", func() {
-		It("should move the lead once, to the first member that is back", func() {
+		It("should transfer leadership once, to the first member that is back", func() {
 			done := len(moves("main"))
 			specification("main", plain)
 			revision("main", after)
@@ -163,7 +163,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(moves("main")).To(HaveLen(done))
 
 			stop("main", 1)
-			Expect(look().Message).To(ContainSubstring("the lead moves"))
+			Expect(look().Message).To(ContainSubstring("leadership moves"))
 			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"))
 			Expect(look().Message).To(ContainSubstring("the leader has been restarted"))
 

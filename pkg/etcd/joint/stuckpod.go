@@ -42,9 +42,9 @@ func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, mem
 		if err := j.deletePod(ctx, pod); err != nil {
 			return nil, err
 		}
-		anew := waiting(steps.ReasonJoiningEtcdMembers,
-			"pod %s has run for %s without becoming a member; it begins anew", pod.Name, j.StuckAfter)
-		return &anew, nil
+		again := waiting(steps.ReasonJoiningEtcdMembers,
+			"pod %s has run for %s without becoming a member; it begins again", pod.Name, j.StuckAfter)
+		return &again, nil
 	}
 	return nil, nil
 }

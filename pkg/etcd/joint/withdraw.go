@@ -25,8 +25,8 @@ func (j *Joint) Withdraw(ctx context.Context, report ReportFunc) error {
 }
 
 // WithdrawNext takes one look at a cluster and makes the next move towards one without members of the destination. The
-// order is that of RetireNext: the lead, the pod, the member. It does not insist on healthy members, other than for the
-// quorum: that they are not healthy may be why the migration is aborted.
+// order is that of RetireNext: leadership, the pod, the member. It does not insist on healthy members, other than for
+// the quorum: that they are not healthy may be why the migration is aborted.
 func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, error) {
 	if err := j.pauseDruid(ctx, etcdRole); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -53,7 +53,7 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 		return Progress{}, err
 	}
 	if moved {
-		return waiting(d.reason, "the lead moves back to the source"), nil
+		return waiting(d.reason, "leadership moves back to the source"), nil
 	}
 	return j.takeAway(ctx, etcdRole, world, d)
 }

@@ -52,7 +52,7 @@ var _ = Describe("Withdraw", func() {
 		Expect(etcd.Annotations).To(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation))
 	})
 
-	It("moves the lead back first", func() {
+	It("transfers leadership back first", func() {
 		s.joinDestination("main", 2)
 		s.lead("main", "seed-b-etcd-main-0")
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
@@ -96,14 +96,14 @@ var _ = Describe("Withdraw", func() {
 		Expect(s.clusters["main"].Names()).To(HaveLen(3))
 	})
 
-	It("goes on although a member of the destination is down, which may be why it is done", func() {
+	It("continues although a member of the destination is down, which may be why it is done", func() {
 		s.joinDestination("main", 2)
 		s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.clusters["main"].Names()).To(HaveLen(3))
 	})
 
-	It("goes on although an alarm refuses the writes of clients", func() {
+	It("continues although an alarm refuses the writes of clients", func() {
 		s.joinDestination("main", 2)
 		s.clusters["main"].RaiseAlarm("seed-a-etcd-main-0", "NOSPACE")
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())

@@ -212,7 +212,7 @@ func (s *seeds) runEtcd(ordinal int) {
 	ExpectWithOffset(1, s.client.Status().Update(context.Background(), there)).To(Succeed())
 }
 
-// lead gives the lead to the member.
+// lead gives leadership to the member.
 func (s *seeds) lead(etcdRole, name string) {
 	cluster := s.clusters[etcdRole]
 	list, err := cluster.List(context.Background())

@@ -34,12 +34,12 @@ type Member struct {
 	Side Side
 	// Ordinal is the index of the member's pod in its StatefulSet.
 	Ordinal int
-	// Learner tells that the member has no vote.
+	// Learner reports that the member has no vote.
 	Learner bool
-	// Healthy tells that the member answered, knows the leader and reports no alarm. A member that could not be asked
+	// Healthy reports that the member answered, knows the leader and reports no alarm. A member that could not be asked
 	// is not healthy.
 	Healthy bool
-	// Leader tells that the member leads the cluster.
+	// Leader reports that the member leads the cluster.
 	Leader bool
 }
 
@@ -117,7 +117,7 @@ func (s Set) Leader() (Member, bool) {
 	return Member{}, false
 }
 
-// LeadIsOn tells whether the leader is known and on the side.
+// LeadIsOn reports whether the leader is known and on the side.
 func (s Set) LeadIsOn(side Side) bool {
 	leader, ok := s.Leader()
 	return ok && leader.Side == side
@@ -136,13 +136,13 @@ func (s Set) ByID(id uint64) (Member, bool) {
 // Size returns how many of the given number of voters make a quorum.
 func Size(voters int) int { return voters/2 + 1 }
 
-// HasQuorum tells whether enough voters are healthy.
+// HasQuorum reports whether enough voters are healthy.
 func (s Set) HasQuorum() bool {
 	voters := s.Voters()
 	return len(voters) > 0 && len(voters.Healthy()) >= Size(len(voters))
 }
 
-// Decides tells whether the healthy voters of the side are a quorum by themselves: they elect and commit without the
+// Decides reports whether the healthy voters of the side are a quorum by themselves: they elect and commit without the
 // other one.
 func (s Set) Decides(side Side) bool {
 	voters := s.Voters()
@@ -165,7 +165,7 @@ func (e *LostError) Error() string {
 		e.Change, e.Healthy, e.Voters, Size(e.Voters), e.Down)
 }
 
-// IsLost tells whether the error, or one that it wraps, is a LostError.
+// IsLost reports whether the error, or one that it wraps, is a LostError.
 func IsLost(err error) bool {
 	var lost *LostError
 	return errors.As(err, &lost)
@@ -251,7 +251,7 @@ func (s Set) down(id uint64) Set {
 }
 
 // RemovalOrder returns the members of the side in the order in which they leave: highest ordinal first, because that is
-// the order in which a StatefulSet gives up its pods. A leader among them has to hand over the lead before its turn
+// the order in which a StatefulSet gives up its pods. A leader among them has to hand over leadership before its turn
 // comes.
 func (s Set) RemovalOrder(side Side) Set {
 	out := s.On(side)
@@ -259,9 +259,9 @@ func (s Set) RemovalOrder(side Side) Set {
 	return out
 }
 
-// NextLeader returns the member of the side that the lead should move to: a healthy voter, the one with the lowest
-// ordinal. A rolling restart reaches the lowest ordinal last, so the lead moves once during it instead of with every
-// member. Each move counts: etcd drops proposals while it hands over the lead.
+// NextLeader returns the member of the side that leadership should move to: a healthy voter, the one with the lowest
+// ordinal. A rolling restart reaches the lowest ordinal last, so leadership moves once during it instead of with every
+// member. Each move counts: etcd drops proposals while it hands over leadership.
 func (s Set) NextLeader(side Side) (Member, bool) {
 	for _, m := range slices.Backward(s.RemovalOrder(side)) {
 		if !m.Learner && m.Healthy {

@@ -44,8 +44,8 @@ func (a ahead) merge(shoots []gardencorev1beta1.Shoot) {
 	}
 }
 
-// behind tells whether the first is an older version of the second. If the versions cannot be compared it is taken for
-// up to date, as it is sooner or later.
+// behind reports whether the first is an older version of the second. If the versions cannot be compared it is taken
+// for up to date, as it is sooner or later.
 func behind(cached, newer *gardencorev1beta1.Shoot) bool {
 	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, newer.ResourceVersion)
 	return err == nil && order < 0

@@ -25,9 +25,9 @@ import (
 // Reasons of the events at Seeds. Whatever the condition Drained comes to is an event as well, with the condition's
 // reason.
 const (
-	// EventDrainStarted tells that a drain has begun or goes on.
+	// EventDrainStarted reports that a drain has begun or continues.
 	EventDrainStarted = "DrainStarted"
-	// EventDrainCancelled tells that the annotation is gone and that the scheduler sees the Seed as before.
+	// EventDrainCancelled reports that the annotation is gone and that the scheduler sees the Seed as before.
 	EventDrainCancelled = "DrainCancelled"
 )
 
@@ -92,7 +92,7 @@ func (r *Reconciler) mark(ctx context.Context, seed *gardencorev1beta1.Seed, aga
 }
 
 // unmark gives the Seed back to the scheduler. A drain that had come to its end is over with that; one that was
-// cancelled keeps when it began, and goes on from there.
+// cancelled keeps when it began, and continues from there.
 func (r *Reconciler) unmark(ctx context.Context, seed *gardencorev1beta1.Seed) error {
 	changed := seed.DeepCopy()
 	former, err := strconv.ParseBool(seed.Annotations[drain.AnnotationSchedulingVisible])

@@ -111,7 +111,7 @@ var _ = Describe("Seeds", func() {
 		}, true),
 	)
 
-	It("should hide the seed again when its gardenlet has written it anew, without beginning anew", func() {
+	It("should hide the seed again when its gardenlet has written it again, without beginning again", func() {
 		f := newGarden(newSeed("seed-a", asked()), newSeed("seed-b"))
 		f.reconcile()
 		f.clock.Step(time.Hour)

@@ -22,11 +22,11 @@ import (
 
 // Reasons of the events at Shoots.
 const (
-	// EventMoveStarted tells that a drain moves the Shoot.
+	// EventMoveStarted reports that a drain moves the Shoot.
 	EventMoveStarted = "DrainMoveStarted"
-	// EventMoveEnded tells that this move is over.
+	// EventMoveEnded reports that this move is over.
 	EventMoveEnded = "DrainMoveEnded"
-	// EventMoveRefused tells that the garden did not accept the start.
+	// EventMoveRefused reports that the garden did not accept the start.
 	EventMoveRefused = "DrainMoveRefused"
 
 	actionMove = "DrainSeed"

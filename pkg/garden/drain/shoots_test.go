@@ -159,7 +159,7 @@ var _ = Describe("Shoots", func() {
 		}
 		Expect(f.table("seed-a")).To(HaveKeyWithValue("x", HaveField("Reason", BeEquivalentTo("StartRefused"))))
 
-		By("a new beginning counts anew")
+		By("a new beginning counts again")
 		f.refusal = nil
 		f.changeSeed("seed-a", cancelled)
 		f.reconcile()

@@ -36,7 +36,7 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.FormerBackupsContro
 	return nil
 }
 
-// Asked tells whether the object is a Shoot for which an agent asks for the entry, at its time.
+// Asked reports whether the object is a Shoot for which an agent asks for the entry, at its time.
 func Asked(object client.Object) bool {
 	shoot, ok := object.(*gardencorev1beta1.Shoot)
 	if !ok {

@@ -53,7 +53,7 @@ type Objects struct {
 	APIReader client.Reader
 	// Manifests is how the objects have to be.
 	Manifests *Manifests
-	// Restore tells whether to write.
+	// Restore reports whether to write.
 	Restore bool
 	// Limiter bounds the writes.
 	Limiter flowcontrol.PassiveRateLimiter
@@ -197,5 +197,5 @@ func (o *Objects) concerned(ctx context.Context) ([]*gardencorev1beta1.Shoot, er
 	return shoots, nil
 }
 
-// ended tells whether the program is about to end: whatever fails then says nothing about the gate.
+// ended reports whether the program is about to end: whatever fails then says nothing about the gate.
 func ended(ctx context.Context) bool { return ctx.Err() != nil }

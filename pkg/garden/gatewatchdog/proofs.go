@@ -47,7 +47,7 @@ type Proofs struct {
 	Gate Verifier
 	// Period is the time between two proofs of one Shoot.
 	Period time.Duration
-	// Restore tells whether to take a left-over constraint off a Shoot.
+	// Restore reports whether to take a left-over constraint off a Shoot.
 	Restore bool
 	// Reporter is told what was found.
 	Reporter *Reporter

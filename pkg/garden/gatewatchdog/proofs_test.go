@@ -328,7 +328,7 @@ var _ = Describe("#ShootPredicate", func() {
 		Entry("departs", resting("x"), inFlight("x"), true),
 		Entry("arrives", inFlight("x"), resting("x"), true),
 		Entry("stays", resting("x"), resting("x"), false),
-		Entry("goes on", inFlight("x"), inFlight("x"), false),
+		Entry("continues", inFlight("x"), inFlight("x"), false),
 		Entry("the constraint becomes True", inFlight("x"), ready("x"), true),
 		Entry("the constraint goes", ready("x"), inFlight("x"), true),
 	)

@@ -28,7 +28,7 @@ const (
 	named = 5
 )
 
-// Needs tells whether the agents are needed for the Shoot: its live migration is asked for and neither complete nor
+// Needs reports whether the agents are needed for the Shoot: its live migration is asked for and neither complete nor
 // aborted.
 func Needs(shoot *gardencorev1beta1.Shoot) bool {
 	return steps.Requested(shoot) && !steps.Aborted(steps.Conditions(shoot))

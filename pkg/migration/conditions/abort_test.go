@@ -60,7 +60,7 @@ var _ = Describe("Aborts and retries", func() {
 			To(BeIdenticalTo(operation))
 	})
 
-	It("should tell an abort that goes on from one that fails", func() {
+	It("should tell an abort that continues from one that fails", func() {
 		all := apply(conditions.Initialize(clk, nil), 0, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
 		operation := conditions.AbortOperation(clk, nil, all, steps.Source, "removing", false)
 		Expect(operation.State).To(Equal(gardencorev1beta1.LastOperationStateProcessing))

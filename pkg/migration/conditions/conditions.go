@@ -123,7 +123,7 @@ func Abort(
 	return set(clk, old, steps.AbortOf(role), gardencorev1beta1.ConditionFalse, reason, message), nil
 }
 
-// AbortOperation returns the last operation while an abort goes on, and Aborted when it is completed. It returns the
+// AbortOperation returns the last operation while an abort continues, and Aborted when it is completed. It returns the
 // old one, update time included, when nothing in it changes.
 func AbortOperation(
 	clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, conditions []gardencorev1beta1.Condition,
@@ -185,7 +185,7 @@ func Judge(
 // Runbook returns the page that tells an operator what to do when the step does not come to its end.
 func Runbook(step steps.Step) string { return "docs/operations/" + string(step.Condition) + ".md" }
 
-// Overdue tells whether the step has taken longer than its deadline. A condition that is False stays overdue.
+// Overdue reports whether the step has taken longer than its deadline. A condition that is False stays overdue.
 func Overdue(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, step steps.Step) bool {
 	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
 	if i < 0 {

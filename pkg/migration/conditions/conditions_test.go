@@ -230,7 +230,7 @@ var _ = Describe("Conditions", func() {
 				To(Equal(gardencorev1beta1.LastOperationStateError))
 		})
 
-		It("should go on after a finished step and succeed after the last", func() {
+		It("should continue after a finished step and succeed after the last", func() {
 			conditions[1].Status = isTrue
 			operation := LastOperation(clk, nil, conditions, table[1])
 			Expect(operation.State).To(Equal(gardencorev1beta1.LastOperationStateProcessing))

@@ -28,9 +28,9 @@ const (
 	// as long as the drain keeps the scheduler away.
 	AnnotationSchedulingVisible = "migration.gardener.cloud/drain-scheduling-visible"
 	// AnnotationStartedAt is when the drain of the Seed began, or when a drain started the move of the Shoot. That of a
-	// Seed outlives a cancellation, so that a drain which goes on counts what it had moved before.
+	// Seed outlives a cancellation, so that a drain which continues counts what it had moved before.
 	AnnotationStartedAt = "migration.gardener.cloud/drain-started-at"
-	// AnnotationResumedAt on a Seed is when the drain last began or went on. Failures from before it do not count.
+	// AnnotationResumedAt on a Seed is when the drain last began or was resumed. Failures from before it do not count.
 	AnnotationResumedAt = "migration.gardener.cloud/drain-resumed-at"
 	// AnnotationStartedBy on a Shoot is the seed whose drain moves it, or was the last to do so.
 	AnnotationStartedBy = "migration.gardener.cloud/drain-started-by"
@@ -41,7 +41,7 @@ const (
 	// AnnotationAttempts on a Shoot is how often the drain has started its move.
 	AnnotationAttempts = "migration.gardener.cloud/drain-attempts"
 	// AnnotationResult on a Shoot is the Result of the last move that a drain has started. It is missing while that
-	// goes on.
+	// continues.
 	AnnotationResult = "migration.gardener.cloud/drain-result"
 	// AnnotationEndedAt on a Shoot is when that move was seen to be over.
 	AnnotationEndedAt = "migration.gardener.cloud/drain-ended-at"
@@ -72,7 +72,7 @@ const (
 	Refused Result = "Refused"
 )
 
-// Failed tells whether the result counts for the circuit breaker.
+// Failed reports whether the result counts for the circuit breaker.
 func (r Result) Failed() bool { return r == Aborted || r == Refused }
 
 func isTrue(annotations map[string]string, key string) bool {

@@ -125,7 +125,7 @@ var _ = Describe("Make", func() {
 		Entry("aborted and set back", func(_ *drain.World, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Hour)), drain.Aborted, ago(30*time.Minute))
 		}, "Blocked MigrationAborted"),
-		Entry("aborted before the drain went on", func(_ *drain.World, s *drain.Shoot) {
+		Entry("aborted before the drain was resumed", func(_ *drain.World, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(2*time.Hour)), drain.Aborted, ago(90*time.Minute))
 		}, "Waiting Next", "x seed-a->seed-b Live"),
 		Entry("aborted by the drain of another seed", func(_ *drain.World, s *drain.Shoot) {
@@ -290,7 +290,7 @@ var _ = Describe("Make", func() {
 				FailuresInARow).To(Equal(1))
 		})
 
-		It("closes when the drain goes on after a cancellation", func() {
+		It("closes when the drain continues after a cancellation", func() {
 			w := world(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute),
 				at("seed-a", "next"))
 			w.Seeds[0].ResumedAt = ago(time.Second)

@@ -39,7 +39,7 @@ type SeedPlan struct {
 	Seed
 	// Entries are the shoots that the drain is about, in the order in which they move.
 	Entries []Entry
-	// CircuitOpen tells that too many moves in a row have failed, FailuresInARow how many.
+	// CircuitOpen reports that too many moves in a row have failed, FailuresInARow how many.
 	CircuitOpen    bool
 	FailuresInARow int
 }
@@ -71,7 +71,7 @@ func (p SeedPlan) Counts() Counts {
 	return counts
 }
 
-// Empty tells that no shoot is left in the seed, on its way out of it or into it.
+// Empty reports that no shoot is left in the seed, on its way out of it or into it.
 func (p SeedPlan) Empty() bool {
 	counts := p.Counts()
 	return counts.Done == counts.Total
@@ -123,7 +123,7 @@ func (p *planner) take(source, destination string) {
 }
 
 // seed plans for one seed. The seed is of no concern if nobody asks for its drain and no drain has moved anything that
-// still goes on.
+// still continues.
 func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 	plan := SeedPlan{Seed: seed}
 	var mine []Shoot
@@ -251,8 +251,8 @@ func (p *planner) lookAgain(at time.Time) {
 	}
 }
 
-// triedSince tells whether the last move that the drain of the seed has started counts: it is not from before the drain
-// last went on.
+// triedSince reports whether the last move that the drain of the seed has started counts: it is not from before the
+// drain last continued.
 func (s Shoot) triedSince(seed Seed) bool {
 	return s.StartedBy == seed.Name && !s.StartedAt.Before(seed.ResumedAt)
 }

@@ -52,7 +52,7 @@ func (p SeedPlan) Condition() (gardencorev1beta1.ConditionStatus, string, string
 	case p.CircuitOpen:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonCircuitOpen,
 			fmt.Sprintf("%d migrations in a row have failed, so none is started any more: "+
-				"mend the cause, then remove the annotation %s and set it again. %s", p.FailuresInARow, AnnotationDrain,
+				"fix the cause, then remove the annotation %s and set it again. %s", p.FailuresInARow, AnnotationDrain,
 				text)
 	case counts.Running == 0 && counts.Waiting == 0:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonBlocked,
@@ -111,11 +111,11 @@ type Table struct {
 	Kind       string `json:"kind"`
 	// Seed is the seed that is drained.
 	Seed string `json:"seed"`
-	// Cancelled tells that the drain was cancelled.
+	// Cancelled reports that the drain was cancelled.
 	Cancelled bool `json:"cancelled,omitempty"`
-	// CircuitOpen tells that nothing is started any more, because too many migrations in a row have failed.
+	// CircuitOpen reports that nothing is started any more, because too many migrations in a row have failed.
 	CircuitOpen bool `json:"circuitOpen,omitempty"`
-	// StartedAt is when the drain began, ResumedAt when it last went on.
+	// StartedAt is when the drain began, ResumedAt when it was last resumed.
 	StartedAt string `json:"startedAt,omitempty"`
 	ResumedAt string `json:"resumedAt,omitempty"`
 	// Counts are how many shoots are in each state.

@@ -42,7 +42,7 @@ const (
 	ReasonTotalBudget Reason = "TotalBudgetUsed"
 	// ReasonPause appears in the pause after a migration.
 	ReasonPause Reason = "PauseAfterMigration"
-	// ReasonCircuitOpen appears when too many migrations in a row have failed. The operator mends the cause, cancels
+	// ReasonCircuitOpen appears when too many migrations in a row have failed. The operator fixes the cause, cancels
 	// the drain and starts it again.
 	ReasonCircuitOpen Reason = "CircuitOpen"
 	// ReasonMaintenanceWindow appears until the maintenance time window of a Shoot that is to move classically.
@@ -67,7 +67,7 @@ const (
 	ReasonIgnored Reason = "Ignored"
 	// ReasonNoCandidate appears when the scheduler finds no other seed for the Shoot.
 	ReasonNoCandidate Reason = "NoCandidate"
-	// ReasonAborted appears when the live migration was aborted. The operator decides how to go on.
+	// ReasonAborted appears when the live migration was aborted. The operator decides how to continue.
 	ReasonAborted Reason = "MigrationAborted"
 	// ReasonRefused appears when the garden has refused the start for the last time that it is tried.
 	ReasonRefused Reason = "StartRefused"

@@ -46,14 +46,14 @@ type Budget struct {
 type Seed struct {
 	// Name is its name.
 	Name string
-	// Draining tells that the drain is asked for.
+	// Draining reports that the drain is asked for.
 	Draining bool
-	// Marked tells that the drain keeps the scheduler away from the seed, which it does from its begin until it is
+	// Marked reports that the drain keeps the scheduler away from the seed, which it does from its begin until it is
 	// cancelled.
 	Marked bool
-	// Fallback tells that shoots which cannot go live may go classically.
+	// Fallback reports that shoots which cannot go live may go classically.
 	Fallback bool
-	// StartedAt is when the drain began, ResumedAt when it last went on.
+	// StartedAt is when the drain began, ResumedAt when it was last resumed.
 	StartedAt, ResumedAt time.Time
 }
 
@@ -70,7 +70,7 @@ func SeedOf(seed *gardencorev1beta1.Seed) Seed {
 	}
 }
 
-// Requested tells whether the Seed is to be drained.
+// Requested reports whether the Seed is to be drained.
 func Requested(seed *gardencorev1beta1.Seed) bool { return isTrue(seed.Annotations, AnnotationDrain) }
 
 // Key identifies a shoot.
@@ -91,13 +91,13 @@ type Shoot struct {
 	Purpose gardencorev1beta1.ShootPurpose
 	// CreatedAt is when the Shoot was created.
 	CreatedAt time.Time
-	// Deleting tells that it is being deleted.
+	// Deleting reports that it is being deleted.
 	Deleting bool
 	// OptedOut and Ignored tell that its owner, or the operator of the garden, does not want it to be moved.
 	OptedOut, Ignored bool
-	// Intended tells that it carries the intent annotation of a live migration.
+	// Intended reports that it carries the intent annotation of a live migration.
 	Intended bool
-	// Aborted tells that its live migration was aborted and that the seed names still differ.
+	// Aborted reports that its live migration was aborted and that the seed names still differ.
 	Aborted bool
 	// LateSince is since when the current step of its live migration is past its deadline.
 	LateSince time.Time
@@ -111,7 +111,7 @@ type Shoot struct {
 	StartedAt, EndedAt time.Time
 	// Attempts is how often it was started.
 	Attempts int
-	// Result is empty while it goes on.
+	// Result is empty while it continues.
 	Result Result
 	// Message tells why a start was refused.
 	Message string
@@ -161,8 +161,8 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 	return out
 }
 
-// startedAfter tells whether a drain has started the move after the conditions say that one was aborted. The conditions
-// stay until the source's agent begins with the next migration.
+// startedAfter reports whether a drain has started the move after the conditions say that one was aborted. The
+// conditions stay until the source's agent begins with the next migration.
 func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
 	if s.StartedBy != s.Status || s.Result != "" {
 		return false
@@ -175,7 +175,7 @@ func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
 	return false
 }
 
-// moving tells whether the seed names differ.
+// moving reports whether the seed names differ.
 func (s Shoot) moving() bool { return s.Spec != "" && s.Status != "" && s.Spec != s.Status }
 
 // onItsWay returns from where to where the shoot moves. An aborted migration does not go anywhere.
@@ -209,7 +209,7 @@ type Assessment struct {
 	Destination string
 	// Way is how it can move.
 	Way Way
-	// InMaintenanceWindow tells whether it is the time in which the shoot's owner expects that it is touched.
+	// InMaintenanceWindow reports whether it is the time in which the shoot's owner expects that it is touched.
 	InMaintenanceWindow bool
 	// Reason and Message tell what keeps it.
 	Reason  Reason

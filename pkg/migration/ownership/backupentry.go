@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// CheckBackupEntry tells whether the backup entry is managed by the seed, stored in the seed's bucket and in order.
+// CheckBackupEntry reports whether the backup entry is managed by the seed, stored in the seed's bucket and in order.
 func CheckBackupEntry(entry *gardencorev1beta1.BackupEntry, seedName, bucketName string) error {
 	if name := ptr.Deref(entry.Spec.SeedName, ""); name != seedName {
 		return fmt.Errorf("backup entry %s is assigned to seed %q", entry.Name, name)

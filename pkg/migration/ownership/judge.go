@@ -84,8 +84,8 @@ type Violation struct {
 	Set steps.Components
 	// From and To are the phases between which it was.
 	From, To Phase
-	// Overlap tells that the set was at work in both seeds; otherwise Role tells where it was though it should not have
-	// been.
+	// Overlap reports that the set was at work in both seeds; otherwise Role tells where it was though it should not
+	// have been.
 	Overlap bool
 	// Role is the seed in question; empty for an overlap.
 	Role steps.Role
@@ -131,7 +131,7 @@ func Judge(sample Sample) []Violation {
 	return out
 }
 
-// permitted tells whether the owner in any phase of the sample passes the test.
+// permitted reports whether the owner in any phase of the sample passes the test.
 func (s Set) permitted(sample Sample, test func(steps.Holder) bool) bool {
 	for phase := range sample.phases {
 		if test(s.owner(phase)) {

@@ -67,10 +67,10 @@ const (
 	AnnotationForceShrink = "migration.gardener.cloud/force-shrink-etcd"
 )
 
-// AbortRequested tells whether the shoot carries the abort annotation with a true value.
+// AbortRequested reports whether the shoot carries the abort annotation with a true value.
 func AbortRequested(shoot *gardencorev1beta1.Shoot) bool { return isTrue(shoot, AnnotationAbort) }
 
-// ForceShrinkRequested tells whether the shoot carries the force-shrink annotation with a true value.
+// ForceShrinkRequested reports whether the shoot carries the force-shrink annotation with a true value.
 func ForceShrinkRequested(shoot *gardencorev1beta1.Shoot) bool {
 	return isTrue(shoot, AnnotationForceShrink)
 }
@@ -80,14 +80,14 @@ func isTrue(shoot *gardencorev1beta1.Shoot, annotation string) bool {
 	return err == nil && value
 }
 
-// AbortDue tells whether the abort of a live migration is requested, possible and not completed. A migration that has
+// AbortDue reports whether the abort of a live migration is requested, possible and not completed. A migration that has
 // not begun can be aborted as well: it ends before it does anything.
 func AbortDue(shoot *gardencorev1beta1.Shoot) bool {
 	conditions := Conditions(shoot)
 	return Requested(shoot) && AbortRequested(shoot) && !Aborted(conditions) && Abortable(conditions)
 }
 
-// Abortable tells whether the way back is still open: no condition, those of an earlier migration, or an abortable
+// Abortable reports whether the way back is still open: no condition, those of an earlier migration, or an abortable
 // current step.
 func Abortable(conditions []gardencorev1beta1.Condition) bool {
 	if !Initialized(conditions) {
@@ -97,12 +97,12 @@ func Abortable(conditions []gardencorev1beta1.Condition) bool {
 	return unfinished && step.Abortable
 }
 
-// Aborted tells whether the conditions are those of a migration whose abort is completed: both seeds are as before.
+// Aborted reports whether the conditions are those of a migration whose abort is completed: both seeds are as before.
 func Aborted(conditions []gardencorev1beta1.Condition) bool {
 	return recorded(conditions, AbortOf(Source))
 }
 
-// Withdrawn tells whether nothing of the migration is left in the destination: it has never begun, or it has said so.
+// Withdrawn reports whether nothing of the migration is left in the destination: it has never begun, or it has said so.
 func Withdrawn(conditions []gardencorev1beta1.Condition) bool {
 	step := AbortOf(Destination)
 	return !Begun(conditions, step) || recorded(conditions, step)

@@ -62,7 +62,7 @@ var (
 	holdsUnlessForced = Guard{Effect: Holds, Forced: Warns}
 )
 
-// GuardOf returns what the check does to the step. forceShrink tells whether the Shoot has AnnotationForceShrink.
+// GuardOf returns what the check does to the step. forceShrink reports whether the Shoot has AnnotationForceShrink.
 func (s Step) GuardOf(check Check, forceShrink bool) Effect {
 	guard, ok := s.Guards[check]
 	switch {

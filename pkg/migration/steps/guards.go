@@ -7,7 +7,7 @@ package steps
 // begun, and each alone: when guards of several reasons speak against the step at once, its reason is
 // PrerequisitesNotMet. Which guard holds which step is in docs/concepts/guards.md.
 const (
-	// ReasonPrerequisitesUnknown appears when something that a guard looks at could not be read. The operator mends the
+	// ReasonPrerequisitesUnknown appears when something that a guard looks at could not be read. The operator fixes the
 	// access that the message names.
 	ReasonPrerequisitesUnknown Reason = "PrerequisitesUnknown"
 	// ReasonNotRequested appears when the Shoot is being deleted or does not ask for a live migration any more.
@@ -44,7 +44,7 @@ const (
 	// ReasonRegionsTooDistant appears when the regions of the seeds are too far from each other, or their distance is
 	// not known. The operator chooses a nearer destination, or allows the distance.
 	ReasonRegionsTooDistant Reason = "RegionsTooDistant"
-	// ReasonBackupNotReady appears when a seed has no backup bucket that is ready. The operator configures or mends it.
+	// ReasonBackupNotReady appears when a seed has no backup bucket that is ready. The operator configures or fixes it.
 	ReasonBackupNotReady Reason = "BackupNotReady"
 	// ReasonInternalDomainsDiffer appears when the seeds have different internal domains. The operator chooses another
 	// destination.
@@ -101,7 +101,7 @@ var guardReasons = map[Reason]bool{
 	ReasonEtcdNearQuota:              true,
 }
 
-// Hold tells whether the reason says why a step has not begun, rather than what a step that has begun is about.
+// Hold reports whether the reason says why a step has not begun, rather than what a step that has begun is about.
 // (ReasonQuorumLost is one of both: no step begins without a quorum, and it may be lost in the midst of one.)
 func (r Reason) Hold() bool {
 	switch r {

@@ -54,7 +54,7 @@ type Step struct {
 
 	// Entry marks the first step of its owner. All prerequisites of a migration are checked before it, not only Guards.
 	Entry bool
-	// Abortable tells whether an abort is still accepted while this step is the current one.
+	// Abortable reports whether an abort is still accepted while this step is the current one.
 	Abortable bool
 	// PointOfNoReturn marks the step in whose course the way back to the source is lost.
 	PointOfNoReturn bool

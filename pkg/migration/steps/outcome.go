@@ -35,5 +35,5 @@ func Waiting(after time.Duration, reason Reason, format string, args ...any) Out
 		Message: fmt.Sprintf(format, args...), RequeueAfter: after}
 }
 
-// Finished tells whether the step is done.
+// Finished reports whether the step is done.
 func (o Outcome) Finished() bool { return o.Status == gardencorev1beta1.ConditionTrue }

@@ -15,18 +15,18 @@ const (
 	// ReasonCompleted appears on a finished step. Nothing is to be done.
 	ReasonCompleted Reason = "Completed"
 	// ReasonPaused appears when the annotation migration.gardener.cloud/pause-before names the step. The operator
-	// removes the annotation when the migration shall go on.
+	// removes the annotation when the migration shall continue.
 	ReasonPaused Reason = "Paused"
 	// ReasonGateNotInForce appears when the admission policies that keep the classic migration away could not be proved
 	// to be in force. Nothing is done meanwhile. The operator installs or repairs the policies at once: while they are
 	// absent, the gardenlet may start the classic migration.
 	ReasonGateNotInForce Reason = "GateNotInForce"
 	// ReasonPrerequisitesNotMet appears before the first step of either role when the shoot or one of the seeds does
-	// not meet a prerequisite. The message lists all of them. The operator mends them; the migration then goes on by
+	// not meet a prerequisite. The message lists all of them. The operator fixes them; the migration then continues by
 	// itself.
 	ReasonPrerequisitesNotMet Reason = "PrerequisitesNotMet"
 	// ReasonVersionSkew appears when the gardenlets of the two seeds do not report the same version. The migration
-	// holds without undoing anything. The operator brings both seeds to the same version; it then goes on by itself.
+	// holds without undoing anything. The operator brings both seeds to the same version; it then continues by itself.
 	ReasonVersionSkew Reason = "VersionSkew"
 	// ReasonSyncFailed appears when what has to be kept up to date on every pass (for example the exposure of the etcd
 	// members) could not be updated. The step waits and tries again. The operator reads the message if it lasts.
@@ -39,7 +39,7 @@ const (
 	ReasonDeadlineExceeded Reason = "DeadlineExceeded"
 )
 
-// Fault tells whether the reason means that something is wrong now, rather than that something is awaited.
+// Fault reports whether the reason means that something is wrong now, rather than that something is awaited.
 func (r Reason) Fault() bool {
 	switch r {
 	case ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonSyncFailed, ReasonActionFailed, ReasonDeadlineExceeded,

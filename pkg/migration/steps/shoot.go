@@ -14,11 +14,11 @@ const (
 	// AnnotationIntent on a Shoot makes a change of spec.seedName a live migration (GEP-0039).
 	AnnotationIntent = v1beta1constants.AnnotationMigrationLiveMigrate
 	// AnnotationPauseBefore on a Shoot names the condition type of the step that must not begin while it is set. A step
-	// that has begun goes on.
+	// that has begun continues.
 	AnnotationPauseBefore = "migration.gardener.cloud/pause-before"
 )
 
-// Intended tells whether the shoot carries the intent annotation with a true value.
+// Intended reports whether the shoot carries the intent annotation with a true value.
 func Intended(shoot *gardencorev1beta1.Shoot) bool {
 	return isTrue(shoot, AnnotationIntent)
 }
@@ -36,8 +36,8 @@ func Seeds(shoot *gardencorev1beta1.Shoot) (source, destination string, ok bool)
 	return source, destination, true
 }
 
-// Requested tells whether the shoot asks for a live migration: the intent annotation and different seed names. It stays
-// true until the hand-over.
+// Requested reports whether the shoot asks for a live migration: the intent annotation and different seed names. It
+// stays true until the hand-over.
 func Requested(shoot *gardencorev1beta1.Shoot) bool {
 	_, _, ok := Seeds(shoot)
 	return ok && Intended(shoot)
@@ -51,7 +51,7 @@ func Conditions(shoot *gardencorev1beta1.Shoot) []gardencorev1beta1.Condition {
 	return shoot.Status.LiveMigration.Conditions
 }
 
-// Initialized tells whether the conditions belong to a migration that is not over. The hand-over sets the last
+// Initialized reports whether the conditions belong to a migration that is not over. The hand-over sets the last
 // condition to True in the same write that changes status.seedName; thus a set that is complete and True always belongs
 // to the previous migration, and the source replaces it when the next one starts. So does a set whose migration was
 // aborted.
@@ -65,13 +65,13 @@ func Initialized(conditions []gardencorev1beta1.Condition) bool {
 	return unfinished && !Aborted(conditions)
 }
 
-// InFlight tells whether a live migration of the shoot is requested and its first step has begun.
+// InFlight reports whether a live migration of the shoot is requested and its first step has begun.
 func InFlight(shoot *gardencorev1beta1.Shoot) bool {
 	conditions := Conditions(shoot)
 	return Requested(shoot) && Initialized(conditions) && Begun(conditions, First())
 }
 
-// Begun tells whether the owner of the step has ever acted on it: its condition is no longer Unknown.
+// Begun reports whether the owner of the step has ever acted on it: its condition is no longer Unknown.
 func Begun(conditions []gardencorev1beta1.Condition, step Step) bool {
 	condition := find(conditions, step.Condition)
 	return condition != nil && condition.Status != gardencorev1beta1.ConditionUnknown
@@ -92,12 +92,12 @@ func RoleOf(shoot *gardencorev1beta1.Shoot, seedName string) (Role, bool) {
 	return "", false
 }
 
-// PausedBefore tells whether the shoot asks to hold before the step, and the step has not begun.
+// PausedBefore reports whether the shoot asks to hold before the step, and the step has not begun.
 func PausedBefore(shoot *gardencorev1beta1.Shoot, step Step) bool {
 	return shoot.Annotations[AnnotationPauseBefore] == string(step.Condition) && !Begun(Conditions(shoot), step)
 }
 
-// AssistDue tells whether the role has to do its part in the step of its peer, because the peer asked for it. A step
+// AssistDue reports whether the role has to do its part in the step of its peer, because the peer asked for it. A step
 // that has exceeded its deadline still asks.
 func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) bool {
 	if step.Owner == role || step.AssistOn() == "" {

@@ -255,7 +255,7 @@ var _ = Describe("#StartedAt", func() {
 })
 
 var _ = Describe("Outcome", func() {
-	It("should tell a finished step from one that goes on", func() {
+	It("should tell a finished step from one that continues", func() {
 		Expect(steps.Done("%d members", 5)).
 			To(Equal(steps.Outcome{Status: isTrue, Reason: steps.ReasonCompleted, Message: "5 members"}))
 		Expect(steps.Done("").Finished()).To(BeTrue())

@@ -14,7 +14,7 @@ import (
 type Drain struct {
 	// Seed is its name.
 	Seed string `json:"seed"`
-	// Requested tells that the drain is asked for.
+	// Requested reports that the drain is asked for.
 	Requested bool `json:"requested"`
 	// Condition is the Seed's condition; nil if there is none.
 	Condition *gardencorev1beta1.Condition `json:"condition,omitempty"`

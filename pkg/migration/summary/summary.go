@@ -41,7 +41,7 @@ const (
 	Succeeded State = "Succeeded"
 )
 
-// Final tells whether nothing more happens by itself.
+// Final reports whether nothing more happens by itself.
 func (s State) Final() bool { return s == None || s == Classic || s == Aborted || s == Succeeded }
 
 // Summary is what the shoot says about its live migration.
@@ -90,9 +90,9 @@ type Step struct {
 	Seconds *float64 `json:"seconds,omitempty"`
 	// DeadlineSeconds is how long it may take.
 	DeadlineSeconds float64 `json:"deadlineSeconds"`
-	// Current tells that it is this step's turn.
+	// Current reports that it is this step's turn.
 	Current bool `json:"current,omitempty"`
-	// Fault tells that its reason means that something is wrong.
+	// Fault reports that its reason means that something is wrong.
 	Fault bool `json:"fault,omitempty"`
 }
 
@@ -104,10 +104,10 @@ func (s Step) Elapsed() (time.Duration, bool) {
 	return time.Duration(*s.Seconds * float64(time.Second)), true
 }
 
-// Finished tells whether the step is done.
+// Finished reports whether the step is done.
 func (s Step) Finished() bool { return s.Status == string(gardencorev1beta1.ConditionTrue) }
 
-// Undone tells whether an abort has taken the step back, or is about to.
+// Undone reports whether an abort has taken the step back, or is about to.
 func (s Step) Undone() bool {
 	switch steps.Reason(s.Reason) {
 	case steps.ReasonAborting, steps.ReasonWithdrawn, steps.ReasonAborted:

@@ -104,9 +104,9 @@ type Member struct {
 type Pod struct {
 	// Name is its name.
 	Name string `json:"name"`
-	// Ready tells that it is ready.
+	// Ready reports that it is ready.
 	Ready bool `json:"ready"`
-	// Terminating tells that it is being deleted.
+	// Terminating reports that it is being deleted.
 	Terminating bool `json:"terminating,omitempty"`
 }
 

@@ -125,7 +125,7 @@ func (g *Gate) Prove(ctx context.Context, current *gardencorev1beta1.Shoot) erro
 	return g.probe(ctx, current)
 }
 
-// Released tells whether the policy lets the intent annotation of the shoot go: nothing of a live migration stands in
+// Released reports whether the policy lets the intent annotation of the shoot go: nothing of a live migration stands in
 // either seed, because it has not begun or because its abort is completed. It is the variable of that name in the
 // policy.
 func Released(shoot *gardencorev1beta1.Shoot) bool {
@@ -221,7 +221,7 @@ func refusedByPolicy(err error) bool {
 		strings.Contains(err.Error(), constraintRule)
 }
 
-// ReadyForMigration tells whether the shoot has the constraint that starts the classic migration.
+// ReadyForMigration reports whether the shoot has the constraint that starts the classic migration.
 func ReadyForMigration(shoot *gardencorev1beta1.Shoot) bool {
 	for _, constraint := range shoot.Status.Constraints {
 		if constraint.Type == gardencorev1beta1.ShootReadyForMigration {

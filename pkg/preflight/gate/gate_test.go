@@ -32,7 +32,7 @@ var _ = Describe("Gate", func() {
 		shoot *gardencorev1beta1.Shoot
 		// answer is what the API server says to the status patch.
 		answer error
-		// asked is the constraint's status in the patch that arrived, dry tells whether it was a dry run.
+		// asked is the constraint's status in the patch that arrived, dry reports whether it was a dry run.
 		asked gardencorev1beta1.ConditionStatus
 		dry   bool
 

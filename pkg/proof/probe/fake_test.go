@@ -42,7 +42,7 @@ type fakeAPI struct {
 
 	// beforeWrite, when set, is called with each write of a ConfigMap or an Event before it is carried out.
 	beforeWrite atomic.Pointer[func(r *http.Request)]
-	// onWrite may answer a write of a ConfigMap by itself. Its result tells whether it did.
+	// onWrite may answer a write of a ConfigMap by itself. Its result reports whether it did.
 	onWrite func(w http.ResponseWriter, configMap *corev1.ConfigMap) bool
 	// forget makes an acknowledged write vanish.
 	forget func(configMap *corev1.ConfigMap) bool

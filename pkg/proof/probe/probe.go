@@ -129,7 +129,7 @@ func (p *Probe) freshClient() (rest.Interface, error) {
 	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupFresh}, true)
 }
 
-// Start creates the probe's namespace, establishes the watches and starts the load, which goes on until Stop.
+// Start creates the probe's namespace, establishes the watches and starts the load, which continues until Stop.
 func (p *Probe) Start(ctx context.Context) error {
 	control, err := newClientSet(p.config.REST, &dialer{stats: p.controlStats, lookup: p.lookupFresh}, false)
 	if err != nil {

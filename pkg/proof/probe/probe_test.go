@@ -270,7 +270,7 @@ var _ = Describe("Probe", func() {
 		})
 		Expect(result.RawConnectionErrors).To(BeNumerically(">=", config.Watches))
 		Expect(result.Details.ConnectionsLost).To(BeNumerically(">=", config.Watches))
-		Expect(result.WatchEventsLost).To(BeZero(), "the watches should go on where they stopped")
+		Expect(result.WatchEventsLost).To(BeZero(), "the watches should continue where they stopped")
 		for _, w := range result.Details.Watches {
 			Expect(w.Established).To(BeNumerically("==", 2))
 			Expect(w.Duplicates + w.OutOfOrder).To(BeZero())

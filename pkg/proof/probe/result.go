@@ -72,7 +72,7 @@ type WatchDetails struct {
 	Lost   int64 `json:"lost"`
 	// LostExamples names some of the writes of which no event came.
 	LostExamples []string `json:"lostExamples,omitempty"`
-	// Established counts how often the watch was opened, Resets how often it could not go on where it had stopped.
+	// Established counts how often the watch was opened, Resets how often it could not continue where it had stopped.
 	Established int64   `json:"established"`
 	Resets      int64   `json:"resets"`
 	Duplicates  int64   `json:"duplicates"`

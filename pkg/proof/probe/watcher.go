@@ -64,7 +64,7 @@ func (w *watcher) run(ctx context.Context) {
 		// behind an address that accepts, one would follow the other without a pause.
 		pause := err == nil && time.Since(begin) < retryDelay
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-			// Whatever happened since is lost to this watcher: it begins anew at the present state.
+			// Whatever happened since is lost to this watcher: it begins again at the present state.
 			w.resets.Add(1)
 			err = w.restart(ctx)
 		}

@@ -64,7 +64,7 @@ type Step struct {
 type Etcd struct {
 	// Name is the name of the Etcd resources.
 	Name string `json:"name"`
-	// ClusterIDUnchanged tells that it was one cluster throughout.
+	// ClusterIDUnchanged reports that it was one cluster throughout.
 	ClusterIDUnchanged bool `json:"clusterIDUnchanged"`
 	// SixMemberSeconds is how long it had six voters, when it is at its weakest.
 	SixMemberSeconds float64 `json:"sixMemberSeconds"`
@@ -137,7 +137,7 @@ type Fact struct {
 	Value string `json:"value"`
 	// Note is what the value is to be seen with.
 	Note string `json:"note,omitempty"`
-	// Bad tells that it should be otherwise.
+	// Bad reports that it should be otherwise.
 	Bad bool `json:"bad,omitempty"`
 }
 
@@ -153,7 +153,7 @@ type Table struct {
 // Row is a row of a table.
 type Row struct {
 	Cells []string `json:"cells"`
-	// Bad tells that it should be otherwise.
+	// Bad reports that it should be otherwise.
 	Bad bool `json:"bad,omitempty"`
 }
 
@@ -174,7 +174,7 @@ type Event struct {
 	Text string `json:"text"`
 	// Count is how often it happened within a second, if more than once.
 	Count int `json:"count,omitempty"`
-	// Bad tells that it should not have.
+	// Bad reports that it should not have.
 	Bad bool `json:"bad,omitempty"`
 }
 

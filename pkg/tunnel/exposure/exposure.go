@@ -70,7 +70,7 @@ type Interface interface {
 	// Deploy.
 	Sync(ctx context.Context) error
 	// KeepClientService lets the services of the source's etcd clusters lead through the relay to the destination, so
-	// that they go on answering when the members of the source are gone.
+	// that they continue answering when the members of the source are gone.
 	KeepClientService(ctx context.Context) error
 }
 

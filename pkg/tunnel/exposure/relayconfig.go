@@ -47,7 +47,7 @@ func (v Values) relayConfig() *config.Config {
 		Limits: config.Limits{MaxConnections: maxConnections, MaxHandshakes: maxHandshakes},
 	}
 
-	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer goes on
+	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer continues
 	// to the local pod, which has the same name.
 	peers := config.Near{Port: PeerPort(v.Role.Peer()), RedialPause: metav1.Duration{Duration: redialPause}}
 	clients := config.Near{Port: PortRelayClient}

@@ -43,7 +43,7 @@ func (s *strangers) admit(conn net.Conn, slots chan struct{}) (p *permit, overfl
 	return p, overflow
 }
 
-// leave tells whether the connection was still among the strangers.
+// leave reports whether the connection was still among the strangers.
 func (s *strangers) leave(p *permit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *permit) establish() bool {
 	return p.slot
 }
 
-// gaveWay tells whether the connection was reset for the sake of a newer one.
+// gaveWay reports whether the connection was reset for the sake of a newer one.
 func (p *permit) gaveWay() bool {
 	p.strangers.mu.Lock()
 	defer p.strangers.mu.Unlock()

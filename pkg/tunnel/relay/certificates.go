@@ -88,7 +88,7 @@ func (c *certificates) watch(ctx context.Context, log logr.Logger, clk clock.Wit
 		switch {
 		case err != nil:
 			c.metrics.certificateReloads.WithLabelValues("failure").Inc()
-			log.Error(err, "Failed to reload certificates, going on with the previous ones")
+			log.Error(err, "Failed to reload certificates, continuing with the previous ones")
 		case changed:
 			c.metrics.certificateReloads.WithLabelValues("success").Inc()
 			log.Info("Reloaded certificates", "notAfter", c.current.Load().certificate.Leaf.NotAfter)

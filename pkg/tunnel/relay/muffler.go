@@ -30,7 +30,7 @@ func newMuffler(clk clock.PassiveClock) *muffler {
 	return &muffler{clock: clk, kinds: map[string]*muffled{}}
 }
 
-// pass tells whether a line of the kind may be written now, and how many of its kind were not since the last one.
+// pass reports whether a line of the kind may be written now, and how many of its kind were not since the last one.
 func (m *muffler) pass(kind string) (omitted int, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -169,7 +169,7 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	b.Say("agent: %d migrations in flight", b.n)
 	begin := time.Now()
 	if err := os.WriteFile(b.goFile(), nil, 0o600); err != nil {
-		return out, fmt.Errorf("failed to let the migrations go on: %w", err)
+		return out, fmt.Errorf("failed to let the migrations continue: %w", err)
 	}
 	if err := b.until(ctx, "handed over", handedOver); err != nil {
 		return out, err
@@ -192,9 +192,9 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	return out, nil
 }
 
-// handedOver tells whether the agent has asked the gardenlet of the destination for a reconciliation, which is the last
-// thing it does. It is a write of its own after the one with the new seed, and the API server makes a new generation of
-// it.
+// handedOver reports whether the agent has asked the gardenlet of the destination for a reconciliation, which is the
+// last thing it does. It is a write of its own after the one with the new seed, and the API server makes a new
+// generation of it.
 func handedOver(shoot *gardencorev1beta1.Shoot) bool {
 	return ptr.Deref(shoot.Status.SeedName, "") == destination && shoot.Generation > shoot.Status.ObservedGeneration
 }

@@ -110,8 +110,8 @@ type Migration struct {
 
 	WatchEvents     int64 `json:"watchEvents"`
 	WatchEventsLost int64 `json:"watchEventsLost"`
-	// WatchResets is how often a watch could not go on where it had stopped, WatchLagMs the longest time from a write
-	// to its event.
+	// WatchResets is how often a watch could not continue where it had stopped, WatchLagMs the longest time from a
+	// write to its event.
 	WatchResets int64   `json:"watchResets"`
 	WatchLagMs  float64 `json:"watchLagMs"`
 
@@ -414,7 +414,7 @@ func Read(folder string) (Set, error) {
 }
 
 // readInto leaves the target nil if there is no such file. What it does not know is an error: figures that nobody shows
-// any more should be measured anew.
+// any more should be measured again.
 func readInto[T any](target **T) func(string) error {
 	return func(path string) error {
 		content, err := os.ReadFile(path)

@@ -11,11 +11,11 @@ type Target struct {
 	Name, Wanted string
 	// Got is what it is; empty if it was not measured.
 	Got string
-	// Met tells that the target is reached.
+	// Met reports that the target is reached.
 	Met bool
 }
 
-// Measured tells whether there is a figure.
+// Measured reports whether there is a figure.
 func (t Target) Measured() bool { return t.Got != "" }
 
 const (

@@ -83,8 +83,8 @@ func (b *Bench) Live(ctx context.Context) (*data.Live, error) {
 	return out, nil
 }
 
-// Distance moves the shoot live with the round trip between the seeds. A migration that does not come to its end goes
-// on without the distance, so that the next one can begin.
+// Distance moves the shoot live with the round trip between the seeds. A migration that does not come to its end
+// continues without the distance, so that the next one can begin.
 func (b *Bench) Distance(ctx context.Context, roundTrip time.Duration) (_ *data.Migration, err error) {
 	link, err := b.link(ctx)
 	if err != nil {

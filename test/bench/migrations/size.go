@@ -35,7 +35,7 @@ const (
 	valueSize  = 8 << 10
 	perRequest = 4
 	writers    = 32
-	// sizeWrites is the load that goes on while members join.
+	// sizeWrites is the load that continues while members join.
 	sizeWrites = 50
 
 	joinStep = gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined
@@ -87,7 +87,7 @@ func (b *Bench) Size(ctx context.Context, mib int) (_ *data.SizeRun, err error) 
 	return out, b.goBack(ctx, source, destination)
 }
 
-// joined tells whether etcd-main has the members of the destination, or the step is past that.
+// joined reports whether etcd-main has the members of the destination, or the step is past that.
 func joined(conditions []gardencorev1beta1.Condition) bool {
 	// Those of a former migration stay until the next one begins, and say that everything is done.
 	if _, underWay := steps.Current(conditions); !underWay {
@@ -117,7 +117,7 @@ func sizeFigures(out *data.SizeRun, report *demo.Report, reached time.Time) {
 }
 
 // goBack waits until the migration is aborted and brings the shoot to rest. If the abort came too late, the migration
-// goes on to its end.
+// continues to its end.
 func (b *Bench) goBack(ctx context.Context, source, destination string) error {
 	var aborted bool
 	if err := b.shoot.Until(ctx, "the abort", func(shoot *gardencorev1beta1.Shoot) bool {
@@ -132,7 +132,7 @@ func (b *Bench) goBack(ctx context.Context, source, destination string) error {
 		}
 		return b.shoot.UntilReconciled(ctx, source)
 	}
-	b.shoot.Say("bench: the abort came too late, the migration goes on to its end")
+	b.shoot.Say("bench: the abort came too late, the migration continues to its end")
 	if err := b.shoot.Annotate(ctx, steps.AnnotationAbort, ""); err != nil {
 		return err
 	}

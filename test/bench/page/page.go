@@ -252,7 +252,7 @@ func migrationRows(migrations []*data.Migration) [][]string {
 	add("watch events lost", func(m *data.Migration) string {
 		return fmt.Sprintf("%d of %d", m.WatchEventsLost, m.WatchEvents)
 	})
-	add("watches that had to begin anew", func(m *data.Migration) string { return fmt.Sprint(m.WatchResets) })
+	add("watches that had to begin again", func(m *data.Migration) string { return fmt.Sprint(m.WatchResets) })
 	add("longest time from a write to its event (ms)", func(m *data.Migration) string { return number(m.WatchLagMs) })
 	add("six-member window (s)", func(m *data.Migration) string {
 		if m.Kind == data.KindClassic {

@@ -195,7 +195,7 @@ func (w *work) step(ctx context.Context, m *migration.Migration) (steps.Outcome,
 	if m.Step.AssistOn() != "" {
 		reason = m.Step.AssistOn()
 	}
-	return steps.Waiting(left, reason, "The work goes on"), nil
+	return steps.Waiting(left, reason, "The work continues"), nil
 }
 
 func handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {

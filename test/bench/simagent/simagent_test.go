@@ -81,7 +81,7 @@ var _ = Describe("actions", func() {
 		Expect(reports).To(Equal(len(steps.Table())-1), "one for each step")
 	})
 
-	It("should hold the first step until all may go on", func() {
+	It("should hold the first step until all may continue", func() {
 		Expect(attempt(steps.First()).Finished()).To(BeFalse())
 		clk.Step(time.Hour)
 		Expect(attempt(steps.First()).Finished()).To(BeFalse())

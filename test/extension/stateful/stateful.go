@@ -40,12 +40,12 @@ type Keeper struct {
 // annotationRestored has the identity that an object was restored with in its seed.
 const annotationRestored = "extension-test.livecpm.example/restored"
 
-// The errors of a restoration that must not go on.
+// The errors of a restoration that must not continue.
 var (
-	// ErrNoState tells that the state did not arrive.
+	// ErrNoState reports that the state did not arrive.
 	ErrNoState = errors.New(
 		"there is no state to restore from: what the extension has written at the migration did not arrive")
-	// ErrNotMigrated tells that the state is not what a migration has left.
+	// ErrNotMigrated reports that the state is not what a migration has left.
 	ErrNotMigrated = errors.New("the state was saved before the extension had migrated the object")
 )
 

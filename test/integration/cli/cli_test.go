@@ -159,7 +159,7 @@ var _ = Describe("kubectl livecpm", func() {
 
 		By("start again")
 		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Done))
-		Expect(out.String()).To(ContainSubstring("the aborted migration begins anew"))
+		Expect(out.String()).To(ContainSubstring("the aborted migration begins again"))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
 		initialize()
 		for number := 1; number <= 3; number++ {

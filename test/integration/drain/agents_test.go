@@ -34,7 +34,7 @@ type agents struct {
 	prefix string
 
 	lock sync.Mutex
-	// held are shoots that do not go on, aborting are those that are aborted.
+	// held are shoots that do not continue, aborting are those that are aborted.
 	held, aborting map[string]bool
 	allHeld        bool
 	moves          *moves.Moves

@@ -216,7 +216,7 @@ var _ = Describe("Drain", func() {
 		Eventually(events).Should(ConsistOf("Normal DrainStarted", "Normal Draining", "Warning ShootsBlocked"))
 	})
 
-	It("restores the seed when the drain is cancelled, lets running moves finish, and goes on later", func() {
+	It("restores the seed when the drain is cancelled, lets running moves finish, and continues later", func() {
 		newShoots(4)
 		patch := client.MergeFrom(source.DeepCopy())
 		source.Spec.Settings.Scheduling.Visible = true
@@ -262,7 +262,7 @@ var _ = Describe("Drain", func() {
 		Expect(visible(Default)).To(BeFalse())
 	})
 
-	It("goes on after a restart in the middle, as if nothing had happened", func() {
+	It("continues after a restart in the middle, as if nothing had happened", func() {
 		newShoots(5)
 		sim.hold(true)
 		stop := start()
@@ -281,7 +281,7 @@ var _ = Describe("Drain", func() {
 		Expect(running()["total"]).To(Equal(2))
 	})
 
-	It("stops after failures in a row, and goes on when the drain is started anew", func() {
+	It("stops after failures in a row, and continues when the drain is started again", func() {
 		newShoots(4)
 		// One at a time: while the second of two was still going, the failure of the first would make room for a third.
 		config.Controllers.Drain.MaxFailuresInARow, config.Controllers.Drain.MaxPerSource = new(2), new(1)

@@ -58,7 +58,7 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 		}
 		return out
 	}
-	// emptied has a second kube-apiserver come and go, and tells whether there was no address in the meantime.
+	// emptied has a second kube-apiserver come and go, and reports whether there was no address in the meantime.
 	emptied := func() bool {
 		GinkgoHelper()
 		second := &envtest.APIServer{EtcdURL: environment.ControlPlane.Etcd.URL, StartTimeout: patience.Start,

@@ -124,7 +124,7 @@ var _ = Describe("Migration", func() {
 		Expect(w.overlap).To(Equal(1))
 	})
 
-	It("stands still while one agent is away, and goes on when it is back", func() {
+	It("stands still while one agent is away, and continues when it is back", func() {
 		w = newWorld("away")
 		stopB := w.start(seedB)
 		w.trigger()

@@ -73,7 +73,7 @@ func created(containers, initContainers []corev1.Container, taken func(Gomega, *
 	}).WithTimeout(waitForPolicies).Should(Succeed())
 }
 
-// asGiven tells whether a container is still what it was.
+// asGiven reports whether a container is still what it was.
 func asGiven(g Gomega, actual, given corev1.Container) {
 	GinkgoHelper()
 	g.Expect(actual.Command).To(Equal(given.Command))
@@ -118,7 +118,7 @@ var _ = Describe("The policy for placeholders", func() {
 			})
 	})
 
-	It("should let init containers end, and those go on that run beside the others", func() {
+	It("should let init containers end, and those continue that run beside the others", func() {
 		real := initContainer("real", realImage)
 		created(
 			[]corev1.Container{container("placeholder", seedsetup.PlaceholderImage)},

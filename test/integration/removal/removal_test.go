@@ -65,7 +65,7 @@ var _ = Describe("Removal", Ordered, func() {
 		}
 		Expect(garden.Client.Create(ctx, installation("provider-local", source))).To(Succeed())
 	}
-	// refused tells whether the API server would refuse the deletion. Nothing is deleted.
+	// refused reports whether the API server would refuse the deletion. Nothing is deleted.
 	refused := func(object client.Object) func() error {
 		return func() error { return garden.Client.Delete(ctx, object, client.DryRunAll) }
 	}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package build provides the binaries the landscape runs: the real components, which hack/build-tools.sh builds once,
-// and the project's own, which are built anew on each run (Go's build cache makes that quick).
+// and the project's own, which are built again on each run (Go's build cache makes that quick).
 package build
 
 import (

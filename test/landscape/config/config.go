@@ -30,7 +30,7 @@ const (
 	// EnvDrainBudget names the environment variable with the number of control planes that a drain lets leave one seed,
 	// and enter one, at the same time.
 	EnvDrainBudget = "LIVECPM_DRAIN_BUDGET"
-	// EnvAuthorizers names the environment variable that tells whether Gardener's SeedAuthorizer and SeedRestriction
+	// EnvAuthorizers names the environment variable that reports whether Gardener's SeedAuthorizer and SeedRestriction
 	// are in front of the garden: on, which is the default, or off.
 	EnvAuthorizers = "LIVECPM_AUTHORIZERS"
 
@@ -82,7 +82,7 @@ const (
 // gardenlets are all of them.
 var gardenlets = []Gardenlet{GardenletComposed, GardenletUpstream, GardenletDropIn}
 
-// SetsUpSeed tells whether the gardenlet deploys the components of the seed itself.
+// SetsUpSeed reports whether the gardenlet deploys the components of the seed itself.
 func (g Gardenlet) SetsUpSeed() bool { return g != GardenletComposed }
 
 // Config describes one landscape.
@@ -105,10 +105,10 @@ type Config struct {
 	Seeds []Seed
 	// DrainBudget is how many control planes a drain lets leave one seed, and enter one, at the same time.
 	DrainBudget int
-	// Authorizers tells whether Gardener's SeedAuthorizer and SeedRestriction are in front of the garden. Without them
-	// gardenlets are its administrators, and the agents' permissions are in roles that know no seeds.
+	// Authorizers reports whether Gardener's SeedAuthorizer and SeedRestriction are in front of the garden. Without
+	// them gardenlets are its administrators, and the agents' permissions are in roles that know no seeds.
 	Authorizers bool
-	// Audit tells whether the API servers of garden and seeds write down who asks for what.
+	// Audit reports whether the API servers of garden and seeds write down who asks for what.
 	Audit bool
 	// Gardenlet is the gardenlet of all seeds.
 	Gardenlet Gardenlet
@@ -116,7 +116,7 @@ type Config struct {
 	Shoot string
 }
 
-// HasWorkers tells whether the landscape's shoot has workers. Then the seeds need more programs.
+// HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
 func (c *Config) HasWorkers() bool { return c.Shoot == ShootWorkers }
 
 // Cloud is the seed in which provider-local keeps machines, for shoots in any seed. In the field that is where a cloud

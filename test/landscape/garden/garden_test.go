@@ -57,7 +57,7 @@ var _ = Describe("packChart", func() {
 		}))
 	})
 
-	It("should give the same bytes for the same content, so that nothing is installed anew", func() {
+	It("should give the same bytes for the same content, so that nothing is installed again", func() {
 		first, err := PackChart(dir, "extension")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(os.Chtimes(filepath.Join(dir, "Chart.yaml"), time.Unix(1, 0), time.Unix(1, 0))).To(Succeed())

@@ -38,7 +38,7 @@ type Controller struct {
 func (c *Controller) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := c.watch(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Info("Watching the gateway's Service was interrupted, going on", "reason", err.Error())
+			c.Log.Info("Watching the gateway's Service was interrupted, continuing", "reason", err.Error())
 		}
 		select {
 		case <-ctx.Done():

@@ -94,7 +94,7 @@ func EnsureMember(cfg *config.Config, name, address string) error {
 	if ip == nil {
 		return fmt.Errorf("%q is not an IPv4 address", address)
 	}
-	// A fixed hardware address: otherwise the neighbours keep a stale one for seconds when the namespace is made anew.
+	// A fixed hardware address: otherwise the neighbours keep a stale one for seconds when the namespace is made again.
 	port := strings.TrimPrefix(name, cfg.Prefix+"-")
 	if err := connect(hub, member, target, port, memberInterface, mac(ip[3])); err != nil {
 		return err

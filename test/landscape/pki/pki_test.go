@@ -67,7 +67,7 @@ var _ = Describe("PKI", func() {
 		Expect(again.Ensure("client", pki.Request{CommonName: "someone"})).To(Equal(pair))
 	})
 
-	It("should make a pair anew that a crash left incomplete", func() {
+	It("should make a pair again that a crash left incomplete", func() {
 		ca, err := pki.EnsureCA(dir, "ca")
 		Expect(err).NotTo(HaveOccurred())
 		pair, err := ca.Ensure("client", pki.Request{CommonName: "someone"})

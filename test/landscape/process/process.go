@@ -47,7 +47,7 @@ type Spec struct {
 	NewNamespaces uintptr
 	// Cgroups are folders of the cgroup file system that the daemon is put into.
 	Cgroups []string
-	// Files are configuration files: when one of them changes, Ensure starts the daemon anew.
+	// Files are configuration files: when one of them changes, Ensure starts the daemon again.
 	Files []string
 }
 

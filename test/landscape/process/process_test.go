@@ -49,7 +49,7 @@ var _ = Describe("Manager", func() {
 		Expect(later.List()).To(BeEmpty())
 	})
 
-	It("should start a daemon anew when its command or a file of it changes", func() {
+	It("should start a daemon again when its command or a file of it changes", func() {
 		file := filepath.Join(state, "conf")
 		Expect(os.WriteFile(file, []byte("a"), 0o644)).To(Succeed())
 		spec.Files = []string{file}

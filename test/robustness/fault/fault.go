@@ -17,7 +17,7 @@ import (
 type Moment string
 
 const (
-	// Boundary is the beginning of the step: the migration is held before it, and the fault strikes as it is let go on.
+	// Boundary is the beginning of the step: the migration is held before it, and the fault strikes as it may continue.
 	Boundary Moment = "boundary"
 	// Inside is the midst of the step: when its owner reports a certain reason (steps.Midst).
 	Inside Moment = "inside"
@@ -32,7 +32,7 @@ type Fault interface {
 	Name() string
 	// Family is the kind of fault. Its members differ in the seed, the duration or the size.
 	Family() string
-	// Applies tells whether there is anything to hit at the moment of the step.
+	// Applies reports whether there is anything to hit at the moment of the step.
 	Applies(step steps.Step, moment Moment) bool
 	// Course says when the fault begins and ends.
 	Course() Course
@@ -46,17 +46,17 @@ type Fault interface {
 // Fleeting is a fault that something else may put right before its time.
 type Fleeting interface {
 	Fault
-	// InForce tells whether the fault still is what Inject has made of it.
+	// InForce reports whether the fault still is what Inject has made of it.
 	InForce(ctx context.Context, world *World) (bool, error)
 }
 
-// Course is how a fault goes on after it has struck.
+// Course is how a fault continues after it has struck.
 type Course struct {
 	// Lasts is how long the fault is in force. Zero stands for faults that need no healing.
 	Lasts time.Duration
 	// ThroughStep ends the fault with the step instead; Lasts is then the longest it may be in force.
 	ThroughStep bool
-	// Early makes a fault at the boundary strike before the migration is let go on, because the step's owner only looks
+	// Early makes a fault at the boundary strike before the migration may continue, because the step's owner only looks
 	// before it begins.
 	Early bool
 }

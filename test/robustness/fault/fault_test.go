@@ -178,7 +178,7 @@ var _ = Describe("Faults", func() {
 		Expect(w.gateway).To(HaveEach(BeEmpty()))
 	})
 
-	It("should stop the servers of the garden's API and let them go on", func(ctx SpecContext) {
+	It("should stop the servers of the garden's API and let them continue", func(ctx SpecContext) {
 		Expect(inject(ctx, "garden-stop-60s")).To(Succeed())
 		Expect(w.signals).To(Equal([]string{"71 SIGSTOP", "72 SIGSTOP"}))
 		Expect(heal(ctx, "garden-stop-60s")).To(Succeed())
@@ -210,7 +210,7 @@ var _ = Describe("Faults", func() {
 		}
 	})
 
-	It("should tell whether somebody has put the version right", func(ctx SpecContext) {
+	It("should report whether somebody has put the version right", func(ctx SpecContext) {
 		f, ok := fault.Get("version-skew-source")
 		Expect(ok).To(BeTrue())
 		skew := f.(fault.Fleeting)

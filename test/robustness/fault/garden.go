@@ -52,7 +52,7 @@ func (f *gardenStop) Heal(_ context.Context, world *World) error {
 			continue
 		}
 		if err := world.Signal(pid, unix.SIGCONT); err != nil {
-			errs = append(errs, fmt.Errorf("failed to let %s (process %d) go on: %w", name, pid, err))
+			errs = append(errs, fmt.Errorf("failed to let %s (process %d) continue: %w", name, pid, err))
 		}
 	}
 	return errors.Join(errs...)

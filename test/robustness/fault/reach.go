@@ -75,8 +75,8 @@ func connectSeed(landscape *config.Config, name string) (Seed, error) {
 	return Seed{Name: name, Kubeconfig: kubeconfig, Kube: kube}, nil
 }
 
-// ClearGarden lets the garden go on if a run that was killed has left it stopped. It needs no shoot, and comes before
-// anything that asks the garden's API.
+// ClearGarden lets the garden continue if a run that was killed has left it stopped. It needs no shoot, and comes
+// before anything that asks the garden's API.
 func (w *World) ClearGarden(ctx context.Context) error {
 	return w.clear(ctx, func(f Fault) bool { return f.Family() == familyGardenStop })
 }

@@ -13,7 +13,7 @@ const long = 5 * time.Minute
 // they are.
 var weakening = map[string]bool{familyEtcdKill: true, familyCut: true}
 
-// Long tells whether a fault is in force for so long that few of them are enough for a migration.
+// Long reports whether a fault is in force for so long that few of them are enough for a migration.
 func Long(f Fault) bool { return f.Course().Lasts >= long && !f.Course().ThroughStep }
 
 // gardenwards are the families of faults that keep a step waiting through the garden: its API, or what it says of the
@@ -26,7 +26,7 @@ var changesVersion = map[string]bool{familyGardenletRestart: true, familyVersion
 // needsQuorum are the families of faults that are made and ended by a write to etcd.
 var needsQuorum = map[string]bool{familyQuota: true}
 
-// Bearable tells whether the second fault may strike in the step in which the first one has struck, or strikes at the
+// Bearable reports whether the second fault may strike in the step in which the first one has struck, or strikes at the
 // same moment. If not, it says why.
 //
 // Whatever passes together has passed a harder test than alone. Whatever fails together has to be repeated alone, to
@@ -56,8 +56,8 @@ func Bearable(first, second Fault, firstAt, secondAt Moment) (reason string, bea
 	return "", true
 }
 
-// outlasts tells whether of two faults that strike together the one that keeps the step waiting is over first, so that
-// the step meets the other one too.
+// outlasts reports whether of two faults that strike together the one that keeps the step waiting is over first, so
+// that the step meets the other one too.
 func outlasts(a, b Fault) bool {
 	if gardenwards[a.Family()] {
 		a, b = b, a

@@ -35,8 +35,8 @@ func (f *follower) start(ctx context.Context) error {
 	return nil
 }
 
-// run watches until the context ends. It goes on where it stopped; where the server cannot, it notes the gap and begins
-// anew at the present state.
+// run watches until the context ends. It continues where it stopped; where the server cannot, it notes the gap and
+// begins again at the present state.
 func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.watcher.Watch(ctx, f.reached(), f.opened, f.deliver, f.progress)

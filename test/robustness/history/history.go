@@ -29,7 +29,7 @@ const (
 	Delete Kind = "delete"
 )
 
-// Writes tells whether an operation of the kind may change the object.
+// Writes reports whether an operation of the kind may change the object.
 func (k Kind) Writes() bool { return k != Read }
 
 // Outcome is what a client knows about its operation.
@@ -42,7 +42,7 @@ const (
 	// Rejected means that the server refused the operation because the object is not as the operation demands. That is
 	// an answer about the state of the object, and not a failure.
 	Rejected Outcome = "rejected"
-	// Unknown means that a write failed in a way that does not tell whether it was carried out.
+	// Unknown means that a write failed in a way that does not report whether it was carried out.
 	Unknown Outcome = "unknown"
 	// Failed means that a read got no answer. It says nothing about the object.
 	Failed Outcome = "failed"
@@ -67,10 +67,10 @@ type Operation struct {
 	Return   time.Duration `json:"return"`
 }
 
-// Answered tells whether the server answered the operation, be it with a refusal.
+// Answered reports whether the server answered the operation, be it with a refusal.
 func (o Operation) Answered() bool { return o.Outcome == Done || o.Outcome == Rejected }
 
-// Acknowledged tells whether the server confirmed that the operation changed the object.
+// Acknowledged reports whether the server confirmed that the operation changed the object.
 func (o Operation) Acknowledged() bool { return o.Kind.Writes() && o.Outcome == Done }
 
 // EventType is the type of a watch event.
@@ -116,14 +116,14 @@ type Stream struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
-// covers tells whether the stream must hold the event of the revision.
+// covers reports whether the stream must hold the event of the revision.
 func (s *Stream) covers(revision uint64) bool {
 	return s.Complete && revision > s.Start && !slices.ContainsFunc(s.Gaps, func(g Gap) bool {
 		return revision > g.After && revision <= g.Until
 	})
 }
 
-// whole tells whether the stream holds all events since its start.
+// whole reports whether the stream holds all events since its start.
 func (s *Stream) whole() bool { return s.Complete && len(s.Gaps) == 0 }
 
 // History is the record of a run.

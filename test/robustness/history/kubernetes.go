@@ -146,7 +146,7 @@ func (c *ConfigMaps) Delete(ctx context.Context, key string, expected Object) er
 	return err
 }
 
-// isPreconditionFailure tells whether the object is not the expected one: another version of it, or none at all.
+// isPreconditionFailure reports whether the object is not the expected one: another version of it, or none at all.
 func isPreconditionFailure(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
@@ -215,7 +215,7 @@ func (c *ConfigMaps) Watch(
 		if notice.Type == watch.Error {
 			err := apierrors.FromObject(notice.Object)
 			if apierrors.HasStatusCause(err, causeDecoding) {
-				return nil // the connection broke off; the next watch goes on where this one ended
+				return nil // the connection broke off; the next watch continues where this one ended
 			}
 			return watchError(err)
 		}

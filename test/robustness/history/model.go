@@ -19,7 +19,7 @@ type state struct {
 	revision uint64
 }
 
-// follows tells whether a write with the revision may come after the state. Revisions that are not known say nothing.
+// follows reports whether a write with the revision may come after the state. Revisions that are not known say nothing.
 func (s state) follows(revision uint64) bool {
 	return revision == 0 || s.revision == 0 || revision > s.revision
 }
@@ -28,7 +28,7 @@ func (s state) write(o Operation) state {
 	return state{value: o.Value, revision: max(o.Revision, s.revision)}
 }
 
-// apply tells whether a single object that is in the state can have answered the operation as it did, and returns the
+// apply reports whether a single object that is in the state can have answered the operation as it did, and returns the
 // state afterwards.
 //
 // A write whose outcome is unknown has no return time. The search may therefore put it after everything else, where it
@@ -56,7 +56,7 @@ func (s state) apply(o Operation) (bool, state) {
 	return false, s
 }
 
-// change is the part that all writes have in common: asDemanded tells whether the object is as the operation demands.
+// change is the part that all writes have in common: asDemanded reports whether the object is as the operation demands.
 func (s state) change(o Operation, asDemanded bool, next state) (bool, state) {
 	switch o.Outcome {
 	case Done:
@@ -142,7 +142,7 @@ func orAbsent(value string) string {
 }
 
 // forPorcupine turns the operations into what porcupine searches. Reads without an answer say nothing and are left out.
-// An operation with an unknown outcome stays open to the end, on a line of its own, because its client goes on
+// An operation with an unknown outcome stays open to the end, on a line of its own, because its client continues
 // meanwhile.
 func forPorcupine(operations []Operation) []porcupine.Operation {
 	lines := 0

@@ -116,7 +116,7 @@ func (m *memory) Revision(context.Context) (uint64, error) {
 	return m.revision, nil
 }
 
-// Watch ends after a few events, so that streams have to go on where they stopped.
+// Watch ends after a few events, so that streams have to continue where they stopped.
 func (m *memory) Watch(
 	ctx context.Context, after uint64, opened func(), deliver func(history.Event), progress func(uint64),
 ) error {

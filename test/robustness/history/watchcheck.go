@@ -29,7 +29,7 @@ func attemptsOf(h *History) attempts {
 	return a
 }
 
-// explains tells whether one of the attempts can have made the event.
+// explains reports whether one of the attempts can have made the event.
 func (a attempts) explains(event Event) bool {
 	write, ok := a.writes[event.Value]
 	if !ok || write.Key != event.Key {

@@ -88,7 +88,7 @@ func ask(ctx context.Context, url string) error {
 	return nil
 }
 
-// certificates reads those of a folder each time anew.
+// certificates reads those of a folder each time again.
 func certificates(folder string) func() (*tls.Config, error) {
 	return func() (*tls.Config, error) {
 		var files [3][]byte

@@ -96,7 +96,7 @@ func setLeaderElectionDefaults(c **componentbaseconfigv1alpha1.LeaderElectionCon
 	setString(&(*c).ResourceLock, "leases")
 	setString(&(*c).ResourceName, name)
 	setString(&(*c).ResourceNamespace, DefaultLeaseNamespace)
-	// Of the usual proportions: the other replica goes on within seconds after a crash.
+	// Of the usual proportions: the other replica continues within seconds after a crash.
 	setPlainDuration(&(*c).LeaseDuration, 15*time.Second)
 	setPlainDuration(&(*c).RenewDeadline, 10*time.Second)
 	setPlainDuration(&(*c).RetryPeriod, 2*time.Second)

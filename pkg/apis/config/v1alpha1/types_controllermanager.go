@@ -54,7 +54,7 @@ type ControllerManagerControllers struct {
 // FormerBackupsController configures the controller that gives agents the way to the backups which a migration leaves
 // behind in the bucket of the other seed.
 type FormerBackupsController struct {
-	// Enabled tells whether the controller creates the BackupEntries that agents ask for. Where SeedRestriction is in
+	// Enabled reports whether the controller creates the BackupEntries that agents ask for. Where SeedRestriction is in
 	// force, migrations do not complete without that. Default: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
@@ -63,15 +63,15 @@ type FormerBackupsController struct {
 // RemovalGuardController configures the controller that keeps livecpm from being removed while a live migration is in
 // flight.
 type RemovalGuardController struct {
-	// Enabled tells whether the controller writes down what is in flight. The admission policy refuses nothing without
-	// that. Default: true.
+	// Enabled reports whether the controller writes down what is in flight. The admission policy refuses nothing
+	// without that. Default: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
 // GateWatchdogController configures the controller that keeps the gate against the classic migration in force.
 type GateWatchdogController struct {
-	// Restore tells whether the controller puts the admission policy and its binding back when they are missing or
+	// Restore reports whether the controller puts the admission policy and its binding back when they are missing or
 	// changed, and takes a left-over constraint ReadyForMigration off a Shoot. If not, it only reports. Default: true.
 	// +optional
 	Restore *bool `json:"restore,omitempty"`
@@ -87,7 +87,7 @@ type GateWatchdogController struct {
 // DrainController configures the controller that empties seeds. What it bounds are the moves of control planes from one
 // seed to another, whoever has started them.
 type DrainController struct {
-	// Enabled tells whether seeds are drained at all. Default: true.
+	// Enabled reports whether seeds are drained at all. Default: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 	// MaxPerSource is how many control planes may leave one seed at the same time. Default: 2.

@@ -124,7 +124,7 @@ var _ = Describe("Cluster", func() {
 		Expect(status.LeaderID).To(BeZero())
 	})
 
-	It("moves the lead from the leader to a voter only", func() {
+	It("transfers leadership from the leader to a voter only", func() {
 		a, b := byName("a"), byName("b")
 		id := learner("d")
 		Expect(c.MoveLeader(ctx, b, a.ID)).To(MatchError(etcdclient.ErrNotLeader))

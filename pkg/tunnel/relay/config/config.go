@@ -88,7 +88,7 @@ type FarRoute struct {
 	Target string `json:"target"`
 }
 
-// TLS names files in PEM form. They are read anew when they change.
+// TLS names files in PEM form. They are read again when they change.
 type TLS struct {
 	CAFile   string `json:"caFile"`
 	CertFile string `json:"certFile"`

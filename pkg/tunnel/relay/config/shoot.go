@@ -62,7 +62,7 @@ func ValidateShoot(cfg *Config) field.ErrorList {
 
 const clusterDomain = ".cluster.local"
 
-// withinNamespace tells whether an inner server name is one of the namespace. The short forms of a service's name,
+// withinNamespace reports whether an inner server name is one of the namespace. The short forms of a service's name,
 // which are those without a "svc", say nothing about namespaces: they mean the one of the dialer, which is the relay's
 // own, because nobody of another one reaches the ports for dialers.
 func withinNamespace(name, namespace string) bool {
@@ -70,16 +70,17 @@ func withinNamespace(name, namespace string) bool {
 	return !strings.HasSuffix(name, ".svc") || strings.HasSuffix(name, "."+namespace+".svc")
 }
 
-// carriesNamespace tells whether a name between the seeds is one of the namespace: its first label is what is reached,
-// two hyphens and the namespace. What is reached has no two hyphens itself, so the namespace begins at the first ones.
+// carriesNamespace reports whether a name between the seeds is one of the namespace: its first label is what is
+// reached, two hyphens and the namespace. What is reached has no two hyphens itself, so the namespace begins at the
+// first ones.
 func carriesNamespace(name, namespace string) bool {
 	label, _, _ := strings.Cut(wire.Canonical(name), ".")
 	_, of, _ := strings.Cut(label, "--")
 	return of == namespace
 }
 
-// isService tells whether a target is a service of the namespace, or a pod of one. Addresses are not: nothing is known
-// about whose they are.
+// isService reports whether a target is a service of the namespace, or a pod of one. Addresses are not: nothing is
+// known about whose they are.
 func isService(host, namespace string) bool {
 	host = wire.Canonical(host)
 	return strings.HasSuffix(host, "."+namespace+".svc") || strings.HasSuffix(host, "."+namespace+".svc"+clusterDomain)

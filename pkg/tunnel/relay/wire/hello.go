@@ -70,7 +70,7 @@ func Canonical(name string) string {
 	return string(canonical)
 }
 
-// MatchServerName tells whether a pattern covers a server name. A pattern is a name, or "*." and a suffix that covers
+// MatchServerName reports whether a pattern covers a server name. A pattern is a name, or "*." and a suffix that covers
 // every name below it. The name is as ReadHello returns it.
 func MatchServerName(pattern, name string) bool {
 	pattern = Canonical(pattern)

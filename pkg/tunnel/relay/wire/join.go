@@ -37,7 +37,7 @@ func Reset(conn net.Conn) {
 }
 
 // Join copies in both directions until both are at their end, and closes both connections. The end of one direction is
-// passed on as a half-close while the other goes on; a failure of either resets both. sent and received, which may be
+// passed on as a half-close while the other continues; a failure of either resets both. sent and received, which may be
 // nil, are told of every chunk that went from near to far and back.
 func Join(near, far Conn, sent, received func(n int)) error {
 	results := make(chan error, 2)

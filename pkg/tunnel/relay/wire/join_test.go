@@ -44,7 +44,7 @@ var _ = Describe("Join", func() {
 		DeferCleanup(func() { _, _ = client.Close(), server.Close() })
 	})
 
-	It("should pass on the end of one direction while the other goes on", func() {
+	It("should pass on the end of one direction while the other continues", func() {
 		_, err := client.Write([]byte("question"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(client.CloseWrite()).To(Succeed())

@@ -141,7 +141,8 @@ func (s *Server) zoneOf(name string) string {
 	return ""
 }
 
-// own returns the records that the server makes up itself and that no update may touch; ok tells whether name has such.
+// own returns the records that the server makes up itself and that no update may touch; ok reports whether name has
+// such.
 func (s *Server) own(name string) (rrs []dns.RR, ok bool) {
 	zone := s.zoneOf(name)
 	switch name {

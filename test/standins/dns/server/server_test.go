@@ -316,7 +316,7 @@ var _ = Describe("Server", func() {
 	})
 
 	Describe("persistence", func() {
-		It("should have its records again after a restart, and go on with the log", func() {
+		It("should have its records again after a restart, and continue with the log", func() {
 			insert(apiName + " 120 IN A 10.250.0.21")
 			serial := query(zone, dns.TypeSOA).Answer[0].(*dns.SOA).Serial
 			stop()

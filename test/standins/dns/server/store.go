@@ -216,7 +216,7 @@ func keyOf(rr dns.RR) setKey {
 	return setKey{name: dns.CanonicalName(rr.Header().Name), rrtype: rr.Header().Rrtype}
 }
 
-// exists tells whether the name has records of any type.
+// exists reports whether the name has records of any type.
 func (r recordSets) exists(name string) bool {
 	for key := range r {
 		if key.name == name {

@@ -33,7 +33,7 @@ type Fault struct {
 	Cut     Cut             `json:"cut,omitempty"`
 }
 
-// Validate tells whether the fault makes sense.
+// Validate reports whether the fault makes sense.
 func (f Fault) Validate() error {
 	if _, err := path.Match(f.SNI, ""); err != nil || f.SNI == "" {
 		return fmt.Errorf("sni: %q is no pattern", f.SNI)

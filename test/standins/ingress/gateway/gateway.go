@@ -36,7 +36,7 @@ type Gateway struct {
 	problems    []string
 }
 
-// Sync reads all objects anew and replaces the routes. Present connections stay as they are, as Envoy keeps them.
+// Sync reads all objects again and replaces the routes. Present connections stay as they are, as Envoy keeps them.
 func (g *Gateway) Sync(ctx context.Context) error {
 	gateways, virtualServices := &istionetworkingv1beta1.GatewayList{}, &istionetworkingv1beta1.VirtualServiceList{}
 	if err := g.Backends.Reader.List(ctx, gateways); err != nil {
@@ -97,7 +97,7 @@ func (g *Gateway) Status() Status {
 	return status
 }
 
-// Ready tells whether there are routes to serve by: an empty table counts when it was read.
+// Ready reports whether there are routes to serve by: an empty table counts when it was read.
 func (g *Gateway) Ready() bool { return g.table.Load() != nil }
 
 // Serve accepts connections until the context ends, then gives the open ones drain to end by themselves.

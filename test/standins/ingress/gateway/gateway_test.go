@@ -274,7 +274,7 @@ var _ = Describe("Gateway", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(name).To(Equal("b"))
 		}
-		_, err = echo(conn, []byte("the old connection goes on"))
+		_, err = echo(conn, []byte("the old connection continues"))
 		Expect(err).NotTo(HaveOccurred())
 
 		setEndpoints(endpoint("127.0.0.1", false, true), endpoint("127.0.0.2", false, false))
@@ -405,7 +405,7 @@ var _ = Describe("Gateway", func() {
 			Expect(err).NotTo(HaveOccurred())
 		})
 
-		It("should be silent when cut by freezing, and go on afterwards", func() {
+		It("should be silent when cut by freezing, and continue afterwards", func() {
 			present, _, err := dial(relayHost)
 			Expect(err).NotTo(HaveOccurred())
 			addFault(seedToSeed + `"cut": "freeze"}`)

@@ -206,7 +206,7 @@ func matchingNames(
 
 func normalize(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// covers tells whether every name that sni stands for is served under host.
+// covers reports whether every name that sni stands for is served under host.
 func covers(host, sni string) bool {
 	return host == "*" || host == sni || wire.MatchServerName(host, strings.TrimPrefix(sni, "*"))
 }

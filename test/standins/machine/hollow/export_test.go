@@ -93,7 +93,7 @@ func KeepToken(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod
 	return files.keepToken(ctx, logr.Discard(), projection, file)
 }
 
-// Disturbed tells whether a request of that time was disturbed by a proxy that ended.
+// Disturbed reports whether a request of that time was disturbed by a proxy that ended.
 func (n *Node) Disturbed(begin, end time.Time) bool { return n.cuts.between(begin, end) }
 
 // ProxyEnds has the node remember that a proxy has begun to end at that time; it calls the result when it has ended.

@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// signingTimeout is how long approval and signing of a certificate may take before it is asked for anew.
+// signingTimeout is how long approval and signing of a certificate may take before it is asked for again.
 const signingTimeout = 3 * time.Minute
 
 // identity is a certificate with its key, in PEM.

@@ -153,7 +153,7 @@ func (n *Node) patiently(ctx context.Context, f func() (*identity, error)) (out 
 	return out, err
 }
 
-// beat calls f with each heartbeat. A failure is only logged: a node goes on without its kube-apiserver.
+// beat calls f with each heartbeat. A failure is only logged: a node continues without its kube-apiserver.
 func (n *Node) beat(ctx context.Context, what string, f func(context.Context) error) error {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()

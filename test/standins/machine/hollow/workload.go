@@ -125,7 +125,7 @@ func (c *cuts) end(over *cut, at time.Time) {
 // cutShows is how long it may take until a client notices that its connection was closed.
 const cutShows = 2 * time.Second
 
-// between tells whether there was one in that time that the end can have come from. What lasts longer has another
+// between reports whether there was one in that time that the end can have come from. What lasts longer has another
 // reason.
 func (c *cuts) between(begin, end time.Time) bool {
 	c.mu.Lock()

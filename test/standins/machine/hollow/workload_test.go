@@ -548,7 +548,7 @@ var _ = DescribeTable(
 	Entry("not if it was over before", -2*time.Second, -time.Second, false),
 	Entry("if it began while the proxy was about to end", 240*time.Millisecond, 251*time.Millisecond, true),
 	Entry("not if it began afterwards", 251*time.Millisecond, time.Second, false),
-	Entry("not if it went on for long", -time.Second, 9*time.Second, false),
+	Entry("not if it continued for long", -time.Second, 9*time.Second, false),
 )
 
 var _ = DescribeTable("A request that failed may be disturbed by a proxy that has not ended yet",
@@ -563,7 +563,7 @@ var _ = DescribeTable("A request that failed may be disturbed by a proxy that ha
 )
 
 var _ = Describe("SetReady", func() {
-	It("should change pod and containers, and tell whether it did", func() {
+	It("should change pod and containers, and report whether it did", func() {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
 		status := hollow.RunningStatus(pod, "10.180.0.2", "10.181.0.5", metav1.Now())
 		Expect(hollow.SetReady(&status, true, "", metav1.Now())).To(BeFalse())

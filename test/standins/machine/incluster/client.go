@@ -48,7 +48,7 @@ type Client struct {
 	Namespace, Node, Pod string
 	// Interval is the time from one write and read of either way to the next.
 	Interval time.Duration
-	// Cut, when set, tells whether the node's own apiserver-proxy closed connections in that time because its pod
+	// Cut, when set, reports whether the node's own apiserver-proxy closed connections in that time because its pod
 	// ended.
 	Cut func(begin, end time.Time) bool
 

@@ -11,7 +11,7 @@ import (
 // maxErrors is how many errors are kept. The first ones tell what began.
 const maxErrors = 10
 
-// Counts is what one client has seen since it had its first answers. A client that starts again counts anew, with
+// Counts is what one client has seen since it had its first answers. A client that starts again counts again, with
 // another Started: who reads counts must add up what the same node had under another one, and ask why there are two.
 type Counts struct {
 	// Node and Pod (its UID) tell whose counts they are.

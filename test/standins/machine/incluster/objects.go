@@ -31,7 +31,7 @@ const (
 	pollInterval = 500 * time.Millisecond
 )
 
-// Is tells whether the pod is one of the client.
+// Is reports whether the pod is one of the client.
 func Is(pod *corev1.Pod) bool {
 	return len(pod.Spec.Containers) == 1 && pod.Spec.Containers[0].Image == Image
 }

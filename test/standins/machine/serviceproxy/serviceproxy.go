@@ -4,7 +4,7 @@
 // Package serviceproxy stands in for kube-proxy on the nodes, and for what it makes of the kernel, for one Service:
 // default/kubernetes. The Service's address is on an interface of the node, and a forwarder in place of rules leads
 // each connection to one of the endpoints, at random. As with kube-proxy, a connection stays where it was led to when
-// the endpoints change (there it is the kernel's connection tracking that sees to it), and the forwarder goes on with
+// the endpoints change (there it is the kernel's connection tracking that sees to it), and the forwarder continues with
 // what it knows when nobody tells it of changes.
 //
 // What is different: a connection is accepted before the endpoint is known to answer. A client whose endpoint refuses

@@ -22,7 +22,7 @@ import (
 	"github.com/livecpm/livecpm/test/standins/accept"
 )
 
-// ErrNoTunnel tells that no client is connected.
+// ErrNoTunnel reports that no client is connected.
 var ErrNoTunnel = errors.New("no VPN client is connected")
 
 // Server is the side in the seed.
@@ -76,7 +76,7 @@ func (s *Server) living() []*http2.ClientConn {
 		slices.Clone(s.tunnels), func(tunnel *http2.ClientConn) bool { return tunnel.State().Closed })
 }
 
-// Ready tells whether a client is connected.
+// Ready reports whether a client is connected.
 func (s *Server) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,7 +134,7 @@ var _ = Describe("Tunnel", func() {
 		Expect(err).To(MatchError(ContainSubstring("Bad Gateway")), "nothing listens there")
 	})
 
-	It("should go on by the newest client, and know when there is none", func() {
+	It("should continue by the newest client, and know when there is none", func() {
 		inside := httptest.NewTLSServer(
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("here")) }))
 		DeferCleanup(inside.Close)
