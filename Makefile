@@ -84,6 +84,10 @@ tools: setup-test ## Build the real components the landscape runs (once, cached 
 
 # Tests of this module do not vet: make check does, and all that is imported would be looked at once more.
 
+.PHONY: quick
+quick: ## Check and test one package within a minute (PKG=./pkg/etcd/quorum, FOCUS=name of a spec); without PKG those that have changed
+	FOCUS='$(FOCUS)' hack/quick.sh $(PKG)
+
 .PHONY: check
 check: setup-check ## Formatters, vet, linter, import restrictions, charts, examples, alerts, module files, licences, vulnerabilities
 	hack/check.sh

@@ -75,8 +75,8 @@ func rewrite(repository string, versions Versions) ([]string, error) {
 		if !changed[file] {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(repository, file), contents[file], 0o644); err !=
-			nil { // #nosec G306 -- As all files of the repository.
+		if err := os.WriteFile(filepath.Join(repository, file), contents[file],
+			0o644); err != nil { // #nosec G306 -- As all files of the repository.
 			return written, fmt.Errorf("failed to write a version: %w", err)
 		}
 		written = append(written, file)

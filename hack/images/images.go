@@ -122,8 +122,8 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 		var contents []tarball.Image
 		for _, architecture := range architectures {
 			binary := filepath.Join(scratch, command.Name+"_"+architecture)
-			if err := Compile(ctx, options.Repository, command.Package, binary, "linux", architecture, gardener); err !=
-				nil {
+			if err := Compile(ctx, options.Repository, command.Package, binary, "linux", architecture,
+				gardener); err != nil {
 				return nil, err
 			}
 			content := tarball.Image{

@@ -30,6 +30,8 @@ import (
 const (
 	// ChecksumFile names all other files with their SHA-256 checksums, as sha256sum -c reads them.
 	ChecksumFile = "SHA256SUMS"
+	// NotesFile has what the changelog says of the version.
+	NotesFile = "release-notes.md"
 	// plugin is the program that operators run themselves.
 	plugin = "kubectl-livecpm"
 )
@@ -41,6 +43,8 @@ var Architectures = []string{"amd64", "arm64"}
 type Options struct {
 	// Repository is the folder of the repository.
 	Repository string
+	// Changelog is the file with a section for every version, in the repository: CHANGELOG.md.
+	Changelog string
 	// Out is the folder for the files, which must not exist or be empty.
 	Out string
 	// Version is a semantic version with a leading v.
@@ -79,12 +83,51 @@ func Build(ctx context.Context, options Options) error {
 	}
 
 	// What fails soonest comes first.
-	for _, step := range []func(context.Context, Options) error{writeDocuments, writeCharts, writePlugin, writeImages} {
+	for _, step := range []func(context.Context, Options) error{
+		writeNotes, writeDocuments, writeCharts, writePlugin, writeImages,
+	} {
 		if err := step(ctx, options); err != nil {
 			return err
 		}
 	}
 	return writeChecksums(options.Out)
+}
+
+// writeNotes writes the section of the version. A version without one is not released: nobody could tell what is in it.
+func writeNotes(_ context.Context, options Options) error {
+	file := filepath.Join(options.Repository, options.Changelog)
+	changelog, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("failed to read the changelog: %w", err)
+	}
+	notes, err := Notes(string(changelog), options.Version)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return writeFile(options, NotesFile, []byte(notes))
+}
+
+// Notes returns what a changelog says of the version: the text below the heading "## v1.2.3" or "## v1.2.3 (date)", up to
+// the next heading of that level. It fails if there is no such section, or nothing in it.
+func Notes(changelog, version string) (string, error) {
+	var notes strings.Builder
+	inside := false
+	for line := range strings.Lines(changelog) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			name, _, _ := strings.Cut(strings.TrimSpace(heading), " ")
+			inside = name == version
+			continue
+		}
+		if inside {
+			notes.WriteString(line)
+		}
+	}
+	text := strings.TrimSpace(notes.String())
+	if text == "" {
+		return "", fmt.Errorf("there is nothing below a heading \"## %s\": say what is in this release, "+
+			"by renaming \"## Unreleased\"", version)
+	}
+	return text + "\n", nil
 }
 
 func writeDocuments(_ context.Context, options Options) error {
@@ -189,8 +232,8 @@ func checksum(path string) (string, error) {
 }
 
 func writeFile(options Options, name string, content []byte) error {
-	if err := os.WriteFile(filepath.Join(options.Out, name), content, 0o644); err !=
-		nil { // #nosec G306 -- To be read by everybody.
+	if err := os.WriteFile(filepath.Join(options.Out, name), content,
+		0o644); err != nil { // #nosec G306 -- To be read by everybody.
 		return fmt.Errorf("failed to write %s: %w", name, err)
 	}
 	return nil

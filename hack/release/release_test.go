@@ -41,7 +41,8 @@ var _ = Describe("Build", func() {
 		bundle := filepath.Join(GinkgoT().TempDir(), "ca.crt")
 		Expect(os.WriteFile(bundle, []byte("authorities"), 0o600)).To(Succeed())
 		return release.Options{
-			Repository: "../..", Out: filepath.Join(GinkgoT().TempDir(), "release"), Version: "v1.2.3",
+			Repository: "../..", Changelog: "hack/release/testdata/CHANGELOG.md",
+			Out: filepath.Join(GinkgoT().TempDir(), "release"), Version: "v1.2.3",
 			Registry: "registry.example.com:5000/us", CABundle: bundle,
 			Commands: []images.Command{{Name: "hello", Package: hello}},
 			// One platform is compiled; the program is the same for all.
@@ -51,6 +52,32 @@ var _ = Describe("Build", func() {
 			},
 		}
 	}
+
+	DescribeTable("the notes", func(version, expected string) {
+		const changelog = "# Changelog\n\n## Unreleased\n\n- New\n\n## v1.2.3 (2026-03-04)\n\n### Added\n\n- One\n\n" +
+			"## v1.2.2\n\n## v1.2.1\n- Old\n"
+		notes, err := release.Notes(changelog, version)
+		if expected == "" {
+			Expect(err).To(MatchError(ContainSubstring(`"## ` + version + `"`)))
+			return
+		}
+		Expect(err).NotTo(HaveOccurred())
+		Expect(notes).To(Equal(expected))
+	},
+		Entry("are those of the version, with a date", "v1.2.3", "### Added\n\n- One\n"),
+		Entry("are those of the last version in the file", "v1.2.1", "- Old\n"),
+		Entry("are asked for where there are none", "v1.2.2", ""),
+		Entry("are asked for where there is no section", "v1.2.4", ""),
+		Entry("are not those of a longer version", "v1.2", ""),
+	)
+
+	It("refuses a version of which the repository's changelog says nothing, before it compiles anything", func() {
+		options := newOptions()
+		options.Changelog, options.Version = "CHANGELOG.md", "v99.0.0"
+		Expect(release.Build(ctx, options)).To(MatchError(And(
+			ContainSubstring("CHANGELOG.md"), ContainSubstring(`"## v99.0.0"`),
+		)))
+	})
 
 	// A release takes ten seconds with the race detector: these specs look at one.
 	Context("when it has made a release", Ordered, func() {
@@ -70,7 +97,7 @@ var _ = Describe("Build", func() {
 
 		It("has all files, and checksums of each", func() {
 			expected := []string{
-				"LICENSE", "licences.md", "controllerregistration.yaml", "livecpm-agent-1.2.3.tgz",
+				"LICENSE", "licences.md", release.NotesFile, "controllerregistration.yaml", "livecpm-agent-1.2.3.tgz",
 				"livecpm-garden-1.2.3.tgz",
 				"hello.tar", "hello_linux_amd64.cdx.json", "hello_linux_arm64.cdx.json", krew.ManifestFile,
 				release.ChecksumFile,

@@ -209,8 +209,8 @@ func (p *pass) recordTransition(before, after *gardencorev1beta1.Shoot) {
 
 func (p *pass) condition(shoot *gardencorev1beta1.Shoot) *gardencorev1beta1.Condition {
 	all := steps.Conditions(shoot)
-	if i := slices.IndexFunc(all, func(c gardencorev1beta1.Condition) bool { return c.Type == p.step.Condition }); i >=
-		0 {
+	if i := slices.IndexFunc(all,
+		func(c gardencorev1beta1.Condition) bool { return c.Type == p.step.Condition }); i >= 0 {
 		return &all[i]
 	}
 	return nil

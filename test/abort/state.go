@@ -81,8 +81,8 @@ func (r *run) take(ctx context.Context) (*State, error) {
 		if err != nil {
 			return nil, err
 		}
-		if state.Objects[seed.Name], err = inventory.List(ctx, config, seed.Name, shoot.Status.TechnicalID); err !=
-			nil {
+		if state.Objects[seed.Name], err = inventory.List(ctx, config, seed.Name,
+			shoot.Status.TechnicalID); err != nil {
 			return nil, err
 		}
 	}

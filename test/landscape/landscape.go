@@ -309,8 +309,8 @@ func (l *Landscape) startGarden(ctx context.Context) error {
 	if l.Config.Authorizers {
 		// The kube-apiserver asks gardener-admission-controller, which is started when Gardener is. Until then no seed
 		// is there to ask for anything.
-		if values.AuthorizationConfig, values.AuthorizationFiles, err = gardener.PrepareAuthorizers(l.Config); err !=
-			nil {
+		if values.AuthorizationConfig, values.AuthorizationFiles, err = gardener.PrepareAuthorizers(
+			l.Config); err != nil {
 			return err
 		}
 	}

@@ -167,8 +167,8 @@ var _ = Describe("Sample", func() {
 	It("should continue where the matrix ends", func() {
 		matrix := &robustness.Matrix{}
 		var all []robustness.Cell
-		for sample := robustness.Sample(robustness.AllCells(), matrix, 3); len(sample) >
-			0; sample = robustness.Sample(robustness.AllCells(), matrix, 3) {
+		for sample := robustness.Sample(robustness.AllCells(), matrix,
+			3); len(sample) > 0; sample = robustness.Sample(robustness.AllCells(), matrix, 3) {
 			for _, cell := range slices.Concat(sample...) {
 				all = append(all, cell)
 				matrix.Merge(robustness.CellResult{Cell: cell, Outcome: robustness.Passed})

@@ -28,8 +28,8 @@ func run(out string) error {
 		return err
 	}
 	for path, content := range files {
-		if err := os.WriteFile(filepath.Join(out, path), content, 0o644); err !=
-			nil { // #nosec G306 -- everybody may read the examples.
+		if err := os.WriteFile(filepath.Join(out, path), content,
+			0o644); err != nil { // #nosec G306 -- everybody may read the examples.
 			return fmt.Errorf("failed to write %s: %w", path, err)
 		}
 	}

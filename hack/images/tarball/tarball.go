@@ -135,8 +135,8 @@ func WriteFile(dir, name string, image Image) (file, digest string, err error) {
 		return "", "", fmt.Errorf("failed to write image %q: %w", file, err)
 	}
 	defer os.Remove(partial.Name())
-	if err := errors.Join(image.write(partial, manifest, config, layer), partial.Chmod(0o644), partial.Close()); err !=
-		nil {
+	if err := errors.Join(image.write(partial, manifest, config, layer), partial.Chmod(0o644),
+		partial.Close()); err != nil {
 		return "", "", fmt.Errorf("failed to write image %q: %w", file, err)
 	}
 	if err := os.Rename(partial.Name(), file); err != nil {

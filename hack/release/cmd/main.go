@@ -22,6 +22,8 @@ func main() {
 	defer cancel()
 	options := release.Options{Commands: images.Commands, Compile: images.Compile}
 	flag.StringVar(&options.Repository, "repository", ".", "folder of the repository")
+	flag.StringVar(&options.Changelog, "changelog", "CHANGELOG.md",
+		"file of the repository with a section for the version")
 	flag.StringVar(&options.Out, "out", "", "folder for the files (default: bin/release/<version>)")
 	flag.StringVar(&options.Version, "version", "", "version, as in v0.1.0")
 	flag.StringVar(&options.Registry, "registry", "livecpm.local",

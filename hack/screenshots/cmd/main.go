@@ -63,8 +63,8 @@ func run(ctx context.Context, from, out string) error {
 		{"report-400-dark", 400, screenshots.Dark},
 	} {
 		file := filepath.Join(out, picture.name+".png")
-		if err := (screenshots.Browser{Path: path}).Picture(ctx, page, picture.width, picture.scheme, file); err !=
-			nil {
+		if err := (screenshots.Browser{Path: path}).Picture(ctx, page, picture.width, picture.scheme,
+			file); err != nil {
 			return err
 		}
 		fmt.Println(file)

@@ -236,8 +236,8 @@ func (d *destination) settle(
 		if err != nil {
 			return err
 		}
-		if err := operation.RunFlow(ctx, m, steps.ReasonMovingNodes, d.overlapGraph(b, plain, components, a)); err !=
-			nil {
+		if err := operation.RunFlow(ctx, m, steps.ReasonMovingNodes,
+			d.overlapGraph(b, plain, components, a)); err != nil {
 			return err
 		}
 		if err := d.forgetAdvertisement(ctx, b.Shoot.ControlPlaneNamespace); err != nil {

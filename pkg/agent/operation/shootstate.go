@@ -98,8 +98,8 @@ func (d *Deps) RenewShootState(ctx context.Context, shoot *gardencorev1beta1.Sho
 		}
 		return nil
 	}
-	if err := shootstate.Deploy(ctx, d.Clock, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace, true); err !=
-		nil {
+	if err := shootstate.Deploy(ctx, d.Clock, d.GardenClient, d.SeedClientSet.Client(), shoot, namespace,
+		true); err != nil {
 		return fmt.Errorf("failed to write ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	return nil

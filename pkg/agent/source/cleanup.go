@@ -61,8 +61,8 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
 	if found, err = operation.Exists(ctx, reader,
-		client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err !=
-		nil {
+		client.ObjectKey{Namespace: namespace,
+			Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
 		return out, err
 	}
 	out.kubeAPIServer = found && deployment.DeletionTimestamp == nil

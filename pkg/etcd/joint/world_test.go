@@ -133,8 +133,8 @@ func newSeedsOf(seed string) *seeds {
 				s.event(fmt.Sprintf("scaled %s to %d", statefulSet.Name, *statefulSet.Spec.Replicas))
 				for ordinal := int(*statefulSet.Spec.Replicas); ordinal < 3; ordinal++ {
 					etcdRole := strings.TrimPrefix(statefulSet.Name, "etcd-")
-					if err := client.IgnoreNotFound(c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err !=
-						nil {
+					if err := client.IgnoreNotFound(
+						c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err != nil {
 						return err
 					}
 					s.clusters[etcdRole].SetUp(memberName(seed, etcdRole, ordinal), false)

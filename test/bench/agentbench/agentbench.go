@@ -162,8 +162,8 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	if err := b.each(ctx, b.trigger); err != nil {
 		return out, err
 	}
-	if err := b.until(ctx, "begun", func(shoot *gardencorev1beta1.Shoot) bool { return steps.InFlight(shoot) }); err !=
-		nil {
+	if err := b.until(ctx, "begun",
+		func(shoot *gardencorev1beta1.Shoot) bool { return steps.InFlight(shoot) }); err != nil {
 		return out, err
 	}
 	b.Say("agent: %d migrations in flight", b.n)

@@ -134,8 +134,8 @@ func (b *Bench) run(ctx context.Context, kind string, roundTrip time.Duration) (
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := report.Write(filepath.Join(b.Artifacts, fmt.Sprintf("%s-%dms", kind, roundTrip.Milliseconds()))); err !=
-		nil {
+	if err := report.Write(
+		filepath.Join(b.Artifacts, fmt.Sprintf("%s-%dms", kind, roundTrip.Milliseconds()))); err != nil {
 		return nil, nil, err
 	}
 	m := figures(report, kind, roundTrip, meter.Report())

@@ -186,8 +186,8 @@ func (g *gatekeeper) await(ctx context.Context) error {
 			default:
 			}
 			var response *http.Response
-			if response, last = http.Get(g.server.HealthURL()); last !=
-				nil { //nolint:noctx // The garden is not used yet.
+			if response, last = http.Get(
+				g.server.HealthURL()); last != nil { //nolint:noctx // The garden is not used yet.
 				return false, nil //nolint:nilerr // It is tried again.
 			}
 			last = errors.Join(response.Body.Close())

@@ -213,8 +213,8 @@ func ownCgroup(lines, hierarchy string) string {
 }
 
 func moveSelf(folder string) error {
-	if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0o644); err !=
-		nil {
+	if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())),
+		0o644); err != nil {
 		return fmt.Errorf("failed to move into cgroup %s: %w", folder, err)
 	}
 	return nil
@@ -279,8 +279,8 @@ func enableControllers(dir string) error {
 		if !contains(string(available), controller) || contains(string(enabled), controller) {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err !=
-			nil {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller),
+			0o644); err != nil {
 			return fmt.Errorf("failed to enable cgroup controller %s in %s: %w", controller, dir, err)
 		}
 	}

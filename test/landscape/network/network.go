@@ -44,8 +44,9 @@ func EnsureHub(cfg *config.Config) error {
 		return err
 	}
 	defer closeHub()
-	if err := hub.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge, HardwareAddr: mac(254)}}); err !=
-		nil && !errors.Is(err, unix.EEXIST) {
+	if err := hub.LinkAdd(
+		&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridge, HardwareAddr: mac(254)}}); err != nil &&
+		!errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("failed to add bridge: %w", err)
 	}
 	// With an address and forwarding, but no route to anywhere else, the hub answers what goes out of the landscape
@@ -109,8 +110,8 @@ func EnsureMember(cfg *config.Config, name, address string) error {
 	if err != nil {
 		return fmt.Errorf("failed to find interface of %q: %w", name, err)
 	}
-	if err := member.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(cfg.HubIP)}); err !=
-		nil {
+	if err := member.RouteReplace(
+		&netlink.Route{LinkIndex: link.Attrs().Index, Gw: net.ParseIP(cfg.HubIP)}); err != nil {
 		return fmt.Errorf("failed to set default route of %q: %w", name, err)
 	}
 	return nil

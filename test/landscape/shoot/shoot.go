@@ -184,8 +184,8 @@ func (s *Shoot) wait(ctx context.Context, c client.Client) error {
 		case last.State == gardencorev1beta1.LastOperationStateFailed:
 			return fmt.Errorf("shoot %q: %s has failed: %s", s.key(), last.Type, last.Description)
 		default:
-			if line := fmt.Sprintf("%s %s %d%%: %s", last.Type, last.State, last.Progress, last.Description); line !=
-				reported {
+			if line := fmt.Sprintf("%s %s %d%%: %s", last.Type, last.State, last.Progress,
+				last.Description); line != reported {
 				reported = line
 				s.Report("shoot %s: %s", s.Name, line)
 			}

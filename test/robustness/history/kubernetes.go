@@ -186,8 +186,8 @@ func objectOf(configMap *corev1.ConfigMap) (Object, error) {
 func (c *ConfigMaps) Revision(ctx context.Context) (uint64, error) {
 	list := &corev1.ConfigMapList{}
 	if err := c.client.Get().MaxRetries(0).Namespace(c.namespace).Resource("configmaps").
-		VersionedParams(&metav1.ListOptions{LabelSelector: label}, scheme.ParameterCodec).Do(ctx).Into(list); err !=
-		nil {
+		VersionedParams(&metav1.ListOptions{LabelSelector: label},
+			scheme.ParameterCodec).Do(ctx).Into(list); err != nil {
 		return 0, fmt.Errorf("failed to list ConfigMaps in namespace %s: %w", c.namespace, err)
 	}
 	return strconv.ParseUint(list.ResourceVersion, 10, 64)

@@ -74,8 +74,8 @@ func run(ctx context.Context, moments, faultName string, out io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("failed to make folder: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "aborts.md"), []byte(table), 0o644); err !=
-		nil { //nolint:gosec // It is for everybody.
+	if err := os.WriteFile(filepath.Join(folder, "aborts.md"), []byte(table),
+		0o644); err != nil { //nolint:gosec // It is for everybody.
 		return fmt.Errorf("failed to write the table: %w", err)
 	}
 	if differences > 0 {

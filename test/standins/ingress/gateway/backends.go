@@ -37,8 +37,8 @@ type Backends struct {
 // terminating may not, even when there are no others.
 func (b Backends) Endpoints(ctx context.Context, target Target) ([]string, error) {
 	service := &corev1.Service{}
-	if err := b.Reader.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: target.Service}, service); err !=
-		nil {
+	if err := b.Reader.Get(ctx, client.ObjectKey{Namespace: target.Namespace, Name: target.Service},
+		service); err != nil {
 		return nil, fmt.Errorf("failed to get Service of target %s: %w", target, err)
 	}
 	var port *corev1.ServicePort

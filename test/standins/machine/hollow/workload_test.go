@@ -175,8 +175,8 @@ func ingressGateway(address string) int {
 				defer func() { _ = conn.Close() }()
 				buffered := bufio.NewReader(conn)
 				request, err := http.ReadRequest(buffered)
-				if err != nil || request.Header.Get("X-Gardener-Destination") !=
-					"outbound|443||kube-apiserver.shoot--demo--workers.svc.cluster.local" {
+				if err != nil || request.Header.Get(
+					"X-Gardener-Destination") != "outbound|443||kube-apiserver.shoot--demo--workers.svc.cluster.local" {
 					return
 				}
 				target, err := net.Dial("tcp", address)
