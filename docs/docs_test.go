@@ -284,11 +284,30 @@ var _ = Describe("index", func() {
 	})
 })
 
+var _ = Describe("adding a step", func() {
+	It("should show the step that a test adds", func() {
+		page := regexp.MustCompile("(?s)   ```go\n(.*?)\n   ```\n").FindStringSubmatch(
+			read(filepath.Join("development", "adding-a-step.md")))
+		Expect(page).To(HaveLen(2))
+		_, file, found := strings.Cut(read(filepath.Join("..", "pkg", "migration", "steps", "added_test.go")),
+			"// begin of the step\n")
+		Expect(found).To(BeTrue())
+		step, _, found := strings.Cut(file, "// end of the step")
+		Expect(found).To(BeTrue())
+		var shown []string
+		for line := range strings.SplitSeq(page[1], "\n") {
+			shown = append(shown, strings.TrimPrefix(line, "   "))
+		}
+		Expect(strings.Join(shown, "\n")).To(Equal(strings.TrimSpace(step)))
+	})
+})
+
 var _ = Describe("links", func() {
 	link := regexp.MustCompile(`\]\(([^)#\s]*)(#[^)]*)?\)`)
 
 	It("should lead somewhere, and anchors to a heading", func() {
-		pages := []string{filepath.Join("..", "README.md")}
+		pages := []string{filepath.Join("..", "README.md"), filepath.Join("..", "CONTRIBUTING.md"),
+			filepath.Join("..", "SECURITY.md"), filepath.Join("..", "CHANGELOG.md")}
 		Expect(filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 			if strings.HasSuffix(path, ".md") {
 				pages = append(pages, path)
