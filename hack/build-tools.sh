@@ -47,13 +47,14 @@ packages() {
   etcdctl) echo etcdctl=go.etcd.io/etcd/etcdctl/v3 ;;
   promtool) echo github.com/prometheus/prometheus/cmd/promtool ;;
   govulncheck) echo golang.org/x/vuln/cmd/govulncheck ;;
+  vale) echo github.com/vale-cli/vale/v3/cmd/vale ;;
   golangci-lint) echo github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
   *) echo "build-tools: unknown component \"$1\"; known: $(components)" >&2; return 1 ;;
   esac
 }
 
 # What the landscape runs. What shoots with workers need besides (machine-controller-manager, gardener-machines), kubectl, the linter,
-# promtool, govulncheck and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
+# promtool, govulncheck, vale and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
 # In the order in which the landscape needs them, see test/outlook.
 components() { echo etcd kubernetes containerd cni coredns gardener gardener-admission-controller local-path-provisioner etcd-druid etcd-backup-restore; }
 

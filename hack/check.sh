@@ -89,6 +89,31 @@ lint() { # go vet is among the linters; by itself it would look at all that is i
   "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
 }
 
+prose() { # pages and what the plugin prints say it in plain English (docs/glossary.md)
+  hack/build-tools.sh vale >/dev/null
+  local vale rules found
+  vale="$(hack/build-tools.sh --path vale)/vale"
+  # The linter finds what is planted: every rule has an item, and every item is found.
+  rules="$(grep -c '^- ' hack/vale/planted.md)"
+  [ "$rules" = "$(sed '1,/^swap:/d' hack/vale/styles/livecpm/Calques.yml | grep -c .)" ] || {
+    echo "hack/vale/planted.md has $rules items, and Calques.yml has another number of rules: plant one for each"; return 1; }
+  found="$("$vale" --config hack/vale/vale.ini --output line hack/vale/planted.md | cut -d: -f2 | sort -u | wc -l || true)"
+  [ "$found" = "$rules" ] || { echo "of $rules items in hack/vale/planted.md $found were found"; return 1; }
+  git ls-files --cached --others --exclude-standard -- '*.md' '*/testdata/golden/*.txt' | grep -v -e '^hack/vale/' -e '^docs/glossary.md$' \
+    -e '^docs/licences.md$' | xargs "$vale" --config hack/vale/vale.ini --output line
+}
+
+line_lengths() { # Go is looked at by the linters
+  local bad
+  # Tables, headings, links by themselves, and code are as long as they have to be.
+  bad="$(git ls-files --cached --others --exclude-standard -- '*.md' | grep -v -e '^docs/licences.md$' -e '^docs/benchmarks.md$' -e fault-matrix/README.md -e /testdata/ | LC_ALL=C xargs awk '
+    FNR == 1 { code = 0 }
+    /^ *(```|~~~)/ { code = !code; next }
+    { line = $0; gsub(/[\200-\277]/, "", line) } # a character counts once, however many bytes it has
+    !code && length(line) > 120 && !/^ *\|/ && !/^#/ && !/^!\[/ && !/^ *<!--/ { print FILENAME ":" FNR }')"
+  [ -z "$bad" ] || { echo "lines of more than 120 columns:"; echo "$bad"; return 1; }
+}
+
 setup() { # a machine with nothing but Debian's smallest set of packages, make and Go gets all it needs from the two commands
   hack/fresh-machine.sh setup
 }
@@ -96,12 +121,14 @@ setup() { # a machine with nothing but Debian's smallest set of packages, make a
 step "licence headers" headers
 step "gofmt" formatted
 step "words" words
+step "lines of pages" line_lengths
 step "module files" module_files
 step "import restrictions" hack/check-imports.sh
 step "set-up in a minimal root" setup
 step "charts and examples" go test -count=1 -vet=off ./charts/... ./hack/examples/...
 step "alerts" rules
 step "licences" licences
+step "prose" prose
 step "vulnerabilities" vulnerabilities
 step "go vet and other linters" lint
 if [ "${#skipped[@]}" -gt 0 ]; then

@@ -436,7 +436,7 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 	gateErr := p.Gate.Prove(ctx, shoot)
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
 	if gateErr != nil {
-		// The running action is not cancelled: it may be in the midst of a membership change, and the proof may have
+		// The running action is not cancelled: it may be in the middle of a membership change, and the proof may have
 		// failed for a passing reason. Nor is the condition written: its reason may be what the peer acts on. The next
 		// pass holds.
 		if p.gateClosed {

@@ -195,7 +195,7 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(second).Status).To(Equal(isTrue))
 		})
 
-		It("should leave the Shoot alone when it is shut down in the midst of an action", func() {
+		It("should leave the Shoot alone when it is shut down in the middle of an action", func() {
 			w.goTo(second)
 			cancelled, cancel := context.WithCancel(ctx)
 			w.actions["destination step DestinationEtcdPeersJoined"] = func(

@@ -235,7 +235,7 @@ func (r *Reconciler) reconcileUninvolved(
 		all := steps.Conditions(shoot)
 		if !steps.Intended(shoot) && steps.Initialized(all) && steps.Begun(all, steps.First()) {
 			// Nothing may be undone from here: the classic migration may already be at work.
-			log.Error(nil, "The intent annotation is missing in the midst of a live migration, nothing is "+
+			log.Error(nil, "The intent annotation is missing in the middle of a live migration, nothing is "+
 				"done any more")
 			r.event(shoot, eventWarning, "IntentLost",
 				fmt.Sprintf("The annotation %s is missing although a live migration has begun; the agents do "+

@@ -17,7 +17,7 @@ type Guard struct {
 
 // guards are the checks that are made before every step, in the order in which they are told. What each of them does to
 // which step is in the steps. In short: until the etcd members of the source begin to leave (step 6), waiting costs
-// next to nothing, because the source serves as ever. From then on a step is held only if continuing would be worse
+// next to nothing, because the source serves as before. From then on a step is held only if continuing would be worse
 // than the half-way state that waiting prolongs: the source's control plane on relays (before step 7), no controllers
 // in either seed (before step 8). docs/concepts/guards.md has the reason for every cell.
 var guards = []Name{

@@ -226,7 +226,7 @@ func atWork(pod *corev1.Pod) bool {
 	return false
 }
 
-// acted reports whether the controller of the object acts on it: it has neither let go of it in a migration nor is it
+// acted reports whether the controller of the object acts on it: it has neither release it in a migration nor is it
 // deleting it.
 func acted(object extensionsv1alpha1.Object) bool {
 	operation := object.GetExtensionStatus().GetLastOperation()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recovery destroys the quorum of a shoot's etcd in the midst of a live migration and brings it back by the
+// Package recovery destroys the quorum of a shoot's etcd in the middle of a live migration and brings it back by the
 // commands of docs/operations/recovery.md, taken from the page itself.
 package recovery
 

@@ -10,7 +10,7 @@ import (
 	"github.com/livecpm/livecpm/test/demo"
 )
 
-// Scenario is a loss of a quorum in the midst of a migration.
+// Scenario is a loss of a quorum in the middle of a migration.
 type Scenario struct {
 	// Name tells what is lost.
 	Name string

@@ -84,7 +84,7 @@ func (d *destination) abortGraph(m *migration.Migration, b *botanist.Botanist, f
 	return g
 }
 
-// returnBackupEntry lets go of the backup entry as the source did: the entry names the other seed, whereupon the
+// returnBackupEntry releases the backup entry as the source did: the entry names the other seed, and then the
 // gardenlet of this one migrates it. The backups stay where they are.
 func (d *destination) returnBackupEntry(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
 	entry, err := b.Shoot.Components.BackupEntry.Get(ctx)

@@ -261,7 +261,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 		forgetDNS = add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
 			return d.forgetDNS(ctx, b.Shoot.ControlPlaneNamespace)
 		}, false, restored)
-		// It changes the shoot's status in the garden, whereupon the botanist takes over the status of the server:
+		// It changes the shoot's status in the garden, and then the botanist takes over the status of the server:
 		// nothing that restores may come after it.
 		updateAddresses = add("Updating the advertised addresses", func(ctx context.Context) error {
 			return b.UpdateAdvertisedAddresses(ctx)
@@ -276,7 +276,7 @@ func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist
 
 // handOver gives the shoot to the gardenlet of this seed. Without workers, the whole restoration is done, so the shoot
 // appears as restored and only waits for an ordinary reconciliation, which the frame asks for afterwards. With workers,
-// it appears as one that the source's gardenlet has let go of: the gardenlet restores infrastructure, workers and all
+// it appears as one that the source's gardenlet has released: the gardenlet restores infrastructure, workers and all
 // else from the ShootState, and gardener-apiserver wakes it up for that.
 func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName != d.deps.SeedName() {

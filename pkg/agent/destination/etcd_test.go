@@ -247,7 +247,7 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(outcome.Finished()).To(BeTrue())
 	})
 
-	It("continues asking after a restart in the midst of the retirement", func() {
+	It("continues asking after a restart in the middle of the retirement", func() {
 		setUp(2, 3, 1, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())

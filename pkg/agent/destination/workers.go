@@ -355,7 +355,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 			Fn:           operation.Retry(d.inShoot(plain, checkTunnel), timeout),
 			Dependencies: flow.NewTaskIDs(deployVPNServer, deploySNI),
 		})
-		// The regular one lets go of the source's address node by node. Nobody may be led there any more.
+		// The regular one releases the source's address node by node. Nobody may be led there any more.
 		addressMoved = g.Add(flow.Task{
 			Name: "Waiting until only the destination's address is published inside of the shoot",
 			Fn: operation.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
@@ -385,7 +385,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(proxyReady),
 		})
-		// From here on there are kube-apiservers of one seed only, as ever.
+		// From here on there are kube-apiservers of one seed only, as before.
 		_ = g.Add(flow.Task{
 			Name: "Letting go of the addresses published inside of the shoot",
 			Fn: operation.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {

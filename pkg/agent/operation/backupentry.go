@@ -24,7 +24,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// CheckBackupEntryReleased reports whether the gardenlet of the seed that had the backup entry has let go of it. The
+// CheckBackupEntryReleased reports whether the gardenlet of the seed that had the backup entry has released it. The
 // seed that it goes to may already have taken it, if this is repeated.
 func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) error {
 	if name := ptr.Deref(entry.Spec.SeedName, ""); name != to {
@@ -39,7 +39,7 @@ func CheckBackupEntryReleased(entry *gardencorev1beta1.BackupEntry, to string) e
 	return nil
 }
 
-// BackupEntryUnmanaged reports whether no gardenlet has the backup entry: the last one has let go of it, and nobody has
+// BackupEntryUnmanaged reports whether no gardenlet has the backup entry: the last one has released it, and nobody has
 // taken it since.
 func BackupEntryUnmanaged(entry *gardencorev1beta1.BackupEntry) bool {
 	return entry.Status.SeedName == nil && migrated(entry.Status.LastOperation)
@@ -51,7 +51,7 @@ func migrated(lastOperation *gardencorev1beta1.LastOperation) bool {
 }
 
 // RemoveMigratedBackupEntry makes sure that nothing of the backup entry is left in the agent's own seed after its
-// gardenlet has let go of it, and returns an error as long as something is.
+// gardenlet has released it, and returns an error as long as something is.
 //
 // The gardenlet (v1.150.0, migrateBackupEntry) takes an extension resource that it happens to see while its migration
 // is still being processed for one that is gone: it declares the migration complete and forgets the resource. Its

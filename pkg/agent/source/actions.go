@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package source holds what the agent in the source seed does in a live migration: it prepares the source's etcd for
-// members of the destination, lets go of extensions and DNS records, retires its etcd members when it is asked to, and
+// members of the destination, releases extensions and DNS records, retires its etcd members when it is asked to, and
 // cleans the seed up.
 package source
 

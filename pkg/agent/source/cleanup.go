@@ -210,7 +210,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		// The resource manager takes its finalizers off the secrets of managed resources a moment after it has let go
 		// of the managed resources. Without it they would keep the namespace.
 		waitUntilSecretsReleased = g.Add(flow.Task{
-			Name: "Waiting until the resource manager has let go of its secrets",
+			Name: "Waiting until the resource manager has released its secrets",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
 				return waitUntilSecretsReleased(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
 			}).Timeout(timeout),

@@ -19,7 +19,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// migrateExtensions hands the extensions that act before the kube-apiserver over: their controllers let go of what they
+// migrateExtensions hands the extensions that act before the kube-apiserver over: their controllers release what they
 // manage outside of the seed, and their state moves to the ShootState. The destination restores them before it starts
 // its kube-apiserver.
 func (s *source) migrateExtensions(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {

@@ -96,7 +96,7 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasB
 			SkipIf:       !hasBackup,
 			Dependencies: flow.NewTaskIDs(initializeSecrets),
 		})
-		// The extension controller lets go of its BackupEntry in this seed but leaves the backup secret in the shoot's
+		// The extension controller releases its BackupEntry in this seed but leaves the backup secret in the shoot's
 		// namespace, so the source continues writing to its own bucket while it has the leader.
 		releaseBackupEntry = g.Add(flow.Task{
 			Name: "Releasing the backup entry to the destination",

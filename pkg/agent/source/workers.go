@@ -27,11 +27,11 @@ import (
 )
 
 // annotationMachinesReleased stands on the shoot's namespace in the source from when the ShootState is known to have
-// all machines. From then on their objects go, one by one. An agent that takes over in the midst of it must not save
+// all machines. From then on their objects go, one by one. An agent that takes over in the middle of it must not save
 // what is left of them: the destination would take the others for machines that are still to be created.
 const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 
-// addWorkersCleanup adds what lets go of the machines and of what is on them, up to the point at which the state of all
+// addWorkersCleanup adds what releases the machines and what is on them, up to the point at which the state of all
 // of it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight
 // of the shoot, and cluster-autoscaler is gone first.
 func (s *source) addWorkersCleanup(

@@ -363,7 +363,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		return meta.LenList(list)
 	}
 
-	It("stops who asks for machines, saves them, and only then lets go of their objects", func() {
+	It("stops who asks for machines, saves them, and only then releases their objects", func() {
 		Expect(run()).To(Succeed())
 
 		order := []int{
@@ -406,7 +406,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		Expect(remaining(&machinev1alpha1.MachineClassList{})).To(BeZero())
 	})
 
-	It("does not let go of a machine that the ShootState does not have", func() {
+	It("does not release a machine that the ShootState does not have", func() {
 		// It belongs to no MachineDeployment, so Gardener does not save it.
 		stray := machine("stray")
 		stray.OwnerReferences = nil

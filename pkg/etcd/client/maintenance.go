@@ -26,7 +26,7 @@ const (
 	AlarmCorrupt = "CORRUPT"
 
 	// metricDefragmenting is a gauge that is 1 on a member for as long as it copies its database. etcd tells it nowhere
-	// else: the status has no field for it, and a member that defragments answers for its status as ever.
+	// else: the status has no field for it, and a member that defragments answers for its status as before.
 	metricDefragmenting = "etcd_disk_defrag_inflight"
 	// maxMetrics bounds what is read of a member's metrics.
 	maxMetrics = 16 << 20

@@ -237,7 +237,7 @@ var _ = Describe("Proofs", func() {
 				To(Equal(before + 1))
 		})
 
-		It("should be removed also when the gardenlet has begun in the midst of a live migration", func() {
+		It("should be removed also when the gardenlet has begun in the middle of a live migration", func() {
 			classic := current()
 			classic.Status.LastOperation.Type = gardencorev1beta1.LastOperationTypeMigrate
 			Expect(garden.Status().Update(ctx, classic)).To(Succeed())

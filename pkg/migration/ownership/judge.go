@@ -64,7 +64,7 @@ func (s Set) owner(phase Phase) steps.Holder {
 }
 
 // Sample is one look at both seeds. The destination must have been looked at before the source: what is seen in the
-// source then was there when the destination was looked at, too, because the source only ever lets go.
+// source then was there when the destination was looked at, too, because the source only ever releases.
 type Sample struct {
 	// Time is when the look was taken.
 	Time time.Time

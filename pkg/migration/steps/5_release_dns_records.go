@@ -14,7 +14,7 @@ import (
 var releaseDNSRecords = Step{
 	Condition: gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords,
 	Owner:     Source,
-	Title:     "Let go of the DNS records in the source",
+	Title:     "Release the DNS records in the source",
 	Finish:    completed,
 	Work: []Work{
 		{

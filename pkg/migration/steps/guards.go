@@ -102,7 +102,7 @@ var guardReasons = map[Reason]bool{
 }
 
 // Hold reports whether the reason says why a step has not begun, rather than what a step that has begun is about.
-// (ReasonQuorumLost is one of both: no step begins without a quorum, and it may be lost in the midst of one.)
+// (ReasonQuorumLost is one of both: no step begins without a quorum, and it may be lost in the middle of one.)
 func (r Reason) Hold() bool {
 	switch r {
 	case ReasonPaused, ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonVersionSkew, ReasonSyncFailed,

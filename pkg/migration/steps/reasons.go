@@ -15,7 +15,7 @@ const (
 	// ReasonCompleted appears on a finished step. Nothing is to be done.
 	ReasonCompleted Reason = "Completed"
 	// ReasonPaused appears when the annotation migration.gardener.cloud/pause-before names the step. The operator
-	// removes the annotation when the migration shall continue.
+	// removes the annotation to resume the migration.
 	ReasonPaused Reason = "Paused"
 	// ReasonGateNotInForce appears when the admission policies that keep the classic migration away could not be proved
 	// to be in force. Nothing is done meanwhile. The operator installs or repairs the policies at once: while they are

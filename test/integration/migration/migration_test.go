@@ -95,7 +95,7 @@ var _ = Describe("Migration", func() {
 			HaveKeyWithValue(steps.Destination, BeNumerically(">", 0))))
 	})
 
-	It("resumes after the owner's agent was stopped in the midst of each step", func() {
+	It("resumes after the owner's agent was stopped in the middle of each step", func() {
 		w = newWorld("resume")
 		stops := map[steps.Role]func(){steps.Source: w.start(seedA), steps.Destination: w.start(seedB)}
 		seeds := map[steps.Role]string{steps.Source: seedA, steps.Destination: seedB}

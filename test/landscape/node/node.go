@@ -215,7 +215,7 @@ func (n *Node) ensureInit(ctx context.Context, cgroups []string) (process.Namesp
 	}
 	if !current {
 		// The namespaces' other processes end with their first one, but not before it looks ended: wait until they have
-		// let go of their ports.
+		// release their ports.
 		if err := machine.KillIn(network.Path(n.seed.Netns)); err != nil {
 			return none, fmt.Errorf("failed to end what is left of %s: %w", n.seed.Name, err)
 		}

@@ -107,7 +107,7 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 			metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
 				Preconditions: &metav1.Preconditions{UID: &pod.UID}})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("failed to let go of pod %s: %w", key, err)
+			return fmt.Errorf("failed to release pod %s: %w", key, err)
 		}
 		return nil
 	}
