@@ -27,6 +27,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/graphs"
 )
 
 const namespace = "shoot--demo--live"
@@ -86,6 +87,10 @@ func newMigration() *migration.Migration {
 }
 
 var _ = Describe("Flows", func() {
+	It("have the tasks that are written down, each after what it waits for", func() {
+		graphs.Compare("testdata/graphs", destination.Graphs(newDeps(), newMigration()))
+	})
+
 	It("compile", func() {
 		for situation, graph := range destination.Graphs(newDeps(), newMigration()) {
 			compiled := graph.Compile()

@@ -12,11 +12,18 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/graphs"
 )
 
 var _ = Describe("Flows", func() {
+	It("have the tasks that are written down, each after what it waits for", func() {
+		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{}, Role: steps.Source}
+		graphs.Compare("testdata/graphs", source.Graphs(newDeps(), m))
+	})
+
 	It("compile", func() {
-		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{}}
+		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{}, Role: steps.Source}
 		for situation, graph := range source.Graphs(newDeps(), m) {
 			compiled := graph.Compile()
 			Expect(compiled.Len()).To(BeNumerically(">", 0), situation)
