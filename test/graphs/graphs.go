@@ -18,9 +18,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// Describe returns a paragraph for each task of the graph that is not skipped, by name, with the tasks that it waits
+// Text returns a paragraph for each task of the graph that is not skipped, by name, with the tasks that it waits
 // for. A skipped task passes on what it waits for, and what another one waits for already is left out.
-func Describe(graph *flow.Graph) string {
+func Text(graph *flow.Graph) string {
 	tasks := read(graph)
 	before := map[string]map[string]bool{}
 	for name := range tasks {
@@ -52,7 +52,7 @@ func Compare(folder string, graphs map[string]*flow.Graph) {
 	for name, graph := range graphs {
 		file := strings.ReplaceAll(name, " ", "-") + ".txt"
 		names = append(names, file)
-		actual, path := Describe(graph), filepath.Join(folder, file)
+		actual, path := Text(graph), filepath.Join(folder, file)
 		if os.Getenv("UPDATE_GOLDEN") != "" {
 			Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 			Expect(os.WriteFile(path, []byte(actual), 0o600)).To(Succeed())

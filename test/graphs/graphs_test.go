@@ -13,7 +13,7 @@ import (
 	"github.com/livecpm/livecpm/test/graphs"
 )
 
-var _ = Describe("Describe", func() {
+var _ = Describe("Text", func() {
 	It("leaves out what is skipped, and what another dependency implies", func() {
 		nothing := func(context.Context) error { return nil }
 		g := flow.NewGraph("test")
@@ -22,7 +22,7 @@ var _ = Describe("Describe", func() {
 		other := g.Add(flow.Task{Name: "other", Fn: nothing})
 		second := g.Add(flow.Task{Name: "second", Fn: nothing, Dependencies: flow.NewTaskIDs(skipped, other)})
 		g.Add(flow.Task{Name: "third", Fn: nothing, Dependencies: flow.NewTaskIDs(first, second)})
-		Expect(graphs.Describe(g)).To(Equal(
+		Expect(graphs.Text(g)).To(Equal(
 			"first\nother\nsecond\n  after first\n  after other\nthird\n  after second\n"))
 	})
 })

@@ -5,14 +5,109 @@ package destination
 
 import (
 	"context"
+	"fmt"
 
+	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
+
+// joiningMembers is how many members join before the kube-apiserver of the destination starts. With two, both seeds
+// together have five voters, and neither losing the other seed nor one more member stops the cluster of the source.
+const joiningMembers = 2
+
+// joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster.
+func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	b, err := d.botanist(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := operation.RunFlow(ctx, m, steps.ReasonPreparingDestination,
+		d.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+		return steps.Outcome{}, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	defer cancel()
+
+	etcds := d.deps.Joint(m, b)
+	defer func() { _ = etcds.Close() }()
+
+	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers, "Creating the etcds of the destination"); err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
+		return steps.Outcome{}, err
+	}
+	// The clusters are independent of each other: joining them at the same time halves the wait.
+	components, err := d.deployJoiningEtcds(ctx, m, b, etcds)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := etcds.Join(ctx, joiningMembers, m.Report); err != nil {
+		return steps.Outcome{}, fmt.Errorf("failed to join the etcd members of the destination: %w", err)
+	}
+
+	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers,
+		"Waiting until etcd-druid reports the etcds of the destination as ready"); err != nil {
+		return steps.Outcome{}, err
+	}
+	var waits []flow.TaskFn
+	for _, component := range components {
+		waits = append(waits, component.Wait)
+	}
+	if err := flow.Parallel(waits...)(ctx); err != nil {
+		return steps.Outcome{}, fmt.Errorf("failed to wait until the etcds of the destination are ready: %w", err)
+	}
+	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
+}
+
+func (d *destination) deployJoiningEtcds(
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist, etcds *joint.Joint,
+) ([]gardeneretcd.Interface, error) {
+	var (
+		components []gardeneretcd.Interface
+		deploys    []flow.TaskFn
+	)
+	for etcdRole, upstream := range map[string]gardeneretcd.Interface{
+		v1beta1constants.ETCDRoleMain:   b.Shoot.Components.ControlPlane.EtcdMain,
+		v1beta1constants.ETCDRoleEvents: b.Shoot.Components.ControlPlane.EtcdEvents,
+	} {
+		// Once it exists, the Etcd keeps the bootstrap that it was created with. The source's member list is only what
+		// it was expected to be before the first member of the destination was added.
+		var bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster
+		if _, err := upstream.Get(ctx); apierrors.IsNotFound(err) {
+			if bootstrap, err = etcds.Bootstrap(ctx, etcdRole); err != nil {
+				return nil, err
+			}
+		} else if err != nil {
+			return nil, fmt.Errorf("failed to read etcd %s: %w", exposure.EtcdName(etcdRole), err)
+		}
+
+		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
+			b.SecretsManager, upstream, bootstrap)
+		component.SetReplicas(ptr.To[int32](joiningMembers))
+		components = append(components, component)
+		deploys = append(deploys, func(ctx context.Context) error {
+			if err := component.Deploy(ctx); err != nil {
+				return fmt.Errorf("failed to deploy etcd %s: %w", exposure.EtcdName(etcdRole), err)
+			}
+			return nil
+		})
+	}
+	return components, flow.Parallel(deploys...)(ctx)
+}
 
 // prepareGraph sets everything up that the members of the destination need before they can join: whatever can be made
 // ready before the first membership change is made ready here.

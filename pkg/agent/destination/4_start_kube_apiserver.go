@@ -57,7 +57,7 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		}
 	}
 	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer,
-		d.kubeAPIServerGraph(m, b, published)); err != nil {
+		d.kubeAPIServerGraph(b, published)); err != nil {
 		return steps.Outcome{}, err
 	}
 
@@ -86,14 +86,15 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		b.APIServerAddress), nil
 }
 
-func (d *destination) kubeAPIServerGraph(
-	_ *migration.Migration, b *botanist.Botanist, published *advertisement,
-) *flow.Graph {
+// kubeAPIServerGraph returns the flow that rolls the kube-apiserver out and exposes it. Of a shoot with workers it also
+// makes the way to the nodes.
+func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advertisement) *flow.Graph {
 	var (
 		g       = flow.NewGraph("rollout of the kube-apiserver")
 		timeout = d.deps.Timings.RolloutTimeout
-		skip    = !withWorkers(b)
+		workers = withWorkers(b)
 		base    = d.addBase(g, b)
+		before  = flow.NewTaskIDs(base.secrets)
 
 		restoreExtensions = g.Add(flow.Task{
 			Name: "Restoring extensions before kube-apiserver",
@@ -102,48 +103,29 @@ func (d *destination) kubeAPIServerGraph(
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(base.secrets, base.resources),
 		})
-		waitUntilExtensionsReady = g.Add(flow.Task{
+		extensionsReady = g.Add(flow.Task{
 			Name: "Waiting until extensions before kube-apiserver are ready",
 			Fn: func(ctx context.Context) error {
 				return b.Shoot.Components.Extensions.Extension.WaitBeforeKubeAPIServer(ctx)
 			},
 			Dependencies: flow.NewTaskIDs(restoreExtensions),
 		})
-		learnAddress = g.Add(flow.Task{
-			Name: "Asking the source for its address inside of the shoot",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return d.learnAdvertisement(ctx, b, published)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(base.secrets),
-		})
-		keepAddress = g.Add(flow.Task{
-			Name: "Keeping the address inside of the shoot published",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return d.keepPublished(ctx, b)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(learnAddress),
-		})
-		// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come
-		// later.
-		deployVPNServer = g.Add(flow.Task{
-			Name: "Deploying the VPN server",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.DeployVPNServer(ctx)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(base.secrets),
-		})
-		deploy = d.addKubeAPIServer(g, b, published, d.untilRolledOutOrRestarted(b),
-			flow.NewTaskIDs(base.secrets, waitUntilExtensionsReady, keepAddress, deployVPNServer))
-		_ = g.Add(flow.Task{
-			Name: "Exposing the kube-apiserver at the ingress gateway",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.DeployKubeAPIServerSNI(ctx)
-			}, timeout),
-			Dependencies: flow.NewTaskIDs(deploy),
-		})
+	)
+	before.Insert(extensionsReady)
+	if workers {
+		before.Insert(d.addWayToNodes(g, b, published, base.secrets))
+	}
+	deploy := d.addKubeAPIServer(g, b, kubeAPIServerRollout{
+		published: published, wait: d.untilRolledOutOrRestarted(b), dependencies: before,
+	})
+	_ = g.Add(flow.Task{
+		Name: "Exposing the kube-apiserver at the ingress gateway",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.DeployKubeAPIServerSNI(ctx)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(deploy),
+	})
+	if workers {
 		_ = g.Add(flow.Task{
 			Name: "Deploying the DNS record of the temporary VPN client",
 			Fn: operation.Retry(func(ctx context.Context) error {
@@ -153,23 +135,59 @@ func (d *destination) kubeAPIServerGraph(
 				}
 				return record.Wait(ctx)
 			}, timeout),
-			SkipIf:       skip,
 			Dependencies: flow.NewTaskIDs(deploy),
 		})
-	)
+	}
 	return g
+}
+
+// addWayToNodes adds what the kube-apiserver of a shoot with workers needs before it starts: the address that clients
+// inside of the shoot know, and the VPN server.
+func (d *destination) addWayToNodes(
+	g *flow.Graph, b *botanist.Botanist, published *advertisement, secrets flow.TaskID,
+) flow.TaskIDs {
+	timeout := d.deps.Timings.RolloutTimeout
+	learnAddress := g.Add(flow.Task{
+		Name: "Asking the source for its address inside of the shoot",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return d.learnAdvertisement(ctx, b, published)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(secrets),
+	})
+	keepAddress := g.Add(flow.Task{
+		Name: "Keeping the address inside of the shoot published",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return d.keepPublished(ctx, b)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(learnAddress),
+	})
+	// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come later.
+	deployVPNServer := g.Add(flow.Task{
+		Name: "Deploying the VPN server",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.DeployVPNServer(ctx)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(secrets),
+	})
+	return flow.NewTaskIDs(keepAddress, deployVPNServer)
+}
+
+// kubeAPIServerRollout is how a flow deploys the kube-apiserver.
+type kubeAPIServerRollout struct {
+	// published is the address that it advertises inside of a shoot with workers; nil for the one that its service
+	// gives it.
+	published *advertisement
+	// wait waits until it is rolled out.
+	wait flow.TaskFn
+	// dependencies are what the flow does before.
+	dependencies flow.TaskIDs
 }
 
 // addKubeAPIServer adds the kube-apiserver with its service and returns the task after which it is ready. The service
 // comes first on the same botanist: it finds the address to advertise and the gateway's address. Components that only
 // run with a kube-apiserver learn from this deployment how many replicas they get.
-//
-// published is the address that it advertises inside of a shoot with workers; nil for the one that its service gives
-// it. wait waits until it is rolled out.
-func (d *destination) addKubeAPIServer(
-	g *flow.Graph, b *botanist.Botanist, published *advertisement, wait flow.TaskFn, dependencies flow.TaskIDs,
-) flow.TaskID {
-	service := d.addKubeAPIServerService(g, b, dependencies)
+func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, rollout kubeAPIServerRollout) flow.TaskID {
+	service := d.addKubeAPIServerService(g, b, rollout.dependencies)
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the kube-apiserver",
 		Fn: operation.Retry(func(ctx context.Context) error {
@@ -178,14 +196,14 @@ func (d *destination) addKubeAPIServer(
 			if _, err := gardeneretcd.GenerateClientCertificate(ctx, b.SecretsManager); err != nil {
 				return fmt.Errorf("failed to look up the client certificate of etcd: %w", err)
 			}
-			published.apply(b)
+			rollout.published.apply(b)
 			return b.DeployKubeAPIServer(ctx)
 		}, d.deps.Timings.RolloutTimeout),
-		Dependencies: flow.NewTaskIDs(service, dependencies),
+		Dependencies: flow.NewTaskIDs(service, rollout.dependencies),
 	})
 	return g.Add(flow.Task{
 		Name:         "Waiting until the kube-apiserver is rolled out",
-		Fn:           wait,
+		Fn:           rollout.wait,
 		Dependencies: flow.NewTaskIDs(deploy),
 	})
 }

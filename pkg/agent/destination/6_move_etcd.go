@@ -13,107 +13,15 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
-	"github.com/gardener/gardener/pkg/utils/flow"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
-
-// joiningMembers is how many members join before the kube-apiserver of the destination starts. With two, both seeds
-// together have five voters, and neither losing the other seed nor one more member stops the cluster of the source.
-const joiningMembers = 2
-
-// joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster.
-func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	b, err := d.botanist(ctx, m)
-	if err != nil {
-		return steps.Outcome{}, err
-	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonPreparingDestination,
-		d.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
-		return steps.Outcome{}, err
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
-	defer cancel()
-
-	etcds := d.deps.Joint(m, b)
-	defer func() { _ = etcds.Close() }()
-
-	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers, "Creating the etcds of the destination"); err != nil {
-		return steps.Outcome{}, err
-	}
-	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
-		return steps.Outcome{}, err
-	}
-	// The clusters are independent of each other: joining them at the same time halves the wait.
-	components, err := d.deployJoiningEtcds(ctx, m, b, etcds)
-	if err != nil {
-		return steps.Outcome{}, err
-	}
-	if err := etcds.Join(ctx, joiningMembers, m.Report); err != nil {
-		return steps.Outcome{}, fmt.Errorf("failed to join the etcd members of the destination: %w", err)
-	}
-
-	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers,
-		"Waiting until etcd-druid reports the etcds of the destination as ready"); err != nil {
-		return steps.Outcome{}, err
-	}
-	var waits []flow.TaskFn
-	for _, component := range components {
-		waits = append(waits, component.Wait)
-	}
-	if err := flow.Parallel(waits...)(ctx); err != nil {
-		return steps.Outcome{}, fmt.Errorf("failed to wait until the etcds of the destination are ready: %w", err)
-	}
-	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
-}
-
-func (d *destination) deployJoiningEtcds(
-	ctx context.Context, m *migration.Migration, b *botanist.Botanist, etcds *joint.Joint,
-) ([]gardeneretcd.Interface, error) {
-	var (
-		components []gardeneretcd.Interface
-		deploys    []flow.TaskFn
-	)
-	for etcdRole, upstream := range map[string]gardeneretcd.Interface{
-		v1beta1constants.ETCDRoleMain:   b.Shoot.Components.ControlPlane.EtcdMain,
-		v1beta1constants.ETCDRoleEvents: b.Shoot.Components.ControlPlane.EtcdEvents,
-	} {
-		// Once it exists, the Etcd keeps the bootstrap that it was created with. The source's member list is only what
-		// it was expected to be before the first member of the destination was added.
-		var bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster
-		if _, err := upstream.Get(ctx); apierrors.IsNotFound(err) {
-			if bootstrap, err = etcds.Bootstrap(ctx, etcdRole); err != nil {
-				return nil, err
-			}
-		} else if err != nil {
-			return nil, fmt.Errorf("failed to read etcd %s: %w", exposure.EtcdName(etcdRole), err)
-		}
-
-		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
-			b.SecretsManager, upstream, bootstrap)
-		component.SetReplicas(ptr.To[int32](joiningMembers))
-		components = append(components, component)
-		deploys = append(deploys, func(ctx context.Context) error {
-			if err := component.Deploy(ctx); err != nil {
-				return fmt.Errorf("failed to deploy etcd %s: %w", exposure.EtcdName(etcdRole), err)
-			}
-			return nil
-		})
-	}
-	return components, flow.Parallel(deploys...)(ctx)
-}
 
 // moveEtcd switches DNS, waits until nobody needs the source's addresses any more, completes the members of the
 // destination and asks the source to retire its own.
@@ -161,7 +69,11 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 		}
 	}
 
-	return d.waitForRetirement(ctx, m, etcds, begun)
+	reason := steps.ReasonJoiningLastEtcdMember
+	if begun {
+		reason = steps.ReasonReadyForSourceMemberRemoval
+	}
+	return d.waitForRetirement(ctx, m, etcds, reason)
 }
 
 // lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
@@ -224,86 +136,118 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 	return nil
 }
 
+// retirement is the time from when the last members of the destination join until those of the source are gone.
+type retirement struct {
+	*destination
+	migration *migration.Migration
+	etcds     *joint.Joint
+	// reason is the one in the condition, unless there is a fault. The source acts on it.
+	reason steps.Reason
+	// joined are the clusters that have all members of the destination.
+	joined map[string]bool
+	// crashLoopsSeen is when the kube-apiserver's pods were looked at last.
+	crashLoopsSeen time.Time
+}
+
 // waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the
 // clusters has six members the source is asked to retire: it looks at each cluster by itself.
 func (d *destination) waitForRetirement(
-	ctx context.Context, m *migration.Migration, etcds *joint.Joint, begun bool,
+	ctx context.Context, m *migration.Migration, etcds *joint.Joint, reason steps.Reason,
 ) (steps.Outcome, error) {
-	reason := steps.ReasonJoiningLastEtcdMember
-	if begun {
-		reason = steps.ReasonReadyForSourceMemberRemoval
-	}
-	joined := map[string]bool{}
-	lookedAt := time.Time{}
-	if err := d.joinLastMember(ctx, m, joined); err != nil {
+	r := &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{}}
+	if err := d.joinLastMember(ctx, m, r.joined); err != nil {
 		return steps.Outcome{}, err
 	}
 	for {
-		var (
-			waits []string
-			errs  []error
-			fault steps.Reason
-		)
-		looks, failures := joint.LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
-			return etcds.Advance(ctx, etcdRole, exposure.Members)
-		})
-		for i, etcdRole := range joint.EtcdRoles {
-			if failures[i] != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), failures[i]))
-				continue
-			}
-			progress := looks[i]
-			message := progress.Message
-			switch {
-			case progress.Done:
-				reason = steps.ReasonReadyForSourceMemberRemoval
-				if !joined[etcdRole] {
-					joined[etcdRole] = true
-					if err := d.joinLastMember(ctx, m, joined); err != nil {
-						return steps.Outcome{}, err
-					}
-				}
-			case progress.Reason.Fault():
-				fault = progress.Reason
-				// The condition may have to keep another reason.
-				message = string(fault) + ": " + message
-			}
-			waits = append(waits, exposure.EtcdName(etcdRole)+": "+message)
+		seen, err := r.look(ctx)
+		if err != nil {
+			return steps.Outcome{}, err
 		}
-
-		left, missing, err := etcds.OnlyDestinationLeft(ctx)
-		switch {
-		case err != nil:
-			errs = append(errs, err)
-		case left:
+		if seen.left {
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
-		default:
-			m.Log.V(1).Info("Waiting for the source's etcd members to leave", "missing", missing)
 		}
-
-		if len(errs) > 0 {
+		if len(seen.errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
-			m.Log.Info("Could not look at the etcds", "reason", errors.Join(errs...).Error())
-		} else if err := m.Report(ctx, shown(reason, fault), strings.Join(waits, "; ")); err != nil &&
+			m.Log.Info("Could not look at the etcds", "reason", errors.Join(seen.errs...).Error())
+		} else if err := m.Report(ctx, shown(r.reason, seen.fault), strings.Join(seen.waits, "; ")); err != nil &&
 			ctx.Err() == nil {
 			return steps.Outcome{}, err
 		}
-
-		// Clients are led here, and here they need a kube-apiserver as soon as etcd answers again.
-		if fault == "" && len(errs) == 0 && m.Clock.Since(lookedAt) >= backOffInterval {
-			lookedAt = m.Clock.Now()
-			if err := d.replaceBackedOff(ctx, m); err != nil {
-				m.Log.Info("Could not look after the kube-apiserver", "reason", err.Error())
-			}
+		if seen.fault == "" && len(seen.errs) == 0 {
+			r.lookAfterKubeAPIServer(ctx)
 		}
 
 		select {
 		case <-ctx.Done():
 			// The reason stays: the source acts on it.
-			return steps.Waiting(d.deps.Timings.PollInterval, reason, "%s",
-				strings.Join(append(waits, errorsOf(errs)...), "; ")), nil
+			return steps.Waiting(d.deps.Timings.PollInterval, r.reason, "%s",
+				strings.Join(append(seen.waits, errorsOf(seen.errs)...), "; ")), nil
 		case <-m.Clock.After(pollEtcd):
 		}
+	}
+}
+
+// sight is what one look at both clusters has shown.
+type sight struct {
+	// left reports whether the source's members are gone.
+	left bool
+	// waits are what is waited for, by cluster.
+	waits []string
+	// errs are why a cluster could not be looked at.
+	errs []error
+	// fault is the reason of what is wrong; empty if nothing is.
+	fault steps.Reason
+}
+
+// look looks at both clusters once, and promotes and joins who is due.
+func (r *retirement) look(ctx context.Context) (sight, error) {
+	var seen sight
+	looks, failures := joint.LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
+		return r.etcds.Advance(ctx, etcdRole, exposure.Members)
+	})
+	for i, etcdRole := range joint.EtcdRoles {
+		if failures[i] != nil {
+			seen.errs = append(seen.errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), failures[i]))
+			continue
+		}
+		progress := looks[i]
+		message := progress.Message
+		switch {
+		case progress.Done:
+			r.reason = steps.ReasonReadyForSourceMemberRemoval
+			if !r.joined[etcdRole] {
+				r.joined[etcdRole] = true
+				if err := r.joinLastMember(ctx, r.migration, r.joined); err != nil {
+					return sight{}, err
+				}
+			}
+		case progress.Reason.Fault():
+			seen.fault = progress.Reason
+			// The condition may have to keep another reason.
+			message = string(seen.fault) + ": " + message
+		}
+		seen.waits = append(seen.waits, exposure.EtcdName(etcdRole)+": "+message)
+	}
+
+	left, missing, err := r.etcds.OnlyDestinationLeft(ctx)
+	if err != nil {
+		seen.errs = append(seen.errs, err)
+	} else if !left {
+		r.migration.Log.V(1).Info("Waiting for the source's etcd members to leave", "missing", missing)
+	}
+	seen.left = left && err == nil
+	return seen, nil
+}
+
+// lookAfterKubeAPIServer replaces pods that wait for a restart, from time to time: clients are led here, and here they
+// need a kube-apiserver as soon as etcd answers again.
+func (r *retirement) lookAfterKubeAPIServer(ctx context.Context) {
+	if r.migration.Clock.Since(r.crashLoopsSeen) < backOffInterval {
+		return
+	}
+	r.crashLoopsSeen = r.migration.Clock.Now()
+	if err := r.replaceBackedOff(ctx, r.migration); err != nil {
+		r.migration.Log.Info("Could not look after the kube-apiserver", "reason", err.Error())
 	}
 }
 
@@ -322,56 +266,6 @@ func errorsOf(errs []error) []string {
 		out = append(out, err.Error())
 	}
 	return out
-}
-
-// deployPlainEtcds gives both etcds the specification that the gardenlet gives them. It is only right when no member of
-// the source is left: their peer URLs then move from the port of the migration to the ordinary one.
-func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	etcds := d.deps.Joint(m, b)
-	defer func() { _ = etcds.Close() }()
-
-	for _, etcdRole := range joint.EtcdRoles {
-		world, err := etcds.Observe(ctx, etcdRole)
-		if err != nil {
-			return fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
-		}
-		if others := len(world.Members) - len(world.Members.On(quorum.Destination)); others > 0 {
-			return fmt.Errorf("failed to deploy %s: %d members of the source are still in its member list",
-				exposure.EtcdName(etcdRole), others)
-		}
-	}
-	if err := etcds.PrepareRoll(ctx); err != nil {
-		return err
-	}
-	// Not by the botanist's own task: in the restore phase it may decide to begin with one member.
-	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
-		return err
-	}
-	if err := flow.Parallel(b.Shoot.Components.ControlPlane.EtcdMain.Deploy,
-		b.Shoot.Components.ControlPlane.EtcdEvents.Deploy)(ctx); err != nil {
-		return fmt.Errorf("failed to deploy the etcds: %w", err)
-	}
-	return nil
-}
-
-// waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to
-// it meanwhile that none of them is stopped while it has leadership.
-func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	etcds := d.deps.Joint(m, b)
-	defer func() { _ = etcds.Close() }()
-
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.RolloutTimeout)
-	defer cancel()
-	return flow.Parallel(
-		func(ctx context.Context) error {
-			err := b.WaitUntilEtcdsReady(ctx)
-			if err != nil {
-				cancel()
-			}
-			return err
-		},
-		etcds.AccompanyRoll,
-	)(ctx)
 }
 
 // pollEtcd is short, because the time with six members is made of it.

@@ -24,20 +24,15 @@ import (
 // full snapshot in the destination's bucket, and nothing left of the migration. Nothing of the shoot runs in the source
 // any more when it begins.
 func (d *destination) complete(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	keepsShootState, err := d.deps.KeepsShootState(ctx)
-	if err != nil {
-		return steps.Outcome{}, err
-	}
 	lastOperation, err := d.lastOperationForCompletion(ctx, m.Shoot)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
 	var (
-		workers   = !v1beta1helper.IsWorkerless(m.Shoot)
 		published *advertisement
 		options   []operation.BotanistOption
 	)
-	if workers {
+	if !v1beta1helper.IsWorkerless(m.Shoot) {
 		if published, err = d.readAdvertisement(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)); err != nil {
 			return steps.Outcome{}, err
 		}
@@ -50,29 +45,16 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	hasBackup := operation.HasBackup(b)
-
-	sourceSeed, err := d.deps.Seed(ctx, m.SourceSeed)
+	facts, err := d.factsOf(ctx, m, b)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	formerBucket := ""
-	if hasBackup && sourceSeed.Spec.Backup != nil {
-		formerBucket = string(sourceSeed.UID)
-	}
+	facts.published = published
 
-	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingControlPlane, d.completeGraph(m, b, facts{
-		formerBucket:       formerBucket,
-		hasBackup:          hasBackup,
-		hasManagedIssuer:   v1beta1helper.HasManagedIssuer(m.Shoot),
-		keepsShootState:    keepsShootState,
-		wantsObservability: b.WantsObservabilityComponents(),
-		workers:            workers,
-		published:          published,
-	})); err != nil {
+	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingControlPlane, d.completeGraph(m, b, facts)); err != nil {
 		return steps.Outcome{}, err
 	}
-	if workers {
+	if facts.workers {
 		if err := d.settle(ctx, m, b, published); err != nil {
 			return steps.Outcome{}, err
 		}
@@ -82,10 +64,17 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 		}
 	}
 
+	return d.finish(ctx, m, b)
+}
+
+// finish checks what has to be so before the shoot is handed over.
+func (d *destination) finish(
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist,
+) (steps.Outcome, error) {
 	if err := m.Report(ctx, steps.ReasonHandingOver, "Checking the preconditions of the hand-over"); err != nil {
 		return steps.Outcome{}, err
 	}
-	if hasBackup {
+	if operation.HasBackup(b) {
 		if err := d.deps.CheckBackupEntryHere(ctx, b); err != nil {
 			return steps.Outcome{}, err
 		}
@@ -116,6 +105,29 @@ func (d *destination) lastOperationForCompletion(
 	return gardencorev1beta1.LastOperationTypeRestore, nil
 }
 
+// factsOf finds out what the flow depends on, but for the published address.
+func (d *destination) factsOf(ctx context.Context, m *migration.Migration, b *botanist.Botanist) (facts, error) {
+	keepsShootState, err := d.deps.KeepsShootState(ctx)
+	if err != nil {
+		return facts{}, err
+	}
+	sourceSeed, err := d.deps.Seed(ctx, m.SourceSeed)
+	if err != nil {
+		return facts{}, err
+	}
+	out := facts{
+		hasBackup:          operation.HasBackup(b),
+		hasManagedIssuer:   v1beta1helper.HasManagedIssuer(m.Shoot),
+		keepsShootState:    keepsShootState,
+		wantsObservability: b.WantsObservabilityComponents(),
+		workers:            !v1beta1helper.IsWorkerless(m.Shoot),
+	}
+	if out.hasBackup && sourceSeed.Spec.Backup != nil {
+		out.formerBucket = string(sourceSeed.UID)
+	}
+	return out, nil
+}
+
 // facts are what the flow of the last step depends on.
 type facts struct {
 	// formerBucket is the bucket of the source's backups; empty if there is none.
@@ -131,147 +143,229 @@ type facts struct {
 	published *advertisement
 }
 
+// completeGraph returns the flow of the last step. Of a shoot with workers it restores what the nodes need, and leaves
+// the rest to the gardenlet, which restores it after the hand-over as it does in a classic migration.
 func (d *destination) completeGraph(m *migration.Migration, b *botanist.Botanist, facts facts) *flow.Graph {
-	var (
-		g       = flow.NewGraph("completion of the control plane")
-		timeout = d.deps.Timings.RolloutTimeout
-		// What the gardenlet restores after the hand-over, as it does in a classic migration.
-		byGardenlet = facts.workers
-		add         = func(name string, fn flow.TaskFn, skip bool, dependencies ...flow.TaskIDer) flow.TaskID {
-			return g.Add(flow.Task{Name: name, Fn: operation.Retry(fn, timeout), SkipIf: skip,
-				Dependencies: flow.NewTaskIDs(dependencies...)})
-		}
+	c := &completion{
+		Graph: flow.NewGraph("completion of the control plane"), destination: d, migration: m, botanist: b,
+		facts: facts,
+	}
+	c.addControlPlane()
+	if facts.workers {
+		c.addEndWithWorkers()
+	} else {
+		c.addEndWithoutWorkers()
+	}
+	return c.Graph
+}
 
-		base = d.addBase(g, b)
+// completion puts the flow of the last step together.
+type completion struct {
+	*flow.Graph
+	*destination
+	migration *migration.Migration
+	botanist  *botanist.Botanist
+	facts     facts
 
-		// The relay listens on the port that the etcds move to; it would catch connections between the members.
-		destroyExposure = add("Removing the exposure between the seeds", func(ctx context.Context) error {
-			return d.deps.DestroyExposure(ctx, m)
-		}, false)
-		// Their members restart one after the other, which takes longer than all the rest together. Only the hand-over
-		// waits for the end of it.
-		deployEtcds = add("Giving the etcds their ordinary specification", func(ctx context.Context) error {
-			return d.deployPlainEtcds(ctx, m, b)
-		}, false, base.secrets, destroyExposure)
-		waitUntilEtcdsReady = g.Add(flow.Task{
-			Name: "Waiting until the etcds have been rolled",
-			Fn: func(ctx context.Context) error {
-				return d.waitUntilEtcdsRolled(ctx, m, b)
-			},
-			Dependencies: flow.NewTaskIDs(deployEtcds),
-		})
-		// It serves while a member restarts, as it does in any restart of a highly available etcd.
-		kubeAPIServerReady = d.addKubeAPIServer(g, b, facts.published, untilRolledOut(b),
-			flow.NewTaskIDs(base.secrets, base.resources, deployEtcds))
-		deploySNI = add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
-			return b.DeployKubeAPIServerSNI(ctx)
-		}, false, kubeAPIServerReady)
+	// What later parts of the flow wait for.
+	etcdsDeployed, etcdsRolled                   flow.TaskID
+	kubeAPIServerReady, exposed                  flow.TaskID
+	resourceManagerReady, controllerManagerReady flow.TaskID
+}
 
-		deployResourceManager = add("Deploying the resource manager", func(ctx context.Context) error {
-			return b.DeployGardenerResourceManager(ctx)
-		}, false, kubeAPIServerReady)
-		resourceManagerReady = add("Waiting until the resource manager is ready", func(ctx context.Context) error {
-			return b.Shoot.Components.ControlPlane.ResourceManager.Wait(ctx)
-		}, false, deployResourceManager)
-		deployControllerManager = add("Deploying the kube-controller-manager", func(ctx context.Context) error {
-			return b.DeployKubeControllerManager(ctx)
-		}, false, kubeAPIServerReady)
-		deployScheduler = add("Deploying the kube-scheduler", func(ctx context.Context) error {
-			return b.Shoot.Components.ControlPlane.KubeScheduler.Deploy(ctx)
-		}, !facts.workers, kubeAPIServerReady)
-		controllerManagerReady = add(
-			"Waiting until the kube-controller-manager is ready", func(ctx context.Context) error {
-				return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
-			}, false, deployControllerManager)
+// add adds a task that is repeated until it succeeds.
+func (c *completion) add(name string, fn flow.TaskFn, dependencies ...flow.TaskIDer) flow.TaskID {
+	return c.addTask(flow.Task{Name: name, Fn: fn, Dependencies: flow.NewTaskIDs(dependencies...)})
+}
 
-		deployGardenerAccess = add("Deploying Gardener's access to the shoot", func(ctx context.Context) error {
-			return b.Shoot.Components.GardenerAccess.Deploy(ctx)
-		}, byGardenlet, resourceManagerReady)
-		initializeShootClients = add("Connecting to the shoot", func(ctx context.Context) error {
-			return b.InitializeDesiredShootClients(ctx)
-		}, byGardenlet, deployGardenerAccess, deploySNI)
-		syncIssuer = add("Publishing the keys of the service account issuer", func(ctx context.Context) error {
-			return b.SyncPublicServiceAccountKeys(ctx)
-		}, !facts.hasManagedIssuer || byGardenlet, initializeShootClients)
+func (c *completion) addTask(task flow.Task) flow.TaskID {
+	task.Fn = operation.Retry(task.Fn, c.deps.Timings.RolloutTimeout)
+	return c.Add(task)
+}
 
-		restoreExtensions = add("Restoring extensions after kube-apiserver", func(ctx context.Context) error {
-			return b.DeployExtensionsAfterKubeAPIServer(ctx)
-		}, byGardenlet, initializeShootClients)
-		extensionsReady = g.Add(flow.Task{
-			Name: "Waiting until extensions after kube-apiserver are ready",
-			Fn: func(ctx context.Context) error {
-				return b.Shoot.Components.Extensions.Extension.WaitAfterKubeAPIServer(ctx)
-			},
-			SkipIf:       byGardenlet,
-			Dependencies: flow.NewTaskIDs(restoreExtensions),
-		})
-		deleteStaleExtensions = add("Deleting stale extensions", func(ctx context.Context) error {
-			return b.Shoot.Components.Extensions.Extension.DeleteStaleResources(ctx)
-		}, byGardenlet, initializeShootClients)
-		staleExtensionsGone = add("Waiting until stale extensions are deleted", func(ctx context.Context) error {
-			return b.Shoot.Components.Extensions.Extension.WaitCleanupStaleResources(ctx)
-		}, byGardenlet, deleteStaleExtensions)
+// addControlPlane adds what every shoot gets: plain etcds, the kube-apiserver on them, and the controllers.
+func (c *completion) addControlPlane() {
+	b, base := c.botanist, c.addBase(c.Graph, c.botanist)
 
-		deployShootNamespaces = add("Deploying the namespaces in the shoot", func(ctx context.Context) error {
-			return b.Shoot.Components.SystemComponents.Namespaces.Deploy(ctx)
-		}, byGardenlet, resourceManagerReady)
-		shootNamespacesReady = add(
-			"Waiting until the namespaces in the shoot are ready", func(ctx context.Context) error {
-				return b.Shoot.Components.SystemComponents.Namespaces.Wait(ctx)
-			}, byGardenlet, deployShootNamespaces)
-		deployShootSystem = add("Deploying system resources into the shoot", func(ctx context.Context) error {
-			return b.DeployShootSystem(ctx)
-		}, byGardenlet, initializeShootClients, extensionsReady, shootNamespacesReady)
-		deployClusterIdentity = add("Deploying the cluster identity into the shoot", func(ctx context.Context) error {
-			return b.DeployClusterIdentity(ctx)
-		}, byGardenlet, resourceManagerReady)
-		populateManifests = add(
-			"Populating static manifests from the seed into the shoot", func(ctx context.Context) error {
-				return b.PopulateStaticManifestsFromSeedToShoot(ctx)
-			}, byGardenlet, shootNamespacesReady)
+	// The relay listens on the port that the etcds move to; it would catch connections between the members.
+	destroyExposure := c.add("Removing the exposure between the seeds", func(ctx context.Context) error {
+		return c.deps.DestroyExposure(ctx, c.migration)
+	})
+	// Their members restart one after the other, which takes longer than all the rest together. Only the hand-over
+	// waits for the end of it.
+	c.etcdsDeployed = c.add("Giving the etcds their ordinary specification", func(ctx context.Context) error {
+		return c.deployPlainEtcds(ctx, c.migration, b)
+	}, base.secrets, destroyExposure)
+	c.etcdsRolled = c.Add(flow.Task{
+		Name: "Waiting until the etcds have been rolled",
+		Fn: func(ctx context.Context) error {
+			return c.waitUntilEtcdsRolled(ctx, c.migration, b)
+		},
+		Dependencies: flow.NewTaskIDs(c.etcdsDeployed),
+	})
+	// It serves while a member restarts, as it does in any restart of a highly available etcd.
+	c.kubeAPIServerReady = c.addKubeAPIServer(c.Graph, b, kubeAPIServerRollout{
+		published: c.facts.published, wait: untilRolledOut(b),
+		dependencies: flow.NewTaskIDs(base.secrets, base.resources, c.etcdsDeployed),
+	})
+	c.exposed = c.add("Exposing the kube-apiserver at the ingress gateway", func(ctx context.Context) error {
+		return b.DeployKubeAPIServerSNI(ctx)
+	}, c.kubeAPIServerReady)
 
-		deployLogging = add("Deploying the logging stack", func(ctx context.Context) error {
-			return b.DeployLogging(ctx)
-		}, byGardenlet, resourceManagerReady)
-		deployMonitoring = add("Deploying the monitoring stack", func(ctx context.Context) error {
-			return flow.Sequential(b.DeployAlertManager, b.DeployPrometheus, b.ReconcileBlackboxExporterControlPlane,
-				b.DeployPlutono)(ctx)
-		}, byGardenlet, initializeShootClients, deployLogging)
-		monitoringReady = add("Waiting until the monitoring stack is ready", func(ctx context.Context) error {
-			return flow.Parallel(b.WaitForAlertManager, b.WaitForPrometheus, b.WaitForPlutono)(ctx)
-		}, !facts.wantsObservability || byGardenlet, deployMonitoring)
-		deployBasicAuth = add("Deploying the authentication of the monitoring stack", func(ctx context.Context) error {
-			return b.Shoot.Components.ControlPlane.IstioBasicAuthServer.Deploy(ctx)
-		}, byGardenlet, monitoringReady)
+	deployResourceManager := c.add("Deploying the resource manager", func(ctx context.Context) error {
+		return b.DeployGardenerResourceManager(ctx)
+	}, c.kubeAPIServerReady)
+	c.resourceManagerReady = c.add("Waiting until the resource manager is ready", func(ctx context.Context) error {
+		return b.Shoot.Components.ControlPlane.ResourceManager.Wait(ctx)
+	}, deployResourceManager)
+	deployControllerManager := c.add("Deploying the kube-controller-manager", func(ctx context.Context) error {
+		return b.DeployKubeControllerManager(ctx)
+	}, c.kubeAPIServerReady)
+	c.controllerManagerReady = c.add("Waiting until the kube-controller-manager is ready",
+		func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
+		}, deployControllerManager)
+}
 
-		restored = flow.NewTaskIDs(deploySNI, controllerManagerReady, deployScheduler, syncIssuer, extensionsReady,
-			staleExtensionsGone, deployShootSystem,
-			deployClusterIdentity, populateManifests, deployBasicAuth)
+// addEndWithWorkers adds what is left for a shoot with workers.
+func (c *completion) addEndWithWorkers() {
+	deployScheduler := c.add("Deploying the kube-scheduler", func(ctx context.Context) error {
+		return c.botanist.Shoot.Components.ControlPlane.KubeScheduler.Deploy(ctx)
+	}, c.kubeAPIServerReady)
+	c.addFormerBackups()
+	c.addForgetting(flow.NewTaskIDs(c.exposed, c.resourceManagerReady, c.controllerManagerReady, deployScheduler))
+}
 
-		// The deletion of the source's backups takes a while and waits for it, so it is not left to the end of the
-		// restart. The sidecar of the leader takes it, and the leader is the last one to restart.
-		snapshot = add("Taking a full snapshot into the bucket of the destination", func(ctx context.Context) error {
-			return operation.SnapshotEtcd(ctx, b)
-		}, !facts.hasBackup, deployEtcds)
-		// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration:
-		// through a backup entry of its own that is managed by this seed.
-		deleteFormerBackups = add("Deleting the backups in the bucket of the source", func(ctx context.Context) error {
-			return operation.DeleteBackups(ctx, b, facts.formerBucket)
-		}, facts.formerBucket == "", snapshot)
-		forgetDNS = add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
-			return d.forgetDNS(ctx, b.Shoot.ControlPlaneNamespace)
-		}, false, restored)
-		// It changes the shoot's status in the garden, and then the botanist takes over the status of the server:
-		// nothing that restores may come after it.
-		updateAddresses = add("Updating the advertised addresses", func(ctx context.Context) error {
-			return b.UpdateAdvertisedAddresses(ctx)
-		}, byGardenlet, restored, waitUntilEtcdsReady, deleteFormerBackups, forgetDNS)
-		// The very last one: where no ShootState is kept, its absence says that everything else is done.
-		_ = add("Renewing the ShootState", func(ctx context.Context) error {
-			return d.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, facts.keepsShootState)
-		}, byGardenlet, updateAddresses)
+// addEndWithoutWorkers adds what is left for a shoot without workers: the whole restoration.
+func (c *completion) addEndWithoutWorkers() {
+	deployAccess := c.add("Deploying Gardener's access to the shoot", func(ctx context.Context) error {
+		return c.botanist.Shoot.Components.GardenerAccess.Deploy(ctx)
+	}, c.resourceManagerReady)
+	shootClients := c.add("Connecting to the shoot", func(ctx context.Context) error {
+		return c.botanist.InitializeDesiredShootClients(ctx)
+	}, deployAccess, c.exposed)
+	syncIssuer := c.addTask(flow.Task{
+		Name: "Publishing the keys of the service account issuer",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.SyncPublicServiceAccountKeys(ctx)
+		},
+		SkipIf:       !c.facts.hasManagedIssuer,
+		Dependencies: flow.NewTaskIDs(shootClients),
+	})
+
+	extensionsReady, staleExtensionsGone := c.addExtensions(shootClients)
+	restored := flow.NewTaskIDs(c.exposed, c.controllerManagerReady, syncIssuer, extensionsReady, staleExtensionsGone,
+		c.addShootSystem(shootClients, extensionsReady), c.addObservability(shootClients))
+	formerBackupsDeleted := c.addFormerBackups()
+	dnsForgotten := c.addForgetting(restored)
+
+	// It changes the shoot's status in the garden, and then the botanist takes over the status of the server: nothing
+	// that restores may come after it.
+	updateAddresses := c.add("Updating the advertised addresses", func(ctx context.Context) error {
+		return c.botanist.UpdateAdvertisedAddresses(ctx)
+	}, restored, c.etcdsRolled, formerBackupsDeleted, dnsForgotten)
+	// The very last one: where no ShootState is kept, its absence says that everything else is done.
+	c.add("Renewing the ShootState", func(ctx context.Context) error {
+		return c.deps.RenewShootState(ctx, c.migration.Shoot, c.botanist.Shoot.ControlPlaneNamespace,
+			c.facts.keepsShootState)
+	}, updateAddresses)
+}
+
+// addExtensions adds the extensions after the kube-apiserver. It returns when they are ready, and when those are gone
+// that the shoot does not want any more.
+func (c *completion) addExtensions(shootClients flow.TaskID) (ready, staleGone flow.TaskID) {
+	restore := c.add("Restoring extensions after kube-apiserver", func(ctx context.Context) error {
+		return c.botanist.DeployExtensionsAfterKubeAPIServer(ctx)
+	}, shootClients)
+	ready = c.Add(flow.Task{
+		Name: "Waiting until extensions after kube-apiserver are ready",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.Shoot.Components.Extensions.Extension.WaitAfterKubeAPIServer(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(restore),
+	})
+	deleteStale := c.add("Deleting stale extensions", func(ctx context.Context) error {
+		return c.botanist.Shoot.Components.Extensions.Extension.DeleteStaleResources(ctx)
+	}, shootClients)
+	staleGone = c.add("Waiting until stale extensions are deleted", func(ctx context.Context) error {
+		return c.botanist.Shoot.Components.Extensions.Extension.WaitCleanupStaleResources(ctx)
+	}, deleteStale)
+	return ready, staleGone
+}
+
+// addShootSystem adds what Gardener keeps in the shoot.
+func (c *completion) addShootSystem(shootClients, extensionsReady flow.TaskID) flow.TaskIDs {
+	deployNamespaces := c.add("Deploying the namespaces in the shoot", func(ctx context.Context) error {
+		return c.botanist.Shoot.Components.SystemComponents.Namespaces.Deploy(ctx)
+	}, c.resourceManagerReady)
+	namespacesReady := c.add("Waiting until the namespaces in the shoot are ready", func(ctx context.Context) error {
+		return c.botanist.Shoot.Components.SystemComponents.Namespaces.Wait(ctx)
+	}, deployNamespaces)
+	return flow.NewTaskIDs(
+		c.add("Deploying system resources into the shoot", func(ctx context.Context) error {
+			return c.botanist.DeployShootSystem(ctx)
+		}, shootClients, extensionsReady, namespacesReady),
+		c.add("Deploying the cluster identity into the shoot", func(ctx context.Context) error {
+			return c.botanist.DeployClusterIdentity(ctx)
+		}, c.resourceManagerReady),
+		c.add("Populating static manifests from the seed into the shoot", func(ctx context.Context) error {
+			return c.botanist.PopulateStaticManifestsFromSeedToShoot(ctx)
+		}, namespacesReady),
 	)
-	return g
+}
+
+// addObservability adds logging and monitoring.
+func (c *completion) addObservability(shootClients flow.TaskID) flow.TaskID {
+	b := c.botanist
+	deployLogging := c.add("Deploying the logging stack", func(ctx context.Context) error {
+		return b.DeployLogging(ctx)
+	}, c.resourceManagerReady)
+	deployMonitoring := c.add("Deploying the monitoring stack", func(ctx context.Context) error {
+		return flow.Sequential(b.DeployAlertManager, b.DeployPrometheus, b.ReconcileBlackboxExporterControlPlane,
+			b.DeployPlutono)(ctx)
+	}, shootClients, deployLogging)
+	monitoringReady := c.addTask(flow.Task{
+		Name: "Waiting until the monitoring stack is ready",
+		Fn: func(ctx context.Context) error {
+			return flow.Parallel(b.WaitForAlertManager, b.WaitForPrometheus, b.WaitForPlutono)(ctx)
+		},
+		SkipIf:       !c.facts.wantsObservability,
+		Dependencies: flow.NewTaskIDs(deployMonitoring),
+	})
+	return c.add("Deploying the authentication of the monitoring stack", func(ctx context.Context) error {
+		return b.Shoot.Components.ControlPlane.IstioBasicAuthServer.Deploy(ctx)
+	}, monitoringReady)
+}
+
+// addFormerBackups adds the snapshot after which the backups of the source may go, and their deletion. The deletion
+// takes a while and waits for the snapshot, so that is not left to the end of the restart. The sidecar of the leader
+// takes it, and the leader is the last one to restart.
+func (c *completion) addFormerBackups() flow.TaskID {
+	snapshot := c.addTask(flow.Task{
+		Name: "Taking a full snapshot into the bucket of the destination",
+		Fn: func(ctx context.Context) error {
+			return operation.SnapshotEtcd(ctx, c.botanist)
+		},
+		SkipIf:       !c.facts.hasBackup,
+		Dependencies: flow.NewTaskIDs(c.etcdsDeployed),
+	})
+	// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration:
+	// through a backup entry of its own that is managed by this seed.
+	return c.addTask(flow.Task{
+		Name: "Deleting the backups in the bucket of the source",
+		Fn: func(ctx context.Context) error {
+			return operation.DeleteBackups(ctx, c.botanist, c.facts.formerBucket)
+		},
+		SkipIf:       c.facts.formerBucket == "",
+		Dependencies: flow.NewTaskIDs(snapshot),
+	})
+}
+
+// addForgetting adds the removal of what was remembered of the switch of DNS.
+func (c *completion) addForgetting(dependencies flow.TaskIDs) flow.TaskID {
+	return c.add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
+		return c.forgetDNS(ctx, c.botanist.Shoot.ControlPlaneNamespace)
+	}, dependencies)
 }
 
 // handOver gives the shoot to the gardenlet of this seed. Without workers, the whole restoration is done, so the shoot

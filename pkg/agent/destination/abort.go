@@ -80,7 +80,10 @@ func (d *destination) abortGraph(m *migration.Migration, b *botanist.Botanist, f
 			SkipIf: !facts.hasBackup,
 		})
 	)
-	d.deps.AddSeedCleanup(g, m, b, facts.terminating, flow.NewTaskIDs(), flow.NewTaskIDs(releaseBackupEntry))
+	d.deps.AddSeedCleanup(g, operation.SeedCleanup{
+		Migration: m, Botanist: b, Terminating: facts.terminating,
+		BeforeNamespace: flow.NewTaskIDs(releaseBackupEntry),
+	})
 	return g
 }
 

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	shootpkg "github.com/gardener/gardener/pkg/gardenlet/operation/shoot"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,9 +55,12 @@ func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph
 	return map[string]*flow.Graph{
 		"prepare with backup":    d.prepareGraph(m, b, true),
 		"prepare without backup": d.prepareGraph(m, b, false),
-		"kube-apiserver":         d.kubeAPIServerGraph(m, b, &advertisement{}),
-		"overlap":                d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
-		"settle":                 d.settleGraph(b),
+		"kube-apiserver":         d.kubeAPIServerGraph(b, &advertisement{}),
+		"kube-apiserver with workers": d.kubeAPIServerGraph(&botanist.Botanist{Operation: &gardeneroperation.Operation{
+			Shoot: &shootpkg.Shoot{},
+		}}, &advertisement{}),
+		"overlap": d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
+		"settle":  d.settleGraph(b),
 		"complete with workers": d.completeGraph(m, b,
 			facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
 		"dns": d.dnsGraph(m, b),

@@ -334,8 +334,9 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		timeout = d.deps.Timings.RolloutTimeout
 		base    = d.addBase(g, plain)
 
-		kubeAPIServerReady = d.addKubeAPIServer(g, plain, nil, untilRolledOut(plain),
-			flow.NewTaskIDs(base.secrets, base.resources))
+		kubeAPIServerReady = d.addKubeAPIServer(g, plain, kubeAPIServerRollout{
+			wait: untilRolledOut(plain), dependencies: flow.NewTaskIDs(base.secrets, base.resources),
+		})
 		deploySNI = g.Add(flow.Task{
 			Name: "Exposing the kube-apiserver at the ingress gateway",
 			Fn: operation.Retry(func(ctx context.Context) error {

@@ -20,16 +20,25 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
+// SeedCleanup is how a flow removes a shoot from the agent's own seed.
+type SeedCleanup struct {
+	// Migration and Botanist are those of the attempt.
+	Migration *migration.Migration
+	Botanist  *botanist.Botanist
+	// Terminating leaves out what works in the shoot's namespace: nothing can be deleted one by one in a namespace that
+	// is being deleted or gone.
+	Terminating bool
+	// BeforeEtcds and BeforeNamespace are what the flow does before the Etcds and the namespace are deleted.
+	BeforeEtcds, BeforeNamespace flow.TaskIDs
+}
+
 // AddSeedCleanup adds the tasks that end every removal of a shoot from the agent's own seed: first its Etcds and the
-// way to the other seed, then its namespace, and the Cluster when nothing can ask for it any more. With skip, only what
-// does not depend on the namespace is done: nothing can be deleted one by one in a namespace that is being deleted or
-// gone.
-func (d *Deps) AddSeedCleanup(
-	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, beforeEtcds, beforeNamespace flow.TaskIDs,
-) {
+// way to the other seed, then its namespace, and the Cluster when nothing can ask for it any more.
+func (d *Deps) AddSeedCleanup(g *flow.Graph, cleanup SeedCleanup) {
 	var (
 		timeout   = d.Timings.RolloutTimeout
 		interval  = d.Timings.PollInterval
+		m, b      = cleanup.Migration, cleanup.Botanist
 		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 
 		destroyEtcds = g.Add(flow.Task{
@@ -40,15 +49,15 @@ func (d *Deps) AddSeedCleanup(
 				}
 				return WaitUntilEtcdsGone(ctx, d.SeedClientSet.Client(), namespace, interval)
 			}, timeout),
-			SkipIf:       skip,
-			Dependencies: beforeEtcds,
+			SkipIf:       cleanup.Terminating,
+			Dependencies: cleanup.BeforeEtcds,
 		})
 		destroyExposure = g.Add(flow.Task{
 			Name: "Removing the exposure between the seeds",
 			Fn: func(ctx context.Context) error {
 				return d.DestroyExposure(ctx, m)
 			},
-			SkipIf:       skip,
+			SkipIf:       cleanup.Terminating,
 			Dependencies: flow.NewTaskIDs(destroyEtcds),
 		})
 		deleteNamespace = g.Add(flow.Task{
@@ -56,14 +65,13 @@ func (d *Deps) AddSeedCleanup(
 			Fn: Retry(func(ctx context.Context) error {
 				return b.DeleteSeedNamespace(ctx)
 			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(beforeNamespace, destroyExposure),
+			SkipIf:       cleanup.Terminating,
+			Dependencies: flow.NewTaskIDs(cleanup.BeforeNamespace, destroyExposure),
 		})
 		waitUntilNamespaceDeleted = g.Add(flow.Task{
 			Name: "Waiting until the shoot's namespace is gone",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return WaitUntilGone(ctx, d.SeedClientSet.APIReader(), client.ObjectKey{Name: namespace},
-					&corev1.Namespace{}, interval)
+				return d.WaitUntilGone(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
 			}).Timeout(timeout),
 			Dependencies: flow.NewTaskIDs(deleteNamespace),
 		})
@@ -88,12 +96,10 @@ func Exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 	return true, nil
 }
 
-// WaitUntilGone waits until the object does not exist any more.
-func WaitUntilGone(
-	ctx context.Context, reader client.Reader, key client.ObjectKey, obj client.Object, interval time.Duration,
-) error {
-	return retry.Until(ctx, interval, func(ctx context.Context) (bool, error) {
-		found, err := Exists(ctx, reader, key, obj)
+// WaitUntilGone waits until the object does not exist in the seed any more.
+func (d *Deps) WaitUntilGone(ctx context.Context, key client.ObjectKey, obj client.Object) error {
+	return retry.Until(ctx, d.Timings.PollInterval, func(ctx context.Context) (bool, error) {
+		found, err := Exists(ctx, d.SeedClientSet.APIReader(), key, obj)
 		if err != nil {
 			return retry.MinorError(err)
 		}

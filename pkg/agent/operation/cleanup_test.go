@@ -9,6 +9,7 @@ import (
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -58,8 +59,14 @@ var _ = Describe("Cleanup", func() {
 		timeoutCtx, expire := patience.Expiring(ctx)
 		key := client.ObjectKey{Name: namespace}
 		existing := newClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		Expect(operation.WaitUntilGone(timeoutCtx, looked(existing, expire), key, &corev1.Namespace{},
-			time.Millisecond)).To(MatchError(ContainSubstring(namespace + " still exists")))
-		Expect(operation.WaitUntilGone(ctx, newClient(), key, &corev1.Namespace{}, time.Millisecond)).To(Succeed())
+		in := func(c client.Client) *operation.Deps {
+			return &operation.Deps{
+				SeedClientSet: fakekubernetes.NewClientSetBuilder().WithAPIReader(c).Build(),
+				Timings:       operation.Timings{PollInterval: time.Millisecond},
+			}
+		}
+		Expect(in(looked(existing, expire)).WaitUntilGone(timeoutCtx, key, &corev1.Namespace{})).
+			To(MatchError(ContainSubstring(namespace + " still exists")))
+		Expect(in(newClient()).WaitUntilGone(ctx, key, &corev1.Namespace{})).To(Succeed())
 	})
 })

@@ -6,7 +6,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gardener/gardener/pkg/utils/retry"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,9 +22,8 @@ var Controllers = ownership.Exclusive()
 // DeleteDeployments deletes the Deployments and waits until their last pod is gone: in foreground deletion the object
 // outlives its pods. They are deleted instead of scaled because others scale them too (dependency-watchdog,
 // autoscalers). Deployments that do not exist are no error.
-func DeleteDeployments(
-	ctx context.Context, c client.Client, namespace string, interval, timeout time.Duration, names ...string,
-) error {
+func (d *Deps) DeleteDeployments(ctx context.Context, namespace string, names ...string) error {
+	c, interval, timeout := d.SeedClientSet.Client(), d.Timings.PollInterval, d.Timings.RolloutTimeout
 	for _, name := range names {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
 		if err := c.Delete(ctx, deployment,

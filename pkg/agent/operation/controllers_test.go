@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,21 +26,27 @@ var _ = Describe("DeleteDeployments", func() {
 		deployment *appsv1.Deployment
 	)
 
+	in := func(c client.Client, timeout time.Duration) *operation.Deps {
+		return &operation.Deps{
+			SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(c).Build(),
+			Timings:       operation.Timings{PollInterval: time.Millisecond, RolloutTimeout: timeout},
+		}
+	}
+
 	BeforeEach(func() {
 		deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "kube-controller-manager", Namespace: "ns"}}
 	})
 
 	It("deletes what exists and does not mind what does not", func() {
 		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
-		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, patience.Eventually,
-			operation.Controllers...)).To(Succeed())
+		Expect(in(c, patience.Eventually).DeleteDeployments(ctx, "ns", operation.Controllers...)).To(Succeed())
 		Expect(apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment))).To(BeTrue())
 	})
 
 	It("waits for pods that are still there", func() {
 		deployment.Finalizers = []string{metav1.FinalizerDeleteDependents}
 		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
-		Expect(operation.DeleteDeployments(ctx, c, "ns", time.Millisecond, 20*time.Millisecond, deployment.Name)).
+		Expect(in(c, 20*time.Millisecond).DeleteDeployments(ctx, "ns", deployment.Name)).
 			To(MatchError(ContainSubstring("deployment ns/kube-controller-manager still has pods")))
 	})
 })

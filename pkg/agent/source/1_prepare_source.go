@@ -88,44 +88,55 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasB
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
 		})
-		snapshot = g.Add(flow.Task{
-			Name: "Taking a full snapshot of the main etcd",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return operation.SnapshotEtcd(ctx, b)
-			}, timeout),
-			SkipIf:       !hasBackup,
-			Dependencies: flow.NewTaskIDs(initializeSecrets),
-		})
-		// The extension controller releases its BackupEntry in this seed but leaves the backup secret in the shoot's
-		// namespace, so the source continues writing to its own bucket while it has the leader.
-		releaseBackupEntry = g.Add(flow.Task{
-			Name: "Releasing the backup entry to the destination",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.Shoot.Components.BackupEntry.Migrate(ctx)
-			}, timeout),
-			SkipIf:       !hasBackup,
-			Dependencies: flow.NewTaskIDs(persistState, snapshot),
-		})
-		_ = g.Add(flow.Task{
-			Name: "Waiting until the backup entry is released",
-			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return retry.Until(ctx, s.deps.Timings.PollInterval, func(ctx context.Context) (bool, error) {
-					entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
-					if err != nil {
-						return retry.MinorError(fmt.Errorf("failed to read backup entry: %w", err))
-					}
-					if err := operation.CheckBackupEntryReleased(entry, m.DestinationSeed); err != nil {
-						return retry.MinorError(err)
-					}
-					if err := s.deps.RemoveMigratedBackupEntry(ctx, entry.Name); err != nil {
-						return retry.MinorError(err)
-					}
-					return retry.Ok()
-				})
-			}).Timeout(timeout),
-			SkipIf:       !hasBackup,
-			Dependencies: flow.NewTaskIDs(releaseBackupEntry),
-		})
 	)
+	if hasBackup {
+		s.addBackup(g, m, b, preparation{secrets: initializeSecrets, state: persistState})
+	}
 	return g
+}
+
+// preparation is what the release of the backup entry waits for.
+type preparation struct {
+	secrets flow.TaskID
+	state   flow.TaskID
+}
+
+// addBackup adds a full snapshot, and the release of the backup entry after it. The extension controller releases its
+// BackupEntry in this seed but leaves the backup secret in the shoot's namespace, so the source continues writing to its
+// own bucket while it has the leader.
+func (s *source) addBackup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, done preparation) {
+	timeout := s.deps.Timings.RolloutTimeout
+	snapshot := g.Add(flow.Task{
+		Name: "Taking a full snapshot of the main etcd",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return operation.SnapshotEtcd(ctx, b)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(done.secrets),
+	})
+	releaseBackupEntry := g.Add(flow.Task{
+		Name: "Releasing the backup entry to the destination",
+		Fn: operation.Retry(func(ctx context.Context) error {
+			return b.Shoot.Components.BackupEntry.Migrate(ctx)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(done.state, snapshot),
+	})
+	_ = g.Add(flow.Task{
+		Name: "Waiting until the backup entry is released",
+		Fn: flow.TaskFn(func(ctx context.Context) error {
+			return retry.Until(ctx, s.deps.Timings.PollInterval, func(ctx context.Context) (bool, error) {
+				entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
+				if err != nil {
+					return retry.MinorError(fmt.Errorf("failed to read backup entry: %w", err))
+				}
+				if err := operation.CheckBackupEntryReleased(entry, m.DestinationSeed); err != nil {
+					return retry.MinorError(err)
+				}
+				if err := s.deps.RemoveMigratedBackupEntry(ctx, entry.Name); err != nil {
+					return retry.MinorError(err)
+				}
+				return retry.Ok()
+			})
+		}).Timeout(timeout),
+		Dependencies: flow.NewTaskIDs(releaseBackupEntry),
+	})
 }

@@ -13,6 +13,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/component/extensions/extension"
 	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
@@ -130,182 +131,214 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
 }
 
+// cleanupGraph returns the flow that takes the shoot out of the seed. Of a shoot with workers it also releases the machines,
+// and everything else that the provider manages.
 func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left remains) *flow.Graph {
-	var (
-		g         = flow.NewGraph("cleanup of the source seed")
-		timeout   = s.deps.Timings.RolloutTimeout
-		interval  = s.deps.Timings.PollInterval
-		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+	c := &cleanup{
+		Graph: flow.NewGraph("cleanup of the source seed"), source: s, migration: m, botanist: b, left: left,
+		namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
 		// Nothing can be created or restarted in a namespace that is being deleted.
-		skip = !left.namespace || left.terminating
+		skip: !left.namespace || left.terminating,
+	}
+	managedResourcesGone := c.addManagedResources()
+	extensionsGone := c.addExtensions(managedResourcesGone)
+	kubeAPIServerStopped := c.addStop(extensionsGone)
+	notExposed := c.add(flow.Task{
+		Name: "Removing the kube-apiserver from the ingress gateway",
+		Fn: func(ctx context.Context) error {
+			return b.Shoot.Components.ControlPlane.KubeAPIServerSNI.Destroy(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
+	})
+	allExtensionsGone := c.addRemainingExtensions(kubeAPIServerStopped)
+	s.deps.AddSeedCleanup(c.Graph, operation.SeedCleanup{
+		Migration: m, Botanist: b, Terminating: c.skip,
+		BeforeEtcds:     flow.NewTaskIDs(kubeAPIServerStopped),
+		BeforeNamespace: flow.NewTaskIDs(notExposed, allExtensionsGone),
+	})
+	return c.Graph
+}
 
-		keepObjects = g.Add(flow.Task{
-			Name: "Keeping the objects of managed resources in the shoot",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.KeepObjectsForManagedResources(ctx)
-			}, timeout),
-			SkipIf: skip,
-		})
-		deleteManagedResources = g.Add(flow.Task{
-			Name: "Deleting managed resources",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.DeleteManagedResources(ctx)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(keepObjects),
-		})
-		waitUntilManagedResourcesDeleted = g.Add(flow.Task{
-			Name: "Waiting until managed resources are deleted",
-			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return b.WaitUntilManagedResourcesDeleted(ctx)
-			}).Timeout(timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(deleteManagedResources),
-		})
-		workersMigrated = s.addWorkersCleanup(g, m, b, skip || !left.workers,
-			flow.NewTaskIDs(waitUntilManagedResourcesDeleted))
+// cleanup puts the flow of the cleanup together.
+type cleanup struct {
+	*flow.Graph
+	*source
+	migration *migration.Migration
+	botanist  *botanist.Botanist
+	left      remains
+	namespace string
+	// skip leaves out what works in the namespace.
+	skip bool
+}
 
-		migrateExtensions = g.Add(flow.Task{
-			Name: "Migrating extensions while the kube-apiserver runs",
-			Fn: func(ctx context.Context) error {
-				if err := b.Shoot.Components.Extensions.Extension.MigrateBeforeKubeAPIServer(ctx); err != nil {
-					return err
-				}
-				return b.Shoot.Components.Extensions.Extension.WaitMigrateBeforeKubeAPIServer(ctx)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(waitUntilManagedResourcesDeleted),
-		})
-		persistState = g.Add(flow.Task{
-			Name: "Persisting the state of migrated extensions",
-			Fn: func(ctx context.Context) error {
-				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
-			},
-			SkipIf:       skip || left.machinesReleased,
-			Dependencies: flow.NewTaskIDs(migrateExtensions, workersMigrated),
-		})
-		workersDeleted = s.addWorkersDeletion(g, m, b, skip || !left.workers, flow.NewTaskIDs(persistState))
+// add adds a task that works in the namespace.
+func (c *cleanup) add(task flow.Task) flow.TaskID {
+	task.SkipIf = task.SkipIf || c.skip
+	return c.Add(task)
+}
 
-		destroyExtensions = g.Add(flow.Task{
-			Name: "Deleting migrated extensions",
-			Fn: func(ctx context.Context) error {
-				if err := b.Shoot.Components.Extensions.Extension.DestroyBeforeKubeAPIServer(ctx); err != nil {
-					return err
-				}
-				return b.Shoot.Components.Extensions.Extension.WaitCleanupBeforeKubeAPIServer(ctx)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(persistState, workersDeleted),
-		})
-		controlPlaneDeleted = s.addControlPlaneCleanup(g, m, b, skip || !left.workers,
-			flow.NewTaskIDs(destroyExtensions))
-		waitUntilExtensionsManagedResourcesDeleted = g.Add(flow.Task{
-			Name: "Waiting until the managed resources of extensions are deleted",
-			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return b.WaitUntilShootManagedResourcesDeleted(ctx)
-			}).Timeout(timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(destroyExtensions, controlPlaneDeleted),
-		})
-		// The resource manager takes its finalizers off the secrets of managed resources a moment after it has let go
-		// of the managed resources. Without it they would keep the namespace.
-		waitUntilSecretsReleased = g.Add(flow.Task{
-			Name: "Waiting until the resource manager has released its secrets",
-			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return waitUntilSecretsReleased(ctx, s.deps.SeedClientSet.Client(), namespace, interval)
-			}).Timeout(timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(waitUntilExtensionsManagedResourcesDeleted),
-		})
-		// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
-		//
-		// For a shoot with workers, those that ask for machines are long gone; see addWorkersCleanup.
-		stopControllers = g.Add(flow.Task{
-			Name: "Stopping the controllers of the shoot",
-			Fn: func(ctx context.Context) error {
-				return operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
-					operation.Controllers...)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(waitUntilSecretsReleased),
-		})
-		stopKubeAPIServer = g.Add(flow.Task{
-			Name: "Stopping the kube-apiserver gracefully",
-			Fn: func(ctx context.Context) error {
-				if err := operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
-					v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
-					return err
-				}
-				return b.DeleteKubeAPIServer(ctx)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(stopControllers),
-		})
-		destroyKubeAPIServerSNI = g.Add(flow.Task{
-			Name: "Removing the kube-apiserver from the ingress gateway",
-			Fn: func(ctx context.Context) error {
-				return b.Shoot.Components.ControlPlane.KubeAPIServerSNI.Destroy(ctx)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
-		})
-		migrateRemainingExtensions = g.Add(flow.Task{
-			Name: "Migrating extensions after kube-apiserver",
-			Fn: func(ctx context.Context) error {
-				if err := b.Shoot.Components.Extensions.Extension.MigrateAfterKubeAPIServer(ctx); err != nil {
-					return err
-				}
-				return b.Shoot.Components.Extensions.Extension.WaitMigrateAfterKubeAPIServer(ctx)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
-		})
-		// The last one of all, as in a classic migration: it is what everything else stands on.
-		migrateInfrastructure = g.Add(flow.Task{
-			Name: "Migrating the infrastructure",
-			Fn: func(ctx context.Context) error {
-				if err := b.Shoot.Components.Extensions.Infrastructure.Migrate(ctx); err != nil {
-					return err
-				}
-				return b.Shoot.Components.Extensions.Infrastructure.WaitMigrate(ctx)
-			},
-			SkipIf:       skip || !left.workers,
-			Dependencies: flow.NewTaskIDs(stopKubeAPIServer),
-		})
-		persistRemainingState = g.Add(flow.Task{
-			Name: "Persisting the state of extensions after kube-apiserver",
-			Fn: func(ctx context.Context) error {
-				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(migrateRemainingExtensions, migrateInfrastructure),
-		})
-		destroyInfrastructure = g.Add(flow.Task{
-			Name: "Deleting the migrated infrastructure",
-			Fn: func(ctx context.Context) error {
-				if err := b.Shoot.Components.Extensions.Infrastructure.Destroy(ctx); err != nil {
-					return err
-				}
-				return b.Shoot.Components.Extensions.Infrastructure.WaitCleanup(ctx)
-			},
-			SkipIf:       skip || !left.workers,
-			Dependencies: flow.NewTaskIDs(persistRemainingState),
-		})
-		destroyRemainingExtensions = g.Add(flow.Task{
-			Name: "Deleting all extensions",
-			Fn: func(ctx context.Context) error {
-				if err := b.Shoot.Components.Extensions.Extension.Destroy(ctx); err != nil {
-					return err
-				}
-				return b.Shoot.Components.Extensions.Extension.WaitCleanup(ctx)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(persistRemainingState),
-		})
-	)
-	s.deps.AddSeedCleanup(g, m, b, skip, flow.NewTaskIDs(stopKubeAPIServer),
-		flow.NewTaskIDs(destroyKubeAPIServerSNI, destroyRemainingExtensions, destroyInfrastructure))
-	return g
+// addRetried adds a task that works in the namespace and is repeated until it succeeds.
+func (c *cleanup) addRetried(task flow.Task) flow.TaskID {
+	task.Fn = operation.Retry(task.Fn, c.deps.Timings.RolloutTimeout)
+	return c.add(task)
+}
+
+// addBounded adds a task that works in the namespace and waits by itself.
+func (c *cleanup) addBounded(task flow.Task) flow.TaskID {
+	task.Fn = task.Fn.Timeout(c.deps.Timings.RolloutTimeout)
+	return c.add(task)
+}
+
+// persist returns a task that saves the state of extensions. It replaces nothing that was saved before.
+func (c *cleanup) persist(ctx context.Context) error {
+	return c.deps.PersistShootState(ctx, c.migration.Shoot, c.namespace, false)
+}
+
+// deleteDeployments deletes the Deployments and waits until their last pod is gone.
+func (c *cleanup) deleteDeployments(ctx context.Context, names ...string) error {
+	return c.deps.DeleteDeployments(ctx, c.namespace, names...)
+}
+
+// addManagedResources adds the deletion of managed resources. What they stand for stays in the shoot.
+func (c *cleanup) addManagedResources() flow.TaskID {
+	keepObjects := c.addRetried(flow.Task{
+		Name: "Keeping the objects of managed resources in the shoot",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.KeepObjectsForManagedResources(ctx)
+		},
+	})
+	deleteManagedResources := c.addRetried(flow.Task{
+		Name: "Deleting managed resources",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.DeleteManagedResources(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(keepObjects),
+	})
+	return c.addBounded(flow.Task{
+		Name: "Waiting until managed resources are deleted",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.WaitUntilManagedResourcesDeleted(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(deleteManagedResources),
+	})
+}
+
+// addExtensions adds the migration of what has to be migrated while the kube-apiserver runs.
+func (c *cleanup) addExtensions(managedResourcesGone flow.TaskID) flow.TaskIDs {
+	extensions := func() extension.Interface { return c.botanist.Shoot.Components.Extensions.Extension }
+	migrated := flow.NewTaskIDs(c.add(flow.Task{
+		Name: "Migrating extensions while the kube-apiserver runs",
+		Fn: func(ctx context.Context) error {
+			if err := extensions().MigrateBeforeKubeAPIServer(ctx); err != nil {
+				return err
+			}
+			return extensions().WaitMigrateBeforeKubeAPIServer(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(managedResourcesGone),
+	}))
+	if c.left.workers {
+		migrated.Insert(c.addWorkersMigration(managedResourcesGone))
+	}
+	saved := flow.NewTaskIDs(c.add(flow.Task{
+		Name:         "Persisting the state of migrated extensions",
+		Fn:           c.persist,
+		SkipIf:       c.left.machinesReleased,
+		Dependencies: migrated,
+	}))
+	if c.left.workers {
+		saved.Insert(c.addWorkersDeletion(saved))
+	}
+	gone := flow.NewTaskIDs(c.add(flow.Task{
+		Name: "Deleting migrated extensions",
+		Fn: func(ctx context.Context) error {
+			if err := extensions().DestroyBeforeKubeAPIServer(ctx); err != nil {
+				return err
+			}
+			return extensions().WaitCleanupBeforeKubeAPIServer(ctx)
+		},
+		Dependencies: saved,
+	}))
+	if c.left.workers {
+		gone.Insert(c.addControlPlaneDeletion(gone))
+	}
+	return gone
+}
+
+// addStop adds what ends with the kube-apiserver.
+func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
+	managedResourcesGone := c.addBounded(flow.Task{
+		Name: "Waiting until the managed resources of extensions are deleted",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.WaitUntilShootManagedResourcesDeleted(ctx)
+		},
+		Dependencies: extensionsGone,
+	})
+	// The resource manager takes its finalizers off the secrets of managed resources a moment after it has released the
+	// managed resources. Without it they would keep the namespace.
+	secretsReleased := c.addBounded(flow.Task{
+		Name: "Waiting until the resource manager has released its secrets",
+		Fn: func(ctx context.Context) error {
+			return waitUntilSecretsReleased(ctx, c.deps.SeedClientSet.Client(), c.namespace,
+				c.deps.Timings.PollInterval)
+		},
+		Dependencies: flow.NewTaskIDs(managedResourcesGone),
+	})
+	// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
+	//
+	// For a shoot with workers, those that ask for machines are long gone; see addWorkersMigration.
+	stopControllers := c.add(flow.Task{
+		Name: "Stopping the controllers of the shoot",
+		Fn: func(ctx context.Context) error {
+			return c.deleteDeployments(ctx, operation.Controllers...)
+		},
+		Dependencies: flow.NewTaskIDs(secretsReleased),
+	})
+	return c.add(flow.Task{
+		Name: "Stopping the kube-apiserver gracefully",
+		Fn: func(ctx context.Context) error {
+			if err := c.deleteDeployments(ctx, v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
+				return err
+			}
+			return c.botanist.DeleteKubeAPIServer(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(stopControllers),
+	})
+}
+
+// addRemainingExtensions adds the migration of what is migrated without a kube-apiserver.
+func (c *cleanup) addRemainingExtensions(kubeAPIServerStopped flow.TaskID) flow.TaskIDs {
+	migrated := flow.NewTaskIDs(c.add(flow.Task{
+		Name: "Migrating extensions after kube-apiserver",
+		Fn: func(ctx context.Context) error {
+			if err := c.botanist.Shoot.Components.Extensions.Extension.MigrateAfterKubeAPIServer(ctx); err != nil {
+				return err
+			}
+			return c.botanist.Shoot.Components.Extensions.Extension.WaitMigrateAfterKubeAPIServer(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
+	}))
+	if c.left.workers {
+		migrated.Insert(c.addInfrastructureMigration(kubeAPIServerStopped))
+	}
+	saved := c.add(flow.Task{
+		Name:         "Persisting the state of extensions after kube-apiserver",
+		Fn:           c.persist,
+		Dependencies: migrated,
+	})
+	gone := flow.NewTaskIDs(c.add(flow.Task{
+		Name: "Deleting all extensions",
+		Fn: func(ctx context.Context) error {
+			if err := c.botanist.Shoot.Components.Extensions.Extension.Destroy(ctx); err != nil {
+				return err
+			}
+			return c.botanist.Shoot.Components.Extensions.Extension.WaitCleanup(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(saved),
+	}))
+	if c.left.workers {
+		gone.Insert(c.addInfrastructureDeletion(saved))
+	}
+	return gone
 }
 
 // resourceManagerFinalizers is how the finalizers of resource managers begin; each class has its own.

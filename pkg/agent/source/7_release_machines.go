@@ -12,7 +12,6 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/gardener/gardener/pkg/utils/gardener/shootstate"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
@@ -31,161 +29,154 @@ import (
 // what is left of them: the destination would take the others for machines that are still to be created.
 const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 
-// addWorkersCleanup adds what releases the machines and what is on them, up to the point at which the state of all
-// of it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight
-// of the shoot, and cluster-autoscaler is gone first.
-func (s *source) addWorkersCleanup(
-	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs,
-) flow.TaskID {
-	var (
-		timeout   = s.deps.Timings.RolloutTimeout
-		interval  = s.deps.Timings.PollInterval
-		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-
-		// It would take the end of the source's kube-apiserver for an outage of the nodes' network.
-		blindWatchdog = g.Add(flow.Task{
-			Name: "Taking its access to the shoot from the dependency-watchdog",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.Shoot.Components.DependencyWatchdogAccess.Destroy(ctx)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: dependencies,
-		})
-		stopAutoscaler = g.Add(flow.Task{
-			Name: "Stopping the cluster-autoscaler",
-			Fn: func(ctx context.Context) error {
-				return operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
-					v1beta1constants.DeploymentNameClusterAutoscaler)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(blindWatchdog),
-		})
-		stopMachineControllerManager = g.Add(flow.Task{
-			Name: "Stopping the machine-controller-manager",
-			Fn: func(ctx context.Context) error {
-				// The component's own deletion does not wait for the pods. As long as one runs, it creates and deletes
-				// machines.
-				if err := operation.DeleteDeployments(ctx, s.deps.SeedClientSet.Client(), namespace, interval, timeout,
-					v1beta1constants.DeploymentNameMachineControllerManager); err != nil {
-					return err
-				}
-				if err := b.Shoot.Components.ControlPlane.MachineControllerManager.Destroy(ctx); err != nil {
-					return err
-				}
-				return b.Shoot.Components.ControlPlane.MachineControllerManager.WaitCleanup(ctx)
-			},
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(stopAutoscaler),
-		})
-		migrate = g.Add(flow.Task{
-			Name: "Migrating workers, network, operating system configs and container runtimes",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.MigrateExtensionResourcesInParallel(ctx)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(stopMachineControllerManager),
-		})
-	)
-	return g.Add(flow.Task{
+// addWorkersMigration adds what releases the machines and what is on them, up to the point at which the state of all of it
+// can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight of the
+// shoot, and cluster-autoscaler is gone first.
+func (c *cleanup) addWorkersMigration(managedResourcesGone flow.TaskID) flow.TaskID {
+	// It would take the end of the source's kube-apiserver for an outage of the nodes' network.
+	blindWatchdog := c.addRetried(flow.Task{
+		Name: "Taking its access to the shoot from the dependency-watchdog",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.Shoot.Components.DependencyWatchdogAccess.Destroy(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(managedResourcesGone),
+	})
+	stopAutoscaler := c.add(flow.Task{
+		Name: "Stopping the cluster-autoscaler",
+		Fn: func(ctx context.Context) error {
+			return c.deleteDeployments(ctx, v1beta1constants.DeploymentNameClusterAutoscaler)
+		},
+		Dependencies: flow.NewTaskIDs(blindWatchdog),
+	})
+	stopMachineControllerManager := c.add(flow.Task{
+		Name: "Stopping the machine-controller-manager",
+		Fn: func(ctx context.Context) error {
+			// The component's own deletion does not wait for the pods. As long as one runs, it creates and deletes
+			// machines.
+			if err := c.deleteDeployments(ctx, v1beta1constants.DeploymentNameMachineControllerManager); err != nil {
+				return err
+			}
+			if err := c.botanist.Shoot.Components.ControlPlane.MachineControllerManager.Destroy(ctx); err != nil {
+				return err
+			}
+			return c.botanist.Shoot.Components.ControlPlane.MachineControllerManager.WaitCleanup(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(stopAutoscaler),
+	})
+	migrate := c.addRetried(flow.Task{
+		Name: "Migrating workers, network, operating system configs and container runtimes",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.MigrateExtensionResourcesInParallel(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(stopMachineControllerManager),
+	})
+	return c.add(flow.Task{
 		Name: "Waiting until workers, network, operating system configs and container runtimes are migrated",
 		Fn: func(ctx context.Context) error {
-			return b.WaitUntilExtensionResourcesMigrated(ctx)
+			return c.botanist.WaitUntilExtensionResourcesMigrated(ctx)
 		},
-		SkipIf:       skip,
 		Dependencies: flow.NewTaskIDs(migrate),
 	})
 }
 
-// addWorkersDeletion adds the deletion of what addWorkersCleanup has migrated, once its state is saved. Machines and
+// addWorkersDeletion adds the deletion of what addWorkersMigration has migrated, once its state is saved. Machines and
 // their like go without their finalizers, so nobody deletes what they stand for.
-func (s *source) addWorkersDeletion(
-	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs,
-) flow.TaskID {
-	var (
-		timeout   = s.deps.Timings.RolloutTimeout
-		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-
-		releaseMachines = g.Add(flow.Task{
-			Name: "Checking that the ShootState has all machines",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return s.releaseMachines(ctx, m)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: dependencies,
-		})
-		deleteMachines = g.Add(flow.Task{
-			Name: "Deleting the objects of machines and leaving the machines alone",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.ShallowDeleteMachineResources(ctx)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(releaseMachines),
-		})
-		machinesDeleted = g.Add(flow.Task{
-			Name: "Waiting until the objects of machines are deleted",
-			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return gardenerutils.WaitUntilMachineResourcesDeleted(ctx, m.Log, s.deps.SeedClientSet.Client(),
-					namespace)
-			}).Timeout(timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(deleteMachines),
-		})
-		destroy = g.Add(flow.Task{
-			Name: "Deleting workers, network, operating system configs and container runtimes",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return b.DestroyExtensionResourcesInParallel(ctx)
-			}, timeout),
-			SkipIf:       skip,
-			Dependencies: flow.NewTaskIDs(machinesDeleted),
-		})
-	)
-	return g.Add(flow.Task{
+func (c *cleanup) addWorkersDeletion(saved flow.TaskIDs) flow.TaskID {
+	releaseMachines := c.addRetried(flow.Task{
+		Name: "Checking that the ShootState has all machines",
+		Fn: func(ctx context.Context) error {
+			return c.releaseMachines(ctx, c.migration)
+		},
+		Dependencies: saved,
+	})
+	deleteMachines := c.addRetried(flow.Task{
+		Name: "Deleting the objects of machines and leaving the machines alone",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.ShallowDeleteMachineResources(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(releaseMachines),
+	})
+	machinesDeleted := c.addBounded(flow.Task{
+		Name: "Waiting until the objects of machines are deleted",
+		Fn: func(ctx context.Context) error {
+			return gardenerutils.WaitUntilMachineResourcesDeleted(ctx, c.migration.Log, c.deps.SeedClientSet.Client(),
+				c.namespace)
+		},
+		Dependencies: flow.NewTaskIDs(deleteMachines),
+	})
+	destroy := c.addRetried(flow.Task{
+		Name: "Deleting workers, network, operating system configs and container runtimes",
+		Fn: func(ctx context.Context) error {
+			return c.botanist.DestroyExtensionResourcesInParallel(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(machinesDeleted),
+	})
+	return c.add(flow.Task{
 		Name: "Waiting until workers, network, operating system configs and container runtimes are deleted",
 		Fn: func(ctx context.Context) error {
-			return b.WaitUntilExtensionResourcesDeleted(ctx)
+			return c.botanist.WaitUntilExtensionResourcesDeleted(ctx)
 		},
-		SkipIf:       skip,
 		Dependencies: flow.NewTaskIDs(destroy),
 	})
 }
 
-// addControlPlaneCleanup adds the migration of what the provider runs in the shoot's namespace:
+// addControlPlaneDeletion adds the migration of what the provider runs in the shoot's namespace:
 // cloud-controller-manager and CSI controllers. Upstream does not wait for its migration and does not save its state
 // again; both cost next to nothing.
-func (s *source) addControlPlaneCleanup(
-	g *flow.Graph, m *migration.Migration, b *botanist.Botanist, skip bool, dependencies flow.TaskIDs,
-) flow.TaskID {
-	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-
-	migrate := g.Add(flow.Task{
+func (c *cleanup) addControlPlaneDeletion(extensionsGone flow.TaskIDs) flow.TaskID {
+	migrate := c.add(flow.Task{
 		Name: "Migrating the provider's part of the control plane",
 		Fn: func(ctx context.Context) error {
-			if err := b.Shoot.Components.Extensions.ControlPlane.Migrate(ctx); err != nil {
+			if err := c.botanist.Shoot.Components.Extensions.ControlPlane.Migrate(ctx); err != nil {
 				return err
 			}
-			return b.Shoot.Components.Extensions.ControlPlane.WaitMigrate(ctx)
+			return c.botanist.Shoot.Components.Extensions.ControlPlane.WaitMigrate(ctx)
 		},
-		SkipIf:       skip,
-		Dependencies: dependencies,
+		Dependencies: extensionsGone,
 	})
-	persist := g.Add(flow.Task{
-		Name: "Persisting the state of the provider's part of the control plane",
-		Fn: func(ctx context.Context) error {
-			return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
-		},
-		SkipIf:       skip,
+	persist := c.add(flow.Task{
+		Name:         "Persisting the state of the provider's part of the control plane",
+		Fn:           c.persist,
 		Dependencies: flow.NewTaskIDs(migrate),
 	})
-	return g.Add(flow.Task{
+	return c.add(flow.Task{
 		Name: "Deleting the provider's part of the control plane",
 		Fn: func(ctx context.Context) error {
-			if err := b.Shoot.Components.Extensions.ControlPlane.Destroy(ctx); err != nil {
+			if err := c.botanist.Shoot.Components.Extensions.ControlPlane.Destroy(ctx); err != nil {
 				return err
 			}
-			return b.Shoot.Components.Extensions.ControlPlane.WaitCleanup(ctx)
+			return c.botanist.Shoot.Components.Extensions.ControlPlane.WaitCleanup(ctx)
 		},
-		SkipIf:       skip,
 		Dependencies: flow.NewTaskIDs(persist),
+	})
+}
+
+// addInfrastructureMigration adds the last migration of all, as in a classic migration: the infrastructure is what
+// everything else stands on.
+func (c *cleanup) addInfrastructureMigration(kubeAPIServerStopped flow.TaskID) flow.TaskID {
+	return c.add(flow.Task{
+		Name: "Migrating the infrastructure",
+		Fn: func(ctx context.Context) error {
+			if err := c.botanist.Shoot.Components.Extensions.Infrastructure.Migrate(ctx); err != nil {
+				return err
+			}
+			return c.botanist.Shoot.Components.Extensions.Infrastructure.WaitMigrate(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
+	})
+}
+
+// addInfrastructureDeletion adds the deletion of the infrastructure's object, once its state is saved.
+func (c *cleanup) addInfrastructureDeletion(saved flow.TaskID) flow.TaskID {
+	return c.add(flow.Task{
+		Name: "Deleting the migrated infrastructure",
+		Fn: func(ctx context.Context) error {
+			if err := c.botanist.Shoot.Components.Extensions.Infrastructure.Destroy(ctx); err != nil {
+				return err
+			}
+			return c.botanist.Shoot.Components.Extensions.Infrastructure.WaitCleanup(ctx)
+		},
+		Dependencies: flow.NewTaskIDs(saved),
 	})
 }
 

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/utils/flow"
+
+	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+)
+
+// deployPlainEtcds gives both etcds the specification that the gardenlet gives them. It is only right when no member of
+// the source is left: their peer URLs then move from the port of the migration to the ordinary one.
+func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
+	etcds := d.deps.Joint(m, b)
+	defer func() { _ = etcds.Close() }()
+
+	for _, etcdRole := range joint.EtcdRoles {
+		world, err := etcds.Observe(ctx, etcdRole)
+		if err != nil {
+			return fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+		}
+		if others := len(world.Members) - len(world.Members.On(quorum.Destination)); others > 0 {
+			return fmt.Errorf("failed to deploy %s: %d members of the source are still in its member list",
+				exposure.EtcdName(etcdRole), others)
+		}
+	}
+	if err := etcds.PrepareRoll(ctx); err != nil {
+		return err
+	}
+	// Not by the botanist's own task: in the restore phase it may decide to begin with one member.
+	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
+		return err
+	}
+	if err := flow.Parallel(b.Shoot.Components.ControlPlane.EtcdMain.Deploy,
+		b.Shoot.Components.ControlPlane.EtcdEvents.Deploy)(ctx); err != nil {
+		return fmt.Errorf("failed to deploy the etcds: %w", err)
+	}
+	return nil
+}
+
+// waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to
+// it meanwhile that none of them is stopped while it has leadership.
+func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
+	etcds := d.deps.Joint(m, b)
+	defer func() { _ = etcds.Close() }()
+
+	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.RolloutTimeout)
+	defer cancel()
+	return flow.Parallel(
+		func(ctx context.Context) error {
+			err := b.WaitUntilEtcdsReady(ctx)
+			if err != nil {
+				cancel()
+			}
+			return err
+		},
+		etcds.AccompanyRoll,
+	)(ctx)
+}
