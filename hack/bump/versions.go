@@ -69,8 +69,9 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 		return nil, err
 	}
 	if !hasField(types, liveMigrator) {
+		//nolint:staticcheck // A name.
 		return nil, fmt.Errorf("Gardener %s knows no live migration: its Shoot has no status.%s: %w", gardener,
-			liveMigrator, ErrTooOld) //nolint:staticcheck // A name.
+			liveMigrator, ErrTooOld)
 	}
 
 	source, err := download(ctx, run, repository, gardenerModule, gardener)
@@ -86,8 +87,9 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 		return nil, err
 	}
 	if api := druidAPI.FindSubmatch(modFile); api == nil || string(api[1]) != versions[Druid] {
+		//nolint:staticcheck // A name.
 		return nil, fmt.Errorf("Gardener %s deploys etcd-druid %s but is not built with the API of that version: "+
-			"look at its go.mod", gardener, versions[Druid]) //nolint:staticcheck // A name.
+			"look at its go.mod", gardener, versions[Druid])
 	}
 	// The two did not come with the same version: v1.149.0 has the API of live migrations, and an etcd-druid that is
 	// too old.
@@ -100,9 +102,10 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 		return nil, err
 	}
 	if !hasField(etcd, joiner) {
+		//nolint:staticcheck // A name.
 		return nil,
 			fmt.Errorf("Gardener %s deploys etcd-druid %s, whose etcds cannot join those of another seed: its Etcd "+
-				"has no spec.etcd.%s: %w", gardener, versions[Druid], joiner, ErrTooOld) //nolint:staticcheck // A name.
+				"has no spec.etcd.%s: %w", gardener, versions[Druid], joiner, ErrTooOld)
 	}
 	if versions[OldestKubernetes], versions[NewestKubernetes], err = kubernetes(source); err != nil {
 		return nil, err

@@ -107,8 +107,8 @@ func writeNotes(_ context.Context, options Options) error {
 	return writeFile(options, NotesFile, []byte(notes))
 }
 
-// Notes returns what a changelog says of the version: the text below the heading "## v1.2.3" or "## v1.2.3 (date)", up to
-// the next heading of that level. It fails if there is no such section, or nothing in it.
+// Notes returns what a changelog says of the version: the text below the heading "## v1.2.3" or "## v1.2.3 (date)", up
+// to the next heading of that level. It fails if there is no such section, or nothing in it.
 func Notes(changelog, version string) (string, error) {
 	var notes strings.Builder
 	inside := false

@@ -455,6 +455,6 @@ func cloudProfileName(shoot *gardencorev1beta1.Shoot) string {
 	if shoot.Spec.CloudProfile != nil {
 		return shoot.Spec.CloudProfile.Name
 	}
-	return ptr.Deref(shoot.Spec.CloudProfileName,
-		"") //nolint:staticcheck // Deprecated, but older shoots have nothing else.
+	//nolint:staticcheck // Deprecated, but older shoots have nothing else.
+	return ptr.Deref(shoot.Spec.CloudProfileName, "")
 }

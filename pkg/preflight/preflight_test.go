@@ -345,9 +345,10 @@ var _ = Describe("Evaluate", func() {
 			}),
 		Entry("etcd encryption key that completes by itself", preflight.CredentialsRotation, preflight.Fail,
 			"completed by the next reconciliation", func(w *preflight.World) {
+				//nolint:staticcheck // Deprecated, but in use.
 				rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{
 					Phase: gardencorev1beta1.RotationPrepared, AutoCompleteAfterPrepared: new(true),
-				} //nolint:staticcheck // Deprecated, but in use.
+				}
 			}),
 		Entry("SSH key pair initiated", preflight.CredentialsRotation, preflight.Fail,
 			"SSH key pair: initiated", func(w *preflight.World) {
@@ -777,8 +778,8 @@ var _ = Describe("Checker", func() {
 
 	It("takes the name of the cloud profile also from the old field", func() {
 		world.Shoot.Spec.CloudProfile = nil
-		world.Shoot.Spec.CloudProfileName = new(
-			"local") //nolint:staticcheck // Deprecated, but older shoots have nothing else.
+		//nolint:staticcheck // Deprecated, but older shoots have nothing else.
+		world.Shoot.Spec.CloudProfileName = new("local")
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 	})
 

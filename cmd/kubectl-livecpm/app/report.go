@@ -136,8 +136,8 @@ func (o *options) writeReport(made report.Report, format, file string) error {
 		_, err := io.WriteString(o.Out, text)
 		return err
 	}
-	if err := os.WriteFile(file, []byte(text),
-		0o644); err != nil { // #nosec G306 -- To be shown around; nothing secret is in it.
+	// #nosec G306 -- To be shown around; nothing secret is in it.
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		return fmt.Errorf("failed to write the report: %w", err)
 	}
 	_, err = fmt.Fprintf(o.Err, "Wrote %s.\n", file)

@@ -54,8 +54,9 @@ func newStart(o *options) *cobra.Command {
 			}
 			if !p.CanGo {
 				_, _ = io.WriteString(o.Out, view.Plan(p, o.view()))
+				//nolint:staticcheck // It begins with a kind.
 				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
-					p.Shoot)} //nolint:staticcheck // It begins with a kind.
+					p.Shoot)}
 			}
 
 			g, steerer, err := o.connect(dryRun)

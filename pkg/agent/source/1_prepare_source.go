@@ -102,8 +102,8 @@ type preparation struct {
 }
 
 // addBackup adds a full snapshot, and the release of the backup entry after it. The extension controller releases its
-// BackupEntry in this seed but leaves the backup secret in the shoot's namespace, so the source continues writing to its
-// own bucket while it has the leader.
+// BackupEntry in this seed but leaves the backup secret in the shoot's namespace, so the source continues writing to
+// its own bucket while it has the leader.
 func (s *source) addBackup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, done preparation) {
 	timeout := s.deps.Timings.RolloutTimeout
 	snapshot := g.Add(flow.Task{

@@ -131,8 +131,8 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
 }
 
-// cleanupGraph returns the flow that takes the shoot out of the seed. Of a shoot with workers it also releases the machines,
-// and everything else that the provider manages.
+// cleanupGraph returns the flow that takes the shoot out of the seed. Of a shoot with workers it also releases the
+// machines, and everything else that the provider manages.
 func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left remains) *flow.Graph {
 	c := &cleanup{
 		Graph: flow.NewGraph("cleanup of the source seed"), source: s, migration: m, botanist: b, left: left,

@@ -29,9 +29,9 @@ import (
 // what is left of them: the destination would take the others for machines that are still to be created.
 const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 
-// addWorkersMigration adds what releases the machines and what is on them, up to the point at which the state of all of it
-// can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight of the
-// shoot, and cluster-autoscaler is gone first.
+// addWorkersMigration adds what releases the machines and what is on them, up to the point at which the state of all of
+// it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight of
+// the shoot, and cluster-autoscaler is gone first.
 func (c *cleanup) addWorkersMigration(managedResourcesGone flow.TaskID) flow.TaskID {
 	// It would take the end of the source's kube-apiserver for an outage of the nodes' network.
 	blindWatchdog := c.addRetried(flow.Task{

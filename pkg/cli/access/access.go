@@ -75,6 +75,7 @@ func PublicHost(shoot *gardencorev1beta1.Shoot) (string, error) {
 			return server.Hostname(), nil
 		}
 	}
+	//nolint:staticcheck // It begins with a kind.
 	return "", fmt.Errorf("Shoot %s advertises no address; wait until it is created",
-		client.ObjectKeyFromObject(shoot)) //nolint:staticcheck // It begins with a kind.
+		client.ObjectKeyFromObject(shoot))
 }

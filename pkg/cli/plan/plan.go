@@ -133,15 +133,17 @@ func Evaluate(in Input, destination string) (Plan, error) {
 	source := ptr.Deref(in.Shoot.Status.SeedName, "")
 	out := Plan{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: source, Steps: expected()}
 	if source == "" {
+		//nolint:staticcheck // It begins with a kind.
 		return out, fmt.Errorf("Shoot %s/%s is in no seed yet; wait until it is created", in.Shoot.Namespace,
-			in.Shoot.Name) //nolint:staticcheck // It begins with a kind.
+			in.Shoot.Name)
 	}
 	if _, err := in.seed(source); err != nil {
 		return out, err
 	}
 	if destination == source {
+		//nolint:staticcheck // It begins with a kind.
 		return out, fmt.Errorf("Shoot %s/%s is in seed %s already; give another one with --to", in.Shoot.Namespace,
-			in.Shoot.Name, source) //nolint:staticcheck // It begins with a kind.
+			in.Shoot.Name, source)
 	}
 
 	if destination == "" {

@@ -257,9 +257,9 @@ func (r Reader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Bas
 	out := Baseline{Namespace: shoot.Namespace, Shoot: shoot.Name, Seed: name, Recorded: r.Clock.Now().UTC(),
 		ClusterIDs: map[string]string{}}
 	if ptr.Deref(shoot.Spec.SeedName, "") != name {
+		//nolint:staticcheck // It begins with a kind.
 		return out, fmt.Errorf("Shoot %s is on its way to seed %s: record the baseline before a migration",
-			client.ObjectKeyFromObject(shoot),
-			ptr.Deref(shoot.Spec.SeedName, "")) //nolint:staticcheck // It begins with a kind.
+			client.ObjectKeyFromObject(shoot), ptr.Deref(shoot.Spec.SeedName, ""))
 	}
 	reader, ok := r.Seeds[name]
 	if !ok {

@@ -19,8 +19,9 @@ import (
 func FromShoot(shoot *gardencorev1beta1.Shoot, events []corev1.Event, now time.Time) (Report, error) {
 	migration := summary.Summarize(shoot, now)
 	if len(migration.Steps) == 0 {
+		//nolint:staticcheck // It begins with a kind.
 		return Report{}, fmt.Errorf("Shoot %s has no conditions of a live migration",
-			migration.Key()) //nolint:staticcheck // It begins with a kind.
+			migration.Key())
 	}
 	out := Report{
 		Shoot: migration.Key(), Source: migration.Source, Destination: migration.Destination,

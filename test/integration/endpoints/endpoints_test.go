@@ -129,11 +129,12 @@ var _ = Describe("Two kube-apiservers with one address", Ordered, func() {
 		object := kept()
 		object.Subsets[0].Addresses[0].IP = "192.0.2.11"
 		Expect(c.Update(ctx, object, client.DryRunAll)).To(Succeed())
-		other := &corev1.Endpoints{ //nolint:staticcheck // It is what kube-apiservers write.
+		//nolint:staticcheck // It is what kube-apiservers write.
+		other := &corev1.Endpoints{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "other"},
 			Subsets: []corev1.EndpointSubset{
 				{Addresses: []corev1.EndpointAddress{{IP: "192.0.2.12"}}},
-			}, //nolint:staticcheck // It is what kube-apiservers write.
+			},
 		}
 		Expect(c.Create(ctx, other)).To(Succeed())
 		other.Subsets = nil
