@@ -47,7 +47,7 @@ packages() {
   etcdctl) echo etcdctl=go.etcd.io/etcd/etcdctl/v3 ;;
   promtool) echo github.com/prometheus/prometheus/cmd/promtool ;;
   govulncheck) echo golang.org/x/vuln/cmd/govulncheck ;;
-  vale) echo github.com/vale-cli/vale/v3/cmd/vale ;;
+  vale) echo github.com/errata-ai/vale/v2/cmd/vale ;;
   golangci-lint) echo github.com/golangci/golangci-lint/v2/cmd/golangci-lint ;;
   *) echo "build-tools: unknown component \"$1\"; known: $(components)" >&2; return 1 ;;
   esac
