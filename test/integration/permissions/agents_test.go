@@ -122,9 +122,18 @@ func (p *party) actions(role steps.Role) migration.Actions {
 		gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:                          p.persist,
 		gardencorev1beta1.ShootLiveMigrationMigrationCompleted:                         p.complete,
 	}
-	actions := migration.Actions{Steps: map[gardencorev1beta1.ConditionType]migration.Action{}}
+	actions := migration.Actions{
+		Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
+		Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
+		Abort: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
+			return steps.Outcome{}, errors.New("no migration of this suite is aborted")
+		}),
+	}
 	for _, step := range steps.Table() {
 		if step.Owner != role {
+			// A part in a step of the peer asks nothing of the garden.
+			actions.Assists[step.Condition] = migration.ActionFunc(
+				func(context.Context, *migration.Migration) (steps.Outcome, error) { return steps.Outcome{}, nil })
 			continue
 		}
 		actions.Steps[step.Condition] = migration.ActionFunc(
