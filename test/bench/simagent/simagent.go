@@ -8,6 +8,7 @@ package simagent
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -45,6 +46,25 @@ type Options struct {
 	GoFile string
 	// Pace is how long a step takes.
 	Pace time.Duration
+}
+
+// Parse returns the options of a command line. It has a flag set of its own: Gardener's libraries register flags in the
+// global one, "version" among them.
+func Parse(args []string) (Options, error) {
+	options := Options{}
+	flags := flag.NewFlagSet("simagent", flag.ContinueOnError)
+	flags.StringVar(&options.Garden, "garden", "", "kubeconfig of the garden")
+	flags.StringVar(&options.Seed, "seed", "", "kubeconfig of the seed")
+	flags.StringVar(&options.SeedName, "seed-name", "", "name of the seed")
+	flags.StringVar(&options.Version, "version", "", "Gardener version that the agent is built with")
+	flags.IntVar(&options.HealthPort, "health-port", 0, "port of the probes")
+	flags.IntVar(&options.MetricsPort, "metrics-port", 0, "port of the metrics")
+	flags.StringVar(&options.GoFile, "go-file", "", "file without which no first step is finished")
+	flags.DurationVar(&options.Pace, "pace", 0, "how long a step takes")
+	if err := flags.Parse(args); err != nil {
+		return Options{}, fmt.Errorf("failed to read the command line: %w", err)
+	}
+	return options, nil
 }
 
 // Run is the agent.

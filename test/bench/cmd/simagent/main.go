@@ -6,7 +6,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,16 +18,11 @@ import (
 )
 
 func main() {
-	options := simagent.Options{}
-	flag.StringVar(&options.Garden, "garden", "", "kubeconfig of the garden")
-	flag.StringVar(&options.Seed, "seed", "", "kubeconfig of the seed")
-	flag.StringVar(&options.SeedName, "seed-name", "", "name of the seed")
-	flag.StringVar(&options.Version, "version", "", "Gardener version that the agent is built with")
-	flag.IntVar(&options.HealthPort, "health-port", 0, "port of the probes")
-	flag.IntVar(&options.MetricsPort, "metrics-port", 0, "port of the metrics")
-	flag.StringVar(&options.GoFile, "go-file", "", "file without which no first step is finished")
-	flag.DurationVar(&options.Pace, "pace", 0, "how long a step takes")
-	flag.Parse()
+	options, err := simagent.Parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "simagent:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	logger := zap.New(zap.WriteTo(os.Stderr))
