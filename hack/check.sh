@@ -86,7 +86,17 @@ licences() { # what is shipped contains no code under a licence that nobody has 
 
 lint() { # go vet is among the linters; by itself it would look at all that is imported a second time
   hack/build-tools.sh golangci-lint >/dev/null
-  "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
+  local linter found module
+  linter="$(hack/build-tools.sh --path golangci-lint)/golangci-lint"
+  # The rules for the shape of functions find what is planted.
+  found="$("$linter" run --enable-only funlen,revive --output.text.print-issued-lines=false ./hack/golangci/testdata/planted |
+    grep -c '^hack/golangci/' || true)"
+  [ "$found" = 3 ] || { echo "of 3 faults in hack/golangci/testdata/planted $found were found"; return 1; }
+  "$linter" run ./...
+  # What is in modules of its own has the same shape.
+  for module in hack/licences test/standins/etcdwrapper; do
+    (cd "$module" && GONOSUMDB='go.etcd.io/etcd/*' "$linter" run --enable-only funlen,lll,revive ./...)
+  done
 }
 
 prose() { # pages and what the plugin prints say it in plain English (docs/glossary.md)
