@@ -32,12 +32,18 @@ INTEGRATION_PACKAGES = ./test/integration/...
 UNITS_AT_ONCE        ?= $(shell echo $$((2 * $$(nproc))))
 INTEGRATIONS_AT_ONCE ?= $(shell echo $$((1 + $$(nproc))))
 
-.PHONY: help
-help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-20s %s\n", $$1, $$2} /^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+# What make help shows. The rest, and what variables each takes, is in make help-all.
+EVERYDAY = build images quick check test test-unit test-integration test-e2e demo landscape-up landscape-status landscape-down release \
+	clean help-all
 
-# What a target needs is looked at before anything of it is made. As a prerequisite, because make asks go for the packages of a
-# recipe before its first line runs. INSTALL=no installs nothing, REQUIREMENTS=warn lets figures pass (see the script).
+.PHONY: help
+help: # Show what people need every day
+	@awk -v everyday=' $(EVERYDAY) ' 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_-]+:.*## / && index(everyday, " " $$1 " ") {sub(/( \(|; |\. ).*/, "", $$2); printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Check what a target needs before anything is built. These are prerequisites because make asks go for the packages of a recipe
+# before its first line runs. INSTALL=no installs nothing, REQUIREMENTS=warn continues with too little memory (see the script).
 .PHONY: setup-landscape setup-test setup-check setup-recovery
 setup-landscape setup-test setup-check setup-recovery: setup-%:
 	@INSTALL='$(INSTALL)' REQUIREMENTS='$(REQUIREMENTS)' hack/setup.sh $*
@@ -49,7 +55,7 @@ build: ## Build livecpm's binaries into bin/
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: images
-images: ## Build the OCI image tarballs of livecpm and their bills of materials into bin/images (FROM scratch, no container engine)
+images: ## Build the images as OCI tarballs into bin/images (FROM scratch, no container engine; with bills of materials)
 	$(GO) run ./hack/images/cmd --out bin/images
 
 .PHONY: examples
@@ -65,7 +71,7 @@ krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/k
 	$(GO) run ./hack/krew/cmd --version "$(VERSION)" --ldflags "$(LDFLAGS)" --out bin/krew
 
 .PHONY: release
-release: ## Make all files of a release in bin/release/<version>: images (amd64, arm64), charts, plugin, bills of materials, checksums (VERSION=v0.1.0, REGISTRY=)
+release: ## Make all files of a release in bin/release (VERSION=v0.1.0, REGISTRY=; images for amd64 and arm64, charts, plugin, bills of materials, checksums)
 	$(GO) run ./hack/release/cmd --version "$(VERSION)" --registry "$(or $(REGISTRY),livecpm.local)"
 
 .PHONY: screenshots
@@ -89,20 +95,20 @@ quick: ## Check and test one package within a minute (PKG=./pkg/etcd/quorum, FOC
 	FOCUS='$(FOCUS)' hack/quick.sh $(PKG)
 
 .PHONY: check
-check: setup-check ## Formatters, vet, linter, import restrictions, charts, examples, alerts, module files, licences, vulnerabilities
+check: setup-check ## Check formats, imports, charts, alerts, licences and prose, and run the linters
 	hack/check.sh
 
 .PHONY: test
-test: test-unit test-integration ## Unit and integration tests, race detector on
+test: test-unit test-integration ## Run unit and integration tests (race detector on)
 
 .PHONY: test-unit
-test-unit: setup-test ## Unit tests
+test-unit: setup-test ## Run the unit tests
 	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout 20m $(UNIT_PACKAGES)
 	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-integration
-test-integration: setup-test ## Integration tests against a real kube-apiserver and gardener-apiserver
+test-integration: setup-test ## Run the integration tests against a real kube-apiserver and gardener-apiserver
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -vet=off -p $(INTEGRATIONS_AT_ONCE) -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
 
 .PHONY: fuzz
@@ -176,6 +182,12 @@ demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to see
 test-fresh: ## Run make demo, make test and make demo again in a minimal Debian root with empty caches (needs root and 45 GB of disk)
 	hack/fresh-machine.sh all
 
+##@ Other
+
 .PHONY: clean
 clean: ## Remove built files (not the cache of real components)
 	rm -rf bin $(ARTIFACTS)
+
+.PHONY: help-all
+help-all: ## Show all targets and their variables
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2} /^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
