@@ -231,8 +231,8 @@ func Compile(ctx context.Context, program Program) error {
 		cmd.Env = append(cmd.Env, strings.TrimSuffix("GOFLAGS=-mod=readonly "+flags, " "))
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("failed to build %s for %s/%s: %w: %s", program.Package, program.OS, program.Architecture, err,
-			strings.TrimSpace(string(output)))
+		return fmt.Errorf("failed to build %s for %s/%s: %w: %s", program.Package, program.OS, program.Architecture,
+			err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func entries(content []byte) (names []string, files map[string][]byte, headers m
 	}
 }
 
-// validateLayout has the library read the layout back: what leads to a blob has its digest and its size. It takes layers
-// for compressed ones, so it must not look into them.
+// validateLayout has the library read the layout back: what leads to a blob has its digest and its size. The library
+// takes layers for compressed ones, so it must not look into them.
 func validateLayout(content []byte) {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pki makes the certificates, keys and kubeconfigs of the landscape's clusters. Files that exist are kept, so
-// that a second run changes nothing. The keys are elliptic: Gardener's own package for certificates makes RSA keys only,
-// and each handshake with one takes seventy times as long.
+// that a second run changes nothing. The keys are elliptic: Gardener's own package for certificates makes RSA keys
+// only, and each handshake with one takes seventy times as long.
 package pki
 
 import (
