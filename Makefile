@@ -7,12 +7,12 @@ SHELL := /usr/bin/env bash
 
 export CGO_ENABLED ?= 0
 GO        ?= go
-# The landscape's programs are built like this, and most of what they consist of is in everything else as well: with another
-# flag, go would compile it once more. What is linked has no DWARF anyway, and to compile without it takes a tenth less.
+# Everything is compiled with the flags of the landscape's programs, so that common packages are compiled once. What is linked has no
+# DWARF anyway, and compiling without it saves a tenth of the time.
 BUILD_FLAGS = -trimpath -gcflags=all=-dwarf=false
 export GOFLAGS := $(filter-out $(BUILD_FLAGS),$(shell $(GO) env GOFLAGS 2>/dev/null)) $(BUILD_FLAGS)
 ARTIFACTS ?= _artifacts
-# State of the landscape and cache of what is built once. Both may be set from outside.
+# The state of the landscape, and the cache of what is built once. Set both from outside if you need to.
 export LIVECPM_STATE ?= $(CURDIR)/.landscape
 export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/livecpm
 
@@ -25,10 +25,10 @@ export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
 LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
 
-# Our own code without the landscape-driven suites.
+# Our own code without the suites that need API servers or the landscape.
 UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite -e /test/drain/suite -e /test/cli$$)
 INTEGRATION_PACKAGES = ./test/integration/...
-# Packages at once, compiling included. Tests wait more than they compute; those with API servers of their own do less so.
+# How many packages to compile and test at once. Tests wait more than they compute; those with their own API servers compute more.
 UNITS_AT_ONCE        ?= $(shell echo $$((2 * $$(nproc))))
 INTEGRATIONS_AT_ONCE ?= $(shell echo $$((1 + $$(nproc))))
 
@@ -88,7 +88,7 @@ tools: setup-test ## Build the real components the landscape runs (once, cached 
 
 ##@ Test
 
-# Tests of this module do not vet: make check does, and all that is imported would be looked at once more.
+# Tests do not vet: make check does, and vetting again would analyse everything that is imported once more.
 
 .PHONY: quick
 quick: ## Check and test one package within a minute (PKG=./pkg/etcd/quorum, FOCUS=name of a spec); without PKG those that have changed
