@@ -121,7 +121,7 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 }
 
 // ErrTooOld means that a version of Gardener lacks what livecpm is built on.
-var ErrTooOld = errors.New("the first version with all that it takes is v1.150.0")
+var ErrTooOld = errors.New("the first version with everything that livecpm needs is v1.150.0")
 
 // hasField reports whether Go code has a field that is encoded by that name.
 func hasField(code []byte, name string) bool {

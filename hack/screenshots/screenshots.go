@@ -123,7 +123,7 @@ func (b Browser) Look(ctx context.Context, page string, width int, scheme Scheme
 	}
 	match := lookPattern.FindSubmatch(dom)
 	if match == nil || len(match[1]) == 0 {
-		return Look{}, errors.New("the browser did not tell what the page looks like")
+		return Look{}, errors.New("the browser did not report what the page looks like")
 	}
 	var out Look
 	if err := json.Unmarshal([]byte(html.UnescapeString(string(match[1]))), &out); err != nil {
