@@ -7,12 +7,12 @@ SHELL := /usr/bin/env bash
 
 export CGO_ENABLED ?= 0
 GO        ?= go
-# The landscape's programs are built like this, and most of what they consist of is in everything else as well: with another
-# flag, go would compile it once more. What is linked has no DWARF anyway, and to compile without it takes a tenth less.
+# Everything is compiled with the flags of the landscape's programs, so that common packages are compiled once. What is linked has no
+# DWARF anyway, and compiling without it saves a tenth of the time.
 BUILD_FLAGS = -trimpath -gcflags=all=-dwarf=false
 export GOFLAGS := $(filter-out $(BUILD_FLAGS),$(shell $(GO) env GOFLAGS 2>/dev/null)) $(BUILD_FLAGS)
 ARTIFACTS ?= _artifacts
-# State of the landscape and cache of what is built once. Both may be set from outside.
+# The state of the landscape, and the cache of what is built once. Set both from outside if you need to.
 export LIVECPM_STATE ?= $(CURDIR)/.landscape
 export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/livecpm
 
@@ -25,19 +25,25 @@ export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
 LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
 
-# Our own code without the landscape-driven suites.
+# Our own code without the suites that need API servers or the landscape.
 UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite -e /test/drain/suite -e /test/cli$$)
 INTEGRATION_PACKAGES = ./test/integration/...
-# Packages at once, compiling included. Tests wait more than they compute; those with API servers of their own do less so.
+# How many packages to compile and test at once. Tests wait more than they compute; those with their own API servers compute more.
 UNITS_AT_ONCE        ?= $(shell echo $$((2 * $$(nproc))))
 INTEGRATIONS_AT_ONCE ?= $(shell echo $$((1 + $$(nproc))))
 
-.PHONY: help
-help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-20s %s\n", $$1, $$2} /^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)
+# What make help shows. The rest, and what variables each takes, is in make help-all.
+EVERYDAY = build images quick check test test-unit test-integration test-e2e demo landscape-up landscape-status landscape-down release \
+	clean help-all
 
-# What a target needs is looked at before anything of it is made. As a prerequisite, because make asks go for the packages of a
-# recipe before its first line runs. INSTALL=no installs nothing, REQUIREMENTS=warn lets figures pass (see the script).
+.PHONY: help
+help: # Show what people need every day
+	@awk -v everyday=' $(EVERYDAY) ' 'BEGIN {FS = ":.*## "} \
+	  /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-zA-Z0-9_-]+:.*## / && index(everyday, " " $$1 " ") {sub(/( \(|; |\. ).*/, "", $$2); printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Check what a target needs before anything is built. These are prerequisites because make asks go for the packages of a recipe
+# before its first line runs. INSTALL=no installs nothing, REQUIREMENTS=warn continues with too little memory (see the script).
 .PHONY: setup-landscape setup-test setup-check setup-recovery
 setup-landscape setup-test setup-check setup-recovery: setup-%:
 	@INSTALL='$(INSTALL)' REQUIREMENTS='$(REQUIREMENTS)' hack/setup.sh $*
@@ -49,7 +55,7 @@ build: ## Build livecpm's binaries into bin/
 	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: images
-images: ## Build the OCI image tarballs of livecpm and their bills of materials into bin/images (FROM scratch, no container engine)
+images: ## Build the images as OCI tarballs into bin/images (FROM scratch, no container engine; with bills of materials)
 	$(GO) run ./hack/images/cmd --out bin/images
 
 .PHONY: examples
@@ -65,7 +71,7 @@ krew: ## Build kubectl-livecpm for all platforms and pack it for krew into bin/k
 	$(GO) run ./hack/krew/cmd --version "$(VERSION)" --ldflags "$(LDFLAGS)" --out bin/krew
 
 .PHONY: release
-release: ## Make all files of a release in bin/release/<version>: images (amd64, arm64), charts, plugin, bills of materials, checksums (VERSION=v0.1.0, REGISTRY=)
+release: ## Make all files of a release in bin/release (VERSION=v0.1.0, REGISTRY=; images for amd64 and arm64, charts, plugin, bills of materials, checksums)
 	$(GO) run ./hack/release/cmd --version "$(VERSION)" --registry "$(or $(REGISTRY),livecpm.local)"
 
 .PHONY: screenshots
@@ -82,27 +88,27 @@ tools: setup-test ## Build the real components the landscape runs (once, cached 
 
 ##@ Test
 
-# Tests of this module do not vet: make check does, and all that is imported would be looked at once more.
+# Tests do not vet: make check does, and vetting again would analyse everything that is imported once more.
 
 .PHONY: quick
 quick: ## Check and test one package within a minute (PKG=./pkg/etcd/quorum, FOCUS=name of a spec); without PKG those that have changed
 	FOCUS='$(FOCUS)' hack/quick.sh $(PKG)
 
 .PHONY: check
-check: setup-check ## Formatters, vet, linter, import restrictions, charts, examples, alerts, module files, licences, vulnerabilities
+check: setup-check ## Check formats, imports, charts, alerts, licences and prose, and run the linters
 	hack/check.sh
 
 .PHONY: test
-test: test-unit test-integration ## Unit and integration tests, race detector on
+test: test-unit test-integration ## Run unit and integration tests (race detector on)
 
 .PHONY: test-unit
-test-unit: setup-test ## Unit tests
+test-unit: setup-test ## Run the unit tests
 	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout 20m $(UNIT_PACKAGES)
 	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
 
 .PHONY: test-integration
-test-integration: setup-test ## Integration tests against a real kube-apiserver and gardener-apiserver
+test-integration: setup-test ## Run the integration tests against a real kube-apiserver and gardener-apiserver
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -vet=off -p $(INTEGRATIONS_AT_ONCE) -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
 
 .PHONY: fuzz
@@ -176,6 +182,12 @@ demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to see
 test-fresh: ## Run make demo, make test and make demo again in a minimal Debian root with empty caches (needs root and 45 GB of disk)
 	hack/fresh-machine.sh all
 
+##@ Other
+
 .PHONY: clean
 clean: ## Remove built files (not the cache of real components)
 	rm -rf bin $(ARTIFACTS)
+
+.PHONY: help-all
+help-all: ## Show all targets and their variables
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-18s %s\n", $$1, $$2} /^##@ / {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)

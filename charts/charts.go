@@ -30,16 +30,26 @@ type Manifest struct {
 	Content string
 }
 
-// Render renders the named chart for a cluster of the given Kubernetes version ("v1.36.3"). The manifests are in the
-// order in which they are to be applied.
-func Render(chart, release, namespace, kubernetesVersion string, values map[string]any) ([]Manifest, error) {
+// Release is a chart as it is installed in a cluster.
+type Release struct {
+	// Chart is the name of the chart: Agent or Garden.
+	Chart string
+	// Name and Namespace are those of the release.
+	Name, Namespace string
+	// Kubernetes is the version of the cluster, as v1.36.3.
+	Kubernetes string
+}
+
+// Render renders the chart with the values, or with none. The manifests are in the order in which they are to be
+// applied.
+func (r Release) Render(values map[string]any) ([]Manifest, error) {
 	if values == nil {
 		values = map[string]any{}
 	}
-	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: kubernetesVersion}).RenderEmbeddedFS(
-		files, chart, release, namespace, values)
+	rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: r.Kubernetes}).RenderEmbeddedFS(
+		files, r.Chart, r.Name, r.Namespace, values)
 	if err != nil {
-		return nil, fmt.Errorf("failed to render chart %s: %w", chart, err)
+		return nil, fmt.Errorf("failed to render chart %s: %w", r.Chart, err)
 	}
 	manifests := make([]Manifest, 0, len(rendered.Manifests))
 	for _, manifest := range rendered.Manifests {

@@ -48,7 +48,8 @@ var strict = serializer.NewCodecFactory(kubernetesscheme.Scheme, serializer.Enab
 
 func render(chart string, values map[string]any) []client.Object {
 	GinkgoHelper()
-	manifests, err := charts.Render(chart, release, namespace, "v1.36.3", values)
+	installed := charts.Release{Chart: chart, Name: release, Namespace: namespace, Kubernetes: "v1.36.3"}
+	manifests, err := installed.Render(values)
 	Expect(err).NotTo(HaveOccurred())
 
 	objects := make([]client.Object, 0, len(manifests))
@@ -505,7 +506,8 @@ var _ = Describe("livecpm-agent", func() {
 	})
 
 	It("refuses to render without what it cannot do without", func() {
-		_, err := charts.Render(charts.Agent, release, namespace, "v1.36.3", map[string]any{
+		installed := charts.Release{Chart: charts.Agent, Name: release, Namespace: namespace, Kubernetes: "v1.36.3"}
+		_, err := installed.Render(map[string]any{
 			"gardenlet": map[string]any{"configMap": map[string]any{"name": ""}},
 		})
 		Expect(err).To(MatchError(

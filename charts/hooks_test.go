@@ -157,7 +157,8 @@ var _ = Describe("#Archive", func() {
 		rendered, err := chartrenderer.NewWithServerVersion(&version.Info{GitVersion: "v1.36.3"}).RenderArchive(first,
 			release, namespace, nil)
 		Expect(err).NotTo(HaveOccurred())
-		manifests, err := charts.Render(charts.Agent, release, namespace, "v1.36.3", nil)
+		installed := charts.Release{Chart: charts.Agent, Name: release, Namespace: namespace, Kubernetes: "v1.36.3"}
+		manifests, err := installed.Render(nil)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(rendered.Manifests).To(HaveLen(len(manifests)))
 		for i, manifest := range manifests {

@@ -44,7 +44,8 @@ var monitored = []struct {
 func monitoringObjects(chart string, values values) map[string]map[string]any {
 	GinkgoHelper()
 	decoder := serializer.NewCodecFactory(kubernetes.SeedScheme, serializer.EnableStrict).UniversalDeserializer()
-	manifests, err := charts.Render(chart, release, namespace, "v1.36.3", values)
+	installed := charts.Release{Chart: chart, Name: release, Namespace: namespace, Kubernetes: "v1.36.3"}
+	manifests, err := installed.Render(values)
 	Expect(err).NotTo(HaveOccurred())
 	out := map[string]map[string]any{}
 	for _, manifest := range manifests {

@@ -2,9 +2,8 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the real components the landscape runs from pinned modules under hack/tools. A component is built
-# once: the output folder is named after the checksum of the module's go.mod, go.sum and code, so a version bump builds again
-# and everything else is found in the cache.
+# Builds the real components of the landscape from pinned modules in hack/tools. A component is built once: the name of the output
+# folder has the checksum of the module's go.mod, go.sum and code, so a version bump builds it again, and the rest is cached.
 #
 #   hack/build-tools.sh            build what is missing, one line per component
 #   hack/build-tools.sh --path X   print the folder of component X (kubernetes, etcd, gardener, ...)
@@ -12,7 +11,7 @@
 #   hack/build-tools.sh --built X...   print those of the components that are built
 #   hack/build-tools.sh --download X...   download the modules of components, and build nothing
 #
-# What the compiler says is in the cache's logs/<component>.log; the end of it is printed when a build fails.
+# The compiler's output is in the cache's logs/<component>.log. If a build fails, the end of it is printed.
 set -euo pipefail
 
 tools="$(cd "$(dirname "${BASH_SOURCE[0]}")/tools" && pwd)"
@@ -53,16 +52,15 @@ packages() {
   esac
 }
 
-# What the landscape runs. What shoots with workers need besides (machine-controller-manager, gardener-machines), kubectl, the linter,
-# promtool, govulncheck, vale and etcdctl are built on request only (hack/build-tools.sh golangci-lint).
-# In the order in which the landscape needs them, see test/outlook.
+# What the landscape runs, in the order in which it needs them (test/outlook). The others are built on request only
+# (hack/build-tools.sh golangci-lint): linters, kubectl, etcdctl, and what shoots with workers need.
 components() { echo etcd kubernetes containerd cni coredns gardener gardener-admission-controller local-path-provisioner etcd-druid etcd-backup-restore; }
 
-module() { # the folder of the component's module; what is added to one later gets a component of its own, so that the rest stays cached
+module() { # the folder of the component's module; what is added to a module becomes a component of its own, so that the rest stays cached
   case "$1" in
   gardener-admission-controller) echo gardener ;;
   kubectl) echo kubernetes ;;
-  local-path-provisioner) echo gardener ;; # by itself it would be a client-go of its own to compile, for twenty packages
+  local-path-provisioner) echo gardener ;; # by itself it would compile another client-go for twenty packages
   *) echo "$1" ;;
   esac
 }
@@ -75,7 +73,7 @@ ldflags() {
   esac
 }
 
-tags() { # promtool tests rules here and discovers no targets; the clients of all clouds would be most of what is to be compiled
+tags() { # promtool only tests rules here; without the tag, most of what it compiles are clients of clouds
   case "$1" in
   promtool) echo remove_all_sd ;;
   esac
@@ -91,7 +89,7 @@ tool() { # tool COMPONENT GO-COMMAND...: runs go in the component's module
   (cd "$tools/$(module "$1")" && CGO_ENABLED=0 GOFLAGS=-mod=readonly GONOSUMDB='go.etcd.io/etcd/*' go "${@:2}")
 }
 
-download() { # download COMPONENT...: the modules that are compiled, and no other. What fails here, fails again where it is told
+download() { # download COMPONENT...: only the modules that are compiled. What fails here fails again in build, which reports it
   local component spec wanted
   for component in "$@"; do
     [ ! -e "$(folder "$component")/.complete" ] || continue
@@ -101,11 +99,11 @@ download() { # download COMPONENT...: the modules that are compiled, and no othe
   done
 }
 
-# Without DWARF, like all that make compiles: what both consist of is compiled once.
+# Without DWARF, like everything that make compiles, so that common packages are compiled once.
 readonly flags=(-trimpath -gcflags=all=-dwarf=false -buildvcs=false)
 
 compile() { # compile COMPONENT OUTPUT PACKAGE...
-  # With a larger heap the compiler collects less garbage, which takes one fifteenth off.
+  # A larger heap means less garbage collection, which saves one fifteenth of the time.
   GOGC="${GOGC:-400}" tool "$1" build -v "${flags[@]}" \
     -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$2" "${@:3}"
 }
@@ -114,7 +112,7 @@ stale() { # stale COMPONENT PACKAGE...: how many packages are to be compiled
   tool "$1" list -deps "${flags[@]}" -tags "$(tags "$1")" -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${@:2}" | grep -c .
 }
 
-fail() { # fail COMPONENT LOG: says what the compiler said last, and where the rest is
+fail() { # fail COMPONENT LOG: prints the end of the log and where the rest is
   {
     echo "$1: FAILED, the last lines are:"
     tail -n 20 "$2" | sed 's/^/  /'
@@ -123,7 +121,7 @@ fail() { # fail COMPONENT LOG: says what the compiler said last, and where the r
   exit 1
 }
 
-# The log begins with a line "packages N": so many are to be compiled. Each that is being compiled adds a line with its name.
+# The log begins with a line "packages N", the number of packages to compile. Each adds a line with its name.
 build() {
   local out tmp spec log wanted=() plain=() start=$SECONDS
   out="$(folder "$1")"
@@ -141,7 +139,7 @@ build() {
       plain+=("$spec")
     fi
   done
-  # All at once, so that one is linked, which takes one processor, while another is still compiled.
+  # All at once, so that one is linked, which uses one processor, while another is compiled.
   if [ "${#plain[@]}" -gt 0 ]; then compile "$1" "$tmp/" "${plain[@]}" >>"$log" 2>&1 || fail "$1" "$log"; fi
   touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"
   echo "$1: built in $((SECONDS - start)) s"
@@ -168,7 +166,7 @@ if [ "${1:-}" = --download ]; then
 fi
 if [ $# = 0 ]; then set -- $(components); fi
 for component in "$@"; do packages "$component" >/dev/null; done
-# Modules come while others are compiled.
+# Download modules while others are compiled.
 download "${@:2}" &
 trap 'kill $! 2>/dev/null || true' EXIT
 for component in "$@"; do build "$component"; done

@@ -2,15 +2,15 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `make check` runs. Every check prints one line; the first that fails ends the run with its output. A check that could
-# not be made is no success: it says "skip", and why, and so does the last line. CHECK_NOTHING_SKIPPED=1 makes it a failure.
+# What `make check` runs. Every check prints one line; the first that fails prints its output and ends the run. A check that could
+# not run is no success: it prints "skip" and why, and the last line names it. With CHECK_NOTHING_SKIPPED=1 it is a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 skipped=()
 readonly not_made=77
 
-step() { # step NAME COMMAND...: a command that could not make its check returns 77, and its last line says why
+step() { # step NAME COMMAND...: a command that could not run its check returns 77, and its last line says why
   local name="$1" start=$SECONDS log code
   shift
   log="$(mktemp)"
@@ -33,7 +33,7 @@ step() { # step NAME COMMAND...: a command that could not make its check returns
   rm -f "$log"
 }
 
-headers() { # every source file says under which licence it stands
+headers() { # every source file names its licence
   local file bad=0
   while IFS= read -r file; do
     head -n 5 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "no SPDX header: $file"; bad=1; }
@@ -67,33 +67,43 @@ rules() { # the alerts of the charts fire when they should, and not otherwise
   "$promtool" test rules charts/testdata/*-rules.test.yaml
 }
 
-vulnerabilities() { # no code of a dependency that is known to be vulnerable is called by what is shipped
+vulnerabilities() { # what is shipped calls no code of a dependency that is known to be vulnerable
   hack/build-tools.sh govulncheck >/dev/null
   local govulncheck database
   govulncheck="$(hack/build-tools.sh --path govulncheck)/govulncheck"
   database="${GOVULNDB:-https://vuln.go.dev}"
-  # It tells when the database was changed last, if it has got an answer.
+  # If the database answers, this prints when it was last changed.
   if ! "$govulncheck" -version -db "$database" | grep '^DB updated:'; then
-    echo "nothing is known about vulnerabilities, $database does not answer (GOVULNDB may name another database, file:///folder too)"
+    echo "the vulnerability database $database does not answer (set GOVULNDB to another one; file:///folder works too)"
     return "$not_made"
   fi
   "$govulncheck" -db "$database" ./cmd/...
 }
 
-licences() { # what is shipped contains no code under a licence that nobody has agreed to, and the list is up to date
+licences() { # what is shipped contains only code under permitted licences, and the list is up to date
   go run -C hack/licences . -check
 }
 
-lint() { # go vet is among the linters; by itself it would look at all that is imported a second time
+lint() { # go vet is one of the linters; by itself it would analyse everything a second time
   hack/build-tools.sh golangci-lint >/dev/null
-  "$(hack/build-tools.sh --path golangci-lint)/golangci-lint" run ./...
+  local linter found module
+  linter="$(hack/build-tools.sh --path golangci-lint)/golangci-lint"
+  # The rules for the shape of functions find what is planted.
+  found="$("$linter" run --enable-only funlen,revive --output.text.print-issued-lines=false ./hack/golangci/testdata/planted |
+    grep -c '^hack/golangci/' || true)"
+  [ "$found" = 3 ] || { echo "of 3 faults in hack/golangci/testdata/planted $found were found"; return 1; }
+  "$linter" run ./...
+  # What is in modules of its own has the same shape.
+  for module in hack/licences test/standins/etcdwrapper; do
+    (cd "$module" && GONOSUMDB='go.etcd.io/etcd/*' "$linter" run --enable-only funlen,lll,revive ./...)
+  done
 }
 
 prose() { # pages and what the plugin prints say it in plain English (docs/glossary.md)
   hack/build-tools.sh vale >/dev/null
   local vale rules found
   vale="$(hack/build-tools.sh --path vale)/vale"
-  # The linter finds what is planted: every rule has an item, and every item is found.
+  # The linter must find what is planted: one item for each rule.
   rules="$(grep -c '^- ' hack/vale/planted.md)"
   [ "$rules" = "$(sed '1,/^swap:/d' hack/vale/styles/livecpm/Calques.yml | grep -c .)" ] || {
     echo "hack/vale/planted.md has $rules items, and Calques.yml has another number of rules: plant one for each"; return 1; }
@@ -103,7 +113,7 @@ prose() { # pages and what the plugin prints say it in plain English (docs/gloss
     -e '^docs/licences.md$' | xargs "$vale" --config hack/vale/vale.ini --output line
 }
 
-line_lengths() { # Go is looked at by the linters
+line_lengths() { # of pages; the linters measure Go
   local bad
   # Tables, headings, links by themselves, and code are as long as they have to be.
   bad="$(git ls-files --cached --others --exclude-standard -- '*.md' | grep -v -e '^docs/licences.md$' -e '^docs/benchmarks.md$' -e fault-matrix/README.md -e /testdata/ | LC_ALL=C xargs awk '
@@ -114,7 +124,7 @@ line_lengths() { # Go is looked at by the linters
   [ -z "$bad" ] || { echo "lines of more than 120 columns:"; echo "$bad"; return 1; }
 }
 
-setup() { # a machine with nothing but Debian's smallest set of packages, make and Go gets all it needs from the two commands
+setup() { # a machine with only Debian's smallest set of packages, make and Go gets all it needs from the two commands
   hack/fresh-machine.sh setup
 }
 
@@ -132,7 +142,7 @@ step "prose" prose
 step "vulnerabilities" vulnerabilities
 step "go vet and other linters" lint
 if [ "${#skipped[@]}" -gt 0 ]; then
-  echo "check: passed, but for what could not be checked: ${skipped[*]}"
+  echo "check: passed, except for what could not be checked: ${skipped[*]}"
 else
   echo "check: all passed"
 fi

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Prints a folder for KUBEBUILDER_ASSETS: links to the kube-apiserver and etcd that hack/build-tools.sh builds.
-# Builds them first if they are missing; what the build says goes to stderr.
+# Builds them first if they are missing; the build prints to stderr.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -11,7 +11,7 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 etcd="$("$here/build-tools.sh" --path etcd)"
 kubernetes="$("$here/build-tools.sh" --path kubernetes)"
 
-# Named after both versions, so that a version bump cannot leave stale links behind.
+# The name has both versions, so that a version bump leaves no stale links.
 assets="$(dirname "$etcd")/envtest-$(basename "$kubernetes")-$(basename "$etcd")"
 mkdir -p "$assets"
 for binary in "$kubernetes/kube-apiserver" "$etcd/etcd"; do

@@ -2,25 +2,24 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs make demo and make test as on a machine that has nothing but Debian's smallest set of packages, make and Go: in a root
-# that debootstrap makes, in mount and process namespaces of its own, with empty caches. A package that only the developers'
-# machines have cannot hide there.
+# Runs make demo and make test as on a machine with only Debian's smallest set of packages, make and Go: in a root made by
+# debootstrap, in its own mount and process namespaces, with empty caches. That shows which packages only developers have.
 #
-#   hack/fresh-machine.sh setup    only what both commands install, and whether it does what it is there for
+#   hack/fresh-machine.sh setup    only what both commands install, and whether it works
 #   hack/fresh-machine.sh all      make demo, make test, make demo again (back), make landscape-down; or the targets that follow
 #   hack/fresh-machine.sh ci       .ci/run
 #
-# FRESH=folder   where the root is made (default: a new folder below /var/tmp, which is removed in the end)
-# KEEP=yes       leave the root there
+# FRESH=folder   where to make the root (default: a new folder below /var/tmp, which is removed at the end)
+# KEEP=yes       keep the root
 #
-# From this machine are taken: the Go installation, what Go and apt are configured with, and certificate authorities that were
-# added by hand, because they are how this machine reaches a mirror and a module proxy. Needs root. Installs nothing outside of
-# that root: debootstrap is unpacked into the cache.
+# It takes from this machine the Go installation, the configuration of Go and apt, and certificate authorities that were added by
+# hand, because this machine reaches a mirror and a module proxy with them. It needs root and installs nothing outside of the new
+# root: debootstrap is unpacked into the cache.
 set -euo pipefail
 repo="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-readonly not_made=77 # the exit code that hack/check.sh takes for "could not be tried"
+readonly not_made=77 # the exit code for "could not run" (hack/check.sh)
 
-cannot() { # cannot WHY: tells that the check could not be made
+cannot() { # cannot WHY: reports that the check could not run
   echo "$*"
   exit "$not_made"
 }
@@ -49,7 +48,7 @@ make_root() { # make_root FOLDER
   suite=stable
   if [ "$(. /etc/os-release && echo "${ID:-}")" = debian ]; then suite="$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")"; fi
   log="$(mktemp)"
-  # make is what the two commands are typed with: it cannot install itself.
+  # Both commands are make targets, so make cannot install itself.
   if ! DEBOOTSTRAP_DIR="$tools/usr/share/debootstrap" "$tools/usr/sbin/debootstrap" --variant=minbase --include=make \
     "$suite" "$root" >"$log" 2>&1; then
     tail -n 5 "$log"
@@ -77,7 +76,7 @@ copy_repository() { # copy_repository FOLDER: what is committed, with its histor
   done | tar --null -T - -cf -) | tar -C "$1" -xf -
 }
 
-# What is run inside. It is process 1 there: when it ends, the kernel ends everything that it has started.
+# Runs a command in the root. It is process 1 there: when it ends, the kernel ends everything that it started.
 inside() { # inside ROOT COMMAND
   local root="$1"
   # shellcheck disable=SC2016 # It is expanded inside.
@@ -102,7 +101,7 @@ inside() { # inside ROOT COMMAND
     bash -euo pipefail -c "$2"
 }
 
-# Each package does what it is there for. Programs come from the table of hack/setup.sh, so that one more is tried as well.
+# Every program of the table in hack/setup.sh works.
 readonly try='
 make --no-print-directory setup-landscape setup-test setup-check
 for purpose in landscape test check; do
@@ -146,8 +145,8 @@ ci) command='trap "make --no-print-directory landscape-down >/dev/null 2>&1 || t
 esac
 
 folder="${FRESH:-$(mktemp -d /var/tmp/livecpm-fresh-XXXXXX)}"
-cleanup() { # the mounts have gone with their namespace
-  if [ "${KEEP:-}" = yes ]; then echo "the root is left in $folder"; else rm -rf --one-file-system "$folder"; fi
+cleanup() { # the mounts are gone with their namespace
+  if [ "${KEEP:-}" = yes ]; then echo "the root is kept in $folder"; else rm -rf --one-file-system "$folder"; fi
 }
 trap cleanup EXIT
 mkdir -p "$folder"

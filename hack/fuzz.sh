@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs every fuzz target of the repository, one after the other, each for FUZZTIME (1m by default). FUZZ, a pattern as for
-# grep -E, chooses some. What fails is kept in the package's testdata/fuzz, and every later run of the tests tries it again:
-# commit it together with the fixing. What only widened the coverage stays in Go's cache.
+# grep -E, chooses some. An input that fails is kept in the package's testdata/fuzz, and every run of the tests tries it again:
+# commit it together with the fix. Inputs that only widened the coverage stay in Go's cache.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,7 +14,7 @@ while IFS=: read -r file target; do
   [[ "$target" =~ ${FUZZ:-.} ]] || continue
   found=$((found + 1))
   echo "=== $target in ./$(dirname "$file") for $time"
-  # The coverage of code with goroutines differs from run to run; making inputs smaller without an end would take all the time.
+  # The coverage of code with goroutines differs from run to run, so minimizing without a limit would use up the time.
   go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x "./$(dirname "$file")"
 done < <(git ls-files --cached --others --exclude-standard -- '*_test.go' | xargs grep -oE '^func Fuzz[A-Za-z0-9]+' | sed 's/:func /:/' | sort)
 [ "$found" -gt 0 ] || { echo "fuzz: no target matches \"${FUZZ:-}\"" >&2; exit 1; }

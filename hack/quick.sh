@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The inner loop: what a change to a package must pass before make check and make test look at all of it. Formatting,
-# linters (go vet among them), import rules, and the unit tests with the race detector.
+# The inner loop: what a change to a package must pass before make check and make test, which check everything. It runs formatting,
+# linters (with go vet), import rules, and the unit tests with the race detector.
 #
 #   hack/quick.sh [PACKAGE...]   as ./pkg/etcd/quorum; without one: the packages that differ from origin/main, or main
 #
@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# More packages than this take longer than a minute: make check test is for those.
+# More packages than this take longer than a minute: use make check test for them.
 readonly at_most="${QUICK_PACKAGES:-8}"
 readonly suites='^\./test/(integration|e2e|cli|drain/suite|robustness/suite)(/|$)'
 
@@ -23,7 +23,7 @@ changed() { # prints the packages whose Go files differ from the main branch, or
     git diff --name-only "$base" -- '*.go'
     git ls-files --others --exclude-standard -- '*.go'
   } | while IFS= read -r file; do dirname "$file"; done | sort -u | while IFS= read -r folder; do
-    # A folder whose files are all gone is no package any more; modules of their own have their own tests.
+    # A folder without files is no package any more. Other modules have their own tests.
     if compgen -G "$folder/*.go" >/dev/null && [ "$(go -C "$folder" list -m 2>/dev/null)" = "$(go list -m)" ]; then
       echo "./$folder"
     fi

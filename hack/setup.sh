@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes a machine ready for a make target: looks at everything the target needs, all of it at once, and installs the Debian
-# packages that are missing. The make targets call it first, so that nothing fails after a long build.
+# Makes a machine ready for a make target: checks everything that the target needs, all at once, and installs the Debian packages
+# that are missing. The make targets call it first, so that nothing fails after a long build.
 #
 #   hack/setup.sh landscape        demo, landscape-up and the suites on the landscape
 #   hack/setup.sh test             unit and integration tests
@@ -12,14 +12,14 @@
 #   hack/setup.sh --programs P     the programs that purpose P needs, one per line, with their Debian packages
 #
 # INSTALL=no         print the command that installs what is missing, install nothing, and fail
-# REQUIREMENTS=warn  print what the machine lacks in cores, memory, disk, tun and the like, and continue
+# REQUIREMENTS=warn  print which figures (cores, memory, disk, tun) the machine does not reach, and continue
 #
-# Where a test has to show another machine than the one it runs on, SETUP_ROOT is put in front of /proc, /sys, /dev and /etc.
+# For tests of another machine than the one they run on, SETUP_ROOT is put in front of /proc, /sys, /dev and /etc.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Figures of docs/development/landscape.md, "What it takes", and some to spare. Memory and disk are in MB (10^6 bytes). What tests
-# need of memory has not been measured: it is an estimate.
+# The figures of docs/development/landscape.md, "What it takes", with a reserve. Memory and disk are in MB (10^6 bytes). The memory for
+# tests is an estimate: it has not been measured.
 readonly cores=2
 readonly memory_landscape=12000 memory_landscape_up=4000 memory_test=6000
 readonly disk_tools=1500 disk_state=6000 disk_go=12500 disk_go_warm=2000
@@ -62,9 +62,9 @@ root="${SETUP_ROOT:-}"
 cache="${LIVECPM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/livecpm}"
 state="${LIVECPM_STATE:-$PWD/.landscape}"
 
-# What is found, as lines "name|what is there, what is needed|the way out".
-hard=()       # cannot be done without
-soft=()       # figures, which REQUIREMENTS=warn lets pass
+# What was found, as lines "name|what is there, what is needed|what to do".
+hard=()       # must be there
+soft=()       # figures that REQUIREMENTS=warn ignores
 missing=()    # lines of wants
 packages=()
 
@@ -119,7 +119,7 @@ look_at_go() {
     hard+=("Go|there is no go, Go $want or newer is needed|install it from https://go.dev/dl and put its bin folder into PATH")
     return
   fi
-  # Outside of the module and without a newer toolchain, so that it is this very go that answers.
+  # Outside of the module and without another toolchain, so that this go answers, and no newer one.
   have="$(cd / && GOTOOLCHAIN=local go env GOVERSION)"
   have="${have#go}"
   have="${have%% *}"
@@ -159,7 +159,7 @@ look_at_memory() {
   want="$memory_test"
   if [ -n "$on_landscape" ]; then
     want="$memory_landscape"
-    if is_up; then want="$memory_landscape_up"; fi # it has the rest already
+    if is_up; then want="$memory_landscape_up"; fi # it uses the rest already
   fi
   if [ "$have" -lt "$want" ]; then
     soft+=("memory|$(gigabytes "$have") free, $(gigabytes "$want") are needed|end other programs, or use a machine with more")
@@ -196,7 +196,7 @@ look_at_disk() { # look_at_disk BUILT
     go_folder="$(cd / && GOTOOLCHAIN=local go env GOCACHE)"
     wanted_folders+=("$go_folder $go_size")
   fi
-  # What is there already does not need room again.
+  # What exists needs no more room.
   if [ -n "$on_landscape" ] && [ ! -d "$state/images" ]; then wanted_folders+=("$state $disk_state"); fi
   for place in "${wanted_folders[@]}"; do
     folder="${place% *}" size="${place##* }"
@@ -232,8 +232,7 @@ look_at_tun() {
     soft+=("tun|there is no /dev/net/tun, VPNs to shoots with workers need it|modprobe tun, or mknod /dev/net/tun c 10 200")
 }
 
-# asks the proxy for one small file of a module that is needed. Prints nothing if it comes, else what is the matter.
-look_at_proxy() {
+look_at_proxy() { # asks for one small file of a module that is needed; prints nothing if it comes, else the error
   local folder module version problem=''
   folder="$(mktemp -d)"
   module=github.com/spf13/pflag
@@ -289,7 +288,7 @@ if [ -n "$on_landscape" ]; then
   look_at_cgroups
   look_at_tun
 fi
-# Without certificate authorities the proxy cannot be asked yet.
+# The proxy cannot be asked before the certificate authorities are installed.
 ask_later=''
 if [ "$built" = no ] && command -v go >/dev/null; then
   if is_there /etc/ssl/certs/ca-certificates.crt || [[ "$(cd / && go env GOPROXY)" != https* ]]; then
@@ -315,14 +314,14 @@ fi
 if [ "${REQUIREMENTS:-}" != warn ]; then
   hard+=("${soft[@]}")
 elif [ "${#soft[@]}" -gt 0 ]; then
-  echo "setup: this machine lacks something, and REQUIREMENTS=warn lets it pass:"
+  echo "setup: this machine lacks the following. REQUIREMENTS=warn continues all the same:"
   print_lacks "${soft[@]}"
 fi
 if [ "${#hard[@]}" -gt 0 ]; then
   {
     echo "setup: this machine cannot run it yet. It lacks:"
     print_lacks "${hard[@]}"
-    if [ "${#soft[@]}" -gt 0 ]; then echo "  REQUIREMENTS=warn tries it without enough ${soft[*]%%|*}"; fi
+    if [ "${#soft[@]}" -gt 0 ]; then echo "  REQUIREMENTS=warn continues without enough ${soft[*]%%|*}"; fi
     if [ -n "$can_install" ]; then echo "  Debian packages that would be installed then: ${packages[*]}"; fi
   } >&2
   exit 1

@@ -26,11 +26,11 @@ type Options struct {
 	Version string
 	// Go runs the go command.
 	Go Go
-	// Out is told what happens.
+	// Out gets a line for each thing that happens.
 	Out io.Writer
 }
 
-// Run moves the repository. What belongs to the version is found out before anything is changed.
+// Run moves the repository. It finds out what belongs to the version before it changes anything.
 func Run(ctx context.Context, options Options) error {
 	if !semantic.MatchString(options.Version) {
 		return fmt.Errorf("the version is %q, expected one as in v1.150.0", options.Version)
@@ -62,8 +62,7 @@ func Run(ctx context.Context, options Options) error {
 		return fmt.Errorf("the repository is moved, but does not compile with Gardener %s: %w\n%s", options.Version,
 			err, strings.TrimSpace(output))
 	}
-	fmt.Fprintf(options.Out, `It compiles. What is left to do is in docs/development/releasing.md.
-`)
+	fmt.Fprintln(options.Out, "It compiles. Do the rest by hand, as docs/development/releasing.md says.")
 	return nil
 }
 

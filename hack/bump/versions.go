@@ -59,7 +59,8 @@ var (
 // Resolve finds out what belongs to a version of Gardener, from the sources of Gardener and of the etcd-druid that it
 // deploys.
 func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions, error) {
-	apis, err := download(ctx, run, repository, apisModule, gardener)
+	modules := downloader{run: run, repository: repository}
+	apis, err := modules.download(ctx, apisModule, gardener)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 			liveMigrator, ErrTooOld)
 	}
 
-	source, err := download(ctx, run, repository, gardenerModule, gardener)
+	source, err := modules.download(ctx, gardenerModule, gardener)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 	}
 	// The two did not come with the same version: v1.149.0 has the API of live migrations, and an etcd-druid that is
 	// too old.
-	druidAPIs, err := download(ctx, run, repository, druidAPIModule, versions[Druid])
+	druidAPIs, err := modules.download(ctx, druidAPIModule, versions[Druid])
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 		return nil, err
 	}
 
-	druid, err := download(ctx, run, repository, druidModule, versions[Druid])
+	druid, err := modules.download(ctx, druidModule, versions[Druid])
 	if err != nil {
 		return nil, err
 	}
@@ -120,16 +121,22 @@ func Resolve(ctx context.Context, run Go, repository, gardener string) (Versions
 }
 
 // ErrTooOld means that a version of Gardener lacks what livecpm is built on.
-var ErrTooOld = errors.New("the first version with all that it takes is v1.150.0")
+var ErrTooOld = errors.New("the first version with everything that livecpm needs is v1.150.0")
 
 // hasField reports whether Go code has a field that is encoded by that name.
 func hasField(code []byte, name string) bool {
 	return regexp.MustCompile(`json:"` + name + `\b`).Match(code)
 }
 
+// downloader brings modules into the cache.
+type downloader struct {
+	run        Go
+	repository string
+}
+
 // download brings a module into the cache and returns where it is.
-func download(ctx context.Context, run Go, repository, module, version string) (string, error) {
-	output, err := run(ctx, repository, "mod", "download", "-json", module+"@"+version)
+func (d downloader) download(ctx context.Context, module, version string) (string, error) {
+	output, err := d.run(ctx, d.repository, "mod", "download", "-json", module+"@"+version)
 	// Why it has failed, the go command says in what it prints.
 	var found struct{ Dir, Error string }
 	decoded := json.Unmarshal([]byte(output), &found)

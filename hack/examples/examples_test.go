@@ -230,8 +230,8 @@ var _ = Describe("ControllerRegistration", func() {
 	})
 
 	It("has the name that the garden chart guards and gives permissions to", func() {
-		manifests, err := charts.Render(charts.Garden, "livecpm", "garden", "v1.36.3",
-			valuesIn("gardener-operator/garden-virtual-values.yaml"))
+		installed := charts.Release{Chart: charts.Garden, Name: "livecpm", Namespace: "garden", Kubernetes: "v1.36.3"}
+		manifests, err := installed.Render(valuesIn("gardener-operator/garden-virtual-values.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		name := only[*gardencorev1beta1.ControllerRegistration](objectsIn(examples.ControllerRegistration)).Name
 		var guarded, permitted bool
@@ -312,7 +312,8 @@ var _ = Describe("Values", func() {
 	It("render both charts", func() {
 		names := func(chart, path string) []string {
 			GinkgoHelper()
-			manifests, err := charts.Render(chart, "livecpm", "garden", "v1.36.3", valuesIn(path))
+			installed := charts.Release{Chart: chart, Name: "livecpm", Namespace: "garden", Kubernetes: "v1.36.3"}
+			manifests, err := installed.Render(valuesIn(path))
 			Expect(err).NotTo(HaveOccurred())
 			var out []string
 			for _, manifest := range manifests {
@@ -334,8 +335,8 @@ var _ = Describe("Values", func() {
 	})
 
 	It("let Helm's agent use the gardenlet's identity", func() {
-		manifests, err := charts.Render(charts.Agent, "livecpm", "garden", "v1.36.3",
-			valuesIn("helm/agent-values.yaml"))
+		installed := charts.Release{Chart: charts.Agent, Name: "livecpm", Namespace: "garden", Kubernetes: "v1.36.3"}
+		manifests, err := installed.Render(valuesIn("helm/agent-values.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		i := slices.IndexFunc(
 			manifests, func(m charts.Manifest) bool { return strings.HasSuffix(m.Name, "/configmap.yaml") })

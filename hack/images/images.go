@@ -88,81 +88,22 @@ type Image struct {
 
 // Build builds all images.
 func Build(ctx context.Context, options Options) ([]Image, error) {
-	authorities, err := os.ReadFile(options.CABundle)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read the certificate authorities (Debian package ca-certificates): %w", err)
-	}
-	gardener, err := ModuleVersion(ctx, options.Repository, GardenerModule)
-	if err != nil {
-		return nil, err
-	}
-	tag, err := tagOf(options.Version)
+	b, err := newBuilder(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(options.Out, 0o755); err != nil {
 		return nil, fmt.Errorf("failed to make the folder for images: %w", err)
 	}
-	scratch, err := os.MkdirTemp("", "livecpm-images-")
-	if err != nil {
+	if b.scratch, err = os.MkdirTemp("", "livecpm-images-"); err != nil {
 		return nil, fmt.Errorf("failed to make a folder for binaries: %w", err)
 	}
-	defer os.RemoveAll(scratch)
+	defer os.RemoveAll(b.scratch)
 
-	architectures := options.Architectures
-	if len(architectures) == 0 {
-		architectures = []string{runtime.GOARCH}
-	}
 	built := make([]Image, 0, len(options.Commands))
 	for _, command := range options.Commands {
-		image := Image{Name: command.Name, File: filepath.Join(options.Out, command.Name+".tar")}
-		for _, tag := range append([]string{tag}, options.ExtraTags...) {
-			image.References = append(image.References, options.Registry+"/"+command.Name+":"+tag)
-		}
-		var contents []tarball.Image
-		for _, architecture := range architectures {
-			binary := filepath.Join(scratch, command.Name+"_"+architecture)
-			if err := Compile(ctx, options.Repository, command.Package, binary, "linux", architecture,
-				gardener); err != nil {
-				return nil, err
-			}
-			content := tarball.Image{
-				Refs: image.References,
-				Files: []tarball.File{
-					{Path: "/" + command.Name, Source: binary, Mode: 0o755},
-					{Path: "/etc/ssl/certs/ca-certificates.crt", Data: authorities, Mode: 0o644},
-				},
-				Entrypoint: []string{"/" + command.Name},
-				User:       "65532:65532",
-				Labels: map[string]string{
-					"org.opencontainers.image.title":    command.Name,
-					"org.opencontainers.image.version":  options.Version,
-					"org.opencontainers.image.licenses": "Apache-2.0",
-				},
-				Architecture: architecture,
-			}
-			if image.Digest, err = content.Digest(); err != nil {
-				return nil, fmt.Errorf("failed to compute the digest of image %s: %w", command.Name, err)
-			}
-			bill := filepath.Join(options.Out, command.Name+SBOMSuffix)
-			if len(architectures) > 1 {
-				bill = filepath.Join(options.Out, command.Name+"_linux_"+architecture+SBOMSuffix)
-			}
-			if err := WriteSBOM(bill, binary, Subject{
-				Name: command.Name, Version: options.Version, Reference: image.References[0], Digest: image.Digest,
-				Type: cyclonedx.ComponentTypeContainer,
-			}); err != nil {
-				return nil, err
-			}
-			image.SBOMs, contents = append(image.SBOMs, bill), append(contents, content)
-		}
-		if err := write(image.File, func(w io.Writer) (err error) {
-			if len(contents) == 1 {
-				return tarball.Write(w, contents[0])
-			}
-			image.Digest, err = tarball.WriteMulti(w, contents...)
-			return err
-		}); err != nil {
+		image, err := b.build(ctx, command)
+		if err != nil {
 			return nil, err
 		}
 		built = append(built, image)
@@ -170,43 +111,128 @@ func Build(ctx context.Context, options Options) ([]Image, error) {
 	return built, nil
 }
 
-// Compile builds a static binary that depends on nothing but the sources, the platform and the versions. The last
-// argument is the version of Gardener's module.
-func Compile(ctx context.Context, repository, pkg, binary, system, architecture, gardener string) error {
+// builder is what all images of a build have in common.
+type builder struct {
+	Options
+	authorities   []byte
+	gardener, tag string
+	scratch       string
+}
+
+func newBuilder(ctx context.Context, options Options) (*builder, error) {
+	b := &builder{Options: options}
+	var err error
+	if b.authorities, err = os.ReadFile(options.CABundle); err != nil {
+		return nil, fmt.Errorf("failed to read the certificate authorities (Debian package ca-certificates): %w", err)
+	}
+	if b.gardener, err = ModuleVersion(ctx, options.Repository, GardenerModule); err != nil {
+		return nil, err
+	}
+	if b.tag, err = tagOf(options.Version); err != nil {
+		return nil, err
+	}
+	if len(b.Architectures) == 0 {
+		b.Architectures = []string{runtime.GOARCH}
+	}
+	return b, nil
+}
+
+// build builds the image of a command, for all architectures.
+func (b *builder) build(ctx context.Context, command Command) (Image, error) {
+	image := Image{Name: command.Name, File: filepath.Join(b.Out, command.Name+".tar")}
+	for _, tag := range append([]string{b.tag}, b.ExtraTags...) {
+		image.References = append(image.References, b.Registry+"/"+command.Name+":"+tag)
+	}
+	var contents []tarball.Image
+	for _, architecture := range b.Architectures {
+		program := Program{
+			Repository: b.Repository, Package: command.Package,
+			Binary: filepath.Join(b.scratch, command.Name+"_"+architecture),
+			OS:     "linux", Architecture: architecture, Gardener: b.gardener,
+		}
+		if err := Compile(ctx, program); err != nil {
+			return Image{}, err
+		}
+		content := b.content(image, program)
+		var err error
+		if image.Digest, err = content.Digest(); err != nil {
+			return Image{}, fmt.Errorf("failed to compute the digest of image %s: %w", command.Name, err)
+		}
+		bill := filepath.Join(b.Out, command.Name+SBOMSuffix)
+		if len(b.Architectures) > 1 {
+			bill = filepath.Join(b.Out, command.Name+"_linux_"+architecture+SBOMSuffix)
+		}
+		if err := WriteSBOM(bill, program.Binary, Subject{
+			Name: command.Name, Version: b.Version, Reference: image.References[0], Digest: image.Digest,
+			Type: cyclonedx.ComponentTypeContainer,
+		}); err != nil {
+			return Image{}, err
+		}
+		image.SBOMs, contents = append(image.SBOMs, bill), append(contents, content)
+	}
+	err := tarball.WriteAtomically(image.File, func(w io.Writer) (err error) {
+		if len(contents) == 1 {
+			return tarball.Write(w, contents[0])
+		}
+		image.Digest, err = tarball.WriteMulti(w, contents...)
+		return err
+	})
+	return image, err
+}
+
+// content describes the image for the architecture of the program.
+func (b *builder) content(image Image, program Program) tarball.Image {
+	return tarball.Image{
+		Refs: image.References,
+		Files: []tarball.File{
+			{Path: "/" + image.Name, Source: program.Binary, Mode: 0o755},
+			{Path: "/etc/ssl/certs/ca-certificates.crt", Data: b.authorities, Mode: 0o644},
+		},
+		Entrypoint: []string{"/" + image.Name},
+		User:       "65532:65532",
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    image.Name,
+			"org.opencontainers.image.version":  b.Version,
+			"org.opencontainers.image.licenses": "Apache-2.0",
+		},
+		Architecture: program.Architecture,
+	}
+}
+
+// Program is a program to compile.
+type Program struct {
+	// Repository is the folder of the repository.
+	Repository string
+	// Package is what to build, relative to the repository.
+	Package string
+	// Binary is the file to write.
+	Binary string
+	// OS and Architecture are what it is built for, in Go's words.
+	OS, Architecture string
+	// Gardener is the version of Gardener's module.
+	Gardener string
+}
+
+// Compile builds a static binary that depends on nothing but the sources, the platform and the versions.
+func Compile(ctx context.Context, program Program) error {
 	// The version of component-base is what Gardener's packages report as their own, and the tag that they give to
 	// Gardener's images.
-	ldflags := "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=" + gardener +
+	ldflags := "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=" + program.Gardener +
 		" -X k8s.io/component-base/version.gitTreeState=clean"
-	if parts := strings.SplitN(strings.TrimPrefix(gardener, "v"), ".", 3); len(parts) == 3 {
+	if parts := strings.SplitN(strings.TrimPrefix(program.Gardener, "v"), ".", 3); len(parts) == 3 {
 		ldflags += " -X k8s.io/component-base/version.gitMajor=" + parts[0] +
 			" -X k8s.io/component-base/version.gitMinor=" + parts[1]
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", binary,
-		pkg)
-	cmd.Dir = repository
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags,
+		"-o", program.Binary, program.Package)
+	cmd.Dir = program.Repository
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+program.OS, "GOARCH="+program.Architecture)
 	if flags := os.Getenv("GOFLAGS"); !strings.Contains(flags, "-mod=") {
 		cmd.Env = append(cmd.Env, strings.TrimSuffix("GOFLAGS=-mod=readonly "+flags, " "))
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("failed to build %s for %s/%s: %w: %s", pkg, system, architecture, err,
-			strings.TrimSpace(string(output)))
-	}
-	return nil
-}
-
-// write writes the tarball and renames it into place, so that nobody finds half of one.
-func write(file string, content func(io.Writer) error) error {
-	partial, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return fmt.Errorf("failed to write image %s: %w", file, err)
-	}
-	defer os.Remove(partial.Name())
-	if err := errors.Join(content(partial), partial.Chmod(0o644), partial.Close()); err != nil {
-		return fmt.Errorf("failed to write image %s: %w", file, err)
-	}
-	if err := os.Rename(partial.Name(), file); err != nil {
-		return fmt.Errorf("failed to put image %s into place: %w", file, err)
+		return fmt.Errorf("failed to build %s for %s/%s: %w: %s", program.Package, program.OS, program.Architecture,
+			err, strings.TrimSpace(string(output)))
 	}
 	return nil
 }

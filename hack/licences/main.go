@@ -45,13 +45,18 @@ func main() {
 	list := flag.String("list", filepath.Join("docs", "licences.md"), "file for the list, in the repository")
 	check := flag.Bool("check", false, "compare with the file instead of writing it")
 	flag.Parse()
-	if err := run(ctx, *repository, filepath.Join(*repository, *list), *check); err != nil {
+	use := write
+	if *check {
+		use = compare
+	}
+	if err := run(ctx, *repository, filepath.Join(*repository, *list), use); err != nil {
 		fmt.Fprintln(os.Stderr, "licences:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, repository, file string, check bool) error {
+// run lists the modules that are shipped, and has the list written to the file or compared with it.
+func run(ctx context.Context, repository, file string, use func(file, list string) error) error {
 	classifier, err := assets.DefaultClassifier()
 	if err != nil {
 		return fmt.Errorf("failed to load the texts of licences: %w", err)
@@ -70,17 +75,22 @@ func run(ctx context.Context, repository, file string, check bool) error {
 		return err
 	}
 
-	content := render(modules)
-	if !check {
-		return os.WriteFile(file, []byte(content), 0o644)
+	if err := use(file, render(modules)); err != nil {
+		return err
 	}
+	fmt.Printf("%d modules, all under %v\n", len(modules), permitted)
+	return nil
+}
+
+func write(file, list string) error { return os.WriteFile(file, []byte(list), 0o644) }
+
+func compare(file, list string) error {
 	current, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("failed to read the list (make licenses writes it): %w", err)
 	}
-	if string(current) != content {
+	if string(current) != list {
 		return fmt.Errorf("%s is not up to date: run make licenses, and look at what has changed", file)
 	}
-	fmt.Printf("%d modules, all under %v\n", len(modules), permitted)
 	return nil
 }

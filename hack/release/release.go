@@ -56,7 +56,7 @@ type Options struct {
 	// Commands are the programs that become images.
 	Commands []images.Command
 	// Compile builds the plugin: images.Compile but in tests.
-	Compile func(ctx context.Context, repository, pkg, binary, system, architecture, gardener string) error
+	Compile func(ctx context.Context, program images.Program) error
 }
 
 var validRegistry = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*$`)
@@ -175,8 +175,10 @@ func writePlugin(ctx context.Context, options Options) error {
 	}
 	_, err = krew.Build(options.Version, filepath.Join(options.Repository, "LICENSE"),
 		options.Out, func(platform krew.Platform, binary string) error {
-			if err := options.Compile(ctx, options.Repository, "./cmd/"+plugin, binary, platform.OS, platform.Arch,
-				gardener); err != nil {
+			if err := options.Compile(ctx, images.Program{
+				Repository: options.Repository, Package: "./cmd/" + plugin, Binary: binary,
+				OS: platform.OS, Architecture: platform.Arch, Gardener: gardener,
+			}); err != nil {
 				return err
 			}
 			digest, err := checksum(binary)

@@ -46,9 +46,10 @@ var _ = Describe("Build", func() {
 			Registry: "registry.example.com:5000/us", CABundle: bundle,
 			Commands: []images.Command{{Name: "hello", Package: hello}},
 			// One platform is compiled; the program is the same for all.
-			Compile: func(ctx context.Context, repository, pkg, binary, _, _, gardener string) error {
-				Expect(pkg).To(Equal("./cmd/kubectl-livecpm"))
-				return images.Compile(ctx, repository, hello, binary, "linux", "amd64", gardener)
+			Compile: func(ctx context.Context, program images.Program) error {
+				Expect(program.Package).To(Equal("./cmd/kubectl-livecpm"))
+				program.Package, program.OS, program.Architecture = hello, "linux", "amd64"
+				return images.Compile(ctx, program)
 			},
 		}
 	}
@@ -191,9 +192,7 @@ var _ = Describe("Build", func() {
 		func(change func(*release.Options), message string) {
 			options := newOptions()
 			change(&options)
-			options.Compile = func(context.Context, string, string, string, string, string, string) error {
-				return errors.New("compiled")
-			}
+			options.Compile = func(context.Context, images.Program) error { return errors.New("compiled") }
 			Expect(release.Build(ctx, options)).To(MatchError(ContainSubstring(message)))
 		},
 		Entry("no version", func(o *release.Options) { o.Version = "" }, "VERSION=v0.1.0"),

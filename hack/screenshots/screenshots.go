@@ -116,13 +116,14 @@ func (b Browser) Look(ctx context.Context, page string, width int, scheme Scheme
 	if err := os.WriteFile(file, []byte(frame), 0o600); err != nil {
 		return Look{}, fmt.Errorf("failed to write the page: %w", err)
 	}
-	dom, err := b.run(ctx, folder, scheme, width+100, 1000, "--virtual-time-budget=2000", "--dump-dom", "file://"+file)
+	dom, err := b.run(ctx, window{folder: folder, scheme: scheme, width: width + 100, height: 1000},
+		"--virtual-time-budget=2000", "--dump-dom", "file://"+file)
 	if err != nil {
 		return Look{}, err
 	}
 	match := lookPattern.FindSubmatch(dom)
 	if match == nil || len(match[1]) == 0 {
-		return Look{}, errors.New("the browser did not tell what the page looks like")
+		return Look{}, errors.New("the browser did not report what the page looks like")
 	}
 	var out Look
 	if err := json.Unmarshal([]byte(html.UnescapeString(string(match[1]))), &out); err != nil {
@@ -131,9 +132,19 @@ func (b Browser) Look(ctx context.Context, page string, width int, scheme Scheme
 	return out, nil
 }
 
-// Picture writes a picture of the whole page in a window of the given width.
-func (b Browser) Picture(ctx context.Context, page string, width int, scheme Scheme, path string) error {
-	look, err := b.Look(ctx, page, width, scheme)
+// Picture is a picture to write.
+type Picture struct {
+	// Path is the file to write.
+	Path string
+	// Width is that of the window.
+	Width int
+	// Scheme is the colour scheme.
+	Scheme Scheme
+}
+
+// Write writes a picture of the whole page.
+func (b Browser) Write(ctx context.Context, page string, picture Picture) error {
+	look, err := b.Look(ctx, page, picture.Width, picture.Scheme)
 	if err != nil {
 		return err
 	}
@@ -146,21 +157,27 @@ func (b Browser) Picture(ctx context.Context, page string, width int, scheme Sch
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		return fmt.Errorf("failed to write the page: %w", err)
 	}
-	_, err = b.run(ctx, folder, scheme, width, look.Height, "--screenshot="+path, "file://"+file)
+	_, err = b.run(ctx, window{folder: folder, scheme: picture.Scheme, width: picture.Width, height: look.Height},
+		"--screenshot="+picture.Path, "file://"+file)
 	return err
 }
 
-func (b Browser) run(
-	ctx context.Context, folder string, scheme Scheme, width, height int, arguments ...string,
-) ([]byte, error) {
+// window is how the browser is started: with a folder of its own, and in which size and colour scheme.
+type window struct {
+	folder        string
+	scheme        Scheme
+	width, height int
+}
+
+func (b Browser) run(ctx context.Context, in window, arguments ...string) ([]byte, error) {
 	preferred := "1"
-	if scheme == Dark {
+	if in.scheme == Dark {
 		preferred = "0"
 	}
 	arguments = append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions",
-		"--user-data-dir=" + folder, "--blink-settings=preferredColorScheme=" + preferred,
-		fmt.Sprintf("--window-size=%d,%d", width, height),
+		"--user-data-dir=" + in.folder, "--blink-settings=preferredColorScheme=" + preferred,
+		fmt.Sprintf("--window-size=%d,%d", in.width, in.height),
 	}, arguments...)
 	out, err := exec.CommandContext(ctx, b.Path, arguments...).Output()
 	if err != nil {

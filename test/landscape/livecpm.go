@@ -241,7 +241,8 @@ func (l *Landscape) applyGardenChart(ctx context.Context) error {
 
 // applyChart renders a chart and applies it to the garden or a seed.
 func (l *Landscape) applyChart(ctx context.Context, clusterName, chart, version string, values map[string]any) error {
-	manifests, err := charts.Render(chart, chart, livecpmNamespace, version, values)
+	installed := charts.Release{Chart: chart, Name: chart, Namespace: livecpmNamespace, Kubernetes: version}
+	manifests, err := installed.Render(values)
 	if err != nil {
 		return err
 	}

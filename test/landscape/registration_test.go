@@ -116,7 +116,9 @@ var _ = Describe("The registration of the agent", func() {
 
 	bindings := func(name string) (subjects [][]rbacv1.Subject, selects bool) {
 		GinkgoHelper()
-		manifests, err := charts.Render(charts.Garden, charts.Garden, "garden", "v1.36.3", GardenChartValues(cfg))
+		installed := charts.Release{Chart: charts.Garden, Name: charts.Garden,
+			Namespace: "garden", Kubernetes: "v1.36.3"}
+		manifests, err := installed.Render(GardenChartValues(cfg))
 		Expect(err).NotTo(HaveOccurred())
 		for _, manifest := range manifests {
 			object := &unstructured.Unstructured{}

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -33,6 +35,22 @@ func entries(content []byte) (names []string, files map[string][]byte, headers m
 		ExpectWithOffset(1, err).NotTo(HaveOccurred())
 		names, files[header.Name], headers[header.Name] = append(names, header.Name), data, header
 	}
+}
+
+// validateLayout has the library read the layout back: what leads to a blob has its digest and its size. The library
+// takes layers for compressed ones, so it must not look into them.
+func validateLayout(content []byte) {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	_, files, _ := entries(content)
+	for name, data := range files {
+		file := filepath.Join(folder, name)
+		Expect(os.MkdirAll(filepath.Dir(file), 0o700)).To(Succeed())
+		Expect(os.WriteFile(file, data, 0o600)).To(Succeed())
+	}
+	index, err := layout.ImageIndexFromPath(folder)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(validate.Index(index, validate.Fast)).To(Succeed())
 }
 
 var _ = Describe("Tarball", func() {
@@ -74,6 +92,7 @@ var _ = Describe("Tarball", func() {
 
 	It("should be a consistent OCI layout with one entry for each reference", func() {
 		_, files, _ := entries(write())
+		validateLayout(write())
 		Expect(files).To(HaveKey("oci-layout"))
 		var index struct {
 			Manifests []struct {
@@ -89,6 +108,8 @@ var _ = Describe("Tarball", func() {
 		digest, err := image.Digest()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(index.Manifests[0].Digest).To(Equal(digest))
+		Expect(string(files["manifest.json"])).To(And(ContainSubstring(`"RepoTags":["r.example/a:1","r.example/b:2"]`),
+			ContainSubstring(`"Layers":["blobs/sha256/`), ContainSubstring(`"Config":"blobs/sha256/`)))
 
 		blob := func(digest string) []byte {
 			content, ok := files["blobs/sha256/"+digest[len("sha256:"):]]
@@ -193,6 +214,7 @@ var _ = Describe("Tarball", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(again.Bytes()).To(Equal(out.Bytes()))
 
+			validateLayout(out.Bytes())
 			_, files, _ := entries(out.Bytes())
 			read := func(d descriptor, into any) {
 				GinkgoHelper()

@@ -52,22 +52,16 @@ func run(ctx context.Context, from, out string) error {
 	if out, err = filepath.Abs(out); err != nil {
 		return err
 	}
-	for _, picture := range []struct {
-		name   string
-		width  int
-		scheme screenshots.Scheme
-	}{
-		{"report-1280-light", 1280, screenshots.Light},
-		{"report-1280-dark", 1280, screenshots.Dark},
-		{"report-400-light", 400, screenshots.Light},
-		{"report-400-dark", 400, screenshots.Dark},
+	for _, picture := range []screenshots.Picture{
+		{Path: filepath.Join(out, "report-1280-light.png"), Width: 1280, Scheme: screenshots.Light},
+		{Path: filepath.Join(out, "report-1280-dark.png"), Width: 1280, Scheme: screenshots.Dark},
+		{Path: filepath.Join(out, "report-400-light.png"), Width: 400, Scheme: screenshots.Light},
+		{Path: filepath.Join(out, "report-400-dark.png"), Width: 400, Scheme: screenshots.Dark},
 	} {
-		file := filepath.Join(out, picture.name+".png")
-		if err := (screenshots.Browser{Path: path}).Picture(ctx, page, picture.width, picture.scheme,
-			file); err != nil {
+		if err := (screenshots.Browser{Path: path}).Write(ctx, page, picture); err != nil {
 			return err
 		}
-		fmt.Println(file)
+		fmt.Println(picture.Path)
 	}
 	return nil
 }

@@ -41,7 +41,9 @@ type Manifests struct {
 
 // Shipped returns the objects of the chart that is compiled in.
 func Shipped() (*Manifests, error) {
-	rendered, err := charts.Render(charts.Garden, release, releaseNamespace, kubernetesVersion, nil)
+	installed := charts.Release{Chart: charts.Garden, Name: release,
+		Namespace: releaseNamespace, Kubernetes: kubernetesVersion}
+	rendered, err := installed.Render(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -230,7 +230,9 @@ func (g *Garden) waitForGate(ctx context.Context, closed bool) error {
 }
 
 func chartObjects(values map[string]any) ([]*unstructured.Unstructured, error) {
-	manifests, err := charts.Render(charts.Garden, "livecpm-garden", "garden", kubernetesVersion, values)
+	installed := charts.Release{Chart: charts.Garden, Name: "livecpm-garden",
+		Namespace: "garden", Kubernetes: kubernetesVersion}
+	manifests, err := installed.Render(values)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,9 @@ var _ = Describe("Two agents in one seed", func() {
 		SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 		// The permissions of the chart for pods; those of the gardenlet, and of the chart for the drop-in.
 		for _, values := range []map[string]any{nil, {"dropIn": true}} {
-			manifests, err := charts.Render(charts.Agent, "livecpm-agent", "garden", "v1.36.3", values)
+			installed := charts.Release{Chart: charts.Agent, Name: "livecpm-agent",
+				Namespace: "garden", Kubernetes: "v1.36.3"}
+			manifests, err := installed.Render(values)
 			Expect(err).NotTo(HaveOccurred())
 			for _, manifest := range manifests {
 				permit(manifest.Content)

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package pki makes the certificates, keys and kubeconfigs of the landscape's clusters. Files that exist are kept, so
-// that a second run changes nothing.
+// that a second run changes nothing. The keys are elliptic: Gardener's own package for certificates makes RSA keys
+// only, and each handshake with one takes seventy times as long.
 package pki
 
 import (
@@ -10,13 +11,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,10 +25,16 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
-// validity is long enough to outlive any landscape.
-const validity = 10 * 365 * 24 * time.Hour
+const (
+	// validity is long enough to outlive any landscape.
+	validity = 10 * 365 * 24 * time.Hour
+	// backdate has certificates hold before they are made: the clock of a machine may be set back after the start.
+	backdate = time.Hour
+)
 
 // CA is a certificate authority that is kept in a folder as <name>.crt and <name>.key.
 type CA struct {
@@ -54,24 +61,21 @@ type Pair struct {
 
 // EnsureCA returns the authority <name> of the folder and makes it if it is not there yet.
 func EnsureCA(dir, name string) (*CA, error) {
-	pair, err := ensurePair(dir, name, func(key *ecdsa.PrivateKey) ([]byte, error) {
-		template := newTemplate(name, nil)
-		template.IsCA, template.BasicConstraintsValid = true, true
-		template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
-		return x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	pair, err := ensurePair(dir, name, func(key crypto.Signer) (*x509.Certificate, error) {
+		return cert.NewSelfSignedCACert(cert.Config{CommonName: name, NotBefore: time.Now().Add(-backdate)}, key)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("failed to make certificate authority %q: %w", name, err)
 	}
-	certificate, err := parseCertificate(pair.Cert)
+	loaded, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
 		return nil, fmt.Errorf("failed to read certificate authority %q: %w", name, err)
 	}
-	key, err := parseKey(pair.Key)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read key of certificate authority %q: %w", name, err)
+	key, ok := loaded.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("the key of certificate authority %q cannot sign", name)
 	}
-	return &CA{dir: dir, certificate: certificate, key: key, CertPEM: pair.Cert}, nil
+	return &CA{dir: dir, certificate: loaded.Leaf, key: key, CertPEM: pair.Cert}, nil
 }
 
 // File returns the path of the authority's certificate.
@@ -79,24 +83,36 @@ func (ca *CA) File() string { return filepath.Join(ca.dir, ca.certificate.Subjec
 
 // Ensure returns the certificate <name> of the authority's folder and makes it if it is not there yet.
 func (ca *CA) Ensure(name string, request Request) (*Pair, error) {
-	pair, err := ensurePair(ca.dir, name, func(key *ecdsa.PrivateKey) ([]byte, error) {
-		template := newTemplate(request.CommonName, request.Organizations)
-		template.KeyUsage = x509.KeyUsageDigitalSignature
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-		template.DNSNames = request.DNSNames
-		for _, address := range request.IPs {
-			ip := net.ParseIP(address)
-			if ip == nil {
-				return nil, fmt.Errorf("%q is not an IP address", address)
-			}
-			template.IPAddresses = append(template.IPAddresses, ip)
-		}
-		return x509.CreateCertificate(rand.Reader, template, ca.certificate, key.Public(), ca.key)
+	pair, err := ensurePair(ca.dir, name, func(key crypto.Signer) (*x509.Certificate, error) {
+		return ca.sign(request, key.Public())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("failed to make certificate %q: %w", name, err)
 	}
 	return pair, nil
+}
+
+func (ca *CA) sign(request Request, key crypto.PublicKey) (*x509.Certificate, error) {
+	template := &x509.Certificate{
+		Subject:     pkix.Name{CommonName: request.CommonName, Organization: request.Organizations},
+		NotBefore:   time.Now().Add(-backdate),
+		NotAfter:    time.Now().Add(validity),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    request.DNSNames,
+	}
+	for _, address := range request.IPs {
+		ip := net.ParseIP(address)
+		if ip == nil {
+			return nil, fmt.Errorf("%q is not an IP address", address)
+		}
+		template.IPAddresses = append(template.IPAddresses, ip)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.certificate, key, ca.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
 }
 
 // EnsureSigningKey makes the key pair <name>.key and <name>.pub that signs and verifies service account tokens.
@@ -109,15 +125,16 @@ func EnsureSigningKey(dir, name string) (keyFile, publicFile string, err error) 
 	if err != nil {
 		return "", "", fmt.Errorf("failed to generate signing key %q: %w", name, err)
 	}
-	keyPEM, err := encodeKey(key)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("failed to encode signing key %q: %w", name, err)
 	}
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		return "", "", fmt.Errorf("failed to encode public key %q: %w", name, err)
 	}
-	if err := write(publicFile, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), 0o644); err != nil {
+	publicPEM := pem.EncodeToMemory(&pem.Block{Type: keyutil.PublicKeyBlockType, Bytes: public})
+	if err := write(publicFile, publicPEM, 0o644); err != nil {
 		return "", "", err
 	}
 	return keyFile, publicFile, write(keyFile, keyPEM, 0o600)
@@ -142,22 +159,7 @@ func EnsureKubeconfig(file, server string, ca *CA, client *Pair) error {
 	return write(file, content, 0o600)
 }
 
-func newTemplate(commonName string, organizations []string) *x509.Certificate {
-	// 64 random bits are what makes a serial number unique enough; the top bit stays clear so that it is positive.
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 63))
-	if err != nil {
-		serial = big.NewInt(time.Now().UnixNano())
-	}
-	return &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: commonName, Organization: organizations},
-		// One hour back: the clock of a machine may be set back after the start.
-		NotBefore: time.Now().Add(-time.Hour),
-		NotAfter:  time.Now().Add(validity),
-	}
-}
-
-func ensurePair(dir, name string, sign func(*ecdsa.PrivateKey) ([]byte, error)) (*Pair, error) {
+func ensurePair(dir, name string, sign func(crypto.Signer) (*x509.Certificate, error)) (*Pair, error) {
 	pair := &Pair{CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key")}
 	if exists(pair.CertFile) && exists(pair.KeyFile) {
 		var err error
@@ -171,12 +173,14 @@ func ensurePair(dir, name string, sign func(*ecdsa.PrivateKey) ([]byte, error)) 
 	if err != nil {
 		return nil, err
 	}
-	der, err := sign(key)
+	certificate, err := sign(key)
 	if err != nil {
 		return nil, err
 	}
-	pair.Cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if pair.Key, err = encodeKey(key); err != nil {
+	if pair.Cert, err = cert.EncodeCertificates(certificate); err != nil {
+		return nil, err
+	}
+	if pair.Key, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
 		return nil, err
 	}
 	// The key is written last: its presence means that the pair is complete.
@@ -184,30 +188,6 @@ func ensurePair(dir, name string, sign func(*ecdsa.PrivateKey) ([]byte, error)) 
 		return nil, err
 	}
 	return pair, write(pair.KeyFile, pair.Key, 0o600)
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("failed to encode key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
-}
-
-func parseCertificate(content []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(content)
-	if block == nil {
-		return nil, errors.New("no PEM block")
-	}
-	return x509.ParseCertificate(block.Bytes)
-}
-
-func parseKey(content []byte) (crypto.Signer, error) {
-	block, _ := pem.Decode(content)
-	if block == nil {
-		return nil, errors.New("no PEM block")
-	}
-	return x509.ParseECPrivateKey(block.Bytes)
 }
 
 func exists(file string) bool {
