@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Takes over what make test-cli has recorded of the plugin's output into docs/usage/recorded, and brings every block of
-# docs/usage/README.md that quotes a file (the comment before it names the file) up to that file.
+# Takes over what make test-e2e LABELS=cli has recorded of the plugin's output into docs/usage/recorded, and brings every
+# block of docs/usage/README.md that quotes a file (the comment before it names the file) up to that file.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,7 +14,7 @@ if [[ -d $recorded ]]; then
   mkdir -p docs/usage/recorded
   cp "$recorded"/*.txt docs/usage/recorded/
 else
-  echo "nothing is recorded in $recorded; make test-cli does that. The page is brought up to the files that are there." >&2
+  echo "nothing is recorded in $recorded; make test-e2e LABELS=cli does that. The page follows the files that are there." >&2
 fi
 
 new=$(mktemp)

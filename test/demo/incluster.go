@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/standins/machine/hollow"
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
@@ -148,7 +149,7 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 				out.Errors = append(out.Errors, name+": "+text)
 			}
 		}
-		node.Seconds = seconds(now.Sub(starts[0]))
+		node.Seconds = driver.Seconds(now.Sub(starts[0]))
 		if len(starts) > 1 {
 			out.Doubts = append(out.Doubts,
 				fmt.Sprintf("the in-cluster client on node %s began again %d times, the last time at %s: what it "+

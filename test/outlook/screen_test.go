@@ -110,7 +110,8 @@ var _ = Describe("State", func() {
 
 	look := func() outlook.State {
 		GinkgoHelper()
-		result, err := outlook.Look(context.Background(), repository, state, "live")
+		result, err := outlook.Look(context.Background(),
+			outlook.Place{Repo: repository, State: state, Shoot: "live"})
 		Expect(err).NotTo(HaveOccurred())
 		return result
 	}

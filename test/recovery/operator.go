@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 const (
@@ -159,7 +159,7 @@ func (o *operator) rebuild(ctx context.Context, scenario Scenario, etcd, seen st
 	}
 	block, err := o.block(section, n)
 	if err == nil {
-		block, err = block.Replace("E="+"etcd-"+demo.RoleMain, "E="+etcd)
+		block, err = block.Replace("E="+"etcd-"+driver.RoleMain, "E="+etcd)
 	}
 	output, err := o.do(ctx, block, err)
 	if err != nil {

@@ -51,7 +51,7 @@ func (c Cell) String() string {
 
 // Repro returns the command that runs just this cell.
 func (c Cell) Repro() string {
-	return fmt.Sprintf("make test-robustness %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment,
+	return fmt.Sprintf("make test-e2e LABELS=faults %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment,
 		c.Moment)
 }
 

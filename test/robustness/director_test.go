@@ -33,12 +33,12 @@ func (f *testFault) Family() string                        { return f.name }
 func (f *testFault) Applies(steps.Step, fault.Moment) bool { return f.name != "nowhere" }
 func (f *testFault) Course() fault.Course                  { return f.course }
 
-func (f *testFault) Inject(context.Context, *fault.World) error {
+func (f *testFault) Inject(context.Context, *fault.Targets) error {
 	*f.notes = append(*f.notes, "inject "+f.name)
 	return f.fails
 }
 
-func (f *testFault) Heal(context.Context, *fault.World) error {
+func (f *testFault) Heal(context.Context, *fault.Targets) error {
 	if f.healing == nil {
 		*f.notes = append(*f.notes, "heal "+f.name)
 	}
@@ -52,7 +52,7 @@ type fleetingFault struct {
 	inForce bool
 }
 
-func (f *fleetingFault) InForce(context.Context, *fault.World) (bool, error) { return f.inForce, nil }
+func (f *fleetingFault) InForce(context.Context, *fault.Targets) (bool, error) { return f.inForce, nil }
 
 // migrating returns a shoot whose current step is the given one, with the given reason of its condition. Reasons of
 // holds and Pending stand for a step that has not begun. With no step left the migration is over.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
 
@@ -233,7 +234,7 @@ func (r *Result) problems(errs ...error) []string {
 	}
 	problems = append(problems, r.Verdict.Problems...)
 
-	for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		etcd, ok := r.Report.Etcd[role]
 		switch {
 		case !ok || len(etcd.Voters) == 0:
