@@ -49,7 +49,8 @@ type Options struct {
 	Classic bool
 	// Load, when set, changes the load.
 	Load func(*probe.Config)
-	// Until, when set, ends the run as soon as it is true of the shoot. The caller looks after the migration then.
+	// Until, when set, ends the run as soon as it is true of the shoot. From then on the caller is responsible for the
+	// migration.
 	Until func(shoot *gardencorev1beta1.Shoot) bool
 
 	// Out takes the progress. Screen, when set, is where it is drawn instead.

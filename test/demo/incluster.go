@@ -114,7 +114,7 @@ func (t *InClusterTally) Note(counts []incluster.Counts) bool {
 		if t.all[count.Node] == nil {
 			t.all[count.Node] = map[time.Time]incluster.Counts{}
 		}
-		// A reading that was under way for long may be older than the last one.
+		// A reading that was in flight for long may be older than the last one.
 		began := count.Started.UTC().Round(0)
 		if last, known := t.all[count.Node][began]; !known || last.Requests() <= count.Requests() {
 			t.all[count.Node][began] = count

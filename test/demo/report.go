@@ -259,10 +259,10 @@ func (w *WorkersReport) counts(row func(cells ...any)) {
 		fmt.Sprintf("%d created or deleted",
 			len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))
 	row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
-	row("operations of the test extension", w.Operations, fmt.Sprintf("%d misdone", len(w.Misdone)))
+	row("operations of the test extension", w.Operations, fmt.Sprintf("%d wrong", len(w.Misdone)))
 	row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
 	row("requests of in-cluster clients", w.InCluster.Requests, w.InCluster.Failed)
-	row("of these cut by an apiserver-proxy that ended", "", w.InCluster.CutByProxy)
+	row("of these, cut by an apiserver-proxy that ended", "", w.InCluster.CutByProxy)
 	row("longest time without an answer in the cluster (ms)", w.InCluster.LongestGapMs,
 		fmt.Sprintf("%d before", w.InCluster.BaselineLongestGapMs))
 }

@@ -126,7 +126,7 @@ func (w *WorkersReport) problems() []string {
 	return append(problems, w.InCluster.problems()...)
 }
 
-// workersObserver looks after machines, nodes, extensions and VPN of a shoot with workers.
+// workersObserver observes machines, nodes, extensions and VPN of a shoot with workers.
 type workersObserver struct {
 	surroundings
 	access *rest.Config

@@ -75,7 +75,7 @@ func startOne(ctx context.Context, landscape *config.Config, garden client.Clien
 	return p, p.Start(ctx)
 }
 
-// Stop ends the load and returns by shoot what its clients had to endure.
+// Stop ends the load and returns by shoot what its clients noticed.
 func (l *Load) Stop(ctx context.Context) (map[string]*probe.Result, error) {
 	var (
 		lock    sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -229,13 +230,11 @@ func summary(shoot *gardencorev1beta1.Shoot) string {
 	return strings.Join(parts, "; ")
 }
 
-// Describe returns what the condition says.
+// Describe returns what the condition says; it is empty if the shoot does not have it.
 func Describe(shoot *gardencorev1beta1.Shoot, conditionType gardencorev1beta1.ConditionType) string {
-	for _, condition := range steps.Conditions(shoot) {
-		if condition.Type == conditionType {
-			return fmt.Sprintf("%s is %s (%s): %s", condition.Type, condition.Status, condition.Reason,
-				condition.Message)
-		}
+	condition := v1beta1helper.GetCondition(steps.Conditions(shoot), conditionType)
+	if condition == nil {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s is %s (%s): %s", condition.Type, condition.Status, condition.Reason, condition.Message)
 }

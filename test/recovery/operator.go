@@ -103,7 +103,7 @@ func (o *operator) recover(ctx context.Context, scenario Scenario) error {
 		if _, err := o.follow(ctx, "The destination continues", 0); err != nil {
 			return err
 		}
-	} else if err := o.sourceGoesOn(ctx, scenario); err != nil {
+	} else if err := o.sourceContinues(ctx, scenario); err != nil {
 		return err
 	}
 	_, err = o.follow(ctx, "Both", 0)
@@ -218,7 +218,7 @@ func (o *operator) knowsMost(side steps.Role, etcd, seen string) error {
 	return nil
 }
 
-func (o *operator) sourceGoesOn(ctx context.Context, scenario Scenario) error {
+func (o *operator) sourceContinues(ctx context.Context, scenario Scenario) error {
 	const section = "The source continues"
 	if _, err := o.follow(ctx, section, 0); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -229,12 +230,8 @@ func (r *run) reach(ctx context.Context) error {
 
 func (r *run) reason(reason steps.Reason) func(*gardencorev1beta1.Shoot) bool {
 	return func(shoot *gardencorev1beta1.Shoot) bool {
-		for _, condition := range steps.Conditions(shoot) {
-			if condition.Type == r.scenario.Step {
-				return condition.Reason == string(reason)
-			}
-		}
-		return false
+		condition := v1beta1helper.GetCondition(steps.Conditions(shoot), r.scenario.Step)
+		return condition != nil && condition.Reason == string(reason)
 	}
 }
 

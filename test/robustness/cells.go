@@ -284,7 +284,7 @@ func ForceShrink(getenv func(string) string) (bool, error) {
 	return wanted, nil
 }
 
-// Short returns the cells of a single migration that has a bit of everything: the leaders of both agents are killed in
+// Short returns the cells of a single migration with faults of several kinds: the leaders of both agents are killed in
 // every step, and on the way a relay, a member of etcd and the connection between the seeds fail.
 func Short() []Cell {
 	var cells []Cell

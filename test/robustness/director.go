@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/utils/clock"
 
@@ -106,7 +107,7 @@ func (d *director) begin(ctx context.Context) error {
 	return d.pause(ctx, d.strikes[0].cell.Step)
 }
 
-// heal puts right the faults whose time is over. A failure is tried again with the next call.
+// heal heals the faults whose time is over. A failure is retried with the next call.
 func (d *director) heal(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -313,10 +314,8 @@ func (d *director) advance() {
 }
 
 func conditionOf(conditions []gardencorev1beta1.Condition, step steps.Step) gardencorev1beta1.Condition {
-	for _, condition := range conditions {
-		if condition.Type == step.Condition {
-			return condition
-		}
+	if condition := v1beta1helper.GetCondition(conditions, step.Condition); condition != nil {
+		return *condition
 	}
 	return gardencorev1beta1.Condition{Type: step.Condition}
 }

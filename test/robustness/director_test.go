@@ -45,7 +45,7 @@ func (f *testFault) Heal(context.Context, *fault.Targets) error {
 	return f.healing
 }
 
-// fleetingFault is one that something else may put right.
+// fleetingFault is one that something else may end.
 type fleetingFault struct {
 	testFault
 
@@ -358,7 +358,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"pause 0", "inject kill"}))
 	})
 
-	It("should put right what a failed injection has done in part, and continue", func(ctx SpecContext) {
+	It("should heal what a failed injection has done in part, and continue", func(ctx SpecContext) {
 		cut.fails = errors.New("nothing to cut")
 		d := start(ctx, cell("cut", 1, fault.Boundary), cell("kill", 2, fault.Boundary))
 		d.Observe(ctx, migrating(1, steps.ReasonPaused))

@@ -118,7 +118,7 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 				append(result.Problems, "the moment of the fault did not come")
 		case s.short:
 			result.Outcome, result.Problems = worse(result.Outcome, Missed),
-				append(result.Problems, "something else put the fault right before its time")
+				append(result.Problems, "something else ended the fault before its time")
 		default:
 			r.measure(&result, s, until(s, strikes[i+1:], end))
 		}

@@ -207,7 +207,7 @@ var _ = Describe("Result", func() {
 		Expect(result.Err()).To(MatchError(ContainSubstring("the fault could not be injected: no such pod")))
 	})
 
-	It("should not accept a cell whose fault somebody else has put right before its time", func(ctx SpecContext) {
+	It("should not accept a cell whose fault something else has ended before its time", func(ctx SpecContext) {
 		skew := &fleetingFault{
 			testFault: testFault{name: "skew", notes: &notes, course: fault.Course{Lasts: time.Minute}}, inForce: true,
 		}
@@ -228,7 +228,7 @@ var _ = Describe("Result", func() {
 				continue
 			}
 			Expect(result.Cells[0].Outcome).To(Equal(robustness.Missed))
-			Expect(result.Err()).To(MatchError(ContainSubstring("something else put the fault right before its time")))
+			Expect(result.Err()).To(MatchError(ContainSubstring("something else ended the fault before its time")))
 		}
 	})
 

@@ -56,7 +56,7 @@ var _ = Describe("Aborts", Label(labelAbort), Ordered, ContinueOnFailure, func()
 	for _, moment := range moments {
 		It("should leave everything as it was "+moment.Name, func(ctx SpecContext) {
 			if !rest {
-				Skip("the migration before has not come to rest")
+				Skip("the migration before it did not end, so the shoot is not at rest")
 			}
 			rest = false
 			result, err := abort.Run(ctx, abort.Options{Landscape: cfg, Namespace: shoot.Namespace, Name: shootName,

@@ -59,7 +59,7 @@ var _ = Describe("Faults", Label(labelFaults), Ordered, ContinueOnFailure, func(
 		for _, cell := range migration {
 			names = append(names, cell.String())
 		}
-		It(fmt.Sprintf("should bear migration %d of %d: %s", i+1, len(plan), strings.Join(names, ", ")),
+		It(fmt.Sprintf("should survive migration %d of %d: %s", i+1, len(plan), strings.Join(names, ", ")),
 			func(ctx SpecContext) {
 				result, err := robustness.Run(ctx, robustness.Options{
 					Landscape:   cfg,

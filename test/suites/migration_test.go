@@ -139,9 +139,9 @@ const maxWritesInLeaderChanges = 2
 var leaderChanged = []string{"raft proposal dropped", "etcdserver: request timed out", "etcdserver: leader changed"}
 
 // expectNothingLost checks the report. It repeats the counts that must be 0 one by one, so that a change of the
-// report's own judgement cannot make the suite blind. It is laxer than the report in one thing: how long leadership of
-// etcd takes to move depends on how busy the machine is, and a write may fall into that moment. No other failure of a
-// write is accepted.
+// report's own judgement cannot make the suite blind. It is less strict than the report in one thing: how long
+// leadership of etcd takes to move depends on how busy the machine is, and a write may fall into that moment. No other
+// failure of a write is accepted.
 func expectNothingLost(report *demo.Report) {
 	GinkgoHelper()
 	Expect(slices.DeleteFunc(slices.Clone(report.Details.Problems), func(problem string) bool {

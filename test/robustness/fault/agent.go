@@ -48,7 +48,7 @@ func (f *agentKill) Inject(ctx context.Context, targets *Targets) error {
 		}
 		pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 		if pod == "" {
-			return errors.New("no agent leads")
+			return errors.New("no agent is the leader")
 		}
 		leader := types.NamespacedName{Namespace: gardenNamespace, Name: pod}
 		if err := targets.killContainer(ctx, seed, leader, agentContainer); err != nil {

@@ -26,7 +26,7 @@ const (
 // Moments returns all moments in their order.
 func Moments() []Moment { return []Moment{Boundary, Inside} }
 
-// Fault is something that goes wrong and, where it does not end by itself, is put right again.
+// Fault is something that goes wrong and, where it does not end by itself, is healed.
 type Fault interface {
 	// Name is unique among the faults.
 	Name() string
@@ -43,7 +43,7 @@ type Fault interface {
 	Heal(ctx context.Context, targets *Targets) error
 }
 
-// Fleeting is a fault that something else may put right before its time.
+// Fleeting is a fault that something else may end before its time.
 type Fleeting interface {
 	Fault
 	// InForce reports whether the fault still is what Inject has made of it.

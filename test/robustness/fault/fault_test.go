@@ -226,14 +226,14 @@ var _ = Describe("Faults", func() {
 			spoil(ctx, targets)
 			Expect(inject(ctx, name)).To(MatchError(ContainSubstring(problem)))
 		},
-		Entry("no agent leads", "agent-kill-source", func(ctx context.Context, targets *fakes) {
+		Entry("no agent is the leader", "agent-kill-source", func(ctx context.Context, targets *fakes) {
 			leases := targets.seeds[steps.Source].CoordinationV1().Leases("garden")
 			lease, err := leases.Get(ctx, "livecpm-agent-leader-election", metav1.GetOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			lease.Spec.HolderIdentity = nil
 			_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 			Expect(err).NotTo(HaveOccurred())
-		}, "seed-a (source): no agent leads"),
+		}, "seed-a (source): no agent is the leader"),
 		Entry("the process is elsewhere", "agent-kill-destination", func(_ context.Context, targets *fakes) {
 			targets.Proc = GinkgoT().TempDir()
 		}, "failed to find a process of container agent"),

@@ -57,8 +57,8 @@ func (t *Targets) deletePod(ctx context.Context, seed Seed, pod types.Namespaced
 	return nil
 }
 
-// killContainer ends the processes of a container by SIGKILL, so that nothing of it gets a chance to say goodbye. A
-// deletion would not do: the kubelet asks politely first, whatever the grace period.
+// killContainer ends the processes of a container by SIGKILL, so that nothing of it can end in good order. A
+// deletion would not do: the kubelet sends SIGTERM first, whatever the grace period.
 func (t *Targets) killContainer(ctx context.Context, seed Seed, key types.NamespacedName, container string) error {
 	pod, err := seed.Kube.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if err != nil {

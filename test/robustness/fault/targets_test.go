@@ -46,6 +46,8 @@ type fakes struct {
 	signals    []string
 	etcd       *etcd
 	gateway    map[string][]string
+	// lastPID is the id of the process that was made last.
+	lastPID int
 }
 
 // etcd is a cluster whose members are its pods.
@@ -119,14 +121,14 @@ func newFakes() *fakes {
 		containers: map[string]string{},
 		etcd:       &etcd{leader: "etcd-main-1"},
 		gateway:    map[string][]string{},
+		lastPID:    1000,
 	}
-	proc := GinkgoT().TempDir()
 	var seeds []client.Object
 	targets.Targets = fault.Targets{
 		Seeds:     map[steps.Role]fault.Seed{},
 		Namespace: shootNamespace,
 		Processes: processes(targets.pids),
-		Proc:      proc,
+		Proc:      GinkgoT().TempDir(),
 		Signal: func(pid int, signal unix.Signal) error {
 			targets.signals = append(targets.signals, fmt.Sprintf("%d %s", pid, unix.SignalName(signal)))
 			return nil
@@ -138,56 +140,20 @@ func newFakes() *fakes {
 		Log:     func(string, ...any) {},
 	}
 
-	pid := 1000
 	for i, role := range []steps.Role{steps.Source, steps.Destination} {
 		name := []string{"seed-a", "seed-b"}[i]
-		var objects []runtime.Object
-		add := func(namespace, workload string, kind string, containers ...string) {
-			labels := map[string]string{"app": workload}
-			selector := &metav1.LabelSelector{MatchLabels: labels}
-			meta := metav1.ObjectMeta{Namespace: namespace, Name: workload}
-			if kind == "Deployment" {
-				objects = append(objects,
-					&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector}})
-			} else {
-				objects = append(objects,
-					&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector}})
-			}
-			for ordinal := range 2 {
-				pod := &corev1.Pod{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", workload, ordinal),
-						Labels: labels},
-					Status: corev1.PodStatus{Phase: corev1.PodRunning},
-				}
-				for _, container := range containers {
-					pid++
-					cgroup := fmt.Sprintf("%sfeedbeef%d", container, pid)
-					pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-						Name: container, ContainerID: "containerd://" + cgroup,
-						State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-					})
-					targets.containers[fmt.Sprintf("%d SIGKILL", pid)] = fmt.Sprintf("%s %s %s", role, pod.Name,
-						container)
-					folder := filepath.Join(proc, strconv.Itoa(pid))
-					Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
-					Expect(os.WriteFile(filepath.Join(folder, "cgroup"),
-						[]byte("5:memory:/livecpm-"+name+"/kubepods/pod1/"+cgroup+"\n4:cpu:/x/"+cgroup+"\n"), 0o644)).
-						To(Succeed())
-				}
-				objects = append(objects, pod)
-			}
-		}
-		add("garden", "livecpm-agent", "Deployment", "agent")
-		add("garden", "gardenlet", "Deployment", "gardenlet")
-		add("garden", "etcd-druid", "Deployment", "etcd-druid")
-		add(shootNamespace, "kube-apiserver", "Deployment", "kube-apiserver")
-		add(shootNamespace, "etcd-main", "StatefulSet", "etcd", "backup-restore")
-		add(shootNamespace, "livecpm-relay", "StatefulSet", "relay")
-		objects = append(objects, &coordinationv1.Lease{
+		objects := &objects{fakes: targets, seed: name, role: role}
+		objects.add("garden", "livecpm-agent", &appsv1.Deployment{}, "agent")
+		objects.add("garden", "gardenlet", &appsv1.Deployment{}, "gardenlet")
+		objects.add("garden", "etcd-druid", &appsv1.Deployment{}, "etcd-druid")
+		objects.add(shootNamespace, "kube-apiserver", &appsv1.Deployment{}, "kube-apiserver")
+		objects.add(shootNamespace, "etcd-main", &appsv1.StatefulSet{}, "etcd", "backup-restore")
+		objects.add(shootNamespace, "livecpm-relay", &appsv1.StatefulSet{}, "relay")
+		objects.all = append(objects.all, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-agent-leader-election"},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("livecpm-agent-1_0a1b")},
 		})
-		targets.seeds[role] = fake.NewClientset(objects...)
+		targets.seeds[role] = fake.NewClientset(objects.all...)
 		targets.Seeds[role] = fault.Seed{Name: name, Kube: targets.seeds[role]}
 		seeds = append(seeds, &gardencorev1beta1.Seed{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -198,6 +164,55 @@ func newFakes() *fakes {
 		WithStatusSubresource(seeds...).Build()
 	targets.Garden = targets.garden
 	return targets
+}
+
+// objects are those of a seed.
+type objects struct {
+	fakes *fakes
+	seed  string
+	role  steps.Role
+	all   []runtime.Object
+}
+
+// add adds a workload with two pods, whose containers run.
+func (o *objects) add(namespace, name string, workload runtime.Object, containers ...string) {
+	labels := map[string]string{"app": name}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	switch workload := workload.(type) {
+	case *appsv1.Deployment:
+		workload.ObjectMeta, workload.Spec.Selector = meta, selector
+	case *appsv1.StatefulSet:
+		workload.ObjectMeta, workload.Spec.Selector = meta, selector
+	}
+	o.all = append(o.all, workload)
+	for ordinal := range 2 {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, ordinal),
+				Labels: labels},
+			Status: corev1.PodStatus{Phase: corev1.PodRunning},
+		}
+		for _, container := range containers {
+			o.run(pod, container)
+		}
+		o.all = append(o.all, pod)
+	}
+}
+
+// run makes a process that is in the cgroup of the pod's container.
+func (o *objects) run(pod *corev1.Pod, container string) {
+	o.fakes.lastPID++
+	pid := o.fakes.lastPID
+	cgroup := fmt.Sprintf("%sfeedbeef%d", container, pid)
+	pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+		Name: container, ContainerID: "containerd://" + cgroup,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	})
+	o.fakes.containers[fmt.Sprintf("%d SIGKILL", pid)] = fmt.Sprintf("%s %s %s", o.role, pod.Name, container)
+	folder := filepath.Join(o.fakes.Proc, strconv.Itoa(pid))
+	Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(folder, "cgroup"),
+		[]byte("5:memory:/livecpm-"+o.seed+"/kubepods/pod1/"+cgroup+"\n4:cpu:/x/"+cgroup+"\n"), 0o644)).To(Succeed())
 }
 
 // deleted lists the pods that were deleted in a seed, with the grace period that they were given.

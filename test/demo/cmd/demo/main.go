@@ -195,7 +195,7 @@ func (f *flags) migrate(ctx context.Context, cfg *config.Config, w way) error {
 		Screen:      f.screen,
 		Outlook:     w.tracker,
 	}
-	f.during.Store("under load; a migration that has begun proceeds by itself, and the next demo waits for its end")
+	f.during.Store("under load; a migration that has begun continues by itself, and the next demo waits for its end")
 	report, err := demo.Run(ctx, options)
 	if err != nil {
 		return err
