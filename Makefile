@@ -26,7 +26,7 @@ GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/g
 LDFLAGS = -s -w -X k8s.io/component-base/version.gitVersion=$(GARDENER_VERSION) -X k8s.io/component-base/version.gitTreeState=clean
 
 # Our own code without the suites that need API servers or the landscape.
-UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/e2e -e /test/robustness/suite -e /test/drain/suite -e /test/cli$$)
+UNIT_PACKAGES        = $(shell $(GO) list ./... | grep -v -e /test/integration -e /test/suites)
 INTEGRATION_PACKAGES = ./test/integration/...
 # How many packages to compile and test at once. Tests wait more than they compute; those with their own API servers compute more.
 UNITS_AT_ONCE        ?= $(shell echo $$((2 * $$(nproc))))
@@ -79,7 +79,7 @@ screenshots: ## Write pictures of the report of the recorded migration to docs/i
 	$(GO) run ./hack/screenshots/cmd --out docs/images
 
 .PHONY: usage
-usage: ## Bring docs/usage up to what make test-cli has recorded
+usage: ## Bring docs/usage up to what make test-e2e LABELS=cli has recorded
 	hack/usage.sh
 
 .PHONY: tools
@@ -128,34 +128,18 @@ bench: setup-landscape ## Measure what migrations cost and write docs/benchmarks
 bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 	$(GO) run ./test/bench/cmd/bench --page
 
+# One tree of specs (test/suites), of which labels choose. What only recovery or bench need is installed and built only for them.
+# Without LABELS the run has an hour; labels that are named have limits of their own, and show their progress.
 .PHONY: test-e2e
-test-e2e: setup-landscape ## End-to-end suites on the landscape (needs root)
-	KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -vet=off -count=1 -v -timeout 65m ./test/e2e/...
-
-.PHONY: test-abort
-test-abort: setup-landscape ## Abort a migration at each moment at which that is permitted, and compare both seeds (needs root; MOMENTS=name,..., FAULT=cut-60s lets a fault strike meanwhile)
-	$(GO) run ./test/abort/cmd/abort --moments "$(MOMENTS)" --fault "$(FAULT)"
-
-.PHONY: test-cli
-test-cli: setup-landscape ## Drive a migration on the landscape by kubectl livecpm alone (needs root)
-	LIVECPM_CLI=1 $(GO) test -vet=off -count=1 -v -timeout 0 ./test/cli -ginkgo.v -ginkgo.timeout 150m
-
-.PHONY: test-robustness
-test-robustness: setup-landscape ## Fault matrix on the landscape (needs root); FAULT=, STEP=, MOMENT=boundary|inside choose cells, all by default; MIGRATIONS=n samples those that have not passed, FORCE_SHRINK=true asks for it
-	LIVECPM_ROBUSTNESS=1 FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' $(GO) test -vet=off -count=1 -v -timeout 0 ./test/robustness/suite/... -ginkgo.v -ginkgo.timeout 168h
+test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, drain, faults, recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=: docs/development/testing.md)
+	$(if $(findstring recovery,$(LABELS)),hack/build-tools.sh kubectl etcdctl)
+	LIVECPM_LABELS='$(or $(LABELS),migration || bench)' MOMENTS='$(MOMENTS)' FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' \
+		KUBEBUILDER_ASSETS="$$($(if $(findstring bench,$(or $(LABELS),bench)),hack/envtest-assets.sh,true))" \
+		$(GO) test -vet=off -count=1 -v -timeout $(if $(LABELS),0,65m) ./test/suites $(if $(LABELS)$(FOCUS),-ginkgo.v) $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
 
 .PHONY: fault-matrix
-fault-matrix: ## Take the results of make test-robustness over into docs/development/fault-matrix
+fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/development/fault-matrix
 	$(GO) run ./test/robustness/cmd/matrix
-
-.PHONY: test-recovery
-test-recovery: setup-recovery ## Lose quorums on the landscape and recover by the commands of docs/operations/recovery.md (needs root and jq); FOCUS= chooses
-	hack/build-tools.sh kubectl etcdctl
-	LIVECPM_RECOVERY=1 $(GO) test -vet=off -count=1 -v -timeout 0 ./test/recovery/suite/... -ginkgo.v -ginkgo.timeout 8h -ginkgo.focus '$(FOCUS)'
-
-.PHONY: test-drain
-test-drain: setup-landscape ## Drain a seed of the landscape with five shoots under load: budget, cancellation, death of the controller (needs root)
-	LIVECPM_TEST_DRAIN=1 $(GO) test -vet=off -count=1 -v -timeout 0 ./test/drain/suite/... -ginkgo.v -ginkgo.timeout 6h
 
 ##@ Landscape and demo (need root)
 

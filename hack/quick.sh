@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # More packages than this take longer than a minute: use make check test for them.
 readonly at_most="${QUICK_PACKAGES:-8}"
-readonly suites='^\./test/(integration|e2e|cli|drain/suite|robustness/suite)(/|$)'
+readonly suites='^\./test/(integration|suites)(/|$)'
 
 changed() { # prints the packages whose Go files differ from the main branch, or are not committed
   local base=main folder

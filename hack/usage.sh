@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: The livecpm authors
 # SPDX-License-Identifier: Apache-2.0
 
-# Copies the output of the plugin that make test-cli recorded to docs/usage/recorded, and updates every block of
+# Copies the output of the plugin that make test-e2e LABELS=cli recorded to docs/usage/recorded, and updates every block of
 # docs/usage/README.md that quotes a file (the comment before it names the file).
 set -o errexit -o nounset -o pipefail
 
@@ -14,7 +14,7 @@ if [[ -d $recorded ]]; then
   mkdir -p docs/usage/recorded
   cp "$recorded"/*.txt docs/usage/recorded/
 else
-  echo "nothing is recorded in $recorded: run make test-cli. The page is updated from the files in docs/usage/recorded." >&2
+  echo "nothing is recorded in $recorded: run make test-e2e LABELS=cli. The page is updated from the files in docs/usage/recorded." >&2
 fi
 
 new=$(mktemp)

@@ -205,6 +205,12 @@ var Rules = []Rule{
 		Why: "how long tests wait is for test files",
 	},
 	{
+		In:        own("test/driver"),
+		Forbidden: own("test/demo", "test/abort", "test/drain", "test/recovery", "test/robustness", "test/bench"),
+		Indirect:  true, Tests: true,
+		Why: "the driver serves demo, benchmarks and suites, and knows none of them",
+	},
+	{
 		In: own("pkg", "cmd"), Forbidden: own("hack"), Indirect: true,
 		Why: "hack/ is for building and checking",
 	},

@@ -13,8 +13,8 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/migrate"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
@@ -48,7 +48,7 @@ type Result struct {
 }
 
 type run struct {
-	*migrate.Shoot
+	*driver.Shoot
 }
 
 // Run begins a migration, aborts it, compares, and sets the seed name back. It returns when the gardenlet of the source
@@ -63,7 +63,8 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if options.Fault != nil && !options.Fault.Course().ThroughStep {
 		options.Timeout += options.Fault.Course().Lasts
 	}
-	target, err := migrate.Connect(options.Landscape, options.Namespace, options.Name, options.Timeout, options.Out)
+	target, err := driver.Open(driver.Target{Landscape: options.Landscape, Namespace: options.Namespace,
+		Name: options.Name, Timeout: options.Timeout, Out: options.Out})
 	if err != nil {
 		return nil, err
 	}
@@ -85,29 +86,12 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	}
 	result := &Result{Moment: options.Moment.Name, Fault: trouble.name()}
 	if err := r.Until(ctx, "the moment "+options.Moment.Name, func(shoot *gardencorev1beta1.Shoot) bool {
-		result.At = migrate.Describe(shoot, options.Moment.Step)
+		result.At = driver.Describe(shoot, options.Moment.Step)
 		return options.Moment.Reached(steps.Conditions(shoot))
 	}); err != nil {
 		return nil, err
 	}
-
-	r.Say("aborting %s: %s", options.Moment.Name, result.At)
-	if err := trouble.strike(ctx); err != nil {
-		return nil, err
-	}
-	defer trouble.cancel()
-	asked := time.Now()
-	if err := r.Annotate(ctx, steps.AnnotationAbort, "true"); err != nil {
-		return nil, err
-	}
-	if err := r.Until(ctx, "the abort to be completed", func(shoot *gardencorev1beta1.Shoot) bool {
-		return steps.Aborted(steps.Conditions(shoot))
-	}); err != nil {
-		return nil, err
-	}
-	result.Seconds = time.Since(asked).Seconds()
-	r.Say("aborted after %.1f s", result.Seconds)
-	if err := trouble.end(ctx); err != nil {
+	if err := r.abort(ctx, trouble, result); err != nil {
 		return nil, err
 	}
 
@@ -120,4 +104,25 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 		return nil, err
 	}
 	return result, r.UntilReconciled(ctx, source)
+}
+
+// abort lets the fault strike, asks for the abort, and waits until it is completed and the fault is over.
+func (r *run) abort(ctx context.Context, trouble *trouble, result *Result) error {
+	r.Say("aborting %s: %s", result.Moment, result.At)
+	if err := trouble.strike(ctx); err != nil {
+		return err
+	}
+	defer trouble.cancel()
+	asked := time.Now()
+	if err := r.Annotate(ctx, steps.AnnotationAbort, "true"); err != nil {
+		return err
+	}
+	if err := r.Until(ctx, "the abort to be completed", func(shoot *gardencorev1beta1.Shoot) bool {
+		return steps.Aborted(steps.Conditions(shoot))
+	}); err != nil {
+		return err
+	}
+	result.Seconds = time.Since(asked).Seconds()
+	r.Say("aborted after %.1f s", result.Seconds)
+	return trouble.end(ctx)
 }

@@ -4,9 +4,9 @@
 package abort
 
 import (
-	"slices"
 	"strings"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -45,11 +45,10 @@ func Moments() []Moment {
 
 // Reached reports whether the migration is at the moment, or past it.
 func (m Moment) Reached(conditions []gardencorev1beta1.Condition) bool {
-	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == m.Step })
-	if i < 0 {
+	condition := v1beta1helper.GetCondition(conditions, m.Step)
+	if condition == nil {
 		return false
 	}
-	condition := conditions[i]
 	if m.Reason != "" {
 		return condition.Reason == string(m.Reason)
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
-	"github.com/livecpm/livecpm/test/demo"
-	"github.com/livecpm/livecpm/test/migrate"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 // State is what an abort has to leave as it was.
@@ -77,16 +76,15 @@ func (r *run) take(ctx context.Context) (*State, error) {
 		return nil, err
 	}
 	for _, seed := range r.Landscape.Seeds {
-		config, err := migrate.RESTConfig(r.Landscape.Kubeconfig(seed.Name))
+		cluster, err := driver.Connect(r.Landscape, seed.Name)
 		if err != nil {
 			return nil, err
 		}
-		if state.Objects[seed.Name], err = inventory.List(ctx, config, seed.Name,
-			shoot.Status.TechnicalID); err != nil {
+		if state.Objects[seed.Name], err = driver.Inventory(ctx, cluster, shoot.Status.TechnicalID); err != nil {
 			return nil, err
 		}
 	}
-	for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		if state.Members[role], err = r.members(ctx, shoot, role); err != nil {
 			return nil, err
 		}
@@ -96,7 +94,7 @@ func (r *run) take(ctx context.Context) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, _, err := probe.NewResolver(r.Landscape.Garden.IP+":53", clock.RealClock{}).Lookup(ctx, name)
+	addresses, _, err := probe.NewResolver(driver.DNSServer(r.Landscape), clock.RealClock{}).Lookup(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("failed to look up %s: %w", name, err)
 	}
@@ -106,7 +104,7 @@ func (r *run) take(ctx context.Context) (*State, error) {
 	slices.Sort(state.DNS)
 
 	entries := &gardencorev1beta1.BackupEntryList{}
-	if err := r.Garden.List(ctx, entries, client.InNamespace(shoot.Namespace)); err != nil {
+	if err := r.Garden.Client.List(ctx, entries, client.InNamespace(shoot.Namespace)); err != nil {
 		return nil, fmt.Errorf("failed to list backup entries: %w", err)
 	}
 	for _, entry := range entries.Items {
@@ -121,15 +119,14 @@ func (r *run) members(ctx context.Context, shoot *gardencorev1beta1.Shoot, role 
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	seed := ptr.Deref(shoot.Status.SeedName, "")
-	etcd, err := demo.EtcdClient(ctx, seed, r.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, role,
-		"etcd-"+role+"-0")
+	cluster, err := driver.Connect(r.Landscape, seed)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = etcd.Close() }()
-	list, err := etcd.MemberList(ctx)
+	list, err := cluster.EtcdMembers(ctx,
+		driver.EtcdPod{Namespace: shoot.Status.TechnicalID, Role: role, Name: "etcd-" + role + "-0"})
 	if err != nil {
-		return nil, fmt.Errorf("failed to list the members of etcd-%s: %w", role, err)
+		return nil, err
 	}
 	var members []string
 	for _, member := range list.Members {

@@ -51,8 +51,8 @@ func Suits(f fault.Fault, moment Moment) error {
 
 // trouble is a fault in its course. A nil one is none.
 type trouble struct {
-	fault fault.Fault
-	world *fault.World
+	fault   fault.Fault
+	targets *fault.Targets
 
 	// over is closed when the fault is healed, or cannot be. It is set when the fault has struck.
 	over chan struct{}
@@ -69,11 +69,11 @@ func (r *run) prepare(ctx context.Context, f fault.Fault) (*trouble, error) {
 	if err != nil {
 		return nil, err
 	}
-	world := fault.NewWorld(r.Landscape, r.Say)
-	if err := world.Enter(r.Landscape, r.Garden, shoot); err != nil {
+	targets := fault.NewTargets(r.Landscape, r.Say)
+	if err := targets.Enter(r.Landscape, r.Garden.Client, shoot); err != nil {
 		return nil, err
 	}
-	return &trouble{fault: f, world: world}, world.Clear(ctx)
+	return &trouble{fault: f, targets: targets}, targets.Clear(ctx)
 }
 
 func (t *trouble) name() string {
@@ -88,10 +88,10 @@ func (t *trouble) strike(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	t.world.Log("injecting %s", t.fault.Name())
+	t.targets.Log("injecting %s", t.fault.Name())
 	injectCtx, cancel := context.WithTimeout(ctx, healTimeout)
 	defer cancel()
-	err := t.fault.Inject(injectCtx, t.world)
+	err := t.fault.Inject(injectCtx, t.targets)
 	ctx = context.WithoutCancel(ctx)
 	if err != nil {
 		// It may have struck in part.
@@ -141,8 +141,8 @@ func (t *trouble) heal(ctx context.Context) error {
 	if err := retry.UntilTimeout(ctx, healInterval, healTimeouts, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, healTimeout)
 		defer cancel()
-		if err := t.fault.Heal(ctx, t.world); err != nil {
-			t.world.Log("failed to heal %s: %v", t.fault.Name(), err)
+		if err := t.fault.Heal(ctx, t.targets); err != nil {
+			t.targets.Log("failed to heal %s: %v", t.fault.Name(), err)
 			return retry.MinorError(err)
 		}
 		return retry.Ok()
@@ -150,7 +150,7 @@ func (t *trouble) heal(ctx context.Context) error {
 		return fmt.Errorf("failed to heal %s: %w", t.fault.Name(), err)
 	}
 	if t.fault.Course().Lasts > 0 {
-		t.world.Log("healed %s", t.fault.Name())
+		t.targets.Log("healed %s", t.fault.Name())
 	}
 	return nil
 }

@@ -35,13 +35,13 @@ func (f *testFault) Family() string                        { return "test" }
 func (f *testFault) Applies(steps.Step, fault.Moment) bool { return true }
 func (f *testFault) Course() fault.Course                  { return f.course }
 
-func (f *testFault) Inject(context.Context, *fault.World) error {
+func (f *testFault) Inject(context.Context, *fault.Targets) error {
 	f.injected.Add(1)
 	f.struck = time.Now()
 	return f.injectErr
 }
 
-func (f *testFault) Heal(context.Context, *fault.World) error {
+func (f *testFault) Heal(context.Context, *fault.Targets) error {
 	if f.unhealed.Add(-1) >= 0 {
 		return errors.New("not yet")
 	}

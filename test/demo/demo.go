@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/dualrun"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
@@ -49,7 +49,8 @@ type Options struct {
 	Classic bool
 	// Load, when set, changes the load.
 	Load func(*probe.Config)
-	// Until, when set, ends the run as soon as it is true of the shoot. The caller looks after the migration then.
+	// Until, when set, ends the run as soon as it is true of the shoot. From then on the caller is responsible for the
+	// migration.
 	Until func(shoot *gardencorev1beta1.Shoot) bool
 
 	// Out takes the progress. Screen, when set, is where it is drawn instead.
@@ -81,23 +82,34 @@ type run struct {
 	display display
 	begin   time.Time
 
-	garden              *cluster
-	source, destination *cluster
+	target              *driver.Shoot
+	source, destination *driver.Cluster
 	shoot               *gardencorev1beta1.Shoot
-	namespace           string
-	names               []string
+	// namespace is that of the shoot in the seeds, names are the DNS names of the shoot.
+	namespace string
+	names     []string
 
-	load    *probe.Probe
-	seeds   *seedObserver
-	tracker *Tracker
-	etcds   []*etcdObserver
-	workers *workersObserver // nil for a shoot without workers
-	machine *machineMeter
+	load      *probe.Probe
+	observers sync.WaitGroup
+	seeds     *driver.SeedObserver
+	tracker   *driver.Tracker
+	etcds     []*driver.EtcdObserver
+	workers   *workersObserver // nil for a shoot without workers
+	ownership dualrun.Result
+	machine   *machineMeter
 
-	mu        sync.Mutex
-	phase     string
-	timeline  *StepTimeline
-	loadState bool
+	mu       sync.Mutex
+	phase    string
+	timeline *driver.StepTimeline
+	// loaded is true while the load runs.
+	loaded bool
+}
+
+// outcome is how a migration ended.
+type outcome struct {
+	triggered, completed time.Time
+	// err is why it did not come to its end, or nil if it did.
+	err error
 }
 
 // Run migrates the shoot and returns the report. The report is complete also when the migration fails; the error tells
@@ -116,56 +128,68 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 		return nil, err
 	}
 
-	observeCtx, stopObserving := context.WithCancel(context.WithoutCancel(ctx))
-	var observers sync.WaitGroup
-	defer observers.Wait()
+	observeCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	stopObserving := func() {
+		stop()
+		r.observers.Wait()
+	}
 	defer stopObserving()
-	if err := r.seeds.start(observeCtx); err != nil {
+	if err := r.observe(observeCtx); err != nil {
 		return nil, err
 	}
-	for _, etcd := range r.etcds {
-		observers.Go(func() { etcd.run(observeCtx) })
-	}
 	if r.workers != nil {
-		if err := r.workers.start(observeCtx); err != nil {
-			return nil, err
-		}
-		defer func() {
-			if err := r.workers.inCluster.remove(context.WithoutCancel(ctx)); err != nil {
-				r.display.line("%v", err)
-			}
-		}()
+		defer r.removeClients(ctx)
 		if err := r.workers.startClients(ctx); err != nil {
 			return nil, err
 		}
-		observers.Go(func() { r.workers.inCluster.run(observeCtx) })
-		observers.Go(func() { r.workers.askKubelets(observeCtx) })
+		r.observers.Go(func() { r.workers.inCluster.run(observeCtx) })
+		r.observers.Go(func() { r.workers.askKubelets(observeCtx) })
 	}
-	var ownership dualrun.Result
 	// A classic migration has no steps that could say who may act where.
 	if !r.Classic {
-		observers.Go(func() { ownership = r.ownershipReader().Run(observeCtx, ownershipInterval) })
+		r.observers.Go(func() { r.ownership = r.ownershipReader().Run(observeCtx, ownershipInterval) })
 	}
 
 	if err := r.load.Start(ctx); err != nil {
 		return nil, fmt.Errorf("failed to start the load: %w", err)
 	}
-	r.setLoad(true)
-	observers.Go(func() { r.showUntil(observeCtx) })
+	r.showLoad()
+	r.observers.Go(func() { r.showUntil(observeCtx) })
 
-	report := &Report{
-		Shoot:       client.ObjectKeyFromObject(r.shoot).String(),
-		Source:      r.source.name,
-		Destination: r.destination.name,
-	}
-	triggered, migrationErr := r.migrate(ctx)
-	completed := time.Now()
-	if migrationErr == nil {
+	o := outcome{}
+	o.triggered, o.err = r.migrate(ctx)
+	o.completed = time.Now()
+	if o.err == nil {
 		r.enter("Migration complete, load continues", "after")
-		migrationErr = wait(ctx, r.After)
+		o.err = wait(ctx, r.After)
 	}
 	r.enter("Load ends, verifying what was acknowledged", "")
+	return r.report(ctx, o, stopObserving)
+}
 
+// observe begins to look at both seeds, the etcds, and the machines if there are any.
+func (r *run) observe(ctx context.Context) error {
+	if err := r.seeds.Start(ctx); err != nil {
+		return err
+	}
+	for _, etcd := range r.etcds {
+		r.observers.Go(func() { etcd.Run(ctx) })
+	}
+	if r.workers == nil {
+		return nil
+	}
+	return r.workers.start(ctx)
+}
+
+// removeClients takes the in-cluster clients away.
+func (r *run) removeClients(ctx context.Context) {
+	if err := r.workers.inCluster.remove(context.WithoutCancel(ctx)); err != nil {
+		r.display.line("%v", err)
+	}
+}
+
+// report ends the load and returns what the run has seen. stopObserving ends the observers and waits for them.
+func (r *run) report(ctx context.Context, o outcome, stopObserving func()) (*Report, error) {
 	limit := verificationLimit
 	if ctx.Err() != nil {
 		// Somebody wants it to end: there is no report to make, and only the load is to be taken away.
@@ -177,22 +201,30 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	if ctx.Err() != nil {
 		return nil, errors.Join(context.Cause(ctx), loadErr)
 	}
-	report.Probe = *result
-	r.setLoad(false)
-
-	workersErr := r.reportWorkers(stopCtx, report, triggered, migrationErr == nil)
-	dnsErr := r.reportDNS(report, triggered)
-	leftErr := r.reportLeftovers(stopCtx, report, migrationErr == nil)
-	stopObserving()
-	observers.Wait()
-	r.fill(report, triggered, completed)
-	report.Ownership = NewOwnershipReport(ownership)
-	if ownership.LastError != nil {
-		report.Details.ObserverErrors = append(report.Details.ObserverErrors,
-			fmt.Sprintf("%d looks at both seeds failed, the last one: %v", ownership.Failed, ownership.LastError))
+	report := &Report{
+		Shoot:       r.target.Key.String(),
+		Source:      r.source.Name,
+		Destination: r.destination.Name,
+		Probe:       *result,
 	}
-	report.Judge(migrationErr, loadErr, dnsErr, leftErr, workersErr)
-	report.Details.Migration = migrationErr
+	r.hideLoad()
+
+	workersErr := r.reportWorkers(stopCtx, report, o)
+	dnsErr := r.reportDNS(report, o.triggered)
+	var leftErr error
+	if o.err == nil {
+		// Before the end of the migration the source has a right to what it holds.
+		report.Details.LeftInSource, leftErr = driver.Leftovers(stopCtx, r.source, r.namespace)
+	}
+	stopObserving()
+	r.fill(report, o)
+	report.Ownership = NewOwnershipReport(r.ownership)
+	if r.ownership.LastError != nil {
+		report.Details.ObserverErrors = append(report.Details.ObserverErrors,
+			fmt.Sprintf("%d looks at both seeds failed, the last one: %v", r.ownership.Failed, r.ownership.LastError))
+	}
+	report.Judge(o.err, loadErr, dnsErr, leftErr, workersErr)
+	report.Details.Migration = o.err
 	return report, nil
 }
 
@@ -218,87 +250,81 @@ func favour(options Options) (leave func(), err error) {
 
 func (r *run) prepare(ctx context.Context) error {
 	var err error
-	if r.garden, err = connect("garden", r.Landscape.Kubeconfig(r.Landscape.Garden.Name)); err != nil {
+	if r.target, err = driver.Open(driver.Target{Landscape: r.Landscape, Namespace: r.Namespace, Name: r.Shoot,
+		Timeout: r.Timeout, Out: r.Out}); err != nil {
 		return err
 	}
-	r.shoot = &gardencorev1beta1.Shoot{}
-	key := client.ObjectKey{Namespace: r.Options.Namespace, Name: r.Shoot}
-	if err := r.garden.client.Get(ctx, key, r.shoot); err != nil {
-		return fmt.Errorf("failed to get shoot %s: %w", key, err)
+	if r.shoot, err = r.target.Get(ctx); err != nil {
+		return err
 	}
 	if err := r.chooseSeeds(); err != nil {
 		return err
 	}
 	r.namespace = r.shoot.Status.TechnicalID
-	if r.names, err = dnsNames(ctx, r.source.client, r.namespace); err != nil {
+	if r.names, err = driver.DNSNames(ctx, r.source.Client, r.namespace); err != nil {
 		return err
 	}
 
-	access, err := ShootAccess(ctx, r.garden.client, r.shoot)
+	access, err := driver.ShootAccess(ctx, r.target.Garden.Client, r.shoot)
 	if err != nil {
 		return err
 	}
 	if !v1beta1helper.IsWorkerless(r.shoot) {
-		cloud, err := connect("cloud", r.Landscape.Kubeconfig(r.Landscape.Cloud().Name))
+		cloud, err := driver.Connect(r.Landscape, r.Landscape.Cloud().Name)
 		if err != nil {
 			return err
 		}
-		if r.workers, err = newWorkersObserver(r.namespace, r.source, r.destination, cloud,
-			resolvedBy(dnsServer(r.Landscape), access)); err != nil {
+		if r.workers, err = newWorkersObserver(
+			surroundings{namespace: r.namespace, source: r.source, destination: r.destination, cloud: cloud},
+			driver.ResolvedBy(driver.DNSServer(r.Landscape), access)); err != nil {
 			return err
 		}
 	}
-	if r.load, err = newLoad(access, r.Landscape, r.names, r.Load); err != nil {
+	if r.load, err = r.newLoad(access); err != nil {
 		return err
 	}
-	seeds := []*cluster{r.source, r.destination}
-	r.tracker = NewTracker(r.source.name, r.destination.name)
-	r.seeds = newSeedObserver(r.namespace, seeds, r.tracker)
-	for _, role := range []string{RoleMain, RoleEvents} {
-		r.etcds = append(r.etcds, newEtcdObserver(role, r.namespace, seeds, r.seeds))
+	seeds := []*driver.Cluster{r.source, r.destination}
+	r.tracker = driver.NewTracker(r.source.Name, r.destination.Name)
+	r.seeds = driver.NewSeedObserver(r.namespace, seeds, r.tracker)
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
+		r.etcds = append(r.etcds, driver.NewEtcdObserver(role, r.namespace, seeds, r.seeds))
 	}
 	return nil
 }
 
-// dnsServer is the address of the server that knows the landscape's names.
-func dnsServer(landscape *config.Config) string { return net.JoinHostPort(landscape.Garden.IP, "53") }
-
-func newLoad(
-	access *rest.Config, landscape *config.Config, names []string, change func(*probe.Config),
-) (*probe.Probe, error) {
+func (r *run) newLoad(access *rest.Config) (*probe.Probe, error) {
 	load := probe.Config{
 		REST:      access,
-		DNSServer: dnsServer(landscape),
-		DNSNames:  names,
+		DNSServer: driver.DNSServer(r.Landscape),
+		DNSNames:  r.names,
 	}
-	if change != nil {
-		change(&load)
+	if r.Load != nil {
+		r.Load(&load)
 	}
 	return probe.New(load)
 }
 
 // chooseSeeds finds out from where to where, and refuses a shoot that is not at rest.
 func (r *run) chooseSeeds() error {
-	key := client.ObjectKeyFromObject(r.shoot)
-	if r.shoot.Status.SeedName == nil || r.shoot.Spec.SeedName == nil ||
-		*r.shoot.Status.SeedName != *r.shoot.Spec.SeedName {
-		return fmt.Errorf("shoot %s is not at rest on one seed", key)
+	source, err := driver.AtRest(r.shoot)
+	if err != nil {
+		return err
 	}
-	source, destination := *r.shoot.Status.SeedName, r.Destination
-	for _, seed := range r.Landscape.Seeds {
-		if destination == "" && seed.Name != source {
-			destination = seed.Name
+	destination := r.Destination
+	if destination == "" {
+		if destination, err = driver.OtherSeed(r.Landscape, source); err != nil {
+			return err
 		}
 	}
 	if source == destination {
-		return fmt.Errorf("shoot %s is on seed %s already", key, destination)
+		return fmt.Errorf("shoot %s is on seed %s already", r.target.Key, destination)
 	}
-	for name, target := range map[string]**cluster{source: &r.source, destination: &r.destination} {
+	for name, target := range map[string]**driver.Cluster{source: &r.source, destination: &r.destination} {
 		seed, err := r.Landscape.Seed(name)
 		if err != nil {
 			return err
 		}
-		if *target, err = connect(seed.Name, r.Landscape.Kubeconfig(seed.Name)); err != nil {
+		if *target, err = driver.Connect(r.Landscape, seed.Name); err != nil {
 			return err
 		}
 	}
@@ -307,15 +333,14 @@ func (r *run) chooseSeeds() error {
 
 // migrate runs the load for a while, triggers the migration and waits until the destination's gardenlet has the shoot.
 func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
-	r.display.line("Shoot %s/%s: control plane moves from %s to %s", r.Options.Namespace, r.Shoot, r.source.name,
-		r.destination.name)
+	r.display.line("Shoot %s: the control plane moves from %s to %s", r.target.Key, r.source.Name, r.destination.Name)
 	r.enter("Load runs before the trigger", "before")
 	if err := wait(ctx, r.Before); err != nil {
 		return time.Now(), err
 	}
 
 	if r.BeforeTrigger != nil {
-		if err := r.BeforeTrigger(ctx, r.garden.client, r.shoot); err != nil {
+		if err := r.BeforeTrigger(ctx, r.target.Garden.Client, r.shoot); err != nil {
 			return time.Now(), err
 		}
 	}
@@ -324,37 +349,39 @@ func (r *run) migrate(ctx context.Context) (triggered time.Time, err error) {
 		r.workers.inCluster.tally.Trigger()
 	}
 	r.mu.Lock()
-	r.timeline = NewStepTimeline(triggered)
+	r.timeline = driver.NewStepTimeline(triggered)
 	r.mu.Unlock()
 	r.load.Mark(probe.PhaseDuring)
 	r.enter("Migration", "during")
-	if err := trigger(ctx, r.garden.client, r.shoot, r.destination.name, r.Classic); err != nil {
+	if err := r.trigger(ctx); err != nil {
 		return triggered, NewRefusedError(err)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	ticker := time.NewTicker(shootInterval)
-	defer ticker.Stop()
-	last := error(nil)
-	for {
-		shoot := &gardencorev1beta1.Shoot{}
-		if last = r.garden.client.Get(ctx, client.ObjectKeyFromObject(r.shoot), shoot); last == nil {
-			r.timeline.Observe(time.Now(), steps.Conditions(shoot))
-			if r.OnShoot != nil {
-				r.OnShoot(ctx, r.garden.client, shoot)
-			}
-			if r.over(shoot) {
-				r.load.Mark(probe.PhaseAfter)
-				return triggered, nil
-			}
+	var last error
+	if err := r.target.Follow(ctx, shootInterval, func(shoot *gardencorev1beta1.Shoot, err error) bool {
+		if last = err; err != nil {
+			return false
 		}
-		select {
-		case <-ctx.Done():
-			return triggered, errors.Join(fmt.Errorf("the migration did not complete: %w", context.Cause(ctx)), last)
-		case <-ticker.C:
+		r.timeline.Observe(time.Now(), steps.Conditions(shoot))
+		if r.OnShoot != nil {
+			r.OnShoot(ctx, r.target.Garden.Client, shoot)
 		}
+		return r.over(shoot)
+	}); err != nil {
+		return triggered, errors.Join(fmt.Errorf("the migration did not complete: %w", err), last)
 	}
+	r.load.Mark(probe.PhaseAfter)
+	return triggered, nil
+}
+
+// trigger asks for the migration.
+func (r *run) trigger(ctx context.Context) error {
+	if r.Classic {
+		return r.target.Bind(ctx, r.destination.Name)
+	}
+	return r.target.Begin(ctx, r.destination.Name, "")
 }
 
 // over reports whether the run has seen what it was started for.
@@ -362,7 +389,10 @@ func (r *run) over(shoot *gardencorev1beta1.Shoot) bool {
 	if r.Until != nil && r.Until(shoot) {
 		return true
 	}
-	return handedOver(shoot, r.destination.name, r.Classic || r.workers != nil)
+	if r.Classic || r.workers != nil {
+		return driver.HandedOverByRestoration(shoot, r.destination.Name)
+	}
+	return driver.HandedOver(shoot, r.destination.Name)
 }
 
 // RefusedError reports that the garden did not accept the request to migrate.
@@ -379,52 +409,42 @@ func (r *run) reportDNS(report *Report, since time.Time) error {
 	if dns := report.Probe.Details.DNS; dns != nil {
 		report.DNSMomentsWithoutRecord = dns.MomentsWithoutRecord
 	}
-	changes, err := ReadDNSChanges(garden.DNSChangeLog(r.Landscape), since, r.names)
+	changes, err := driver.ReadDNSChanges(garden.DNSChangeLog(r.Landscape), since, r.names)
 	report.Details.DNSChanges = changes
-	report.DNSMomentsWithoutRecord = max(report.DNSMomentsWithoutRecord, MomentsWithoutRecord(changes))
-	return err
-}
-
-// reportLeftovers looks for what the source still holds. It makes sense only when the migration is complete.
-func (r *run) reportLeftovers(ctx context.Context, report *Report, complete bool) error {
-	if !complete {
-		return nil
-	}
-	var err error
-	report.Details.LeftInSource, err = leftovers(ctx, r.source, r.namespace)
+	report.DNSMomentsWithoutRecord = max(report.DNSMomentsWithoutRecord, driver.MomentsWithoutRecord(changes))
 	return err
 }
 
 // reportWorkers compares machines, nodes and the state of extensions with those of before.
-func (r *run) reportWorkers(ctx context.Context, report *Report, triggered time.Time, complete bool) error {
+func (r *run) reportWorkers(ctx context.Context, report *Report, o outcome) error {
 	if r.workers == nil {
 		return nil
 	}
 	seed := r.destination
-	if !complete {
+	if o.err != nil {
 		seed = r.source
 	}
 	var err error
-	report.Workers, err = r.workers.finish(ctx, seed, triggered)
+	report.Workers, err = r.workers.finish(ctx, seed, o.triggered)
 	return err
 }
 
-func (r *run) fill(report *Report, triggered, completed time.Time) {
-	report.Details.Triggered = triggered
-	report.DurationSeconds = seconds(completed.Sub(triggered))
-	report.Etcd = map[string]EtcdReport{}
-	report.Details.Etcd = map[string][]MembersAt{}
+func (r *run) fill(report *Report, o outcome) {
+	report.Details.Triggered = o.triggered
+	report.DurationSeconds = driver.Seconds(o.completed.Sub(o.triggered))
+	report.Etcd = map[string]driver.EtcdReport{}
+	report.Details.Etcd = map[string][]driver.MembersAt{}
 	for _, etcd := range r.etcds {
-		part := etcd.timeline.Report()
-		switch etcd.role {
-		case RoleMain:
+		part := etcd.Timeline.Report()
+		switch etcd.Role {
+		case driver.RoleMain:
 			part.AcknowledgedWritesLost = report.Probe.Details.AcknowledgedWritesLost
-		case RoleEvents:
+		case driver.RoleEvents:
 			part.AcknowledgedWritesLost = report.Probe.Details.AcknowledgedEventsLost
 		}
-		report.Etcd[etcd.role] = part
-		report.Details.Etcd[etcd.role] = etcd.timeline.Changes()
-		if err := etcd.lastError(); err != nil {
+		report.Etcd[etcd.Role] = part
+		report.Details.Etcd[etcd.Role] = etcd.Timeline.Changes()
+		if err := etcd.LastError(); err != nil {
 			report.Details.ObserverErrors = append(report.Details.ObserverErrors, err.Error())
 		}
 	}
@@ -432,7 +452,7 @@ func (r *run) fill(report *Report, triggered, completed time.Time) {
 	report.SourceEtcdRestarts = len(report.Details.SourceRestarts)
 	report.Details.Overlaps = r.tracker.Overlaps(time.Now())
 	report.ControllersActiveInBothSeeds = overlapping(report.Details.Overlaps)
-	report.Steps = []StepReport{}
+	report.Steps = []driver.StepReport{}
 	if r.timeline != nil {
 		report.Steps = r.timeline.Report()
 	}
@@ -440,7 +460,7 @@ func (r *run) fill(report *Report, triggered, completed time.Time) {
 }
 
 // overlapping returns the names in the overlaps, each once.
-func overlapping(overlaps []Overlap) []string {
+func overlapping(overlaps []driver.Overlap) []string {
 	names := []string{}
 	for _, overlap := range overlaps {
 		names = append(names, overlap.Controller)
@@ -470,10 +490,17 @@ func (r *run) enter(phase, meter string) {
 	}
 }
 
-func (r *run) setLoad(on bool) {
+// showLoad and hideLoad say whether the display has figures of the load to show.
+func (r *run) showLoad() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.loadState = on
+	r.loaded = true
+}
+
+func (r *run) hideLoad() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loaded = false
 }
 
 func (r *run) showUntil(ctx context.Context) {
@@ -497,19 +524,19 @@ func (r *run) view() view {
 	v := view{
 		phase:   r.phase,
 		elapsed: now.Sub(r.begin),
-		seeds:   []string{r.source.name, r.destination.name},
+		seeds:   []string{r.source.Name, r.destination.Name},
 		members: map[string]map[string]string{},
 	}
 	if r.timeline != nil {
 		v.steps = r.timeline.States(now)
 	}
 	for _, etcd := range r.etcds {
-		v.members[etcd.role] = etcd.timeline.BySeed(v.seeds...)
+		v.members[etcd.Role] = etcd.Timeline.BySeed(v.seeds...)
 	}
 	if r.Outlook != nil {
 		v.left = outlook.Minutes(r.Outlook.Left())
 	}
-	if r.loadState {
+	if r.loaded {
 		snapshot := r.load.Snapshot()
 		v.load = &snapshot
 	}

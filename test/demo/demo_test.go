@@ -20,6 +20,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/dualrun"
 )
 
@@ -27,7 +28,7 @@ var _ = Describe("Report", func() {
 	var report *demo.Report
 
 	BeforeEach(func() {
-		etcd := demo.EtcdReport{Voters: []int{3, 4, 5, 6, 5, 4, 3}, ClusterIDUnchanged: true,
+		etcd := driver.EtcdReport{Voters: []int{3, 4, 5, 6, 5, 4, 3}, ClusterIDUnchanged: true,
 			SixMemberWindowSeconds: 4.2}
 		report = &demo.Report{
 			Shoot:           "garden-demo/live",
@@ -44,13 +45,13 @@ var _ = Describe("Report", func() {
 					DNS:               &probe.DNSResult{Samples: 1000},
 				},
 			},
-			Etcd:                         map[string]demo.EtcdReport{"main": etcd, "events": etcd},
+			Etcd:                         map[string]driver.EtcdReport{"main": etcd, "events": etcd},
 			ControllersActiveInBothSeeds: []string{},
 			Ownership:                    demo.OwnershipReport{Samples: 300, Violations: []string{}},
 		}
 		for _, step := range steps.Table() {
 			report.Steps = append(report.Steps,
-				demo.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
+				driver.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
 		}
 	})
 
@@ -158,7 +159,7 @@ var _ = Describe("Report", func() {
 		Entry("for an etcd without observation", func(r *demo.Report) { delete(r.Etcd, "events") },
 			"etcd-events was not observed"),
 		Entry("for an unfinished removal", func(r *demo.Report) {
-			r.Etcd["main"] = demo.EtcdReport{Voters: []int{3, 4, 5}, ClusterIDUnchanged: true}
+			r.Etcd["main"] = driver.EtcdReport{Voters: []int{3, 4, 5}, ClusterIDUnchanged: true}
 		}, "ended with 5 voters"),
 		Entry("for missing steps", func(r *demo.Report) { r.Steps = r.Steps[:3] }, "only 3 of 8 steps"),
 		Entry("for too little load", func(r *demo.Report) { r.Probe.Details.RequestsPerSecond = 49 },
@@ -265,150 +266,29 @@ func keys(object any) []string {
 	return out
 }
 
-var _ = Describe("StepTimeline", func() {
-	var (
-		begin    time.Time
-		timeline *demo.StepTimeline
-	)
-
-	BeforeEach(func() {
-		begin = time.Now()
-		timeline = demo.NewStepTimeline(begin)
-	})
-
-	// conditions returns the full set of which the first n are True.
-	conditions := func(n int) []gardencorev1beta1.Condition {
-		var out []gardencorev1beta1.Condition
-		for i, step := range steps.Table() {
-			status := gardencorev1beta1.ConditionUnknown
-			if i < n {
-				status = gardencorev1beta1.ConditionTrue
-			}
-			out = append(out, gardencorev1beta1.Condition{Type: step.Condition, Status: status})
-		}
-		return out
-	}
-
-	It("should ignore what an earlier migration left", func() {
-		timeline.Observe(begin.Add(time.Second), conditions(8))
-		Expect(timeline.Report()).To(BeEmpty())
-	})
-
-	It("should measure each step from the end of the one before", func() {
-		timeline.Observe(begin.Add(time.Second), conditions(0))
-		timeline.Observe(begin.Add(10*time.Second), conditions(1))
-		timeline.Observe(begin.Add(11*time.Second), conditions(1))
-		timeline.Observe(begin.Add(30*time.Second), conditions(2))
-		Expect(timeline.Report()).To(HaveExactElements(
-			And(HaveField("Condition", steps.Table()[0].Condition), HaveField("Seconds", 10.0),
-				HaveField("Owner", steps.Source)),
-			And(HaveField("Condition", steps.Table()[1].Condition), HaveField("Seconds", 20.0),
-				HaveField("Owner", steps.Destination)),
-		))
-
-		states := timeline.States(begin.Add(35 * time.Second))
-		Expect(states).To(HaveLen(8))
-		Expect(states[1].Finished).To(BeTrue())
-		Expect(states[2].Current).To(BeTrue())
-		Expect(states[2].Elapsed).To(Equal(5 * time.Second))
-		Expect(states[3].Current).To(BeFalse())
-	})
-
-	It("should take the last step from a set that is all True", func() {
-		timeline.Observe(begin.Add(time.Second), conditions(7))
-		timeline.Observe(begin.Add(2*time.Second), conditions(8))
-		Expect(timeline.Report()).To(HaveLen(8))
-	})
-})
-
-var _ = Describe("MemberTimeline", func() {
-	member := func(names ...string) []demo.Member {
-		var out []demo.Member
-		for _, name := range names {
-			out = append(out, demo.Member{Name: strings.TrimSuffix(name, "?"), Learner: strings.HasSuffix(name, "?")})
-		}
-		return out
-	}
-
-	It("should tell voters from learners, the window of six and the cluster ID", func() {
-		begin := time.Now()
-		timeline := &demo.MemberTimeline{}
-		at := 0
-		observe := func(id uint64, names ...string) {
-			timeline.Observe(begin.Add(time.Duration(at)*time.Second), id, member(names...))
-			at++
-		}
-		observe(1, "seed-a-0", "seed-a-1", "seed-a-2")
-		observe(1, "seed-a-2", "seed-a-1", "seed-a-0")
-		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0?")
-		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0")
-		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0", "seed-b-1", "seed-b-2")
-		observe(1, "seed-a-0", "seed-a-1", "seed-a-2", "seed-b-0", "seed-b-1", "seed-b-2")
-		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "●●●", "seed-b": "●●●"}))
-		observe(1, "seed-a-1", "seed-a-2", "seed-b-0", "seed-b-1", "seed-b-2")
-
-		report := timeline.Report()
-		Expect(report.Voters).To(Equal([]int{3, 4, 6, 5}))
-		Expect(report.SixMemberWindowSeconds).To(Equal(2.0))
-		Expect(report.ClusterIDUnchanged).To(BeTrue())
-		Expect(timeline.Changes()).To(HaveLen(5))
-
-		observe(2, "seed-b-0?")
-		Expect(timeline.Report().ClusterIDUnchanged).To(BeFalse())
-		Expect(timeline.BySeed("seed-a", "seed-b")).To(Equal(map[string]string{"seed-a": "", "seed-b": "○"}))
-	})
-
-	It("should not call the cluster ID of a cluster that was never seen unchanged", func() {
-		Expect((&demo.MemberTimeline{}).Report().ClusterIDUnchanged).To(BeFalse())
-	})
-})
-
-var _ = Describe("DNS changes", func() {
-	It("should count updates that left a name without a record since the trigger", func() {
-		file := filepath.Join(GinkgoT().TempDir(), "changes")
-		Expect(os.WriteFile(file,
-			[]byte(`{"time":"2030-01-01T10:00:00Z","name":"api.example.","type":"A","old":["1"],"new":[],"ttl":120}
-{"time":"2030-01-01T11:00:00Z","name":"api.example.","type":"A","old":["1"],"new":["2"],"ttl":120}
-{"time":"2030-01-01T11:01:00Z","name":"other.example.","type":"A","old":["1"],"new":[],"ttl":120}
-{"time":"2030-01-01T11:02:00Z","name":"api.example.","type":"TXT","old":["1"],"new":[],"ttl":120}
-{"time":"2030-01-01T11:03:00Z","name":"api.example.","type":"A","old":["2"],"new":[],"ttl":120}
-`), 0o600)).To(Succeed())
-		changes, err := demo.ReadDNSChanges(file, time.Date(2030, 1, 1, 10, 30, 0, 0, time.UTC),
-			[]string{"api.example"})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(changes).To(HaveLen(3))
-		Expect(demo.MomentsWithoutRecord(changes)).To(BeNumerically("==", 1))
-	})
-
-	It("should fail when the log is missing", func() {
-		_, err := demo.ReadDNSChanges(filepath.Join(GinkgoT().TempDir(), "none"), time.Now(), nil)
-		Expect(err).To(MatchError(os.ErrNotExist))
-	})
-})
-
 var _ = Describe("Display", func() {
-	var (
-		states  []demo.StepState
-		members *demo.MemberTimeline
-		load    = probe.Snapshot{Writes: 100, WritesFailed: 1, Reads: 90, WatchEvents: 1000, RawConnectionErrors: 2}
-	)
+	var moment demo.Moment
 
 	BeforeEach(func() {
 		table := steps.Table()[:3]
-		states = []demo.StepState{
-			{Step: table[0], Finished: true, Elapsed: 65 * time.Second},
-			{Step: table[1], Current: true, Elapsed: 5 * time.Second, Condition: &gardencorev1beta1.Condition{
-				Reason: "JoiningEtcdMembers", Message: "1 of 2 members joined",
-			}},
-			{Step: table[2]},
+		moment = demo.Moment{
+			Phase: "Migration", Elapsed: 70 * time.Second,
+			States: []driver.StepState{
+				{Step: table[0], Finished: true, Elapsed: 65 * time.Second},
+				{Step: table[1], Current: true, Elapsed: 5 * time.Second, Condition: &gardencorev1beta1.Condition{
+					Reason: "JoiningEtcdMembers", Message: "1 of 2 members joined",
+				}},
+				{Step: table[2]},
+			},
+			Members: &driver.MemberTimeline{},
+			Load:    probe.Snapshot{Writes: 100, WritesFailed: 1, Reads: 90, WatchEvents: 1000, RawConnectionErrors: 2},
 		}
-		members = &demo.MemberTimeline{}
-		members.Observe(time.Now(), 1,
-			[]demo.Member{{Name: "seed-a-etcd-main-0"}, {Name: "seed-b-etcd-main-0", Learner: true}})
+		moment.Members.Observe(time.Now(), 1,
+			[]driver.Member{{Name: "seed-a-etcd-main-0"}, {Name: "seed-b-etcd-main-0", Learner: true}})
 	})
 
 	It("should fill a terminal and not more", func() {
-		Expect(demo.RenderScreen("Migration", 70*time.Second, states, members, load, 60)).
+		Expect(moment.Screen(60)).
 			To(Equal(strings.Join([]string{
 				"",
 				"01:10  Migration",
@@ -423,7 +303,7 @@ var _ = Describe("Display", func() {
 	})
 
 	It("should print plain lines once where there is no terminal", func() {
-		Expect(demo.RenderLines(3, "Migration", 70*time.Second, states, members, load)).To(Equal(strings.Join([]string{
+		Expect(moment.Lines(3)).To(Equal(strings.Join([]string{
 			"01:10  Migration",
 			"01:10  SourceEtcdPreparedForPeerJoin finished after 01:05",
 			"01:10  DestinationEtcdPeersJoined (destination): JoiningEtcdMembers: 1 of 2 members joined",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
@@ -23,7 +24,7 @@ type view struct {
 	// left is how long the run still takes, empty if that is not known.
 	left string
 	// steps is empty before the trigger.
-	steps []StepState
+	steps []driver.StepState
 	// members gives, by role and seed, a filled circle per voter and an empty one per learner.
 	members map[string]map[string]string
 	seeds   []string
@@ -66,7 +67,7 @@ func render(v view) []string {
 	for _, state := range v.steps {
 		out = append(out, stepLines(state)...)
 	}
-	for _, role := range []string{RoleMain, RoleEvents} {
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		if text := memberText(v, role); text != "" {
 			out = append(out, "  "+text)
 		}
@@ -77,7 +78,7 @@ func render(v view) []string {
 	return out
 }
 
-func stepLines(state StepState) []string {
+func stepLines(state driver.StepState) []string {
 	mark, took := "·", ""
 	switch {
 	case state.Finished:
@@ -166,7 +167,7 @@ func (l *lines) show(v view) {
 			l.print(v.elapsed, text)
 		}
 	}
-	for _, role := range []string{RoleMain, RoleEvents} {
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		if text := memberText(v, role); text != "" && l.members[role] != text {
 			l.members[role] = text
 			l.print(v.elapsed, text)

@@ -8,43 +8,47 @@ import (
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
 // Digest is digest for tests.
 func Digest(state any) string { return digest(state) }
 
-// RenderScreen returns what a terminal of the given width shows.
-func RenderScreen(
-	phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot, width int,
-) string {
+// Moment is what a run shows at one moment.
+type Moment struct {
+	Phase   string
+	Elapsed time.Duration
+	States  []driver.StepState
+	Members *driver.MemberTimeline
+	Load    probe.Snapshot
+}
+
+// Screen returns what a terminal of the given width shows.
+func (m Moment) Screen(width int) string {
 	var out bytes.Buffer
-	newDisplay(nil, outlook.NewTerminalScreen(&out, width)).show(testView(phase, elapsed, states, members, load))
+	newDisplay(nil, outlook.NewTerminalScreen(&out, width)).show(m.view())
 	return out.String()
 }
 
-// RenderLines returns what is printed where there is no terminal, for the same moment shown several times.
-func RenderLines(
-	times int, phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot,
-) string {
+// Lines returns what is printed where there is no terminal, for the same moment shown several times.
+func (m Moment) Lines(times int) string {
 	var out bytes.Buffer
 	d := newDisplay(&out, nil)
 	for range times {
-		d.show(testView(phase, elapsed, states, members, load))
+		d.show(m.view())
 	}
 	return out.String()
 }
 
-func testView(
-	phase string, elapsed time.Duration, states []StepState, members *MemberTimeline, load probe.Snapshot,
-) view {
+func (m Moment) view() view {
 	seeds := []string{"seed-a", "seed-b"}
 	return view{
-		phase:   phase,
-		elapsed: elapsed,
-		steps:   states,
-		members: map[string]map[string]string{RoleMain: members.BySeed(seeds...)},
+		phase:   m.Phase,
+		elapsed: m.Elapsed,
+		steps:   m.States,
+		members: map[string]map[string]string{driver.RoleMain: m.Members.BySeed(seeds...)},
 		seeds:   seeds,
-		load:    &load,
+		load:    &m.Load,
 	}
 }

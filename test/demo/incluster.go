@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/standins/machine/hollow"
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
@@ -113,7 +114,7 @@ func (t *InClusterTally) Note(counts []incluster.Counts) bool {
 		if t.all[count.Node] == nil {
 			t.all[count.Node] = map[time.Time]incluster.Counts{}
 		}
-		// A reading that was under way for long may be older than the last one.
+		// A reading that was in flight for long may be older than the last one.
 		began := count.Started.UTC().Round(0)
 		if last, known := t.all[count.Node][began]; !known || last.Requests() <= count.Requests() {
 			t.all[count.Node][began] = count
@@ -148,7 +149,7 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 				out.Errors = append(out.Errors, name+": "+text)
 			}
 		}
-		node.Seconds = seconds(now.Sub(starts[0]))
+		node.Seconds = driver.Seconds(now.Sub(starts[0]))
 		if len(starts) > 1 {
 			out.Doubts = append(out.Doubts,
 				fmt.Sprintf("the in-cluster client on node %s began again %d times, the last time at %s: what it "+

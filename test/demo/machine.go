@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/machine"
 )
 
@@ -42,7 +43,7 @@ func (m *machineMeter) enter(phase string) {
 		m.results[m.phase] = Usage{
 			CPUCores:        float64(int64(100*(busy-m.busy).Seconds()/elapsed.Seconds())) / 100,
 			MaxMemoryMiB:    m.memory >> 20,
-			DurationSeconds: seconds(elapsed),
+			DurationSeconds: driver.Seconds(elapsed),
 		}
 	}
 	m.phase, m.begin, m.busy, m.memory = phase, now, busy, 0

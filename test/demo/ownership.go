@@ -6,8 +6,6 @@ package demo
 import (
 	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/livecpm/livecpm/test/dualrun"
 )
 
@@ -37,7 +35,7 @@ func NewOwnershipReport(result dualrun.Result) OwnershipReport {
 
 func (r *run) ownershipReader() *dualrun.Reader {
 	return &dualrun.Reader{
-		Garden: r.garden.client, Source: r.source.client, Destination: r.destination.client,
-		DestinationSeed: r.destination.name, Shoot: client.ObjectKeyFromObject(r.shoot),
+		Garden: r.target.Garden.Client, Source: r.source.Client, Destination: r.destination.Client,
+		DestinationSeed: r.destination.Name, Shoot: r.target.Key,
 	}
 }

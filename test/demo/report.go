@@ -13,11 +13,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/pkg/proof/report"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 // The values of Report.Result.
@@ -26,47 +25,25 @@ const (
 	ResultFailed    = "failed"
 )
 
-// The etcd clusters of a shoot.
-const (
-	RoleMain   = "main"
-	RoleEvents = "events"
-)
-
 // Report is what a migration cost the clients of a shoot, in the form of _artifacts/demo/report.json.
 type Report struct {
-	Result                       string                `json:"result"`
-	Shoot                        string                `json:"shoot"`
-	Source                       string                `json:"source"`
-	Destination                  string                `json:"destination"`
-	DurationSeconds              float64               `json:"durationSeconds"`
-	Probe                        probe.Result          `json:"probe"`
-	Etcd                         map[string]EtcdReport `json:"etcd"`
-	SourceEtcdRestarts           int                   `json:"sourceEtcdRestarts"`
-	DNSMomentsWithoutRecord      int64                 `json:"dnsMomentsWithoutRecord"`
-	ControllersActiveInBothSeeds []string              `json:"controllersActiveInBothSeeds"`
-	Ownership                    OwnershipReport       `json:"ownership"`
-	Steps                        []StepReport          `json:"steps"`
+	Result                       string                       `json:"result"`
+	Shoot                        string                       `json:"shoot"`
+	Source                       string                       `json:"source"`
+	Destination                  string                       `json:"destination"`
+	DurationSeconds              float64                      `json:"durationSeconds"`
+	Probe                        probe.Result                 `json:"probe"`
+	Etcd                         map[string]driver.EtcdReport `json:"etcd"`
+	SourceEtcdRestarts           int                          `json:"sourceEtcdRestarts"`
+	DNSMomentsWithoutRecord      int64                        `json:"dnsMomentsWithoutRecord"`
+	ControllersActiveInBothSeeds []string                     `json:"controllersActiveInBothSeeds"`
+	Ownership                    OwnershipReport              `json:"ownership"`
+	Steps                        []driver.StepReport          `json:"steps"`
 	// Workers is there only for a shoot with workers.
 	Workers *WorkersReport `json:"workers,omitempty"`
 
 	// Details goes to a file of its own.
 	Details Details `json:"-"`
-}
-
-// EtcdReport is what happened to one etcd cluster.
-type EtcdReport struct {
-	// Voters is the number of voting members, each time it changed.
-	Voters                 []int   `json:"voters"`
-	ClusterIDUnchanged     bool    `json:"clusterIDUnchanged"`
-	SixMemberWindowSeconds float64 `json:"sixMemberWindowSeconds"`
-	AcknowledgedWritesLost int64   `json:"acknowledgedWritesLost"`
-}
-
-// StepReport is how long a step took, from the end of the step before it.
-type StepReport struct {
-	Condition gardencorev1beta1.ConditionType `json:"condition"`
-	Owner     steps.Role                      `json:"owner"`
-	Seconds   float64                         `json:"seconds"`
 }
 
 // Details is what the report has no room for: it serves to find out why a count is not zero.
@@ -77,14 +54,14 @@ type Details struct {
 	Problems []string       `json:"problems"`
 	Probe    *probe.Details `json:"probe"`
 	// Etcd holds the members of each cluster, each time they changed.
-	Etcd     map[string][]MembersAt `json:"etcd"`
-	Overlaps []Overlap              `json:"overlaps"`
+	Etcd     map[string][]driver.MembersAt `json:"etcd"`
+	Overlaps []driver.Overlap              `json:"overlaps"`
 	// ObserverErrors says why an observer could not see anything at the end.
-	ObserverErrors []string         `json:"observerErrors,omitempty"`
-	SourceRestarts []string         `json:"sourceRestarts"`
-	DNSChanges     []DNSChange      `json:"dnsChanges"`
-	LeftInSource   []string         `json:"leftInSource"`
-	Machine        map[string]Usage `json:"machine"`
+	ObserverErrors []string           `json:"observerErrors,omitempty"`
+	SourceRestarts []string           `json:"sourceRestarts"`
+	DNSChanges     []driver.DNSChange `json:"dnsChanges"`
+	LeftInSource   []string           `json:"leftInSource"`
+	Machine        map[string]Usage   `json:"machine"`
 	// Migration is why the migration did not come to its end, if it did not. It is among the problems.
 	Migration error `json:"-"`
 }
@@ -126,7 +103,7 @@ func (r *Report) Judge(errs ...error) {
 	if len(r.Ownership.Violations) > 0 {
 		add("%s", r.Ownership.Violations[0])
 	}
-	for _, role := range []string{RoleMain, RoleEvents} {
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		etcd, ok := r.Etcd[role]
 		if !ok || len(etcd.Voters) == 0 {
 			add("etcd-%s was not observed", role)
@@ -235,15 +212,31 @@ func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Live migration of %s from %s to %s: %s in %.0f s\n\n", r.Shoot, r.Source, r.Destination, r.Result,
 		r.DurationSeconds)
-
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(cells ...any) {
-		texts := make([]string, 0, len(cells))
-		for _, cell := range cells {
-			texts = append(texts, fmt.Sprint(cell))
+	for i, part := range []func(row func(cells ...any)){r.counts, r.latencies, r.members, r.stepTimes} {
+		if i > 0 {
+			b.WriteByte('\n')
 		}
-		fmt.Fprintln(w, strings.Join(texts, "\t"))
+		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		part(func(cells ...any) {
+			texts := make([]string, 0, len(cells))
+			for _, cell := range cells {
+				texts = append(texts, fmt.Sprint(cell))
+			}
+			fmt.Fprintln(w, strings.Join(texts, "\t"))
+		})
+		_ = w.Flush()
 	}
+	if len(r.Details.Problems) > 0 {
+		b.WriteString("\nProblems:\n")
+		for _, problem := range r.Details.Problems {
+			fmt.Fprintf(&b, "  - %s\n", problem)
+		}
+	}
+	return b.String()
+}
+
+// counts are the rows about what clients and observers counted.
+func (r *Report) counts(row func(cells ...any)) {
 	p := r.Probe
 	row("", "sum", "failed")
 	row("writes", p.Writes, p.WritesFailed)
@@ -252,25 +245,31 @@ func (r *Report) String() string {
 	row("connection errors hidden from clients", p.RawConnectionErrors, "")
 	row("DNS moments without a record", r.DNSMomentsWithoutRecord, "")
 	row("source etcd restarts", r.SourceEtcdRestarts, "")
-	if w := r.Workers; w != nil {
-		row("machines and nodes", len(w.Machines),
-			fmt.Sprintf("%d created or deleted",
-				len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))
-		row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
-		row("operations of the test extension", w.Operations, fmt.Sprintf("%d misdone", len(w.Misdone)))
-		row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
-		row("requests of in-cluster clients", w.InCluster.Requests, w.InCluster.Failed)
-		row("of these cut by an apiserver-proxy that ended", "", w.InCluster.CutByProxy)
-		row("longest time without an answer in the cluster (ms)", w.InCluster.LongestGapMs,
-			fmt.Sprintf("%d before", w.InCluster.BaselineLongestGapMs))
+	if r.Workers != nil {
+		r.Workers.counts(row)
 	}
 	row("looks at who acts in which seed", r.Ownership.Samples,
 		fmt.Sprintf("%d violations", len(r.Ownership.Violations)))
 	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds),
 		strings.Join(r.ControllersActiveInBothSeeds, ", "))
-	_ = w.Flush()
-	b.WriteByte('\n')
+}
 
+func (w *WorkersReport) counts(row func(cells ...any)) {
+	row("machines and nodes", len(w.Machines),
+		fmt.Sprintf("%d created or deleted",
+			len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))
+	row("machines, nodes, state of extensions", "", fmt.Sprintf("%d changed", len(w.Changed)))
+	row("operations of the test extension", w.Operations, fmt.Sprintf("%d wrong", len(w.Misdone)))
+	row("requests through the VPN", w.VPN.Requests, w.VPN.Failed)
+	row("requests of in-cluster clients", w.InCluster.Requests, w.InCluster.Failed)
+	row("of these, cut by an apiserver-proxy that ended", "", w.InCluster.CutByProxy)
+	row("longest time without an answer in the cluster (ms)", w.InCluster.LongestGapMs,
+		fmt.Sprintf("%d before", w.InCluster.BaselineLongestGapMs))
+}
+
+// latencies are the rows about how long writes took.
+func (r *Report) latencies(row func(cells ...any)) {
+	p := r.Probe
 	row("writes", "before", "during", "after")
 	if p.Details != nil {
 		d := p.Details.WriteP50Ms
@@ -278,11 +277,12 @@ func (r *Report) String() string {
 	}
 	row("p99 (ms)", p.WriteP99Ms.Before, p.WriteP99Ms.During, p.WriteP99Ms.After)
 	row("longest gap (ms)", p.BaselineLongestWriteGapMs, p.LongestWriteGapMs, "")
-	_ = w.Flush()
-	b.WriteByte('\n')
+}
 
+// members are the rows about the etcd clusters.
+func (r *Report) members(row func(cells ...any)) {
 	row("etcd", "voters", "cluster ID", "six members for", "acknowledged writes lost")
-	for _, role := range []string{RoleMain, RoleEvents} {
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		etcd := r.Etcd[role]
 		id := "unchanged"
 		if !etcd.ClusterIDUnchanged {
@@ -291,20 +291,12 @@ func (r *Report) String() string {
 		row(role, strings.Trim(fmt.Sprint(etcd.Voters), "[]"), id, fmt.Sprintf("%.1f s", etcd.SixMemberWindowSeconds),
 			etcd.AcknowledgedWritesLost)
 	}
-	_ = w.Flush()
-	b.WriteByte('\n')
+}
 
+// stepTimes are the rows about the steps.
+func (r *Report) stepTimes(row func(cells ...any)) {
 	row("step", "owner", "seconds")
 	for _, step := range r.Steps {
 		row(step.Condition, step.Owner, fmt.Sprintf("%.1f", step.Seconds))
 	}
-	_ = w.Flush()
-
-	if len(r.Details.Problems) > 0 {
-		b.WriteString("\nProblems:\n")
-		for _, problem := range r.Details.Problems {
-			fmt.Fprintf(&b, "  - %s\n", problem)
-		}
-	}
-	return b.String()
 }

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/extension/stateful"
 )
 
@@ -125,13 +126,11 @@ func (w *WorkersReport) problems() []string {
 	return append(problems, w.InCluster.problems()...)
 }
 
-// workersObserver looks after machines, nodes, extensions and VPN of a shoot with workers.
+// workersObserver observes machines, nodes, extensions and VPN of a shoot with workers.
 type workersObserver struct {
-	namespace           string
-	source, destination *cluster
-	cloud               *cluster
-	access              *rest.Config
-	shoot               kubernetes.Interface
+	surroundings
+	access *rest.Config
+	shoot  kubernetes.Interface
 
 	before    WorkersPicture
 	inCluster *inClusterObserver
@@ -213,9 +212,16 @@ func (p WorkersPicture) Compare(after WorkersPicture) []string {
 	return changed
 }
 
-func newWorkersObserver(
-	namespace string, source, destination, cloud *cluster, access *rest.Config,
-) (*workersObserver, error) {
+// surroundings are where the parts of a shoot with workers are.
+type surroundings struct {
+	// namespace is that of the shoot in the seeds.
+	namespace           string
+	source, destination *driver.Cluster
+	// cloud is where the machines are.
+	cloud *driver.Cluster
+}
+
+func newWorkersObserver(around surroundings, access *rest.Config) (*workersObserver, error) {
 	config := rest.CopyConfig(access)
 	config.QPS = -1
 	config.Timeout = 0
@@ -224,8 +230,9 @@ func newWorkersObserver(
 		return nil, fmt.Errorf("failed to create client for the shoot: %w", err)
 	}
 	return &workersObserver{
-		namespace: namespace, source: source, destination: destination, cloud: cloud, access: config, shoot: shoot,
-		inCluster: &inClusterObserver{cloud: cloud.kube, namespace: machineNamespace(namespace), shoot: shoot},
+		surroundings: around, access: config, shoot: shoot,
+		inCluster: &inClusterObserver{cloud: around.cloud.Kube, namespace: driver.MachineNamespace(around.namespace),
+			shoot: shoot},
 		report: WorkersReport{MachinesCreated: []string{}, MachinesDeleted: []string{}, NodesCreated: []string{},
 			NodesDeleted: []string{}, Misdone: []string{}},
 	}, nil
@@ -237,8 +244,8 @@ func (o *workersObserver) start(ctx context.Context) error {
 	if o.before, err = o.picture(ctx, o.source); err != nil {
 		return err
 	}
-	machines := informers.NewSharedInformerFactoryWithOptions(o.cloud.kube, 0,
-		informers.WithNamespace(machineNamespace(o.namespace)))
+	machines := informers.NewSharedInformerFactoryWithOptions(o.cloud.Kube, 0,
+		informers.WithNamespace(driver.MachineNamespace(o.namespace)))
 	nodes := informers.NewSharedInformerFactory(o.shoot, 0)
 	var synced []cache.InformerSynced
 	for _, watched := range []struct {
@@ -338,7 +345,7 @@ func (o *workersObserver) count(node string, err error) {
 }
 
 // finish returns the report. The shoot is in the seed.
-func (o *workersObserver) finish(ctx context.Context, seed *cluster, since time.Time) (*WorkersReport, error) {
+func (o *workersObserver) finish(ctx context.Context, seed *driver.Cluster, since time.Time) (*WorkersReport, error) {
 	inCluster := o.inCluster.finish(ctx)
 	after, err := o.picture(ctx, seed)
 	operations, operationsErr := o.operations(ctx, since)
@@ -358,10 +365,10 @@ func (o *workersObserver) finish(ctx context.Context, seed *cluster, since time.
 // operations reads what the test extension has done for the shoot in both seeds.
 func (o *workersObserver) operations(ctx context.Context, since time.Time) ([]stateful.Operation, error) {
 	var out []stateful.Operation
-	for _, seed := range []*cluster{o.source, o.destination} {
-		operations, err := stateful.Read(ctx, seed.client)
+	for _, seed := range []*driver.Cluster{o.source, o.destination} {
+		operations, err := stateful.Read(ctx, seed.Client)
 		if err != nil {
-			return nil, fmt.Errorf("failed to read the operations of the test extension in %s: %w", seed.name, err)
+			return nil, fmt.Errorf("failed to read the operations of the test extension in %s: %w", seed.Name, err)
 		}
 		for _, operation := range operations {
 			if operation.Namespace == o.namespace && !operation.Begin.Before(since) {
@@ -394,7 +401,7 @@ func Misdone(operations []stateful.Operation) []string {
 }
 
 // picture reads what must not change.
-func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPicture, error) {
+func (o *workersObserver) picture(ctx context.Context, seed *driver.Cluster) (WorkersPicture, error) {
 	picture := WorkersPicture{Machines: map[string]string{}, MachineUIDs: map[string]string{},
 		NodeUIDs: map[string]string{}, Pools: map[string]string{}, States: map[string]string{}}
 	machines, err := listKind(ctx, seed,
@@ -406,7 +413,7 @@ func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPi
 		picture.Machines[machine.GetName()] = machine.GetLabels()["node"]
 	}
 	pods := &corev1.PodList{}
-	if err := o.cloud.client.List(ctx, pods, client.InNamespace(machineNamespace(o.namespace))); err != nil {
+	if err := o.cloud.Client.List(ctx, pods, client.InNamespace(driver.MachineNamespace(o.namespace))); err != nil {
 		return picture, fmt.Errorf("failed to list machines in the cloud: %w", err)
 	}
 	for _, pod := range pods.Items {
@@ -437,12 +444,12 @@ func (o *workersObserver) picture(ctx context.Context, seed *cluster) (WorkersPi
 }
 
 func listKind(
-	ctx context.Context, seed *cluster, kind schema.GroupVersionKind, namespace string,
+	ctx context.Context, seed *driver.Cluster, kind schema.GroupVersionKind, namespace string,
 ) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
-	if err := seed.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("failed to list %s in %s: %w", kind.Kind, seed.name, err)
+	if err := seed.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("failed to list %s in %s: %w", kind.Kind, seed.Name, err)
 	}
 	return list.Items, nil
 }

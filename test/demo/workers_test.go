@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/proof/inventory"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/extension/stateful"
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"
@@ -149,23 +148,4 @@ var _ = Describe("Misdone", func() {
 		other.Name = "another"
 		Expect(demo.Misdone([]stateful.Operation{operation("a", "Migrate", 0, 2), other})).To(BeEmpty())
 	})
-})
-
-var _ = Describe("InCloud", func() {
-	DescribeTable("should tell a shoot's machines from what it has in a seed",
-		func(object inventory.Object, expected bool) {
-			Expect(demo.InCloud(object, "shoot--demo--workers")).To(Equal(expected))
-		},
-		Entry("a machine", inventory.Object{Resource: "pods", Namespace: "infra-shoot--demo--workers",
-			Name: "machine-shoot--demo--workers-one-z1-a"}, true),
-		Entry("their namespace", inventory.Object{Resource: "namespaces", Name: "infra-shoot--demo--workers"}, true),
-		Entry("their addresses",
-			inventory.Object{Resource: "ippools", Name: "shoot-machine-pods-shoot--demo--workers-ipv4"}, true),
-		Entry("the shoot's namespace", inventory.Object{Resource: "namespaces", Name: "shoot--demo--workers"}, false),
-		Entry("a Machine", inventory.Object{Resource: "machines", Namespace: "shoot--demo--workers", Name: "a"}, false),
-		Entry("something of the cluster",
-			inventory.Object{Resource: "clusterrolebindings", Name: "x-shoot--demo--workers"}, false),
-		Entry("another shoot's",
-			inventory.Object{Resource: "ippools", Name: "shoot-machine-pods-shoot--demo--workers2-ipv4"}, false),
-	)
 })

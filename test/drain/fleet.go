@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 )
@@ -34,20 +35,16 @@ type Fleet struct {
 func NewFleet(
 	landscape *config.Config, own *gardencorev1beta1.Shoot, report func(format string, args ...any),
 ) (*Fleet, error) {
-	source := ptr.Deref(own.Status.SeedName, "")
-	if source == "" || source != ptr.Deref(own.Spec.SeedName, "") {
-		return nil, fmt.Errorf("shoot %s is not at rest on one seed", client.ObjectKeyFromObject(own))
+	source, err := driver.AtRest(own)
+	if err != nil {
+		return nil, err
 	}
-	fleet := &Fleet{Source: source, Hibernated: "drain-asleep", Single: "drain-single",
+	destination, err := driver.OtherSeed(landscape, source)
+	if err != nil {
+		return nil, err
+	}
+	fleet := &Fleet{Source: source, Destination: destination, Hibernated: "drain-asleep", Single: "drain-single",
 		Moving: []string{own.Name, "drain-one", "drain-two"}}
-	for _, seed := range landscape.Seeds {
-		if seed.Name != source {
-			fleet.Destination = seed.Name
-		}
-	}
-	if fleet.Destination == "" {
-		return nil, fmt.Errorf("the landscape has no other seed than %s", source)
-	}
 	for _, s := range []*shoot.Shoot{
 		{Name: fleet.Moving[1]}, {Name: fleet.Moving[2]}, {Name: fleet.Hibernated, Hibernated: true},
 		{Name: fleet.Single, Single: true},

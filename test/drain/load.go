@@ -17,7 +17,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
-	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/shoot"
 )
@@ -56,7 +56,7 @@ func startOne(ctx context.Context, landscape *config.Config, garden client.Clien
 	if err := garden.Get(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: name}, object); err != nil {
 		return nil, err
 	}
-	credentials, err := demo.ShootAccess(ctx, garden, object)
+	credentials, err := driver.ShootAccess(ctx, garden, object)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func startOne(ctx context.Context, landscape *config.Config, garden client.Clien
 		return nil, err
 	}
 	p, err := probe.New(probe.Config{
-		REST: credentials, DNSServer: landscape.Garden.IP + ":53", DNSNames: []string{host},
+		REST: credentials, DNSServer: driver.DNSServer(landscape), DNSNames: []string{host},
 		WritesPerSecond: writesPerSecond, ReadsPerSecond: readsPerSecond, EventsPerSecond: eventsPerSecond,
 		Watches: watches, Keys: keys, KeptConnections: connections,
 	})
@@ -75,7 +75,7 @@ func startOne(ctx context.Context, landscape *config.Config, garden client.Clien
 	return p, p.Start(ctx)
 }
 
-// Stop ends the load and returns by shoot what its clients had to endure.
+// Stop ends the load and returns by shoot what its clients noticed.
 func (l *Load) Stop(ctx context.Context) (map[string]*probe.Result, error) {
 	var (
 		lock    sync.Mutex

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
@@ -30,12 +31,10 @@ func KillManager(ctx context.Context, landscape *config.Config) error {
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
 		return fmt.Errorf("failed to kill %s: %w", controllerManager, err)
 	}
-	for processes.PID(controllerManager) != 0 {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not gone in time: %w", controllerManager, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
+	if err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+		return processes.PID(controllerManager) == 0, nil
+	}); err != nil {
+		return fmt.Errorf("%s is not gone in time: %w", controllerManager, err)
 	}
 	return nil
 }

@@ -24,8 +24,17 @@ type Seed struct {
 	Name string
 }
 
-// Ask asks for the drain, or takes that back.
-func (s Seed) Ask(ctx context.Context, drained bool) error {
+// Drain asks for the drain.
+func (s Seed) Drain(ctx context.Context) error {
+	return s.annotate(ctx, func(annotations map[string]string) { annotations[drain.AnnotationDrain] = "true" })
+}
+
+// Cancel takes the request for the drain back.
+func (s Seed) Cancel(ctx context.Context) error {
+	return s.annotate(ctx, func(annotations map[string]string) { delete(annotations, drain.AnnotationDrain) })
+}
+
+func (s Seed) annotate(ctx context.Context, change func(annotations map[string]string)) error {
 	seed, err := s.get(ctx)
 	if err != nil {
 		return err
@@ -34,10 +43,7 @@ func (s Seed) Ask(ctx context.Context, drained bool) error {
 	if seed.Annotations == nil {
 		seed.Annotations = map[string]string{}
 	}
-	delete(seed.Annotations, drain.AnnotationDrain)
-	if drained {
-		seed.Annotations[drain.AnnotationDrain] = "true"
-	}
+	change(seed.Annotations)
 	if err := s.Garden.Patch(ctx, seed, patch); err != nil {
 		return fmt.Errorf("failed to annotate Seed %s: %w", s.Name, err)
 	}

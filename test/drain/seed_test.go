@@ -34,13 +34,16 @@ var _ = Describe("Seed", func() {
 
 	It("should ask for the drain and take that back", func() {
 		s := seed(object())
-		for _, drained := range []bool{true, false} {
-			Expect(s.Ask(ctx, drained)).To(Succeed())
+		requested := func() bool {
 			stored := object()
 			Expect(s.Garden.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
-			Expect(product.Requested(stored)).To(Equal(drained))
+			return product.Requested(stored)
 		}
-		Expect(seed().Ask(ctx, true)).To(MatchError(ContainSubstring("failed to get Seed seed-a")))
+		Expect(s.Drain(ctx)).To(Succeed())
+		Expect(requested()).To(BeTrue())
+		Expect(s.Cancel(ctx)).To(Succeed())
+		Expect(requested()).To(BeFalse())
+		Expect(seed().Drain(ctx)).To(MatchError(ContainSubstring("failed to get Seed seed-a")))
 	})
 
 	It("should tell what the seed says", func() {

@@ -117,12 +117,13 @@ func earlyExtensions(ctx context.Context, garden client.Reader) (sets.Set[string
 	return out, nil
 }
 
+// found are the objects by which each set of components is at work in a seed.
+type found map[steps.Components][]string
+
 // running returns by what each set is at work in the seed.
-func (r *Reader) running(
-	ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot,
-) (map[steps.Components][]string, error) {
+func (r *Reader) running(ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot) (found, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
-	out := map[steps.Components][]string{}
+	out := found{}
 
 	pods := &corev1.PodList{}
 	if err := seed.List(ctx, pods, client.InNamespace(namespace)); err != nil {
@@ -143,6 +144,14 @@ func (r *Reader) running(
 		return nil, fmt.Errorf("failed to read secret %s: %w", dependencywatchdog.KubeConfigSecretName, err)
 	}
 
+	if err := r.addExtensions(ctx, seed, namespace, out); err != nil {
+		return nil, err
+	}
+	return out, r.addBackupEntry(ctx, seed, shoot, out)
+}
+
+// addExtensions adds the extension objects that their controllers act on.
+func (r *Reader) addExtensions(ctx context.Context, seed client.Reader, namespace string, out found) error {
 	for _, kind := range []struct {
 		list client.ObjectList
 		set  func(extensionsv1alpha1.Object) steps.Components
@@ -162,7 +171,7 @@ func (r *Reader) running(
 		{&extensionsv1alpha1.DNSRecordList{}, always(steps.DNSRecords)},
 	} {
 		if err := seed.List(ctx, kind.list, client.InNamespace(namespace)); err != nil {
-			return nil, fmt.Errorf("failed to list %T in namespace %s: %w", kind.list, namespace, err)
+			return fmt.Errorf("failed to list %T in namespace %s: %w", kind.list, namespace, err)
 		}
 		if err := meta.EachListItem(kind.list, func(item runtime.Object) error {
 			object := item.(extensionsv1alpha1.Object)
@@ -173,13 +182,20 @@ func (r *Reader) running(
 			}
 			return nil
 		}); err != nil {
-			return nil, err
+			return err
 		}
 	}
+	return nil
+}
 
-	name, err := gardenerutils.GenerateBackupEntryName(namespace, shoot.Status.UID, shoot.UID)
+// addBackupEntry adds the backup entry of the shoot, which is in no namespace, if its controller acts on it.
+func (r *Reader) addBackupEntry(
+	ctx context.Context, seed client.Reader, shoot *gardencorev1beta1.Shoot, out found,
+) error {
+	name, err := gardenerutils.GenerateBackupEntryName(v1beta1helper.ControlPlaneNamespaceForShoot(shoot),
+		shoot.Status.UID, shoot.UID)
 	if err != nil {
-		return nil, fmt.Errorf("failed to tell the name of the backup entry of Shoot %s: %w", r.Shoot, err)
+		return fmt.Errorf("failed to tell the name of the backup entry of Shoot %s: %w", r.Shoot, err)
 	}
 	entry := &extensionsv1alpha1.BackupEntry{}
 	err = seed.Get(ctx, client.ObjectKey{Name: name}, entry)
@@ -187,9 +203,9 @@ func (r *Reader) running(
 	case err == nil && acted(entry):
 		out[steps.BackupEntry] = append(out[steps.BackupEntry], entry.Name)
 	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("failed to read BackupEntry %s: %w", name, err)
+		return fmt.Errorf("failed to read BackupEntry %s: %w", name, err)
 	}
-	return out, nil
+	return nil
 }
 
 func always(name steps.Components) func(extensionsv1alpha1.Object) steps.Components {
@@ -226,7 +242,7 @@ func atWork(pod *corev1.Pod) bool {
 	return false
 }
 
-// acted reports whether the controller of the object acts on it: it has neither release it in a migration nor is it
+// acted reports whether the controller of the object acts on it: it has neither released it in a migration nor is it
 // deleting it.
 func acted(object extensionsv1alpha1.Object) bool {
 	operation := object.GetExtensionStatus().GetLastOperation()

@@ -39,6 +39,7 @@ var _ = Describe("docs/development/found.md", func() {
 
 	It("should name commands that have something to run", func() {
 		makefile := read(filepath.Join(repository, "Makefile"))
+		suites := read(filepath.Join(repository, "test", "suites", "suites_test.go"))
 		for _, finding := range found {
 			command := makeCommand.FindStringSubmatch(finding[2])
 			Expect(command).NotTo(BeNil(), "%s is not a call of make", finding[2])
@@ -48,6 +49,9 @@ var _ = Describe("docs/development/found.md", func() {
 				settings[setting[1]] = strings.Trim(setting[2], `"`)
 			}
 			Expect(makefile).To(ContainSubstring("\n"+target+":"), finding[2])
+			if label, given := settings["LABELS"]; given {
+				Expect(suites).To(ContainSubstring(`= "`+label+`"`), "there is no such label: %s", finding[2])
+			}
 			Expect(runs(target, settings)).To(Succeed(), finding[2])
 		}
 	})
@@ -80,18 +84,21 @@ func read(path string) string {
 
 // runs returns an error if a target of the Makefile would refuse the settings or find nothing to run with them.
 func runs(target string, settings map[string]string) error {
-	switch target {
-	case "test-robustness":
+	if target != "test-e2e" && len(settings) > 0 {
+		return fmt.Errorf("nothing is known of the settings of make %s", target)
+	}
+	switch settings["LABELS"] {
+	case "faults":
 		getenv := func(name string) string { return settings[name] }
 		if _, err := robustness.Limit(getenv); err != nil {
 			return err
 		}
 		_, err := robustness.Select(getenv)
 		return err
-	case "test-abort":
+	case "abort":
 		_, _, err := abort.Choose(settings["MOMENTS"], settings["FAULT"])
 		return err
-	case "test-recovery":
+	case "recovery":
 		if !slices.ContainsFunc(recovery.Scenarios(), func(scenario recovery.Scenario) bool {
 			return strings.Contains(scenario.Name, settings["FOCUS"])
 		}) {
@@ -100,7 +107,7 @@ func runs(target string, settings map[string]string) error {
 		return nil
 	default:
 		if len(settings) > 0 {
-			return fmt.Errorf("nothing is known of the settings of make %s", target)
+			return fmt.Errorf("nothing is known of the settings of make %s with LABELS=%s", target, settings["LABELS"])
 		}
 		return nil
 	}

@@ -26,8 +26,8 @@ func newProgress(screen *outlook.Screen, tracker *outlook.Tracker) *progress {
 // show begins to say how long the parts still take. It returns what ends that.
 func (p *progress) show(ctx context.Context, cfg *config.Config, parts []outlook.Part) (stop func(), err error) {
 	if p.tracker == nil {
-		if p.tracker, _, _, err = outlook.Track(ctx, p.begun, parts, cfg.Repo, cfg.State, cfg.Shoot,
-			components(cfg)...); err != nil {
+		if p.tracker, _, _, err = outlook.Track(ctx, p.begun, parts,
+			outlook.Place{Repo: cfg.Repo, State: cfg.State, Shoot: cfg.Shoot, More: components(cfg)}); err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// EnvUntil names the environment variable with the second after which nothing of a run may be going on any more.
+	// EnvUntil names the environment variable with the second after which nothing of a run may run any more.
 	EnvUntil = "LIVECPM_UNTIL"
 	// EnvSlowness names the environment variable that tells, in percent, how long what was done so far took against
 	// what it takes on a usual machine.

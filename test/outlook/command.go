@@ -62,7 +62,7 @@ func Interruptible(last func()) (interrupted <-chan struct{}, wasInterrupted fun
 
 // Resume says how to resume after an interrupt, and how to clean.
 func Resume(during string) string {
-	return fmt.Sprintf(`Interrupted (%s). What is built and what is up stays.
+	return fmt.Sprintf(`Interrupted (%s). What is built and what is running stays.
   resume:  make demo
   clean:   make landscape-down   (logs, images and binaries stay in .landscape; built components in the cache)`, during)
 }

@@ -143,37 +143,44 @@ func Parts(more ...string) []Part {
 	for _, component := range more {
 		build(component, 30*second)
 	}
-	return append(parts,
-		Part{Name: "garden", Title: "start the garden's cluster", Stage: StageLandscape, Kind: Start,
+	return append(parts, runningParts(last)...)
+}
+
+// runningParts are those in which something runs, rather than only being built. lastBuild is the name of the last part
+// that builds.
+func runningParts(lastBuild string) []Part {
+	const second = time.Second
+	return []Part{
+		{Name: "garden", Title: "start the garden's cluster", Stage: StageLandscape, Kind: Start,
 			Needs: []string{Tool("etcd"), Tool("kubernetes"), "machine"}, First: 3 * second, Again: second},
-		Part{Name: "node-images", Title: "make the images of the seeds' nodes", Stage: StageLandscape,
+		{Name: "node-images", Title: "make the images of the seeds' nodes", Stage: StageLandscape,
 			Needs: []string{Tool("coredns"), Tool("local-path-provisioner"), "binaries"}, First: 3 * second,
 			Again: second},
-		Part{Name: "seeds", Title: "start the seeds", Stage: StageLandscape, Kind: Start,
+		{Name: "seeds", Title: "start the seeds", Stage: StageLandscape, Kind: Start,
 			Needs: []string{Tool("containerd"), Tool("cni"), "node-images", "garden"}, First: 16 * second,
 			Again: 2 * second},
-		Part{Name: "supervisor", Title: "start the supervisor", Stage: StageLandscape, Kind: Fixed,
+		{Name: "supervisor", Title: "start the supervisor", Stage: StageLandscape, Kind: Fixed,
 			Needs: []string{"seeds"}},
-		Part{Name: "dns", Title: "start the DNS server", Stage: StageLandscape, Kind: Start, Needs: []string{"garden"},
+		{Name: "dns", Title: "start the DNS server", Stage: StageLandscape, Kind: Start, Needs: []string{"garden"},
 			First: second},
-		Part{Name: "gardener", Title: "start Gardener", Stage: StageLandscape, Kind: Start,
+		{Name: "gardener", Title: "start Gardener", Stage: StageLandscape, Kind: Start,
 			Needs: []string{Tool("gardener"), Tool("gardener-admission-controller"), "dns"}, First: 3 * second,
 			Again: second},
-		Part{Name: "prerequisites", Title: "make seeds of the clusters", Stage: StageLandscape, Kind: Start,
+		{Name: "prerequisites", Title: "make seeds of the clusters", Stage: StageLandscape, Kind: Start,
 			Needs: []string{"gardener", "supervisor", "seed-images"}, First: 58 * second, Again: 3 * second},
-		Part{Name: "shoot-images", Title: "make the images of shoots", Stage: StageLandscape,
-			Needs: []string{last}, First: 12 * second, Again: 2 * second},
-		Part{Name: "livecpm-images", Title: "make livecpm's images", Stage: StageLandscape,
+		{Name: "shoot-images", Title: "make the images of shoots", Stage: StageLandscape,
+			Needs: []string{lastBuild}, First: 12 * second, Again: 2 * second},
+		{Name: "livecpm-images", Title: "make livecpm's images", Stage: StageLandscape,
 			Needs: []string{"shoot-images"}, First: 15 * second, Again: 3 * second},
-		Part{Name: "livecpm", Title: "install livecpm", Stage: StageShoot, Kind: Start,
+		{Name: "livecpm", Title: "install livecpm", Stage: StageShoot, Kind: Start,
 			Needs: []string{"livecpm-images", "prerequisites"}, First: 25 * second, Again: 5 * second},
-		Part{Name: "shoot", Title: "create the shoot", Stage: StageShoot, Kind: Start,
+		{Name: "shoot", Title: "create the shoot", Stage: StageShoot, Kind: Start,
 			Needs: []string{"shoot-images", "seeds", "prerequisites"}, First: 230 * second, Again: 2 * second},
-		Part{Name: PartBefore, Title: "load before the migration", Stage: StageBefore, Kind: Fixed,
+		{Name: PartBefore, Title: "load before the migration", Stage: StageBefore, Kind: Fixed,
 			Needs: []string{"livecpm", "shoot"}, First: 65 * second, Again: 65 * second},
-		Part{Name: PartMigration, Title: "migration under load", Stage: StageMigration, Kind: Start,
+		{Name: PartMigration, Title: "migration under load", Stage: StageMigration, Kind: Start,
 			Needs: []string{PartBefore}, First: 420 * second, Again: 420 * second},
-		Part{Name: PartAfter, Title: "load after the migration, report", Stage: StageAfter, Kind: Fixed,
+		{Name: PartAfter, Title: "load after the migration, report", Stage: StageAfter, Kind: Fixed,
 			Needs: []string{PartMigration}, First: 75 * second, Again: 75 * second},
-	)
+	}
 }

@@ -33,10 +33,10 @@ type Plan struct {
 func (p Plan) what(stage Stage) string {
 	switch stage {
 	case StageTools:
-		return fmt.Sprintf("%s, %d of %d are there", stage, len(p.There.Built), p.Components)
+		return fmt.Sprintf("%s (%d of %d are built)", stage, len(p.There.Built), p.Components)
 	case StageLandscape:
 		if p.There.Up {
-			return "look after garden and seeds, which are up"
+			return "check garden and seeds, which are up"
 		}
 		return "start a garden and two seeds, beside the builds"
 	case StageShoot:
@@ -47,9 +47,9 @@ func (p Plan) what(stage Stage) string {
 	case StageMigration:
 		return "move its control plane to the other seed, live"
 	case StageBefore:
-		return "58 requests per second, ten watches, quiet"
+		return "put load on the shoot: 58 requests/s, 10 watches"
 	case StageAfter:
-		return "the same once more, then the report"
+		return "keep the load for a while, then write the report"
 	default:
 		return string(stage)
 	}
@@ -73,12 +73,13 @@ func (p Plan) Lines() []string {
 	}
 	lines = append(lines,
 		"",
-		fmt.Sprintf("  In all %s, until %s. %s", Minutes(p.Left), p.Now.Add(p.Left).Format("15:04"), p.machine()),
-		"  Nothing outside of this machine is asked but the Go module proxy. No container engine, no registry.",
+		fmt.Sprintf("  It takes %s in all, until %s. %s", Minutes(p.Left), p.Now.Add(p.Left).Format("15:04"),
+			p.machine()),
+		"  Outside of this machine it contacts only the Go module proxy: no container engine, no registry.",
 		"",
-		"  Left behind: the landscape, up (7 GB of memory, half a processor); "+p.State+" (up to 6 GB);",
-		"  "+p.Cache+" (1.2 GB), and Go's own caches. make landscape-down ends the landscape.",
-		"  Ctrl-C stops at any moment within seconds. The next make demo resumes from what is built and up.",
+		"  It leaves behind: the running landscape (7 GB of memory, half a processor); "+p.State+" (up to 6 GB);",
+		"  "+p.Cache+" (1.2 GB), and Go's own caches. make landscape-down takes the landscape down.",
+		"  Ctrl-C stops it within seconds, at any moment. Run make demo again to resume.",
 		"",
 	)
 	return lines
@@ -95,5 +96,5 @@ func (p Plan) machine() string {
 	case speed < 0.9:
 		relation = fmt.Sprintf("%.1f times as slow as", 1/max(speed, 0.01))
 	}
-	return fmt.Sprintf("%d processors (%s), each %s the one this was measured on.", p.Machine.Cores, p.Model, relation)
+	return fmt.Sprintf("%d processors (%s), each %s that of the reference.", p.Machine.Cores, p.Model, relation)
 }

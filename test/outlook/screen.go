@@ -120,7 +120,7 @@ func Minutes(d time.Duration) string {
 	}
 }
 
-// Status is one line about a run: how much is done, how long it still takes, what is going on. The bar has so many
+// Status is one line about a run: how much is done, how long it still takes, what runs. The bar has so many
 // columns, and none if width is 0.
 func (t *Tracker) Status(width int) string {
 	share := t.Share()

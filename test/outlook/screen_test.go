@@ -80,16 +80,16 @@ var _ = Describe("Plan", func() {
 		}
 		text := strings.Join(lines, "\n")
 		for _, expected := range []string{
-			"1  compile the demo", "2  build the real components, 1 of 10 are there",
-			"7  the same once more, then the report",
-			"done at", "14:", "2 processors (Some CPU), each 2.0 times as slow as the one this was measured on",
+			"1  compile the demo", "2  build the real components (1 of 10 are built)",
+			"7  keep the load for a while, then write the report",
+			"done at", "14:", "2 processors (Some CPU), each 2.0 times as slow as that of the reference",
 			"/s/.landscape", "/c/livecpm", "make landscape-down", "Ctrl-C",
 		} {
 			Expect(text).To(ContainSubstring(expected))
 		}
 	})
 
-	It("should say what is only looked after", func() {
+	It("should say what is only checked", func() {
 		plan := outlook.Plan{Shoot: "live", There: outlook.State{Up: true, Shoot: true}, Stages: []outlook.StageOutlook{
 			{Stage: outlook.StageLandscape}, {Stage: outlook.StageShoot},
 		}}
@@ -110,7 +110,8 @@ var _ = Describe("State", func() {
 
 	look := func() outlook.State {
 		GinkgoHelper()
-		result, err := outlook.Look(context.Background(), repository, state, "live")
+		result, err := outlook.Look(context.Background(),
+			outlook.Place{Repo: repository, State: state, Shoot: "live"})
 		Expect(err).NotTo(HaveOccurred())
 		return result
 	}

@@ -60,11 +60,12 @@ func (m Machine) scale(kind Kind) float64 {
 	}
 }
 
-// Expect returns how long a part takes on the machine, when it has to be made for the first time or only to be found.
-func (m Machine) Expect(part Part, first bool) time.Duration {
-	duration := part.Again
-	if first {
-		duration = part.First
-	}
-	return time.Duration(float64(duration) * m.scale(part.Kind))
+// First returns how long a part takes on the machine when it has to be made for the first time.
+func (m Machine) First(part Part) time.Duration { return m.expect(part.First, part.Kind) }
+
+// Again returns how long a part takes on the machine when it only has to be found.
+func (m Machine) Again(part Part) time.Duration { return m.expect(part.Again, part.Kind) }
+
+func (m Machine) expect(onReference time.Duration, kind Kind) time.Duration {
+	return time.Duration(float64(onReference) * m.scale(kind))
 }

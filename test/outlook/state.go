@@ -32,12 +32,21 @@ type State struct {
 	Up, Shoot bool
 }
 
-// Look finds out what is there. The folders are those of the repository and of the landscape's state; more are
-// components beyond those of every landscape.
-func Look(ctx context.Context, repo, state, shoot string, more ...string) (State, error) {
+// Place is where a run finds what is there.
+type Place struct {
+	// Repo and State are the folders of the repository and of the landscape's state.
+	Repo, State string
+	// Shoot is the name of the landscape's shoot.
+	Shoot string
+	// More are components beyond those of every landscape.
+	More []string
+}
+
+// Look finds out what is there.
+func Look(ctx context.Context, place Place) (State, error) {
 	s := State{Built: map[string]bool{}}
-	cmd := exec.CommandContext(ctx, filepath.Join(repo, "hack", "build-tools.sh"),
-		append([]string{"--built"}, append(Components(), more...)...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(place.Repo, "hack", "build-tools.sh"),
+		append([]string{"--built"}, append(Components(), place.More...)...)...)
 	output, err := cmd.Output()
 	if err != nil {
 		return s, fmt.Errorf("failed to ask which components are built: %w", err)
@@ -45,10 +54,10 @@ func Look(ctx context.Context, repo, state, shoot string, more ...string) (State
 	for _, component := range strings.Fields(string(output)) {
 		s.Built[component] = true
 	}
-	s.Demo = exists(filepath.Join(state, DemoBinary))
-	s.Images = exists(filepath.Join(state, "images", "livecpm", "built.json"))
-	s.Up = anyAlive(filepath.Join(state, "processes"))
-	s.Shoot = s.Up && exists(filepath.Join(state, "shoots", shoot+".kubeconfig"))
+	s.Demo = exists(filepath.Join(place.State, DemoBinary))
+	s.Images = exists(filepath.Join(place.State, "images", "livecpm", "built.json"))
+	s.Up = anyAlive(filepath.Join(place.State, "processes"))
+	s.Shoot = s.Up && exists(filepath.Join(place.State, "shoots", place.Shoot+".kubeconfig"))
 	return s, nil
 }
 
@@ -107,15 +116,18 @@ func Began(now time.Time) time.Time {
 const measuring = 200 * time.Millisecond
 
 // Track returns a tracker of the parts of a run on this machine, with what is there already and how fast the machine
-// is. The run began at the given time; the other arguments are those of Look.
-func Track(
-	ctx context.Context, began time.Time, parts []Part, repo, state, shoot string, more ...string,
-) (*Tracker, State, Machine, error) {
-	there, err := Look(ctx, repo, state, shoot, more...)
+// is. The run began at the given time.
+func Track(ctx context.Context, began time.Time, parts []Part, place Place) (*Tracker, State, Machine, error) {
+	there, err := Look(ctx, place)
 	if err != nil {
 		return nil, there, Machine{}, err
 	}
 	machine := Measure(measuring)
-	return NewTracker(time.Now, began,
-		parts, func(part Part) time.Duration { return machine.Expect(part, there.First(part)) }), there, machine, nil
+	expect := func(part Part) time.Duration {
+		if there.First(part) {
+			return machine.First(part)
+		}
+		return machine.Again(part)
+	}
+	return NewTracker(time.Now, began, parts, expect), there, machine, nil
 }

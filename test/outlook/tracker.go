@@ -145,7 +145,7 @@ func (t *Tracker) remaining(p *tracked, slowness float64) time.Duration {
 	return max(expected-elapsed, min(elapsed/10, expected))
 }
 
-// Running returns what is going on, with what is known of how far it is, in the order of the parts.
+// Running returns which parts run, with what is known of how far it is, in the order of the parts.
 func (t *Tracker) Running() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

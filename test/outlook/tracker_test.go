@@ -115,8 +115,8 @@ var _ = Describe("Machine", func() {
 
 	DescribeTable("should stretch what is computed, half of what starts, and nothing else",
 		func(machine outlook.Machine, kind outlook.Kind, expected float64) {
-			Expect(machine.Expect(part(kind), true).Seconds()).To(BeNumerically("~", expected, 0.5))
-			Expect(machine.Expect(part(kind), false).Seconds()).To(BeNumerically("~", expected/10, 0.5))
+			Expect(machine.First(part(kind)).Seconds()).To(BeNumerically("~", expected, 0.5))
+			Expect(machine.Again(part(kind)).Seconds()).To(BeNumerically("~", expected/10, 0.5))
 		},
 		Entry(nil, outlook.Reference, outlook.Compile, 100.0),
 		Entry(nil, outlook.Reference, outlook.Start, 100.0),

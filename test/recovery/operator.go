@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 const (
@@ -103,7 +103,7 @@ func (o *operator) recover(ctx context.Context, scenario Scenario) error {
 		if _, err := o.follow(ctx, "The destination continues", 0); err != nil {
 			return err
 		}
-	} else if err := o.sourceGoesOn(ctx, scenario); err != nil {
+	} else if err := o.sourceContinues(ctx, scenario); err != nil {
 		return err
 	}
 	_, err = o.follow(ctx, "Both", 0)
@@ -159,7 +159,7 @@ func (o *operator) rebuild(ctx context.Context, scenario Scenario, etcd, seen st
 	}
 	block, err := o.block(section, n)
 	if err == nil {
-		block, err = block.Replace("E="+"etcd-"+demo.RoleMain, "E="+etcd)
+		block, err = block.Replace("E="+"etcd-"+driver.RoleMain, "E="+etcd)
 	}
 	output, err := o.do(ctx, block, err)
 	if err != nil {
@@ -218,7 +218,7 @@ func (o *operator) knowsMost(side steps.Role, etcd, seen string) error {
 	return nil
 }
 
-func (o *operator) sourceGoesOn(ctx context.Context, scenario Scenario) error {
+func (o *operator) sourceContinues(ctx context.Context, scenario Scenario) error {
 	const section = "The source continues"
 	if _, err := o.follow(ctx, section, 0); err != nil {
 		return err

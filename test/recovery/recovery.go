@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -27,10 +28,9 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
-	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/migrate"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
 
@@ -64,10 +64,10 @@ const (
 )
 
 type run struct {
-	*migrate.Shoot
+	*driver.Shoot
 	scenario            Scenario
 	source, destination string
-	kube                map[steps.Role]kubernetes.Interface
+	seeds               map[steps.Role]*driver.Cluster
 	// fate are clients for what befalls a seed: etcd-druid's admission keeps people from the volumes of its members,
 	// and exempts the garbage collector.
 	fate      map[steps.Role]kubernetes.Interface
@@ -80,8 +80,8 @@ type run struct {
 // What had been written before must be there afterwards.
 func Run(ctx context.Context, options Options) (err error) {
 	r := &run{scenario: options.Scenario}
-	if r.Shoot, err = migrate.Connect(options.Landscape, options.Namespace, options.Name, stepTimeout,
-		options.Out); err != nil {
+	if r.Shoot, err = driver.Open(driver.Target{Landscape: options.Landscape, Namespace: options.Namespace,
+		Name: options.Name, Timeout: stepTimeout, Out: options.Out}); err != nil {
 		return err
 	}
 	if err := r.prepare(ctx); err != nil {
@@ -136,15 +136,12 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	r.namespace = shoot.Status.TechnicalID
-	r.kube, r.fate = map[steps.Role]kubernetes.Interface{}, map[steps.Role]kubernetes.Interface{}
+	r.seeds, r.fate = map[steps.Role]*driver.Cluster{}, map[steps.Role]kubernetes.Interface{}
 	for role, seed := range map[steps.Role]string{steps.Source: r.source, steps.Destination: r.destination} {
-		restConfig, err := migrate.RESTConfig(r.Landscape.Kubeconfig(seed))
-		if err != nil {
+		if r.seeds[role], err = driver.Connect(r.Landscape, seed); err != nil {
 			return err
 		}
-		if r.kube[role], err = kubernetes.NewForConfig(restConfig); err != nil {
-			return fmt.Errorf("failed to create client for %s: %w", seed, err)
-		}
+		restConfig := rest.CopyConfig(r.seeds[role].REST)
 		restConfig.Impersonate = rest.ImpersonationConfig{
 			UserName: serviceaccount.MakeUsername(metav1.NamespaceSystem, garbageCollector),
 			Groups:   append(serviceaccount.MakeGroupNames(metav1.NamespaceSystem), user.AllAuthenticated),
@@ -153,11 +150,11 @@ func (r *run) prepare(ctx context.Context) error {
 			return fmt.Errorf("failed to create client for %s: %w", seed, err)
 		}
 	}
-	access, err := demo.ShootAccess(ctx, r.Garden, shoot)
+	access, err := driver.ShootAccess(ctx, r.Garden.Client, shoot)
 	if err != nil {
 		return err
 	}
-	r.store, err = history.NewConfigMaps(access, r.Landscape.Garden.IP+":53",
+	r.store, err = history.NewConfigMaps(access, driver.DNSServer(r.Landscape),
 		fmt.Sprintf("livecpm-recovery-%d", time.Now().Unix()))
 	if err != nil {
 		return err
@@ -227,23 +224,19 @@ func (r *run) reach(ctx context.Context) error {
 	// The second etcd follows the first one, so the reason alone is too early.
 	reached := r.reason(steps.ReasonReadyForSourceMemberRemoval)
 	return r.Until(ctx, "six members of both etcds", func(shoot *gardencorev1beta1.Shoot) bool {
-		return reached(shoot) && strings.Count(migrate.Describe(shoot, r.scenario.Step), "6 voters") == 2
+		return reached(shoot) && strings.Count(driver.Describe(shoot, r.scenario.Step), "6 voters") == 2
 	})
 }
 
 func (r *run) reason(reason steps.Reason) func(*gardencorev1beta1.Shoot) bool {
 	return func(shoot *gardencorev1beta1.Shoot) bool {
-		for _, condition := range steps.Conditions(shoot) {
-			if condition.Type == r.scenario.Step {
-				return condition.Reason == string(reason)
-			}
-		}
-		return false
+		condition := v1beta1helper.GetCondition(steps.Conditions(shoot), r.scenario.Step)
+		return condition != nil && condition.Reason == string(reason)
 	}
 }
 
 func (r *run) scaleAgent(ctx context.Context, role steps.Role, replicas int32) error {
-	deployments := r.kube[role].AppsV1().Deployments(agentNamespace)
+	deployments := r.seeds[role].Kube.AppsV1().Deployments(agentNamespace)
 	scale, err := deployments.GetScale(ctx, agentDeployment, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("failed to get scale of %s: %w", agentDeployment, err)
@@ -253,7 +246,7 @@ func (r *run) scaleAgent(ctx context.Context, role steps.Role, replicas int32) e
 		return fmt.Errorf("failed to scale %s: %w", agentDeployment, err)
 	}
 	return wait.PollUntilContextTimeout(ctx, time.Second, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-		pods, err := r.kube[role].CoreV1().Pods(agentNamespace).List(ctx,
+		pods, err := r.seeds[role].Kube.CoreV1().Pods(agentNamespace).List(ctx,
 			metav1.ListOptions{LabelSelector: "app=livecpm,role=agent"})
 		return err == nil && len(pods.Items) == int(replicas), nil
 	})
@@ -266,7 +259,7 @@ func (r *run) awaitBackup(ctx context.Context, revision uint64) error {
 	return wait.PollUntilContextTimeout(ctx, 2*time.Second, backupTimeout,
 		true, func(ctx context.Context) (bool, error) {
 			for _, name := range []string{"etcd-main-full-snap", "etcd-main-delta-snap"} {
-				lease, err := r.kube[r.scenario.Side].CoordinationV1().Leases(r.namespace).Get(ctx, name,
+				lease, err := r.seeds[r.scenario.Side].Kube.CoordinationV1().Leases(r.namespace).Get(ctx, name,
 					metav1.GetOptions{})
 				if err == nil && holds(lease, revision) {
 					return true, nil
@@ -296,7 +289,8 @@ func (r *run) destroy(ctx context.Context) error {
 					lost = append(lost, ordinal)
 				}
 			}
-			group.Go(func() error { return lose(groupCtx, kube, r.namespace, "etcd-"+etcd, lost) })
+			of := volumes{kube: kube, namespace: r.namespace, statefulSet: "etcd-" + etcd}
+			group.Go(func() error { return of.lose(groupCtx, lost) })
 		}
 	}
 	if err := group.Wait(); err != nil {
@@ -310,14 +304,14 @@ func (r *run) awaitNotice(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
 	return r.Until(ctx, "the agents to notice that the quorum is lost", func(shoot *gardencorev1beta1.Shoot) bool {
-		return strings.Contains(migrate.Describe(shoot, r.scenario.Step), string(steps.ReasonQuorumLost))
+		return strings.Contains(driver.Describe(shoot, r.scenario.Step), string(steps.ReasonQuorumLost))
 	})
 }
 
 // clusterIDs returns the identifier of each etcd cluster, as its first member in the seed tells it.
 func (r *run) clusterIDs(ctx context.Context, role steps.Role) (map[string]uint64, error) {
 	ids := map[string]uint64{}
-	for _, etcd := range []string{demo.RoleMain, demo.RoleEvents} {
+	for _, etcd := range []string{driver.RoleMain, driver.RoleEvents} {
 		members, err := r.members(ctx, role, etcd)
 		if err != nil {
 			return nil, err
@@ -336,18 +330,10 @@ type membership struct {
 func (r *run) members(ctx context.Context, role steps.Role, etcd string) (*membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	seed := r.source
-	if role == steps.Destination {
-		seed = r.destination
-	}
-	connection, err := demo.EtcdClient(ctx, seed, r.Landscape.Kubeconfig(seed), r.namespace, etcd, "etcd-"+etcd+"-0")
+	list, err := r.seeds[role].EtcdMembers(ctx,
+		driver.EtcdPod{Namespace: r.namespace, Role: etcd, Name: "etcd-" + etcd + "-0"})
 	if err != nil {
 		return nil, err
-	}
-	defer connection.Close()
-	list, err := connection.MemberList(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("failed to list the members of etcd-%s: %w", etcd, err)
 	}
 	m := &membership{clusterID: list.Header.ClusterId}
 	for _, member := range list.Members {
@@ -413,11 +399,7 @@ func (r *run) verify(ctx context.Context, ids map[string]uint64) error {
 
 // leftInSource returns what the source still holds of the shoot.
 func (r *run) leftInSource(ctx context.Context) ([]string, error) {
-	restConfig, err := migrate.RESTConfig(r.Landscape.Kubeconfig(r.source))
-	if err != nil {
-		return nil, err
-	}
-	objects, err := inventory.List(ctx, restConfig, r.source, r.namespace)
+	objects, err := driver.Inventory(ctx, r.seeds[steps.Source], r.namespace)
 	return inventory.Names(objects), err
 }
 

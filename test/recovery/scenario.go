@@ -7,7 +7,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 // Scenario is a loss of a quorum in the middle of a migration.
@@ -34,7 +34,7 @@ func Scenarios() []Scenario {
 		{
 			Name:      "five members of etcd-main, of which one of the source is left",
 			Step:      gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer,
-			Etcds:     []string{demo.RoleMain},
+			Etcds:     []string{driver.RoleMain},
 			Survivors: map[steps.Role][]int{steps.Source: {0}},
 			Side:      steps.Source,
 		},
@@ -42,14 +42,14 @@ func Scenarios() []Scenario {
 			Name:      "six members of both etcds, of which those of the destination are left",
 			Step:      gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
 			Six:       true,
-			Etcds:     []string{demo.RoleMain, demo.RoleEvents},
+			Etcds:     []string{driver.RoleMain, driver.RoleEvents},
 			Survivors: map[steps.Role][]int{steps.Destination: {0, 1, 2}},
 			Side:      steps.Destination,
 		},
 		{
 			Name:   "five members of both etcds, of which none is left",
 			Step:   gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer,
-			Etcds:  []string{demo.RoleMain, demo.RoleEvents},
+			Etcds:  []string{driver.RoleMain, driver.RoleEvents},
 			Side:   steps.Source,
 			Backup: true,
 		},

@@ -23,29 +23,35 @@ const members = 3
 // loseTimeout bounds how long a lost volume may take to go.
 const loseTimeout = 2 * time.Minute
 
+// volumes are those of a StatefulSet in a seed.
+type volumes struct {
+	kube                   kubernetes.Interface
+	namespace, statefulSet string
+}
+
 // lose takes the volumes of members away for good, all at once, with the pods that use them. Members that have not been
 // started are left out.
-func lose(ctx context.Context, kube kubernetes.Interface, namespace, statefulSet string, ordinals []int) error {
-	set, err := kube.AppsV1().StatefulSets(namespace).Get(ctx, statefulSet, metav1.GetOptions{})
+func (v volumes) lose(ctx context.Context, ordinals []int) error {
+	set, err := v.kube.AppsV1().StatefulSets(v.namespace).Get(ctx, v.statefulSet, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("failed to get stateful set %s: %w", statefulSet, err)
+		return fmt.Errorf("failed to get stateful set %s: %w", v.statefulSet, err)
 	}
 	if len(set.Spec.VolumeClaimTemplates) != 1 {
-		return fmt.Errorf("stateful set %s has %d templates for volumes, not one", statefulSet,
+		return fmt.Errorf("stateful set %s has %d templates for volumes, not one", v.statefulSet,
 			len(set.Spec.VolumeClaimTemplates))
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, ordinal := range ordinals {
-		pod := fmt.Sprintf("%s-%d", statefulSet, ordinal)
+		pod := fmt.Sprintf("%s-%d", v.statefulSet, ordinal)
 		group.Go(func() error {
-			return loseVolume(ctx, kube, namespace, set.Spec.VolumeClaimTemplates[0].Name+"-"+pod, pod)
+			return v.loseOne(ctx, set.Spec.VolumeClaimTemplates[0].Name+"-"+pod, pod)
 		})
 	}
 	return group.Wait()
 }
 
-func loseVolume(ctx context.Context, kube kubernetes.Interface, namespace, claim, pod string) error {
-	claims, pods := kube.CoreV1().PersistentVolumeClaims(namespace), kube.CoreV1().Pods(namespace)
+func (v volumes) loseOne(ctx context.Context, claim, pod string) error {
+	claims, pods := v.kube.CoreV1().PersistentVolumeClaims(v.namespace), v.kube.CoreV1().Pods(v.namespace)
 	old, err := claims.Get(ctx, claim, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -51,7 +51,7 @@ func (c Cell) String() string {
 
 // Repro returns the command that runs just this cell.
 func (c Cell) Repro() string {
-	return fmt.Sprintf("make test-robustness %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment,
+	return fmt.Sprintf("make test-e2e LABELS=faults %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment,
 		c.Moment)
 }
 
@@ -284,7 +284,7 @@ func ForceShrink(getenv func(string) string) (bool, error) {
 	return wanted, nil
 }
 
-// Short returns the cells of a single migration that has a bit of everything: the leaders of both agents are killed in
+// Short returns the cells of a single migration with faults of several kinds: the leaders of both agents are killed in
 // every step, and on the way a relay, a member of etcd and the connection between the seeds fail.
 func Short() []Cell {
 	var cells []Cell

@@ -79,7 +79,7 @@ var _ = Describe("Cell", func() {
 	It("should be chosen again by its command", func() {
 		for _, cell := range robustness.AllCells() {
 			Expect(cell.Repro()).
-				To(Equal("make test-robustness FAULT=" + cell.Fault + " STEP=" + string(cell.Step) + " MOMENT=" +
+				To(Equal("make test-e2e LABELS=faults FAULT=" + cell.Fault + " STEP=" + string(cell.Step) + " MOMENT=" +
 					string(cell.Moment)))
 			Expect(robustness.Select(environment("FAULT", cell.Fault, "STEP", string(cell.Step), "MOMENT",
 				string(cell.Moment)))).To(Equal([]robustness.Cell{cell}))

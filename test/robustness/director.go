@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/utils/clock"
 
@@ -46,8 +47,8 @@ func (s *strike) over() bool {
 // is held before every step that has a cell (the annotation pause-before). It may continue when the faults before are
 // over and clients can write again. Cells of one moment strike together.
 type director struct {
-	clock clock.PassiveClock
-	world *fault.World
+	clock   clock.PassiveClock
+	targets *fault.Targets
 	// pause makes the migration hold before a step, and lets it continue if it holds before another one. An empty
 	// condition type lets it continue for good.
 	pause func(ctx context.Context, condition gardencorev1beta1.ConditionType) error
@@ -106,7 +107,7 @@ func (d *director) begin(ctx context.Context) error {
 	return d.pause(ctx, d.strikes[0].cell.Step)
 }
 
-// heal puts right the faults whose time is over. A failure is tried again with the next call.
+// heal heals the faults whose time is over. A failure is retried with the next call.
 func (d *director) heal(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +122,7 @@ func (d *director) healOne(ctx context.Context, s *strike) {
 	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
 	defer cancel()
 	if fleeting, ok := s.fault.(fault.Fleeting); ok {
-		inForce, err := fleeting.InForce(ctx, d.world)
+		inForce, err := fleeting.InForce(ctx, d.targets)
 		if err != nil {
 			d.log("failed to find out whether %s is in force: %v", s.cell, err)
 			return
@@ -131,7 +132,7 @@ func (d *director) healOne(ctx context.Context, s *strike) {
 			d.log("%s was over before its time", s.cell)
 		}
 	}
-	if err := s.fault.Heal(ctx, d.world); err != nil {
+	if err := s.fault.Heal(ctx, d.targets); err != nil {
 		d.log("failed to heal %s: %v", s.cell, err)
 		return
 	}
@@ -287,10 +288,10 @@ func (d *director) inject(ctx context.Context, s *strike, condition gardencorev1
 	ctx, cancel := context.WithTimeout(ctx, faultTimeout)
 	defer cancel()
 	s.at = condition.Reason
-	if s.err = s.fault.Inject(ctx, d.world); s.err != nil {
+	if s.err = s.fault.Inject(ctx, d.targets); s.err != nil {
 		d.log("failed to inject %s: %v", s.cell, s.err)
 		// It may have struck in part.
-		if err := s.fault.Heal(ctx, d.world); err != nil {
+		if err := s.fault.Heal(ctx, d.targets); err != nil {
 			d.log("failed to heal %s: %v", s.cell, err)
 			s.injected = d.clock.Now()
 		}
@@ -313,10 +314,8 @@ func (d *director) advance() {
 }
 
 func conditionOf(conditions []gardencorev1beta1.Condition, step steps.Step) gardencorev1beta1.Condition {
-	for _, condition := range conditions {
-		if condition.Type == step.Condition {
-			return condition
-		}
+	if condition := v1beta1helper.GetCondition(conditions, step.Condition); condition != nil {
+		return *condition
 	}
 	return gardencorev1beta1.Condition{Type: step.Condition}
 }

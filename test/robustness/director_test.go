@@ -33,26 +33,26 @@ func (f *testFault) Family() string                        { return f.name }
 func (f *testFault) Applies(steps.Step, fault.Moment) bool { return f.name != "nowhere" }
 func (f *testFault) Course() fault.Course                  { return f.course }
 
-func (f *testFault) Inject(context.Context, *fault.World) error {
+func (f *testFault) Inject(context.Context, *fault.Targets) error {
 	*f.notes = append(*f.notes, "inject "+f.name)
 	return f.fails
 }
 
-func (f *testFault) Heal(context.Context, *fault.World) error {
+func (f *testFault) Heal(context.Context, *fault.Targets) error {
 	if f.healing == nil {
 		*f.notes = append(*f.notes, "heal "+f.name)
 	}
 	return f.healing
 }
 
-// fleetingFault is one that something else may put right.
+// fleetingFault is one that something else may end.
 type fleetingFault struct {
 	testFault
 
 	inForce bool
 }
 
-func (f *fleetingFault) InForce(context.Context, *fault.World) (bool, error) { return f.inForce, nil }
+func (f *fleetingFault) InForce(context.Context, *fault.Targets) (bool, error) { return f.inForce, nil }
 
 // migrating returns a shoot whose current step is the given one, with the given reason of its condition. Reasons of
 // holds and Pending stand for a step that has not begun. With no step left the migration is over.
@@ -358,7 +358,7 @@ var _ = Describe("Director", func() {
 		Expect(done()).To(Equal([]string{"pause 0", "inject kill"}))
 	})
 
-	It("should put right what a failed injection has done in part, and continue", func(ctx SpecContext) {
+	It("should heal what a failed injection has done in part, and continue", func(ctx SpecContext) {
 		cut.fails = errors.New("nothing to cut")
 		d := start(ctx, cell("cut", 1, fault.Boundary), cell("kill", 2, fault.Boundary))
 		d.Observe(ctx, migrating(1, steps.ReasonPaused))

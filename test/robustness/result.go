@@ -11,6 +11,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
 
@@ -117,7 +118,7 @@ func (r *Result) judge(strikes []*strike, end time.Time, errs ...error) {
 				append(result.Problems, "the moment of the fault did not come")
 		case s.short:
 			result.Outcome, result.Problems = worse(result.Outcome, Missed),
-				append(result.Problems, "something else put the fault right before its time")
+				append(result.Problems, "something else ended the fault before its time")
 		default:
 			r.measure(&result, s, until(s, strikes[i+1:], end))
 		}
@@ -233,7 +234,7 @@ func (r *Result) problems(errs ...error) []string {
 	}
 	problems = append(problems, r.Verdict.Problems...)
 
-	for _, role := range []string{demo.RoleMain, demo.RoleEvents} {
+	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		etcd, ok := r.Report.Etcd[role]
 		switch {
 		case !ok || len(etcd.Voters) == 0:

@@ -20,6 +20,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/robustness"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
@@ -40,7 +41,7 @@ var _ = Describe("Result", func() {
 		kill = &testFault{name: "kill", notes: &notes}
 		cells = []robustness.Cell{cell("kill", 1, fault.Boundary), cell("kill", 2, fault.Boundary),
 			cell("kill", 3, fault.Boundary)}
-		etcd := demo.EtcdReport{Voters: []int{3, 6, 3}, ClusterIDUnchanged: true}
+		etcd := driver.EtcdReport{Voters: []int{3, 6, 3}, ClusterIDUnchanged: true}
 		h := &history.History{Begin: begin}
 		for second := range 60 {
 			outcome := history.Done
@@ -55,7 +56,7 @@ var _ = Describe("Result", func() {
 			Verdict: &history.Verdict{Linearizable: "Ok"},
 			Report: &demo.Report{
 				Source: "seed-a", Destination: "seed-b", DurationSeconds: 40,
-				Etcd: map[string]demo.EtcdReport{"main": etcd, "events": etcd},
+				Etcd: map[string]driver.EtcdReport{"main": etcd, "events": etcd},
 				Probe: probe.Result{Details: &probe.Details{Verified: true, Incidents: []probe.Incident{
 					{Time: at(24), Kind: "write"}, {Time: at(31), Kind: "connection lost"},
 					{Time: at(36), Kind: "read"},
@@ -168,15 +169,15 @@ var _ = Describe("Result", func() {
 			Expect(result.Cells).To(HaveEach(HaveField("Outcome", robustness.Broken)))
 			Expect(result.Err()).
 				To(MatchError(And(ContainSubstring(problem),
-					ContainSubstring("repeat with: make test-robustness FAULT=kill "+
+					ContainSubstring("repeat with: make test-e2e LABELS=faults FAULT=kill "+
 						"STEP=SourceEtcdPreparedForPeerJoin"))))
 		},
 		Entry("that lost a write of the load", func(r *robustness.Result) {
-			r.Report.Etcd["main"] = demo.EtcdReport{Voters: []int{3}, ClusterIDUnchanged: true,
+			r.Report.Etcd["main"] = driver.EtcdReport{Voters: []int{3}, ClusterIDUnchanged: true,
 				AcknowledgedWritesLost: 2}
 		}, "2 acknowledged writes of etcd-main are lost"),
 		Entry("with another cluster", func(r *robustness.Result) {
-			r.Report.Etcd["events"] = demo.EtcdReport{Voters: []int{3}}
+			r.Report.Etcd["events"] = driver.EtcdReport{Voters: []int{3}}
 		}, "the cluster ID of etcd-events changed"),
 		Entry("whose etcd was not seen", func(r *robustness.Result) { delete(r.Report.Etcd, "events") },
 			"etcd-events was not observed"),
@@ -206,7 +207,7 @@ var _ = Describe("Result", func() {
 		Expect(result.Err()).To(MatchError(ContainSubstring("the fault could not be injected: no such pod")))
 	})
 
-	It("should not accept a cell whose fault somebody else has put right before its time", func(ctx SpecContext) {
+	It("should not accept a cell whose fault something else has ended before its time", func(ctx SpecContext) {
 		skew := &fleetingFault{
 			testFault: testFault{name: "skew", notes: &notes, course: fault.Course{Lasts: time.Minute}}, inForce: true,
 		}
@@ -227,7 +228,7 @@ var _ = Describe("Result", func() {
 				continue
 			}
 			Expect(result.Cells[0].Outcome).To(Equal(robustness.Missed))
-			Expect(result.Err()).To(MatchError(ContainSubstring("something else put the fault right before its time")))
+			Expect(result.Err()).To(MatchError(ContainSubstring("something else ended the fault before its time")))
 		}
 	})
 
@@ -322,7 +323,7 @@ var _ = Describe("Matrix", func() {
 			ContainSubstring("3 of %d cells were run, 1 of them passed.", len(robustness.AllCells())),
 			ContainSubstring("| cut-5s |  | b **ok** 3 failed, 1.2 s, 0 lost, Ok<br>i **FAILED** 9 failed, 1.2 s, 0 "+
 				"lost, Ok | b –<br>i – | b –<br>i – | b –<br>i **missed** |"),
-			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-robustness "+
+			ContainSubstring("\n- cut-5s inside DestinationEtcdPeersJoined: FAILED. `make test-e2e LABELS=faults "+
 				"FAULT=cut-5s STEP=DestinationEtcdPeersJoined MOMENT=inside`\n  - it is stuck\n"),
 			ContainSubstring("2. DestinationEtcdPeersJoined\n"),
 		))

@@ -11,18 +11,16 @@ import (
 	"path/filepath"
 	"time"
 
-	authenticationv1alpha1 "github.com/gardener/gardener/pkg/apis/authentication/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/demo"
-	"github.com/livecpm/livecpm/test/landscape/apply"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/migrate"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
@@ -59,6 +57,8 @@ const (
 	gardenTimeout   = 5 * time.Second
 	// completeTimeout bounds a reconciliation by the gardenlet that continues after the migration.
 	completeTimeout = 3 * time.Minute
+	// retryInterval is how often it is looked again whether something is over.
+	retryInterval = 2 * time.Second
 	// healTimeout bounds the healing at the end of a migration.
 	healTimeout = 3 * time.Minute
 	// stopTimeout bounds the end of the load and its verification.
@@ -85,10 +85,10 @@ func timeout(cells []Cell) time.Duration {
 type run struct {
 	Options
 
-	garden      client.Client
+	target      *driver.Shoot
 	shoot       *gardencorev1beta1.Shoot
 	destination string
-	world       *fault.World
+	targets     *fault.Targets
 	director    *director
 	load        *history.Load
 	stores      []*history.ConfigMaps
@@ -140,41 +140,28 @@ func (r *run) logf(format string, args ...any) {
 // prepare connects to everything, finds out from where to where the shoot moves, and heals what an earlier run that was
 // killed may have left.
 func (r *run) prepare(ctx context.Context) error {
-	gardenConfig, err := apply.RESTConfig(r.Landscape.Kubeconfig(r.Landscape.Garden.Name))
-	if err != nil {
+	// The client of the garden asks the garden's API at once, which an earlier run may have left stopped.
+	r.targets = fault.NewTargets(r.Landscape, r.logf)
+	if err := r.targets.ClearGarden(ctx); err != nil {
 		return err
 	}
-	gardenConfig.Timeout = gardenTimeout
-	// The client asks the garden's API at once, which an earlier run may have left stopped.
-	r.world = fault.NewWorld(r.Landscape, r.logf)
-	if err := r.world.ClearGarden(ctx); err != nil {
+	var err error
+	if r.target, err = driver.Open(driver.Target{Landscape: r.Landscape, Namespace: r.Namespace, Name: r.Shoot,
+		Timeout: completeTimeout, RequestTimeout: gardenTimeout, Out: r.Out}); err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{gardencorev1beta1.AddToScheme,
-		authenticationv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return fmt.Errorf("failed to build scheme: %w", err)
-		}
-	}
-	if r.garden, err = client.New(gardenConfig, client.Options{Scheme: scheme}); err != nil {
-		return fmt.Errorf("failed to create client for the garden: %w", err)
-	}
-
-	r.shoot = &gardencorev1beta1.Shoot{}
-	key := client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot}
-	if err := r.garden.Get(ctx, key, r.shoot); err != nil {
-		return fmt.Errorf("failed to get shoot %s: %w", key, err)
-	}
-	if err := r.world.Enter(r.Landscape, r.garden, r.shoot); err != nil {
+	if r.shoot, err = r.target.Get(ctx); err != nil {
 		return err
 	}
-	r.destination = r.world.Seeds[steps.Destination].Name
-	if err := r.world.Clear(ctx); err != nil {
+	if err := r.targets.Enter(r.Landscape, r.target.Garden.Client, r.shoot); err != nil {
+		return err
+	}
+	r.destination = r.targets.Seeds[steps.Destination].Name
+	if err := r.targets.Clear(ctx); err != nil {
 		return err
 	}
 
-	r.director.world, r.director.log = r.world, r.logf
+	r.director.targets, r.director.log = r.targets, r.logf
 	r.director.pause = r.pauseBefore
 	r.director.lastAcknowledged = func() time.Time { return r.load.LastAcknowledged() }
 	return r.pauseBefore(ctx, "")
@@ -182,20 +169,19 @@ func (r *run) prepare(ctx context.Context) error {
 
 // pauseBefore makes the migration hold before the step, and lets it continue if it holds before another one.
 func (r *run) pauseBefore(ctx context.Context, condition gardencorev1beta1.ConditionType) error {
-	return migrate.Annotate(ctx, r.garden, client.ObjectKey{Namespace: r.Namespace, Name: r.Shoot},
-		steps.AnnotationPauseBefore, string(condition))
+	return r.target.Annotate(ctx, steps.AnnotationPauseBefore, string(condition))
 }
 
 // startLoad lets clients work on the shoot through its public name.
 func (r *run) startLoad(ctx context.Context) error {
-	access, err := demo.ShootAccess(ctx, r.garden, r.shoot.DeepCopy())
+	access, err := driver.ShootAccess(ctx, r.target.Garden.Client, r.shoot.DeepCopy())
 	if err != nil {
 		return err
 	}
 	namespace := "livecpm-robustness-" + rand.String(5)
 	options := history.Options{Seed: uint64(time.Now().UnixNano())} // #nosec G115 -- any number will do.
 	for i := range history.DefaultClients + history.DefaultStreams {
-		store, err := history.NewConfigMaps(access, r.Landscape.Garden.IP+":53", namespace)
+		store, err := history.NewConfigMaps(access, driver.DNSServer(r.Landscape), namespace)
 		if err != nil {
 			return err
 		}
@@ -244,8 +230,7 @@ func (r *run) migrate(ctx context.Context) (*demo.Report, error) {
 		Out:         r.Out,
 		BeforeTrigger: func(ctx context.Context, _ client.Client, _ *gardencorev1beta1.Shoot) error {
 			if r.ForceShrink {
-				if err := migrate.Annotate(ctx, r.garden, client.ObjectKeyFromObject(r.shoot),
-					steps.AnnotationForceShrink, "true"); err != nil {
+				if err := r.target.Annotate(ctx, steps.AnnotationForceShrink, "true"); err != nil {
 					return err
 				}
 			}
@@ -264,9 +249,8 @@ func (r *run) observe(ctx context.Context) {
 		case <-ticker.C:
 		}
 		r.director.heal(ctx)
-		shoot := &gardencorev1beta1.Shoot{}
 		getCtx, cancel := context.WithTimeout(ctx, observeTimeout)
-		err := r.garden.Get(getCtx, client.ObjectKeyFromObject(r.shoot), shoot)
+		shoot, err := r.target.Get(getCtx)
 		cancel()
 		if err == nil {
 			r.director.observe(ctx, shoot)
@@ -278,38 +262,32 @@ func (r *run) observe(ctx context.Context) {
 func (r *run) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healTimeout)
 	defer cancel()
-	for {
-		err := r.director.finish(ctx)
-		if err == nil {
-			return nil
+	var last error
+	if err := wait.PollUntilContextCancel(ctx, retryInterval, true, func(ctx context.Context) (bool, error) {
+		if last = r.director.finish(ctx); last != nil {
+			r.logf("%v", last)
 		}
-		r.logf("%v", err)
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(2 * time.Second):
-		}
+		return last == nil, nil
+	}); err != nil {
+		return last
 	}
+	return nil
 }
 
 // complete reports whether the destination's gardenlet has the shoot. It may just be reconciling it once more.
 func (r *run) complete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	for {
-		shoot := &gardencorev1beta1.Shoot{}
-		err := r.garden.Get(ctx, client.ObjectKeyFromObject(r.shoot), shoot)
-		if err == nil {
-			if err = completed(shoot, r.destination); err == nil {
-				return nil
-			}
+	var last error
+	if err := r.target.Follow(ctx, retryInterval, func(shoot *gardencorev1beta1.Shoot, err error) bool {
+		if last = err; err == nil {
+			last = completed(shoot, r.destination)
 		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(2 * time.Second):
-		}
+		return last == nil
+	}); err != nil {
+		return last
 	}
+	return nil
 }
 
 // completed returns an error that says where the migration stands, unless it is complete.

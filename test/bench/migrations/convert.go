@@ -11,6 +11,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 // figures turns what a run has seen into what is recorded.
@@ -83,7 +84,7 @@ func unavailable(series *probe.Series, since time.Time) (seconds, interval float
 
 // joins returns the members that became voters, with the time since they had been added. There is never more than one
 // learner in a cluster, and one that has not started has no name yet.
-func joins(changes []demo.MembersAt) []data.Join {
+func joins(changes []driver.MembersAt) []data.Join {
 	var out []data.Join
 	voters := map[string]bool{}
 	var since time.Time

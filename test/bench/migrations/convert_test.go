@@ -16,27 +16,28 @@ import (
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 var begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func at(seconds float64) time.Time { return begin.Add(time.Duration(seconds * float64(time.Second))) }
 
-func members(at time.Time, names ...string) demo.MembersAt {
-	out := demo.MembersAt{Time: at}
+func members(at time.Time, names ...string) driver.MembersAt {
+	out := driver.MembersAt{Time: at}
 	for _, name := range names {
 		learner := name[0] == '+'
 		if learner {
 			name = name[1:]
 		}
-		out.Members = append(out.Members, demo.Member{Name: name, Learner: learner})
+		out.Members = append(out.Members, driver.Member{Name: name, Learner: learner})
 	}
 	return out
 }
 
 var _ = Describe("joins", func() {
 	It("should measure from being added to being a voter", func() {
-		Expect(joins([]demo.MembersAt{
+		Expect(joins([]driver.MembersAt{
 			members(at(0), "a0", "a1"),
 			members(at(10), "a0", "a1", "+unstarted-7"),
 			members(at(12), "a0", "a1", "+b0"),
@@ -49,7 +50,7 @@ var _ = Describe("joins", func() {
 	})
 
 	It("should not count a learner that was taken away again", func() {
-		Expect(joins([]demo.MembersAt{
+		Expect(joins([]driver.MembersAt{
 			members(at(0), "a0"), members(at(1), "a0", "+unstarted-7"), members(at(2), "a0"),
 			members(at(10), "a0", "+b0"), members(at(12), "a0", "b0"), members(at(13), "a0", "b0", "b1"),
 		})).To(Equal([]data.Join{{Member: "b0", Seconds: 2}, {Member: "b1"}}))
@@ -102,12 +103,12 @@ var _ = Describe("figures", func() {
 					Series:     &probe.Series{Begin: begin, IntervalSeconds: 2, Points: []probe.Point{{}, {}}},
 				},
 			},
-			Etcd:  map[string]demo.EtcdReport{demo.RoleMain: {SixMemberWindowSeconds: 7}},
-			Steps: []demo.StepReport{{Condition: steps.First().Condition, Owner: steps.Source, Seconds: 30}},
+			Etcd:  map[string]driver.EtcdReport{driver.RoleMain: {SixMemberWindowSeconds: 7}},
+			Steps: []driver.StepReport{{Condition: steps.First().Condition, Owner: steps.Source, Seconds: 30}},
 			Details: demo.Details{
 				Triggered: begin,
-				Etcd: map[string][]demo.MembersAt{
-					demo.RoleMain: {members(at(0), "a0"), members(at(1), "a0", "+b0"), members(at(3), "a0", "b0")},
+				Etcd: map[string][]driver.MembersAt{
+					driver.RoleMain: {members(at(0), "a0"), members(at(1), "a0", "+b0"), members(at(3), "a0", "b0")},
 				},
 				Machine: map[string]demo.Usage{"before": {CPUCores: 1, MaxMemoryMiB: 1000},
 					"during": {CPUCores: 1.5, MaxMemoryMiB: 2000}},
@@ -126,7 +127,7 @@ var _ = Describe("figures", func() {
 			WriteP99Ms:  data.ByPhase{Quiet: 10, During: 20},
 			WatchEvents: 50, WatchEventsLost: 3, WatchResets: 3, WatchLagMs: 5,
 			Etcd: map[string]data.Etcd{
-				demo.RoleMain: {SixMemberSeconds: 7, Joins: []data.Join{{Member: "b0", Seconds: 2}}},
+				driver.RoleMain: {SixMemberSeconds: 7, Joins: []data.Join{{Member: "b0", Seconds: 2}}},
 			},
 			Steps:     []data.Step{{Name: steps.First().String(), Owner: "source", Seconds: 30}},
 			Processes: processes,

@@ -6,12 +6,9 @@ package migrations
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/livecpm/livecpm/test/migrate"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
@@ -28,15 +25,11 @@ func (b *Bench) link(ctx context.Context) (*link, error) {
 	}
 	l := &link{namespace: shoot.Status.TechnicalID, gateways: map[string]fault.Gateway{}}
 	for _, seed := range b.Landscape.Seeds {
-		config, err := migrate.RESTConfig(b.Landscape.Kubeconfig(seed.Name))
+		cluster, err := driver.Connect(b.Landscape, seed.Name)
 		if err != nil {
 			return nil, err
 		}
-		kube, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return nil, fmt.Errorf("failed to create client for %s: %w", seed.Name, err)
-		}
-		l.gateways[seed.Name] = fault.GatewayOf(fault.Seed{Name: seed.Name, Kube: kube})
+		l.gateways[seed.Name] = fault.GatewayOf(fault.Seed{Name: seed.Name, Kube: cluster.Kube})
 	}
 	return l, nil
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/bench/machine"
 	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/config"
-	"github.com/livecpm/livecpm/test/migrate"
 )
 
 // Options say what is moved.
@@ -44,7 +44,7 @@ type Options struct {
 // Bench moves the shoot to and fro.
 type Bench struct {
 	Options
-	shoot *migrate.Shoot
+	shoot *driver.Shoot
 }
 
 const (
@@ -59,7 +59,8 @@ var programs = []string{"livecpm-agent", "livecpm-relay"}
 
 // Connect returns the bench with access to the garden.
 func Connect(options Options) (*Bench, error) {
-	shoot, err := migrate.Connect(options.Landscape, options.Namespace, options.Shoot, options.Timeout, options.Out)
+	shoot, err := driver.Open(driver.Target{Landscape: options.Landscape, Namespace: options.Namespace,
+		Name: options.Shoot, Timeout: options.Timeout, Out: options.Out})
 	if err != nil {
 		return nil, err
 	}
@@ -220,5 +221,5 @@ func holding(shoot *gardencorev1beta1.Shoot) string {
 	if !ok {
 		return ""
 	}
-	return migrate.Describe(shoot, step.Condition)
+	return driver.Describe(shoot, step.Condition)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
-	"github.com/livecpm/livecpm/test/migrate"
+	"github.com/livecpm/livecpm/test/driver"
 )
 
 const (
@@ -66,12 +66,11 @@ func (b *Bench) Size(ctx context.Context, mib int) (_ *data.SizeRun, err error) 
 		Landscape: b.Landscape, Namespace: b.Namespace, Shoot: b.Options.Shoot,
 		Before: b.Before, Timeout: b.Timeout, Out: b.Out,
 		Load: func(c *probe.Config) { c.WritesPerSecond, c.ReadsPerSecond, c.Watches = sizeWrites, 10, 2 },
-		OnShoot: func(ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot) {
+		OnShoot: func(ctx context.Context, _ client.Client, shoot *gardencorev1beta1.Shoot) {
 			if reached.IsZero() && joined(steps.Conditions(shoot)) {
 				reached = time.Now()
 				// At once: when the step is complete there is no way back.
-				abortErr = migrate.Annotate(ctx, garden, client.ObjectKeyFromObject(shoot), steps.AnnotationAbort,
-					"true")
+				abortErr = b.shoot.Annotate(ctx, steps.AnnotationAbort, "true")
 			}
 		},
 		Until: func(*gardencorev1beta1.Shoot) bool { return !reached.IsZero() },
@@ -96,7 +95,7 @@ func joined(conditions []gardencorev1beta1.Condition) bool {
 	for _, condition := range conditions {
 		if condition.Type == joinStep {
 			return condition.Status == gardencorev1beta1.ConditionTrue ||
-				strings.Contains(condition.Message, exposure.EtcdName(demo.RoleMain)+": 5 voters") ||
+				strings.Contains(condition.Message, exposure.EtcdName(driver.RoleMain)+": 5 voters") ||
 				strings.Contains(condition.Message, "Waiting until etcd-druid reports")
 		}
 	}
@@ -107,7 +106,7 @@ func joined(conditions []gardencorev1beta1.Condition) bool {
 func sizeFigures(out *data.SizeRun, report *demo.Report, reached time.Time) {
 	m := figures(report, data.KindLive, 0, nil)
 	out.Outcome, out.Reason = m.Outcome, m.Reason
-	out.Joins = m.Etcd[demo.RoleMain].Joins
+	out.Joins = m.Etcd[driver.RoleMain].Joins
 	out.Writes, out.WritesFailed = m.Writes, m.WritesFailed
 	out.WriteGapMs, out.WriteP50Ms, out.WriteP99Ms = m.WriteGapMs, m.WriteP50Ms, m.WriteP99Ms
 	if len(m.Steps) > 0 {
@@ -230,6 +229,10 @@ func (b *Bench) etcd(ctx context.Context, seed string, ordinal int) (*clientv3.C
 	if err != nil {
 		return nil, err
 	}
-	return demo.EtcdClient(ctx, seed, b.Landscape.Kubeconfig(seed), shoot.Status.TechnicalID, demo.RoleMain,
-		exposure.PodName(demo.RoleMain, ordinal))
+	cluster, err := driver.Connect(b.Landscape, seed)
+	if err != nil {
+		return nil, err
+	}
+	return cluster.Etcd(ctx, driver.EtcdPod{Namespace: shoot.Status.TechnicalID, Role: driver.RoleMain,
+		Name: exposure.PodName(driver.RoleMain, ordinal)})
 }

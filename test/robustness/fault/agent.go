@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -39,19 +40,20 @@ func agentKills() []Fault {
 }
 
 // Inject implements Fault.
-func (f *agentKill) Inject(ctx context.Context, world *World) error {
-	return world.on(f.roles, func(seed Seed) error {
+func (f *agentKill) Inject(ctx context.Context, targets *Targets) error {
+	return targets.on(f.roles, func(seed Seed) error {
 		lease, err := seed.Kube.CoordinationV1().Leases(gardenNamespace).Get(ctx, agentLease, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("failed to get the lease of the agent: %w", err)
 		}
 		pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 		if pod == "" {
-			return errors.New("no agent leads")
+			return errors.New("no agent is the leader")
 		}
-		if err := world.killContainer(ctx, seed, gardenNamespace, pod, agentContainer); err != nil {
+		leader := types.NamespacedName{Namespace: gardenNamespace, Name: pod}
+		if err := targets.killContainer(ctx, seed, leader, agentContainer); err != nil {
 			return err
 		}
-		return world.deletePod(ctx, seed, gardenNamespace, pod, ptr.To[int64](0))
+		return targets.deletePod(ctx, seed, leader, ptr.To[int64](0))
 	})
 }

@@ -11,9 +11,11 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/test/demo"
+	"github.com/livecpm/livecpm/test/driver"
+	"github.com/livecpm/livecpm/test/landscape/config"
 )
 
 const (
@@ -47,13 +49,14 @@ func etcdKills() []Fault {
 }
 
 // Inject implements Fault.
-func (f *etcdKill) Inject(ctx context.Context, world *World) error {
-	return world.on([]steps.Role{f.role}, func(seed Seed) error {
-		pods, err := etcdPods(ctx, seed, world.Namespace)
+func (f *etcdKill) Inject(ctx context.Context, targets *Targets) error {
+	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
+		pods, err := etcdPods(ctx, seed, targets.Namespace)
 		if err != nil {
 			return err
 		}
-		return world.killContainer(ctx, seed, world.Namespace, world.leaderAmong(ctx, seed, pods), etcdContainer)
+		leader := types.NamespacedName{Namespace: targets.Namespace, Name: targets.leaderAmong(ctx, seed, pods)}
+		return targets.killContainer(ctx, seed, leader, etcdContainer)
 	})
 }
 
@@ -67,17 +70,17 @@ func etcdPods(ctx context.Context, seed Seed, namespace string) ([]corev1.Pod, e
 }
 
 // leaderAmong returns the pod of the leader, or the first one if the leader is not among them or does not show.
-func (w *World) leaderAmong(ctx context.Context, seed Seed, pods []corev1.Pod) string {
+func (t *Targets) leaderAmong(ctx context.Context, seed Seed, pods []corev1.Pod) string {
 	for _, pod := range pods {
-		member, err := w.Etcd(ctx, seed, pod.Name)
+		member, err := t.Etcd(ctx, seed, pod.Name)
 		if err != nil {
-			w.Log("%v", err)
+			t.Log("%v", err)
 			continue
 		}
 		id, leader, err := member.Status(ctx)
 		_ = member.Close()
 		if err != nil {
-			w.Log("%v", err)
+			t.Log("%v", err)
 			continue
 		}
 		if id == leader {
@@ -88,19 +91,19 @@ func (w *World) leaderAmong(ctx context.Context, seed Seed, pods []corev1.Pod) s
 }
 
 // anyMember calls do with a member that answers, whichever seed it is in.
-func (w *World) anyMember(ctx context.Context, do func(member Member, id uint64) error) error {
+func (t *Targets) anyMember(ctx context.Context, do func(member Member, id uint64) error) error {
 	err := fmt.Errorf("no pod of %s runs in either seed", v1beta1constants.ETCDMain)
 	for _, role := range sides {
-		seed, ok := w.Seeds[role]
+		seed, ok := t.Seeds[role]
 		if !ok {
 			continue
 		}
-		pods, listErr := etcdPods(ctx, seed, w.Namespace)
+		pods, listErr := etcdPods(ctx, seed, t.Namespace)
 		if listErr != nil {
 			continue
 		}
 		for _, pod := range pods {
-			if err = w.onMember(ctx, seed, pod.Name, do); err == nil {
+			if err = t.onMember(ctx, seed, pod.Name, do); err == nil {
 				return nil
 			}
 		}
@@ -108,8 +111,8 @@ func (w *World) anyMember(ctx context.Context, do func(member Member, id uint64)
 	return err
 }
 
-func (w *World) onMember(ctx context.Context, seed Seed, pod string, do func(member Member, id uint64) error) error {
-	member, err := w.Etcd(ctx, seed, pod)
+func (t *Targets) onMember(ctx context.Context, seed Seed, pod string, do func(member Member, id uint64) error) error {
+	member, err := t.Etcd(ctx, seed, pod)
 	if err != nil {
 		return err
 	}
@@ -121,10 +124,17 @@ func (w *World) onMember(ctx context.Context, seed Seed, pod string, do func(mem
 	return do(member, id)
 }
 
-// ConnectEtcd is how a World connects to etcd in the landscape.
-func ConnectEtcd(namespace string) func(ctx context.Context, seed Seed, pod string) (Member, error) {
+// ConnectEtcd is how faults connect to a shoot's etcd-main in the landscape.
+func ConnectEtcd(
+	landscape *config.Config, namespace string,
+) func(ctx context.Context, seed Seed, pod string) (Member, error) {
 	return func(ctx context.Context, seed Seed, pod string) (Member, error) {
-		client, err := demo.EtcdClient(ctx, seed.Name, seed.Kubeconfig, namespace, demo.RoleMain, pod)
+		// The requests of the seed's own client have a timeout, which would cut the connection.
+		cluster, err := driver.Connect(landscape, seed.Name)
+		if err != nil {
+			return nil, err
+		}
+		client, err := cluster.Etcd(ctx, driver.EtcdPod{Namespace: namespace, Role: driver.RoleMain, Name: pod})
 		if err != nil {
 			return nil, err
 		}

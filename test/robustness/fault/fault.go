@@ -26,7 +26,7 @@ const (
 // Moments returns all moments in their order.
 func Moments() []Moment { return []Moment{Boundary, Inside} }
 
-// Fault is something that goes wrong and, where it does not end by itself, is put right again.
+// Fault is something that goes wrong and, where it does not end by itself, is healed.
 type Fault interface {
 	// Name is unique among the faults.
 	Name() string
@@ -37,17 +37,17 @@ type Fault interface {
 	// Course says when the fault begins and ends.
 	Course() Course
 	// Inject lets the fault strike.
-	Inject(ctx context.Context, world *World) error
+	Inject(ctx context.Context, targets *Targets) error
 	// Heal ends the fault. It needs no memory of Inject and does nothing if there is nothing to heal, so that it can
 	// also clean up after a suite that was killed.
-	Heal(ctx context.Context, world *World) error
+	Heal(ctx context.Context, targets *Targets) error
 }
 
-// Fleeting is a fault that something else may put right before its time.
+// Fleeting is a fault that something else may end before its time.
 type Fleeting interface {
 	Fault
 	// InForce reports whether the fault still is what Inject has made of it.
-	InForce(ctx context.Context, world *World) (bool, error)
+	InForce(ctx context.Context, targets *Targets) (bool, error)
 }
 
 // Course is how a fault continues after it has struck.
@@ -110,7 +110,7 @@ func (f fault) Applies(step steps.Step, moment Moment) bool { return f.span.cont
 func (f fault) Course() Course { return f.course }
 
 // Heal implements Fault for those that need no healing: whatever was killed or deleted is started again by its owner.
-func (f fault) Heal(context.Context, *World) error { return nil }
+func (f fault) Heal(context.Context, *Targets) error { return nil }
 
 // All returns every fault, in the order in which the matrix shows them.
 func All() []Fault {

@@ -103,26 +103,26 @@ var _ = Describe("All", func() {
 })
 
 var _ = Describe("Faults", func() {
-	var w *world
+	var targets *fakes
 
-	BeforeEach(func() { w = newWorld() })
+	BeforeEach(func() { targets = newFakes() })
 
 	inject := func(ctx context.Context, name string) error {
 		f, ok := fault.Get(name)
 		Expect(ok).To(BeTrue())
-		return f.Inject(ctx, &w.World)
+		return f.Inject(ctx, &targets.Targets)
 	}
 	heal := func(ctx context.Context, name string) error {
 		f, _ := fault.Get(name)
-		return f.Heal(ctx, &w.World)
+		return f.Heal(ctx, &targets.Targets)
 	}
 
 	DescribeTable("should kill containers", func(ctx SpecContext, name string, killed ...string) {
 		Expect(inject(ctx, name)).To(Succeed())
-		Expect(w.killed()).To(ConsistOf(killed))
-		Expect(w.signals).To(HaveLen(len(killed)))
+		Expect(targets.killed()).To(ConsistOf(killed))
+		Expect(targets.signals).To(HaveLen(len(killed)))
 		Expect(heal(ctx, name)).To(Succeed())
-		Expect(w.signals).To(HaveLen(len(killed)))
+		Expect(targets.signals).To(HaveLen(len(killed)))
 	},
 		Entry(nil, "agent-kill-source", "source livecpm-agent-1 agent"),
 		Entry(nil, "agent-kill-destination", "destination livecpm-agent-1 agent"),
@@ -134,21 +134,21 @@ var _ = Describe("Faults", func() {
 	It("should replace the pods of killed agents", func(ctx SpecContext) {
 		Expect(inject(ctx, "agent-kill-both")).To(Succeed())
 		for _, role := range []steps.Role{steps.Source, steps.Destination} {
-			Expect(w.deleted(role)).To(Equal([]string{"garden/livecpm-agent-1 grace 0"}))
+			Expect(targets.deleted(role)).To(Equal([]string{"garden/livecpm-agent-1 grace 0"}))
 		}
 	})
 
 	It("should kill any member of etcd if the leader does not show", func(ctx SpecContext) {
-		w.etcd.broken = []string{"etcd-main-1"}
+		targets.etcd.broken = []string{"etcd-main-1"}
 		Expect(inject(ctx, "etcd-kill-source")).To(Succeed())
-		Expect(w.killed()).To(ConsistOf("source etcd-main-0 etcd"))
-		Expect(w.etcd.closed).To(Equal(2))
+		Expect(targets.killed()).To(ConsistOf("source etcd-main-0 etcd"))
+		Expect(targets.etcd.closed).To(Equal(2))
 	})
 
 	DescribeTable("should delete pods", func(ctx SpecContext, name string, role steps.Role, deleted ...string) {
 		Expect(inject(ctx, name)).To(Succeed())
-		Expect(w.deleted(role)).To(Equal(deleted))
-		Expect(w.deleted(role.Peer())).To(BeEmpty())
+		Expect(targets.deleted(role)).To(Equal(deleted))
+		Expect(targets.deleted(role.Peer())).To(BeEmpty())
 		Expect(heal(ctx, name)).To(Succeed())
 	},
 		Entry(nil, "apiserver-delete-source", steps.Source, shootNamespace+"/kube-apiserver-0"),
@@ -161,9 +161,9 @@ var _ = Describe("Faults", func() {
 
 	DescribeTable("should disturb the traffic into both seeds", func(ctx SpecContext, name, expected string) {
 		Expect(inject(ctx, name)).To(Succeed())
-		Expect(w.gateway).To(Equal(map[string][]string{"seed-a": {expected}, "seed-b": {expected}}))
+		Expect(targets.gateway).To(Equal(map[string][]string{"seed-a": {expected}, "seed-b": {expected}}))
 		Expect(heal(ctx, name)).To(Succeed())
-		Expect(w.gateway).To(HaveEach(BeEmpty()))
+		Expect(targets.gateway).To(HaveEach(BeEmpty()))
 	},
 		Entry(nil, "cut-60s", "*--shoot--demo--live.* latency= cut=freeze"),
 		Entry(nil, "rtt-180ms", "*--shoot--demo--live.* latency=90ms cut="),
@@ -173,40 +173,40 @@ var _ = Describe("Faults", func() {
 		Expect(inject(ctx, "rtt-180ms")).To(Succeed())
 		Expect(inject(ctx, "cut-5s")).To(Succeed())
 		Expect(heal(ctx, "cut-5s")).To(Succeed())
-		Expect(w.gateway).To(HaveEach(Equal([]string{"*--shoot--demo--live.* latency=90ms cut="})))
+		Expect(targets.gateway).To(HaveEach(Equal([]string{"*--shoot--demo--live.* latency=90ms cut="})))
 		Expect(heal(ctx, "rtt-180ms")).To(Succeed())
-		Expect(w.gateway).To(HaveEach(BeEmpty()))
+		Expect(targets.gateway).To(HaveEach(BeEmpty()))
 	})
 
 	It("should stop the servers of the garden's API and let them continue", func(ctx SpecContext) {
 		Expect(inject(ctx, "garden-stop-60s")).To(Succeed())
-		Expect(w.signals).To(Equal([]string{"71 SIGSTOP", "72 SIGSTOP"}))
+		Expect(targets.signals).To(Equal([]string{"71 SIGSTOP", "72 SIGSTOP"}))
 		Expect(heal(ctx, "garden-stop-60s")).To(Succeed())
-		Expect(w.signals[2:]).To(Equal([]string{"71 SIGCONT", "72 SIGCONT"}))
+		Expect(targets.signals[2:]).To(Equal([]string{"71 SIGCONT", "72 SIGCONT"}))
 	})
 
 	It("should raise and disarm the alarm of a full quota through whichever member answers", func(ctx SpecContext) {
-		w.etcd.broken = []string{"etcd-main-0"}
+		targets.etcd.broken = []string{"etcd-main-0"}
 		Expect(inject(ctx, "quota-full-30s")).To(Succeed())
-		Expect(w.etcd.alarms).To(HaveLen(1))
+		Expect(targets.etcd.alarms).To(HaveLen(1))
 		Expect(heal(ctx, "quota-full-30s")).To(Succeed())
-		Expect(w.etcd.alarms).To(BeEmpty())
+		Expect(targets.etcd.alarms).To(BeEmpty())
 	})
 
 	It("should fail to raise the alarm if no member answers", func(ctx SpecContext) {
-		w.etcd.broken = []string{"etcd-main-0", "etcd-main-1"}
+		targets.etcd.broken = []string{"etcd-main-0", "etcd-main-1"}
 		Expect(inject(ctx, "quota-full-30s")).To(MatchError("no answer"))
 	})
 
 	It("should skew the version of one seed and put it right again, more than once", func(ctx SpecContext) {
 		for range 2 {
 			Expect(inject(ctx, "version-skew-destination")).To(Succeed())
-			Expect(w.version(steps.Destination)).To(Equal("v1.150.0-skew"))
-			Expect(w.version(steps.Source)).To(Equal("v1.150.0"))
+			Expect(targets.version(steps.Destination)).To(Equal("v1.150.0-skew"))
+			Expect(targets.version(steps.Source)).To(Equal("v1.150.0"))
 		}
 		for range 2 {
 			Expect(heal(ctx, "version-skew-destination")).To(Succeed())
-			Expect(w.version(steps.Destination)).To(Equal("v1.150.0"))
+			Expect(targets.version(steps.Destination)).To(Equal("v1.150.0"))
 		}
 	})
 
@@ -214,46 +214,46 @@ var _ = Describe("Faults", func() {
 		f, ok := fault.Get("version-skew-source")
 		Expect(ok).To(BeTrue())
 		skew := f.(fault.Fleeting)
-		Expect(skew.InForce(ctx, &w.World)).To(BeFalse())
+		Expect(skew.InForce(ctx, &targets.Targets)).To(BeFalse())
 		Expect(inject(ctx, "version-skew-source")).To(Succeed())
-		Expect(skew.InForce(ctx, &w.World)).To(BeTrue())
+		Expect(skew.InForce(ctx, &targets.Targets)).To(BeTrue())
 		Expect(heal(ctx, "version-skew-destination")).To(Succeed())
-		Expect(skew.InForce(ctx, &w.World)).To(BeFalse())
+		Expect(skew.InForce(ctx, &targets.Targets)).To(BeFalse())
 	})
 
 	DescribeTable("should tell that there is nothing to hit",
-		func(ctx SpecContext, name string, spoil func(ctx context.Context, w *world), problem string) {
-			spoil(ctx, w)
+		func(ctx SpecContext, name string, spoil func(ctx context.Context, targets *fakes), problem string) {
+			spoil(ctx, targets)
 			Expect(inject(ctx, name)).To(MatchError(ContainSubstring(problem)))
 		},
-		Entry("no agent leads", "agent-kill-source", func(ctx context.Context, w *world) {
-			leases := w.seeds[steps.Source].CoordinationV1().Leases("garden")
+		Entry("no agent is the leader", "agent-kill-source", func(ctx context.Context, targets *fakes) {
+			leases := targets.seeds[steps.Source].CoordinationV1().Leases("garden")
 			lease, err := leases.Get(ctx, "livecpm-agent-leader-election", metav1.GetOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			lease.Spec.HolderIdentity = nil
 			_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 			Expect(err).NotTo(HaveOccurred())
-		}, "seed-a (source): no agent leads"),
-		Entry("the process is elsewhere", "agent-kill-destination", func(_ context.Context, w *world) {
-			w.Proc = GinkgoT().TempDir()
+		}, "seed-a (source): no agent is the leader"),
+		Entry("the process is elsewhere", "agent-kill-destination", func(_ context.Context, targets *fakes) {
+			targets.Proc = GinkgoT().TempDir()
 		}, "failed to find a process of container agent"),
-		Entry("the container does not run", "etcd-kill-source", func(ctx context.Context, w *world) {
-			pods := w.seeds[steps.Source].CoreV1().Pods(shootNamespace)
+		Entry("the container does not run", "etcd-kill-source", func(ctx context.Context, targets *fakes) {
+			pods := targets.seeds[steps.Source].CoreV1().Pods(shootNamespace)
 			pod, err := pods.Get(ctx, "etcd-main-1", metav1.GetOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			pod.Status.ContainerStatuses[0].State.Running = nil
 			_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}, "container etcd of pod shoot--demo--live/etcd-main-1 does not run"),
-		Entry("there is no relay", "relay-kill-source", func(ctx context.Context, w *world) {
-			Expect(w.seeds[steps.Source].CoreV1().Pods(shootNamespace).Delete(ctx, "livecpm-relay-0",
+		Entry("there is no relay", "relay-kill-source", func(ctx context.Context, targets *fakes) {
+			Expect(targets.seeds[steps.Source].CoreV1().Pods(shootNamespace).Delete(ctx, "livecpm-relay-0",
 				metav1.DeleteOptions{})).To(Succeed())
 		}, `pods "livecpm-relay-0" not found`),
-		Entry("the garden does not run", "garden-stop-60s", func(_ context.Context, w *world) {
-			delete(w.pids, "gardener-apiserver")
+		Entry("the garden does not run", "garden-stop-60s", func(_ context.Context, targets *fakes) {
+			delete(targets.pids, "gardener-apiserver")
 		}, "daemon gardener-apiserver of the landscape does not run"),
 		Entry("there is no destination",
-			"cut-5s", func(_ context.Context, w *world) { delete(w.Seeds, steps.Destination) },
+			"cut-5s", func(_ context.Context, targets *fakes) { delete(targets.Seeds, steps.Destination) },
 			"there is no destination seed"),
 	)
 })

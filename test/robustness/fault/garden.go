@@ -28,14 +28,14 @@ func gardenStops() []Fault {
 }
 
 // Inject implements Fault.
-func (f *gardenStop) Inject(_ context.Context, world *World) error {
+func (f *gardenStop) Inject(_ context.Context, targets *Targets) error {
 	for _, name := range gardenServers {
-		pid := world.Processes.PID(name)
+		pid := targets.Processes.PID(name)
 		if pid == 0 {
 			return fmt.Errorf("daemon %s of the landscape does not run", name)
 		}
-		world.Log("stopping %s (process %d)", name, pid)
-		if err := world.Signal(pid, unix.SIGSTOP); err != nil {
+		targets.Log("stopping %s (process %d)", name, pid)
+		if err := targets.Signal(pid, unix.SIGSTOP); err != nil {
 			return fmt.Errorf("failed to stop %s (process %d): %w", name, pid, err)
 		}
 	}
@@ -43,15 +43,15 @@ func (f *gardenStop) Inject(_ context.Context, world *World) error {
 }
 
 // Heal implements Fault.
-func (f *gardenStop) Heal(_ context.Context, world *World) error {
+func (f *gardenStop) Heal(_ context.Context, targets *Targets) error {
 	var errs []error
 	for _, name := range gardenServers {
-		pid := world.Processes.PID(name)
+		pid := targets.Processes.PID(name)
 		if pid == 0 {
 			errs = append(errs, fmt.Errorf("daemon %s of the landscape does not run", name))
 			continue
 		}
-		if err := world.Signal(pid, unix.SIGCONT); err != nil {
+		if err := targets.Signal(pid, unix.SIGCONT); err != nil {
 			errs = append(errs, fmt.Errorf("failed to let %s (process %d) continue: %w", name, pid, err))
 		}
 	}

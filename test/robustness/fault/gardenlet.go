@@ -7,6 +7,7 @@ import (
 	"context"
 
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -36,14 +37,14 @@ func restarts(family, deployment string) []Fault {
 }
 
 // Inject implements Fault.
-func (f *restart) Inject(ctx context.Context, world *World) error {
-	return world.on([]steps.Role{f.role}, func(seed Seed) error {
+func (f *restart) Inject(ctx context.Context, targets *Targets) error {
+	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
 		pods, err := podsOf(ctx, seed, gardenNamespace, f.deployment)
 		if err != nil {
 			return err
 		}
 		for _, pod := range pods {
-			if err := world.deletePod(ctx, seed, gardenNamespace, pod.Name, nil); err != nil {
+			if err := targets.deletePod(ctx, seed, client.ObjectKeyFromObject(&pod), nil); err != nil {
 				return err
 			}
 		}

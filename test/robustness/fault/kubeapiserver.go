@@ -8,6 +8,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -34,12 +35,12 @@ func kubeAPIServerDeletions() []Fault {
 }
 
 // Inject implements Fault.
-func (f *kubeAPIServerDeletion) Inject(ctx context.Context, world *World) error {
-	return world.on([]steps.Role{f.role}, func(seed Seed) error {
-		pods, err := podsOf(ctx, seed, world.Namespace, v1beta1constants.DeploymentNameKubeAPIServer)
+func (f *kubeAPIServerDeletion) Inject(ctx context.Context, targets *Targets) error {
+	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
+		pods, err := podsOf(ctx, seed, targets.Namespace, v1beta1constants.DeploymentNameKubeAPIServer)
 		if err != nil {
 			return err
 		}
-		return world.deletePod(ctx, seed, world.Namespace, pods[0].Name, nil)
+		return targets.deletePod(ctx, seed, client.ObjectKeyFromObject(&pods[0]), nil)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // gardenNamespace is where Gardener's components and the agent run in a seed.
@@ -47,38 +48,37 @@ func runningPods(ctx context.Context, seed Seed, namespace, selector string) ([]
 }
 
 // deletePod deletes a pod. Without a grace period it is left the time that the pod asks for itself.
-func (w *World) deletePod(ctx context.Context, seed Seed, namespace, name string, grace *int64) error {
-	w.Log("deleting pod %s/%s in %s", namespace, name, seed.Name)
-	if err := seed.Kube.CoreV1().Pods(namespace).Delete(ctx, name,
+func (t *Targets) deletePod(ctx context.Context, seed Seed, pod types.NamespacedName, grace *int64) error {
+	t.Log("deleting pod %s in %s", pod, seed.Name)
+	if err := seed.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
 		metav1.DeleteOptions{GracePeriodSeconds: grace}); err != nil {
-		return fmt.Errorf("failed to delete pod %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("failed to delete pod %s: %w", pod, err)
 	}
 	return nil
 }
 
-// killContainer ends the processes of a container by SIGKILL, so that nothing of it gets a chance to say goodbye. A
-// deletion would not do: the kubelet asks politely first, whatever the grace period.
-func (w *World) killContainer(ctx context.Context, seed Seed, namespace, podName, container string) error {
-	pod, err := seed.Kube.CoreV1().Pods(namespace).Get(ctx, podName, metav1.GetOptions{})
+// killContainer ends the processes of a container by SIGKILL, so that nothing of it can end in good order. A
+// deletion would not do: the kubelet sends SIGTERM first, whatever the grace period.
+func (t *Targets) killContainer(ctx context.Context, seed Seed, key types.NamespacedName, container string) error {
+	pod, err := seed.Kube.CoreV1().Pods(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("failed to get pod %s/%s: %w", namespace, podName, err)
+		return fmt.Errorf("failed to get pod %s: %w", key, err)
 	}
 	id := containerID(pod, container)
 	if id == "" {
-		return fmt.Errorf("container %s of pod %s/%s does not run", container, namespace, podName)
+		return fmt.Errorf("container %s of pod %s does not run", container, key)
 	}
-	pids, err := processesOf(w.Proc, id)
+	pids, err := processesOf(t.Proc, id)
 	if err != nil {
 		return err
 	}
 	if len(pids) == 0 {
-		return fmt.Errorf("failed to find a process of container %s of pod %s/%s on this machine", container, namespace,
-			podName)
+		return fmt.Errorf("failed to find a process of container %s of pod %s on this machine", container, key)
 	}
-	w.Log("killing container %s of pod %s/%s in %s (processes %v)", container, namespace, podName, seed.Name, pids)
+	t.Log("killing container %s of pod %s in %s (processes %v)", container, key, seed.Name, pids)
 	for _, pid := range pids {
-		if err := w.Signal(pid, unix.SIGKILL); err != nil {
-			return fmt.Errorf("failed to kill process %d of pod %s/%s: %w", pid, namespace, podName, err)
+		if err := t.Signal(pid, unix.SIGKILL); err != nil {
+			return fmt.Errorf("failed to kill process %d of pod %s: %w", pid, key, err)
 		}
 	}
 	return nil

@@ -23,14 +23,14 @@ func fullQuotas() []Fault {
 }
 
 // Inject implements Fault.
-func (f *fullQuota) Inject(ctx context.Context, world *World) error {
-	return world.anyMember(ctx, func(member Member, id uint64) error {
-		world.Log("raising alarm NOSPACE for etcd member %x", id)
+func (f *fullQuota) Inject(ctx context.Context, targets *Targets) error {
+	return targets.anyMember(ctx, func(member Member, id uint64) error {
+		targets.Log("raising alarm NOSPACE for etcd member %x", id)
 		return member.RaiseNoSpace(ctx, id)
 	})
 }
 
 // Heal implements Fault.
-func (f *fullQuota) Heal(ctx context.Context, world *World) error {
-	return world.anyMember(ctx, func(member Member, _ uint64) error { return member.Disarm(ctx) })
+func (f *fullQuota) Heal(ctx context.Context, targets *Targets) error {
+	return targets.anyMember(ctx, func(member Member, _ uint64) error { return member.Disarm(ctx) })
 }

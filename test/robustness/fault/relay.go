@@ -7,6 +7,7 @@ import (
 	"context"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -44,8 +45,9 @@ func relayKills() []Fault {
 }
 
 // Inject implements Fault.
-func (f *relayKill) Inject(ctx context.Context, world *World) error {
-	return world.on([]steps.Role{f.role}, func(seed Seed) error {
-		return world.deletePod(ctx, seed, world.Namespace, exposure.Name+"-0", ptr.To[int64](0))
+func (f *relayKill) Inject(ctx context.Context, targets *Targets) error {
+	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
+		first := types.NamespacedName{Namespace: targets.Namespace, Name: exposure.Name + "-0"}
+		return targets.deletePod(ctx, seed, first, ptr.To[int64](0))
 	})
 }

@@ -5,7 +5,7 @@ package fault
 
 import "time"
 
-// long is how long a fault is in force from which a migration should not have to bear many like it.
+// long is how long a fault must be in force for a migration to get only few of its kind.
 const long = 5 * time.Minute
 
 // weakening are the families of faults that take members or the connections between them from etcd. Two of them at a

@@ -79,11 +79,11 @@ func latencies() []Fault {
 }
 
 // Inject implements Fault.
-func (f *traffic) Inject(ctx context.Context, world *World) error {
+func (f *traffic) Inject(ctx context.Context, targets *Targets) error {
 	change := f.change()
-	change.SNI = "*--" + world.Namespace + ".*"
-	world.Log("traffic between the seeds: %s", f.Name())
-	return world.on(sides, func(seed Seed) error { return world.Gateway(seed).Add(ctx, change) })
+	change.SNI = "*--" + targets.Namespace + ".*"
+	targets.Log("traffic between the seeds: %s", f.Name())
+	return targets.on(sides, func(seed Seed) error { return targets.Gateway(seed).Add(ctx, change) })
 }
 
 // change is what the fault asks of a gateway, for no connection in particular.
@@ -96,11 +96,11 @@ func (f *traffic) change() GatewayFault {
 }
 
 // Heal implements Fault. It leaves other faults of the traffic in force.
-func (f *traffic) Heal(ctx context.Context, world *World) error {
+func (f *traffic) Heal(ctx context.Context, targets *Targets) error {
 	var errs []error
 	for _, role := range sides {
-		if seed, ok := world.Seeds[role]; ok {
-			errs = append(errs, world.Gateway(seed).Lift(ctx, f.change()))
+		if seed, ok := targets.Seeds[role]; ok {
+			errs = append(errs, targets.Gateway(seed).Lift(ctx, f.change()))
 		}
 	}
 	return errors.Join(errs...)

@@ -42,34 +42,34 @@ func versionSkews() []Fault {
 }
 
 // Inject implements Fault.
-func (f *versionSkew) Inject(ctx context.Context, world *World) error {
-	return world.on([]steps.Role{f.role}, func(seed Seed) error {
-		return world.changeVersion(ctx,
+func (f *versionSkew) Inject(ctx context.Context, targets *Targets) error {
+	return targets.on([]steps.Role{f.role}, func(seed Seed) error {
+		return targets.changeVersion(ctx,
 			seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) + skewSuffix })
 	})
 }
 
 // Heal implements Fault.
-func (f *versionSkew) Heal(ctx context.Context, world *World) error {
+func (f *versionSkew) Heal(ctx context.Context, targets *Targets) error {
 	var errs []error
-	for _, seed := range world.Seeds {
-		errs = append(errs, world.changeVersion(ctx,
+	for _, seed := range targets.Seeds {
+		errs = append(errs, targets.changeVersion(ctx,
 			seed.Name, func(version string) string { return strings.TrimSuffix(version, skewSuffix) }))
 	}
 	return errors.Join(errs...)
 }
 
 // InForce implements Fleeting.
-func (f *versionSkew) InForce(ctx context.Context, world *World) (bool, error) {
-	seed, err := world.seed(ctx, world.Seeds[f.role].Name)
+func (f *versionSkew) InForce(ctx context.Context, targets *Targets) (bool, error) {
+	seed, err := targets.seed(ctx, targets.Seeds[f.role].Name)
 	if err != nil {
 		return false, err
 	}
 	return seed.Status.Gardener != nil && strings.HasSuffix(seed.Status.Gardener.Version, skewSuffix), nil
 }
 
-func (w *World) changeVersion(ctx context.Context, name string, change func(string) string) error {
-	seed, err := w.seed(ctx, name)
+func (t *Targets) changeVersion(ctx context.Context, name string, change func(string) string) error {
+	seed, err := t.seed(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -80,18 +80,18 @@ func (w *World) changeVersion(ctx context.Context, name string, change func(stri
 	if version == seed.Status.Gardener.Version {
 		return nil
 	}
-	w.Log("Seed %s reports gardenlet version %s instead of %s", name, version, seed.Status.Gardener.Version)
+	t.Log("Seed %s reports gardenlet version %s instead of %s", name, version, seed.Status.Gardener.Version)
 	patch := client.MergeFrom(seed.DeepCopy())
 	seed.Status.Gardener.Version = version
-	if err := w.Garden.Status().Patch(ctx, seed, patch); err != nil {
+	if err := t.Garden.Status().Patch(ctx, seed, patch); err != nil {
 		return fmt.Errorf("failed to patch status of Seed %s: %w", name, err)
 	}
 	return nil
 }
 
-func (w *World) seed(ctx context.Context, name string) (*gardencorev1beta1.Seed, error) {
+func (t *Targets) seed(ctx context.Context, name string) (*gardencorev1beta1.Seed, error) {
 	seed := &gardencorev1beta1.Seed{}
-	if err := w.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
+	if err := t.Garden.Get(ctx, client.ObjectKey{Name: name}, seed); err != nil {
 		return nil, fmt.Errorf("failed to get Seed %s: %w", name, err)
 	}
 	return seed, nil

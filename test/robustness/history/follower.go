@@ -38,8 +38,9 @@ func (f *follower) start(ctx context.Context) error {
 // run watches until the context ends. It continues where it stopped; where the server cannot, it notes the gap and
 // begins again at the present state.
 func (f *follower) run(ctx context.Context) {
+	receiver := Receiver{Opened: f.opened, Deliver: f.deliver, Progress: f.progress}
 	for ctx.Err() == nil {
-		err := f.watcher.Watch(ctx, f.reached(), f.opened, f.deliver, f.progress)
+		err := f.watcher.Watch(ctx, f.reached(), receiver)
 		if ctx.Err() != nil {
 			return
 		}

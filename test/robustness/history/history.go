@@ -136,7 +136,7 @@ type History struct {
 // Since returns the time of the history at the given moment.
 func (h *History) Since(t time.Time) time.Duration { return t.Sub(h.Begin) }
 
-// Window sums up what clients had to endure in a part of a history.
+// Window sums up what clients noticed in a part of a history.
 type Window struct {
 	Requests int
 	// Failed counts the requests that were not answered.

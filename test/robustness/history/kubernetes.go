@@ -194,9 +194,7 @@ func (c *ConfigMaps) Revision(ctx context.Context) (uint64, error) {
 }
 
 // Watch implements Watcher.
-func (c *ConfigMaps) Watch(
-	ctx context.Context, after uint64, opened func(), deliver func(Event), progress func(uint64),
-) error {
+func (c *ConfigMaps) Watch(ctx context.Context, after uint64, receiver Receiver) error {
 	stream, err := c.client.Get().MaxRetries(0).Namespace(c.namespace).Resource("configmaps").
 		VersionedParams(&metav1.ListOptions{
 			Watch:               true,
@@ -209,7 +207,7 @@ func (c *ConfigMaps) Watch(
 		return watchError(err)
 	}
 	defer stream.Stop()
-	opened()
+	receiver.Opened()
 
 	for notice := range stream.ResultChan() {
 		if notice.Type == watch.Error {
@@ -228,10 +226,10 @@ func (c *ConfigMaps) Watch(
 			return err
 		}
 		if notice.Type == watch.Bookmark {
-			progress(object.Revision)
+			receiver.Progress(object.Revision)
 			continue
 		}
-		deliver(Event{Type: EventType(notice.Type), Key: configMap.Name, Value: object.Value,
+		receiver.Deliver(Event{Type: EventType(notice.Type), Key: configMap.Name, Value: object.Value,
 			Revision: object.Revision})
 	}
 	return nil

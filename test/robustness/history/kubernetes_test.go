@@ -125,9 +125,11 @@ var _ = Describe("ConfigMaps", func() {
 		BeforeEach(func() { events, revisions, opened = nil, nil, 0 })
 
 		follow := func(ctx context.Context) error {
-			return store.Watch(ctx, 7, func() { opened++ },
-				func(event history.Event) { events = append(events, event) },
-				func(revision uint64) { revisions = append(revisions, revision) })
+			return store.Watch(ctx, 7, history.Receiver{
+				Opened:   func() { opened++ },
+				Deliver:  func(event history.Event) { events = append(events, event) },
+				Progress: func(revision uint64) { revisions = append(revisions, revision) },
+			})
 		}
 		line := func(kind string, object any) string {
 			data, err := json.Marshal(object)

@@ -71,7 +71,7 @@ var _ = Describe("Load", func() {
 		Expect(outcomes).To(And(HaveKey(history.Done), HaveKey(history.Rejected)))
 	})
 
-	It("should bear writes of which nobody knows what became of them", func(ctx SpecContext) {
+	It("should cope with writes whose outcome nobody knows", func(ctx SpecContext) {
 		store.breakOff = func(write int) (bool, bool) { return write%7 == 0, write%2 == 0 }
 		h := record(ctx)
 		Expect(history.Check(h, requirements).Err()).NotTo(HaveOccurred())

@@ -46,18 +46,25 @@ func (s state) apply(o Operation) (bool, state) {
 			return false, s
 		}
 		return true, state{value: s.value, revision: o.Revision}
-	case Create:
-		return s.change(o, s.value == "", s.write(o))
-	case Update:
-		return s.change(o, s.value != "" && s.value == o.Expect, s.write(o))
+	case Create, Update:
+		return s.change(o, s.write(o))
 	case Delete:
-		return s.change(o, s.value != "" && s.value == o.Expect, state{revision: max(o.Revision, s.revision)})
+		return s.change(o, state{revision: max(o.Revision, s.revision)})
 	}
 	return false, s
 }
 
-// change is the part that all writes have in common: asDemanded reports whether the object is as the operation demands.
-func (s state) change(o Operation, asDemanded bool, next state) (bool, state) {
+// asDemandedBy reports whether the object is as the write demands.
+func (s state) asDemandedBy(o Operation) bool {
+	if o.Kind == Create {
+		return s.value == ""
+	}
+	return s.value != "" && s.value == o.Expect
+}
+
+// change is the part that all writes have in common. next is the state after a write that was carried out.
+func (s state) change(o Operation, next state) (bool, state) {
+	asDemanded := s.asDemandedBy(o)
 	switch o.Outcome {
 	case Done:
 		return asDemanded && s.follows(o.Revision), next

@@ -38,9 +38,18 @@ type Store interface {
 type Watcher interface {
 	// Revision returns the present revision of the store.
 	Revision(ctx context.Context) (uint64, error)
-	// Watch calls deliver for each event after the revision until the server ends the watch or the context ends;
-	// progress is called with revisions up to which there is nothing more to deliver. It calls opened once the watch is
-	// established. The orderly end of an established watch is no error. It fails with ErrGone if the server cannot
-	// begin at the revision.
-	Watch(ctx context.Context, after uint64, opened func(), deliver func(Event), progress func(revision uint64)) error
+	// Watch hands the receiver each event after the revision until the server ends the watch or the context ends. The
+	// orderly end of an established watch is no error. It fails with ErrGone if the server cannot begin at the
+	// revision.
+	Watch(ctx context.Context, after uint64, receiver Receiver) error
+}
+
+// Receiver takes what a watch delivers.
+type Receiver struct {
+	// Opened is called once the watch is established.
+	Opened func()
+	// Deliver is called for each event.
+	Deliver func(Event)
+	// Progress is called with revisions up to which there is nothing more to deliver.
+	Progress func(revision uint64)
 }

@@ -117,9 +117,7 @@ func (m *memory) Revision(context.Context) (uint64, error) {
 }
 
 // Watch ends after a few events, so that streams have to continue where they stopped.
-func (m *memory) Watch(
-	ctx context.Context, after uint64, opened func(), deliver func(history.Event), progress func(uint64),
-) error {
+func (m *memory) Watch(ctx context.Context, after uint64, receiver history.Receiver) error {
 	const eventsPerWatch = 40
 
 	m.mu.Lock()
@@ -128,7 +126,7 @@ func (m *memory) Watch(
 	if gone {
 		return history.ErrGone
 	}
-	opened()
+	receiver.Opened()
 	for delivered := 0; delivered < eventsPerWatch; {
 		m.mu.Lock()
 		changed, upTo := m.changed, m.revision
@@ -136,12 +134,12 @@ func (m *memory) Watch(
 		m.mu.Unlock()
 		for _, event := range events {
 			if event.Revision > after && (m.hide == nil || !m.hide(event)) {
-				deliver(event)
+				receiver.Deliver(event)
 				delivered++
 			}
 		}
 		after = upTo
-		progress(upTo)
+		receiver.Progress(upTo)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

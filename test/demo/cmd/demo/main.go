@@ -59,6 +59,7 @@ type flags struct {
 	shoot         string
 	back          bool
 	andBack       bool
+	andBackGiven  bool
 	keep          bool
 	out           string
 	before, after time.Duration
@@ -83,7 +84,8 @@ func (f *flags) command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd.Flags().Changed(flagAndBack))
+			f.andBackGiven = cmd.Flags().Changed(flagAndBack)
+			return f.run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&f.shoot, "shoot", "",
@@ -105,7 +107,7 @@ func (f *flags) command() *cobra.Command {
 	return cmd
 }
 
-func (f *flags) run(ctx context.Context, andBackGiven bool) (err error) {
+func (f *flags) run(ctx context.Context) (err error) {
 	cfg, err := config.FromEnvironment()
 	if err != nil {
 		return err
@@ -125,29 +127,28 @@ func (f *flags) run(ctx context.Context, andBackGiven bool) (err error) {
 		}()
 	}
 
-	tracker, err := newTracker(ctx, cfg)
-	if err != nil {
+	there := way{out: f.out}
+	if there.tracker, err = newTracker(ctx, cfg); err != nil {
 		return err
 	}
 	f.during.Store("while the landscape came up")
-	if err := landscape.NewWith(cfg, f.screen, tracker).Up(ctx); err != nil {
+	if err := landscape.NewWith(cfg, f.screen, there.tracker).Up(ctx); err != nil {
 		return err
 	}
-	destination := ""
 	if f.back {
-		destination = cfg.Seeds[0].Name
+		there.destination = cfg.Seeds[0].Name
 	}
-	if err := f.migrate(ctx, cfg, tracker, destination, f.out); err != nil {
+	if err := f.migrate(ctx, cfg, there); err != nil {
 		return err
 	}
-	if !andBackGiven {
+	if !f.andBackGiven {
 		// What machines and extensions keep has to survive in either direction.
 		f.andBack = f.shoot == config.ShootWorkers && !f.back
 	}
 	if !f.andBack {
 		return nil
 	}
-	return f.migrate(ctx, cfg, nil, "", filepath.Join(f.out, folderBack))
+	return f.migrate(ctx, cfg, way{out: filepath.Join(f.out, folderBack)})
 }
 
 // newTracker returns a tracker of all that the demo does.
@@ -156,8 +157,8 @@ func newTracker(ctx context.Context, cfg *config.Config) (*outlook.Tracker, erro
 	if cfg.HasWorkers() {
 		more = outlook.WorkerComponents()
 	}
-	tracker, _, _, err := outlook.Track(ctx, outlook.Began(time.Now()), outlook.Parts(more...), cfg.Repo, cfg.State,
-		cfg.Shoot, more...)
+	tracker, _, _, err := outlook.Track(ctx, outlook.Began(time.Now()), outlook.Parts(more...),
+		outlook.Place{Repo: cfg.Repo, State: cfg.State, Shoot: cfg.Shoot, More: more})
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +167,18 @@ func newTracker(ctx context.Context, cfg *config.Config) (*outlook.Tracker, erro
 	return tracker, nil
 }
 
-// migrate migrates the shoot, which is created if there is none, to the seed that it is not on unless one is named, and
-// writes the report.
-func (f *flags) migrate(
-	ctx context.Context, cfg *config.Config, tracker *outlook.Tracker, destination, out string,
-) error {
+// way is one migration of the demo.
+type way struct {
+	// destination is the seed to move to; empty for the one that the shoot is not on.
+	destination string
+	// out is the folder of the report.
+	out string
+	// tracker, when set, is told how far the migration is.
+	tracker *outlook.Tracker
+}
+
+// migrate migrates the shoot, which is created if there is none, and writes the report.
+func (f *flags) migrate(ctx context.Context, cfg *config.Config, w way) error {
 	f.during.Store("while the shoot was waited for")
 	if err := f.createShoot(ctx, cfg); err != nil {
 		return err
@@ -179,23 +187,23 @@ func (f *flags) migrate(
 		Landscape:   cfg,
 		Namespace:   shoot.Namespace,
 		Shoot:       f.shoot,
-		Destination: destination,
+		Destination: w.destination,
 		Before:      f.before,
 		After:       f.after,
 		Timeout:     f.timeout,
 		Out:         os.Stdout,
 		Screen:      f.screen,
-		Outlook:     tracker,
+		Outlook:     w.tracker,
 	}
-	f.during.Store("under load; a migration that has begun proceeds by itself, and the next demo waits for its end")
+	f.during.Store("under load; a migration that has begun continues by itself, and the next demo waits for its end")
 	report, err := demo.Run(ctx, options)
 	if err != nil {
 		return err
 	}
-	if err := report.Write(out); err != nil {
+	if err := report.Write(w.out); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s\nReport: %s\n", report, filepath.Join(out, "report.html"))
+	fmt.Printf("\n%s\nReport: %s\n", report, filepath.Join(w.out, "report.html"))
 	return report.Err()
 }
 

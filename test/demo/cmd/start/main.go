@@ -68,8 +68,8 @@ func (s *start) run(ctx context.Context) error {
 	}
 	var there outlook.State
 	var machine outlook.Machine
-	if s.tracker, there, machine, err = outlook.Track(ctx, s.began, outlook.Parts(more...), s.repo, s.state, s.shoot,
-		more...); err != nil {
+	if s.tracker, there, machine, err = outlook.Track(ctx, s.began, outlook.Parts(more...),
+		outlook.Place{Repo: s.repo, State: s.state, Shoot: s.shoot, More: more}); err != nil {
 		return err
 	}
 	plan := outlook.Plan{

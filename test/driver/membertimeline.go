@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Member is one member of an etcd cluster.
+type Member struct {
+	Name    string `json:"name"`
+	Learner bool   `json:"learner,omitempty"`
+}
+
+// MembersAt is a member list that differs from the one before.
+type MembersAt struct {
+	Time      time.Time `json:"time"`
+	ClusterID uint64    `json:"clusterID"`
+	Voters    int       `json:"voters"`
+	Members   []Member  `json:"members"`
+}
+
+// MemberTimeline is how the membership of one etcd cluster changed.
+type MemberTimeline struct {
+	mu      sync.Mutex
+	changes []MembersAt
+}
+
+// EtcdReport is what happened to one etcd cluster.
+type EtcdReport struct {
+	// Voters is the number of voting members, each time it changed.
+	Voters                 []int   `json:"voters"`
+	ClusterIDUnchanged     bool    `json:"clusterIDUnchanged"`
+	SixMemberWindowSeconds float64 `json:"sixMemberWindowSeconds"`
+	// AcknowledgedWritesLost is known to who reads back what was written, not to a timeline.
+	AcknowledgedWritesLost int64 `json:"acknowledgedWritesLost"`
+}
+
+// Observe takes the member list of now.
+func (t *MemberTimeline) Observe(now time.Time, clusterID uint64, members []Member) {
+	members = slices.Clone(members)
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	voters := 0
+	for _, member := range members {
+		if !member.Learner {
+			voters++
+		}
+	}
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.changes); n > 0 {
+		last := t.changes[n-1]
+		if last.ClusterID == clusterID && slices.Equal(last.Members, members) {
+			return
+		}
+	}
+	t.changes = append(t.changes, MembersAt{Time: now, ClusterID: clusterID, Voters: voters, Members: members})
+}
+
+// Changes returns all member lists that were seen.
+func (t *MemberTimeline) Changes() []MembersAt {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.changes)
+}
+
+// Report returns what has happened so far.
+func (t *MemberTimeline) Report() EtcdReport {
+	changes := t.Changes()
+	report := EtcdReport{Voters: []int{}, ClusterIDUnchanged: len(changes) > 0}
+	var (
+		window time.Duration
+		since  time.Time
+	)
+	for _, change := range changes {
+		if n := len(report.Voters); n == 0 || report.Voters[n-1] != change.Voters {
+			report.Voters = append(report.Voters, change.Voters)
+		}
+		if change.ClusterID != changes[0].ClusterID {
+			report.ClusterIDUnchanged = false
+		}
+		switch {
+		case change.Voters >= 6 && since.IsZero():
+			since = change.Time
+		case change.Voters < 6 && !since.IsZero():
+			window += change.Time.Sub(since)
+			since = time.Time{}
+		}
+	}
+	report.SixMemberWindowSeconds = Seconds(window)
+	return report
+}
+
+// BySeed counts the present voters and learners by the seed that prefixes their names.
+func (t *MemberTimeline) BySeed(seeds ...string) map[string]string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string]string{}
+	if len(t.changes) == 0 {
+		return out
+	}
+	for _, seed := range seeds {
+		text := ""
+		for _, member := range t.changes[len(t.changes)-1].Members {
+			if !strings.HasPrefix(member.Name, seed+"-") {
+				continue
+			}
+			if member.Learner {
+				text += "○"
+			} else {
+				text += "●"
+			}
+		}
+		out[seed] = text
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fault
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// Targets are what faults hit, and the ways to reach it.
+type Targets struct {
+	// Garden is access to the garden. It must give up after a while: a fault may stop the garden's API.
+	Garden client.Client
+	// Seeds are the two sides of the migration.
+	Seeds map[steps.Role]Seed
+	// Namespace is that of the shoot in the seeds.
+	Namespace string
+	// Processes finds the landscape's daemons.
+	Processes Processes
+	// Proc is the folder of the process file system.
+	Proc string
+	// Signal sends a signal to a process of the machine.
+	Signal func(pid int, signal unix.Signal) error
+	// Etcd connects to the member of the shoot's etcd-main that runs in the pod.
+	Etcd func(ctx context.Context, seed Seed, pod string) (Member, error)
+	// Gateway speaks to the faults of a seed's ingress gateway.
+	Gateway func(seed Seed) Gateway
+	// Log tells what is done.
+	Log func(format string, args ...any)
+}
+
+// Seed is access to a seed.
+type Seed struct {
+	Name string
+	Kube kubernetes.Interface
+}
+
+// Processes knows the ids of the landscape's daemons. 0 stands for a daemon that does not run.
+type Processes interface {
+	PID(name string) int
+}
+
+// Member is one member of an etcd cluster.
+type Member interface {
+	// Status returns the ids of the member and of the leader that it follows.
+	Status(ctx context.Context) (member, leader uint64, err error)
+	// RaiseNoSpace makes the cluster believe that the member's quota is used up, Disarm lifts all alarms.
+	RaiseNoSpace(ctx context.Context, member uint64) error
+	Disarm(ctx context.Context) error
+	Close() error
+}
+
+// Gateway makes the traffic into a seed faulty.
+type Gateway interface {
+	Add(ctx context.Context, fault GatewayFault) error
+	// Lift ends the faults with the same latency and the same cut, whatever connections they are for, and no
+	// others. Without both it ends all.
+	Lift(ctx context.Context, fault GatewayFault) error
+}
+
+// sides are the roles that a family of faults has a member for.
+var sides = []steps.Role{steps.Source, steps.Destination}
+
+// on runs do for the seed in each of the roles.
+func (t *Targets) on(roles []steps.Role, do func(seed Seed) error) error {
+	for _, role := range roles {
+		seed, ok := t.Seeds[role]
+		if !ok {
+			return fmt.Errorf("there is no %s seed", role)
+		}
+		if err := do(seed); err != nil {
+			return fmt.Errorf("%s (%s): %w", seed.Name, role, err)
+		}
+	}
+	return nil
+}
