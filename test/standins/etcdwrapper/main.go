@@ -77,7 +77,7 @@ func main() {
 		stop()
 	}()
 
-	err := run(ctx, stop, log, opts, exit)
+	err := wrapper{log: log, opts: opts, exit: exit}.run(ctx, stop)
 	select {
 	case s := <-received:
 		if writeErr := exit.write(s); writeErr != nil {
@@ -92,21 +92,29 @@ func main() {
 	log.Info("stopped")
 }
 
-func run(ctx context.Context, stop context.CancelFunc, log *slog.Logger, opts options, exit exitMarker) error {
-	sidecar, err := newSidecar(log, opts)
+// wrapper runs one member.
+type wrapper struct {
+	log  *slog.Logger
+	opts options
+	exit exitMarker
+}
+
+// run runs etcd until the context ends, which stop ends too.
+func (w wrapper) run(ctx context.Context, stop context.CancelFunc) error {
+	sidecar, err := newSidecar(w.log, w.opts)
 	if err != nil {
 		return err
 	}
-	if err := sidecar.initialize(ctx, exit.validationMode); err != nil {
+	if err := sidecar.initialize(ctx, w.exit.validationMode); err != nil {
 		return fmt.Errorf("failed to initialize the data directory: %w", err)
 	}
 	configuration, err := sidecar.etcdConfiguration(ctx)
 	if err != nil {
 		return fmt.Errorf("failed to fetch the etcd configuration: %w", err)
 	}
-	m, err := newMember(log, opts, dataVolume, configuration)
+	m, err := newMember(w.log, w.opts, dataVolume, configuration)
 	if err != nil {
 		return err
 	}
-	return m.run(ctx, stop, exit)
+	return m.run(ctx, stop, w.exit)
 }
