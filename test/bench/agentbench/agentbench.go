@@ -67,7 +67,7 @@ func Run(ctx context.Context, options Options) (_ *data.Agent, err error) {
 	}
 	defer func() { err = errors.Join(err, garden.Stop()) }()
 	// The gardener-apiserver runs in this process and has set up a logger of its own. With hundreds of migrations it
-	// gives up requests for discovery now and then, and tells so at length between the lines of the bench.
+	// gives up requests for discovery now and then, and logs it at length between the lines of the bench.
 	klog.SetLogger(logr.Discard())
 	if err := prepare(ctx, garden); err != nil {
 		return nil, err
@@ -292,7 +292,7 @@ func (p programs) stop() {
 	}
 }
 
-// start runs the programs and waits until they are ready. What it has started it returns in any case.
+// start runs the programs and waits until they are ready. It also returns what it has started if it fails.
 func (b *bench) start(ctx context.Context, agents, manager *framework.Counter) (programs, error) {
 	// The agents' own objects in their seeds are none of the garden's concern; its kube-apiserver stands in for the
 	// seeds.

@@ -104,7 +104,7 @@ func (w *work) ofRole(steps.Role) simulation.Work {
 func (w *work) step(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	if m.Step.Condition == steps.First().Condition {
 		if _, err := os.Stat(w.options.GoFile); err != nil {
-			// The frame looks again when its time has come.
+			// The frame looks again after its sync period.
 			return steps.Waiting(0, steps.ReasonStarted, "Waiting for all the others"), nil
 		}
 	}

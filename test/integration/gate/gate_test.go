@@ -163,7 +163,7 @@ var _ = Describe("Gate", func() {
 				Expect(garden.Client.Status().Update(ctx, shoot)).To(beDenied("the constraint ReadyForMigration"))
 			})
 
-			It("should permit to say that it is not ready", func() {
+			It("should let the constraint say that the shoot is not ready", func() {
 				begun()
 				Expect(garden.SetConstraint(ctx, shoot, constraint, gardencorev1beta1.ConditionFalse)).To(Succeed())
 			})
@@ -286,12 +286,12 @@ var _ = Describe("Gate", func() {
 				Expect(garden.Bind(ctx, shoot, source)).To(Succeed())
 			})
 
-			It("should permit to ask for an abort until the members have joined", func() {
+			It("should let an abort be asked for until the members have joined", func() {
 				begun()
 				Expect(setAbort("true")).To(Succeed())
 			})
 
-			It("should permit to ask for an abort and to take it back before the migration has begun", func() {
+			It("should let an abort be asked for and taken back before the migration has begun", func() {
 				inFlight()
 				Expect(setAbort("true")).To(Succeed())
 				Expect(removeAbort()).To(Succeed())
@@ -317,7 +317,7 @@ var _ = Describe("Gate", func() {
 				Expect(setAbort("false")).To(beDenied("must not be removed while the abort is under way"))
 			})
 
-			It("should permit to ask once more after a completed abort", func() {
+			It("should let an abort be asked for again after a completed one", func() {
 				begun()
 				Expect(setAbort("true")).To(Succeed())
 				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
@@ -326,7 +326,7 @@ var _ = Describe("Gate", func() {
 				Expect(removeAbort()).To(Succeed())
 			})
 
-			It("should permit to remove a left-over request for an abort that is too late", func() {
+			It("should let a left-over request for an abort that is too late be removed", func() {
 				Expect(setAbort("true")).To(Succeed())
 				begun()
 				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{

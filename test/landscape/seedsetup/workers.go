@@ -20,7 +20,7 @@ import (
 // and machines are served by the real provider-local, with the real machine-controller-manager and its driver, and the
 // real kube-scheduler. provider-local keeps machines as pods of the cluster whose kubeconfig is in the shoot's
 // credentials, in any case the same one, wherever the control plane is: here the first seed, which plays the cloud. The
-// image of its machines is not to be had and is stood in for (test/standins/machine), as are the images of the VPN
+// image of its machines is not available and is stood in for (test/standins/machine), as are the images of the VPN
 // (test/standins/vpn).
 
 // The components that only such a shoot needs.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command etcdwrapper stands in for the image of gardener/etcd-wrapper, which is not to be had as a Go module. It is
+// Command etcdwrapper stands in for the image of gardener/etcd-wrapper, which is not available as a Go module. It is
 // the etcd container of the pods that etcd-druid creates: it asks the etcd-backup-restore sidecar to prepare the data
 // directory, fetches the etcd configuration from it and runs an embedded etcd of the version that Gardener ships.
 // Beside etcd it serves the readiness probe and the stop request that druid and the sidecar rely on.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vpn stands in for the programs of the pods of vpn-seed-server, whose images are not to be had: for the VPN
+// Command vpn stands in for the programs of the pods of vpn-seed-server, whose images are not available: for the VPN
 // server, and, when it is called envoy, for the proxy beside it. The pods, their Service, certificates and probes are
 // those that Gardener makes. A kube-apiserver asks the proxy (HTTP CONNECT over TLS) for an address in the shoot, and
 // the server opens it through the tunnel of the client in the shoot (see package tunnel, and test/standins/machine for

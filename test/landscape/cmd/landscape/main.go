@@ -26,7 +26,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "landscape:", err)
 		if errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr,
-				"  What is built and what is up stays. make landscape-up resumes, make landscape-down ends it.")
+				"  What is built and what runs stays. Run make landscape-up to resume, or make landscape-down to "+
+					"remove it.")
 		}
 		os.Exit(1)
 	}

@@ -59,7 +59,7 @@ func (r *rules) ensure(ctx context.Context, node *Node, address netip.AddrPort) 
 	r.forwarder, r.address = forwarder, address
 	go func() {
 		if err := forwarder.Serve(ctx, listener); err != nil && ctx.Err() == nil {
-			node.Log.Error(err, "The Service's address leads nowhere", "address", address.String())
+			node.Log.Error(err, "Nothing serves the Service's address any more", "address", address.String())
 			r.mu.Lock()
 			r.forwarder = nil
 			r.mu.Unlock()
