@@ -199,8 +199,7 @@ var _ = Describe("Gate", func() {
 				Expect(removeIntent()).To(Succeed())
 				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
 					Type: first, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
-				})).
-					To(beDenied("must not change without the annotation"))
+				})).To(beDenied("must not change without the annotation"))
 			})
 
 			It("should be removable when the conditions are those of an earlier migration", func() {
