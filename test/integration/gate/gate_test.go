@@ -25,6 +25,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 const (
@@ -369,11 +370,7 @@ var _ = Describe("Gate", func() {
 				}
 				patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
 				delete(shoot.Annotations, steps.AnnotationIntent)
-				shoot.Status.SeedName = shoot.Spec.SeedName
-				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-					Type:  gardencorev1beta1.LastOperationTypeRestore,
-					State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
-				}
+				simulation.Arrive(shoot, time.Now())
 				shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions,
 					gardencorev1beta1.Condition{
 						Type: last, Status: isTrue, Reason: "Completed", LastTransitionTime: metav1.Now(),
