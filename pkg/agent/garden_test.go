@@ -36,6 +36,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 const (
@@ -72,14 +73,7 @@ func newWorld() *world {
 		findings: map[steps.Role][]string{},
 		version:  version,
 		actions:  map[string]migration.ActionFunc{},
-		handOver: func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
-			shoot.Status.SeedName = ptr.To(m.DestinationSeed)
-			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
-				Progress: 100,
-			}
-			return nil
-		},
+		handOver: simulation.HandOver,
 	}
 
 	shoot := &gardencorev1beta1.Shoot{
@@ -156,28 +150,17 @@ func (w *world) patchStatus(
 
 // agent returns a fresh agent of the seed, as if it had just been started.
 func (w *world) agent(seedName string) *agent.Reconciler {
-	all := map[steps.Role]migration.Actions{}
-	for _, role := range []steps.Role{steps.Source, steps.Destination} {
-		actions := migration.Actions{
-			Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
-			Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
-			Always:  w.action("always"),
-			Abort:   w.action("abort"),
-		}
-		for _, step := range steps.Table() {
-			if step.Owner == role {
-				actions.Steps[step.Condition] = w.action("step")
-			} else {
-				actions.Assists[step.Condition] = w.action("assist")
-			}
-		}
-		if role == steps.Destination {
-			actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
+	all := simulation.Both(func(steps.Role) simulation.Work {
+		return simulation.Work{
+			Step:   func(steps.Step) migration.Action { return w.action("step") },
+			Assist: func(steps.Step) migration.Action { return w.action("assist") },
+			Always: w.action("always"),
+			Abort:  w.action("abort"),
+			HandOver: func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 				return w.handOver(m, shoot)
-			}
+			},
 		}
-		all[role] = actions
-	}
+	})
 
 	config := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(config)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package authorizers tells how Gardener's own SeedAuthorizer and SeedRestriction are brought in front of a garden: the
+// Package authorizers says how Gardener's own SeedAuthorizer and SeedRestriction are brought in front of a garden: the
 // configuration of gardener-admission-controller, which serves both, that of the kube-apiserver which asks it, and the
 // objects that gardener-operator would apply. The landscape and the integration tests share it.
 package authorizers
@@ -65,7 +65,7 @@ type Server struct {
 	Kubeconfig string
 }
 
-// HealthURL is where it tells that its caches are filled and its webhooks are served.
+// HealthURL is where it reports that its caches are filled and its webhooks are served.
 func (s Server) HealthURL() string {
 	return "http://" + net.JoinHostPort(s.Address, strconv.Itoa(s.HealthPort)) + "/readyz"
 }
@@ -113,19 +113,24 @@ func (s Server) WebhookKubeconfig() ([]byte, error) {
 }
 
 // AuthorizationConfiguration lets a kube-apiserver ask the SeedAuthorizer, by the kubeconfig in the file, about
-// gardenlets and service accounts of seeds. What RBAC permits is not asked; without an answer, they are permitted
-// nothing else. Everybody else is left alone, so a garden starts without it.
-func AuthorizationConfiguration(kubeconfigFile string, nodes bool) ([]byte, error) {
-	config := &apiserverv1.AuthorizationConfiguration{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(),
-			Kind: "AuthorizationConfiguration"},
-	}
-	if nodes {
-		config.Authorizers = append(config.Authorizers, apiserverv1.AuthorizerConfiguration{Type: "Node", Name: "node"})
-	}
-	config.Authorizers = append(config.Authorizers,
-		apiserverv1.AuthorizerConfiguration{Type: "RBAC", Name: "rbac"},
-		apiserverv1.AuthorizerConfiguration{Type: "Webhook", Name: "seed-authorizer",
+// gardenlets and service accounts of seeds. The kube-apiserver does not ask about what RBAC permits; without an answer,
+// they are permitted nothing else. Everybody else is left alone, so a garden starts without it.
+func AuthorizationConfiguration(kubeconfigFile string) ([]byte, error) {
+	return encodeAuthorizers(seedAuthorizers(kubeconfigFile))
+}
+
+// AuthorizationConfigurationWithNodes does the same for a kube-apiserver that also has the authorizer for kubelets, as
+// that of a real garden has.
+func AuthorizationConfigurationWithNodes(kubeconfigFile string) ([]byte, error) {
+	return encodeAuthorizers(append([]apiserverv1.AuthorizerConfiguration{{Type: "Node", Name: "node"}},
+		seedAuthorizers(kubeconfigFile)...))
+}
+
+// seedAuthorizers are RBAC and the SeedAuthorizer behind it.
+func seedAuthorizers(kubeconfigFile string) []apiserverv1.AuthorizerConfiguration {
+	return []apiserverv1.AuthorizerConfiguration{
+		{Type: "RBAC", Name: "rbac"},
+		{Type: "Webhook", Name: "seed-authorizer",
 			Webhook: &apiserverv1.WebhookConfiguration{
 				// An answer is true of the moment only: the next change of a Shoot may make it another.
 				AuthorizedTTL:                            metav1.Duration{Duration: 1},
@@ -146,8 +151,15 @@ func AuthorizationConfiguration(kubeconfigFile string, nodes bool) ([]byte, erro
 					serviceaccount.ServiceAccountGroupPrefix+gardenerutils.SeedNamespaceNamePrefix,
 				)}},
 			}},
-	)
-	out, err := yaml.Marshal(config)
+	}
+}
+
+func encodeAuthorizers(authorizers []apiserverv1.AuthorizerConfiguration) ([]byte, error) {
+	out, err := yaml.Marshal(&apiserverv1.AuthorizationConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(),
+			Kind: "AuthorizationConfiguration"},
+		Authorizers: authorizers,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("failed to encode authorization configuration: %w", err)
 	}
@@ -210,7 +222,7 @@ func (s Server) Objects(ctx context.Context) (access, webhooks []client.Object, 
 	return access, webhooks, nil
 }
 
-// direct leads a webhook to the server, which no Service is in front of.
+// direct points a webhook at the server, which has no Service in front of it.
 func (s Server) direct(config *admissionregistrationv1.WebhookClientConfig) error {
 	webhook, err := url.Parse(ptr.Deref(config.URL, ""))
 	if err != nil {

@@ -61,12 +61,12 @@ var _ = Describe("Server", func() {
 	})
 
 	It("should be asked about seeds only, and after RBAC", func() {
-		content, err := authorizers.AuthorizationConfiguration("/some/kubeconfig", true)
+		content, err := authorizers.AuthorizationConfigurationWithNodes("/some/kubeconfig")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(content)).To(MatchRegexp(`(?s)type: Node.*type: RBAC.*type: Webhook`))
 		Expect(string(content)).To(ContainSubstring("gardener.cloud:system:seeds"))
 		Expect(string(content)).To(ContainSubstring("system:serviceaccounts:seed-"))
-		content, err = authorizers.AuthorizationConfiguration("/some/kubeconfig", false)
+		content, err = authorizers.AuthorizationConfiguration("/some/kubeconfig")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(content)).NotTo(ContainSubstring("Node"))
 	})

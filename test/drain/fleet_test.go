@@ -37,7 +37,8 @@ var _ = Describe("Fleet", func() {
 
 	BeforeEach(func() {
 		var err error
-		cfg, err = config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		cfg, err = config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 	})
 

@@ -15,7 +15,6 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
-	"github.com/livecpm/livecpm/test/landscape/pki"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
@@ -45,9 +44,5 @@ func StartManager(ctx context.Context, landscape *config.Config) error {
 	if err != nil {
 		return err
 	}
-	ca, err := pki.EnsureCA(landscape.PKI(landscape.Garden.Name), "ca")
-	if err != nil {
-		return err
-	}
-	return garden.StartLivecpm(ctx, landscape, process.NewManager(landscape.State), ca, binary)
+	return garden.StartLivecpm(ctx, landscape, process.NewManager(landscape.State), binary)
 }

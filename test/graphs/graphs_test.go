@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("Text", func() {
-	It("leaves out what is skipped, and what another dependency implies", func() {
+	It("should leave out what is skipped, and what another dependency implies", func() {
 		nothing := func(context.Context) error { return nil }
 		g := flow.NewGraph("test")
 		first := g.Add(flow.Task{Name: "first", Fn: nothing})

@@ -88,8 +88,9 @@ func (l *Landscape) phases() map[string]func(context.Context) error {
 	for _, component := range append(outlook.Components(), components(l.Config)...) {
 		name := outlook.Tool(component)
 		phases[name] = func(ctx context.Context) error {
-			return build.Component(ctx, l.Config, component, l.progress.report, func(done, total int) {
-				l.progress.tracker.Count(name, done, total)
+			return build.Component(ctx, l.Config, component, build.Progress{
+				Report: l.progress.report,
+				Count:  func(done, total int) { l.progress.tracker.Count(name, done, total) },
 			})
 		}
 	}

@@ -28,7 +28,6 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/garden"
 	"github.com/livecpm/livecpm/test/landscape/image"
 	"github.com/livecpm/livecpm/test/landscape/node"
-	"github.com/livecpm/livecpm/test/landscape/pki"
 )
 
 // The phase in this file installs livecpm as an operator would: its images, its chart in the garden, its controller
@@ -99,11 +98,7 @@ func (l *Landscape) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ca, err := pki.EnsureCA(l.Config.PKI(l.Config.Garden.Name), "ca")
-	if err != nil {
-		return err
-	}
-	return garden.StartLivecpm(ctx, l.Config, l.Processes, ca, binary)
+	return garden.StartLivecpm(ctx, l.Config, l.Processes, binary)
 }
 
 // seedCommands are the programs that run in the seeds, besides the gardenlets.
@@ -236,13 +231,10 @@ func (l *Landscape) applyGardenChart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.applyChart(ctx, l.Config.Garden.Name, charts.Garden, version, gardenChartValues(l.Config))
-}
-
-// applyChart renders a chart and applies it to the garden or a seed.
-func (l *Landscape) applyChart(ctx context.Context, clusterName, chart, version string, values map[string]any) error {
-	installed := charts.Release{Chart: chart, Name: chart, Namespace: livecpmNamespace, Kubernetes: version}
-	manifests, err := installed.Render(values)
+	clusterName := l.Config.Garden.Name
+	installed := charts.Release{Chart: charts.Garden, Name: charts.Garden, Namespace: livecpmNamespace,
+		Kubernetes: version}
+	manifests, err := installed.Render(gardenChartValues(l.Config))
 	if err != nil {
 		return err
 	}

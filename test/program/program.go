@@ -40,20 +40,38 @@ func FreePort() int {
 func AwaitReady(ctx context.Context, port int, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	var last error
 	for {
-		response, err := http.Get(
-			fmt.Sprintf("http://127.0.0.1:%d/readyz", port)) // #nosec G107 -- The host is this one.
+		err := ask(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", port))
 		if err == nil {
-			_ = response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(response.Status)
+			return nil
+		}
+		// That the time was over while the last question was asked says less than the answer before.
+		if last == nil || ctx.Err() == nil {
+			last = err
 		}
 		if Sleep(ctx, pollInterval) != nil {
-			return fmt.Errorf("not ready in time: %w", err)
+			return fmt.Errorf("not ready in time: %w", last)
 		}
 	}
+}
+
+// ask returns an error unless the answer is OK. A program that takes the question and never answers is waited for as
+// long as the context lasts, and no longer.
+func ask(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
 }
 
 // Build builds programs of the repository into the folder, each by the name of its package.

@@ -50,6 +50,14 @@ var _ = Describe("AwaitReady", func() {
 		Expect(program.AwaitReady(ctx, program.FreePort(), 200*time.Millisecond)).
 			To(MatchError(ContainSubstring("connection refused")))
 	})
+
+	It("should not wait for an answer that never comes", func(ctx SpecContext) {
+		port := program.FreePort()
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(listener.Close)
+		Expect(program.AwaitReady(ctx, port, 100*time.Millisecond)).To(MatchError(context.DeadlineExceeded))
+	})
 })
 
 var _ = Describe("FreePort", func() {

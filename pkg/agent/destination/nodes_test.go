@@ -35,11 +35,11 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
 	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/agent/overlap"
+	"github.com/livecpm/livecpm/test/calls"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -71,15 +71,12 @@ var _ = Describe("Shoots with workers", func() {
 
 	newShoot := func(objects ...client.Object) client.Client {
 		return fakeclient.NewClientBuilder().WithScheme(kubernetes.ShootScheme).WithObjects(objects...).
-			WithInterceptorFuncs(interceptor.Funcs{
-				Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
-					opts ...client.DeleteOption) error {
-					if _, ok := object.(*appsv1.StatefulSet); ok {
-						journal("delete " + object.GetName())
-					}
-					return c.Delete(ctx, object, opts...)
-				},
-			}).Build()
+			WithInterceptorFuncs(calls.Before(func(call calls.Call) error {
+				if _, ok := call.Object.(*appsv1.StatefulSet); ok && call.Verb == calls.Delete {
+					journal("delete " + call.Key.Name)
+				}
+				return nil
+			})).Build()
 	}
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},

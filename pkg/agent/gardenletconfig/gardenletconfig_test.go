@@ -27,6 +27,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/gardenletconfig"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 const (
@@ -289,18 +290,15 @@ var _ = Describe("Adoption", func() {
 			looks.Store(0)
 			failing.Store(false)
 			seed = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
-				WithObjects(objects...).Build(), interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
-					opts ...client.GetOption) error {
-					if _, ok := object.(*appsv1.Deployment); ok {
-						looks.Add(1)
-						if failing.Load() {
-							return errors.New("no route")
-						}
+				WithObjects(objects...).Build(), calls.Before(func(call calls.Call) error {
+				if _, ok := call.Object.(*appsv1.Deployment); ok && call.Verb == calls.Get {
+					looks.Add(1)
+					if failing.Load() {
+						return errors.New("no route")
 					}
-					return c.Get(ctx, key, object, opts...)
-				},
-			})
+				}
+				return nil
+			}))
 			clock = testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			Expect(gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock)).To(Succeed())
 			files = gardenletconfig.FilesOf(config)

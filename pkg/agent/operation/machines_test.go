@@ -16,11 +16,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 var _ = Describe("MachinesView", func() {
@@ -48,10 +48,7 @@ var _ = Describe("MachinesView", func() {
 	})
 
 	It("tells what could not be read", func() {
-		_, err := newDeps(interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList,
-			_ ...client.ListOption) error {
-			return errors.New("forbidden")
-		}}).MachinesView(ctx, shoot)
+		_, err := newDeps(calls.Refuse(errors.New("forbidden"), calls.List)).MachinesView(ctx, shoot)
 		Expect(err).
 			To(MatchError(ContainSubstring(
 				"failed to list *v1alpha1.MachineDeploymentList in namespace shoot--demo--live: forbidden")))

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 var _ = Describe("ReadOnlyPublished", func() {
@@ -62,25 +63,15 @@ var _ = Describe("ReadOnlyPublished", func() {
 	BeforeEach(func() {
 		writes, failed = 0, nil
 		garden = interceptor.NewClient(fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(),
-			interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
-					opts ...client.GetOption) error {
-					if failed != nil {
-						return failed
-					}
-					return c.Get(ctx, key, object, opts...)
-				},
-				Create: func(ctx context.Context, c client.WithWatch, object client.Object,
-					opts ...client.CreateOption) error {
+			calls.Before(func(call calls.Call) error {
+				if call.Writes() {
 					writes++
-					return c.Create(ctx, object, opts...)
-				},
-				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
-					opts ...client.PatchOption) error {
-					writes++
-					return c.Patch(ctx, object, patch, opts...)
-				},
-			})
+				}
+				if call.Verb == calls.Get {
+					return failed
+				}
+				return nil
+			}))
 	})
 
 	DescribeTable("leaves what is published to the gardenlet",

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/overlap"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 var _ = Describe("Objects in the shoot", func() {
@@ -36,16 +36,11 @@ var _ = Describe("Objects in the shoot", func() {
 	newShoot := func(objects ...client.Object) client.Client {
 		created = nil
 		return fakeclient.NewClientBuilder().WithScheme(kubernetes.ShootScheme).WithObjects(objects...).
-			WithInterceptorFuncs(interceptor.Funcs{
-				Create: func(ctx context.Context, c client.WithWatch, object client.Object,
-					opts ...client.CreateOption) error {
-					err := c.Create(ctx, object, opts...)
-					if err == nil {
-						created = append(created, object.GetName())
-					}
-					return err
-				},
-			}).Build()
+			WithInterceptorFuncs(calls.After(func(call calls.Call) {
+				if call.Verb == calls.Create {
+					created = append(created, call.Key.Name)
+				}
+			})).Build()
 	}
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -43,12 +43,12 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/calls"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -277,36 +277,33 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 
 	JustBeforeEach(func() {
 		seed = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).
-			WithInterceptorFuncs(interceptor.Funcs{
-				Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
-					opts ...client.DeleteOption) error {
-					switch o := object.(type) {
-					case *appsv1.Deployment:
-						book.write("delete Deployment %s", o.Name)
-					case *machinev1alpha1.Machine:
-						Expect(o.Finalizers).To(BeEmpty())
-						book.write("delete Machine")
-					case *corev1.Namespace:
-						book.write("delete Namespace")
-					}
-					return c.Delete(ctx, object, opts...)
-				},
-			}).Build()
+			WithInterceptorFuncs(calls.Before(func(call calls.Call) error {
+				if call.Verb != calls.Delete {
+					return nil
+				}
+				switch o := call.Object.(type) {
+				case *appsv1.Deployment:
+					book.write("delete Deployment %s", o.Name)
+				case *machinev1alpha1.Machine:
+					Expect(o.Finalizers).To(BeEmpty())
+					book.write("delete Machine")
+				case *corev1.Namespace:
+					book.write("delete Namespace")
+				}
+				return nil
+			})).Build()
 		garden = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(
 			state,
 			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"},
 				Spec: gardencorev1beta1.SeedSpec{Ingress: &gardencorev1beta1.Ingress{Domain: "a.example.com"}}},
 			&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-b"},
 				Spec: gardencorev1beta1.SeedSpec{Ingress: &gardencorev1beta1.Ingress{Domain: "b.example.com"}}},
-		).WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
-				opts ...client.PatchOption) error {
-				if _, ok := object.(*gardencorev1beta1.ShootState); ok {
-					book.write("save ShootState")
-				}
-				return c.Patch(ctx, object, patch, opts...)
-			},
-		}).Build()
+		).WithInterceptorFuncs(calls.Before(func(call calls.Call) error {
+			if _, ok := call.Object.(*gardencorev1beta1.ShootState); ok && call.Verb == calls.Patch {
+				book.write("save ShootState")
+			}
+			return nil
+		})).Build()
 
 		clientSet := fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
 		deps = &operation.Deps{

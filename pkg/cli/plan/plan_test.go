@@ -21,13 +21,13 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/cli/garden"
 	"github.com/livecpm/livecpm/pkg/cli/plan"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 func newSeed(name string) gardencorev1beta1.Seed {
@@ -378,17 +378,12 @@ var _ = Describe("Reader", func() {
 		denied  func(client.ObjectList) error
 		reader  = func() plan.Reader {
 			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).
-				WithInterceptorFuncs(interceptor.Funcs{
-					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
-						options ...client.ListOption) error {
-						if denied != nil {
-							if err := denied(list); err != nil {
-								return err
-							}
-						}
-						return c.List(ctx, list, options...)
-					},
-				}).Build()
+				WithInterceptorFuncs(calls.Before(func(call calls.Call) error {
+					if list, ok := call.Object.(client.ObjectList); ok && denied != nil && call.Verb == calls.List {
+						return denied(list)
+					}
+					return nil
+				})).Build()
 			return plan.Reader{Garden: &garden.Garden{Client: c, Namespace: "garden-demo"},
 				Clock: testclock.NewFakePassiveClock(fit().Now.Time)}
 		}

@@ -16,12 +16,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 var _ = Describe("Look", func() {
@@ -98,11 +97,7 @@ var _ = Describe("Look", func() {
 	})
 
 	It("should say why it does not see anything", func() {
-		broken := builder().WithInterceptorFuncs(interceptor.Funcs{
-			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-				return errors.New("away")
-			},
-		}).Build()
+		broken := builder().WithInterceptorFuncs(calls.Refuse(errors.New("away"), calls.List)).Build()
 		Expect(seed.Seeds{"seed-b": broken}.Look(ctx, shoot, "seed-a", "", "seed-b")).To(Equal([]summary.Seed{
 			{Name: "seed-a", Unknown: "give --seed-kubeconfig seed-a=PATH"},
 			{Name: "seed-b", Unknown: "failed to list the Deployments of the agent: away"},

@@ -28,6 +28,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/garden/drain"
 	pure "github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 const namespace = "garden-demo"
@@ -189,7 +190,7 @@ func (f *fakeGarden) arrive(names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
 		f.changeShoot(name, func(s *gardencorev1beta1.Shoot) {
-			s.Status.SeedName = s.Spec.SeedName
+			simulation.Arrive(s, f.clock.Now())
 			delete(s.Annotations, "migration.gardener.cloud/live-migrate")
 		})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/garden/removalguard"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 // shoot returns a Shoot on its way between two seeds, with the labels that the garden gives it.
@@ -132,12 +133,7 @@ var _ = Describe("#Check", func() {
 	})
 
 	It("should not take a garden that does not answer for one without migrations", func() {
-		c := interceptor.NewClient(garden(),
-			interceptor.Funcs{List: func(
-				context.Context, client.WithWatch, client.ObjectList, ...client.ListOption,
-			) error {
-				return errors.New("no route")
-			}})
+		c := interceptor.NewClient(garden(), calls.Refuse(errors.New("no route"), calls.List))
 		Expect(removalguard.Check(ctx, c, "")).To(MatchError(ContainSubstring("no route")))
 	})
 })

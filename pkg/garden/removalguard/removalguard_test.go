@@ -21,6 +21,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/garden/removalguard"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/calls"
 )
 
 func migrating(name, source, destination string) *gardencorev1beta1.Shoot {
@@ -44,18 +45,12 @@ var _ = Describe("Reconciler", func() {
 		writes = 0
 		base := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
 			WithObjects(migrating("one", "seed-a", "seed-b"), migrating("two", "seed-c", "seed-b")).Build()
-		garden = interceptor.NewClient(base, interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object,
-				opts ...client.CreateOption) error {
+		garden = interceptor.NewClient(base, calls.Before(func(call calls.Call) error {
+			if call.Writes() {
 				writes++
-				return c.Create(ctx, object, opts...)
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
-				opts ...client.PatchOption) error {
-				writes++
-				return c.Patch(ctx, object, patch, opts...)
-			},
-		})
+			}
+			return nil
+		}))
 		reconciler = &removalguard.Reconciler{Client: garden, APIReader: garden, Namespace: "garden"}
 	})
 
@@ -106,11 +101,7 @@ var _ = Describe("Reconciler", func() {
 	It("should not say that nothing is in flight when it could not look", func() {
 		pass()
 		reconciler.Client = interceptor.NewClient(garden.(client.WithWatch),
-			interceptor.Funcs{List: func(
-				context.Context, client.WithWatch, client.ObjectList, ...client.ListOption,
-			) error {
-				return errors.New("no route")
-			}})
+			calls.Refuse(errors.New("no route"), calls.List))
 		_, err := reconciler.Reconcile(ctx, reconcile.Request{})
 		Expect(err).To(MatchError(ContainSubstring("no route")))
 		Expect(data()).To(HaveKey("seed-a"))

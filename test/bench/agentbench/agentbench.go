@@ -52,7 +52,7 @@ type Options struct {
 const (
 	source      = "seed-a"
 	destination = "seed-b"
-	// parallel is how many requests of the bench itself are under way at once.
+	// parallel is how many requests of the bench itself are in flight at once.
 	parallel = 8
 	// idle is how long the programs are left alone before they are looked at.
 	idle = 5 * time.Second
@@ -67,7 +67,7 @@ func Run(ctx context.Context, options Options) (_ *data.Agent, err error) {
 	}
 	defer func() { err = errors.Join(err, garden.Stop()) }()
 	// The gardener-apiserver runs in this process and has set up a logger of its own. With hundreds of migrations it
-	// gives up requests for discovery now and then, and tells so at length between the lines of the bench.
+	// gives up requests for discovery now and then, and logs it at length between the lines of the bench.
 	klog.SetLogger(logr.Discard())
 	if err := prepare(ctx, garden); err != nil {
 		return nil, err
@@ -154,33 +154,17 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.InFlight = b.n
-	out.IdleMiB = max(before[0].ResidentMiB, before[1].ResidentMiB)
 	asked, managerAsked := agents.Counts(), manager.Counts()
-
-	b.Say("agent: %d migrations begin", b.n)
-	if err := b.each(ctx, b.trigger); err != nil {
+	took, err := b.migrate(ctx)
+	if err != nil {
 		return out, err
 	}
-	if err := b.until(ctx, "begun",
-		func(shoot *gardencorev1beta1.Shoot) bool { return steps.InFlight(shoot) }); err != nil {
-		return out, err
-	}
-	b.Say("agent: %d migrations in flight", b.n)
-	begin := time.Now()
-	if err := os.WriteFile(b.goFile(), nil, 0o600); err != nil {
-		return out, fmt.Errorf("failed to let the migrations continue: %w", err)
-	}
-	if err := b.until(ctx, "handed over", handedOver); err != nil {
-		return out, err
-	}
-	out.Seconds = time.Since(begin).Seconds()
-	b.Say("agent: %d migrations done in %.0f s", b.n, out.Seconds)
-
 	after, err := running.samples()
 	if err != nil {
 		return out, err
 	}
+	out.InFlight, out.Seconds = b.n, took.Seconds()
+	out.IdleMiB = max(before[0].ResidentMiB, before[1].ResidentMiB)
 	out.Agents = data.Process{
 		CPUSeconds: (after[0].CPU - before[0].CPU + after[1].CPU - before[1].CPU).Seconds(),
 		PeakMiB:    max(after[0].PeakMiB, after[1].PeakMiB),
@@ -190,6 +174,29 @@ func (b *bench) run(ctx context.Context) (out data.AgentRun, err error) {
 	out.Requests = perMigration(asked, agents.Counts(), b.n)
 	out.ManagerRequests = perMigration(managerAsked, manager.Counts(), b.n)
 	return out, nil
+}
+
+// migrate lets all migrations begin, then lets them continue together, and returns how long they took from then on.
+func (b *bench) migrate(ctx context.Context) (time.Duration, error) {
+	b.Say("agent: %d migrations begin", b.n)
+	if err := b.each(ctx, b.trigger); err != nil {
+		return 0, err
+	}
+	if err := b.until(ctx, "begun",
+		func(shoot *gardencorev1beta1.Shoot) bool { return steps.InFlight(shoot) }); err != nil {
+		return 0, err
+	}
+	b.Say("agent: %d migrations in flight", b.n)
+	begin := time.Now()
+	if err := os.WriteFile(b.goFile(), nil, 0o600); err != nil {
+		return 0, fmt.Errorf("failed to let the migrations continue: %w", err)
+	}
+	if err := b.until(ctx, "handed over", handedOver); err != nil {
+		return 0, err
+	}
+	took := time.Since(begin)
+	b.Say("agent: %d migrations done in %.0f s", b.n, took.Seconds())
+	return took, nil
 }
 
 // handedOver reports whether the agent has asked the gardenlet of the destination for a reconciliation, which is the
@@ -285,7 +292,7 @@ func (p programs) stop() {
 	}
 }
 
-// start runs the programs and waits until they are ready. What it has started it returns in any case.
+// start runs the programs and waits until they are ready. It also returns what it has started if it fails.
 func (b *bench) start(ctx context.Context, agents, manager *framework.Counter) (programs, error) {
 	// The agents' own objects in their seeds are none of the garden's concern; its kube-apiserver stands in for the
 	// seeds.

@@ -89,14 +89,12 @@ type document struct {
 
 func (d *document) say(format string, args ...any) { fmt.Fprintf(&d.out, format, args...) }
 
-// section begins a part. It returns false if there is nothing to show.
-func (d *document) section(title, part string, measured bool) bool {
-	d.say("## %s\n\n", title)
-	if !measured {
-		d.say("Not measured yet: `make bench BENCH=%s`.\n\n", part)
-		return false
-	}
-	return true
+// section begins a part.
+func (d *document) section(title string) { d.say("## %s\n\n", title) }
+
+// notMeasured ends a section of which there is nothing to show.
+func (d *document) notMeasured(part string) {
+	d.say("Not measured yet: `make bench BENCH=%s`.\n\n", part)
 }
 
 // measured says where the figures of the section come from.
@@ -177,7 +175,9 @@ func (d *document) targets(set data.Set) {
 }
 
 func (d *document) live(live *data.Live) {
-	if !d.section("Live against classic", data.PartLive, live != nil) {
+	d.section("Live against classic")
+	if live == nil {
+		d.notMeasured(data.PartLive)
 		return
 	}
 	d.say("The same shoot, first a classic migration and then a live one back, with the same clients. A client fails " +
@@ -288,7 +288,9 @@ func outcome(m *data.Migration) string {
 }
 
 func (d *document) distance(set data.Set) {
-	if !d.section("Distance between the seeds", data.PartDistance, set.Distance != nil) {
+	d.section("Distance between the seeds")
+	if set.Distance == nil {
+		d.notMeasured(data.PartDistance)
 		return
 	}
 	var (
@@ -342,7 +344,9 @@ func (d *document) distance(set data.Set) {
 }
 
 func (d *document) size(size *data.Size) {
-	if !d.section("Size of the data", data.PartSize, size != nil) {
+	d.section("Size of the data")
+	if size == nil {
+		d.notMeasured(data.PartSize)
 		return
 	}
 	d.say("Two members of the destination join clusters of which etcd-main has so much data, in values of 8 KiB, " +
@@ -379,7 +383,9 @@ func (d *document) size(size *data.Size) {
 }
 
 func (d *document) relay(relay *data.Relay) {
-	if !d.section("Relay", data.PartRelay, relay != nil) {
+	d.section("Relay")
+	if relay == nil {
+		d.notMeasured(data.PartRelay)
 		return
 	}
 	d.say("The way through two relays compared with a direct connection, both over loopback, with TLS from end to " +
@@ -422,7 +428,9 @@ func (d *document) relay(relay *data.Relay) {
 }
 
 func (d *document) agent(agent *data.Agent) {
-	if !d.section("Agent and controller manager", data.PartAgent, agent != nil) {
+	d.section("Agent and controller manager")
+	if agent == nil {
+		d.notMeasured(data.PartAgent)
 		return
 	}
 	d.say("So many migrations at once from one seed to another in a real garden. The agents' frame, gate, guards and " +
@@ -478,7 +486,9 @@ func (d *document) agent(agent *data.Agent) {
 }
 
 func (d *document) landscape(landscape *data.Landscape) {
-	if !d.section("The landscape", data.PartLandscape, landscape != nil) {
+	d.section("The landscape")
+	if landscape == nil {
+		d.notMeasured(data.PartLandscape)
 		return
 	}
 	d.say("Time until the shoot was ready:\n\n")

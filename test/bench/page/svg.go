@@ -32,13 +32,26 @@ type picture struct {
 	y   float64
 }
 
-func (p *picture) text(class, anchor string, x, y float64, text string) {
-	fmt.Fprintf(&p.out, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, anchor, x, y,
-		html.EscapeString(text))
+// label says how a text looks and which end of it is where it is put.
+type label struct{ class, anchor string }
+
+var (
+	heading  = label{"title", "start"}
+	plain    = label{"", "start"}
+	leftOf   = label{"", "end"}
+	tick     = label{"tick", "start"}
+	tickLeft = label{"tick", "end"}
+	tickAt   = label{"tick", "middle"}
+)
+
+func (p *picture) text(label label, x, y float64, text string) {
+	fmt.Fprintf(&p.out, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", label.class, label.anchor,
+		x, y, html.EscapeString(text))
 }
 
-func (p *picture) line(class string, x1, y1, x2, y2 float64) {
-	fmt.Fprintf(&p.out, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`+"\n", class, x1, y1, x2, y2)
+// across draws a horizontal line.
+func (p *picture) across(class string, left, right, y float64) {
+	fmt.Fprintf(&p.out, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`+"\n", class, left, y, right, y)
 }
 
 // legend says which colour is what.
@@ -47,7 +60,7 @@ func (p *picture) legend(names []string) {
 	for i, name := range names {
 		fmt.Fprintf(&p.out, `<rect class="s%d" x="%.1f" y="%.1f" width="10" height="10" rx="2"/>`+"\n", i%maxSeries, x,
 			p.y)
-		p.text("", "start", x+15, p.y+9, name)
+		p.text(plain, x+15, p.y+9, name)
 		x += 15 + 7*float64(len(name)) + 20
 	}
 	p.y += 24
@@ -69,7 +82,7 @@ type bar struct {
 // bars draws horizontal bars, a group for each label.
 func bars(title, unit string, series []string, groups []bar) string {
 	p := &picture{y: 24}
-	p.text("title", "start", 12, p.y-4, title)
+	p.text(heading, 12, p.y-4, title)
 	p.y += 8
 	if len(series) > 1 {
 		p.legend(series)
@@ -86,7 +99,7 @@ func bars(title, unit string, series []string, groups []bar) string {
 	room := width - left - 110
 	for _, group := range groups {
 		height := 18 * float64(len(group.values))
-		p.text("", "end", left-8, p.y+height/2+4, group.label)
+		p.text(leftOf, left-8, p.y+height/2+4, group.label)
 		for i, value := range group.values {
 			if !math.IsNaN(value) {
 				length := 0.0
@@ -96,7 +109,7 @@ func bars(title, unit string, series []string, groups []bar) string {
 				// What is next to nothing can be seen all the same.
 				fmt.Fprintf(&p.out, `<rect class="s%d" x="%.1f" y="%.1f" width="%.1f" height="14" rx="2"/>`+"\n",
 					i%maxSeries, left, p.y+2, max(1, length))
-				p.text("tick", "start", left+max(1, length)+6, p.y+13, number(value)+" "+unit)
+				p.text(tick, left+max(1, length)+6, p.y+13, number(value)+" "+unit)
 			}
 			p.y += 18
 		}
@@ -112,69 +125,99 @@ type curve struct {
 	points [][2]float64
 }
 
-// lines draws curves over a linear axis from zero.
-func lines(title, xUnit, yUnit string, curves []curve) string {
-	const (
-		left, right, height = 64.0, 24.0, 240.0
-	)
-	p := &picture{y: 24}
-	p.text("title", "start", 12, p.y-4, title)
-	p.y += 8
-	var names []string
-	var xs []float64
+// The room around the area that curves are drawn in, and its height.
+const (
+	chartLeft, chartRight, chartHeight = 64.0, 24.0, 240.0
+)
+
+// scale is where values are in a picture, on linear axes from zero.
+type scale struct {
+	// xs are the values on the horizontal axis that there are points for, in order.
+	xs []float64
+	// farthest is the largest of them, top the upper end of the vertical axis, step the distance of the lines on it.
+	farthest, top, step float64
+	// base is where the horizontal axis is.
+	base float64
+}
+
+// scaleOf returns a scale that has room for all points. The area begins at the given height.
+func scaleOf(curves []curve, begin float64) scale {
+	s := scale{farthest: 1, base: begin + chartHeight}
 	highest := 0.0
 	for _, c := range curves {
-		names = append(names, c.name)
 		for _, point := range c.points {
 			highest = max(highest, point[1])
-			if !slices.Contains(xs, point[0]) {
-				xs = append(xs, point[0])
+			if !slices.Contains(s.xs, point[0]) {
+				s.xs = append(s.xs, point[0])
 			}
 		}
+	}
+	slices.Sort(s.xs)
+	if len(s.xs) > 0 && s.xs[len(s.xs)-1] > 0 {
+		s.farthest = s.xs[len(s.xs)-1]
+	}
+	s.step = roundStep(highest / 5)
+	s.top = s.step * math.Ceil(max(highest, s.step)/s.step)
+	return s
+}
+
+func (s scale) x(v float64) float64 { return chartLeft + v/s.farthest*(width-chartLeft-chartRight) }
+
+func (s scale) y(v float64) float64 { return s.base - v/s.top*chartHeight }
+
+// lines draws curves over a linear axis from zero.
+func lines(title, xUnit, yUnit string, curves []curve) string {
+	p := &picture{y: 24}
+	p.text(heading, 12, p.y-4, title)
+	p.y += 8
+	var names []string
+	for _, c := range curves {
+		names = append(names, c.name)
 	}
 	p.legend(names)
-	slices.Sort(xs)
-	farthest := 1.0
-	if len(xs) > 0 && xs[len(xs)-1] > 0 {
-		farthest = xs[len(xs)-1]
+	s := scaleOf(curves, p.y+8)
+	p.axes(s)
+	p.text(tickLeft, chartLeft-6, s.base-chartHeight-8, yUnit)
+	p.text(tickLeft, width-chartRight, s.base+32, xUnit)
+	for i, c := range curves {
+		p.curve(s, i, c)
 	}
-	step := roundStep(highest / 5)
-	top := step * math.Ceil(max(highest, step)/step)
-	base := p.y + 8 + height
-	x := func(v float64) float64 { return left + v/farthest*(width-left-right) }
-	y := func(v float64) float64 { return base - v/top*height }
-	for v := 0.0; v <= top+step/2; v += step {
-		p.line("grid", left, y(v), width-right, y(v))
-		p.text("tick", "end", left-6, y(v)+4, number(v))
+	p.y = s.base + 44
+	return p.svg(title)
+}
+
+// axes draws the axes with as many figures as there is room for.
+func (p *picture) axes(s scale) {
+	for v := 0.0; v <= s.top+s.step/2; v += s.step {
+		p.across("grid", chartLeft, width-chartRight, s.y(v))
+		p.text(tickLeft, chartLeft-6, s.y(v)+4, number(v))
 	}
-	p.line("axis", left, base, width-right, base)
+	p.across("axis", chartLeft, width-chartRight, s.base)
 	last := -100.0
-	for _, v := range xs {
-		if x(v)-last < 28 {
+	for _, v := range s.xs {
+		if s.x(v)-last < 28 {
 			continue
 		}
-		last = x(v)
-		p.text("tick", "middle", x(v), base+16, number(v))
+		last = s.x(v)
+		p.text(tickAt, s.x(v), s.base+16, number(v))
 	}
-	p.text("tick", "end", left-6, base-height-8, yUnit)
-	p.text("tick", "end", width-right, base+32, xUnit)
-	for i, c := range curves {
-		points := slices.SortedFunc(slices.Values(c.points), func(a, b [2]float64) int {
-			if a[0] < b[0] {
-				return -1
-			}
-			return 1
-		})
-		path := strings.Builder{}
-		for j, point := range points {
-			fmt.Fprintf(&path, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[j == 0], x(point[0]), y(point[1]))
-			fmt.Fprintf(&p.out, `<circle class="s%d" cx="%.1f" cy="%.1f" r="3"/>`+"\n", i%maxSeries, x(point[0]),
-				y(point[1]))
+}
+
+// curve draws the curve with the given number.
+func (p *picture) curve(s scale, i int, c curve) {
+	points := slices.SortedFunc(slices.Values(c.points), func(a, b [2]float64) int {
+		if a[0] < b[0] {
+			return -1
 		}
-		fmt.Fprintf(&p.out, `<path class="s%d" d="%s"/>`+"\n", i%maxSeries, path.String())
+		return 1
+	})
+	path := strings.Builder{}
+	for j, point := range points {
+		fmt.Fprintf(&path, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[j == 0], s.x(point[0]), s.y(point[1]))
+		fmt.Fprintf(&p.out, `<circle class="s%d" cx="%.1f" cy="%.1f" r="3"/>`+"\n", i%maxSeries, s.x(point[0]),
+			s.y(point[1]))
 	}
-	p.y = base + 44
-	return p.svg(title)
+	fmt.Fprintf(&p.out, `<path class="s%d" d="%s"/>`+"\n", i%maxSeries, path.String())
 }
 
 // roundStep returns the next round number: 1, 2 or 5 and zeros.

@@ -67,15 +67,16 @@ func Run(ctx context.Context, options Options) (*data.Relay, error) {
 	}
 	defer end.Close()
 
+	start := relayStart{command: options.Command, folder: folder}
 	farPort, nearPort := program.FreePort(), program.FreePort()
-	far, err := startRelay(ctx, options.Command, folder, "far",
+	far, err := start.relay(ctx, "far",
 		fmt.Sprintf("far: {port: %d, routes: [{serverName: %q, innerSNI: [%q], target: %q}]}", farPort, outerName,
 			innerName, end.Addr()))
 	if err != nil {
 		return nil, err
 	}
 	defer far.stop()
-	near, err := startRelay(ctx, options.Command, folder, "near",
+	near, err := start.relay(ctx, "near",
 		fmt.Sprintf("near: [{port: %d, routes: [{innerSNI: [%q], remote: {host: 127.0.0.1, port: %d, "+
 			"serverName: %q}}]}]", nearPort, innerName, farPort, outerName))
 	if err != nil {
@@ -253,17 +254,23 @@ func (b *bench) memory(ctx context.Context) error {
 	return nil
 }
 
-// startRelay runs a relay with the part of a configuration that is its own, and waits until it serves.
-func startRelay(ctx context.Context, command []string, folder, name, part string) (process, error) {
+// relayStart starts relays by a command, with their files in a folder.
+type relayStart struct {
+	command []string
+	folder  string
+}
+
+// relay runs a relay with the part of a configuration that is its own, and waits until it serves.
+func (s relayStart) relay(ctx context.Context, name, part string) (process, error) {
 	health := program.FreePort()
 	content := fmt.Sprintf("namespace: %s\ntls: {caFile: %[2]s/ca.crt, certFile: %[2]s/tls.crt, keyFile: "+
 		"%[2]s/tls.key}\nhealth: {port: %d}\nmetrics: {port: %d}\n%s\n",
-		namespace, folder, health, program.FreePort(), part)
-	file := filepath.Join(folder, name+".yaml")
+		namespace, s.folder, health, program.FreePort(), part)
+	file := filepath.Join(s.folder, name+".yaml")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		return process{}, fmt.Errorf("failed to write the configuration of the %s relay: %w", name, err)
 	}
-	p := process{exec.Command(command[0], append(command[1:], file)...)} //nolint:gosec // It is this very program.
+	p := process{exec.Command(s.command[0], append(s.command[1:], file)...)} //nolint:gosec // It is this very program.
 	p.command.Stdout, p.command.Stderr = os.Stderr, os.Stderr
 	if err := p.command.Start(); err != nil {
 		return process{}, fmt.Errorf("failed to start the %s relay: %w", name, err)

@@ -7,22 +7,17 @@ package simagent
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
-	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/agent"
 	// The real actions are linked, because what they bring along takes memory.
 	_ "github.com/livecpm/livecpm/pkg/agent/destination"
 	"github.com/livecpm/livecpm/pkg/agent/setup"
@@ -30,8 +25,7 @@ import (
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/preflight/gate"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 // Options are what an agent needs to know.
@@ -79,44 +73,20 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 		},
 	}
 	configv1alpha1.SetDefaults(config)
-	gardenlet := &gardenletconfigv1alpha1.GardenletConfiguration{
-		SeedConfig: &gardenletconfigv1alpha1.SeedConfig{
-			SeedTemplate: gardencorev1beta1.SeedTemplate{ObjectMeta: metav1.ObjectMeta{Name: options.SeedName}},
-		},
-		ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{FeatureGates: map[string]bool{"UpgradeEtcdVersion": true}},
-	}
-	gardenletconfigv1alpha1.SetObjectDefaults_GardenletConfiguration(gardenlet)
-
-	environment, err := setup.NewEnvironment(ctx, log, config, gardenlet)
+	environment, err := setup.NewEnvironment(ctx, log, config, simulation.Gardenlet(options.SeedName))
 	if err != nil {
 		return err
 	}
 	deps := environment.Deps
 	w := &work{options: options, since: map[task]time.Time{}}
-	checker, err := preflight.New(preflight.Options{
-		Reader:    deps.GardenAPIReader,
-		OwnSeed:   deps.SeedName(),
-		Gardenlet: gardenlet,
-		Version:   options.Version,
-		Etcds:     w.etcds,
-		Clock:     deps.Clock,
-	})
-	if err != nil {
-		return err
-	}
-	reconciler, err := agent.New(agent.Options{
+	reconciler, err := simulation.NewReconciler(simulation.Agent{
+		SeedName:        deps.SeedName(),
 		GardenClient:    deps.GardenClient,
 		GardenAPIReader: deps.GardenAPIReader,
 		Recorder:        deps.Recorder,
-		SeedName:        deps.SeedName(),
 		Config:          config.Controllers.LiveMigration,
-		Actions: map[steps.Role]migration.Actions{
-			steps.Source:      w.actions(steps.Source),
-			steps.Destination: w.actions(steps.Destination),
-		},
-		Clock:     clock.RealClock{},
-		Gate:      gate.New(deps.GardenClient, deps.GardenAPIReader),
-		Preflight: checker,
+		Version:         options.Version,
+		Actions:         simulation.Both(w.ofRole),
 	})
 	if err != nil {
 		return err
@@ -140,53 +110,21 @@ type task struct {
 	step  gardencorev1beta1.ConditionType
 }
 
-// actions returns what a role does.
-func (w *work) actions(role steps.Role) migration.Actions {
-	actions := migration.Actions{
-		Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
-		Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
+// ofRole returns what a role does.
+func (w *work) ofRole(steps.Role) simulation.Work {
+	return simulation.Work{
+		Step: func(steps.Step) migration.Action { return migration.ActionFunc(w.step) },
 		Always: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 			return steps.Outcome{}, nil
 		}),
-		Abort: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
-			return steps.Outcome{}, errors.New("no migration of a benchmark is aborted")
-		}),
 	}
-	for _, step := range steps.Table() {
-		switch {
-		case step.Owner == role:
-			actions.Steps[step.Condition] = migration.ActionFunc(w.step)
-		case step.AssistOn() != "":
-			actions.Assists[step.Condition] = actions.Always
-		}
-	}
-	if role == steps.Destination {
-		actions.HandOver = handOver
-	}
-	return actions
-}
-
-// etcds returns what the guards see of etcds of which nothing is wrong.
-func (w *work) etcds(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
-	var views []preflight.EtcdView
-	for _, name := range []string{"etcd-main", "etcd-events"} {
-		view := preflight.EtcdView{Name: name, MemberNamePrefix: w.options.SeedName, Quota: 8 << 30}
-		for ordinal := range 3 {
-			view.Members = append(view.Members, preflight.EtcdMemberView{
-				Name:   fmt.Sprintf("%s-%s-%d", w.options.SeedName, name, ordinal),
-				DBSize: 1 << 20, DBSizeInUse: 1 << 20,
-			})
-		}
-		views = append(views, view)
-	}
-	return views, nil
 }
 
 // step makes one attempt: the first one begins the work, as real ones do, and a later one finds it done.
 func (w *work) step(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	if m.Step.Condition == steps.First().Condition {
 		if _, err := os.Stat(w.options.GoFile); err != nil {
-			// The frame looks again when its time has come.
+			// The frame looks again after its sync period.
 			return steps.Waiting(0, steps.ReasonStarted, "Waiting for all the others"), nil
 		}
 	}
@@ -216,13 +154,4 @@ func (w *work) step(ctx context.Context, m *migration.Migration) (steps.Outcome,
 		reason = m.Step.AssistOn()
 	}
 	return steps.Waiting(left, reason, "The work continues"), nil
-}
-
-func handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
-	shoot.Status.SeedName = new(m.DestinationSeed)
-	shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-		Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
-		Progress: 100, LastUpdateTime: metav1.NewTime(m.Clock.Now()),
-	}
-	return nil
 }

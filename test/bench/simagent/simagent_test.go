@@ -17,6 +17,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 var _ = Describe("actions", func() {
@@ -35,6 +36,7 @@ var _ = Describe("actions", func() {
 		reports = 0
 	})
 
+	actions := func(role steps.Role) migration.Actions { return simulation.Actions(role, w.ofRole(role)) }
 	of := func(step steps.Step) *migration.Migration {
 		return &migration.Migration{
 			Shoot: &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, Step: step, Role: step.Owner,
@@ -44,13 +46,13 @@ var _ = Describe("actions", func() {
 	}
 	attempt := func(step steps.Step) steps.Outcome {
 		GinkgoHelper()
-		outcome, err := w.actions(step.Owner).Steps[step.Condition].Run(ctx, of(step))
+		outcome, err := actions(step.Owner).Steps[step.Condition].Run(ctx, of(step))
 		Expect(err).NotTo(HaveOccurred())
 		return outcome
 	}
 
 	It("should have one for every step, with its owner, and for every assist with the other one", func() {
-		source, destination := w.actions(steps.Source), w.actions(steps.Destination)
+		source, destination := actions(steps.Source), actions(steps.Destination)
 		for _, step := range steps.Table() {
 			own, other := source, destination
 			if step.Owner == steps.Destination {
@@ -92,8 +94,8 @@ var _ = Describe("actions", func() {
 	})
 
 	It("should hand over", func() {
-		shoot := &gardencorev1beta1.Shoot{}
-		Expect(w.actions(steps.Destination).HandOver(of(steps.Last()), shoot)).To(Succeed())
+		shoot := &gardencorev1beta1.Shoot{Spec: gardencorev1beta1.ShootSpec{SeedName: new("seed-b")}}
+		Expect(actions(steps.Destination).HandOver(of(steps.Last()), shoot)).To(Succeed())
 		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
 		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
 	})

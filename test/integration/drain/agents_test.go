@@ -19,10 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/drain/moves"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 // agents stand in for those of all seeds: they set the conditions of live migrations and hand over, with a write for
@@ -110,60 +112,41 @@ func (a *agents) due() []*gardencorev1beta1.Shoot {
 
 // step makes the next step of a migration.
 func (a *agents) step(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
-	_, destination, _ := steps.Seeds(shoot)
 	a.lock.Lock()
 	held, abort := a.allHeld || a.held[shoot.Name], a.aborting[shoot.Name]
 	a.lock.Unlock()
 
-	before := shoot.DeepCopy()
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if !steps.Intended(shoot) {
+	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	conditions := steps.Conditions(shoot)
+	switch {
+	case !steps.Intended(shoot):
 		// Classic: the gardenlets are done with it at once.
 		if held {
 			return nil
 		}
-		shoot.Status.SeedName = &destination
-		shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: gardencorev1beta1.LastOperationTypeRestore,
-			State: gardencorev1beta1.LastOperationStateSucceeded, LastUpdateTime: metav1.Now()}
-		return a.garden.Status().Patch(ctx, shoot, patch)
-	}
-
-	conditions := steps.Conditions(shoot)
-	set := func(conditionType gardencorev1beta1.ConditionType, status gardencorev1beta1.ConditionStatus,
-		reason string) {
-		now := metav1.Now()
-		shoot.Status.LiveMigration.Conditions = v1beta1helper.MergeConditions(shoot.Status.LiveMigration.Conditions,
-			gardencorev1beta1.Condition{
-				Type: conditionType, Status: status, Reason: reason, Message: "simulated", LastTransitionTime: now,
-				LastUpdateTime: now,
-			})
-	}
-	switch {
+		simulation.Arrive(shoot, time.Now())
 	case steps.Aborted(conditions) && abort:
 		return nil
-	case !steps.Initialized(conditions):
-		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{}
-		for _, conditionType := range steps.ConditionTypes() {
-			set(conditionType, gardencorev1beta1.ConditionUnknown, string(steps.ReasonPending))
-		}
-		set(steps.First().Condition, gardencorev1beta1.ConditionProgressing, string(steps.ReasonStarted))
-	case abort:
-		set(steps.First().Condition, gardencorev1beta1.ConditionFalse, string(steps.ReasonAborted))
-	case held:
+	case abort && steps.Initialized(conditions):
+		aborted(shoot)
+	case held && steps.Initialized(conditions):
 		return nil
 	default:
-		current, _ := steps.Current(conditions)
-		set(current.Condition, gardencorev1beta1.ConditionTrue, string(steps.ReasonCompleted))
-		if current.Condition == steps.Last().Condition {
-			shoot.Status.SeedName = &destination
-			delete(shoot.Annotations, steps.AnnotationIntent)
-			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
-				LastUpdateTime: metav1.Now(),
-			}
+		if err := simulation.Advance(clock.RealClock{}, shoot); err != nil {
+			return err
 		}
 	}
 	return a.garden.Status().Patch(ctx, shoot, patch)
+}
+
+// aborted has the abort completed at once.
+func aborted(shoot *gardencorev1beta1.Shoot) {
+	now := metav1.Now()
+	shoot.Status.LiveMigration.Conditions = v1beta1helper.MergeConditions(shoot.Status.LiveMigration.Conditions,
+		gardencorev1beta1.Condition{
+			Type: steps.First().Condition, Status: gardencorev1beta1.ConditionFalse,
+			Reason: string(steps.ReasonAborted), Message: "simulated", LastTransitionTime: now, LastUpdateTime: now,
+		})
 }
 
 func (a *agents) slowDown(pace time.Duration) {

@@ -164,7 +164,7 @@ var _ = Describe("Drain", func() {
 		})
 	})
 
-	It("moves what can move within the budget, and tells why the rest stays", func() {
+	It("should move what can move within the budget, and tell why the rest stays", func() {
 		newShoots(6)
 		newShoot("single", func(s *gardencorev1beta1.Shoot) { s.Spec.ControlPlane = nil })
 		newShoot("opted-out", func(s *gardencorev1beta1.Shoot) {
@@ -216,7 +216,7 @@ var _ = Describe("Drain", func() {
 		Eventually(events).Should(ConsistOf("Normal DrainStarted", "Normal Draining", "Warning ShootsBlocked"))
 	})
 
-	It("restores the seed when the drain is cancelled, lets running moves finish, and continues later", func() {
+	It("should restore the seed when the drain is cancelled, let running moves finish, and continue later", func() {
 		newShoots(4)
 		patch := client.MergeFrom(source.DeepCopy())
 		source.Spec.Settings.Scheduling.Visible = true
@@ -250,7 +250,7 @@ var _ = Describe("Drain", func() {
 			ShouldNot(HaveKey(HavePrefix("migration.gardener.cloud/drain")))
 	})
 
-	It("leaves a seed invisible that was so before", func() {
+	It("should leave a seed invisible that was so before", func() {
 		patch := client.MergeFrom(source.DeepCopy())
 		source.Spec.Settings.Scheduling.Visible = false
 		Expect(garden.Client.Patch(ctx, source, patch)).To(Succeed())
@@ -262,7 +262,7 @@ var _ = Describe("Drain", func() {
 		Expect(visible(Default)).To(BeFalse())
 	})
 
-	It("continues after a restart in the middle, as if nothing had happened", func() {
+	It("should continue after a restart in the middle, as if nothing had happened", func() {
 		newShoots(5)
 		sim.hold(true)
 		stop := start()
@@ -281,7 +281,7 @@ var _ = Describe("Drain", func() {
 		Expect(running()["total"]).To(Equal(2))
 	})
 
-	It("stops after failures in a row, and continues when the drain is started again", func() {
+	It("should stop after failures in a row, and continue when the drain is started again", func() {
 		newShoots(4)
 		// One at a time: while the second of two was still going, the failure of the first would make room for a third.
 		config.Controllers.Drain.MaxFailuresInARow, config.Controllers.Drain.MaxPerSource = new(2), new(1)
@@ -314,7 +314,7 @@ var _ = Describe("Drain", func() {
 			Should(Equal("True Empty No shoot is left in the seed. 4 shoots: 4 done, 0 running, 0 waiting, 0 blocked"))
 	})
 
-	It("tries a start again that the garden has refused, and then leaves the shoot alone", func() {
+	It("should retry a start that the garden has refused, and then leave the shoot alone", func() {
 		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: prefix + "refuse"},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -361,7 +361,8 @@ var _ = Describe("Drain", func() {
 		))
 	})
 
-	It("lets shoots that cannot go live go classically in their maintenance window, where that is permitted", func() {
+	It("should let shoots that cannot go live go classically in their maintenance window, where that is "+
+		"permitted", func() {
 		window := func(offset time.Duration) func(*gardencorev1beta1.Shoot) {
 			return func(s *gardencorev1beta1.Shoot) {
 				s.Spec.ControlPlane = nil

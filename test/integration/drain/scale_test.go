@@ -69,7 +69,7 @@ const (
 )
 
 var _ = Describe("Drain at scale", func() {
-	It("keeps its budget, and needs few requests for a migration", func() {
+	It("should keep its budget, and need few requests for a migration", func() {
 		binary, size := os.Getenv(envBinary), small
 		if binary != "" {
 			size = large

@@ -95,7 +95,7 @@ func newGatekeeper(folder string, apiServer *envtest.APIServer) (*gatekeeper, er
 	if err := os.WriteFile(kubeconfig, webhook, 0o600); err != nil {
 		return nil, err
 	}
-	content, err := authorizers.AuthorizationConfiguration(kubeconfig, false)
+	content, err := authorizers.AuthorizationConfiguration(kubeconfig)
 	if err != nil {
 		return nil, err
 	}

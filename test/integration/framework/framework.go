@@ -50,38 +50,35 @@ type Garden struct {
 
 // StartGarden starts a garden. The caller stops it.
 func StartGarden(log logr.Logger) (*Garden, error) {
-	return startGarden(log, false)
+	return (&Garden{}).start(log, &envtest.APIServer{})
 }
 
 // StartGuardedGarden starts a garden with Gardener's SeedAuthorizer and SeedRestriction in front of it, and with an
 // audit log. The caller stops it.
-func StartGuardedGarden(log logr.Logger) (*Garden, error) {
-	return startGarden(log, true)
+func StartGuardedGarden(log logr.Logger) (_ *Garden, err error) {
+	garden, apiServer := &Garden{}, &envtest.APIServer{}
+	if garden.folder, err = os.MkdirTemp("", "livecpm-garden-"); err != nil {
+		return nil, fmt.Errorf("failed to make a folder for the garden: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(garden.folder)
+		}
+	}()
+	if garden.gatekeeper, err = newGatekeeper(garden.folder, apiServer); err != nil {
+		return nil, fmt.Errorf("failed to prepare the seed authorizer: %w", err)
+	}
+	if garden.audit, err = auditLog(garden.folder, apiServer); err != nil {
+		return nil, fmt.Errorf("failed to prepare the audit log: %w", err)
+	}
+	return garden.start(log, apiServer)
 }
 
-func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
+// start starts the garden with its kube-apiserver, and its gatekeeper if it has one.
+func (g *Garden) start(log logr.Logger, apiServer *envtest.APIServer) (_ *Garden, err error) {
 	logf.SetLogger(log)
 
-	garden := &Garden{}
-	apiServer := &envtest.APIServer{}
-	if guarded {
-		if garden.folder, err = os.MkdirTemp("", "livecpm-garden-"); err != nil {
-			return nil, fmt.Errorf("failed to make a folder for the garden: %w", err)
-		}
-		defer func() {
-			if err != nil {
-				_ = os.RemoveAll(garden.folder)
-			}
-		}()
-		if garden.gatekeeper, err = newGatekeeper(garden.folder, apiServer); err != nil {
-			return nil, fmt.Errorf("failed to prepare the seed authorizer: %w", err)
-		}
-		if garden.audit, err = auditLog(garden.folder, apiServer); err != nil {
-			return nil, fmt.Errorf("failed to prepare the audit log: %w", err)
-		}
-	}
-
-	garden.env = &gardenerenvtest.GardenerTestEnvironment{
+	g.env = &gardenerenvtest.GardenerTestEnvironment{
 		Environment: &envtest.Environment{
 			ControlPlaneStartTimeout: patience.Start,
 			ControlPlaneStopTimeout:  patience.Stop,
@@ -91,24 +88,24 @@ func startGarden(log logr.Logger, guarded bool) (_ *Garden, err error) {
 			Args: []string{"--feature-gates=LiveControlPlaneMigration=true"},
 		},
 	}
-	if garden.Config, err = garden.env.Start(); err != nil {
+	if g.Config, err = g.env.Start(); err != nil {
 		return nil, fmt.Errorf("failed to start the garden: %w", err)
 	}
-	if garden.Client, err = client.New(garden.Config, client.Options{Scheme: kubernetes.GardenScheme}); err != nil {
-		_ = garden.env.Stop()
+	if g.Client, err = client.New(g.Config, client.Options{Scheme: kubernetes.GardenScheme}); err != nil {
+		_ = g.env.Stop()
 		return nil, fmt.Errorf("failed to create a client for the garden: %w", err)
 	}
-	if err = garden.waitUntilServed(context.Background()); err != nil {
-		_ = garden.env.Stop()
+	if err = g.waitUntilServed(context.Background()); err != nil {
+		_ = g.env.Stop()
 		return nil, err
 	}
-	if guarded {
-		if err = garden.gatekeeper.start(garden); err != nil {
-			_ = garden.Stop()
+	if g.gatekeeper != nil {
+		if err = g.gatekeeper.start(g); err != nil {
+			_ = g.Stop()
 			return nil, fmt.Errorf("failed to start the seed authorizer: %w", err)
 		}
 	}
-	return garden, nil
+	return g, nil
 }
 
 // servedTimeout is how long the kube-apiserver may take to notice that gardener-apiserver answers for a version of its
@@ -164,7 +161,7 @@ func (g *Garden) InstallPolicies(ctx context.Context) error {
 	if err := g.InstallChart(ctx, nil); err != nil {
 		return err
 	}
-	return g.waitForGate(ctx, true)
+	return g.waitForGate(ctx, gateClosed)
 }
 
 // InstallChart creates what the chart livecpm-garden consists of with the given values.
@@ -192,12 +189,20 @@ func (g *Garden) RemovePolicies(ctx context.Context) error {
 			return fmt.Errorf("failed to delete %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return g.waitForGate(ctx, false)
+	return g.waitForGate(ctx, gateOpen)
 }
 
-// waitForGate waits until the gate is closed, or open, for a shoot of its own that is on its way to another seed. It
-// has seeds of its own as well.
-func (g *Garden) waitForGate(ctx context.Context, closed bool) error {
+// gateState is whether the gate lets the classic migration pass.
+type gateState string
+
+const (
+	gateClosed gateState = "closed"
+	gateOpen   gateState = "open"
+)
+
+// waitForGate waits until the gate is in the state for a shoot of its own that is on its way to another seed. It has
+// seeds of its own as well.
+func (g *Garden) waitForGate(ctx context.Context, state gateState) error {
 	probe := NewShoot("probe", "probe-a")
 	if err := g.Client.Get(ctx, client.ObjectKeyFromObject(probe), probe); apierrors.IsNotFound(err) {
 		for _, seed := range []string{"probe-a", "probe-b"} {
@@ -222,9 +227,9 @@ func (g *Garden) waitForGate(ctx context.Context, closed bool) error {
 	if err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute,
 		true, func(ctx context.Context) (bool, error) {
 			last = gate.New(g.Client, g.Client).Verify(ctx, probe)
-			return (last == nil) == closed, nil
+			return (last == nil) == (state == gateClosed), nil
 		}); err != nil {
-		return fmt.Errorf("failed to wait for the gate to be closed=%t: %w (last proof: %v)", closed, err, last)
+		return fmt.Errorf("failed to wait for the gate to be %s: %w (last proof: %v)", state, err, last)
 	}
 	return nil
 }

@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/livecpm/livecpm/pkg/preflight"
 )
 
 const (
@@ -220,18 +218,17 @@ func (g *Garden) createOnceAdmitted(ctx context.Context, object client.Object) e
 	return nil
 }
 
-// SetCondition sets one condition of the shoot's live migration without asking who may write it.
+// SetCondition sets one condition of the shoot's live migration, of which type, status and reason are given, without
+// asking who may write it.
 func (g *Garden) SetCondition(
-	ctx context.Context, shoot *gardencorev1beta1.Shoot, conditionType gardencorev1beta1.ConditionType,
-	status gardencorev1beta1.ConditionStatus, reason string,
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, condition gardencorev1beta1.Condition,
 ) error {
 	patch := client.MergeFrom(shoot.DeepCopy())
 	if shoot.Status.LiveMigration == nil {
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{}
 	}
 	now := metav1.Now()
-	condition := gardencorev1beta1.Condition{Type: conditionType, Status: status, Reason: reason,
-		Message: "set by a test", LastTransitionTime: now, LastUpdateTime: now}
+	condition.Message, condition.LastTransitionTime, condition.LastUpdateTime = "set by a test", now, now
 	shoot.Status.LiveMigration.Conditions = v1beta1helper.MergeConditions(shoot.Status.LiveMigration.Conditions,
 		condition)
 	return g.Client.Status().Patch(ctx, shoot, patch)
@@ -248,21 +245,4 @@ func (g *Garden) SetConstraint(
 		Message: "set by a test", LastTransitionTime: now, LastUpdateTime: now}
 	shoot.Status.Constraints = v1beta1helper.MergeConditions(shoot.Status.Constraints, condition)
 	return g.Client.Status().Patch(ctx, shoot, patch)
-}
-
-// HealthyEtcds returns what the guards of the agent in the seed see of a shoot's etcds of which nothing is wrong.
-func HealthyEtcds(seedName string) func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
-	return func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
-		var views []preflight.EtcdView
-		for _, name := range []string{"etcd-main", "etcd-events"} {
-			view := preflight.EtcdView{Name: name, MemberNamePrefix: seedName, Quota: 8 << 30}
-			for ordinal := range 3 {
-				view.Members = append(view.Members, preflight.EtcdMemberView{
-					Name: fmt.Sprintf("%s-%s-%d", seedName, name, ordinal), DBSize: 1 << 20, DBSizeInUse: 1 << 20,
-				})
-			}
-			views = append(views, view)
-		}
-		return views, nil
-	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 const (
@@ -85,8 +86,9 @@ var _ = Describe("Gate", func() {
 		}
 		begun = func() {
 			inFlight()
-			Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).
-				To(Succeed())
+			Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+				Type: first, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+			})).To(Succeed())
 		}
 	)
 
@@ -97,7 +99,7 @@ var _ = Describe("Gate", func() {
 	})
 
 	When("the policies are not installed", func() {
-		It("finds the gate open, and the classic migration would start", func() {
+		It("should find the gate open, so that the classic migration would start", func() {
 			inFlight()
 
 			err := gate.New(garden.Client, garden.Client).Verify(ctx, shoot)
@@ -124,7 +126,7 @@ var _ = Describe("Gate", func() {
 		})
 
 		Context("the classic migration", func() {
-			It("never starts: the constraint cannot become True by gardener-controller-manager's own controller",
+			It("should never start: the constraint cannot become True by gardener-controller-manager's own controller",
 				func() {
 					inFlight()
 					_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx,
@@ -135,7 +137,8 @@ var _ = Describe("Gate", func() {
 					Expect(shoot.Status.Constraints).To(BeEmpty())
 				})
 
-			It("never starts: the gardenlet's own controller in the source keeps waiting and writes nothing", func() {
+			It("should never start: the gardenlet's own controller in the source keeps waiting and writes "+
+				"nothing", func() {
 				inFlight()
 				refresh()
 				before := shoot.ResourceVersion
@@ -155,18 +158,18 @@ var _ = Describe("Gate", func() {
 				Expect(shoot.ResourceVersion).To(Equal(before))
 			})
 
-			It("cannot be started by an update of the whole status", func() {
+			It("should not be started by an update of the whole status", func() {
 				begun()
 				shoot.Status.Constraints = []gardencorev1beta1.Condition{{Type: constraint, Status: isTrue}}
 				Expect(garden.Client.Status().Update(ctx, shoot)).To(beDenied("the constraint ReadyForMigration"))
 			})
 
-			It("may be said to be not ready", func() {
+			It("should let the constraint say that the shoot is not ready", func() {
 				begun()
 				Expect(garden.SetConstraint(ctx, shoot, constraint, gardencorev1beta1.ConditionFalse)).To(Succeed())
 			})
 
-			It("is proved to be held up, without a trace", func() {
+			It("should be proved to be held up, without a trace", func() {
 				begun()
 				refresh()
 				before := shoot.ResourceVersion
@@ -175,7 +178,7 @@ var _ = Describe("Gate", func() {
 				Expect(shoot.ResourceVersion).To(Equal(before))
 			})
 
-			It("keeps a live migration from being triggered while the constraint is left over", func() {
+			It("should keep a live migration from being triggered while the constraint is left over", func() {
 				Expect(garden.Intend(ctx, shoot)).To(Succeed())
 				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
 				Expect(garden.Bind(ctx, shoot, destination)).To(beDenied("the constraint ReadyForMigration"))
@@ -183,30 +186,34 @@ var _ = Describe("Gate", func() {
 		})
 
 		Context("the intent annotation", func() {
-			It("may be removed or changed before the migration has begun", func() {
+			It("should be removable and changeable before the migration has begun", func() {
 				inFlight()
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionUnknown,
-					"PrerequisitesNotMet")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionUnknown, Reason: "PrerequisitesNotMet",
+				})).To(Succeed())
 				Expect(setIntent("1")).To(Succeed())
 				Expect(removeIntent()).To(Succeed())
 			})
 
-			It("keeps the migration from beginning once it is removed", func() {
+			It("should keep the migration from beginning once it is removed", func() {
 				inFlight()
 				Expect(removeIntent()).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionProgressing, "Started")).
-					To(beDenied("must not change without the annotation"))
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+				})).To(beDenied("must not change without the annotation"))
 			})
 
-			It("may be removed when the conditions are those of an earlier migration", func() {
+			It("should be removable when the conditions are those of an earlier migration", func() {
 				for _, step := range steps.Table() {
-					Expect(garden.SetCondition(ctx, shoot, step.Condition, isTrue, "Completed")).To(Succeed())
+					Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+						Type: step.Condition, Status: isTrue, Reason: "Completed",
+					})).To(Succeed())
 				}
 				inFlight()
 				Expect(removeIntent()).To(Succeed())
 			})
 
-			DescribeTable("cannot be removed or changed once the migration has begun",
+			DescribeTable("should not be removed or changed once the migration has begun",
 				func(write func() error) {
 					begun()
 					Expect(write()).
@@ -236,10 +243,12 @@ var _ = Describe("Gate", func() {
 				}),
 			)
 
-			It("may be removed after a completed abort, which hands the shoot back to the classic migration", func() {
+			It("should be removable after a completed abort, which hands the shoot back to the classic "+
+				"migration", func() {
 				begun()
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).
-					To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionFalse, Reason: gate.ReasonAborted,
+				})).To(Succeed())
 				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).
 					To(beDenied("the constraint ReadyForMigration"))
 				refresh()
@@ -247,14 +256,14 @@ var _ = Describe("Gate", func() {
 				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
 			})
 
-			It("cannot be set while a classic migration is under way", func() {
+			It("should not be set while a classic migration is in flight", func() {
 				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
 				Expect(setIntent("true")).To(beDenied("cannot be set while a classic migration is under way"))
 			})
 		})
 
 		Context("the seed names", func() {
-			DescribeTable("spec.seedName cannot change once the migration has begun",
+			DescribeTable("should not let spec.seedName change once the migration has begun",
 				func(seed string) {
 					begun()
 					Expect(garden.Bind(ctx, shoot, seed)).To(beDenied("spec.seedName must not change once"))
@@ -263,72 +272,84 @@ var _ = Describe("Gate", func() {
 				Entry("to a third seed", "seed-c"),
 			)
 
-			It("spec.seedName may go back before the migration has begun", func() {
+			It("should let spec.seedName go back before the migration has begun", func() {
 				inFlight()
 				Expect(garden.Bind(ctx, shoot, source)).To(Succeed())
 				Expect(removeIntent()).To(Succeed())
 			})
 
-			It("spec.seedName may go back after a completed abort", func() {
+			It("should let spec.seedName go back after a completed abort", func() {
 				begun()
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).
-					To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionFalse, Reason: gate.ReasonAborted,
+				})).To(Succeed())
 				Expect(garden.Bind(ctx, shoot, source)).To(Succeed())
 			})
 
-			It("an abort may be asked for until the members have joined", func() {
+			It("should let an abort be asked for until the members have joined", func() {
 				begun()
 				Expect(setAbort("true")).To(Succeed())
 			})
 
-			It("an abort may be asked for and taken back before the migration has begun", func() {
+			It("should let an abort be asked for and taken back before the migration has begun", func() {
 				inFlight()
 				Expect(setAbort("true")).To(Succeed())
 				Expect(removeAbort()).To(Succeed())
 			})
 
-			It("an abort cannot be asked for once the members have joined, and the answer says what to do", func() {
+			It("should refuse an abort once the members have joined, and say what to do", func() {
 				begun()
-				Expect(garden.SetCondition(ctx, shoot, first, isTrue, "Completed")).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, second, isTrue, "Completed")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: isTrue, Reason: "Completed",
+				})).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: second, Status: isTrue, Reason: "Completed",
+				})).To(Succeed())
 				Expect(setAbort("true")).To(
 					And(beDenied("cannot be aborted any more"), MatchError(ContainSubstring("force-shrink-etcd=true"))))
 				Expect(setAbort("false")).To(Succeed(), "it asks for nothing")
 			})
 
-			It("an abort cannot be taken back while it is under way", func() {
+			It("should not let an abort be taken back while it is in flight", func() {
 				begun()
 				Expect(setAbort("true")).To(Succeed())
 				Expect(removeAbort()).To(beDenied("must not be removed while the abort is under way"))
 				Expect(setAbort("false")).To(beDenied("must not be removed while the abort is under way"))
 			})
 
-			It("may be asked for once more after a completed abort", func() {
+			It("should let an abort be asked for again after a completed one", func() {
 				begun()
 				Expect(setAbort("true")).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, first, gardencorev1beta1.ConditionFalse, gate.ReasonAborted)).
-					To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: gardencorev1beta1.ConditionFalse, Reason: gate.ReasonAborted,
+				})).To(Succeed())
 				Expect(removeAbort()).To(Succeed())
 			})
 
-			It("a left-over request for an abort that is too late may be removed", func() {
+			It("should let a left-over request for an abort that is too late be removed", func() {
 				Expect(setAbort("true")).To(Succeed())
 				begun()
-				Expect(garden.SetCondition(ctx, shoot, first, isTrue, "Completed")).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, second, isTrue, "Completed")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: isTrue, Reason: "Completed",
+				})).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: second, Status: isTrue, Reason: "Completed",
+				})).To(Succeed())
 				Expect(removeAbort()).To(Succeed())
 			})
 
-			It("status.seedName cannot change before the source is cleaned up", func() {
+			It("should not let status.seedName change before the source is cleaned up", func() {
 				begun()
 				Expect(setStatusSeed(destination)).To(beDenied("status.seedName may only become spec.seedName"))
 				refresh()
 				Expect(setStatusSeed("seed-c")).To(beDenied("status.seedName may only become spec.seedName"))
 			})
 
-			It("status.seedName can become nothing but spec.seedName afterwards", func() {
+			It("should let status.seedName become nothing but spec.seedName afterwards", func() {
 				begun()
-				Expect(garden.SetCondition(ctx, shoot, cleanup, isTrue, "Completed")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: cleanup, Status: isTrue, Reason: "Completed",
+				})).To(Succeed())
 				Expect(setStatusSeed("seed-c")).To(beDenied("status.seedName may only become spec.seedName"))
 				refresh()
 				patch := client.MergeFrom(shoot.DeepCopy())
@@ -337,21 +358,19 @@ var _ = Describe("Gate", func() {
 					To(beDenied("status.seedName may only become spec.seedName"))
 			})
 
-			It("the hand-over passes: status.seedName, the last condition, lastOperation and the annotation "+
+			It("should let the hand-over pass: status.seedName, the last condition, lastOperation and the annotation "+
 				"in one write", func() {
 				begun()
 				for _, step := range steps.Table() {
 					if step.Condition != last {
-						Expect(garden.SetCondition(ctx, shoot, step.Condition, isTrue, "Completed")).To(Succeed())
+						Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+							Type: step.Condition, Status: isTrue, Reason: "Completed",
+						})).To(Succeed())
 					}
 				}
 				patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
 				delete(shoot.Annotations, steps.AnnotationIntent)
-				shoot.Status.SeedName = shoot.Spec.SeedName
-				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-					Type:  gardencorev1beta1.LastOperationTypeRestore,
-					State: gardencorev1beta1.LastOperationStateSucceeded, Progress: 100, LastUpdateTime: metav1.Now(),
-				}
+				simulation.Arrive(shoot, time.Now())
 				shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions,
 					gardencorev1beta1.Condition{
 						Type: last, Status: isTrue, Reason: "Completed", LastTransitionTime: metav1.Now(),
@@ -367,12 +386,12 @@ var _ = Describe("Gate", func() {
 		})
 
 		Context("deletion", func() {
-			It("is denied in flight", func() {
+			It("should be denied in flight", func() {
 				inFlight()
 				Expect(remove()).To(beDenied("the Shoot must not be deleted while"))
 			})
 
-			It("is denied in flight also for a whole collection", func() {
+			It("should be denied in flight also for a whole collection", func() {
 				begun()
 				patch := client.MergeFrom(shoot.DeepCopy())
 				metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
@@ -386,7 +405,7 @@ var _ = Describe("Gate", func() {
 		})
 
 		Context("outside of live migrations", func() {
-			It("denies nothing of a classic migration", func() {
+			It("should deny nothing of a classic migration", func() {
 				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
 				_, err := (&migration.Reconciler{Client: garden.Client}).Reconcile(ctx,
 					reconcile.Request{NamespacedName: client.ObjectKeyFromObject(shoot)})
@@ -404,7 +423,7 @@ var _ = Describe("Gate", func() {
 				Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
 			})
 
-			It("denies nothing of a classic migration with the annotation set to false", func() {
+			It("should deny nothing of a classic migration with the annotation set to false", func() {
 				Expect(setIntent("false")).To(Succeed())
 				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
 				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
@@ -412,17 +431,19 @@ var _ = Describe("Gate", func() {
 				Expect(remove()).To(Succeed())
 			})
 
-			It("denies nothing while the seed names are equal, with or without the annotation", func() {
+			It("should deny nothing while the seed names are equal, with or without the annotation", func() {
 				Expect(garden.Intend(ctx, shoot)).To(Succeed())
 				Expect(garden.SetConstraint(ctx, shoot, constraint, isTrue)).To(Succeed())
 				Expect(garden.SetConstraint(ctx, shoot, constraint, gardencorev1beta1.ConditionFalse)).To(Succeed())
-				Expect(garden.SetCondition(ctx, shoot, first, isTrue, "Completed")).To(Succeed())
+				Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+					Type: first, Status: isTrue, Reason: "Completed",
+				})).To(Succeed())
 				Expect(removeIntent()).To(Succeed())
 				Expect(setIntent("true")).To(Succeed())
 				Expect(remove()).To(Succeed())
 			})
 
-			It("denies nothing on a shoot without seed, status and annotations", func() {
+			It("should deny nothing on a shoot without seed, status and annotations", func() {
 				bare := framework.NewShoot(fmt.Sprintf("b%d-%d", GinkgoParallelProcess(), count), source)
 				bare.Spec.SeedName = nil
 				Expect(garden.Client.Create(ctx, bare)).To(Succeed())

@@ -71,8 +71,10 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
 		Expect(garden.Intend(ctx, shoot)).To(Succeed())
 		Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
-		Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin,
-			gardencorev1beta1.ConditionProgressing, "Started")).To(Succeed())
+		Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+			Type:   gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin,
+			Status: gardencorev1beta1.ConditionProgressing, Reason: "Started",
+		})).To(Succeed())
 		return shoot
 	}
 	// events returns "type reason" of the events of the watchdog at the Shoot.
@@ -147,7 +149,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 	When("it may restore", Ordered, func() {
 		BeforeAll(func() { DeferCleanup(start(true)) })
 
-		DescribeTable("restores what is removed or changed, and tells it at the Shoot in flight",
+		DescribeTable("should restore what is removed or changed, and tell it at the Shoot in flight",
 			func(damage func()) {
 				shoot := inFlight()
 				Eventually(closed(shoot)).Should(Succeed())
@@ -200,7 +202,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		)
 	})
 
-	It("restores what was missing before it started, and removes the constraint that was set meanwhile", func() {
+	It("should restore what was missing before it started, and remove the constraint that was set meanwhile", func() {
 		shoot := inFlight()
 		Expect(garden.RemovePolicies(ctx)).To(Succeed())
 		Expect(garden.SetConstraint(ctx, shoot, constraint, gardencorev1beta1.ConditionTrue)).To(Succeed())
@@ -212,7 +214,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		Expect(shoot.Status.Constraints).NotTo(ContainElement(HaveField("Type", constraint)))
 	})
 
-	It("only reports where it may not restore", func() {
+	It("should only report where it may not restore", func() {
 		shoot := inFlight()
 		DeferCleanup(start(false))
 		Eventually(closed(shoot)).Should(Succeed())
@@ -227,7 +229,7 @@ var _ = Describe("Gate watchdog", Ordered, func() {
 		Eventually(events(shoot)).Should(ConsistOf("Warning GateNotInForce", "Normal GateInForce"))
 	})
 
-	It("runs with a configuration file and a kubeconfig, and serves probes and metrics", func() {
+	It("should run with a configuration file and a kubeconfig, and serve probes and metrics", func() {
 		folder := GinkgoT().TempDir()
 		kubeconfig, config := filepath.Join(folder, "kubeconfig"), filepath.Join(folder, "config.yaml")
 		content, err := garden.Kubeconfig(identity)
@@ -265,7 +267,7 @@ server:
 		))
 	})
 
-	It("has no permission to remove the gate, or to write another policy", func() {
+	It("should have no permission to remove the gate, or to write another policy", func() {
 		restConfig := rest.CopyConfig(garden.Config)
 		restConfig.Impersonate = rest.ImpersonationConfig{UserName: identity}
 		c, err := client.New(restConfig, client.Options{Scheme: kubernetes.GardenScheme})

@@ -52,8 +52,8 @@ var _ = Describe("Migration", func() {
 		return func() string { return w.condition(conditionType).Reason }
 	}
 
-	It("goes through all steps, each done by its owner only, while gardener-controller-manager tries to start the "+
-		"classic one", func() {
+	It("should go through all steps, each done by its owner only, while gardener-controller-manager tries to start "+
+		"the classic one", func() {
 		w = newWorld("steps")
 		refusals := make(chan error, 1)
 		trying, stopTrying := context.WithCancel(ctx)
@@ -95,7 +95,7 @@ var _ = Describe("Migration", func() {
 			HaveKeyWithValue(steps.Destination, BeNumerically(">", 0))))
 	})
 
-	It("resumes after the owner's agent was stopped in the middle of each step", func() {
+	It("should resume after the owner's agent was stopped in the middle of each step", func() {
 		w = newWorld("resume")
 		stops := map[steps.Role]func(){steps.Source: w.start(seedA), steps.Destination: w.start(seedB)}
 		seeds := map[steps.Role]string{steps.Source: seedA, steps.Destination: seedB}
@@ -124,7 +124,7 @@ var _ = Describe("Migration", func() {
 		Expect(w.overlap).To(Equal(1))
 	})
 
-	It("stands still while one agent is away, and continues when it is back", func() {
+	It("should stand still while one agent is away, and continue when it is back", func() {
 		w = newWorld("away")
 		stopB := w.start(seedB)
 		w.trigger()
@@ -144,7 +144,7 @@ var _ = Describe("Migration", func() {
 		w.checkWrites()
 	})
 
-	It("holds while the gate is open, and begins when it is closed", func() {
+	It("should hold while the gate is open, and begin when it is closed", func() {
 		w = newWorld("open")
 		Expect(garden.RemovePolicies(ctx)).To(Succeed())
 		DeferCleanup(func() { Expect(garden.InstallPolicies(ctx)).To(Succeed()) })
@@ -161,7 +161,7 @@ var _ = Describe("Migration", func() {
 		Eventually(handedOver).Should(Succeed())
 	})
 
-	It("holds while a prerequisite is not met, lets the operator withdraw, and begins when it is met", func() {
+	It("should hold while a prerequisite is not met, let the operator withdraw, and begin when it is met", func() {
 		w = newWorld("unfit")
 		shoot := w.shoot()
 		patch := client.MergeFrom(shoot.DeepCopy())
@@ -193,7 +193,7 @@ var _ = Describe("Migration", func() {
 		w.checkWrites()
 	})
 
-	It("holds between two steps while the gardenlets' versions differ, and while it is paused", func() {
+	It("should hold between two steps while the gardenlets' versions differ, and while it is paused", func() {
 		w = newWorld("skew")
 		setVersion := func(version string) {
 			seed := &gardencorev1beta1.Seed{}
@@ -234,7 +234,7 @@ var _ = Describe("Migration", func() {
 		w.checkWrites()
 	})
 
-	It("writes its last operation again when a gardenlet that restarts has set it to Aborted", func() {
+	It("should write its last operation again when a gardenlet that restarts has set it to Aborted", func() {
 		w = newWorld("aborted")
 		w.block(fourth)
 		w.start(seedA)

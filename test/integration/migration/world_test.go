@@ -5,13 +5,11 @@ package migration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	. "github.com/onsi/ginkgo/v2"
@@ -20,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -29,13 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/livecpm/livecpm/pkg/agent"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/preflight/gate"
+	"github.com/livecpm/livecpm/test/calls"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 // world is what the agents of a test act on instead of two seeds, and what it remembers of their deeds. It outlives the
@@ -192,47 +188,29 @@ func (w *world) step(role steps.Role, conditionType gardencorev1beta1.ConditionT
 	})
 }
 
-// actions returns what a role does in this world.
-func (w *world) actions(role steps.Role) migration.Actions {
-	actions := migration.Actions{
-		Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
-		Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
+// ofRole returns what a role does in this world.
+func (w *world) ofRole(role steps.Role) simulation.Work {
+	return simulation.Work{
+		Step: func(step steps.Step) migration.Action { return w.step(role, step.Condition) },
+		Assist: func(step steps.Step) migration.Action {
+			return migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
+				defer GinkgoRecover()
+				Expect(step.AssistOn()).NotTo(BeEmpty(), "nobody asks for a part in step "+step.String())
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.sourceMembers > 0 {
+					w.sourceMembers--
+				}
+				return steps.Outcome{RequeueAfter: 10 * time.Millisecond}, nil
+			})
+		},
 		Always: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.synced[role]++
 			return steps.Outcome{}, nil
 		}),
-		Abort: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
-			return steps.Outcome{}, errors.New("no migration of this suite is aborted")
-		}),
 	}
-	for _, step := range steps.Table() {
-		if step.Owner == role {
-			actions.Steps[step.Condition] = w.step(role, step.Condition)
-		} else if step.AssistOn() != "" {
-			actions.Assists[step.Condition] = migration.ActionFunc(
-				func(context.Context, *migration.Migration) (steps.Outcome, error) {
-					w.mu.Lock()
-					defer w.mu.Unlock()
-					if w.sourceMembers > 0 {
-						w.sourceMembers--
-					}
-					return steps.Outcome{RequeueAfter: 10 * time.Millisecond}, nil
-				})
-		}
-	}
-	if role == steps.Destination {
-		actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
-			shoot.Status.SeedName = new(m.DestinationSeed)
-			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
-				Progress: 100, LastUpdateTime: metav1.Now(),
-			}
-			return nil
-		}
-	}
-	return actions
 }
 
 // start runs the agent of a seed in both roles, with the real gate and the real preflight. The returned function stops
@@ -257,62 +235,45 @@ func (w *world) start(seedName string) (stop func()) {
 
 	watching, err := client.NewWithWatch(config, client.Options{Scheme: kubernetes.GardenScheme})
 	Expect(err).NotTo(HaveOccurred())
-	recording := interceptor.NewClient(watching, interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object,
-			patch client.Patch, opts ...client.SubResourcePatchOption) error {
-			err := c.SubResource(subResource).Patch(ctx, obj, patch, opts...)
-			if dry := len((&client.SubResourcePatchOptions{}).ApplyOptions(opts).DryRun) > 0; err == nil && !dry {
-				w.wrote(obj, seedName)
-			}
-			return err
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
-			opts ...client.PatchOption) error {
-			err := c.Patch(ctx, obj, patch, opts...)
-			if err == nil {
-				w.wrote(obj, seedName)
-			}
-			return err
-		},
-	})
-
-	quick := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	checker, err := preflight.New(preflight.Options{
-		Reader:  watching,
-		OwnSeed: seedName,
-		Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{
-			ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{FeatureGates: map[string]bool{"UpgradeEtcdVersion": true}},
-		},
-		Version: framework.GardenletVersion,
-		Etcds:   framework.HealthyEtcds(seedName),
-		Clock:   clock.RealClock{},
-	})
-	Expect(err).NotTo(HaveOccurred())
-	reconciler, err := agent.New(agent.Options{
-		GardenClient:    recording,
+	reconciler, err := simulation.NewReconciler(simulation.Agent{
+		SeedName:        seedName,
+		GardenClient:    w.recording(watching, seedName),
 		GardenAPIReader: watching,
 		Recorder:        events.NewFakeRecorder(10000),
-		Clock:           clock.RealClock{},
-		SeedName:        seedName,
-		Config: configv1alpha1.LiveMigrationController{
-			ConcurrentSyncs: new(2),
-			SyncPeriod:      quick(250 * time.Millisecond),
-			GatePeriod:      quick(250 * time.Millisecond),
-			HoldPeriod:      quick(100 * time.Millisecond),
-			AttemptTimeout:  quick(time.Minute),
-			RetryBackoff: configv1alpha1.RetryBackoff{Base: quick(20 * time.Millisecond),
-				Max: quick(200 * time.Millisecond)},
-		},
-		Actions: map[steps.Role]migration.Actions{
-			steps.Source:      w.actions(steps.Source),
-			steps.Destination: w.actions(steps.Destination),
-		},
-		Gate:      gate.New(watching, watching),
-		Preflight: checker,
+		Config:          quickController(),
+		Version:         framework.GardenletVersion,
+		Actions:         simulation.Both(w.ofRole),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(reconciler.AddToManager(mgr, gardenCluster)).To(Succeed())
+	return run(mgr)
+}
 
+// quickController is the configuration of an agent that does not wait long.
+func quickController() configv1alpha1.LiveMigrationController {
+	quick := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	return configv1alpha1.LiveMigrationController{
+		ConcurrentSyncs: new(2),
+		SyncPeriod:      quick(250 * time.Millisecond),
+		GatePeriod:      quick(250 * time.Millisecond),
+		HoldPeriod:      quick(100 * time.Millisecond),
+		AttemptTimeout:  quick(time.Minute),
+		RetryBackoff: configv1alpha1.RetryBackoff{Base: quick(20 * time.Millisecond),
+			Max: quick(200 * time.Millisecond)},
+	}
+}
+
+// recording remembers that what is written through the client is written by the agent of the seed.
+func (w *world) recording(c client.WithWatch, seedName string) client.Client {
+	return interceptor.NewClient(c, calls.After(func(call calls.Call) {
+		if object, ok := call.Object.(client.Object); ok && call.Writes() {
+			w.wrote(object, seedName)
+		}
+	}))
+}
+
+// run starts a manager and returns what stops it.
+func run(mgr manager.Manager) (stop func()) {
 	managerCtx, cancel := context.WithCancel(ctx)
 	stopped := make(chan struct{})
 	go func() {

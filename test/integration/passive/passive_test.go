@@ -131,7 +131,7 @@ var _ = Describe("Two agents in one seed", func() {
 		return func(g Gomega) { g.Expect(lease(g).Labels).To(HaveKeyWithValue(agent.LabelHost, string(host))) }
 	}
 
-	It("work one after the other: the second one stays passive and says so, until the first one ends", func() {
+	It("should work one after the other: the second one stays passive and says so, until the first one ends", func() {
 		pod := start(agent.HostPod, "livecpm-agent")
 		Eventually(pod.works).Should(BeClosed())
 		Eventually(leadsIn(agent.HostPod)).Should(Succeed())

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -26,7 +25,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -38,10 +36,9 @@ import (
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 // party is the agent of a seed: the real access to the garden with its caches and selectors, the real frame, and of the
@@ -57,17 +54,11 @@ func newParty(seedName string, config *rest.Config) *party {
 	agentConfig := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(agentConfig)
 	agentConfig.LeaderElection.LeaderElect = new(false)
-	gardenletConfig := &gardenletconfigv1alpha1.GardenletConfiguration{
-		SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
-	}
-	gardenletconfigv1alpha1.SetObjectDefaults_GardenletConfiguration(gardenletConfig)
-	gardenletConfig.SeedConfig.Name = seedName
-	gardenletConfig.ETCDConfig.FeatureGates = map[string]bool{"UpgradeEtcdVersion": true}
 
 	// The gardenlet's process has a manager that serves neither probes nor metrics. The garden's cluster stands in for
 	// that of the seed as long as nothing is done there.
 	environment, err := setup.NewEnvironmentFor(ctx, logr.Discard(), setup.Access{Garden: config, Seed: garden.Config},
-		agentConfig, gardenletConfig, agent.HostGardenlet)
+		agentConfig, simulation.Gardenlet(seedName), agent.HostGardenlet)
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -88,19 +79,10 @@ func newParty(seedName string, config *rest.Config) *party {
 
 	controller := agentConfig.Controllers.LiveMigration
 	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
-	checker, err := preflight.New(preflight.Options{
-		Reader: p.deps.GardenAPIReader, OwnSeed: seedName, Gardenlet: gardenletConfig,
-		Version: framework.GardenletVersion, Etcds: framework.HealthyEtcds(seedName), Clock: clock.RealClock{},
-	})
-	Expect(err).NotTo(HaveOccurred())
-	p.reconciler, err = agent.New(agent.Options{
-		GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader, Recorder: p.deps.Recorder,
-		Clock:    clock.RealClock{},
-		SeedName: seedName, Config: controller,
-		Actions: map[steps.Role]migration.Actions{steps.Source: p.actions(steps.Source),
-			steps.Destination: p.actions(steps.Destination)},
-		Gate:      gate.New(p.deps.GardenClient, p.deps.GardenAPIReader),
-		Preflight: checker,
+	p.reconciler, err = simulation.NewReconciler(simulation.Agent{
+		SeedName: seedName, GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader,
+		Recorder: p.deps.Recorder, Config: controller, Version: framework.GardenletVersion,
+		Actions: simulation.Both(p.ofRole),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	return p
@@ -112,8 +94,8 @@ func (p *party) pass(key client.ObjectKey) error {
 	return err
 }
 
-// actions do of every step what it asks of the garden.
-func (p *party) actions(role steps.Role) migration.Actions {
+// ofRole does of every step what it asks of the garden. A part in a step of the peer asks nothing of it.
+func (p *party) ofRole(steps.Role) simulation.Work {
 	work := map[gardencorev1beta1.ConditionType]func(context.Context, *migration.Migration) error{
 		gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin:              p.prepareSource,
 		gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined:                 p.prepareDestination,
@@ -122,41 +104,16 @@ func (p *party) actions(role steps.Role) migration.Actions {
 		gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup:                          p.persist,
 		gardencorev1beta1.ShootLiveMigrationMigrationCompleted:                         p.complete,
 	}
-	actions := migration.Actions{
-		Steps:   map[gardencorev1beta1.ConditionType]migration.Action{},
-		Assists: map[gardencorev1beta1.ConditionType]migration.Action{},
-		Abort: migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
-			return steps.Outcome{}, errors.New("no migration of this suite is aborted")
-		}),
-	}
-	for _, step := range steps.Table() {
-		if step.Owner != role {
-			// A part in a step of the peer asks nothing of the garden.
-			actions.Assists[step.Condition] = migration.ActionFunc(
-				func(context.Context, *migration.Migration) (steps.Outcome, error) { return steps.Outcome{}, nil })
-			continue
-		}
-		actions.Steps[step.Condition] = migration.ActionFunc(
-			func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-				if do := work[step.Condition]; do != nil {
-					if err := do(ctx, m); err != nil {
-						return steps.Outcome{}, err
-					}
+	return simulation.Work{Step: func(step steps.Step) migration.Action {
+		return migration.ActionFunc(func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+			if do := work[step.Condition]; do != nil {
+				if err := do(ctx, m); err != nil {
+					return steps.Outcome{}, err
 				}
-				return steps.Done("done by %s", p.seedName), nil
-			})
-	}
-	if role == steps.Destination {
-		actions.HandOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
-			shoot.Status.SeedName = new(m.DestinationSeed)
-			shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-				Type: gardencorev1beta1.LastOperationTypeRestore, State: gardencorev1beta1.LastOperationStateSucceeded,
-				Progress: 100, LastUpdateTime: metav1.Now(),
 			}
-			return nil
-		}
-	}
-	return actions
+			return steps.Done("done by %s", p.seedName), nil
+		})
+	}}
 }
 
 func (p *party) botanist(

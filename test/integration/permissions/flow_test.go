@@ -187,7 +187,7 @@ var _ = Describe("A migration", Ordered, func() {
 		})
 	}
 
-	It("uses all that the chart permits to an identity of its own, which may do so in all seeds", func() {
+	It("should use all that the chart permits to an identity of its own, which may do so in all seeds", func() {
 		gardenlets()
 		startControllerManager()
 		shoot, _ := migratable("flow-own")

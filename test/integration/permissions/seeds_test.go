@@ -173,7 +173,7 @@ var _ = Describe("Seeds", func() {
 		})
 	}
 
-	It("lets the agent read the Seed at the other end, and change it by no means", func() {
+	It("should let the agent read the Seed at the other end, and change it by no means", func() {
 		c := clientOf(extension(seedB))
 		Expect(c.Get(ctx, client.ObjectKey{Name: seedA}, &gardencorev1beta1.Seed{})).To(Succeed())
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"test":"true"}}}`))
@@ -187,7 +187,7 @@ var _ = Describe("Seeds", func() {
 		}
 	})
 
-	It("lets agents read the region distances of the garden namespace if they are told to, and write no "+
+	It("should let agents read the region distances of the garden namespace if they are told to, and write no "+
 		"ConfigMap there", func() {
 		list := func(config *rest.Config) error {
 			return clientOf(config).List(ctx, &corev1.ConfigMapList{},
@@ -207,7 +207,7 @@ var _ = Describe("Seeds", func() {
 	})
 
 	// If this fails, Gardener has become stricter: docs/security.md says it among what is not kept.
-	It("cannot keep a seed from deleting Secrets and ConfigMaps that nothing in Gardener refers to", func() {
+	It("should not keep a seed from deleting Secrets and ConfigMaps that nothing in Gardener refers to", func() {
 		configMap := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: "regions", Namespace: v1beta1constants.GardenNamespace},
 		}
@@ -217,8 +217,8 @@ var _ = Describe("Seeds", func() {
 })
 
 var _ = Describe("UpdateRestriction", func() {
-	It("lets gardenlets write by what others come to trust a shoot, and no agent with another identity, not even "+
-		"without a change", func() {
+	It("should let gardenlets write by what others come to trust a shoot, and no agent with another identity, not "+
+		"even without a change", func() {
 		shoot := newShoot("trusted", seedB)
 		Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
 		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{

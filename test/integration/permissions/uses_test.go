@@ -26,7 +26,7 @@ import (
 )
 
 var _ = Describe("The controller manager", func() {
-	It("uses all that the chart permits it", func() {
+	It("should use all that the chart permits it", func() {
 		gardenlets()
 		startControllerManager()
 
@@ -160,7 +160,9 @@ func open(shoot *gardencorev1beta1.Shoot, source, destination *gardencorev1beta1
 		if step.Condition == steps.Last().Condition {
 			status = gardencorev1beta1.ConditionProgressing
 		}
-		Expect(garden.SetCondition(ctx, shoot, step.Condition, status, "Test")).To(Succeed())
+		Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+			Type: step.Condition, Status: status, Reason: "Test",
+		})).To(Succeed())
 	}
 	patch := client.MergeFrom(shoot.DeepCopy())
 	metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, steps.AnnotationDeleteFormerBackups, "true")

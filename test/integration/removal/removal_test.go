@@ -106,7 +106,7 @@ var _ = Describe("Removal", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("is permitted where no controller manager has said anything", func() {
+	It("should be permitted where no controller manager has said anything", func() {
 		Expect(refused(registration())()).To(Succeed())
 		Expect(refused(installation("livecpm", source))()).To(Succeed())
 	})
@@ -133,7 +133,7 @@ var _ = Describe("Removal", Ordered, func() {
 			})
 		})
 
-		It("is permitted while nothing is in flight", func() {
+		It("should be permitted while nothing is in flight", func() {
 			key := client.ObjectKey{Namespace: "garden", Name: removalguard.ConfigMapName}
 			Eventually(func() error { return garden.Client.Get(ctx, key, &corev1.ConfigMap{}) }).Should(Succeed())
 			Expect(refused(registration())()).To(Succeed())
@@ -141,7 +141,7 @@ var _ = Describe("Removal", Ordered, func() {
 			Expect(removable()).To(Succeed())
 		})
 
-		It("is refused while a live migration is in flight", func() {
+		It("should be refused while a live migration is in flight", func() {
 			shoot = framework.NewShoot("live", source)
 			Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())
 			Expect(garden.Intend(ctx, shoot)).To(Succeed())
@@ -163,7 +163,7 @@ var _ = Describe("Removal", Ordered, func() {
 			Expect(removable()).To(MatchError(ContainSubstring("live migrations are in flight (garden-demo/live)")))
 		})
 
-		It("is permitted for seeds that take no part in it, and for everything else", func() {
+		It("should be permitted for seeds that take no part in it, and for everything else", func() {
 			Expect(refused(installation("livecpm", elsewhere))()).To(Succeed())
 			Expect(refused(installation("provider-local", source))()).To(Succeed())
 			Expect(refused(&gardencorev1beta1.ControllerRegistration{
@@ -171,7 +171,7 @@ var _ = Describe("Removal", Ordered, func() {
 			})()).To(Succeed())
 		})
 
-		It("is refused again when somebody has changed what the controller manager wrote", func() {
+		It("should be refused again when somebody has changed what the controller manager wrote", func() {
 			configMap := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: removalguard.ConfigMapName},
 			}
@@ -195,10 +195,12 @@ var _ = Describe("Removal", Ordered, func() {
 			Eventually(refused(installation("livecpm", destination))).Should(forbidden("garden-demo/live"))
 		})
 
-		It("is permitted when the migration is aborted", func() {
+		It("should be permitted when the migration is aborted", func() {
 			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), shoot)).To(Succeed())
-			Expect(garden.SetCondition(ctx, shoot, steps.AbortOf(steps.Source).Condition,
-				gardencorev1beta1.ConditionFalse, string(steps.ReasonAborted))).To(Succeed())
+			Expect(garden.SetCondition(ctx, shoot, gardencorev1beta1.Condition{
+				Type:   steps.AbortOf(steps.Source).Condition,
+				Status: gardencorev1beta1.ConditionFalse, Reason: string(steps.ReasonAborted),
+			})).To(Succeed())
 			for _, seed := range []string{source, destination} {
 				Eventually(refused(installation("livecpm", seed))).Should(Succeed())
 			}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	. "github.com/onsi/ginkgo/v2"
@@ -15,12 +14,12 @@ import (
 	gomegatypes "github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/test/integration/framework"
+	"github.com/livecpm/livecpm/test/simulation"
 )
 
 // Every case is judged twice: by gardener-apiserver when spec.seedName changes, and by the agents' own check. They have
@@ -78,14 +77,7 @@ var _ = Describe("Trigger", func() {
 			triggered := &gardencorev1beta1.Shoot{}
 			Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(shoot), triggered)).To(Succeed())
 			triggered.Spec.SeedName = new(destination.Name)
-			checker, err := preflight.New(preflight.Options{
-				Reader: garden.Client, OwnSeed: source.Name, Version: framework.GardenletVersion,
-				Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{
-					ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{
-						FeatureGates: map[string]bool{"UpgradeEtcdVersion": true},
-					}},
-				Etcds: framework.HealthyEtcds(source.Name), Clock: clock.RealClock{},
-			})
+			checker, err := simulation.NewChecker(garden.Client, source.Name, framework.GardenletVersion)
 			Expect(err).NotTo(HaveOccurred())
 			return checker.Check(ctx, triggered)
 		}
@@ -118,7 +110,7 @@ var _ = Describe("Trigger", func() {
 		annotations = map[string]string{v1beta1constants.AnnotationMigrationLiveMigrate: "true"}
 	})
 
-	It("works through shoots/binding with the annotation, and only there", func() {
+	It("should work through shoots/binding with the annotation, and only there", func() {
 		create()
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 
@@ -135,7 +127,7 @@ var _ = Describe("Trigger", func() {
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 	})
 
-	It("is refused on creation", func() {
+	It("should be refused on creation", func() {
 		Expect(garden.CreateSeed(ctx, source)).To(Succeed())
 		shoot.Annotations = annotations
 		Eventually(func() error { return garden.Client.Create(ctx, shoot.DeepCopy()) }).

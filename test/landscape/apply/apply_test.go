@@ -29,7 +29,7 @@ metadata: {name: two, namespace: default}
 `
 
 var _ = Describe("Apply", func() {
-	It("should render, split and apply manifests, again and again", func() {
+	It("should render, split and apply manifests repeatedly", func() {
 		ctx, c := context.Background(), fake.NewClientBuilder().Build()
 		for _, greeting := range []string{"hello", "hello", "good day"} {
 			rendered, err := apply.Render("test", manifests, map[string]string{"Greeting": greeting})

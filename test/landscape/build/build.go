@@ -23,12 +23,16 @@ import (
 	"github.com/livecpm/livecpm/test/outlook"
 )
 
-// Component builds a real component if it is missing. It reports what the build says, and how many of the packages that
-// were missing are being compiled or are compiled already.
-func Component(
-	ctx context.Context, cfg *config.Config, component string, report func(format string, args ...any),
-	count func(done, total int),
-) error {
+// Progress takes how a build gets on.
+type Progress struct {
+	// Report takes what the build says.
+	Report func(format string, args ...any)
+	// Count takes how many of the packages that were missing are being compiled or are compiled already.
+	Count func(done, total int)
+}
+
+// Component builds a real component if it is missing, and tells the progress.
+func Component(ctx context.Context, cfg *config.Config, component string, progress Progress) error {
 	cmd := tools(ctx, cfg, component)
 	log := filepath.Join(cfg.Cache, "logs", component+".log")
 	var stderr bytes.Buffer
@@ -49,13 +53,13 @@ func Component(
 			case <-finished:
 				return
 			case <-ticker.C:
-				count(countPackages(log))
+				progress.Count(countPackages(log))
 			}
 		}
 	}()
 	for scanner := bufio.NewScanner(output); scanner.Scan(); {
 		if line := scanner.Text(); line != component+": cached" {
-			report("  %s", line)
+			progress.Report("  %s", line)
 		}
 	}
 	err = cmd.Wait()
@@ -142,21 +146,32 @@ func Own(ctx context.Context, cfg *config.Config, name, pkg string) (string, err
 	file := filepath.Join(cfg.Bin(), name)
 	// The go command leaves a result alone that is up to date, and makes a new file otherwise: one that runs is not
 	// written to.
-	return file, Go(ctx, cfg, name, cfg.Repo, nil, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o",
-		file, pkg)
+	return file, Go(ctx, cfg, GoCommand{Name: name, Folder: cfg.Repo,
+		Args: []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", file, pkg}})
 }
 
-// Go runs the go command in a folder to build something of the given name. The error has the compiler's last lines and
-// the path of a log with all of them.
-func Go(ctx context.Context, cfg *config.Config, name, folder string, env []string, args ...string) error {
-	log := cfg.Dir("logs", "build-"+name+".log")
+// GoCommand is a call of the go command that builds something.
+type GoCommand struct {
+	// Name is what is built, for people and for the name of the log.
+	Name string
+	// Folder is where the command runs.
+	Folder string
+	// Env is added to the environment.
+	Env []string
+	// Args are the arguments.
+	Args []string
+}
+
+// Go runs a go command. The error has the compiler's last lines and the path of a log with all of them.
+func Go(ctx context.Context, cfg *config.Config, command GoCommand) error {
+	log := cfg.Dir("logs", "build-"+command.Name+".log")
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return fmt.Errorf("failed to make folder for logs: %w", err)
 	}
-	cmd := outlook.InGroup(exec.CommandContext(ctx, "go", args...))
-	cmd.Dir = folder
-	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
-	return outlook.RunLogged(cmd, name, log, func(string) {})
+	cmd := outlook.InGroup(exec.CommandContext(ctx, "go", command.Args...))
+	cmd.Dir = command.Folder
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), command.Env...)
+	return outlook.RunLogged(cmd, command.Name, log, func(string) {})
 }
 
 // Fingerprint returns what changes whenever a binary built from the packages would. It compiles, but does not link,

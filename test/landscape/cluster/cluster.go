@@ -137,7 +137,7 @@ func (p *ControlPlane) Daemon(name string, command []string, files ...string) pr
 
 // Up starts the control plane and waits until the kube-apiserver is ready.
 func (p *ControlPlane) Up(ctx context.Context) error {
-	etcdDir, err := build.Tool(ctx, p.cfg, "etcd")
+	etcd, err := build.Tool(ctx, p.cfg, "etcd")
 	if err != nil {
 		return err
 	}
@@ -145,55 +145,10 @@ func (p *ControlPlane) Up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// etcd refuses a data folder that others can read.
-	data := p.cfg.Dir(p.values.Name, "etcd")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return fmt.Errorf("failed to make folder of etcd: %w", err)
-	}
-	// Nothing here has to survive a crash of the machine, so nothing is synced to the disk. That spares the shoot's own
-	// etcd, which does sync, most of the waiting.
-	etcd := p.Daemon("etcd", []string{
-		filepath.Join(etcdDir, "etcd"),
-		"--name=" + p.values.Name,
-		"--data-dir=" + data,
-		"--listen-client-urls=http://127.0.0.1:2379",
-		"--advertise-client-urls=http://127.0.0.1:2379",
-		"--listen-peer-urls=http://127.0.0.1:2380",
-		"--initial-advertise-peer-urls=http://127.0.0.1:2380",
-		"--initial-cluster=" + p.values.Name + "=http://127.0.0.1:2380",
-		"--auto-compaction-mode=periodic",
-		"--auto-compaction-retention=10m",
-		"--unsafe-no-fsync",
-		"--log-level=warn",
-	})
-	if _, err := p.processes.Ensure(ctx, etcd); err != nil {
+	if err := p.startEtcd(ctx, etcd); err != nil {
 		return err
 	}
-	files := []string{p.CA.File(), p.file("kube-apiserver.crt")}
-	if p.values.AuthorizationConfig != "" {
-		files = append(append(files, p.values.AuthorizationConfig), p.values.AuthorizationFiles...)
-	}
-	if p.cfg.Audit {
-		if err := p.writeAuditPolicy(); err != nil {
-			return err
-		}
-		files = append(files, p.auditPolicy())
-	}
-	apiserver := p.Daemon("kube-apiserver",
-		append([]string{filepath.Join(kubernetes, "kube-apiserver")}, p.APIServerFlags()...), files...)
-	if _, err := p.processes.Ensure(ctx, apiserver); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	probe, err := p.readyz()
-	if err != nil {
-		return err
-	}
-	if err := p.processes.Wait(ready, apiserver.Name, probe); err != nil {
-		if p.processes.PID(etcd.Name) == 0 {
-			return fmt.Errorf("%s died, see %s: %w", etcd.Name, p.processes.LogFile(etcd.Name), err)
-		}
+	if err := p.startAPIServer(ctx, kubernetes); err != nil {
 		return err
 	}
 	if _, err := p.processes.Ensure(ctx,
@@ -208,6 +163,66 @@ func (p *ControlPlane) Up(ctx context.Context) error {
 		p.Daemon("kube-scheduler",
 			append([]string{filepath.Join(kubernetes, "kube-scheduler")}, p.componentFlags("kube-scheduler")...)))
 	return err
+}
+
+const etcdDaemon = "etcd"
+
+// startEtcd starts etcd, whose program is in the folder.
+func (p *ControlPlane) startEtcd(ctx context.Context, folder string) error {
+	// etcd refuses a data folder that others can read.
+	data := p.cfg.Dir(p.values.Name, "etcd")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("failed to make folder of etcd: %w", err)
+	}
+	// Nothing here has to survive a crash of the machine, so nothing is synced to the disk. That spares the shoot's own
+	// etcd, which does sync, most of the waiting.
+	_, err := p.processes.Ensure(ctx, p.Daemon(etcdDaemon, []string{
+		filepath.Join(folder, "etcd"),
+		"--name=" + p.values.Name,
+		"--data-dir=" + data,
+		"--listen-client-urls=http://127.0.0.1:2379",
+		"--advertise-client-urls=http://127.0.0.1:2379",
+		"--listen-peer-urls=http://127.0.0.1:2380",
+		"--initial-advertise-peer-urls=http://127.0.0.1:2380",
+		"--initial-cluster=" + p.values.Name + "=http://127.0.0.1:2380",
+		"--auto-compaction-mode=periodic",
+		"--auto-compaction-retention=10m",
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+	}))
+	return err
+}
+
+// startAPIServer starts the kube-apiserver, whose program is in the folder, and waits until it is ready.
+func (p *ControlPlane) startAPIServer(ctx context.Context, folder string) error {
+	files := []string{p.CA.File(), p.file("kube-apiserver.crt")}
+	if p.values.AuthorizationConfig != "" {
+		files = append(append(files, p.values.AuthorizationConfig), p.values.AuthorizationFiles...)
+	}
+	if p.cfg.Audit {
+		if err := p.writeAuditPolicy(); err != nil {
+			return err
+		}
+		files = append(files, p.auditPolicy())
+	}
+	apiserver := p.Daemon("kube-apiserver",
+		append([]string{filepath.Join(folder, "kube-apiserver")}, p.APIServerFlags()...), files...)
+	if _, err := p.processes.Ensure(ctx, apiserver); err != nil {
+		return err
+	}
+	ready, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	probe, err := p.readyz()
+	if err != nil {
+		return err
+	}
+	if err := p.processes.Wait(ready, apiserver.Name, probe); err != nil {
+		if etcd := p.Daemon(etcdDaemon, nil).Name; p.processes.PID(etcd) == 0 {
+			return fmt.Errorf("%s died, see %s: %w", etcd, p.processes.LogFile(etcd), err)
+		}
+		return err
+	}
+	return nil
 }
 
 // APIServerFlags are the flags of the kube-apiserver.

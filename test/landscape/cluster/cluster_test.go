@@ -22,7 +22,8 @@ var _ = Describe("ControlPlane", func() {
 
 	BeforeEach(func() {
 		var err error
-		cfg, err = config.New("livecpm", "10.250.0", "/repo", GinkgoT().TempDir(), "/cache")
+		cfg, err = config.New(config.Place{Prefix: "livecpm", Network: "10.250.0", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		values = cluster.Values{Name: "seed-a", IP: "10.250.0.11", ServiceCIDR: "10.97.0.0/16", ServiceIP: "10.97.0.1",
 			PodCIDR: "10.241.0.0/16", Scheduler: true}

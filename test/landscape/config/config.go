@@ -6,6 +6,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -191,17 +192,17 @@ func FromEnvironment() (*Config, error) {
 	if cache, err = filepath.Abs(cache); err != nil {
 		return nil, fmt.Errorf("failed to resolve the cache folder: %w", err)
 	}
-	out, err := New(prefix, network, repo, state, cache)
+	out, err := New(Place{Prefix: prefix, Network: network, Repo: repo, State: state, Cache: cache})
 	if err != nil {
 		return nil, err
 	}
 	if out.DrainBudget, err = drainBudget(os.Getenv(EnvDrainBudget), runtime.NumCPU()); err != nil {
 		return nil, err
 	}
-	if out.Authorizers, err = onOff(EnvAuthorizers, true); err != nil {
+	if out.Authorizers, err = onOff(EnvAuthorizers, "on"); err != nil {
 		return nil, err
 	}
-	if out.Audit, err = onOff(EnvAudit, false); err != nil {
+	if out.Audit, err = onOff(EnvAudit, "off"); err != nil {
 		return nil, err
 	}
 	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
@@ -283,11 +284,9 @@ func (c *Config) recordedGardenlet() (Gardenlet, error) {
 
 func (c *Config) gardenletRecord() string { return c.Dir("gardenlet-variant") }
 
-// onOff reads a variable that switches something on or off.
-func onOff(variable string, otherwise bool) (bool, error) {
-	switch value := os.Getenv(variable); value {
-	case "":
-		return otherwise, nil
+// onOff reads a variable that switches something on or off; unset has the default.
+func onOff(variable, unset string) (bool, error) {
+	switch value := cmp.Or(os.Getenv(variable), unset); value {
 	case "on":
 		return true, nil
 	case "off":
@@ -314,9 +313,19 @@ func drainBudget(value string, processors int) (int, error) {
 	return budget, nil
 }
 
-// New returns the configuration of a landscape with the given prefix in the given network (first three octets of a
-// /24).
-func New(prefix, network, repo, state, cache string) (*Config, error) {
+// Place is where a landscape lives on the machine.
+type Place struct {
+	// Prefix starts every name that the landscape gives to the machine.
+	Prefix string
+	// Network is the first three octets of the landscape's /24.
+	Network string
+	// Repo, State and Cache are the folders of the repository, of what the landscape writes, and of what is built once.
+	Repo, State, Cache string
+}
+
+// New returns the configuration of a landscape in the given place.
+func New(place Place) (*Config, error) {
+	prefix, network := place.Prefix, place.Network
 	if !prefixPattern.MatchString(prefix) {
 		return nil, fmt.Errorf("prefix %q is not a lower-case word of at most 10 letters and digits", prefix)
 	}
@@ -325,9 +334,9 @@ func New(prefix, network, repo, state, cache string) (*Config, error) {
 	}
 	c := &Config{
 		Prefix:      prefix,
-		Repo:        repo,
-		State:       state,
-		Cache:       cache,
+		Repo:        place.Repo,
+		State:       place.State,
+		Cache:       place.Cache,
 		HostIP:      network + ".1",
 		HubIP:       network + ".254",
 		DrainBudget: defaultDrainBudget,

@@ -12,7 +12,8 @@ import (
 
 var _ = Describe("Config", func() {
 	It("should lay out the default landscape", func() {
-		cfg, err := config.New("livecpm", "10.250.0", "/repo", "/state", "/cache")
+		cfg, err := config.New(config.Place{Prefix: "livecpm", Network: "10.250.0", Repo: "/repo",
+			State: "/state", Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(cfg.HostIP).To(Equal("10.250.0.1"))
 		Expect(cfg.HostInterface()).To(Equal("livecpm0"))
@@ -32,9 +33,11 @@ var _ = Describe("Config", func() {
 	})
 
 	It("should keep two landscapes apart", func() {
-		one, err := config.New("one", "10.250.0", "/repo", "/one", "/cache")
+		one, err := config.New(config.Place{Prefix: "one", Network: "10.250.0", Repo: "/repo",
+			State: "/one", Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
-		two, err := config.New("two", "10.251.0", "/repo", "/two", "/cache")
+		two, err := config.New(config.Place{Prefix: "two", Network: "10.251.0", Repo: "/repo",
+			State: "/two", Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(one.Netns()).NotTo(ContainElements(two.Netns()))
 		Expect(one.HostInterface()).NotTo(Equal(two.HostInterface()))
@@ -45,7 +48,8 @@ var _ = Describe("Config", func() {
 	})
 
 	DescribeTable("should refuse what cannot work", func(prefix, network string) {
-		_, err := config.New(prefix, network, "/repo", "/state", "/cache")
+		_, err := config.New(config.Place{Prefix: prefix, Network: network, Repo: "/repo",
+			State: "/state", Cache: "/cache"})
 		Expect(err).To(HaveOccurred())
 	},
 		Entry("no prefix", "", "10.250.0"),
@@ -147,7 +151,8 @@ var _ = Describe("Config", func() {
 	})
 
 	It("should not know other seeds", func() {
-		cfg, err := config.New("livecpm", "10.250.0", "/repo", "/state", "/cache")
+		cfg, err := config.New(config.Place{Prefix: "livecpm", Network: "10.250.0", Repo: "/repo",
+			State: "/state", Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = cfg.Seed("seed-c")
 		Expect(err).To(MatchError(ContainSubstring("seed-c")))

@@ -67,7 +67,7 @@ func PrepareAuthorizers(cfg *config.Config) (string, []string, error) {
 	if err := writeIfChanged(kubeconfig, content); err != nil {
 		return "", nil, err
 	}
-	if content, err = authorizers.AuthorizationConfiguration(kubeconfig, true); err != nil {
+	if content, err = authorizers.AuthorizationConfigurationWithNodes(kubeconfig); err != nil {
 		return "", nil, err
 	}
 	return configuration, []string{kubeconfig}, writeIfChanged(configuration, content)
@@ -149,19 +149,24 @@ func (g *Garden) startAdmissionController(ctx context.Context, c client.Client) 
 	return applyTyped(ctx, c, webhooks...)
 }
 
-// leftovers are what stands in the way of the chosen kind of garden if it was one of the other kind before: with the
-// authorizers the roles that know no seeds, without them the webhooks.
-func leftovers(withAuthorizers bool) []client.Object {
-	if !withAuthorizers {
-		return []client.Object{
-			&admissionregistrationv1.ValidatingWebhookConfiguration{
-				ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name},
-			},
-			&admissionregistrationv1.MutatingWebhookConfiguration{
-				ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name},
-			},
-		}
+// leftovers are what stands in the way of the chosen kind of garden if it was one of the other kind before.
+func leftovers(cfg *config.Config) []client.Object {
+	if cfg.Authorizers {
+		return leftoversWithoutAuthorizers()
 	}
+	return leftoversOfAuthorizers()
+}
+
+// leftoversOfAuthorizers are the webhooks of a garden that had the authorizers.
+func leftoversOfAuthorizers() []client.Object {
+	return []client.Object{
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name}},
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: authorizers.Name}},
+	}
+}
+
+// leftoversWithoutAuthorizers are the roles of a garden that had no authorizers: they know no seeds.
+func leftoversWithoutAuthorizers() []client.Object {
 	return []client.Object{
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.SeedsGroup}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:agent"}},
@@ -171,8 +176,8 @@ func leftovers(withAuthorizers bool) []client.Object {
 	}
 }
 
-func removeLeftovers(ctx context.Context, c client.Client, withAuthorizers bool) error {
-	for _, object := range leftovers(withAuthorizers) {
+func removeLeftovers(ctx context.Context, c client.Client, cfg *config.Config) error {
+	for _, object := range leftovers(cfg) {
 		if err := c.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("failed to delete %T %s: %w", object, object.GetName(), err)
 		}
@@ -184,7 +189,7 @@ func applyTyped(ctx context.Context, c client.Client, objects ...client.Object) 
 	for _, object := range objects {
 		kind, err := apiutil.GVKForObject(object, kubernetes.GardenScheme)
 		if err != nil {
-			return fmt.Errorf("failed to tell the kind of %s: %w", object.GetName(), err)
+			return fmt.Errorf("failed to find the kind of %s: %w", object.GetName(), err)
 		}
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 		if err != nil {

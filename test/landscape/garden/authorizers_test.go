@@ -24,7 +24,8 @@ import (
 
 var _ = Describe("The authorizers", func() {
 	It("should be where the garden's kube-apiserver looks for them, and not be written twice", func() {
-		cfg, err := config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		configuration, files, err := PrepareAuthorizers(cfg)
 		Expect(err).NotTo(HaveOccurred())
@@ -56,8 +57,8 @@ var _ = Describe("The authorizers", func() {
 				&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:agent"}},
 				&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "livecpm:controller-manager"}},
 			).Build()
-			Expect(RemoveLeftovers(ctx, c, authorizers)).To(Succeed())
-			Expect(RemoveLeftovers(ctx, c, authorizers)).To(Succeed(), "there may be none")
+			Expect(RemoveLeftovers(ctx, c, &config.Config{Authorizers: authorizers})).To(Succeed())
+			Expect(RemoveLeftovers(ctx, c, &config.Config{Authorizers: authorizers})).To(Succeed(), "there may be none")
 
 			var names []string
 			for _, list := range []client.ObjectList{&admissionregistrationv1.ValidatingWebhookConfigurationList{},

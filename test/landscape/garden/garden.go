@@ -100,7 +100,7 @@ func (g *Garden) Up(ctx context.Context) error {
 		return err
 	}
 
-	if err := removeLeftovers(ctx, c, g.Config.Authorizers); err != nil {
+	if err := removeLeftovers(ctx, c, g.Config); err != nil {
 		return err
 	}
 	if g.Config.Authorizers {

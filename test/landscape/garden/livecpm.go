@@ -30,10 +30,13 @@ const (
 //go:embed manifests/livecpm-controller-manager.yaml
 var livecpmConfig string
 
-// StartLivecpm starts livecpm-controller-manager beside gardener-controller-manager and waits until it answers.
-func StartLivecpm(
-	ctx context.Context, cfg *config.Config, processes *process.Manager, ca *pki.CA, binary string,
-) error {
+// StartLivecpm starts the program livecpm-controller-manager in the binary beside gardener-controller-manager and waits
+// until it answers.
+func StartLivecpm(ctx context.Context, cfg *config.Config, processes *process.Manager, binary string) error {
+	ca, err := pki.EnsureCA(cfg.PKI(cfg.Garden.Name), "ca")
+	if err != nil {
+		return err
+	}
 	identity, err := ca.Ensure(livecpm+"-client", pki.Request{CommonName: LivecpmIdentity})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -33,19 +34,27 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 )
 
+// access is what the controllers work with.
+type access struct {
+	garden       cluster.Cluster
+	seed         kubernetes.Interface
+	shootClients clientmap.ClientMap
+	// identity is that of this gardenlet, gardenIdentity that of the garden.
+	identity       *gardencorev1beta1.Gardener
+	gardenIdentity string
+}
+
+// controller is a controller of upstream's gardenlet.
+type controller struct {
+	name      string
+	toManager func() error
+}
+
 // addControllers adds every controller of upstream's gardenlet but the Seed's main one, whose place seedReconciler
 // takes.
 func (g *gardenlet) addControllers(
 	ctx context.Context, garden cluster.Cluster, seed kubernetes.Interface, shootClients clientmap.ClientMap,
 ) error {
-	var (
-		mgr         = g.manager
-		cfg         = g.config
-		controllers = cfg.Controllers
-		seedName    = cfg.SeedConfig.Name
-		namespace   = v1beta1constants.GardenNamespace
-	)
-
 	identity, err := gardenerutils.DetermineIdentity()
 	if err != nil {
 		return fmt.Errorf("failed to determine identity: %w", err)
@@ -56,73 +65,83 @@ func (g *gardenlet) addControllers(
 		clusterIdentity); err != nil {
 		return fmt.Errorf("failed to read cluster identity of the garden: %w", err)
 	}
-	gardenIdentity := clusterIdentity.Data[v1beta1constants.ClusterIdentity]
+	for _, add := range g.controllers(ctx, access{
+		garden: garden, seed: seed, shootClients: shootClients, identity: identity,
+		gardenIdentity: clusterIdentity.Data[v1beta1constants.ClusterIdentity],
+	}) {
+		if err := add.toManager(); err != nil {
+			return fmt.Errorf("failed to add %s controller: %w", add.name, err)
+		}
+	}
+	return nil
+}
 
-	for _, add := range []struct {
-		controller string
-		toManager  func() error
-	}{
+// controllers are the table of all controllers.
+func (g *gardenlet) controllers(ctx context.Context, a access) []controller {
+	var (
+		mgr       = g.manager
+		cfg       = g.config
+		own       = cfg.Controllers
+		seedName  = cfg.SeedConfig.Name
+		namespace = v1beta1constants.GardenNamespace
+	)
+	return []controller{
 		{"BackupBucket", func() error {
-			return (&backupbucket.Reconciler{Config: *controllers.BackupBucket, SeedName: seedName,
-				GardenNamespace: namespace}).AddToManager(mgr, garden, mgr)
+			return (&backupbucket.Reconciler{Config: *own.BackupBucket, SeedName: seedName,
+				GardenNamespace: namespace}).AddToManager(mgr, a.garden, mgr)
 		}},
 		{"BackupEntry", func() error {
-			return (&backupentry.Reconciler{Config: *controllers.BackupEntry, SeedName: seedName,
-				GardenNamespace: namespace}).AddToManager(mgr, garden, mgr)
+			return (&backupentry.Reconciler{Config: *own.BackupEntry, SeedName: seedName,
+				GardenNamespace: namespace}).AddToManager(mgr, a.garden, mgr)
 		}},
 		{"Bastion", func() error {
-			return (&bastion.Reconciler{Config: *controllers.Bastion}).AddToManager(mgr, garden, mgr)
+			return (&bastion.Reconciler{Config: *own.Bastion}).AddToManager(mgr, a.garden, mgr)
 		}},
 		{"ControllerInstallation", func() error {
-			return controllerinstallation.AddToManager(ctx, mgr, garden, mgr, seed, *cfg, identity, gardenIdentity,
-				false, nil, seedName, namespace)
+			return controllerinstallation.AddToManager(ctx, mgr, a.garden, mgr, a.seed, *cfg, a.identity,
+				a.gardenIdentity, false, nil, seedName, namespace)
 		}},
 		{"Gardenlet", func() error {
-			return (&gardenletcontroller.Reconciler{Config: *cfg}).AddToManager(mgr, garden, seed)
+			return (&gardenletcontroller.Reconciler{Config: *cfg}).AddToManager(mgr, a.garden, a.seed)
 		}},
 		{"ManagedSeed", func() error {
-			return (&managedseed.Reconciler{Config: *cfg, ShootClientMap: shootClients,
-				GardenNamespaceSeed: namespace}).AddToManager(mgr, garden, mgr)
+			return (&managedseed.Reconciler{Config: *cfg, ShootClientMap: a.shootClients,
+				GardenNamespaceSeed: namespace}).AddToManager(mgr, a.garden, mgr)
 		}},
 		{"NetworkPolicy", func() error {
-			return networkpolicy.AddToManager(ctx, mgr, g.cancel, mgr, *controllers.NetworkPolicy,
+			return networkpolicy.AddToManager(ctx, mgr, g.cancel, mgr, *own.NetworkPolicy,
 				cfg.SeedConfig.Spec.Networks, nil)
 		}},
 		{"TokenRequestor", func() error {
 			class := resourcesv1alpha1.ResourceManagerClassGarden
 			return (&tokenrequestor.Reconciler{
-				ConcurrentSyncs: ptr.Deref(controllers.TokenRequestorServiceAccount.ConcurrentSyncs, 0),
+				ConcurrentSyncs: ptr.Deref(own.TokenRequestorServiceAccount.ConcurrentSyncs, 0),
 				Class:           &class,
 				TargetNamespace: gardenerutils.ComputeGardenNamespace(seedName),
-			}).AddToManager(mgr, mgr, garden)
+			}).AddToManager(mgr, mgr, a.garden)
 		}},
 		{"WorkloadIdentity TokenRequestor", func() error {
-			return (&workloadidentity.Reconciler{Config: controllers.TokenRequestorWorkloadIdentity}).AddToManager(mgr,
-				mgr, garden)
+			return (&workloadidentity.Reconciler{Config: own.TokenRequestorWorkloadIdentity}).AddToManager(mgr,
+				mgr, a.garden)
 		}},
 		{"Seed care", func() error {
-			return (&seedcare.Reconciler{Config: *controllers.SeedCare, SeedName: seedName}).AddToManager(mgr, garden,
+			return (&seedcare.Reconciler{Config: *own.SeedCare, SeedName: seedName}).AddToManager(mgr, a.garden,
 				mgr)
 		}},
 		{"Seed lease", func() error {
 			leaseNamespace := gardenLeaseNamespace
-			return seedlease.AddToManager(mgr, garden, seed.RESTClient(), *controllers.Seed, g.health, seedName, nil,
+			return seedlease.AddToManager(mgr, a.garden, a.seed.RESTClient(), *own.Seed, g.health, seedName, nil,
 				&leaseNamespace)
 		}},
 		{"Seed", func() error {
-			return (&seedReconciler{Identity: identity, Config: cfg, Seed: seed}).AddToManager(mgr, garden)
+			return (&seedReconciler{Identity: a.identity, Config: cfg, Seed: a.seed}).AddToManager(mgr, a.garden)
 		}},
 		{"Shoot", func() error {
-			return shoot.AddToManager(ctx, mgr, garden, mgr, seed, shootClients, *cfg, identity, gardenIdentity,
-				g.health, seedName, nil)
+			return shoot.AddToManager(ctx, mgr, a.garden, mgr, a.seed, a.shootClients, *cfg, a.identity,
+				a.gardenIdentity, g.health, seedName, nil)
 		}},
 		{"VPAEvictionRequirements", func() error {
-			return vpaevictionrequirements.AddToManager(ctx, mgr, g.cancel, *controllers.VPAEvictionRequirements, mgr)
+			return vpaevictionrequirements.AddToManager(ctx, mgr, g.cancel, *own.VPAEvictionRequirements, mgr)
 		}},
-	} {
-		if err := add.toManager(); err != nil {
-			return fmt.Errorf("failed to add %s controller: %w", add.controller, err)
-		}
 	}
-	return nil
 }

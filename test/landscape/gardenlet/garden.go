@@ -47,6 +47,39 @@ func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
 		return nil, fmt.Errorf("failed to read client configuration of the garden: %w", err)
 	}
 
+	seedNamespace := gardenerutils.ComputeGardenNamespace(g.config.SeedConfig.Name)
+	garden, err := cluster.New(config, func(opts *cluster.Options) {
+		opts.Scheme = kubernetes.GardenScheme
+		opts.Logger = g.log
+		opts.MapperProvider = apiutil.NewDynamicRESTMapper
+		opts.Client.Cache = &client.CacheOptions{DisableFor: uncached()}
+		opts.NewCache = g.newGardenCache
+		opts.NewClient = func(config *rest.Config, options client.Options) (client.Client, error) {
+			direct := options
+			direct.Cache = nil
+			reader, err := client.New(config, direct)
+			if err != nil {
+				return nil, err
+			}
+			cached, err := client.New(config, options)
+			if err != nil {
+				return nil, err
+			}
+			return &kubernetes.FallbackClient{Client: cached, Reader: reader,
+				KindToNamespaces: map[string]sets.Set[string]{
+					"Secret":         sets.New(seedNamespace),
+					"ServiceAccount": sets.New(seedNamespace),
+				}}, nil
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("failed to create cluster object of the garden: %w", err)
+	}
+	return garden, nil
+}
+
+// newGardenCache returns the cache of the garden.
+func (g *gardenlet) newGardenCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	seedName := g.config.SeedConfig.Name
 	seedNamespace := gardenerutils.ComputeGardenNamespace(seedName)
 	ofSeed := cache.ByObject{
@@ -54,7 +87,7 @@ func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
 	}
 	inSeedNamespace := cache.ByObject{Namespaces: map[string]cache.Config{seedNamespace: {}}}
 
-	byObject := map[client.Object]cache.ByObject{
+	opts.ByObject = map[client.Object]cache.ByObject{
 		&gardencorev1beta1.Seed{}:             ofSeed,
 		&gardencorev1beta1.Shoot{}:            ofSeed,
 		&seedmanagementv1alpha1.ManagedSeed{}: ofSeed,
@@ -83,39 +116,7 @@ func (g *gardenlet) newGardenCluster() (cluster.Cluster, error) {
 	} {
 		singles[obj] = kubernetes.SingleObjectCacheFunc(g.log, kubernetes.GardenScheme, obj)
 	}
-
-	garden, err := cluster.New(config, func(opts *cluster.Options) {
-		opts.Scheme = kubernetes.GardenScheme
-		opts.Logger = g.log
-		opts.MapperProvider = apiutil.NewDynamicRESTMapper
-		opts.Client.Cache = &client.CacheOptions{DisableFor: uncached()}
-		opts.NewCache = func(config *rest.Config, opts cache.Options) (cache.Cache, error) {
-			opts.ByObject = byObject
-			return kubernetes.AggregatorCacheFunc(kubernetes.NewRuntimeCache, singles, kubernetes.GardenScheme)(config,
-				opts)
-		}
-		opts.NewClient = func(config *rest.Config, options client.Options) (client.Client, error) {
-			direct := options
-			direct.Cache = nil
-			reader, err := client.New(config, direct)
-			if err != nil {
-				return nil, err
-			}
-			cached, err := client.New(config, options)
-			if err != nil {
-				return nil, err
-			}
-			return &kubernetes.FallbackClient{Client: cached, Reader: reader,
-				KindToNamespaces: map[string]sets.Set[string]{
-					"Secret":         sets.New(seedNamespace),
-					"ServiceAccount": sets.New(seedNamespace),
-				}}, nil
-		}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("failed to create cluster object of the garden: %w", err)
-	}
-	return garden, nil
+	return kubernetes.AggregatorCacheFunc(kubernetes.NewRuntimeCache, singles, kubernetes.GardenScheme)(config, opts)
 }
 
 // addFieldIndexes adds the indexes by which the controllers list.

@@ -42,15 +42,39 @@ type gardenlet struct {
 
 // run starts the manager of the seed; the rest waits for the leader's lease, as upstream's does.
 func (g *gardenlet) run(ctx context.Context) error {
+	var err error
+	if g.manager, err = g.newManager(); err != nil {
+		return err
+	}
+	if err := g.addProbes(); err != nil {
+		return err
+	}
+
+	// The runner holds back what needs the garden until the bootstrap part has passed. Both run under the leader's
+	// lease.
+	if err := g.manager.Add(&controllerutils.ControlledRunner{
+		Manager: g.manager,
+		BootstrapRunnables: []manager.Runnable{
+			&bootstrappers.SeedConfigChecker{SeedClient: g.manager.GetClient(), SeedConfig: g.config.SeedConfig},
+		},
+		ActualRunnables: []manager.Runnable{manager.RunnableFunc(g.startGarden)},
+	}); err != nil {
+		return fmt.Errorf("failed to add runnables to manager: %w", err)
+	}
+	return g.manager.Start(ctx)
+}
+
+// newManager returns the manager of the seed.
+func (g *gardenlet) newManager() (manager.Manager, error) {
 	restConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(
 		&g.config.SeedClientConnection.ClientConnectionConfiguration, nil)
 	if err != nil {
-		return fmt.Errorf("failed to read client configuration of the seed: %w", err)
+		return nil, fmt.Errorf("failed to read client configuration of the seed: %w", err)
 	}
 
 	election := g.config.LeaderElection
 	grace := 5 * time.Second
-	g.manager, err = manager.New(restConfig, manager.Options{
+	mgr, err := manager.New(restConfig, manager.Options{
 		Logger:                  g.log,
 		Scheme:                  kubernetes.SeedScheme,
 		GracefulShutdownTimeout: &grace,
@@ -73,9 +97,13 @@ func (g *gardenlet) run(ctx context.Context) error {
 		Client:         client.Options{Cache: &client.CacheOptions{DisableFor: uncached()}},
 	})
 	if err != nil {
-		return fmt.Errorf("failed to create manager: %w", err)
+		return nil, fmt.Errorf("failed to create manager: %w", err)
 	}
+	return mgr, nil
+}
 
+// addProbes adds what the probes ask for.
+func (g *gardenlet) addProbes() error {
 	// The gardenlet is healthy as long as it renews the Seed's lease.
 	seedController := g.config.Controllers.Seed
 	g.health = gardenerhealthz.NewPeriodicHealthz(clock.RealClock{},
@@ -87,23 +115,8 @@ func (g *gardenlet) run(ctx context.Context) error {
 	if err := g.manager.AddHealthzCheck("periodic-health", gardenerhealthz.CheckerFunc(g.health)); err != nil {
 		return err
 	}
-	if err := g.manager.AddReadyzCheck("runtime-informer-sync",
-		gardenerhealthz.NewCacheSyncHealthz(g.manager.GetCache())); err != nil {
-		return err
-	}
-
-	// The runner holds back what needs the garden until the bootstrap part has passed. Both run under the leader's
-	// lease.
-	if err := g.manager.Add(&controllerutils.ControlledRunner{
-		Manager: g.manager,
-		BootstrapRunnables: []manager.Runnable{
-			&bootstrappers.SeedConfigChecker{SeedClient: g.manager.GetClient(), SeedConfig: g.config.SeedConfig},
-		},
-		ActualRunnables: []manager.Runnable{manager.RunnableFunc(g.startGarden)},
-	}); err != nil {
-		return fmt.Errorf("failed to add runnables to manager: %w", err)
-	}
-	return g.manager.Start(ctx)
+	return g.manager.AddReadyzCheck("runtime-informer-sync",
+		gardenerhealthz.NewCacheSyncHealthz(g.manager.GetCache()))
 }
 
 // startGarden connects to the garden, registers the Seed and starts the controllers.

@@ -99,7 +99,7 @@ func (s Sysctls) Acquire(prefix string) error {
 	return nil
 }
 
-// Release puts the original parameters back, unless another landscape still runs. It returns whether this was the last
+// Release puts the original parameters back, unless another landscape still runs. It reports whether this was the last
 // one.
 func (s Sysctls) Release(prefix string) (bool, error) {
 	if err := os.Remove(s.user(prefix)); err != nil && !errors.Is(err, fs.ErrNotExist) {

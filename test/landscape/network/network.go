@@ -65,7 +65,9 @@ func EnsureHub(cfg *config.Config) error {
 		return fmt.Errorf("failed to open netlink: %w", err)
 	}
 	defer host.Close()
-	if err := connect(hub, host, netns.None(), "host", cfg.HostInterface(), mac(1)); err != nil {
+	if err := connect(hub, "host", side{
+		handle: host, namespace: netns.None(), name: cfg.HostInterface(), address: mac(1),
+	}); err != nil {
 		return err
 	}
 	return configure(host, cfg.HostInterface(), cfg.HostIP+"/24")
@@ -97,7 +99,9 @@ func EnsureMember(cfg *config.Config, name, address string) error {
 	}
 	// A fixed hardware address: otherwise the neighbours keep a stale one for seconds when the namespace is made again.
 	port := strings.TrimPrefix(name, cfg.Prefix+"-")
-	if err := connect(hub, member, target, port, memberInterface, mac(ip[3])); err != nil {
+	if err := connect(hub, port, side{
+		handle: member, namespace: target, name: memberInterface, address: mac(ip[3]),
+	}); err != nil {
 		return err
 	}
 	if err := configure(member, "lo", ""); err != nil {
@@ -201,14 +205,24 @@ func handle(name string) (*netlink.Handle, func(), error) {
 	return h, h.Close, nil
 }
 
-// connect makes a pair of interfaces: port in the hub, attached to its bridge, and inner on the other side.
-func connect(hub, other *netlink.Handle, target netns.NsHandle, port, inner string, address net.HardwareAddr) error {
-	if _, err := other.LinkByName(inner); err != nil {
-		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: port}, PeerName: inner, PeerHardwareAddr: address}
-		if target.IsOpen() {
-			pair.PeerNamespace = netlink.NsFd(int(target))
+// side is what is connected to the hub.
+type side struct {
+	handle *netlink.Handle
+	// namespace is not open for the machine's own network namespace, the one that this program runs in.
+	namespace netns.NsHandle
+	// name and address are those of the interface there.
+	name    string
+	address net.HardwareAddr
+}
+
+// connect makes a pair of interfaces: port in the hub, attached to its bridge, and one on the other side.
+func connect(hub *netlink.Handle, port string, other side) error {
+	if _, err := other.handle.LinkByName(other.name); err != nil {
+		pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: port}, PeerName: other.name,
+			PeerHardwareAddr: other.address}
+		if other.namespace.IsOpen() {
+			pair.PeerNamespace = netlink.NsFd(int(other.namespace))
 		} else {
-			// The machine's own namespace is the one this program runs in.
 			self, err := netns.Get()
 			if err != nil {
 				return fmt.Errorf("failed to open own network namespace: %w", err)
@@ -217,7 +231,7 @@ func connect(hub, other *netlink.Handle, target netns.NsHandle, port, inner stri
 			pair.PeerNamespace = netlink.NsFd(int(self))
 		}
 		if err := hub.LinkAdd(pair); err != nil {
-			return fmt.Errorf("failed to add interface %q: %w", inner, err)
+			return fmt.Errorf("failed to add interface %q: %w", other.name, err)
 		}
 	}
 	portLink, err := hub.LinkByName(port)

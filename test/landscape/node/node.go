@@ -73,37 +73,7 @@ func (n *Node) dir(elem ...string) string {
 // Up brings the cluster up, with the given images beside those every node has, and returns when its node, its DNS and
 // its volume provisioner are ready. What runs already is left alone. Progress is reported through report.
 func (n *Node) Up(ctx context.Context, report func(format string, args ...any), images ...image.Tarball) error {
-	if err := network.EnsureMember(n.cfg, n.seed.Netns, n.seed.IP); err != nil {
-		return err
-	}
-	if err := network.EnableForwarding(n.seed.Netns); err != nil {
-		return err
-	}
-	if err := n.cgroups.Ensure(n.seed.Netns); err != nil {
-		return err
-	}
-	daemons, err := n.cgroups.EnsureLeaf(n.seed.Netns, "daemons")
-	if err != nil {
-		return err
-	}
-	namespaces, err := n.ensureInit(ctx, daemons)
-	if err != nil {
-		return err
-	}
-	serviceIP, err := firstIP(n.seed.ServiceCIDR)
-	if err != nil {
-		return err
-	}
-	controlPlane, err := cluster.New(n.cfg, n.processes, cluster.Values{
-		Name:        n.seed.Name,
-		IP:          n.seed.IP,
-		ServiceCIDR: n.seed.ServiceCIDR,
-		ServiceIP:   serviceIP,
-		PodCIDR:     n.seed.PodCIDR,
-		Scheduler:   true,
-		Namespaces:  namespaces,
-		Cgroups:     daemons,
-	})
+	controlPlane, err := n.prepare(ctx)
 	if err != nil {
 		return err
 	}
@@ -149,6 +119,58 @@ func (n *Node) Up(ctx context.Context, report func(format string, args ...any), 
 	if err != nil {
 		return err
 	}
+	if err := n.installBase(ctx, c, settings); err != nil {
+		return err
+	}
+	var since time.Time
+	if fresh {
+		since = time.Now()
+	}
+	if err := n.awaitReady(ctx, c, since); err != nil {
+		return err
+	}
+	report("%s: node, DNS and volumes ready", n.seed.Name)
+	return nil
+}
+
+// prepare connects the node to the network, starts its first process and returns its control plane, which is not
+// started yet.
+func (n *Node) prepare(ctx context.Context) (*cluster.ControlPlane, error) {
+	if err := network.EnsureMember(n.cfg, n.seed.Netns, n.seed.IP); err != nil {
+		return nil, err
+	}
+	if err := network.EnableForwarding(n.seed.Netns); err != nil {
+		return nil, err
+	}
+	if err := n.cgroups.Ensure(n.seed.Netns); err != nil {
+		return nil, err
+	}
+	daemons, err := n.cgroups.EnsureLeaf(n.seed.Netns, "daemons")
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := n.ensureInit(ctx, daemons)
+	if err != nil {
+		return nil, err
+	}
+	serviceIP, err := firstIP(n.seed.ServiceCIDR)
+	if err != nil {
+		return nil, err
+	}
+	return cluster.New(n.cfg, n.processes, cluster.Values{
+		Name:        n.seed.Name,
+		IP:          n.seed.IP,
+		ServiceCIDR: n.seed.ServiceCIDR,
+		ServiceIP:   serviceIP,
+		PodCIDR:     n.seed.PodCIDR,
+		Scheduler:   true,
+		Namespaces:  namespaces,
+		Cgroups:     daemons,
+	})
+}
+
+// installBase installs what every node has in its cluster.
+func (n *Node) installBase(ctx context.Context, c client.Client, settings *settings) error {
 	for _, manifests := range []struct{ name, text string }{
 		// First, so that it already applies to the pods of the others.
 		{"single-node", singleNodeManifests},
@@ -163,10 +185,6 @@ func (n *Node) Up(ctx context.Context, report func(format string, args ...any), 
 			return fmt.Errorf("failed to install %s in %s: %w", manifests.name, n.seed.Name, err)
 		}
 	}
-	if err := n.awaitReady(ctx, c, fresh); err != nil {
-		return err
-	}
-	report("%s: node, DNS and volumes ready", n.seed.Name)
 	return nil
 }
 
@@ -278,21 +296,8 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 	if err != nil {
 		return nil, err
 	}
-	user := "system:node:" + n.seed.Name
-	serving, err := controlPlane.CA.Ensure("kubelet-server",
-		pki.Request{CommonName: user, Organizations: []string{"system:nodes"}, DNSNames: []string{n.seed.Name},
-			IPs: []string{n.seed.IP}})
+	serving, proxyKubeconfig, err := n.issue(controlPlane)
 	if err != nil {
-		return nil, err
-	}
-	pkiDir := n.cfg.PKI(n.seed.Name)
-	proxyKubeconfig := filepath.Join(pkiDir, "kube-proxy.kubeconfig")
-	if err := controlPlane.Kubeconfig(proxyKubeconfig, "kube-proxy",
-		pki.Request{CommonName: "system:kube-proxy"}); err != nil {
-		return nil, err
-	}
-	if err := controlPlane.Kubeconfig(filepath.Join(pkiDir, "kubelet.kubeconfig"), "kubelet",
-		pki.Request{CommonName: user, Organizations: []string{"system:nodes"}}); err != nil {
 		return nil, err
 	}
 	s := &settings{
@@ -321,9 +326,41 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 		GCPercent:         process.GCPercent,
 		MaxProcs:          process.MaxProcs(),
 	}
+	if err := n.writeConfiguration(s); err != nil {
+		return nil, err
+	}
+	for _, folder := range []string{s.Logs, s.Plugins, s.VolumeDir} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return nil, fmt.Errorf("failed to make folder: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// issue issues the certificates of the node's programs. It returns the serving certificate of the kubelet and the
+// kubeconfig of kube-proxy.
+func (n *Node) issue(controlPlane *cluster.ControlPlane) (serving *pki.Pair, proxyKubeconfig string, err error) {
+	user := "system:node:" + n.seed.Name
+	if serving, err = controlPlane.CA.Ensure("kubelet-server",
+		pki.Request{CommonName: user, Organizations: []string{"system:nodes"}, DNSNames: []string{n.seed.Name},
+			IPs: []string{n.seed.IP}}); err != nil {
+		return nil, "", err
+	}
+	folder := n.cfg.PKI(n.seed.Name)
+	proxyKubeconfig = filepath.Join(folder, "kube-proxy.kubeconfig")
+	if err := controlPlane.Kubeconfig(proxyKubeconfig, "kube-proxy",
+		pki.Request{CommonName: "system:kube-proxy"}); err != nil {
+		return nil, "", err
+	}
+	return serving, proxyKubeconfig, controlPlane.Kubeconfig(filepath.Join(folder, "kubelet.kubeconfig"), "kubelet",
+		pki.Request{CommonName: user, Organizations: []string{"system:nodes"}})
+}
+
+// writeConfiguration writes the files by which the node's programs are configured.
+func (n *Node) writeConfiguration(s *settings) error {
 	network, err := s.cniConfig()
 	if err != nil {
-		return nil, fmt.Errorf("failed to encode network configuration: %w", err)
+		return fmt.Errorf("failed to encode network configuration: %w", err)
 	}
 	files := map[string][]byte{
 		"cni/10-pods.conflist": network,
@@ -332,7 +369,7 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 	for name, text := range map[string]string{"containerd.toml": containerdTemplate, "kubelet.yaml": kubeletTemplate,
 		"kube-proxy.yaml": proxyTemplate} {
 		if files[name], err = s.render(name, text); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for name, content := range files {
@@ -342,18 +379,13 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return nil, fmt.Errorf("failed to make folder: %w", err)
+			return fmt.Errorf("failed to make folder: %w", err)
 		}
 		if err := os.WriteFile(file, content, 0o644); err != nil {
-			return nil, fmt.Errorf("failed to write configuration: %w", err)
+			return fmt.Errorf("failed to write configuration: %w", err)
 		}
 	}
-	for _, folder := range []string{s.Logs, s.Plugins, s.VolumeDir} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return nil, fmt.Errorf("failed to make folder: %w", err)
-		}
-	}
-	return s, nil
+	return nil
 }
 
 func (n *Node) ensureContainerd(ctx context.Context, controlPlane *cluster.ControlPlane) (process.Spec, error) {
@@ -378,7 +410,7 @@ func (n *Node) awaitContainerd(ctx context.Context, spec process.Spec) error {
 	})
 }
 
-// ensureKubelet starts kubelet and service proxy and returns whether the kubelet was started just now.
+// ensureKubelet starts kubelet and service proxy and reports whether it has started the kubelet just now.
 func (n *Node) ensureKubelet(ctx context.Context, controlPlane *cluster.ControlPlane) (bool, error) {
 	dir, err := build.Tool(ctx, n.cfg, "kubernetes")
 	if err != nil {
@@ -405,20 +437,19 @@ func (n *Node) ensureKubelet(ctx context.Context, controlPlane *cluster.ControlP
 }
 
 // awaitReady waits for the node and for the pods of the base. What an earlier kubelet said about the node does not
-// count when this one is fresh.
-func (n *Node) awaitReady(ctx context.Context, c client.Client, fresh bool) error {
-	started := time.Now()
+// count: the kubelet has to have reported since the given time, unless that is zero.
+func (n *Node) awaitReady(ctx context.Context, c client.Client, since time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
 	kubelet := n.seed.Name + "-kubelet"
 	if err := n.processes.Wait(ctx, kubelet, func(ctx context.Context) error {
-		if fresh {
+		if !since.IsZero() {
 			lease := &coordinationv1.Lease{}
 			if err := c.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.seed.Name},
 				lease); err != nil {
 				return err
 			}
-			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(started) {
+			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
 				return errors.New("kubelet has not reported yet")
 			}
 		}

@@ -44,18 +44,18 @@ type binary struct {
 	stamp bool
 }
 
-// binaries are those of a landscape with the gardenlet, for a shoot with or without workers.
-func binaries(gardenlet config.Gardenlet, workers bool) []binary {
+// binaries are those of the landscape, by its gardenlet and by whether its shoot has workers.
+func binaries(cfg *config.Config) []binary {
 	programs := []binary{
-		{name: "gardenlet", pkg: gardenletPackages[gardenlet], stamp: true},
+		{name: "gardenlet", pkg: gardenletPackages[cfg.Gardenlet], stamp: true},
 		{name: "standin-ingress", dir: "test/standins/ingress"},
 		{name: "standin-etcd-wrapper", dir: "test/standins/etcdwrapper"},
 		{name: "standin-chown", dir: "test/standins/chown"},
 	}
-	if gardenlet.SetsUpSeed() {
+	if cfg.Gardenlet.SetsUpSeed() {
 		programs = append(programs, binary{name: "placeholder", dir: "test/standins/placeholder"})
 	}
-	if workers {
+	if cfg.HasWorkers() {
 		programs = append(programs, workerBinaries...)
 	}
 	return programs
@@ -100,7 +100,7 @@ func Tarballs(ctx context.Context, cfg *config.Config, use Use) ([]image.Tarball
 		return nil, err
 	}
 	maps.DeleteFunc(byName, func(name string, _ tarball.Image) bool { return useOf(name) != use })
-	for _, b := range binaries(cfg.Gardenlet, cfg.HasWorkers()) {
+	for _, b := range binaries(cfg) {
 		// A program is built for the images that it is in.
 		if !slices.ContainsFunc(slices.Collect(maps.Values(byName)), func(i tarball.Image) bool {
 			return contains(i, filepath.Join(cfg.Bin(), b.name))
@@ -137,9 +137,11 @@ func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion s
 		pkg = "."
 	}
 	// Not every mirror's checksum database knows the releases of the etcd server; the go.sum beside it does.
-	return build.Go(ctx, cfg, b.name, filepath.Join(cfg.Repo, b.dir), []string{"GONOSUMDB=go.etcd.io/etcd/*"},
-		"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o",
-		filepath.Join(cfg.Bin(), b.name), pkg)
+	return build.Go(ctx, cfg, build.GoCommand{
+		Name: b.name, Folder: filepath.Join(cfg.Repo, b.dir), Env: []string{"GONOSUMDB=go.etcd.io/etcd/*"},
+		Args: []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o",
+			filepath.Join(cfg.Bin(), b.name), pkg},
+	})
 }
 
 // images are those that seed prerequisites and shoots run, by a short name: real components under exactly the
@@ -158,63 +160,93 @@ func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (ma
 	if err != nil {
 		return nil, err
 	}
-	paths := map[string]string{}
-	for _, component := range []string{"gardener", "kubernetes", "etcd-druid", "etcd-backup-restore"} {
-		// Those of the other use may not be built yet.
-		if paths[component], err = build.ToolFolder(ctx, cfg, component); err != nil {
-			return nil, err
-		}
+	programs, err := findPrograms(ctx, cfg, "gardener", "kubernetes", "etcd-druid", "etcd-backup-restore")
+	if err != nil {
+		return nil, err
 	}
-	target := imagevectorutils.TargetVersion(kubernetes.Version)
-	gardenerRef := func(name string, options ...imagevectorutils.FindOptionFunc) string {
-		found, findErr := imagevector.Containers().FindImage(name, options...)
-		if findErr != nil {
-			err = fmt.Errorf("failed to find image %q in gardener's image vector: %w", name, findErr)
-			return ""
-		}
-		// Images of gardener's own components carry no tag; the version of the component is filled in at run time.
-		found.WithOptionalTag(gardener.Version)
-		return found.String()
-	}
-
+	target, refs := imagevectorutils.TargetVersion(kubernetes.Version), &gardenerRefs{version: gardener.Version}
 	result := map[string]tarball.Image{
-		"gardenlet": single(cfg.Bin(), "gardenlet", "/gardenlet", nonroot, GardenletImage),
-		"gardener-resource-manager": single(paths["gardener"], "gardener-resource-manager",
-			"/gardener-resource-manager", nonroot, gardenerRef(imagevector.ContainerImageNameGardenerResourceManager)),
-		"provider-local": single(paths["gardener"], "gardener-extension-provider-local",
+		"gardenlet": single(programs.own("gardenlet"), "/gardenlet", nonroot, GardenletImage),
+		"gardener-resource-manager": single(programs.upstream("gardener", "gardener-resource-manager"),
+			"/gardener-resource-manager", nonroot, refs.find(imagevector.ContainerImageNameGardenerResourceManager)),
+		"provider-local": single(programs.upstream("gardener", "gardener-extension-provider-local"),
 			"/gardener-extension-provider-local", nonroot, garden.ProviderLocalImage+":"+gardener.Version),
-		"kube-apiserver": single(paths["kubernetes"], "kube-apiserver", "/usr/local/bin/kube-apiserver", "",
-			gardenerRef(imagevector.ContainerImageNameKubeApiserver, target)),
-		"kube-controller-manager": single(paths["kubernetes"], "kube-controller-manager",
+		"kube-apiserver": single(programs.upstream("kubernetes", "kube-apiserver"), "/usr/local/bin/kube-apiserver", "",
+			refs.find(imagevector.ContainerImageNameKubeApiserver, target)),
+		"kube-controller-manager": single(programs.upstream("kubernetes", "kube-controller-manager"),
 			"/usr/local/bin/kube-controller-manager", "",
-			gardenerRef(imagevector.ContainerImageNameKubeControllerManager, target)),
-		"etcd-druid": single(paths["etcd-druid"], "etcd-druid", "/etcd-druid", nonroot,
-			gardenerRef(imagevector.ContainerImageNameEtcdDruid)),
-		"etcd-backup-restore": single(paths["etcd-backup-restore"], "etcdbrctl", "/etcdbrctl", nonroot,
+			refs.find(imagevector.ContainerImageNameKubeControllerManager, target)),
+		"etcd-druid": single(programs.upstream("etcd-druid", "etcd-druid"), "/etcd-druid", nonroot,
+			refs.find(imagevector.ContainerImageNameEtcdDruid)),
+		"etcd-backup-restore": single(programs.upstream("etcd-backup-restore", "etcdbrctl"), "/etcdbrctl", nonroot,
 			druidRefs["etcd-backup-restore-next"]),
-		"standin-etcd-wrapper": single(cfg.Bin(), "standin-etcd-wrapper", "/etcd-wrapper", nonroot,
+		"standin-etcd-wrapper": single(programs.own("standin-etcd-wrapper"), "/etcd-wrapper", nonroot,
 			druidRefs["etcd-wrapper-next"]),
-		"standin-chown":   single(cfg.Bin(), "standin-chown", "/bin/chown", "", druidRefs["alpine"]),
-		"standin-ingress": single(cfg.Bin(), "standin-ingress", "/standin-ingress", nonroot, IngressImage),
+		"standin-chown":   single(programs.own("standin-chown"), "/bin/chown", "", druidRefs["alpine"]),
+		"standin-ingress": single(programs.own("standin-ingress"), "/standin-ingress", nonroot, IngressImage),
 	}
 	if cfg.Gardenlet.SetsUpSeed() {
-		result["placeholder"] = single(cfg.Bin(), "placeholder", "/placeholder", nonroot, PlaceholderImage)
+		result["placeholder"] = single(programs.own("placeholder"), "/placeholder", nonroot, PlaceholderImage)
 	}
 	if cfg.HasWorkers() {
-		more, err := workerImages(ctx, cfg, kubernetes.Version, gardenerRef)
+		more, err := workerImages(ctx, cfg, kubernetes.Version, refs)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(result, more)
 	}
-	return result, err
+	return result, refs.err
 }
 
-// single is an image with one program in it, which it starts.
-func single(dir, name, target, user, ref string) tarball.Image {
+// programs are the files of the programs that go into images.
+type programs struct {
+	bin     string
+	folders map[string]string
+}
+
+// findPrograms finds those of the real components, whether or not they are built: those of the other use may not be
+// yet.
+func findPrograms(ctx context.Context, cfg *config.Config, components ...string) (programs, error) {
+	out := programs{bin: cfg.Bin(), folders: map[string]string{}}
+	for _, component := range components {
+		var err error
+		if out.folders[component], err = build.ToolFolder(ctx, cfg, component); err != nil {
+			return programs{}, err
+		}
+	}
+	return out, nil
+}
+
+// own is a program of this repository, upstream one of a real component.
+func (p programs) own(name string) string { return filepath.Join(p.bin, name) }
+
+func (p programs) upstream(component, name string) string {
+	return filepath.Join(p.folders[component], name)
+}
+
+// gardenerRefs finds references of images in Gardener's image vector, and keeps the last error.
+type gardenerRefs struct {
+	// version is that of Gardener.
+	version string
+	err     error
+}
+
+func (r *gardenerRefs) find(name string, options ...imagevectorutils.FindOptionFunc) string {
+	found, err := imagevector.Containers().FindImage(name, options...)
+	if err != nil {
+		r.err = fmt.Errorf("failed to find image %q in gardener's image vector: %w", name, err)
+		return ""
+	}
+	// Images of gardener's own components carry no tag; the version of the component is filled in at run time.
+	found.WithOptionalTag(r.version)
+	return found.String()
+}
+
+// single is an image with one program in it, which it starts: the file source, at the path target.
+func single(source, target, user, ref string) tarball.Image {
 	return tarball.Image{
 		Refs:       []string{ref},
-		Files:      []tarball.File{{Path: target, Source: filepath.Join(dir, name)}},
+		Files:      []tarball.File{{Path: target, Source: source}},
 		Entrypoint: []string{target},
 		User:       user,
 	}

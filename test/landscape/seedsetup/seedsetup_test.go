@@ -32,7 +32,8 @@ var _ = Describe("Setup", func() {
 	var gardenlets []*gardenletconfigv1alpha1.GardenletConfiguration
 
 	BeforeEach(func() {
-		cfg, err := config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		ca, err := pki.EnsureCA(cfg.PKI(cfg.Garden.Name), "ca")
 		Expect(err).NotTo(HaveOccurred())
@@ -66,7 +67,8 @@ var _ = Describe("Setup", func() {
 var _ = Describe("Gardenlets that set up their seed", func() {
 	setup := func(gardenlet config.Gardenlet) *Setup {
 		GinkgoHelper()
-		cfg, err := config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		cfg.Gardenlet = gardenlet
 		ca, err := pki.EnsureCA(cfg.PKI(cfg.Garden.Name), "ca")

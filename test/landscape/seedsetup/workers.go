@@ -6,14 +6,12 @@ package seedsetup
 import (
 	"context"
 	_ "embed"
-	"path/filepath"
 
 	"github.com/gardener/gardener/imagevector"
 	imagevectorutils "github.com/gardener/gardener/pkg/utils/imagevector"
 
 	"github.com/livecpm/livecpm/hack/images/tarball"
 	"github.com/livecpm/livecpm/test/landscape/apply"
-	"github.com/livecpm/livecpm/test/landscape/build"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 )
@@ -22,7 +20,7 @@ import (
 // and machines are served by the real provider-local, with the real machine-controller-manager and its driver, and the
 // real kube-scheduler. provider-local keeps machines as pods of the cluster whose kubeconfig is in the shoot's
 // credentials, in any case the same one, wherever the control plane is: here the first seed, which plays the cloud. The
-// image of its machines is not to be had and is stood in for (test/standins/machine), as are the images of the VPN
+// image of its machines is not available and is stood in for (test/standins/machine), as are the images of the VPN
 // (test/standins/vpn).
 
 // The components that only such a shoot needs.
@@ -44,38 +42,36 @@ var workerBinaries = []binary{
 
 // workerImages are the images that only a shoot with workers needs.
 func workerImages(
-	ctx context.Context, cfg *config.Config, kubernetes string,
-	ref func(name string, options ...imagevectorutils.FindOptionFunc) string,
+	ctx context.Context, cfg *config.Config, kubernetes string, refs *gardenerRefs,
 ) (map[string]tarball.Image, error) {
-	paths := map[string]string{}
-	for _, component := range []string{toolMachineControllerManager, toolGardenerMachines, "kubernetes"} {
-		var err error
-		if paths[component], err = build.ToolFolder(ctx, cfg, component); err != nil {
-			return nil, err
-		}
+	programs, err := findPrograms(ctx, cfg, toolMachineControllerManager, toolGardenerMachines, "kubernetes")
+	if err != nil {
+		return nil, err
 	}
 	target := imagevectorutils.TargetVersion(kubernetes)
-	machine := single(cfg.Bin(), "standin-machine", "/machine", "", garden.MachineImage)
+	machine := single(programs.own("standin-machine"), "/machine", "", garden.MachineImage)
 	machine.Files = append(machine.Files,
-		tarball.File{Path: "/bin/sh", Source: filepath.Join(cfg.Bin(), "standin-shell")})
+		tarball.File{Path: "/bin/sh", Source: programs.own("standin-shell")})
 	return map[string]tarball.Image{
-		"kube-scheduler": single(paths["kubernetes"], "kube-scheduler",
-			"/usr/local/bin/kube-scheduler", "", ref(imagevector.ContainerImageNameKubeScheduler, target)),
-		"machine-controller-manager": single(paths[toolMachineControllerManager],
-			"machine-controller-manager", "/machine-controller-manager", nonroot,
-			ref(imagevector.ContainerImageNameMachineControllerManager)),
-		"machine-controller-manager-provider-local": single(paths[toolGardenerMachines],
-			"machine-controller-manager-provider-local", "/machine-controller-manager-provider-local", nonroot,
-			garden.MachineDriverImage),
-		"cloud-controller-manager-local": single(paths[toolGardenerMachines],
-			"cloud-controller-manager-local", "/cloud-controller-manager-local", "", garden.CloudControllerImage),
-		"extension-test": single(cfg.Bin(), "extension-test", "/extension-test", nonroot,
+		"kube-scheduler": single(programs.upstream("kubernetes", "kube-scheduler"),
+			"/usr/local/bin/kube-scheduler", "", refs.find(imagevector.ContainerImageNameKubeScheduler, target)),
+		"machine-controller-manager": single(
+			programs.upstream(toolMachineControllerManager, "machine-controller-manager"),
+			"/machine-controller-manager", nonroot,
+			refs.find(imagevector.ContainerImageNameMachineControllerManager)),
+		"machine-controller-manager-provider-local": single(
+			programs.upstream(toolGardenerMachines, "machine-controller-manager-provider-local"),
+			"/machine-controller-manager-provider-local", nonroot, garden.MachineDriverImage),
+		"cloud-controller-manager-local": single(
+			programs.upstream(toolGardenerMachines, "cloud-controller-manager-local"),
+			"/cloud-controller-manager-local", "", garden.CloudControllerImage),
+		"extension-test": single(programs.own("extension-test"), "/extension-test", nonroot,
 			garden.TestExtensionImage),
 		"standin-machine": machine,
-		"standin-vpn-server": single(cfg.Bin(), "standin-vpn", "/bin/vpn-server", "",
-			ref(imagevector.ContainerImageNameVpnServer, target)),
-		"standin-vpn-proxy": single(cfg.Bin(), "standin-vpn", "/usr/local/bin/envoy", nonroot,
-			ref(imagevector.ContainerImageNameEnvoyProxy, target)),
+		"standin-vpn-server": single(programs.own("standin-vpn"), "/bin/vpn-server", "",
+			refs.find(imagevector.ContainerImageNameVpnServer, target)),
+		"standin-vpn-proxy": single(programs.own("standin-vpn"), "/usr/local/bin/envoy", nonroot,
+			refs.find(imagevector.ContainerImageNameEnvoyProxy, target)),
 	}, nil
 }
 

@@ -36,7 +36,8 @@ var _ = Describe("Shoot", func() {
 	)
 
 	BeforeEach(func() {
-		cfg, err := config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		reports = nil
 		shoot = &Shoot{Config: cfg, Name: "live", Seed: "seed-a", Report: func(format string, args ...any) {

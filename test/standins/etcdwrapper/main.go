@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command etcdwrapper stands in for the image of gardener/etcd-wrapper, which is not to be had as a Go module. It is
+// Command etcdwrapper stands in for the image of gardener/etcd-wrapper, which is not available as a Go module. It is
 // the etcd container of the pods that etcd-druid creates: it asks the etcd-backup-restore sidecar to prepare the data
 // directory, fetches the etcd configuration from it and runs an embedded etcd of the version that Gardener ships.
 // Beside etcd it serves the readiness probe and the stop request that druid and the sidecar rely on.
@@ -77,7 +77,7 @@ func main() {
 		stop()
 	}()
 
-	err := run(ctx, stop, log, opts, exit)
+	err := wrapper{log: log, opts: opts, exit: exit}.run(ctx, stop)
 	select {
 	case s := <-received:
 		if writeErr := exit.write(s); writeErr != nil {
@@ -92,21 +92,29 @@ func main() {
 	log.Info("stopped")
 }
 
-func run(ctx context.Context, stop context.CancelFunc, log *slog.Logger, opts options, exit exitMarker) error {
-	sidecar, err := newSidecar(log, opts)
+// wrapper runs one member.
+type wrapper struct {
+	log  *slog.Logger
+	opts options
+	exit exitMarker
+}
+
+// run runs etcd until the context ends, which stop ends too.
+func (w wrapper) run(ctx context.Context, stop context.CancelFunc) error {
+	sidecar, err := newSidecar(w.log, w.opts)
 	if err != nil {
 		return err
 	}
-	if err := sidecar.initialize(ctx, exit.validationMode); err != nil {
+	if err := sidecar.initialize(ctx, w.exit.validationMode); err != nil {
 		return fmt.Errorf("failed to initialize the data directory: %w", err)
 	}
 	configuration, err := sidecar.etcdConfiguration(ctx)
 	if err != nil {
 		return fmt.Errorf("failed to fetch the etcd configuration: %w", err)
 	}
-	m, err := newMember(log, opts, dataVolume, configuration)
+	m, err := newMember(w.log, w.opts, dataVolume, configuration)
 	if err != nil {
 		return err
 	}
-	return m.run(ctx, stop, exit)
+	return m.run(ctx, stop, w.exit)
 }

@@ -61,9 +61,8 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func TestRunsEtcdAfterTheSidecarPreparedIt(t *testing.T) {
-	folder, client, peer, wrapper := t.TempDir(), freePort(t), freePort(t), freePort(t)
-	fake := &fakeSidecar{status: "New", failures: 1, config: fmt.Sprintf(`
+func etcdConfiguration(folder string, client, peer int) string {
+	return fmt.Sprintf(`
 name: m0
 data-dir: %s/new.etcd
 listen-client-urls: http://127.0.0.1:%[2]d
@@ -73,13 +72,31 @@ initial-advertise-peer-urls: http://127.0.0.1:%[3]d
 initial-cluster: m0=http://127.0.0.1:%[3]d
 initial-cluster-state: new
 member-name-prefix: unknown-keys-are-ignored
-`, folder, client, peer)}
+`, folder, client, peer)
+}
+
+func awaitReady(ctx context.Context, t *testing.T, base string) {
+	t.Helper()
+	for ready := false; !ready; {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			t.Fatal("etcd did not become ready")
+		}
+		if response, err := http.Get(base + "/readyz"); err == nil {
+			response.Body.Close()
+			ready = response.StatusCode == http.StatusOK
+		}
+	}
+}
+
+func TestRunsEtcdAfterTheSidecarPreparedIt(t *testing.T) {
+	folder, client, port := t.TempDir(), freePort(t), freePort(t)
+	fake := &fakeSidecar{status: "New", failures: 1, config: etcdConfiguration(folder, client, freePort(t))}
 	server := httptest.NewServer(fake)
 	defer server.Close()
 
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	opts := options{sidecarAddress: strings.TrimPrefix(server.URL, "http://"), etcdServerName: "127.0.0.1",
-		etcdClientPort: client, wrapperPort: wrapper}
+		etcdClientPort: client, wrapperPort: port}
 	sidecar, err := newSidecar(log, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -107,16 +124,8 @@ member-name-prefix: unknown-keys-are-ignored
 	done := make(chan error, 1)
 	go func() { done <- m.run(ctx, stop, exit) }()
 
-	base := fmt.Sprintf("http://127.0.0.1:%d", wrapper)
-	for ready := false; !ready; {
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
-			t.Fatal("etcd did not become ready")
-		}
-		if response, err := http.Get(base + "/readyz"); err == nil {
-			response.Body.Close()
-			ready = response.StatusCode == http.StatusOK
-		}
-	}
+	base := fmt.Sprintf("http://127.0.0.1:%d", port)
+	awaitReady(ctx, t, base)
 	if _, err := os.Stat(exit.path); !os.IsNotExist(err) {
 		t.Errorf("the record of the last exit must be gone once etcd runs: %v", err)
 	}

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command ingress stands in for istiod and for the Envoy behind istio-ingress/istio-ingressgateway, whose images are
-// not to be had. It runs as a pod in each seed. See package gateway.
+// not available. It runs as a pod in each seed. See package gateway.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command machine stands in for the image of provider-local's machines, which is not to be had: the pod that
+// Command machine stands in for the image of provider-local's machines, which is not available: the pod that
 // provider-local's machine driver makes for a Machine runs it and becomes a hollow node of the shoot (see package
 // hollow). The pod's own address is of no use to the shoot, whose nodes have a range of their own; the machine gives
 // itself one of that range on the bridge that all machines share.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command placeholder stands in for every program of a seed whose image is not to be had and whose work nothing on the
+// Command placeholder stands in for every program of a seed whose image is not available and whose work nothing on the
 // landscape needs: dashboards, metrics, autoscalers. It serves nothing and waits for its end. An admission policy takes
 // away the probes and arguments that its containers have for the real program, and tells those that are run before
 // others to end at once.

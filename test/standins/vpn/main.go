@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vpn stands in for the programs of the pods of vpn-seed-server, whose images are not to be had: for the VPN
+// Command vpn stands in for the programs of the pods of vpn-seed-server, whose images are not available: for the VPN
 // server, and, when it is called envoy, for the proxy beside it. The pods, their Service, certificates and probes are
 // those that Gardener makes. A kube-apiserver asks the proxy (HTTP CONNECT over TLS) for an address in the shoot, and
 // the server opens it through the tunnel of the client in the shoot (see package tunnel, and test/standins/machine for
@@ -130,25 +130,32 @@ func serveProxy(ctx context.Context, log logr.Logger) error {
 		return fmt.Errorf("failed to listen: %w", err)
 	}
 	log.Info("Serving", "proxy", proxyAddress)
-	return acceptProxied(ctx, log, listener, certificates(proxyCerts), inside)
+	return frontProxy{log: log, config: certificates(proxyCerts), server: inside}.accept(ctx, listener)
 }
 
-// acceptProxied leads what the listener accepts to the VPN server until the context ends.
-func acceptProxied(
-	ctx context.Context, log logr.Logger, listener net.Listener, config func() (*tls.Config, error), server string,
-) error {
+// frontProxy takes off TLS before the VPN server.
+type frontProxy struct {
+	log logr.Logger
+	// config reads the certificates.
+	config func() (*tls.Config, error)
+	// server is the address of the VPN server.
+	server string
+}
+
+// accept passes on what the listener accepts until the context ends.
+func (p frontProxy) accept(ctx context.Context, listener net.Listener) error {
 	return accept.Each(ctx, listener, func(conn net.Conn) {
 		go func() {
 			defer func() { _ = conn.Close() }()
-			if err := proxy(ctx, conn, config, server); err != nil && !errors.Is(err, io.EOF) {
-				log.V(1).Info("Connection ended", "reason", err.Error())
+			if err := p.pass(ctx, conn); err != nil && !errors.Is(err, io.EOF) {
+				p.log.V(1).Info("Connection ended", "reason", err.Error())
 			}
 		}()
 	})
 }
 
-func proxy(ctx context.Context, conn net.Conn, config func() (*tls.Config, error), address string) error {
-	settings, err := config()
+func (p frontProxy) pass(ctx context.Context, conn net.Conn) error {
+	settings, err := p.config()
 	if err != nil {
 		return err
 	}
@@ -159,7 +166,7 @@ func proxy(ctx context.Context, conn net.Conn, config func() (*tls.Config, error
 	if err := secured.HandshakeContext(handshake); err != nil {
 		return err
 	}
-	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.server)
 	if err != nil {
 		return fmt.Errorf("failed to reach the VPN server: %w", err)
 	}

@@ -79,7 +79,8 @@ var _ = Describe("The proxy", func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- acceptProxied(ctx, logr.Discard(), listener, certificates(folder), inside.Listener.Addr().String())
+			ended <- frontProxy{log: logr.Discard(), config: certificates(folder),
+				server: inside.Listener.Addr().String()}.accept(ctx, listener)
 		}()
 		DeferCleanup(func() {
 			cancel()

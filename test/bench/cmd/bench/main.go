@@ -160,19 +160,9 @@ func (b *bench) measure(ctx context.Context, part string) error {
 	}
 	switch part {
 	case data.PartRelay:
-		result, err := b.relay(ctx)
-		if err != nil {
-			return err
-		}
-		result.Environment = environment
-		return data.Write(b.folder, part, result)
+		return b.measureRelay(ctx, environment)
 	case data.PartAgent:
-		result, err := b.agent(ctx)
-		if err != nil {
-			return err
-		}
-		result.Environment = environment
-		return data.Write(b.folder, part, result)
+		return b.measureAgent(ctx, environment)
 	}
 
 	if err := b.bringUp(ctx); err != nil {
@@ -188,62 +178,96 @@ func (b *bench) measure(ctx context.Context, part string) error {
 	}
 	switch part {
 	case data.PartLive:
-		result, err := mover.Live(ctx)
-		if err != nil {
-			return err
-		}
-		result.Environment = environment
-		return data.Write(b.folder, part, result)
+		return b.measureLive(ctx, environment, mover)
 	case data.PartDistance:
-		for _, ms := range b.distances {
-			run, err := mover.Distance(ctx, time.Duration(ms)*time.Millisecond)
-			if err != nil {
-				return fmt.Errorf("over %d ms: %w", ms, err)
-			}
-			if err := b.record(part, func(set *data.Set) any {
-				set.Distance = cmp.Or(set.Distance, &data.Distance{})
-				set.Distance.Record(data.DistanceRun{Environment: environment, Migration: *run})
-				return set.Distance
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return b.measureDistances(ctx, environment, mover)
 	case data.PartSize:
-		for _, mib := range b.sizes {
-			run, err := mover.Size(ctx, mib)
-			if err != nil {
-				return fmt.Errorf("with %d MiB: %w", mib, err)
-			}
-			run.Environment = environment
-			if err := b.record(part, func(set *data.Set) any {
-				set.Size = cmp.Or(set.Size, &data.Size{})
-				set.Size.Record(*run)
-				return set.Size
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return b.measureSizes(ctx, environment, mover)
 	default:
-		result, err := migrations.Rest(ctx, b.cfg, 30*time.Second)
+		return b.measureLandscape(ctx, environment)
+	}
+}
+
+func (b *bench) measureRelay(ctx context.Context, environment data.Environment) error {
+	result, err := b.relay(ctx)
+	if err != nil {
+		return err
+	}
+	result.Environment = environment
+	return data.Write(b.folder, data.PartRelay, result)
+}
+
+func (b *bench) measureAgent(ctx context.Context, environment data.Environment) error {
+	result, err := b.agent(ctx)
+	if err != nil {
+		return err
+	}
+	result.Environment = environment
+	return data.Write(b.folder, data.PartAgent, result)
+}
+
+func (b *bench) measureLive(ctx context.Context, environment data.Environment, mover *migrations.Bench) error {
+	result, err := mover.Live(ctx)
+	if err != nil {
+		return err
+	}
+	result.Environment = environment
+	return data.Write(b.folder, data.PartLive, result)
+}
+
+func (b *bench) measureDistances(ctx context.Context, environment data.Environment, mover *migrations.Bench) error {
+	for _, ms := range b.distances {
+		run, err := mover.Distance(ctx, time.Duration(ms)*time.Millisecond)
 		if err != nil {
+			return fmt.Errorf("over %d ms: %w", ms, err)
+		}
+		if err := b.record(data.PartDistance, func(set *data.Set) any {
+			set.Distance = cmp.Or(set.Distance, &data.Distance{})
+			set.Distance.Record(data.DistanceRun{Environment: environment, Migration: *run})
+			return set.Distance
+		}); err != nil {
 			return err
 		}
-		result.Environment = environment
-		if b.ready > 0 {
-			start := &data.Start{Environment: environment, Seconds: b.ready}
-			if b.cold {
-				result.Cold = start
-			} else {
-				result.Warm = start
-			}
-		}
-		return b.record(part, func(set *data.Set) any {
-			result.Keep(set.Landscape)
-			return result
-		})
 	}
+	return nil
+}
+
+func (b *bench) measureSizes(ctx context.Context, environment data.Environment, mover *migrations.Bench) error {
+	for _, mib := range b.sizes {
+		run, err := mover.Size(ctx, mib)
+		if err != nil {
+			return fmt.Errorf("with %d MiB: %w", mib, err)
+		}
+		run.Environment = environment
+		if err := b.record(data.PartSize, func(set *data.Set) any {
+			set.Size = cmp.Or(set.Size, &data.Size{})
+			set.Size.Record(*run)
+			return set.Size
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) measureLandscape(ctx context.Context, environment data.Environment) error {
+	result, err := migrations.Rest(ctx, b.cfg, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	result.Environment = environment
+	if b.ready > 0 {
+		start := &data.Start{Environment: environment, Seconds: b.ready}
+		if b.cold {
+			result.Cold = start
+		} else {
+			result.Warm = start
+		}
+	}
+	return b.record(data.PartLandscape, func(set *data.Set) any {
+		result.Keep(set.Landscape)
+		return result
+	})
 }
 
 // record adds to what is recorded of a part. Each run takes as long as a migration: one that fails must not take the

@@ -26,7 +26,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "landscape:", err)
 		if errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr,
-				"  What is built and what is up stays. make landscape-up resumes, make landscape-down ends it.")
+				"  What is built and what runs stays. Run make landscape-up to resume, or make landscape-down to "+
+					"remove it.")
 		}
 		os.Exit(1)
 	}
@@ -39,43 +40,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	run := func(
-		f func(cmd *cobra.Command, l *landscape.Landscape, args []string) error,
-	) func(*cobra.Command, []string) error {
-		return func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.FromEnvironment()
-			if err != nil {
-				return err
-			}
-			return f(cmd, landscape.New(cfg, cmd.OutOrStdout()), args)
-		}
-	}
-	var only []string
-	up := &cobra.Command{
-		Use:   "up",
-		Short: "Bring the landscape up; what runs already is left alone",
-		Args:  cobra.NoArgs,
-		RunE: run(func(cmd *cobra.Command, l *landscape.Landscape, _ []string) error {
-			return l.Up(cmd.Context(), only...)
-		}),
-	}
-	up.Flags().StringSliceVar(&only, "only", nil, "run only these phases: "+strings.Join(landscape.Phases(), ", "))
-	var seeds []string
-	load := &cobra.Command{
-		Use:   "load-image TARBALL...",
-		Short: "Import images into seeds, for development",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: run(func(cmd *cobra.Command, l *landscape.Landscape, args []string) error {
-			for _, seed := range seeds {
-				if err := l.LoadImages(cmd.Context(), seed, args...); err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
-	}
-	load.Flags().StringSliceVar(&seeds, "seed", []string{"seed-a", "seed-b"}, "seeds to import into")
-	root.AddCommand(up, load,
+	root.AddCommand(upCommand(), loadCommand(),
 		&cobra.Command{
 			Use:   "status",
 			Short: "Show what runs and where its logs are; exit code 1 if something is dead",
@@ -103,4 +68,50 @@ func command() *cobra.Command {
 		},
 	)
 	return root
+}
+
+// run gives a command the landscape that the environment asks for.
+func run(
+	f func(cmd *cobra.Command, l *landscape.Landscape, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		cfg, err := config.FromEnvironment()
+		if err != nil {
+			return err
+		}
+		return f(cmd, landscape.New(cfg, cmd.OutOrStdout()), args)
+	}
+}
+
+func upCommand() *cobra.Command {
+	var only []string
+	up := &cobra.Command{
+		Use:   "up",
+		Short: "Bring the landscape up; what runs already is left alone",
+		Args:  cobra.NoArgs,
+		RunE: run(func(cmd *cobra.Command, l *landscape.Landscape, _ []string) error {
+			return l.Up(cmd.Context(), only...)
+		}),
+	}
+	up.Flags().StringSliceVar(&only, "only", nil, "run only these phases: "+strings.Join(landscape.Phases(), ", "))
+	return up
+}
+
+func loadCommand() *cobra.Command {
+	var seeds []string
+	load := &cobra.Command{
+		Use:   "load-image TARBALL...",
+		Short: "Import images into seeds, for development",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: run(func(cmd *cobra.Command, l *landscape.Landscape, args []string) error {
+			for _, seed := range seeds {
+				if err := l.LoadImages(cmd.Context(), seed, args...); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	load.Flags().StringSliceVar(&seeds, "seed", []string{"seed-a", "seed-b"}, "seeds to import into")
+	return load
 }

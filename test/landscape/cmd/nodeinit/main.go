@@ -90,7 +90,7 @@ func arrange(hostname, binds, memory string) error {
 	return nil
 }
 
-// reap collects ended orphans for ever. The first process of a pid namespace gets only those signals it handles, so
+// reap collects ended orphans forever. The first process of a pid namespace gets only those signals it handles, so
 // that nothing inside the node can end it.
 func reap() {
 	children := make(chan os.Signal, 16)

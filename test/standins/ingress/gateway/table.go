@@ -38,7 +38,7 @@ type Target struct {
 // String implements fmt.Stringer.
 func (t Target) String() string { return fmt.Sprintf("%s/%s:%d", t.Namespace, t.Service, t.Port) }
 
-// Route leads connections with a matching server name to a target.
+// Route sends connections with a matching server name to a target.
 type Route struct {
 	// SNI is a name, or "*." and a suffix.
 	SNI    string `json:"sni"`

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/livecpm/livecpm/test/standins/machine/apiserverproxy"
 	"github.com/livecpm/livecpm/test/standins/machine/device"
@@ -50,18 +49,16 @@ type apiServerProxy struct {
 }
 
 // newAPIServerProxy returns the apiserver-proxy if the pod is one.
-func newAPIServerProxy(
-	log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func(),
-) (*apiServerProxy, bool) {
-	proxy := &apiServerProxy{readiness: newReadiness(changed), log: log, node: node, device: defaultInterface,
-		interval: defaultInterval}
+func newAPIServerProxy(host host, pod *corev1.Pod) (*apiServerProxy, bool) {
+	proxy := &apiServerProxy{readiness: newReadiness(host.changed), log: host.log, node: host.node,
+		device: defaultInterface, interval: defaultInterval}
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) > 0 && path.Base(container.Command[0]) == "envoy" {
 			for j := 1; j+1 < len(container.Command); j++ {
 				if container.Command[j] == "-c" {
 					proxy.configFile = container.Command[j+1]
-					proxy.files = mounted{client: client, pod: pod, container: container}
+					proxy.files = mounted{client: host.client, pod: pod, container: container}
 				}
 			}
 			if probe := container.ReadinessProbe; probe != nil && probe.HTTPGet != nil {

@@ -59,7 +59,7 @@ func (r *rules) ensure(ctx context.Context, node *Node, address netip.AddrPort) 
 	r.forwarder, r.address = forwarder, address
 	go func() {
 		if err := forwarder.Serve(ctx, listener); err != nil && ctx.Err() == nil {
-			node.Log.Error(err, "The Service's address leads nowhere", "address", address.String())
+			node.Log.Error(err, "Nothing serves the Service's address any more", "address", address.String())
 			r.mu.Lock()
 			r.forwarder = nil
 			r.mu.Unlock()
@@ -79,9 +79,7 @@ type kubeProxy struct {
 }
 
 // newKubeProxy returns the kube-proxy if the pod is one.
-func newKubeProxy(
-	log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func(),
-) (*kubeProxy, bool) {
+func newKubeProxy(host host, pod *corev1.Pod) (*kubeProxy, bool) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) == 0 || path.Base(container.Command[0]) != "kube-proxy" {
@@ -90,8 +88,8 @@ func newKubeProxy(
 		for _, arg := range container.Command[1:] {
 			if file, is := strings.CutPrefix(arg, flagConfig); is {
 				return &kubeProxy{
-					readiness: newReadiness(changed), log: log, node: node, configFile: file,
-					files: mounted{client: client, pod: pod, container: container},
+					readiness: newReadiness(host.changed), log: host.log, node: host.node, configFile: file,
+					files: mounted{client: host.client, pod: pod, container: container},
 				}, true
 			}
 		}

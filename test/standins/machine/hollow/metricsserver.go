@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/livecpm/livecpm/test/standins/machine/device"
 )
@@ -53,17 +52,15 @@ type metricsServer struct {
 }
 
 // newMetricsServer returns the metrics-server if the pod, which has an address already, is one.
-func newMetricsServer(
-	log logr.Logger, node *Node, client kubernetes.Interface, pod *corev1.Pod, changed func(),
-) (*metricsServer, bool) {
+func newMetricsServer(host host, pod *corev1.Pod) (*metricsServer, bool) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) == 0 || path.Base(container.Command[0]) != "metrics-server" {
 			continue
 		}
 		server := &metricsServer{
-			readiness: newReadiness(changed), log: log, node: node, ip: pod.Status.PodIP,
-			files: mounted{client: client, pod: pod, container: container},
+			readiness: newReadiness(host.changed), log: host.log, node: host.node, ip: pod.Status.PodIP,
+			files: mounted{client: host.client, pod: pod, container: container},
 		}
 		for _, arg := range container.Command[1:] {
 			for flag, value := range map[string]*string{flagCertificate: &server.certificate, flagKey: &server.key,

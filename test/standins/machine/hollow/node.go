@@ -43,7 +43,7 @@ const (
 	// renewed.
 	leaseSeconds = 40
 	heartbeat    = 10 * time.Second
-	// retryInterval is how long an attempt that failed is waited for.
+	// retryInterval is the pause after an attempt that failed.
 	retryInterval = 2 * time.Second
 )
 
@@ -222,7 +222,8 @@ func (n *Node) status(now metav1.Time) corev1.NodeStatus {
 
 // keepNode renews the kubelet's lease and writes a status that somebody has changed or emptied.
 func (n *Node) keepNode(ctx context.Context, client kubernetes.Interface) error {
-	if err := renew(ctx, client, corev1.NamespaceNodeLease, n.Name, n.Name); err != nil {
+	if err := renew(ctx, client, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: n.Name},
+		n.Name); err != nil {
 		return err
 	}
 	node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
@@ -249,14 +250,14 @@ func ready(node *corev1.Node) bool {
 }
 
 // renew renews a lease.
-func renew(ctx context.Context, client kubernetes.Interface, namespace, name, holder string) error {
-	leases := client.CoordinationV1().Leases(namespace)
-	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
+func renew(ctx context.Context, client kubernetes.Interface, key types.NamespacedName, holder string) error {
+	leases := client.CoordinationV1().Leases(key.Namespace)
+	lease, err := leases.Get(ctx, key.Name, metav1.GetOptions{})
 	missing := apierrors.IsNotFound(err)
 	if missing {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	} else if err != nil {
-		return fmt.Errorf("failed to get Lease %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("failed to get Lease %s: %w", key, err)
 	}
 	lease.Spec.HolderIdentity = &holder
 	lease.Spec.LeaseDurationSeconds = ptr.To[int32](leaseSeconds)
@@ -267,7 +268,7 @@ func renew(ctx context.Context, client kubernetes.Interface, namespace, name, ho
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("failed to renew Lease %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("failed to renew Lease %s: %w", key, err)
 	}
 	return nil
 }
@@ -276,7 +277,8 @@ func renew(ctx context.Context, client kubernetes.Interface, namespace, name, ho
 // as applied. The rights to it are those of gardener-node-agent, by its authorizer in gardener-resource-manager.
 func (n *Node) agent(ctx context.Context, client kubernetes.Interface) error {
 	lease := gardenerutils.NodeAgentLeaseName(n.Name)
-	if err := renew(ctx, client, metav1.NamespaceSystem, lease, lease); err != nil {
+	if err := renew(ctx, client, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: lease},
+		lease); err != nil {
 		return err
 	}
 	node, err := client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})

@@ -118,17 +118,14 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	reason, message := started.unready(), ""
-	if reason != nil {
-		message = reason.Error()
-	}
+	unready := started.unready()
 	if pod.Status.Phase == corev1.PodRunning {
-		if !SetReady(&pod.Status, reason == nil, message, metav1.Now()) {
+		if !SetReady(&pod.Status, unready, metav1.Now()) {
 			return nil
 		}
 	} else {
 		pod.Status = RunningStatus(pod, p.node.IP.String(), started.ip, metav1.Now())
-		SetReady(&pod.Status, reason == nil, message, metav1.Now())
+		SetReady(&pod.Status, unready, metav1.Now())
 	}
 	if _, err := p.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil &&
 		!apierrors.IsNotFound(err) {

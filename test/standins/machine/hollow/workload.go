@@ -12,8 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // workload is what really runs of a pod.
@@ -28,22 +30,32 @@ type workload interface {
 // called when unready may say something else.
 func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 	log := p.node.Log.WithValues("pod", pod.Namespace+"/"+pod.Name)
+	host := host{log: log, node: p.node, client: p.client, changed: changed}
 	if client, ok := newVPNClient(log, p.client, pod); ok {
 		return client
 	}
-	if proxy, ok := newAPIServerProxy(log, p.node, p.client, pod, changed); ok {
+	if proxy, ok := newAPIServerProxy(host, pod); ok {
 		return proxy
 	}
-	if proxy, ok := newKubeProxy(log, p.node, p.client, pod, changed); ok {
+	if proxy, ok := newKubeProxy(host, pod); ok {
 		return proxy
 	}
-	if server, ok := newMetricsServer(log, p.node, p.client, pod, changed); ok {
+	if server, ok := newMetricsServer(host, pod); ok {
 		return server
 	}
 	if client, ok := newInClusterClient(log, p.node, p.client, pod); ok {
 		return client
 	}
 	return nil
+}
+
+// host is what a workload gets from its node.
+type host struct {
+	log    logr.Logger
+	node   *Node
+	client kubernetes.Interface
+	// changed is to be called when unready may say something else.
+	changed func()
 }
 
 // keepTrying makes an attempt, tells why it has ended, and makes the next one after the interval, until the context
@@ -154,14 +166,14 @@ func (n *Node) removePodFolder(pod *corev1.Pod) {
 	}
 }
 
-// SetReady makes a running pod ready, or not, with all its containers. It returns whether that is a change.
-func SetReady(status *corev1.PodStatus, ready bool, message string, now metav1.Time) bool {
-	value, reason, changed := corev1.ConditionTrue, "", false
-	if ready {
-		message = ""
-	} else {
-		value, reason = corev1.ConditionFalse, "ContainersNotReady"
+// SetReady makes a running pod ready, with all its containers, or not ready because of unready unless that is nil. It
+// reports whether that is a change.
+func SetReady(status *corev1.PodStatus, unready error, now metav1.Time) bool {
+	value, reason, message, changed := corev1.ConditionTrue, "", "", false
+	if unready != nil {
+		value, reason, message = corev1.ConditionFalse, "ContainersNotReady", unready.Error()
 	}
+	ready := unready == nil
 	for i := range status.Conditions {
 		condition := &status.Conditions[i]
 		if condition.Type != corev1.PodReady && condition.Type != corev1.ContainersReady ||

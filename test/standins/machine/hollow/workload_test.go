@@ -566,15 +566,15 @@ var _ = Describe("SetReady", func() {
 	It("should change pod and containers, and report whether it did", func() {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
 		status := hollow.RunningStatus(pod, "10.180.0.2", "10.181.0.5", metav1.Now())
-		Expect(hollow.SetReady(&status, true, "", metav1.Now())).To(BeFalse())
-		Expect(hollow.SetReady(&status, false, "why", metav1.Now())).To(BeTrue())
+		Expect(hollow.SetReady(&status, nil, metav1.Now())).To(BeFalse())
+		Expect(hollow.SetReady(&status, errors.New("why"), metav1.Now())).To(BeTrue())
 		Expect(status.Conditions).To(ContainElements(
 			And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionFalse),
 				HaveField("Message", "why")),
 			And(HaveField("Type", corev1.PodInitialized), HaveField("Status", corev1.ConditionTrue)),
 		))
 		Expect(status.ContainerStatuses[0].Ready).To(BeFalse())
-		Expect(hollow.SetReady(&status, true, "", metav1.Now())).To(BeTrue())
+		Expect(hollow.SetReady(&status, nil, metav1.Now())).To(BeTrue())
 		Expect(status.Conditions).
 			To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue),
 				HaveField("Message", ""), HaveField("Reason", ""))))

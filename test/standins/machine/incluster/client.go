@@ -69,7 +69,7 @@ func (c *Client) Counts() (Counts, bool) { return c.count().read(time.Now()) }
 func (c *Client) Run(ctx context.Context) error {
 	clients := map[string]rest.Interface{}
 	for _, way := range []string{kept, fresh} {
-		client, err := newClient(c.Config, way == fresh)
+		client, err := newClient(c.Config, way)
 		if err != nil {
 			return err
 		}
@@ -103,15 +103,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// newClient returns a client with connections of its own; a new one for each request, if single is set.
-func newClient(base *rest.Config, single bool) (kubernetes.Interface, error) {
+// newClient returns a client with connections of its own; a new one for each request, if the way is fresh.
+func newClient(base *rest.Config, way string) (kubernetes.Interface, error) {
 	config := rest.CopyConfig(base)
 	config.QPS = -1
 	config.Timeout = 0
 	config.UserAgent = "livecpm-in-cluster-client"
 	// A dialer of its own keeps client-go from sharing connections between clients.
 	config.Dial = (&net.Dialer{Timeout: requestTimeout, KeepAlive: 15 * time.Second}).DialContext
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next: next, single: single} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{next: next, single: way == fresh} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create client: %w", err)
@@ -148,7 +148,7 @@ func (c *Client) prepare(ctx context.Context, client kubernetes.Interface) error
 	}
 }
 
-// repeat writes and reads again and again. What is due while a request is under way is left out.
+// repeat writes and reads again and again. What is due while a request is in flight is left out.
 func (c *Client) repeat(ctx context.Context, client rest.Interface, way string) {
 	ticker := time.NewTicker(c.Interval)
 	defer ticker.Stop()
@@ -156,9 +156,10 @@ func (c *Client) repeat(ctx context.Context, client rest.Interface, way string) 
 	next, acknowledged := time.Now().UnixMilli(), int64(0)
 	for {
 		next++
-		c.ask(ctx, way, true, func(ctx context.Context) error { return c.write(ctx, client, way, next) },
-			func() { acknowledged = next })
-		c.ask(ctx, way, false, func(ctx context.Context) error { return c.read(ctx, client, way, acknowledged) }, nil)
+		if c.ask(ctx, way, write, func(ctx context.Context) error { return c.write(ctx, client, way, next) }) {
+			acknowledged = next
+		}
+		c.ask(ctx, way, read, func(ctx context.Context) error { return c.read(ctx, client, way, acknowledged) })
 		select {
 		case <-ctx.Done():
 			return
@@ -167,7 +168,8 @@ func (c *Client) repeat(ctx context.Context, client rest.Interface, way string) 
 	}
 }
 
-func (c *Client) ask(ctx context.Context, way string, write bool, request func(context.Context) error, success func()) {
+// ask makes a request and counts it. It reports whether the request succeeded.
+func (c *Client) ask(ctx context.Context, way string, kind kind, request func(context.Context) error) bool {
 	begin := time.Now()
 	attempt, cancel := context.WithTimeout(ctx, requestTimeout)
 	err := request(attempt)
@@ -175,26 +177,21 @@ func (c *Client) ask(ctx context.Context, way string, write bool, request func(c
 	end := time.Now()
 	// A request that ends with its client has no result.
 	if ctx.Err() != nil {
-		return
+		return false
 	}
-	failure, cut := "", false
+	ended := ended{kind: kind, at: end}
 	if err != nil {
-		kind := "read"
-		if write {
-			kind = "write"
-		}
-		cut = c.Cut != nil && c.Cut(begin, end)
-		failure = fmt.Sprintf("%s %s, %s connection, after %d ms: %v", end.UTC().Format(time.RFC3339Nano), kind, way,
-			end.Sub(begin).Milliseconds(), err)
-		if cut {
-			failure += " (an apiserver-proxy of the node ended)"
+		ended.cut = c.Cut != nil && c.Cut(begin, end)
+		ended.failure = fmt.Sprintf("%s %s, %s connection, after %d ms: %v", end.UTC().Format(time.RFC3339Nano), kind,
+			way, end.Sub(begin).Milliseconds(), err)
+		if ended.cut {
+			ended.failure += " (an apiserver-proxy of the node ended)"
 		}
 		c.Log.Info("Request failed", "kind", kind, "connection", way, "after", end.Sub(begin).String(), "cutByProxy",
-			cut, "reason", err.Error())
-	} else if success != nil {
-		success()
+			ended.cut, "reason", err.Error())
 	}
-	c.count().add(end, write, failure, cut)
+	c.count().add(ended)
+	return err == nil
 }
 
 func (c *Client) write(ctx context.Context, client rest.Interface, way string, value int64) error {

@@ -49,26 +49,44 @@ func (c *counter) begin(now time.Time) {
 	c.counts.Started, c.last = now, now
 }
 
-// add counts a request that ended now.
-func (c *counter) add(now time.Time, write bool, failure string, cut bool) {
+// kind is a kind of request.
+type kind string
+
+const (
+	read  kind = "read"
+	write kind = "write"
+)
+
+// ended is a request that has ended.
+type ended struct {
+	kind kind
+	at   time.Time
+	// failure is empty if it succeeded.
+	failure string
+	// cut reports that an apiserver-proxy of the same node closed its connections meanwhile because its pod ended.
+	cut bool
+}
+
+// add counts a request.
+func (c *counter) add(request ended) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if write {
+	if request.kind == write {
 		c.counts.Writes++
 	} else {
 		c.counts.Reads++
 	}
-	if failure == "" {
-		c.counts.LongestGapMs = max(c.counts.LongestGapMs, now.Sub(c.last).Milliseconds())
-		c.last = now
+	if request.failure == "" {
+		c.counts.LongestGapMs = max(c.counts.LongestGapMs, request.at.Sub(c.last).Milliseconds())
+		c.last = request.at
 		return
 	}
 	c.counts.Failed++
-	if cut {
+	if request.cut {
 		c.counts.CutByProxy++
 	}
 	if len(c.counts.Errors) < maxErrors {
-		c.counts.Errors = append(c.counts.Errors, failure)
+		c.counts.Errors = append(c.counts.Errors, request.failure)
 	}
 }
 

@@ -45,7 +45,7 @@ const (
 	dialTimeout = 10 * time.Second
 )
 
-// Forwarder leads connections to endpoints.
+// Forwarder passes connections on to endpoints.
 type Forwarder struct {
 	Log logr.Logger
 	// Choose returns a number below n; at random if it is nil.

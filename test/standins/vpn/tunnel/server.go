@@ -65,7 +65,7 @@ func (s *Server) accept(ctx context.Context, conn net.Conn, config func() (*tls.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tunnels = append(s.living(), tunnel)
-	s.Log.Info("Tunnel stands", "remote", conn.RemoteAddr().String(), "client",
+	s.Log.Info("The tunnel is established", "remote", conn.RemoteAddr().String(), "client",
 		secured.ConnectionState().PeerCertificates[0].Subject.CommonName, "tunnels", len(s.tunnels))
 	return nil
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package tunnel is the protocol between the landscape's stand-ins for the VPN server of a seed and its client in a
-// shoot. The real ones are OpenVPN and need images that are not to be had. As with them, the client connects (through
+// shoot. The real ones are OpenVPN and need images that are not available. As with them, the client connects (through
 // the ingress gateway, by HTTP CONNECT), both sides prove who they are by certificates of the shoot's VPN CA, and
 // connections are then opened from the seed into the shoot. Each of them is a stream of HTTP/2, in which the client
 // serves and the server asks.
