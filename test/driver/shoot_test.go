@@ -38,7 +38,8 @@ func on(spec, status string) *gardencorev1beta1.Shoot {
 var _ = Describe("Seeds of a shoot", func() {
 	It("should be known of one that is at rest", func() {
 		Expect(driver.AtRest(on("seed-a", "seed-a"))).To(Equal("seed-a"))
-		cfg, err := config.New("test", "192.0.2", "/repo", GinkgoT().TempDir(), "/cache")
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(driver.OtherSeed(cfg, "seed-a")).To(Equal("seed-b"))
 		Expect(driver.OtherSeed(cfg, "seed-b")).To(Equal("seed-a"))
