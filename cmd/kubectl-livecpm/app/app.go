@@ -15,7 +15,6 @@ import (
 	"golang.org/x/term"
 	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/garden"
 	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
@@ -40,7 +39,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(streams.Err, "error: %v\n", err)
 	}
-	return exit.Code(err)
+	return view.ExitCode(err)
 }
 
 // options are what all commands share.

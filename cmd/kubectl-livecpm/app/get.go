@@ -16,10 +16,9 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/garden"
 	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/probing"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/watch"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
@@ -84,11 +83,11 @@ func (o *options) watch(ctx context.Context, name string) error {
 	}
 	defer done()
 	loop := o.loop(read)
-	changes := watch.Changes(o.Out, o.view())
+	changes := view.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
 		return interrupted(loop.Run(ctx, func(w summary.World) bool { return changes(w).State.Final() }))
 	}
-	screen := watch.Screen{Out: o.Out, Height: func() int {
+	screen := view.Screen{Out: o.Out, Height: func() int {
 		_, height, _ := o.terminal()
 		return height
 	}}
@@ -107,12 +106,12 @@ func interrupted(err error) error {
 	return err
 }
 
-func (o *options) loop(read func(context.Context) (summary.World, error)) watch.Loop {
+func (o *options) loop(read func(context.Context) (summary.World, error)) view.Loop {
 	interval := o.interval
 	if interval == 0 {
-		interval = watch.DefaultInterval
+		interval = view.DefaultInterval
 	}
-	return watch.Loop{Read: read, Interval: interval, Clock: o.clock, Errors: o.Err}
+	return view.Loop{Read: read, Interval: interval, Clock: o.clock, Errors: o.Err}
 }
 
 // reader returns a function that looks at the shoot, and at its seeds if asked for, and one to call in the end.
@@ -148,8 +147,8 @@ func (o *options) lookAround(
 	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)
 	members.Fill(w.Seeds,
 		looker.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot), summary.Source, summary.Destination))
-	if store, err := probing.DefaultStore(); err == nil {
-		w.Probe = store.Read(probing.Key(g.Host, w.Shoot), w.Now.Time)
+	if store, err := steer.DefaultCountsStore(); err == nil {
+		w.Probe = store.Read(steer.CountsKey(g.Host, w.Shoot), w.Now.Time)
 	}
 }
 
@@ -176,10 +175,10 @@ func newStatus(o *options) *cobra.Command {
 			ctx := command.Context()
 			if timeout > 0 {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeoutCause(ctx, timeout, watch.ErrTimeout)
+				ctx, cancel = context.WithTimeoutCause(ctx, timeout, view.ErrTimeout)
 				defer cancel()
 			}
-			return watch.Status(ctx, o.loop(read), o.Out, o.view())
+			return view.Wait(ctx, o.loop(read), o.Out, o.view())
 		},
 	}
 	command.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait; 0 for no limit")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/plan"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 )
@@ -46,7 +45,7 @@ func newPlan(o *options) *cobra.Command {
 				return err
 			}
 			if !p.CanGo {
-				return &exit.Error{Code: exit.Failed}
+				return &view.ExitError{Code: view.ExitFailed}
 			}
 			return nil
 		},

@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
-	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/cli/probing"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
@@ -171,13 +170,13 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	if err != nil {
 		return err
 	}
-	store, err := probing.DefaultStore()
+	store, err := steer.DefaultCountsStore()
 	if err != nil {
 		return err
 	}
-	key := probing.Key(g.Host, shoot)
+	key := steer.CountsKey(g.Host, shoot)
 
-	result, runErr := probing.Run{
+	result, runErr := steer.ProbeRun{
 		Load: load, Shoot: func(ctx context.Context) (*gardencorev1beta1.Shoot, error) { return g.Shoot(ctx, name) },
 		Duration: duration, UntilComplete: f.untilComplete, After: f.after, Every: f.every,
 		Publish: func(counts summary.Probe) error { return store.Write(key, counts) },
@@ -199,7 +198,7 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 		return runErr
 	}
 	if len(failures) > 0 {
-		return &exit.Error{Code: exit.Failed}
+		return &view.ExitError{Code: view.ExitFailed}
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -55,7 +54,7 @@ func newStart(o *options) *cobra.Command {
 			if !p.CanGo {
 				_, _ = io.WriteString(o.Out, view.Plan(p, o.view()))
 				//nolint:staticcheck // It begins with a kind.
-				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
+				return &view.ExitError{Code: view.ExitFailed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
 					p.Shoot)}
 			}
 

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/cli/verify"
 	"github.com/livecpm/livecpm/pkg/cli/view"
@@ -126,7 +125,7 @@ func (o *options) verify(ctx context.Context, name string, f *verifyFlags) error
 		return err
 	}
 	if result.Failed > 0 || (result.Unknown > 0 && !f.partial) {
-		return &exit.Error{Code: exit.Failed}
+		return &view.ExitError{Code: view.ExitFailed}
 	}
 	return nil
 }

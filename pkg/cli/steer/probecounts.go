@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probing runs the request probe against a shoot for an operator, and tells the other commands on the same
-// machine what it has counted.
-package probing
+package steer
 
 import (
 	"crypto/sha256"
@@ -25,32 +23,32 @@ import (
 // file.
 const stale = 15 * time.Second
 
-// Store keeps what running probes have counted in files of a folder, one for each shoot. A file in the user's cache
+// CountsStore keeps what running probes have counted in files of a folder, one for each shoot. A file in the user's cache
 // needs no permission in any cluster, and `get` must not need access to the shoot that it shows.
-type Store struct {
+type CountsStore struct {
 	// Folder is the folder.
 	Folder string
 }
 
-// DefaultStore returns the store in the user's cache folder.
-func DefaultStore() (Store, error) {
+// DefaultCountsStore returns the store in the user's cache folder.
+func DefaultCountsStore() (CountsStore, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return Store{}, fmt.Errorf("failed to find the user's cache folder: %w", err)
+		return CountsStore{}, fmt.Errorf("failed to find the user's cache folder: %w", err)
 	}
-	return Store{Folder: filepath.Join(cache, "kubectl-livecpm", "probes")}, nil
+	return CountsStore{Folder: filepath.Join(cache, "kubectl-livecpm", "probes")}, nil
 }
 
-// Key tells shoots of the same name in several gardens apart.
-func Key(gardenHost string, shoot *gardencorev1beta1.Shoot) string {
+// CountsKey tells shoots of the same name in several gardens apart.
+func CountsKey(gardenHost string, shoot *gardencorev1beta1.Shoot) string {
 	sum := sha256.Sum256([]byte(gardenHost + "\n" + shoot.Namespace + "\n" + shoot.Name + "\n" + string(shoot.UID)))
 	return hex.EncodeToString(sum[:8])
 }
 
-func (s Store) path(key string) string { return filepath.Join(s.Folder, key+".json") }
+func (s CountsStore) path(key string) string { return filepath.Join(s.Folder, key+".json") }
 
 // Write replaces the counts.
-func (s Store) Write(key string, probe summary.Probe) error {
+func (s CountsStore) Write(key string, probe summary.Probe) error {
 	if err := os.MkdirAll(s.Folder, 0o700); err != nil {
 		return fmt.Errorf("failed to create the folder for the counts of the probe: %w", err)
 	}
@@ -75,7 +73,7 @@ func (s Store) Write(key string, probe summary.Probe) error {
 }
 
 // Read returns the counts, nil if no probe runs. What cannot be read is no probe: it is shown in passing.
-func (s Store) Read(key string, now time.Time) *summary.Probe {
+func (s CountsStore) Read(key string, now time.Time) *summary.Probe {
 	data, err := os.ReadFile(s.path(key))
 	if err != nil {
 		return nil
@@ -88,7 +86,7 @@ func (s Store) Read(key string, now time.Time) *summary.Probe {
 }
 
 // Remove removes the counts of a probe that has ended.
-func (s Store) Remove(key string) error {
+func (s CountsStore) Remove(key string) error {
 	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("failed to remove the counts of the probe: %w", err)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package probing
+package steer
 
 import (
 	"context"
@@ -34,8 +34,8 @@ type Load interface {
 	Namespace() string
 }
 
-// Run puts the load on the shoot and follows the shoot's migration meanwhile.
-type Run struct {
+// ProbeRun puts the load on the shoot and follows the shoot's migration meanwhile.
+type ProbeRun struct {
 	// Load is the load.
 	Load Load
 	// Shoot looks at the shoot.
@@ -57,7 +57,7 @@ type Run struct {
 
 // Do runs until the time is over, the migration is complete, or the context ends: that is how one stops it. The
 // namespace of the load is removed in any case.
-func (r Run) Do(ctx context.Context) (*probe.Result, error) {
+func (r ProbeRun) Do(ctx context.Context) (*probe.Result, error) {
 	if err := r.Load.Start(ctx); err != nil {
 		return nil, fmt.Errorf("failed to start the load: %w", err)
 	}
@@ -76,7 +76,7 @@ func (r Run) Do(ctx context.Context) (*probe.Result, error) {
 	return result, err
 }
 
-func (r Run) follow(ctx context.Context, begin time.Time) {
+func (r ProbeRun) follow(ctx context.Context, begin time.Time) {
 	var (
 		ticker   = r.Clock.NewTicker(publishInterval)
 		follower = follower{begun: begin}
@@ -123,7 +123,7 @@ func (r Run) follow(ctx context.Context, begin time.Time) {
 	}
 }
 
-func (r Run) line(format string, args ...any) {
+func (r ProbeRun) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.Out, "%s  %s\n", r.Clock.Now().UTC().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package watch_test
+package view_test
 
 import (
 	"bytes"
@@ -16,9 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/watch"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -55,8 +53,8 @@ var _ = Describe("Watch", func() {
 			return now()
 		}
 		// loop looks as often as there is something to be seen; afterwards the context ends with the given cause.
-		loop = func(end error) watch.Loop {
-			return watch.Loop{
+		loop = func(end error) view.Loop {
+			return view.Loop{
 				Errors: &errs,
 				Read: func(context.Context) (summary.World, error) {
 					if done == len(looks) {
@@ -88,8 +86,8 @@ var _ = Describe("Watch", func() {
 		errs.Reset()
 	})
 
-	Describe("Status", func() {
-		status := func(end error) error { return watch.Status(ctx, loop(end), &out, view.Options{}) }
+	Describe("Wait", func() {
+		status := func(end error) error { return view.Wait(ctx, loop(end), &out, view.Options{}) }
 
 		It("should write what changes, and nothing twice, and end with the migration", func() {
 			looks = append(looks, now(), apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted), now())
@@ -113,13 +111,13 @@ var _ = Describe("Watch", func() {
 		DescribeTable("should end with a code", func(prepare func(), end error, code int, message string) {
 			prepare()
 			err := status(end)
-			Expect(exit.Code(err)).To(Equal(code))
+			Expect(view.ExitCode(err)).To(Equal(code))
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
 			Entry("overdue", func() {
 				looks = append(looks, apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted),
 					apply(1, gardencorev1beta1.ConditionFalse, steps.ReasonDeadlineExceeded))
-			}, nil, exit.Failed, "docs/operations/SourceEtcdPreparedForPeerJoin.md"),
+			}, nil, view.ExitFailed, "docs/operations/SourceEtcdPreparedForPeerJoin.md"),
 			Entry("aborted", func() {
 				shoot.Annotations[steps.AnnotationAbort] = "true"
 				updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted,
@@ -127,22 +125,22 @@ var _ = Describe("Watch", func() {
 				Expect(err).NotTo(HaveOccurred())
 				shoot.Status.LiveMigration.Conditions = updated
 				looks = append(looks, now())
-			}, nil, exit.Failed, "not completed: Aborted"),
+			}, nil, view.ExitFailed, "not completed: Aborted"),
 			Entry("none", func() {
 				shoot.Annotations, shoot.Spec.SeedName, shoot.Status.LiveMigration = nil, new("seed-a"), nil
 				looks = append(looks, now())
-			}, nil, exit.Failed, "not completed: None"),
-			Entry("timeout", func() { looks = append(looks, now()) }, watch.ErrTimeout, exit.Timeout,
+			}, nil, view.ExitFailed, "not completed: None"),
+			Entry("timeout", func() { looks = append(looks, now()) }, view.ErrTimeout, view.ExitTimeout,
 				"the last state is: Requested, 0 %, SourceEtcdPreparedForPeerJoin"),
-			Entry("timeout without a look", func() {}, watch.ErrTimeout, exit.Timeout, "not known"),
-			Entry("interrupt", func() { looks = append(looks, now()) }, errors.New("interrupted"), exit.Failed,
+			Entry("timeout without a look", func() {}, view.ErrTimeout, view.ExitTimeout, "not known"),
+			Entry("interrupt", func() { looks = append(looks, now()) }, errors.New("interrupted"), view.ExitFailed,
 				"interrupted"),
 		)
 
 		It("should continue after a failed look, and tell of it once", func() {
 			looks = append(looks, look{err: errors.New("away")}, look{err: errors.New("away")}, now())
 			shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a")
-			Expect(status(watch.ErrTimeout)).NotTo(Succeed())
+			Expect(status(view.ErrTimeout)).NotTo(Succeed())
 			Expect(errs.String()).To(Equal("away; trying again\n"))
 			Expect(out.String()).NotTo(BeEmpty())
 		})
@@ -177,7 +175,7 @@ var _ = Describe("Watch", func() {
 	Describe("Screen", func() {
 		It("should draw over what is there, with one write, and erase what is left of it", func() {
 			writes := &counter{}
-			screen := watch.Screen{Out: writes, Height: func() int { return 24 }}
+			screen := view.Screen{Out: writes, Height: func() int { return 24 }}
 			screen.Draw("one\ntwo\n")
 			screen.Draw("three\n")
 			Expect(writes.texts).To(Equal([]string{
@@ -188,7 +186,7 @@ var _ = Describe("Watch", func() {
 
 		It("should keep what does not fit off the screen, as it could not be drawn over", func() {
 			writes := &counter{}
-			screen := watch.Screen{Out: writes, Height: func() int { return 4 }}
+			screen := view.Screen{Out: writes, Height: func() int { return 4 }}
 			screen.Draw("1\n2\n3\n4\n5\n")
 			screen.Draw("1\n")
 			Expect(writes.texts).To(Equal([]string{

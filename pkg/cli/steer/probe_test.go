@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package probing_test
+package steer_test
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/livecpm/livecpm/pkg/cli/probing"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -65,7 +65,7 @@ var _ = Describe("Run", func() {
 		looks     int
 		looked    func(look int)
 		published []summary.Probe
-		run       probing.Run
+		run       steer.ProbeRun
 
 		// do runs with a clock that continues whenever somebody waits.
 		do = func(ctx context.Context) (*probe.Result, error) {
@@ -99,7 +99,7 @@ var _ = Describe("Run", func() {
 			Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-a")},
 			Status:     gardencorev1beta1.ShootStatus{SeedName: new("seed-a")},
 		}
-		run = probing.Run{
+		run = steer.ProbeRun{
 			Load: load, Clock: clk, Out: &out, Every: 5 * time.Second,
 			Shoot: func(context.Context) (*gardencorev1beta1.Shoot, error) {
 				looks++
@@ -191,16 +191,16 @@ var _ = Describe("Run", func() {
 
 var _ = Describe("Store", func() {
 	var (
-		store probing.Store
+		store steer.CountsStore
 		shoot = &gardencorev1beta1.Shoot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live", UID: types.UID("1")},
 		}
-		key   = probing.Key("https://garden", shoot)
+		key   = steer.CountsKey("https://garden", shoot)
 		probe = summary.Probe{Started: metav1.NewTime(begin), Updated: metav1.NewTime(begin.Add(time.Minute)),
 			Writes: 7}
 	)
 
-	BeforeEach(func() { store = probing.Store{Folder: filepath.Join(GinkgoT().TempDir(), "probes")} })
+	BeforeEach(func() { store = steer.CountsStore{Folder: filepath.Join(GinkgoT().TempDir(), "probes")} })
 
 	It("should tell others on the machine what a probe has counted", func() {
 		Expect(store.Read(key, begin)).To(BeNil())
@@ -209,7 +209,7 @@ var _ = Describe("Store", func() {
 		probe.Writes = 8
 		Expect(store.Write(key, probe)).To(Succeed())
 		Expect(store.Read(key, begin.Add(time.Minute))).To(HaveField("Writes", int64(8)))
-		Expect(store.Read(probing.Key("https://other", shoot), begin)).To(BeNil())
+		Expect(store.Read(steer.CountsKey("https://other", shoot), begin)).To(BeNil())
 		files, err := os.ReadDir(store.Folder)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(files).To(HaveLen(1))

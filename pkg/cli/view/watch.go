@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch looks at a migration again and again.
-package watch
+package view
 
 import (
 	"context"
@@ -15,8 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
@@ -71,11 +68,11 @@ func fatal(err error) bool {
 }
 
 // Changes returns a function that writes a line whenever what the shoot says about its migration has changed.
-func Changes(out io.Writer, o view.Options) func(summary.World) summary.Summary {
+func Changes(out io.Writer, o Options) func(summary.World) summary.Summary {
 	previous := ""
 	return func(w summary.World) summary.Summary {
 		summary := summary.Summarize(w.Shoot, w.Now.Time)
-		if line := view.Line(summary, o); line != previous {
+		if line := Line(summary, o); line != previous {
 			previous = line
 			fmt.Fprintf(out, "%s  %s\n", w.Now.UTC().Format(time.TimeOnly), line)
 		}
@@ -86,8 +83,8 @@ func Changes(out io.Writer, o view.Options) func(summary.World) summary.Summary 
 // ErrTimeout is the cause of a context whose time is over.
 var ErrTimeout = errors.New("timeout")
 
-// Status waits until the migration is over, or asks for an operator, and tells which by the error's exit code.
-func Status(ctx context.Context, loop Loop, out io.Writer, o view.Options) error {
+// Wait waits until the migration is over, or asks for an operator, and tells which by the error's exit code.
+func Wait(ctx context.Context, loop Loop, out io.Writer, o Options) error {
 	var (
 		changes = Changes(out, o)
 		final   summary.Summary
@@ -98,18 +95,18 @@ func Status(ctx context.Context, loop Loop, out io.Writer, o view.Options) error
 	})
 	switch {
 	case errors.Is(err, ErrTimeout):
-		return &exit.Error{Code: exit.Timeout,
+		return &ExitError{Code: ExitTimeout,
 			Err: fmt.Errorf("the time is over; the last state is: %s", stateOrUnknown(final))}
 	case err != nil:
 		return err
 	case final.State == summary.Succeeded:
 		return nil
 	case final.State == summary.Overdue:
-		return &exit.Error{Code: exit.Failed,
+		return &ExitError{Code: ExitFailed,
 			Err: fmt.Errorf("step %s takes longer than its deadline; it is still tried, see %s", final.Step,
 				final.Runbook())}
 	}
-	return &exit.Error{Code: exit.Failed,
+	return &ExitError{Code: ExitFailed,
 		Err: fmt.Errorf("the live migration of %s is not completed: %s", final.Key(), final)}
 }
 
