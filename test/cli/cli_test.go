@@ -20,7 +20,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/cli/verify"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -329,7 +328,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 		record("verify")
 		code, out, all := livecpm(ctx, append(args, "-o", "json")...)
 		Expect(code).To(Equal(view.ExitDone), all)
-		var result verify.Result
+		var result view.Verification
 		Expect(json.Unmarshal([]byte(out), &result)).To(Succeed())
 		Expect(result).To(And(HaveField("Source", source), HaveField("Destination", destination)))
 

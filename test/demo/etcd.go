@@ -21,7 +21,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"github.com/livecpm/livecpm/pkg/portforward"
+
+	"github.com/livecpm/livecpm/pkg/cli/access"
 )
 
 const (
@@ -174,7 +175,7 @@ func EtcdClient(ctx context.Context, seed, kubeconfig, namespace, role, pod stri
 }
 
 func newEtcdClient(seed *cluster, namespace, role, pod string, config *tls.Config) (*clientv3.Client, error) {
-	forwarder, err := portforward.New(seed.name, seed.rest)
+	forwarder, err := access.NewForwarder(seed.name, seed.rest)
 	if err != nil {
 		return nil, err
 	}

@@ -10,14 +10,9 @@ import (
 	"io"
 	"time"
 
-	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
-	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/seed"
-	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
@@ -47,12 +42,12 @@ func newGet(o *options) *cobra.Command {
 				}
 				return o.watch(command.Context(), args[0])
 			}
-			read, done, err := o.reader(args[0], true)
+			s, err := o.open()
 			if err != nil {
 				return err
 			}
-			defer done()
-			w, err := read(command.Context())
+			defer s.close()
+			w, err := s.lookAtAll(args[0])(command.Context())
 			if err != nil {
 				return err
 			}
@@ -77,12 +72,12 @@ type picture struct {
 
 // watch shows a migration until it ends.
 func (o *options) watch(ctx context.Context, name string) error {
-	read, done, err := o.reader(name, true)
+	s, err := o.open()
 	if err != nil {
 		return err
 	}
-	defer done()
-	loop := o.loop(read)
+	defer s.close()
+	loop := o.loop(s.lookAtAll(name))
 	changes := view.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
 		return interrupted(loop.Run(ctx, func(w summary.World) bool { return changes(w).State.Final() }))
@@ -106,50 +101,12 @@ func interrupted(err error) error {
 	return err
 }
 
-func (o *options) loop(read func(context.Context) (summary.World, error)) view.Loop {
+func (o *options) loop(look look) view.Loop {
 	interval := o.interval
 	if interval == 0 {
 		interval = view.DefaultInterval
 	}
-	return view.Loop{Read: read, Interval: interval, Clock: o.clock, Errors: o.Err}
-}
-
-// reader returns a function that looks at the shoot, and at its seeds if asked for, and one to call in the end.
-func (o *options) reader(
-	name string, withSeeds bool,
-) (read func(context.Context) (summary.World, error), done func(), err error) {
-	g, _, err := o.connect(false)
-	if err != nil {
-		return nil, nil, err
-	}
-	seeds, looker, err := o.openSeeds()
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(ctx context.Context) (summary.World, error) {
-		shoot, err := g.Shoot(ctx, name)
-		if err != nil {
-			return summary.World{}, err
-		}
-		w := summary.World{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
-		if withSeeds {
-			o.lookAround(ctx, g, seeds, looker, &w)
-		}
-		return w, nil
-	}, looker.Close, nil
-}
-
-// lookAround adds what is not in the garden.
-func (o *options) lookAround(
-	ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *summary.World,
-) {
-	summary := summary.Summarize(w.Shoot, w.Now.Time)
-	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)
-	members.Fill(w.Seeds,
-		looker.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot), summary.Source, summary.Destination))
-	if store, err := steer.DefaultCountsStore(); err == nil {
-		w.Probe = store.Read(steer.CountsKey(g.Host, w.Shoot), w.Now.Time)
-	}
+	return view.Loop{Read: look, Interval: interval, Clock: o.clock, Errors: o.Err}
 }
 
 func newStatus(o *options) *cobra.Command {
@@ -167,18 +124,18 @@ func newStatus(o *options) *cobra.Command {
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			read, done, err := o.reader(args[0], false)
+			s, err := o.open()
 			if err != nil {
 				return err
 			}
-			defer done()
+			defer s.close()
 			ctx := command.Context()
 			if timeout > 0 {
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeoutCause(ctx, timeout, view.ErrTimeout)
 				defer cancel()
 			}
-			return view.Wait(ctx, o.loop(read), o.Out, o.view())
+			return view.Wait(ctx, o.loop(s.lookAtShoot(args[0])), o.Out, o.view())
 		},
 	}
 	command.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait; 0 for no limit")
@@ -203,11 +160,15 @@ func newList(o *options) *cobra.Command {
 			if err := o.checkOutput(); err != nil {
 				return err
 			}
-			g, _, err := o.connect(false)
+			g, err := o.garden.Connect()
 			if err != nil {
 				return err
 			}
-			shoots, err := g.Migrated(command.Context(), all)
+			namespace := g.Namespace
+			if all {
+				namespace = metav1.NamespaceAll
+			}
+			shoots, err := g.Migrated(command.Context(), namespace)
 			if err != nil {
 				return err
 			}

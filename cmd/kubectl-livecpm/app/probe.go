@@ -135,7 +135,7 @@ type probed struct {
 }
 
 func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
-	g, _, err := o.connect(false)
+	g, err := o.garden.Connect()
 	if err != nil {
 		return err
 	}
@@ -143,28 +143,9 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	if err != nil {
 		return err
 	}
-	config := f.config()
-	var expires time.Time
-	if config.REST, expires, err = access.Shoot(ctx, g.Client, shoot, probeValidity); err != nil {
+	config, duration, err := o.probeConfig(ctx, g, shoot, f)
+	if err != nil {
 		return err
-	}
-	if f.dnsServer != "" {
-		host, err := access.PublicHost(shoot)
-		if err != nil {
-			return err
-		}
-		config.DNSNames = []string{host}
-	}
-	// The garden may have given the credentials for a shorter time than they were asked for.
-	duration := f.duration
-	if left := expires.Sub(o.clock.Now()) - probeReserve; !expires.IsZero() && (duration == 0 || duration > left) {
-		if left <= 0 {
-			return fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short",
-				expires.UTC().Format(time.RFC3339))
-		}
-		duration = left
-		_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n",
-			view.Duration(duration))
 	}
 	load, err := probe.New(config)
 	if err != nil {
@@ -186,12 +167,49 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	if result == nil {
 		return runErr
 	}
+	return o.probeResult(result, runErr)
+}
+
+// probeConfig returns what the probe works with, and for how long: as long as the credentials for the shoot last, if
+// that is shorter than what was asked for.
+func (o *options) probeConfig(
+	ctx context.Context, g *access.Garden, shoot *gardencorev1beta1.Shoot, f *probeFlags,
+) (probe.Config, time.Duration, error) {
+	config := f.config()
+	credentials, expires, err := access.Shoot(ctx, g.Client, shoot, probeValidity)
+	if err != nil {
+		return config, 0, err
+	}
+	config.REST = credentials
+	if f.dnsServer != "" {
+		host, err := access.PublicHost(shoot)
+		if err != nil {
+			return config, 0, err
+		}
+		config.DNSNames = []string{host}
+	}
+	left := expires.Sub(o.clock.Now()) - probeReserve
+	if expires.IsZero() || (f.duration != 0 && f.duration <= left) {
+		return config, f.duration, nil
+	}
+	// The garden may have given the credentials for a shorter time than they were asked for.
+	if left <= 0 {
+		return config, 0, fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short",
+			expires.UTC().Format(time.RFC3339))
+	}
+	_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n",
+		view.Duration(left))
+	return config, left, nil
+}
+
+// probeResult prints what was measured. The error is that of the run.
+func (o *options) probeResult(result *probe.Result, runErr error) error {
 	failures := result.Failures()
 	if failures == nil {
 		failures = []string{}
 	}
 	if err := o.print(probed{Result: result, Failures: failures, Details: result.Details},
-		func() string { return view.Probe(result, o.view()) }); err != nil {
+		func() string { return steer.Measured(result).Text(o.view()) }); err != nil {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {

@@ -95,7 +95,7 @@ func reportFrom(path string) (report.Report, error) {
 }
 
 func (o *options) reportOf(ctx context.Context, name string) (report.Report, error) {
-	g, _, err := o.connect(false)
+	g, err := o.garden.Connect()
 	if err != nil {
 		return report.Report{}, err
 	}

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -15,11 +16,15 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
+// startFlags are what the user can choose.
+type startFlags struct {
+	planFlags
+	pauseBefore string
+	watch       bool
+}
+
 func newStart(o *options) *cobra.Command {
-	var (
-		to, pauseBefore               string
-		dryRun, watch, permitsWorkers bool
-	)
+	f := &startFlags{}
 	command := &cobra.Command{
 		Use:   "start SHOOT --to SEED",
 		Short: "Start the live migration of a shoot",
@@ -35,58 +40,64 @@ func newStart(o *options) *cobra.Command {
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			if to == "" {
+			if f.to == "" {
 				return errNoSeed
 			}
-			start := steer.Start{Destination: to}
-			if pauseBefore != "" {
-				step, err := summary.FindStep(pauseBefore)
-				if err != nil {
-					return err
-				}
-				start.PauseBefore = &step
-			}
-
-			p, err := o.plan(command, args[0], to, permitsWorkers)
-			if err != nil {
+			if err := o.start(command.Context(), args[0], f); err != nil {
 				return err
 			}
-			if !p.CanGo {
-				_, _ = io.WriteString(o.Out, view.Plan(p, o.view()))
-				//nolint:staticcheck // It begins with a kind.
-				return &view.ExitError{Code: view.ExitFailed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
-					p.Shoot)}
-			}
-
-			g, steerer, err := o.connect(dryRun)
-			if err != nil {
-				return err
-			}
-			shoot, err := g.Shoot(command.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			result, err := steerer.Start(command.Context(), shoot, start)
-			if err != nil {
-				return err
-			}
-			o.report(result, dryRun)
-			if watch && !dryRun {
+			if f.watch && !o.dryRun {
 				return o.watch(command.Context(), args[0])
 			}
 			return nil
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&to, "to", "", "seed to move to")
-	flags.StringVar(&pauseBefore, "pause-before", "", "condition or number of the step to hold before")
-	flags.BoolVar(&dryRun, "dry-run", false, "let the API server judge what can be judged, and keep nothing")
-	flags.BoolVar(&permitsWorkers, flagPermitWorkers, false, usagePermitWorkers)
-	flags.BoolVarP(&watch, "watch", "w", false, "show the migration until it ends")
-	complete(command, "to", o.seedNames)
+	flags.StringVar(&f.pauseBefore, "pause-before", "", "condition or number of the step to hold before")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "show the migration until it ends")
+	o.addDryRun(command, "let the API server judge what can be judged, and keep nothing")
+	o.addPlanFlags(command, &f.planFlags)
 	complete(command, "pause-before", stepNames)
 	completeArgument(command, o.shoots)
 	return command
+}
+
+// start starts the migration if nothing in the plan speaks against it.
+func (o *options) start(ctx context.Context, name string, f *startFlags) error {
+	start := steer.Start{Destination: f.to}
+	if f.pauseBefore != "" {
+		step, err := summary.FindStep(f.pauseBefore)
+		if err != nil {
+			return err
+		}
+		start.PauseBefore = &step
+	}
+
+	p, err := o.plan(ctx, name, &f.planFlags)
+	if err != nil {
+		return err
+	}
+	if !p.CanGo {
+		_, _ = io.WriteString(o.Out, p.Text(o.view()))
+		//nolint:staticcheck // It begins with a kind.
+		return &view.ExitError{Code: view.ExitFailed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
+			p.Shoot)}
+	}
+
+	g, err := o.garden.Connect()
+	if err != nil {
+		return err
+	}
+	shoot, err := g.Shoot(ctx, name)
+	if err != nil {
+		return err
+	}
+	result, err := o.steerer(g).Start(ctx, shoot, start)
+	if err != nil {
+		return err
+	}
+	o.report(result)
+	return nil
 }
 
 func newPause(o *options) *cobra.Command {

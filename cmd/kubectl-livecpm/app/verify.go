@@ -10,11 +10,11 @@ import (
 	"net"
 	"net/netip"
 
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/cli/seed"
-	"github.com/livecpm/livecpm/pkg/cli/verify"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
@@ -72,20 +72,12 @@ func (o *options) verify(ctx context.Context, name string, f *verifyFlags) error
 	if err != nil {
 		return err
 	}
-	g, _, err := o.connect(false)
+	s, err := o.open()
 	if err != nil {
 		return err
 	}
-	seeds, looker, err := o.openSeeds()
-	if err != nil {
-		return err
-	}
-	defer looker.Close()
-	configs, err := seed.Configs(o.seeds)
-	if err != nil {
-		return err
-	}
-	shoot, err := g.Shoot(ctx, name)
+	defer s.close()
+	shoot, err := s.garden.Shoot(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -93,24 +85,14 @@ func (o *options) verify(ctx context.Context, name string, f *verifyFlags) error
 	if destination == "" {
 		return errors.New("the shoot is in no seed yet")
 	}
-	reader := verify.Reader{Garden: g, Seeds: seeds, Configs: configs, Members: looker, Lookup: lookup, Clock: o.clock}
-
+	reader := inspect.VerificationReader{
+		Garden: s.garden, Seeds: s.seeds, Members: s.members, Lookup: lookup, Clock: o.clock,
+	}
 	if f.record != "" {
-		baseline, err := reader.Record(ctx, shoot)
-		if err != nil {
-			return err
-		}
-		if err := baseline.Write(f.record); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(o.Out,
-			"Recorded digests of %d secrets and the IDs of %d etcd clusters in %s.\nNext: kubectl livecpm verify %s "+
-				"-n %s --baseline %s, after the migration\n",
-			len(baseline.Secrets), len(baseline.ClusterIDs), f.record, name, shoot.Namespace, f.record)
-		return err
+		return o.recordBaseline(ctx, reader, shoot, f.record)
 	}
 	if f.baseline != "" {
-		baseline, err := verify.ReadBaseline(f.baseline, shoot.Namespace, shoot.Name)
+		baseline, err := inspect.ReadBaseline(f.baseline, shoot.Namespace, shoot.Name)
 		if err != nil {
 			return err
 		}
@@ -120,14 +102,32 @@ func (o *options) verify(ctx context.Context, name string, f *verifyFlags) error
 	if source == "" {
 		source = reader.Source(destination)
 	}
-	result := verify.Evaluate(reader.Read(ctx, shoot, source))
-	if err := o.print(result, func() string { return view.Verification(result, o.view()) }); err != nil {
+	result := inspect.Verify(reader.Read(ctx, shoot, source))
+	if err := o.print(result, func() string { return result.Text(o.view()) }); err != nil {
 		return err
 	}
 	if result.Failed > 0 || (result.Unknown > 0 && !f.partial) {
 		return &view.ExitError{Code: view.ExitFailed}
 	}
 	return nil
+}
+
+// recordBaseline writes what is to be compared with after a migration to the file.
+func (o *options) recordBaseline(
+	ctx context.Context, reader inspect.VerificationReader, shoot *gardencorev1beta1.Shoot, file string,
+) error {
+	baseline, err := reader.Record(ctx, shoot)
+	if err != nil {
+		return err
+	}
+	if err := baseline.Write(file); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(o.Out,
+		"Recorded digests of %d secrets and the IDs of %d etcd clusters in %s.\nNext: kubectl livecpm verify %s "+
+			"-n %s --baseline %s, after the migration\n",
+		len(baseline.Secrets), len(baseline.ClusterIDs), file, shoot.Name, shoot.Namespace, file)
+	return err
 }
 
 // lookupAt returns a lookup at the DNS server, or by the system's resolver if none is given.

@@ -9,12 +9,60 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/cli/plan"
-	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// Plan draws a plan.
-func Plan(p plan.Plan, o Options) string {
+// Candidate is a seed that the shoot could move to.
+type Candidate struct {
+	// Seed is its name, Region its region.
+	Seed   string `json:"seed"`
+	Region string `json:"region"`
+	// Shoots and Allocatable are how many it has and can have; nil if that is not known or limited.
+	Shoots      *int   `json:"shoots,omitempty"`
+	Allocatable *int64 `json:"allocatable,omitempty"`
+	// Fit reports that nothing speaks against it.
+	Fit bool `json:"fit"`
+	// Obstacles are the names of the checks that do.
+	Obstacles []steps.Check `json:"obstacles,omitempty"`
+}
+
+// PlannedStep is a step that will run.
+type PlannedStep struct {
+	// Condition, Owner and Title are those of the step table.
+	Condition string     `json:"condition"`
+	Owner     steps.Role `json:"owner"`
+	Title     string     `json:"title"`
+	// ExpectedSeconds is how long it takes on the landscape of the repository.
+	ExpectedSeconds float64 `json:"expectedSeconds"`
+	// DeadlineSeconds is how long it may take.
+	DeadlineSeconds float64 `json:"deadlineSeconds"`
+	// Abortable and PointOfNoReturn are those of the step table.
+	Abortable       bool `json:"abortable,omitempty"`
+	PointOfNoReturn bool `json:"pointOfNoReturn,omitempty"`
+}
+
+// Plan is what would happen.
+type Plan struct {
+	// Namespace and Shoot name the shoot.
+	Namespace string `json:"namespace"`
+	Shoot     string `json:"shoot"`
+	// Source and Destination are the seeds. There is no destination if none was given and none is fit.
+	Source      string `json:"source"`
+	Destination string `json:"destination,omitempty"`
+	// Candidates are the seeds that were compared if no destination was given.
+	Candidates []Candidate `json:"candidates,omitempty"`
+	// Checks are the checks with the destination, or with the first candidate.
+	Checks []Check `json:"checks"`
+	// Steps are the steps that will run.
+	Steps []PlannedStep `json:"steps"`
+	// CanGo reports that nothing speaks against it.
+	CanGo bool `json:"canGo"`
+	// Next is the next command.
+	Next string `json:"next"`
+}
+
+// Text draws the plan.
+func (p Plan) Text(o Options) string {
 	var out strings.Builder
 	destination := p.Destination
 	if destination == "" {
@@ -39,7 +87,7 @@ func Plan(p plan.Plan, o Options) string {
 	return out.String()
 }
 
-func candidates(p plan.Plan) string {
+func candidates(p Plan) string {
 	var rows [][]string
 	for _, candidate := range p.Candidates {
 		used, limit, verdict := "?", "unlimited", "fit"
@@ -61,27 +109,7 @@ func candidates(p plan.Plan) string {
 	return Table([]string{"SEED", "REGION", "SHOOTS", "VERDICT"}, rows)
 }
 
-func checkLines(check plan.Check, o Options) string {
-	symbol, c := "✔", green
-	switch {
-	case check.Status == preflight.Pass:
-	case check.Deferred:
-		symbol, c = "?", yellow
-	default:
-		symbol, c = "✖", red
-	}
-	const nameColumns, left = 24, 34
-	columns := max(o.width()-left, smallest)
-	lines := wrap(check.Evidence, columns)
-	// What the agents look at anyway needs no word per check.
-	if check.Status != preflight.Pass && check.Remedy != "" && (!check.Deferred || o.Wide) {
-		lines = append(lines, wrap("-> "+check.Remedy, columns)...)
-	}
-	head := o.paint(c, symbol+" "+pad(string(check.Status), 8)) + pad(string(check.Name), nameColumns)
-	return head + strings.Join(lines, "\n"+strings.Repeat(" ", left)) + "\n"
-}
-
-func planSteps(p plan.Plan) string {
+func planSteps(p Plan) string {
 	var rows [][]string
 	var total time.Duration
 	for i, step := range p.Steps {
@@ -101,11 +129,11 @@ func planSteps(p plan.Plan) string {
 	return Table([]string{"#", "STEP", "OWNER", "EXPECTED", "DEADLINE", ""}, rows)
 }
 
-func verdict(p plan.Plan, o Options) string {
+func verdict(p Plan, o Options) string {
 	failed, left := 0, 0
 	for _, check := range p.Checks {
 		switch {
-		case check.Status == preflight.Pass:
+		case check.Status == Pass:
 		case check.Deferred:
 			left++
 		default:

@@ -6,12 +6,25 @@ package view
 import (
 	"fmt"
 	"strings"
-
-	"github.com/livecpm/livecpm/pkg/cli/verify"
 )
 
-// Verification draws the outcome of a verification.
-func Verification(r verify.Result, o Options) string {
+// Verification is what came of a verification.
+type Verification struct {
+	// Namespace and Shoot name the shoot.
+	Namespace string `json:"namespace"`
+	Shoot     string `json:"shoot"`
+	// Source and Destination are the seeds; the source is empty if it is not known.
+	Source      string `json:"source,omitempty"`
+	Destination string `json:"destination"`
+	// Checks are the checks.
+	Checks []Check `json:"checks"`
+	// Failed and Unknown are the numbers of checks that failed or could not be made.
+	Failed  int `json:"failed"`
+	Unknown int `json:"unknown"`
+}
+
+// Text draws what came of the verification.
+func (r Verification) Text(o Options) string {
 	var out strings.Builder
 	source := r.Source
 	if source == "" {

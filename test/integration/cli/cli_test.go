@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
-	"github.com/livecpm/livecpm/pkg/cli/plan"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
@@ -101,7 +100,7 @@ var _ = Describe("kubectl livecpm", func() {
 		Expect(out.String()).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shoot.Name,
 			shoot.Namespace, destination))
 		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(view.ExitDone))
-		var p plan.Plan
+		var p view.Plan
 		Expect(json.Unmarshal(out.Bytes(), &p)).To(Succeed())
 		Expect(p.Candidates).To(ContainElement(And(HaveField("Seed", destination), HaveField("Fit", true))))
 

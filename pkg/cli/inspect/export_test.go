@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package inspect
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 )
 
 // SetOpen replaces what makes a client of an etcd.
-func SetOpen(l *Looker, open func(etcdclient.Locator, etcdclient.Dial) (etcdclient.Cluster, error)) {
-	l.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd,
+func SetOpen(m *Members, open func(etcdclient.Locator, etcdclient.Dial) (etcdclient.Cluster, error)) {
+	m.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd,
 		places *places) (etcdclient.Cluster, error) {
 		return open(places, places.dial)
 	}

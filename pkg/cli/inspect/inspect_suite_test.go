@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package portforward_test
+package inspect_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestPortForward(t *testing.T) {
+func TestInspect(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Port Forward Suite")
+	RunSpecs(t, "CLI Inspect Suite")
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package portforward_test
+package access_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/livecpm/livecpm/pkg/portforward"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 )
 
 // serve stands in for an API server that forwards ports: what is written comes back in capitals, unless a complaint is
@@ -65,7 +65,7 @@ var _ = Describe("Forwarder", func() {
 	dial := func(handler http.Handler) (io.ReadWriteCloser, error) {
 		server := httptest.NewServer(handler)
 		DeferCleanup(server.Close)
-		forwarder, err := portforward.New("seed-a", &rest.Config{Host: server.URL})
+		forwarder, err := access.NewForwarder("seed-a", &rest.Config{Host: server.URL})
 		Expect(err).NotTo(HaveOccurred())
 		return forwarder.Dial(context.Background(), "ns", "etcd-main-0", 2379)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package members
+package inspect
 
 import (
 	"cmp"
@@ -15,9 +15,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// Fill replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever its
+// FillMembers replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever its
 // members run; each is shown in the seed that its name begins with, and one that has no name yet in the last seed.
-func Fill(seeds []summary.Seed, etcds []Etcd) {
+func FillMembers(seeds []summary.Seed, etcds []Etcd) {
 	for _, etcd := range etcds {
 		var own []*summary.Etcd
 		for i := range seeds {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package garden gives the commands of kubectl-livecpm access to the garden with the usual flags of kubectl.
-package garden
+// Package access is how kubectl-livecpm gets into the garden, the seeds, the pods in them and the shoots, and what it
+// reads there as it is. What is seen is judged in pkg/cli/inspect, and nothing is written from here.
+package access
 
 import (
 	"context"
@@ -13,6 +14,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,19 +28,19 @@ func init() {
 	utilruntime.Must(authenticationv1alpha1.AddToScheme(kubernetes.GardenScheme))
 }
 
-// Flags say how the garden is reached.
-type Flags struct {
+// GardenFlags say how the garden is reached. They are the usual flags of kubectl.
+type GardenFlags struct {
 	rules     *clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 }
 
-// NewFlags returns flags with the defaults of kubectl.
-func NewFlags() *Flags {
-	return &Flags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
+// NewGardenFlags returns flags with the defaults of kubectl.
+func NewGardenFlags() *GardenFlags {
+	return &GardenFlags{rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 }
 
 // AddTo adds the flags to the command and all commands below it.
-func (f *Flags) AddTo(command *cobra.Command) {
+func (f *GardenFlags) AddTo(command *cobra.Command) {
 	flags := command.PersistentFlags()
 	flags.StringVar(&f.rules.ExplicitPath, clientcmd.RecommendedConfigPathFlag, "",
 		"path to the kubeconfig of the garden")
@@ -46,7 +48,7 @@ func (f *Flags) AddTo(command *cobra.Command) {
 }
 
 // Connect returns access to the garden.
-func (f *Flags) Connect() (*Garden, error) {
+func (f *GardenFlags) Connect() (*Garden, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(f.rules, &f.overrides)
 	config, err := loader.ClientConfig()
 	if err != nil {
@@ -84,9 +86,10 @@ func (g *Garden) Shoot(ctx context.Context, name string) (*gardencorev1beta1.Sho
 	return shoot, nil
 }
 
-// Migrated returns the shoots that ask for a live migration or tell of one.
-func (g *Garden) Migrated(ctx context.Context, allNamespaces bool) ([]gardencorev1beta1.Shoot, error) {
-	shoots, err := g.shoots(ctx, allNamespaces)
+// Migrated returns the shoots in the namespace, or in all for metav1.NamespaceAll, that ask for a live migration or
+// whose conditions tell of one.
+func (g *Garden) Migrated(ctx context.Context, namespace string) ([]gardencorev1beta1.Shoot, error) {
+	shoots, err := g.shoots(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -95,24 +98,20 @@ func (g *Garden) Migrated(ctx context.Context, allNamespaces bool) ([]gardencore
 	}), nil
 }
 
-func (g *Garden) shoots(ctx context.Context, allNamespaces bool) ([]gardencorev1beta1.Shoot, error) {
-	var options []client.ListOption
-	if !allNamespaces {
-		options = append(options, client.InNamespace(g.Namespace))
-	}
+func (g *Garden) shoots(ctx context.Context, namespace string) ([]gardencorev1beta1.Shoot, error) {
 	list := &gardencorev1beta1.ShootList{}
-	if err := g.Client.List(ctx, list, options...); err != nil {
-		if allNamespaces {
+	if err := g.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		if namespace == metav1.NamespaceAll {
 			return nil, fmt.Errorf("failed to list the Shoots of all namespaces: %w", err)
 		}
-		return nil, fmt.Errorf("failed to list the Shoots in namespace %s: %w", g.Namespace, err)
+		return nil, fmt.Errorf("failed to list the Shoots in namespace %s: %w", namespace, err)
 	}
 	return list.Items, nil
 }
 
 // ShootNames returns the names of the shoots in the user's namespace.
 func (g *Garden) ShootNames(ctx context.Context) ([]string, error) {
-	shoots, err := g.shoots(ctx, false)
+	shoots, err := g.shoots(ctx, g.Namespace)
 	if err != nil {
 		return nil, err
 	}

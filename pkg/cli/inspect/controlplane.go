@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seed looks at a shoot's control plane in the seeds, as far as the user has access to them.
-package seed
+// Package inspect is what kubectl-livecpm makes of what it sees: the control planes of a shoot in the seeds and their
+// etcd members, whether a shoot is ready to migrate (Plan), and whether a migration has left everything as it should be
+// (Verify). Plan and Verify are pure; their readers read what they judge. Nothing is changed from here.
+package inspect
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
@@ -17,96 +18,35 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
-	"github.com/gardener/gardener/pkg/client/kubernetes"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/cli/members"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
-	"github.com/livecpm/livecpm/pkg/portforward"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// timeout bounds a look at one seed. The picture must not stand still because a seed does not answer.
-const timeout = 5 * time.Second
+// lookTimeout bounds a look at one seed. The screen must not stand still because a seed does not answer.
+const lookTimeout = 5 * time.Second
 
-// Seeds are the seeds that the user has access to, by name.
-type Seeds map[string]client.Reader
-
-// Open opens the seeds that the flags name, each as NAME=PATH of a kubeconfig.
-func Open(flags []string) (Seeds, error) {
-	configs, err := Configs(flags)
-	if err != nil {
-		return nil, err
-	}
-	out := Seeds{}
-	for name, config := range configs {
-		c, err := client.New(config, client.Options{Scheme: kubernetes.SeedScheme})
-		if err != nil {
-			return nil, fmt.Errorf("failed to create a client for seed %s: %w", name, err)
-		}
-		out[name] = c
-	}
-	return out, nil
-}
-
-// Configs returns how the seeds that the flags name are reached.
-func Configs(flags []string) (map[string]*rest.Config, error) {
-	out := map[string]*rest.Config{}
-	for _, flag := range flags {
-		name, path, ok := strings.Cut(flag, "=")
-		if !ok || name == "" || path == "" {
-			return nil, fmt.Errorf("--seed-kubeconfig is %q; give the name of a seed and the path of its kubeconfig, "+
-				"as in seed-a=/path", flag)
-		}
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			return nil, fmt.Errorf("failed to read the kubeconfig of seed %s: %w", name, err)
-		}
-		config.WarningHandler = rest.NoWarnings{}
-		config.Timeout = timeout
-		out[name] = config
-	}
-	return out, nil
-}
-
-// Members returns what asks the etcd members in the seeds that the flags name.
-func (s Seeds) Members(flags []string) (*members.Looker, error) {
-	configs, err := Configs(flags)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]members.Seed{}
-	for name, config := range configs {
-		// A timeout of the client would end forwarded connections; what is asked through them has its own.
-		config.Timeout = 0
-		forwarder, err := portforward.New("seed "+name, config)
-		if err != nil {
-			return nil, err
-		}
-		out[name] = members.Seed{Reader: s[name], Dialer: forwarder}
-	}
-	return members.New(out), nil
-}
-
-// Look looks at the shoot's control plane in the named seeds. What can not be seen is unknown, with the reason.
-func (s Seeds) Look(ctx context.Context, shoot *gardencorev1beta1.Shoot, names ...string) []summary.Seed {
+// ControlPlanes looks at the shoot's control plane in the named seeds. What cannot be seen is unknown, with the reason.
+func ControlPlanes(
+	ctx context.Context, seeds access.Seeds, shoot *gardencorev1beta1.Shoot, names ...string,
+) []summary.Seed {
 	var out []summary.Seed
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
-		reader, ok := s[name]
+		open, ok := seeds[name]
 		if !ok {
 			out = append(out, summary.Seed{Name: name, Unknown: fmt.Sprintf("give --seed-kubeconfig %s=PATH", name)})
 			continue
 		}
-		seed, err := look(ctx, reader, name, v1beta1helper.ControlPlaneNamespaceForShoot(shoot))
+		seed, err := controlPlane(ctx, open.Reader, name, v1beta1helper.ControlPlaneNamespaceForShoot(shoot))
 		if err != nil {
 			seed = summary.Seed{Name: name, Unknown: err.Error()}
 		}
@@ -115,8 +55,8 @@ func (s Seeds) Look(ctx context.Context, shoot *gardencorev1beta1.Shoot, names .
 	return out
 }
 
-func look(ctx context.Context, reader client.Reader, name, namespace string) (summary.Seed, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func controlPlane(ctx context.Context, reader client.Reader, name, namespace string) (summary.Seed, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 
 	out := summary.Seed{Name: name}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package garden_test
+package access_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
@@ -25,13 +25,13 @@ var _ = Describe("The drain of a seed", func() {
 			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "livecpm-drain-" + seed},
 				Data: map[string]string{"table.json": content}}
 		}
-		g *garden.Garden
+		g *access.Garden
 	)
 
 	BeforeEach(func() {
 		content, err := drain.SeedPlan{Seed: drain.Seed{Name: "seed-a", Draining: true}}.Table().Encode()
 		Expect(err).NotTo(HaveOccurred())
-		g = &garden.Garden{Namespace: "one",
+		g = &access.Garden{Namespace: "one",
 			Client: fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(
 				&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}, table("seed-a", content),
 				table("seed-b", `{"kind":"Another"}`),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package inspect
 
 import (
 	"context"
@@ -19,29 +19,27 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
-	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
 
-// Reader reads what a plan is made from. What the user may not read is left to the agents, except the seeds.
-type Reader struct {
+// PlanReader reads what a plan is made from. What the user may not read is left to the agents, except the seeds.
+type PlanReader struct {
 	// Garden is the garden.
-	Garden *garden.Garden
+	Garden *access.Garden
 	// Seeds are the seeds that the user has access to.
-	Seeds seed.Seeds
+	Seeds access.Seeds
 	// Members asks the etcd members in the seeds; nil to be content with what etcd-druid reports.
-	Members *members.Looker
+	Members *Members
 	// Clock is the clock.
 	Clock clock.PassiveClock
 }
 
 // Read reads the input of a plan for the shoot. The seeds of the shoot and the given one are looked at if there is
 // access.
-func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destination string) (Input, error) {
-	in := Input{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Unreadable: map[preflight.Name]string{}}
+func (r PlanReader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destination string) (PlanInput, error) {
+	in := PlanInput{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Unreadable: map[preflight.Name]string{}}
 
 	var err error
 	if in.Seeds, err = r.Garden.Seeds(ctx); err != nil {
@@ -57,17 +55,17 @@ func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destin
 			names = append(names, candidate.Name)
 		}
 	}
-	in.Views = r.Seeds.Look(ctx, shoot, names...)
-	if in.view(source) != nil && r.Members != nil {
+	in.Views = ControlPlanes(ctx, r.Seeds, shoot, names...)
+	if in.seen(source) != nil && r.Members != nil {
 		r.etcds(ctx, &in, source)
 	}
 
-	for name, read := range map[preflight.Name]func(context.Context, *Input) error{
+	for name, read := range map[preflight.Name]func(context.Context, *PlanInput) error{
 		preflight.RegionDistance: r.regions,
 		preflight.Bastions:       r.bastions,
 		preflight.NotASeed:       r.managedSeeds,
-		FreeCapacity:             r.usage,
-		GatePolicies:             r.policies,
+		CheckFreeCapacity:        r.usage,
+		CheckGatePolicies:        r.policies,
 	} {
 		if err := read(ctx, &in); err != nil {
 			in.Unreadable[name] = err.Error()
@@ -78,9 +76,9 @@ func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, destin
 
 // etcds asks the members in the source as the agents do. All etcds must be asked: a plan that judges one and forgets
 // the other would be worse than one that leaves both to the agents.
-func (r Reader) etcds(ctx context.Context, in *Input, source string) {
+func (r PlanReader) etcds(ctx context.Context, in *PlanInput, source string) {
 	var views []preflight.EtcdView
-	for _, etcd := range r.Members.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot), source) {
+	for _, etcd := range r.Members.Ask(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot), source) {
 		resource := etcd.Resources[source]
 		if resource == nil || !etcd.Reached {
 			in.EtcdsUnasked = fmt.Sprint(etcd.Err)
@@ -91,7 +89,7 @@ func (r Reader) etcds(ctx context.Context, in *Input, source string) {
 	in.Etcds = views
 }
 
-func (r Reader) regions(ctx context.Context, in *Input) error {
+func (r PlanReader) regions(ctx context.Context, in *PlanInput) error {
 	if in.Shoot.Spec.CloudProfile == nil {
 		return nil
 	}
@@ -103,7 +101,7 @@ func (r Reader) regions(ctx context.Context, in *Input) error {
 	return err
 }
 
-func (r Reader) bastions(ctx context.Context, in *Input) error {
+func (r PlanReader) bastions(ctx context.Context, in *PlanInput) error {
 	list := &operationsv1alpha1.BastionList{}
 	if err := r.Garden.Client.List(ctx, list, client.InNamespace(in.Shoot.Namespace)); err != nil {
 		return err
@@ -117,7 +115,7 @@ func (r Reader) bastions(ctx context.Context, in *Input) error {
 }
 
 // managedSeeds looks in the garden namespace only: there are none elsewhere.
-func (r Reader) managedSeeds(ctx context.Context, in *Input) error {
+func (r PlanReader) managedSeeds(ctx context.Context, in *PlanInput) error {
 	if in.Shoot.Namespace != v1beta1constants.GardenNamespace {
 		return nil
 	}
@@ -133,7 +131,7 @@ func (r Reader) managedSeeds(ctx context.Context, in *Input) error {
 	return nil
 }
 
-func (r Reader) usage(ctx context.Context, in *Input) error {
+func (r PlanReader) usage(ctx context.Context, in *PlanInput) error {
 	list := &gardencorev1beta1.ShootList{}
 	if err := r.Garden.Client.List(ctx, list); err != nil {
 		return err
@@ -146,7 +144,7 @@ func (r Reader) usage(ctx context.Context, in *Input) error {
 	return nil
 }
 
-func (r Reader) policies(ctx context.Context, in *Input) error {
+func (r PlanReader) policies(ctx context.Context, in *PlanInput) error {
 	for _, object := range []client.Object{
 		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: gate.PolicyName}},
 		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: gate.PolicyName}},

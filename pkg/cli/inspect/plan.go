@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan judges whether a shoot can be migrated live before anything is asked for. Evaluate is pure; Reader reads
-// what it judges. The checks are those of pkg/preflight, which the agents make as well.
-package plan
+package inspect
 
 import (
 	"cmp"
@@ -16,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -23,19 +22,19 @@ import (
 
 // Names of the checks that only a plan makes. Scripts may rely on the values.
 const (
-	// FreeCapacity passes if the destination has room for one more shoot.
-	FreeCapacity preflight.Name = "FreeCapacity"
-	// GatePolicies passes if the policies of the gate are there. Whether they are in force can be proved only with a
-	// shoot that is on its way; the agents do so before the first step.
-	GatePolicies preflight.Name = "GatePolicies"
-	// AgentsReady passes if an agent is ready in both seeds.
-	AgentsReady preflight.Name = "AgentsReady"
-	// NotUnderWay fails if the shoot is on its way to another seed already.
-	NotUnderWay preflight.Name = "NotUnderWay"
+	// CheckFreeCapacity passes if the destination has room for one more shoot.
+	CheckFreeCapacity preflight.Name = "FreeCapacity"
+	// CheckGatePolicies passes if the policies of the gate are there. Whether they are in force can be proved only with
+	// a shoot that is on its way; the agents do so before the first step.
+	CheckGatePolicies preflight.Name = "GatePolicies"
+	// CheckAgentsReady passes if an agent is ready in both seeds.
+	CheckAgentsReady preflight.Name = "AgentsReady"
+	// CheckNotUnderWay fails if the shoot is on its way to another seed already.
+	CheckNotUnderWay preflight.Name = "NotUnderWay"
 )
 
-// Input is what a plan is made from. It can be recorded as YAML.
-type Input struct {
+// PlanInput is what a plan is made from. It can be recorded as YAML.
+type PlanInput struct {
 	// Now is the time of the look.
 	Now metav1.Time `json:"now"`
 	// Shoot is the shoot.
@@ -64,74 +63,11 @@ type Input struct {
 	Views []summary.Seed `json:"views,omitempty"`
 }
 
-// Check is the result of one check.
-type Check struct {
-	// Name is the check.
-	Name preflight.Name `json:"name"`
-	// Status is Pass, Fail or Unknown.
-	Status preflight.Status `json:"status"`
-	// Evidence tells what was seen.
-	Evidence string `json:"evidence"`
-	// Remedy tells what to do if it did not pass.
-	Remedy string `json:"remedy,omitempty"`
-	// Deferred reports that it could not be made from here and is made by the agents before the migration begins. It
-	// does not speak against the plan.
-	Deferred bool `json:"deferred,omitempty"`
-}
-
-// Candidate is a seed that the shoot could move to.
-type Candidate struct {
-	// Seed is its name, Region its region.
-	Seed   string `json:"seed"`
-	Region string `json:"region"`
-	// Shoots and Allocatable are how many it has and can have; nil if that is not known or limited.
-	Shoots      *int   `json:"shoots,omitempty"`
-	Allocatable *int64 `json:"allocatable,omitempty"`
-	// Fit reports that nothing speaks against it.
-	Fit bool `json:"fit"`
-	// Obstacles are the names of the checks that do.
-	Obstacles []preflight.Name `json:"obstacles,omitempty"`
-}
-
-// Step is a step that will run.
-type Step struct {
-	// Condition, Owner and Title are those of the step table.
-	Condition string     `json:"condition"`
-	Owner     steps.Role `json:"owner"`
-	Title     string     `json:"title"`
-	// ExpectedSeconds is how long it takes on the landscape of the repository.
-	ExpectedSeconds float64 `json:"expectedSeconds"`
-	// DeadlineSeconds is how long it may take.
-	DeadlineSeconds float64 `json:"deadlineSeconds"`
-	// Abortable and PointOfNoReturn are those of the step table.
-	Abortable       bool `json:"abortable,omitempty"`
-	PointOfNoReturn bool `json:"pointOfNoReturn,omitempty"`
-}
-
-// Plan is what would happen.
-type Plan struct {
-	// Namespace and Shoot name the shoot.
-	Namespace string `json:"namespace"`
-	Shoot     string `json:"shoot"`
-	// Source and Destination are the seeds. There is no destination if none was given and none is fit.
-	Source      string `json:"source"`
-	Destination string `json:"destination,omitempty"`
-	// Candidates are the seeds that were compared if no destination was given.
-	Candidates []Candidate `json:"candidates,omitempty"`
-	// Checks are the checks with the destination, or with the first candidate.
-	Checks []Check `json:"checks"`
-	// Steps are the steps that will run.
-	Steps []Step `json:"steps"`
-	// CanGo reports that nothing speaks against it.
-	CanGo bool `json:"canGo"`
-	// Next is the next command.
-	Next string `json:"next"`
-}
-
-// Evaluate makes the plan. Without a destination it looks for one.
-func Evaluate(in Input, destination string) (Plan, error) {
+// Plan judges whether the shoot is ready to migrate to the destination, before anything is asked for. Without a
+// destination it looks for one. The checks are those of pkg/preflight, which the agents make as well.
+func Plan(in PlanInput, destination string) (view.Plan, error) {
 	source := ptr.Deref(in.Shoot.Status.SeedName, "")
-	out := Plan{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: source, Steps: expected()}
+	out := view.Plan{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: source, Steps: expected()}
 	if source == "" {
 		//nolint:staticcheck // It begins with a kind.
 		return out, fmt.Errorf("Shoot %s/%s is in no seed yet; wait until it is created", in.Shoot.Namespace,
@@ -165,11 +101,11 @@ func Evaluate(in Input, destination string) (Plan, error) {
 	}
 	out.Checks = checks
 	out.CanGo = out.Destination != "" && len(obstacles(checks)) == 0
-	out.Next = out.next(in)
+	out.Next = next(out, in)
 	return out, nil
 }
 
-func (p Plan) next(in Input) string {
+func next(p view.Plan, in PlanInput) string {
 	target := fmt.Sprintf("%s -n %s", p.Shoot, p.Namespace)
 	switch {
 	case p.CanGo:
@@ -178,7 +114,7 @@ func (p Plan) next(in Input) string {
 			permit = " --permit-workers"
 		}
 		return fmt.Sprintf("kubectl livecpm start %s --to %s%s", target, p.Destination, permit)
-	case stateOf(in) != summary.None && slices.Contains(obstacles(p.Checks), NotUnderWay):
+	case stateOf(in) != summary.None && slices.Contains(obstacles(p.Checks), CheckNotUnderWay):
 		return "kubectl livecpm get " + target
 	case p.Destination != "":
 		return fmt.Sprintf("kubectl livecpm plan %s --to %s", target, p.Destination)
@@ -186,12 +122,12 @@ func (p Plan) next(in Input) string {
 	return "kubectl livecpm plan " + target
 }
 
-func stateOf(in Input) summary.State { return summary.Summarize(in.Shoot, in.Now.Time).State }
+func stateOf(in PlanInput) summary.State { return summary.Summarize(in.Shoot, in.Now.Time).State }
 
-func expected() []Step {
-	var out []Step
+func expected() []view.PlannedStep {
+	var out []view.PlannedStep
 	for _, step := range steps.Table() {
-		out = append(out, Step{
+		out = append(out, view.PlannedStep{
 			Condition: step.String(), Owner: step.Owner, Title: step.Title,
 			ExpectedSeconds: step.Expected.Seconds(), DeadlineSeconds: step.Deadline.Seconds(),
 			Abortable: step.Abortable, PointOfNoReturn: step.PointOfNoReturn,
@@ -200,7 +136,7 @@ func expected() []Step {
 	return out
 }
 
-func (in Input) seed(name string) (*gardencorev1beta1.Seed, error) {
+func (in PlanInput) seed(name string) (*gardencorev1beta1.Seed, error) {
 	for i := range in.Seeds {
 		if in.Seeds[i].Name == name {
 			return &in.Seeds[i], nil
@@ -209,7 +145,7 @@ func (in Input) seed(name string) (*gardencorev1beta1.Seed, error) {
 	return nil, fmt.Errorf("there is no seed %s; `kubectl get seeds` lists them", name)
 }
 
-func (in Input) view(name string) *summary.Seed {
+func (in PlanInput) seen(name string) *summary.Seed {
 	for i := range in.Views {
 		if in.Views[i].Name == name && in.Views[i].Unknown == "" {
 			return &in.Views[i]
@@ -219,15 +155,15 @@ func (in Input) view(name string) *summary.Seed {
 }
 
 // candidates compares the seeds that shoots are scheduled to. The best comes first: fit, in the same region, with room.
-func (in Input) candidates(source string) []Candidate {
+func (in PlanInput) candidates(source string) []view.Candidate {
 	own, _ := in.seed(source)
-	var out []Candidate
+	var out []view.Candidate
 	for i := range in.Seeds {
 		seed := &in.Seeds[i]
 		if seed.Name == source || !schedulable(seed) {
 			continue
 		}
-		candidate := Candidate{Seed: seed.Name, Region: seed.Spec.Provider.Region}
+		candidate := view.Candidate{Seed: seed.Name, Region: seed.Spec.Provider.Region}
 		if in.ShootsPerSeed != nil {
 			candidate.Shoots = ptr.To(in.ShootsPerSeed[seed.Name])
 		}
@@ -240,7 +176,7 @@ func (in Input) candidates(source string) []Candidate {
 		candidate.Fit = len(candidate.Obstacles) == 0
 		out = append(out, candidate)
 	}
-	slices.SortStableFunc(out, func(a, b Candidate) int {
+	slices.SortStableFunc(out, func(a, b view.Candidate) int {
 		return cmp.Or(
 			last(!a.Fit, !b.Fit),
 			last(a.Region != own.Spec.Provider.Region, b.Region != own.Spec.Provider.Region),
@@ -268,10 +204,10 @@ func last(a, b bool) int {
 	return -1
 }
 
-func obstacles(checks []Check) []preflight.Name {
+func obstacles(checks []view.Check) []preflight.Name {
 	var out []preflight.Name
 	for _, check := range checks {
-		if check.Status != preflight.Pass && !check.Deferred {
+		if check.Status != view.Pass && !check.Deferred {
 			out = append(out, check.Name)
 		}
 	}

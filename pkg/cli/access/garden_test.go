@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package garden_test
+package access_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -42,10 +42,10 @@ var _ = Describe("Garden", func() {
 			gardencorev1beta1.Condition{Type: steps.First().Condition, Status: gardencorev1beta1.ConditionTrue})
 		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(asking, told, other,
 			newShoot("one", "idle")).Build()
-		g := &garden.Garden{Client: c, Namespace: "one"}
+		g := &access.Garden{Client: c, Namespace: "one"}
 
-		Expect(g.Migrated(ctx, false)).To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told")))
-		Expect(g.Migrated(ctx, true)).
+		Expect(g.Migrated(ctx, "one")).To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told")))
+		Expect(g.Migrated(ctx, metav1.NamespaceAll)).
 			To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told"), HaveField("Name", "other")))
 		Expect(g.ShootNames(ctx)).To(ConsistOf("asking", "told", "idle"))
 		_, err := g.Shoot(ctx, "missing")
@@ -63,10 +63,10 @@ contexts:
 - {name: one, context: {cluster: c, user: u, namespace: garden-one}}
 - {name: two, context: {cluster: c, user: u, namespace: garden-two}}
 `
-		connect := func(args ...string) (*garden.Garden, error) {
+		connect := func(args ...string) (*access.Garden, error) {
 			path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 			Expect(os.WriteFile(path, []byte(kubeconfig), 0o600)).To(Succeed())
-			flags := garden.NewFlags()
+			flags := access.NewGardenFlags()
 			command := &cobra.Command{}
 			flags.AddTo(command)
 			Expect(command.ParseFlags(append([]string{"--kubeconfig", path}, args...))).To(Succeed())

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package seed_test
+package inspect_test
 
 import (
 	"context"
@@ -20,13 +20,12 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
-var _ = Describe("Look", func() {
-	const namespace = "shoot--demo--live"
-
+var _ = Describe("ControlPlanes", func() {
 	var (
 		ctx   = context.Background()
 		shoot = &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}}
@@ -83,7 +82,7 @@ var _ = Describe("Look", func() {
 	)
 
 	It("should see what is of the shoot, and nothing else", func() {
-		Expect(seed.Seeds{"seed-a": builder().Build()}.Look(ctx, shoot, "seed-a")).To(Equal([]summary.Seed{{
+		Expect(inspect.ControlPlanes(ctx, access.Seeds{"seed-a": {Reader: builder().Build()}}, shoot, "seed-a")).To(Equal([]summary.Seed{{
 			Name:  "seed-a",
 			Agent: &summary.Agent{Desired: 2, Ready: 1},
 			Etcds: []summary.Etcd{{
@@ -103,25 +102,9 @@ var _ = Describe("Look", func() {
 				return errors.New("away")
 			},
 		}).Build()
-		Expect(seed.Seeds{"seed-b": broken}.Look(ctx, shoot, "seed-a", "", "seed-b")).To(Equal([]summary.Seed{
+		Expect(inspect.ControlPlanes(ctx, access.Seeds{"seed-b": {Reader: broken}}, shoot, "seed-a", "", "seed-b")).To(Equal([]summary.Seed{
 			{Name: "seed-a", Unknown: "give --seed-kubeconfig seed-a=PATH"},
 			{Name: "seed-b", Unknown: "failed to list the Deployments of the agent: away"},
 		}))
-	})
-})
-
-var _ = Describe("Open", func() {
-	DescribeTable("should refuse what is no name and path", func(flag string) {
-		_, err := seed.Open([]string{flag})
-		Expect(err).To(MatchError(ContainSubstring("as in seed-a=/path")))
-	},
-		Entry("no path", "seed-a"),
-		Entry("empty path", "seed-a="),
-		Entry("no name", "=/path"),
-	)
-
-	It("should say whose kubeconfig it could not read", func() {
-		_, err := seed.Open([]string{"seed-a=/does/not/exist"})
-		Expect(err).To(MatchError(ContainSubstring("failed to read the kubeconfig of seed seed-a")))
 	})
 })

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package verify
+package inspect
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ type Baseline struct {
 	// Recorded is when.
 	Recorded time.Time `json:"recorded"`
 	// Secrets are the persisted secrets.
-	Secrets []Secret `json:"secrets"`
+	Secrets []SecretDigest `json:"secrets"`
 	// ClusterIDs identify the etcd clusters.
 	ClusterIDs map[string]string `json:"clusterIDs"`
 }

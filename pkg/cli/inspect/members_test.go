@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package members_test
+package inspect_test
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/livecpm/livecpm/pkg/cli/members"
+	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -41,7 +42,7 @@ func (d *dialer) Dial(_ context.Context, namespace, pod string, _ int) (net.Conn
 	return here, nil
 }
 
-var _ = Describe("Looker", func() {
+var _ = Describe("Members", func() {
 	var (
 		ctx     = context.Background()
 		cluster *fake.Cluster
@@ -66,18 +67,18 @@ var _ = Describe("Looker", func() {
 				Status: corev1.PodStatus{Phase: phase},
 			}
 		}
-		seed = func(objects ...client.Object) members.Seed {
-			return members.Seed{Reader: fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
+		seed = func(objects ...client.Object) access.Seed {
+			return access.Seed{Reader: fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
 				WithObjects(objects...).Build(), Dialer: forward}
 		}
-		looker = func(seeds map[string]members.Seed) *members.Looker {
-			l := members.New(seeds)
-			members.SetOpen(l, func(l etcdclient.Locator, d etcdclient.Dial) (etcdclient.Cluster, error) {
+		members = func(seeds access.Seeds) *inspect.Members {
+			m := inspect.NewMembers(seeds)
+			inspect.SetOpen(m, func(l etcdclient.Locator, d etcdclient.Dial) (etcdclient.Cluster, error) {
 				opened++
 				locator, dial = l, d
 				return cluster, openErr
 			})
-			return l
+			return m
 		}
 	)
 
@@ -88,13 +89,13 @@ var _ = Describe("Looker", func() {
 	})
 
 	It("should find the members wherever they run, and keep its connections", func() {
-		l := looker(map[string]members.Seed{
+		m := members(access.Seeds{
 			"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning),
 				pod("etcd-main-1", corev1.PodPending)),
 			"seed-b": seed(etcd("seed-b"), pod("etcd-main-0", corev1.PodRunning)),
 		})
 		for range 2 {
-			etcds := l.Look(ctx, namespace, "seed-a", "seed-b", "seed-c")
+			etcds := m.Ask(ctx, namespace, "seed-a", "seed-b", "seed-c")
 			Expect(etcds).To(HaveLen(1))
 			Expect(etcds[0].Err).NotTo(HaveOccurred())
 			Expect(etcds[0]).To(And(HaveField("Role", "main"), HaveField("Reached", true)))
@@ -123,38 +124,38 @@ var _ = Describe("Looker", func() {
 	})
 
 	It("should tell an etcd without a quorum from one that it cannot get at", func() {
-		l := looker(map[string]members.Seed{"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning))})
+		m := members(access.Seeds{"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning))})
 		cluster.SetUp("seed-a-etcd-main-0", false)
 		cluster.SetUp("seed-a-etcd-main-1", false)
 		forward.err = errors.New("not permitted")
-		etcds := l.Look(ctx, namespace, "seed-a")
+		etcds := m.Ask(ctx, namespace, "seed-a")
 		Expect(etcds).To(ConsistOf(And(HaveField("Err", HaveOccurred()), HaveField("Reached", false))))
 
 		_, err := dial(ctx, "tcp", "seed-a/etcd-main-0:2379")
 		Expect(err).To(MatchError("not permitted"))
-		Expect(l.Look(ctx, namespace, "seed-a")).To(ConsistOf(HaveField("Reached", false)))
+		Expect(m.Ask(ctx, namespace, "seed-a")).To(ConsistOf(HaveField("Reached", false)))
 
 		forward.err = nil
 		conn, err := dial(ctx, "tcp", "seed-a/etcd-main-0:2379")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(conn.Close()).To(Succeed())
-		Expect(l.Look(ctx, namespace, "seed-a")).
+		Expect(m.Ask(ctx, namespace, "seed-a")).
 			To(ConsistOf(And(HaveField("Err", HaveOccurred()), HaveField("Reached", true))))
 	})
 
 	It("should say why it has no client", func() {
 		openErr = errors.New("secrets are forbidden")
-		l := looker(map[string]members.Seed{"seed-a": seed(etcd("seed-a"))})
-		Expect(l.Look(ctx, namespace, "seed-a")).To(ConsistOf(And(
+		m := members(access.Seeds{"seed-a": seed(etcd("seed-a"))})
+		Expect(m.Ask(ctx, namespace, "seed-a")).To(ConsistOf(And(
 			HaveField("Err", MatchError(ContainSubstring("secrets are forbidden"))), HaveField("Reached", false))))
 	})
 
 	It("should have nothing to say of an etcd that no seed has", func() {
-		Expect(looker(map[string]members.Seed{"seed-a": seed()}).Look(ctx, namespace, "seed-a")).To(BeEmpty())
+		Expect(members(access.Seeds{"seed-a": seed()}).Ask(ctx, namespace, "seed-a")).To(BeEmpty())
 	})
 })
 
-var _ = Describe("Fill", func() {
+var _ = Describe("FillMembers", func() {
 	var (
 		seeds  []summary.Seed
 		member = func(id, leader, index uint64, name string) etcdclient.MemberInspection {
@@ -182,7 +183,7 @@ var _ = Describe("Fill", func() {
 		silent.StatusError = errors.New("away")
 		unstarted := etcdclient.MemberInspection{Member: etcdclient.Member{ID: 0xff, Learner: true},
 			StatusError: etcdclient.ErrNotStarted}
-		members.Fill(seeds, []members.Etcd{{Role: "main", Inspection: etcdclient.Inspection{
+		inspect.FillMembers(seeds, []inspect.Etcd{{Role: "main", Inspection: etcdclient.Inspection{
 			ClusterID: 7, Members: []etcdclient.MemberInspection{unstarted, silent, learner,
 				member(1, 1, 42, "seed-a-etcd-main-0")},
 		}}})
@@ -199,7 +200,7 @@ var _ = Describe("Fill", func() {
 	})
 
 	It("should leave what etcd-druid reports if the members could not be asked", func() {
-		members.Fill(seeds, []members.Etcd{{Role: "main", Err: errors.New("not permitted")}})
+		inspect.FillMembers(seeds, []inspect.Etcd{{Role: "main", Err: errors.New("not permitted")}})
 		Expect(seeds[0].Etcds[0]).To(And(HaveField("Unasked", "not permitted"),
 			HaveField("Members", ConsistOf(HaveField("Name", "seed-a-reported")))))
 	})

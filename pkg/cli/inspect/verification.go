@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verify proves after the fact that a live migration has left everything as it should be. Evaluate is pure;
-// Reader reads what it judges.
-package verify
+package inspect
 
 import (
 	"fmt"
@@ -16,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/cli/plan"
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -25,31 +23,28 @@ import (
 
 // The names of the checks. Scripts may rely on the values.
 const (
-	// Completed passes if every condition of the migration is True, and nothing asks for one any more.
-	Completed preflight.Name = "Completed"
-	// HandedOver passes if the gardenlet of the destination has reconciled the shoot.
-	HandedOver preflight.Name = "HandedOver"
-	// ShootHealth passes if all conditions and constraints of the shoot are True.
-	ShootHealth preflight.Name = "ShootHealth"
-	// EtcdMembers passes if the etcds have three healthy voters, all in the destination.
-	EtcdMembers preflight.Name = "EtcdMembers"
-	// EtcdHash passes if all members have the same data at one revision.
-	EtcdHash preflight.Name = "EtcdHash"
-	// SourceEmpty passes if the source holds nothing of the shoot.
-	SourceEmpty preflight.Name = "SourceEmpty"
-	// Secrets passes if the secrets are those of before the migration.
-	Secrets preflight.Name = "Secrets"
-	// DNS passes if the shoot's names resolve to what the destination publishes.
-	DNS preflight.Name = "DNS"
-	// Backup passes if the backups go to the destination's bucket, and its gardenlet manages them.
-	Backup preflight.Name = "Backup"
+	// CheckCompleted passes if every condition of the migration is True, and nothing asks for one any more.
+	CheckCompleted preflight.Name = "Completed"
+	// CheckHandedOver passes if the gardenlet of the destination has reconciled the shoot.
+	CheckHandedOver preflight.Name = "HandedOver"
+	// CheckShootHealth passes if all conditions and constraints of the shoot are True.
+	CheckShootHealth preflight.Name = "ShootHealth"
+	// CheckEtcdMembers passes if the etcds have three healthy voters, all in the destination.
+	CheckEtcdMembers preflight.Name = "EtcdMembers"
+	// CheckEtcdHash passes if all members have the same data at one revision.
+	CheckEtcdHash preflight.Name = "EtcdHash"
+	// CheckSourceEmpty passes if the source holds nothing of the shoot.
+	CheckSourceEmpty preflight.Name = "SourceEmpty"
+	// CheckSecrets passes if the secrets are those of before the migration.
+	CheckSecrets preflight.Name = "Secrets"
+	// CheckDNS passes if the shoot's names resolve to what the destination publishes.
+	CheckDNS preflight.Name = "DNS"
+	// CheckBackup passes if the backups go to the destination's bucket, and its gardenlet manages them.
+	CheckBackup preflight.Name = "Backup"
 )
 
-// Check is the result of one check.
-type Check = plan.Check
-
-// Input is what the verification judges.
-type Input struct {
+// VerificationInput is what the verification judges.
+type VerificationInput struct {
 	// Now is the time of the look.
 	Now metav1.Time
 	// Shoot is the shoot.
@@ -61,26 +56,26 @@ type Input struct {
 	// BackupEntry is the shoot's backup entry.
 	BackupEntry *gardencorev1beta1.BackupEntry
 	// Etcds are the etcds.
-	Etcds []Etcd
+	Etcds []EtcdData
 	// LeftInSource are the objects of the shoot that the source holds.
 	LeftInSource []string
 	// Secrets are the persisted secrets in the destination.
-	Secrets []Secret
+	Secrets []SecretDigest
 	// Kept are the secrets in a copy, KeptIn tells where that is and from when; both are empty if there is none.
-	Kept   []Secret
+	Kept   []SecretDigest
 	KeptIn string
 	// KeptBefore reports that the copy was made before the migration.
 	KeptBefore bool
 	// ClusterIDs are the identifiers of the etcd clusters before the migration, if they were recorded.
 	ClusterIDs map[string]string
 	// Records are the shoot's DNS records in the destination.
-	Records []Record
+	Records []Resolution
 	// Unknown tells why something could not be looked at.
 	Unknown map[preflight.Name]string
 }
 
-// Etcd is what the members of one etcd say.
-type Etcd struct {
+// EtcdData is what the members of one etcd say of their data.
+type EtcdData struct {
 	// Name is the name of the Etcd resource.
 	Name string
 	// ClusterID identifies the cluster.
@@ -88,11 +83,11 @@ type Etcd struct {
 	// Revision is the revision of the hashes.
 	Revision int64
 	// Members are the members.
-	Members []Member
+	Members []MemberData
 }
 
-// Member is an etcd member.
-type Member struct {
+// MemberData is what an etcd member says of its data.
+type MemberData struct {
 	// Name is its name.
 	Name string
 	// Learner reports that it has no vote.
@@ -106,8 +101,8 @@ type Member struct {
 	HashProblem string
 }
 
-// Secret is a secret of which nothing but its digest is known.
-type Secret struct {
+// SecretDigest is a secret of which nothing but its digest is known.
+type SecretDigest struct {
 	// Name is its name.
 	Name string `json:"name"`
 	// Digest is a digest of its content.
@@ -116,8 +111,8 @@ type Secret struct {
 	Issued *time.Time `json:"issued,omitempty"`
 }
 
-// Record is a DNS record of the shoot.
-type Record struct {
+// Resolution is a DNS record of the shoot, and what its name resolves to.
+type Resolution struct {
 	// Name is the domain name.
 	Name string
 	// Values are where it points to, as addresses.
@@ -128,47 +123,32 @@ type Record struct {
 	Problem string
 }
 
-// Result is the outcome.
-type Result struct {
-	// Namespace and Shoot name the shoot.
-	Namespace string `json:"namespace"`
-	Shoot     string `json:"shoot"`
-	// Source and Destination are the seeds; the source is empty if it is not known.
-	Source      string `json:"source,omitempty"`
-	Destination string `json:"destination"`
-	// Checks are the checks.
-	Checks []Check `json:"checks"`
-	// Failed and Unknown are the numbers of checks that failed or could not be made.
-	Failed  int `json:"failed"`
-	Unknown int `json:"unknown"`
-}
-
-// Evaluate makes all checks.
-func Evaluate(in Input) Result {
-	out := Result{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: in.Source,
+// Verify judges after a live migration whether it has left everything as it should be.
+func Verify(in VerificationInput) view.Verification {
+	out := view.Verification{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: in.Source,
 		Destination: ptr.Deref(in.Shoot.Status.SeedName, "")}
 	for _, check := range []struct {
 		name preflight.Name
-		make func(Input, string) Check
+		make func(VerificationInput, string) view.Check
 	}{
-		{Completed, checkCompleted},
-		{HandedOver, checkHandedOver},
-		{ShootHealth, checkShootHealth},
-		{EtcdMembers, checkEtcdMembers},
-		{EtcdHash, checkEtcdHash},
-		{SourceEmpty, checkSourceEmpty},
-		{Secrets, checkSecrets},
-		{DNS, checkDNS},
-		{Backup, checkBackup},
+		{CheckCompleted, judgeCompleted},
+		{CheckHandedOver, judgeHandedOver},
+		{CheckShootHealth, judgeShootHealth},
+		{CheckEtcdMembers, judgeEtcdMembers},
+		{CheckEtcdHash, judgeEtcdHash},
+		{CheckSourceEmpty, judgeSourceEmpty},
+		{CheckSecrets, judgeSecrets},
+		{CheckDNS, judgeDNS},
+		{CheckBackup, judgeBackup},
 	} {
-		made := Check{Status: preflight.Unknown, Evidence: in.Unknown[check.name]}
+		made := view.Check{Status: view.Unknown, Evidence: in.Unknown[check.name]}
 		if made.Evidence == "" {
 			made = check.make(in, out.Destination)
 		}
 		made.Name = check.name
 		switch made.Status {
-		case preflight.Pass:
-		case preflight.Fail:
+		case view.Pass:
+		case view.Fail:
 			out.Failed++
 		default:
 			// It is no fault that something could not be looked at, and no proof either.
@@ -180,19 +160,19 @@ func Evaluate(in Input) Result {
 	return out
 }
 
-func pass(format string, args ...any) Check {
-	return Check{Status: preflight.Pass, Evidence: fmt.Sprintf(format, args...)}
+func pass(format string, args ...any) view.Check {
+	return view.Check{Status: view.Pass, Evidence: fmt.Sprintf(format, args...)}
 }
 
-func fail(remedy, format string, args ...any) Check {
-	return Check{Status: preflight.Fail, Evidence: fmt.Sprintf(format, args...), Remedy: remedy}
+func fail(remedy, format string, args ...any) view.Check {
+	return view.Check{Status: view.Fail, Evidence: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-func unknown(remedy, format string, args ...any) Check {
-	return Check{Status: preflight.Unknown, Evidence: fmt.Sprintf(format, args...), Remedy: remedy}
+func unknown(remedy, format string, args ...any) view.Check {
+	return view.Check{Status: view.Unknown, Evidence: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-func checkCompleted(in Input, _ string) Check {
+func judgeCompleted(in VerificationInput, _ string) view.Check {
 	migration := summary.Summarize(in.Shoot, in.Now.Time)
 	if migration.State != summary.Succeeded {
 		return fail("wait for its end with `kubectl livecpm status`", "the state is %s", migration)
@@ -200,7 +180,7 @@ func checkCompleted(in Input, _ string) Check {
 	return pass("all %d conditions are True, and no annotation asks for a migration", len(steps.Table()))
 }
 
-func checkHandedOver(in Input, destination string) Check {
+func judgeHandedOver(in VerificationInput, destination string) view.Check {
 	operation := in.Shoot.Status.LastOperation
 	const remedy = "wait until the gardenlet has reconciled the shoot; its last errors say what keeps it"
 	switch {
@@ -222,7 +202,7 @@ func checkHandedOver(in Input, destination string) Check {
 	return pass("seed %s has the shoot, %s is %s", destination, operation.Type, operation.State)
 }
 
-func checkShootHealth(in Input, _ string) Check {
+func judgeShootHealth(in VerificationInput, _ string) view.Check {
 	if len(in.Shoot.Status.Conditions) == 0 {
 		return unknown("wait until the gardenlet has looked at the shoot", "the shoot has no conditions")
 	}
@@ -241,7 +221,7 @@ func checkShootHealth(in Input, _ string) Check {
 // voters is how many members an etcd of a highly available control plane has.
 const voters = 3
 
-func checkEtcdMembers(in Input, destination string) Check {
+func judgeEtcdMembers(in VerificationInput, destination string) view.Check {
 	var bad, fine []string
 	for _, etcd := range in.Etcds {
 		for _, member := range etcd.Members {
@@ -270,7 +250,7 @@ func checkEtcdMembers(in Input, destination string) Check {
 	return pass("%s", strings.Join(fine, "; "))
 }
 
-func checkEtcdHash(in Input, _ string) Check {
+func judgeEtcdHash(in VerificationInput, _ string) view.Check {
 	var fine []string
 	for _, etcd := range in.Etcds {
 		hashes, compactions := map[uint32][]string{}, map[int64]bool{}
@@ -301,7 +281,7 @@ func checkEtcdHash(in Input, _ string) Check {
 	return pass("%s", strings.Join(fine, "; "))
 }
 
-func checkSourceEmpty(in Input, _ string) Check {
+func judgeSourceEmpty(in VerificationInput, _ string) view.Check {
 	const shown = 5
 	if n := len(in.LeftInSource); n > 0 {
 		names := strings.Join(in.LeftInSource[:min(n, shown)], ", ")
@@ -314,8 +294,8 @@ func checkSourceEmpty(in Input, _ string) Check {
 	return pass("seed %s holds nothing of the shoot", in.Source)
 }
 
-func checkSecrets(in Input, destination string) Check {
-	found := map[string]Secret{}
+func judgeSecrets(in VerificationInput, destination string) view.Check {
+	found := map[string]SecretDigest{}
 	// Step 1 has persisted the secrets, and is the first to be finished.
 	begin := persisted(in.Shoot)
 	var again []string
@@ -362,10 +342,10 @@ func checkSecrets(in Input, destination string) Check {
 }
 
 // rotated reports whether a copy from before the migration has the secret already: then its age says nothing.
-func (in Input) rotated(secret Secret) bool {
+func (in VerificationInput) rotated(secret SecretDigest) bool {
 	return in.KeptBefore &&
 		slices.ContainsFunc(
-			in.Kept, func(kept Secret) bool { return kept.Name == secret.Name && kept.Digest == secret.Digest })
+			in.Kept, func(kept SecretDigest) bool { return kept.Name == secret.Name && kept.Digest == secret.Digest })
 }
 
 func persisted(shoot *gardencorev1beta1.Shoot) time.Time {
@@ -377,7 +357,7 @@ func persisted(shoot *gardencorev1beta1.Shoot) time.Time {
 	return time.Time{}
 }
 
-func checkDNS(in Input, destination string) Check {
+func judgeDNS(in VerificationInput, destination string) view.Check {
 	if len(in.Records) == 0 {
 		return fail("see docs/operations/MigrateDNSRecords.md", "seed %s manages no DNS record of the shoot",
 			destination)
@@ -410,7 +390,7 @@ func orNothing(values []string) string {
 	return strings.Join(values, ", ")
 }
 
-func checkBackup(in Input, destination string) Check {
+func judgeBackup(in VerificationInput, destination string) view.Check {
 	if err := ownership.CheckBackupEntry(in.BackupEntry, destination, in.DestinationBucket); err != nil {
 		return fail("see docs/operations/MigrationCompleted.md", "%v", err)
 	}

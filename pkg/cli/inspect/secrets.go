@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package verify
+package inspect
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func Digest(data map[string][]byte) string {
 
 // secretsIn returns the secrets of the namespace that a migration has to carry over: those that the secrets manager
 // persists. All others are issued again wherever the control plane runs.
-func secretsIn(ctx context.Context, reader client.Reader, namespace string) ([]Secret, error) {
+func secretsIn(ctx context.Context, reader client.Reader, namespace string) ([]SecretDigest, error) {
 	list := &corev1.SecretList{}
 	if err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{
 		secretsmanager.LabelKeyManagedBy: secretsmanager.LabelValueSecretsManager,
@@ -43,17 +43,17 @@ func secretsIn(ctx context.Context, reader client.Reader, namespace string) ([]S
 	}); err != nil {
 		return nil, fmt.Errorf("failed to list the Secrets in namespace %s: %w", namespace, err)
 	}
-	var out []Secret
+	var out []SecretDigest
 	for _, secret := range list.Items {
-		out = append(out, Secret{Name: secret.Name, Digest: Digest(secret.Data), Issued: issuedAt(secret.Labels)})
+		out = append(out, SecretDigest{Name: secret.Name, Digest: Digest(secret.Data), Issued: issuedAt(secret.Labels)})
 	}
 	slices.SortFunc(out, byName)
 	return out, nil
 }
 
 // secretsOf returns the secrets that the ShootState keeps.
-func secretsOf(state *gardencorev1beta1.ShootState) ([]Secret, error) {
-	var out []Secret
+func secretsOf(state *gardencorev1beta1.ShootState) ([]SecretDigest, error) {
+	var out []SecretDigest
 	for _, kept := range state.Spec.Gardener {
 		if kept.Type != v1beta1constants.DataTypeSecret {
 			continue
@@ -64,7 +64,7 @@ func secretsOf(state *gardencorev1beta1.ShootState) ([]Secret, error) {
 			return nil, fmt.Errorf("failed to read secret %s in ShootState %s", kept.Name,
 				client.ObjectKeyFromObject(state))
 		}
-		out = append(out, Secret{Name: kept.Name, Digest: Digest(data), Issued: issuedAt(kept.Labels)})
+		out = append(out, SecretDigest{Name: kept.Name, Digest: Digest(data), Issued: issuedAt(kept.Labels)})
 	}
 	slices.SortFunc(out, byName)
 	return out, nil
@@ -78,4 +78,4 @@ func issuedAt(labels map[string]string) *time.Time {
 	return new(time.Unix(seconds, 0).UTC())
 }
 
-func byName(a, b Secret) int { return strings.Compare(a.Name, b.Name) }
+func byName(a, b SecretDigest) int { return strings.Compare(a.Name, b.Name) }

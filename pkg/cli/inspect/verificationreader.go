@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package verify
+package inspect
 
 import (
 	"context"
@@ -21,9 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
-	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
@@ -33,15 +31,14 @@ import (
 // hashAttempts is how often the hashes are asked for if a compaction comes between.
 const hashAttempts = 3
 
-// Reader reads what the verification judges. What the user may not read is unknown.
-type Reader struct {
+// VerificationReader reads what the verification judges. What the user may not read is unknown.
+type VerificationReader struct {
 	// Garden is the garden.
-	Garden *garden.Garden
-	// Seeds are the seeds that the user has access to, Configs how they are reached.
-	Seeds   seed.Seeds
-	Configs map[string]*rest.Config
+	Garden *access.Garden
+	// Seeds are the seeds that the user has access to.
+	Seeds access.Seeds
 	// Members asks the etcd members in them.
-	Members *members.Looker
+	Members *Members
 	// Lookup returns the addresses of a name.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Baseline is what was recorded before the migration; nil if nothing was.
@@ -52,7 +49,7 @@ type Reader struct {
 
 // Source returns the seed that the shoot came from as far as that can be known: the one that was recorded, or the only
 // other one that there is access to.
-func (r Reader) Source(destination string) string {
+func (r VerificationReader) Source(destination string) string {
 	if r.Baseline != nil {
 		return r.Baseline.Seed
 	}
@@ -70,8 +67,8 @@ func (r Reader) Source(destination string) string {
 }
 
 // Read reads the input for the shoot, which came from the source.
-func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string) Input {
-	in := Input{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Source: source, Unknown: map[preflight.Name]string{}}
+func (r VerificationReader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string) VerificationInput {
+	in := VerificationInput{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Source: source, Unknown: map[preflight.Name]string{}}
 	destination := ptr.Deref(shoot.Status.SeedName, "")
 	if r.Baseline != nil {
 		in.ClusterIDs = r.Baseline.ClusterIDs
@@ -80,7 +77,7 @@ func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, source
 	r.readBackup(ctx, &in, destination)
 	r.readSource(ctx, &in)
 	if _, ok := r.Seeds[destination]; !ok {
-		for _, name := range []preflight.Name{EtcdMembers, EtcdHash, Secrets, DNS} {
+		for _, name := range []preflight.Name{CheckEtcdMembers, CheckEtcdHash, CheckSecrets, CheckDNS} {
 			in.Unknown[name] = fmt.Sprintf("seed %s: give --seed-kubeconfig %s=PATH", destination, destination)
 		}
 		return in
@@ -91,56 +88,56 @@ func (r Reader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, source
 	return in
 }
 
-func (r Reader) readBackup(ctx context.Context, in *Input, destination string) {
+func (r VerificationReader) readBackup(ctx context.Context, in *VerificationInput, destination string) {
 	seeds := &gardencorev1beta1.Seed{}
 	if err := r.Garden.Client.Get(ctx, client.ObjectKey{Name: destination}, seeds); err != nil {
-		in.Unknown[Backup] = fmt.Sprintf("failed to get Seed %s: %v", destination, err)
+		in.Unknown[CheckBackup] = fmt.Sprintf("failed to get Seed %s: %v", destination, err)
 		return
 	}
 	in.DestinationBucket = string(seeds.UID)
 	name, err := gardenerutils.GenerateBackupEntryName(v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot),
 		in.Shoot.Status.UID, in.Shoot.UID)
 	if err != nil {
-		in.Unknown[Backup] = err.Error()
+		in.Unknown[CheckBackup] = err.Error()
 		return
 	}
 	in.BackupEntry = &gardencorev1beta1.BackupEntry{}
 	if err := r.Garden.Client.Get(ctx, client.ObjectKey{Namespace: in.Shoot.Namespace, Name: name},
 		in.BackupEntry); err != nil {
-		in.Unknown[Backup] = fmt.Sprintf("failed to get BackupEntry %s/%s: %v", in.Shoot.Namespace, name, err)
+		in.Unknown[CheckBackup] = fmt.Sprintf("failed to get BackupEntry %s/%s: %v", in.Shoot.Namespace, name, err)
 	}
 }
 
-func (r Reader) readSource(ctx context.Context, in *Input) {
+func (r VerificationReader) readSource(ctx context.Context, in *VerificationInput) {
 	if in.Source == "" {
-		in.Unknown[SourceEmpty] = "the shoot does not tell where it came from; give the seed with --from and " +
+		in.Unknown[CheckSourceEmpty] = "the shoot does not tell where it came from; give the seed with --from and " +
 			"its kubeconfig"
 		return
 	}
-	config, ok := r.Configs[in.Source]
+	seed, ok := r.Seeds[in.Source]
 	if !ok {
-		in.Unknown[SourceEmpty] = fmt.Sprintf("seed %s: give --seed-kubeconfig %s=PATH", in.Source, in.Source)
+		in.Unknown[CheckSourceEmpty] = fmt.Sprintf("seed %s: give --seed-kubeconfig %s=PATH", in.Source, in.Source)
 		return
 	}
-	config = rest.CopyConfig(config)
+	config := rest.CopyConfig(seed.Config)
 	// Some lists of a large seed take longer than a look at one shoot.
 	config.Timeout, config.QPS = time.Minute, -1
 	objects, err := inventory.List(ctx, config, "seed "+in.Source,
 		v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot))
 	in.LeftInSource = inventory.Names(objects)
 	if err != nil && len(in.LeftInSource) == 0 {
-		in.Unknown[SourceEmpty] = err.Error()
+		in.Unknown[CheckSourceEmpty] = err.Error()
 	}
 }
 
-func (r Reader) readEtcds(ctx context.Context, in *Input, destination string) {
+func (r VerificationReader) readEtcds(ctx context.Context, in *VerificationInput, destination string) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot)
 	failed := func(err error) {
-		in.Unknown[EtcdMembers], in.Unknown[EtcdHash] = err.Error(), err.Error()
+		in.Unknown[CheckEtcdMembers], in.Unknown[CheckEtcdHash] = err.Error(), err.Error()
 	}
-	found := r.Members.Look(ctx, namespace, destination)
-	if len(found) != len(members.Roles) {
-		failed(fmt.Errorf("seed %s has Etcds of %d roles instead of %d", destination, len(found), len(members.Roles)))
+	found := r.Members.Ask(ctx, namespace, destination)
+	if len(found) != len(etcdRoles) {
+		failed(fmt.Errorf("seed %s has Etcds of %d roles instead of %d", destination, len(found), len(etcdRoles)))
 		return
 	}
 	for _, etcd := range found {
@@ -158,12 +155,12 @@ func (r Reader) readEtcds(ctx context.Context, in *Input, destination string) {
 }
 
 // Hashes asks all members of the etcd for the hash of their data at a revision that all of them have.
-func Hashes(ctx context.Context, cluster etcdclient.Cluster, name string, etcd members.Etcd) Etcd {
-	out := Etcd{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
+func Hashes(ctx context.Context, cluster etcdclient.Cluster, name string, etcd Etcd) EtcdData {
+	out := EtcdData{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
 	view := preflight.EtcdViewOf(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
 	for i, member := range etcd.Inspection.Members {
 		out.Members = append(out.Members,
-			Member{Name: member.String(), Learner: member.Learner, Problem: view.Members[i].Problem})
+			MemberData{Name: member.String(), Learner: member.Learner, Problem: view.Members[i].Problem})
 		if member.StatusError == nil && (out.Revision == 0 || member.Status.Revision < out.Revision) {
 			out.Revision = member.Status.Revision
 		}
@@ -186,11 +183,11 @@ func Hashes(ctx context.Context, cluster etcdclient.Cluster, name string, etcd m
 	return out
 }
 
-func (r Reader) readSecrets(ctx context.Context, in *Input, destination string) {
+func (r VerificationReader) readSecrets(ctx context.Context, in *VerificationInput, destination string) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(in.Shoot)
 	var err error
-	if in.Secrets, err = secretsIn(ctx, r.Seeds[destination], namespace); err != nil {
-		in.Unknown[Secrets] = err.Error()
+	if in.Secrets, err = secretsIn(ctx, r.Seeds[destination].Reader, namespace); err != nil {
+		in.Unknown[CheckSecrets] = err.Error()
 		return
 	}
 	if r.Baseline != nil {
@@ -203,26 +200,26 @@ func (r Reader) readSecrets(ctx context.Context, in *Input, destination string) 
 	state := &gardencorev1beta1.ShootState{}
 	if err := r.Garden.Client.Get(ctx, client.ObjectKeyFromObject(in.Shoot), state); err != nil {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			in.Unknown[Secrets] = fmt.Sprintf("failed to get ShootState %s: %v", client.ObjectKeyFromObject(in.Shoot),
+			in.Unknown[CheckSecrets] = fmt.Sprintf("failed to get ShootState %s: %v", client.ObjectKeyFromObject(in.Shoot),
 				err)
 		}
 		return
 	}
 	if in.Kept, err = secretsOf(state); err != nil {
-		in.Unknown[Secrets] = err.Error()
+		in.Unknown[CheckSecrets] = err.Error()
 		return
 	}
 	in.KeptIn = "the ShootState"
 }
 
-func (r Reader) readRecords(ctx context.Context, in *Input, destination string) {
-	view := r.Seeds.Look(ctx, in.Shoot, destination)[0]
+func (r VerificationReader) readRecords(ctx context.Context, in *VerificationInput, destination string) {
+	view := ControlPlanes(ctx, r.Seeds, in.Shoot, destination)[0]
 	if view.Unknown != "" {
-		in.Unknown[DNS] = view.Unknown
+		in.Unknown[CheckDNS] = view.Unknown
 		return
 	}
 	for _, record := range view.Records {
-		out := Record{Name: record.Name}
+		out := Resolution{Name: record.Name}
 		var errs []error
 		for _, value := range record.Values {
 			if _, err := netip.ParseAddr(value); err == nil {
@@ -252,7 +249,7 @@ func texts(addresses []netip.Addr) []string {
 }
 
 // Record reads what is to be compared with after a migration.
-func (r Reader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Baseline, error) {
+func (r VerificationReader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Baseline, error) {
 	name, namespace := ptr.Deref(shoot.Status.SeedName, ""), v1beta1helper.ControlPlaneNamespaceForShoot(shoot)
 	out := Baseline{Namespace: shoot.Namespace, Shoot: shoot.Name, Seed: name, Recorded: r.Clock.Now().UTC(),
 		ClusterIDs: map[string]string{}}
@@ -261,15 +258,15 @@ func (r Reader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Bas
 		return out, fmt.Errorf("Shoot %s is on its way to seed %s: record the baseline before a migration",
 			client.ObjectKeyFromObject(shoot), ptr.Deref(shoot.Spec.SeedName, ""))
 	}
-	reader, ok := r.Seeds[name]
+	seed, ok := r.Seeds[name]
 	if !ok {
 		return out, fmt.Errorf("the shoot is in seed %s; give --seed-kubeconfig %s=PATH", name, name)
 	}
 	var err error
-	if out.Secrets, err = secretsIn(ctx, reader, namespace); err != nil {
+	if out.Secrets, err = secretsIn(ctx, seed.Reader, namespace); err != nil {
 		return out, err
 	}
-	for _, etcd := range r.Members.Look(ctx, namespace, name) {
+	for _, etcd := range r.Members.Ask(ctx, namespace, name) {
 		if etcd.Err != nil {
 			return out, etcd.Err
 		}

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portforward connects to ports of pods through the API server of their cluster, as kubectl port-forward does.
-// The machine need not have a route to the pods.
-package portforward
+package access
 
 import (
 	"context"
@@ -22,18 +20,19 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// timeout bounds the upgrade of a connection if the context has no deadline.
-const timeout = 5 * time.Second
+// upgradeTimeout bounds the upgrade of a connection if the context has no deadline.
+const upgradeTimeout = 5 * time.Second
 
-// Forwarder connects to pods of one cluster.
+// Forwarder connects to ports of the pods of one cluster through its API server, as kubectl port-forward does. The
+// machine need not have a route to the pods.
 type Forwarder struct {
 	name string
 	rest *rest.Config
 	kube kubernetes.Interface
 }
 
-// New returns a Forwarder. The name of the cluster is used in errors.
-func New(name string, config *rest.Config) (*Forwarder, error) {
+// NewForwarder returns a Forwarder. The name of the cluster is used in errors.
+func NewForwarder(name string, config *rest.Config) (*Forwarder, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create a client for %s: %w", name, err)
@@ -51,7 +50,7 @@ func (f *Forwarder) Dial(ctx context.Context, namespace, pod string, port int) (
 }
 
 func (f *Forwarder) dial(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
-	bound := timeout
+	bound := upgradeTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		bound = min(bound, max(time.Until(deadline), time.Millisecond))
 	}

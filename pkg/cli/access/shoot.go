@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access reaches the API server of a shoot as an end user does: by its public name, with credentials that the
-// garden issues.
 package access
 
 import (
@@ -22,8 +20,8 @@ import (
 // The names of a shoot's addresses (status.advertisedAddresses), the one that end users are to use first.
 var addressNames = []string{"external", "internal"}
 
-// Shoot returns access to the shoot with an administrator's credentials, and when they expire. The garden may issue
-// them for a shorter time than is asked for.
+// Shoot returns access to the shoot as end users have it, by its public name, with an administrator's credentials that
+// the garden issues, and when they expire. The garden may issue them for a shorter time than is asked for.
 func Shoot(
 	ctx context.Context, garden client.Client, shoot *gardencorev1beta1.Shoot, validity time.Duration,
 ) (*rest.Config, time.Time, error) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package plan_test
+package inspect_test
 
 import (
 	"context"
@@ -23,8 +23,9 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
-	"github.com/livecpm/livecpm/pkg/cli/plan"
+	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -73,7 +74,7 @@ func newShoot() *gardencorev1beta1.Shoot {
 	}
 }
 
-func view(name string, ready int32) summary.Seed {
+func seen(name string, ready int32) summary.Seed {
 	out := summary.Seed{Name: name, Agent: &summary.Agent{Desired: 2, Ready: ready}}
 	if name == "seed-a" {
 		out.Etcds = []summary.Etcd{{Name: "etcd-main", MemberNamePrefix: "seed-a", Members: []summary.Member{
@@ -86,17 +87,17 @@ func view(name string, ready int32) summary.Seed {
 }
 
 // fit returns an input with which the shoot can go from seed-a to seed-b.
-func fit() plan.Input {
-	return plan.Input{
+func fit() inspect.PlanInput {
+	return inspect.PlanInput{
 		Now:           metav1.NewTime(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)),
 		Shoot:         newShoot(),
 		Seeds:         []gardencorev1beta1.Seed{newSeed("seed-a"), newSeed("seed-b")},
 		ShootsPerSeed: map[string]int{"seed-a": 5, "seed-b": 9},
-		Views:         []summary.Seed{view("seed-a", 2), view("seed-b", 1)},
+		Views:         []summary.Seed{seen("seed-a", 2), seen("seed-b", 1)},
 	}
 }
 
-func find(p plan.Plan, name preflight.Name) plan.Check {
+func find(p view.Plan, name preflight.Name) view.Check {
 	GinkgoHelper()
 	for _, check := range p.Checks {
 		if check.Name == name {
@@ -104,19 +105,19 @@ func find(p plan.Plan, name preflight.Name) plan.Check {
 		}
 	}
 	Fail("there is no check " + string(name))
-	return plan.Check{}
+	return view.Check{}
 }
 
-var _ = Describe("Evaluate", func() {
+var _ = Describe("Plan", func() {
 	It("should let a fit shoot go, and say what the agents have to look at", func() {
-		p, err := plan.Evaluate(fit(), "seed-b")
+		p, err := inspect.Plan(fit(), "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
 		Expect(p.Next).To(Equal("kubectl livecpm start live -n garden-demo --to seed-b"))
 		var names, left []preflight.Name
 		for _, check := range p.Checks {
 			names = append(names, check.Name)
-			if check.Status != preflight.Pass {
+			if check.Status != view.Pass {
 				Expect(check.Deferred).To(BeTrue(), string(check.Name))
 				left = append(left, check.Name)
 			}
@@ -125,36 +126,36 @@ var _ = Describe("Evaluate", func() {
 			preflight.EtcdMemberNames))
 		Expect(names).To(ContainElements(preflight.HighAvailability, steps.GardenletVersion, preflight.RegionDistance,
 			steps.EtcdQuorum, steps.EtcdHealth, preflight.EtcdMemberPrefix,
-			plan.FreeCapacity, plan.GatePolicies, plan.AgentsReady))
+			inspect.CheckFreeCapacity, inspect.CheckGatePolicies, inspect.CheckAgentsReady))
 	})
 
 	It("should judge the etcds as the agents do if their members were asked", func() {
 		in := fit()
-		view := preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a", Quota: 8 << 30}
+		etcd := preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a", Quota: 8 << 30}
 		for _, name := range []string{"0", "1", "2"} {
-			view.Members = append(view.Members,
+			etcd.Members = append(etcd.Members,
 				preflight.EtcdMemberView{Name: "seed-a-etcd-main-" + name, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
 		}
-		in.Etcds = []preflight.EtcdView{view}
-		p, err := plan.Evaluate(in, "seed-b")
+		in.Etcds = []preflight.EtcdView{etcd}
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
 		for _, name := range []preflight.Name{steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation,
 			steps.EtcdSize, steps.EtcdQuorum, steps.EtcdHealth} {
-			Expect(p.Checks).To(ContainElement(And(HaveField("Name", name), HaveField("Status", preflight.Pass))))
+			Expect(p.Checks).To(ContainElement(And(HaveField("Name", name), HaveField("Status", view.Pass))))
 		}
 
 		in.Etcds[0].Members[0].DBSizeInUse = 7 << 30
-		p, err = plan.Evaluate(in, "seed-b")
+		p, err = inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeFalse())
-		Expect(p.Checks).To(ContainElement(And(HaveField("Name", steps.EtcdSize), HaveField("Status", preflight.Fail))))
+		Expect(p.Checks).To(ContainElement(And(HaveField("Name", steps.EtcdSize), HaveField("Status", view.Fail))))
 	})
 
 	It("should leave the etcds to the agents if their members could not be asked, and say why", func() {
 		in := fit()
 		in.EtcdsUnasked = "secrets are forbidden"
-		p, err := plan.Evaluate(in, "seed-b")
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
 		Expect(p.Checks).To(
@@ -165,7 +166,7 @@ var _ = Describe("Evaluate", func() {
 	It("should make every check of the agents, or say that it does not", func() {
 		in := fit()
 		in.Views = nil
-		p, err := plan.Evaluate(in, "seed-b")
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
 		planned := map[preflight.Name]bool{}
@@ -182,7 +183,7 @@ var _ = Describe("Evaluate", func() {
 	})
 
 	It("should name all steps, each with how long it is expected to take", func() {
-		p, err := plan.Evaluate(fit(), "seed-b")
+		p, err := inspect.Plan(fit(), "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Steps).To(HaveLen(len(steps.Table())))
 		for i, step := range steps.Table() {
@@ -193,10 +194,10 @@ var _ = Describe("Evaluate", func() {
 		}
 	})
 
-	DescribeTable("obstacles", func(name preflight.Name, status preflight.Status, change func(*plan.Input)) {
+	DescribeTable("obstacles", func(name preflight.Name, status view.Status, change func(*inspect.PlanInput)) {
 		in := fit()
 		change(&in)
-		p, err := plan.Evaluate(in, "seed-b")
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeFalse())
 		check := find(p, name)
@@ -206,51 +207,51 @@ var _ = Describe("Evaluate", func() {
 		Expect(check.Remedy).NotTo(BeEmpty())
 	},
 		Entry("not highly available", preflight.HighAvailability,
-			preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.ControlPlane = nil }),
+			view.Fail, func(in *inspect.PlanInput) { in.Shoot.Spec.ControlPlane = nil }),
 		Entry("last operation", preflight.LastOperation,
-			preflight.Fail, func(in *plan.Input) {
+			view.Fail, func(in *inspect.PlanInput) {
 				in.Shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
 			}),
-		Entry("a bastion", preflight.Bastions, preflight.Fail, func(in *plan.Input) { in.Bastions = []string{"cli"} }),
+		Entry("a bastion", preflight.Bastions, view.Fail, func(in *inspect.PlanInput) { in.Bastions = []string{"cli"} }),
 		Entry("a seed", preflight.NotASeed,
-			preflight.Fail, func(in *plan.Input) { in.ManagedSeeds = []string{"live"} }),
+			view.Fail, func(in *inspect.PlanInput) { in.ManagedSeeds = []string{"live"} }),
 		Entry("versions", steps.GardenletVersion,
-			preflight.Fail, func(in *plan.Input) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
+			view.Fail, func(in *inspect.PlanInput) { in.Seeds[1].Status.Gardener.Version = "v1.150.1" }),
 		Entry("no version", steps.GardenletVersion,
-			preflight.Unknown, func(in *plan.Input) { in.Seeds[1].Status.Gardener = nil }),
+			view.Unknown, func(in *inspect.PlanInput) { in.Seeds[1].Status.Gardener = nil }),
 		Entry("distance", preflight.RegionDistance,
-			preflight.Fail, func(in *plan.Input) { in.Seeds[1].Spec.Provider.Region = "far" }),
-		Entry("full", plan.FreeCapacity, preflight.Fail, func(in *plan.Input) { in.ShootsPerSeed["seed-b"] = 10 }),
-		Entry("no gate", plan.GatePolicies,
-			preflight.Fail, func(in *plan.Input) {
+			view.Fail, func(in *inspect.PlanInput) { in.Seeds[1].Spec.Provider.Region = "far" }),
+		Entry("full", inspect.CheckFreeCapacity, view.Fail, func(in *inspect.PlanInput) { in.ShootsPerSeed["seed-b"] = 10 }),
+		Entry("no gate", inspect.CheckGatePolicies,
+			view.Fail, func(in *inspect.PlanInput) {
 				in.MissingPolicies = []string{"ValidatingAdmissionPolicy livecpm-gate"}
 			}),
-		Entry("no agent", plan.AgentsReady, preflight.Fail, func(in *plan.Input) { in.Views[1].Agent.Ready = 0 }),
+		Entry("no agent", inspect.CheckAgentsReady, view.Fail, func(in *inspect.PlanInput) { in.Views[1].Agent.Ready = 0 }),
 		Entry("a member is down", steps.EtcdHealth,
-			preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
-		Entry("no quorum", steps.EtcdQuorum, preflight.Fail, func(in *plan.Input) {
+			view.Fail, func(in *inspect.PlanInput) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
+		Entry("no quorum", steps.EtcdQuorum, view.Fail, func(in *inspect.PlanInput) {
 			in.Views[0].Etcds[0].Members[1].Status, in.Views[0].Etcds[0].Members[2].Status = "NotReady", "Unknown"
 		}),
-		Entry("no etcd", steps.EtcdQuorum, preflight.Unknown, func(in *plan.Input) { in.Views[0].Etcds = nil }),
+		Entry("no etcd", steps.EtcdQuorum, view.Unknown, func(in *inspect.PlanInput) { in.Views[0].Etcds = nil }),
 		Entry("no prefix", preflight.EtcdMemberPrefix,
-			preflight.Fail, func(in *plan.Input) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
-		Entry("under way", plan.NotUnderWay, preflight.Fail, func(in *plan.Input) {
+			view.Fail, func(in *inspect.PlanInput) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
+		Entry("under way", inspect.CheckNotUnderWay, view.Fail, func(in *inspect.PlanInput) {
 			in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true"}
 			in.Shoot.Spec.SeedName = new("seed-b")
 		}),
-		Entry("classic", plan.NotUnderWay,
-			preflight.Fail, func(in *plan.Input) { in.Shoot.Spec.SeedName = new("seed-b") }),
-		Entry("aborted on the way to another seed", plan.NotUnderWay,
-			preflight.Fail, func(in *plan.Input) { abort(in, "seed-c") }),
+		Entry("classic", inspect.CheckNotUnderWay,
+			view.Fail, func(in *inspect.PlanInput) { in.Shoot.Spec.SeedName = new("seed-b") }),
+		Entry("aborted on the way to another seed", inspect.CheckNotUnderWay,
+			view.Fail, func(in *inspect.PlanInput) { abort(in, "seed-c") }),
 	)
 
 	It("should let an aborted migration begin again", func() {
 		in := fit()
 		abort(&in, "seed-b")
-		p, err := plan.Evaluate(in, "seed-b")
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
-		Expect(find(p, plan.NotUnderWay).Evidence).To(ContainSubstring("can begin again"))
+		Expect(find(p, inspect.CheckNotUnderWay).Evidence).To(ContainSubstring("can begin again"))
 	})
 
 	DescribeTable("should leave to the agents what the user may not read", func(name preflight.Name) {
@@ -260,10 +261,10 @@ var _ = Describe("Evaluate", func() {
 			in.Seeds[1].Spec.Provider.Region = "far"
 		}
 		in.Unreadable = map[preflight.Name]string{name: "forbidden"}
-		p, err := plan.Evaluate(in, "seed-b")
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		check := find(p, name)
-		Expect(check.Status).To(Equal(preflight.Unknown))
+		Expect(check.Status).To(Equal(view.Unknown))
 		Expect(check.Deferred).To(BeTrue())
 		Expect(check.Evidence).To(Equal("forbidden"))
 		Expect(p.CanGo).To(BeTrue())
@@ -271,21 +272,21 @@ var _ = Describe("Evaluate", func() {
 		Entry("bastions", preflight.Bastions),
 		Entry("managed seeds", preflight.NotASeed),
 		Entry("distance", preflight.RegionDistance),
-		Entry("capacity", plan.FreeCapacity),
-		Entry("gate", plan.GatePolicies),
+		Entry("capacity", inspect.CheckFreeCapacity),
+		Entry("gate", inspect.CheckGatePolicies),
 	)
 
 	DescribeTable("should fail when there is nothing to judge",
-		func(change func(*plan.Input), destination, message string) {
+		func(change func(*inspect.PlanInput), destination, message string) {
 			in := fit()
 			change(&in)
-			_, err := plan.Evaluate(in, destination)
+			_, err := inspect.Plan(in, destination)
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
-		Entry("not created", func(in *plan.Input) { in.Shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
-		Entry("there already", func(*plan.Input) {}, "seed-a", "is in seed seed-a already"),
-		Entry("no such seed", func(*plan.Input) {}, "seed-x", "there is no seed seed-x"),
-		Entry("no other seed", func(in *plan.Input) { in.Seeds = in.Seeds[:1] }, "", "no seed other than seed-a"),
+		Entry("not created", func(in *inspect.PlanInput) { in.Shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
+		Entry("there already", func(*inspect.PlanInput) {}, "seed-a", "is in seed seed-a already"),
+		Entry("no such seed", func(*inspect.PlanInput) {}, "seed-x", "there is no seed seed-x"),
+		Entry("no other seed", func(in *inspect.PlanInput) { in.Seeds = in.Seeds[:1] }, "", "no seed other than seed-a"),
 	)
 
 	It("should choose the nearest fit seed with the fewest shoots", func() {
@@ -298,14 +299,14 @@ var _ = Describe("Evaluate", func() {
 			Scheduling: &gardencorev1beta1.SeedSettingScheduling{Visible: false},
 		}
 		in.Seeds = append(in.Seeds, far, full, hidden, empty)
-		p, err := plan.Evaluate(in, "")
+		p, err := inspect.Plan(in, "")
 		Expect(err).NotTo(HaveOccurred())
 		var order []string
 		for _, candidate := range p.Candidates {
 			order = append(order, candidate.Seed)
 		}
 		Expect(order).To(Equal([]string{"seed-empty", "seed-b", "seed-full", "seed-far"}))
-		Expect(p.Candidates[2].Obstacles).To(ConsistOf(plan.FreeCapacity))
+		Expect(p.Candidates[2].Obstacles).To(ConsistOf(inspect.CheckFreeCapacity))
 		Expect(p.Candidates[3].Obstacles).To(ConsistOf(preflight.RegionDistance))
 		Expect(p.Destination).To(Equal("seed-empty"))
 		Expect(p.CanGo).To(BeTrue())
@@ -314,7 +315,7 @@ var _ = Describe("Evaluate", func() {
 	It("should choose none when none is fit", func() {
 		in := fit()
 		in.ShootsPerSeed["seed-b"] = 10
-		p, err := plan.Evaluate(in, "")
+		p, err := inspect.Plan(in, "")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.Destination).To(BeEmpty())
 		Expect(p.CanGo).To(BeFalse())
@@ -322,7 +323,7 @@ var _ = Describe("Evaluate", func() {
 	})
 })
 
-func abort(in *plan.Input, destination string) {
+func abort(in *inspect.PlanInput, destination string) {
 	in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true", steps.AnnotationAbort: "true"}
 	in.Shoot.Spec.SeedName = &destination
 	in.Shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: []gardencorev1beta1.Condition{{
@@ -331,7 +332,7 @@ func abort(in *plan.Input, destination string) {
 }
 
 var _ = Describe("A shoot with workers", func() {
-	withWorkers := func() plan.Input {
+	withWorkers := func() inspect.PlanInput {
 		in := fit()
 		in.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
@@ -339,17 +340,17 @@ var _ = Describe("A shoot with workers", func() {
 	}
 
 	It("should not go by default", func() {
-		p, err := plan.Evaluate(withWorkers(), "seed-b")
+		p, err := inspect.Plan(withWorkers(), "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeFalse())
-		Expect(find(p, preflight.Workerless).Status).To(Equal(preflight.Fail))
+		Expect(find(p, preflight.Workerless).Status).To(Equal(view.Fail))
 		Expect(find(p, preflight.Workerless).Remedy).To(ContainSubstring("controllers.liveMigration.workers"))
 	})
 
 	It("should leave it to the agents when the user says that they permit it", func() {
 		in := withWorkers()
 		in.PermitsWorkers = true
-		p, err := plan.Evaluate(in, "seed-b")
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
 		Expect(p.Next).To(Equal("kubectl livecpm start live -n garden-demo --to seed-b --permit-workers"))
@@ -357,26 +358,26 @@ var _ = Describe("A shoot with workers", func() {
 			Expect(find(p, name).Deferred).To(BeTrue(), string(name))
 		}
 		Expect(find(p, preflight.Workerless).Evidence).To(ContainSubstring("the 2 worker pools"))
-		Expect(find(p, preflight.SpecReconciled).Status).To(Equal(preflight.Pass))
+		Expect(find(p, preflight.SpecReconciled).Status).To(Equal(view.Pass))
 	})
 
 	It("should not go with a change that is not reconciled", func() {
 		in := withWorkers()
 		in.PermitsWorkers = true
 		in.Shoot.Generation = 1
-		p, err := plan.Evaluate(in, "seed-b")
+		p, err := inspect.Plan(in, "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeFalse())
-		Expect(find(p, preflight.SpecReconciled).Status).To(Equal(preflight.Fail))
+		Expect(find(p, preflight.SpecReconciled).Status).To(Equal(view.Fail))
 	})
 })
 
-var _ = Describe("Reader", func() {
+var _ = Describe("PlanReader", func() {
 	var (
 		ctx     = context.Background()
 		objects []client.Object
 		denied  func(client.ObjectList) error
-		reader  = func() plan.Reader {
+		reader  = func() inspect.PlanReader {
 			c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(objects...).
 				WithInterceptorFuncs(interceptor.Funcs{
 					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
@@ -389,7 +390,7 @@ var _ = Describe("Reader", func() {
 						return c.List(ctx, list, options...)
 					},
 				}).Build()
-			return plan.Reader{Garden: &garden.Garden{Client: c, Namespace: "garden-demo"},
+			return inspect.PlanReader{Garden: &access.Garden{Client: c, Namespace: "garden-demo"},
 				Clock: testclock.NewFakePassiveClock(fit().Now.Time)}
 		}
 	)
@@ -448,7 +449,7 @@ var _ = Describe("Reader", func() {
 		in, err := reader().Read(ctx, newShoot(), "seed-b")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(in.Unreadable).
-			To(Equal(map[preflight.Name]string{preflight.Bastions: "forbidden", plan.FreeCapacity: "forbidden"}))
+			To(Equal(map[preflight.Name]string{preflight.Bastions: "forbidden", inspect.CheckFreeCapacity: "forbidden"}))
 	})
 
 	It("should fail without the seeds", func() {

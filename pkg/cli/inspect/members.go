@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package members asks the etcd members of a shoot themselves, through the API servers of the seeds that the user has
-// access to.
-package members
+package inspect
 
 import (
 	"context"
@@ -25,32 +23,20 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 const (
-	// timeout bounds one call to a member.
-	timeout = 4 * time.Second
+	// memberTimeout bounds one call to a member.
+	memberTimeout = 4 * time.Second
 	// defaultClientPort is what etcd-druid takes when an Etcd sets none.
 	defaultClientPort = 2379
 )
 
-// Roles are the roles of a shoot's etcds.
-var Roles = []string{v1beta1constants.ETCDRoleMain, v1beta1constants.ETCDRoleEvents}
-
-// Dialer connects to a port of a pod.
-type Dialer interface {
-	Dial(ctx context.Context, namespace, pod string, port int) (net.Conn, error)
-}
-
-// Seed is access to one seed.
-type Seed struct {
-	// Reader reads objects.
-	Reader client.Reader
-	// Dialer connects to pods.
-	Dialer Dialer
-}
+// etcdRoles are the roles of a shoot's etcds.
+var etcdRoles = []string{v1beta1constants.ETCDRoleMain, v1beta1constants.ETCDRoleEvents}
 
 // Etcd is one etcd cluster of a shoot.
 type Etcd struct {
@@ -67,9 +53,10 @@ type Etcd struct {
 	Reached bool
 }
 
-// Looker asks the members. It keeps its connections, so that one can look again and again.
-type Looker struct {
-	seeds map[string]Seed
+// Members asks the etcd members of shoots themselves, through the API servers of the seeds that the user has access to.
+// It keeps its connections, so that it can ask again and again.
+type Members struct {
+	seeds access.Seeds
 	// open makes a client of an etcd.
 	open func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
 		places *places) (etcdclient.Cluster, error)
@@ -83,45 +70,45 @@ type opened struct {
 	places *places
 }
 
-// New returns a Looker for the seeds.
-func New(seeds map[string]Seed) *Looker {
-	l := &Looker{seeds: seeds, clusters: map[string]*opened{}}
-	l.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
+// NewMembers returns Members for the seeds.
+func NewMembers(seeds access.Seeds) *Members {
+	m := &Members{seeds: seeds, clusters: map[string]*opened{}}
+	m.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
 		places *places) (etcdclient.Cluster, error) {
 		config, err := etcdclient.TLSFromEtcd(ctx, reader, etcd)
 		if err != nil {
 			return nil, err
 		}
-		return etcdclient.NewThrough(config, places, timeout, places.dial), nil
+		return etcdclient.NewThrough(config, places, memberTimeout, places.dial), nil
 	}
-	return l
+	return m
 }
 
 // Close closes all connections.
-func (l *Looker) Close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, cluster := range l.clusters {
+func (m *Members) Close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, cluster := range m.clusters {
 		_ = cluster.Close()
 	}
-	l.clusters = map[string]*opened{}
+	m.clusters = map[string]*opened{}
 }
 
-// Look asks the members of the etcds in the namespace. The seeds without access are left out; an etcd of which no seed
+// Ask asks the members of the etcds in the namespace. The seeds without access are left out; an etcd of which no seed
 // has a resource as well.
-func (l *Looker) Look(ctx context.Context, namespace string, seeds ...string) []Etcd {
+func (m *Members) Ask(ctx context.Context, namespace string, seeds ...string) []Etcd {
 	var out []Etcd
-	for _, role := range Roles {
-		if etcd, found := l.look(ctx, namespace, role, seeds); found {
+	for _, role := range etcdRoles {
+		if etcd, found := m.ask(ctx, namespace, role, seeds); found {
 			out = append(out, etcd)
 		}
 	}
 	return out
 }
 
-func (l *Looker) look(ctx context.Context, namespace, role string, seeds []string) (Etcd, bool) {
+func (m *Members) ask(ctx context.Context, namespace, role string, seeds []string) (Etcd, bool) {
 	out := Etcd{Role: role, Resources: map[string]*druidcorev1alpha1.Etcd{}}
-	cluster, err := l.cluster(ctx, namespace, role, seeds, out.Resources)
+	cluster, err := m.cluster(ctx, namespace, role, seeds, out.Resources)
 	switch {
 	case err != nil:
 		out.Err = err
@@ -129,23 +116,23 @@ func (l *Looker) look(ctx context.Context, namespace, role string, seeds []strin
 	case cluster == nil:
 		return out, false
 	}
-	out.Inspection, out.Err = etcdclient.Inspect(ctx, cluster, timeout)
-	out.Reached = out.Err == nil || l.reached(namespace, role)
+	out.Inspection, out.Err = etcdclient.Inspect(ctx, cluster, memberTimeout)
+	out.Reached = out.Err == nil || m.reached(namespace, role)
 	return out, true
 }
 
-func (l *Looker) reached(namespace, role string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.clusters[namespace+"/"+role].places.connected.Load()
+func (m *Members) reached(namespace, role string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.clusters[namespace+"/"+role].places.connected.Load()
 }
 
-// Cluster returns a client of the etcd, nil if no seed has a resource of it. Close of the Looker closes it.
-func (l *Looker) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Cluster, error) {
-	return l.cluster(ctx, namespace, role, seeds, map[string]*druidcorev1alpha1.Etcd{})
+// Cluster returns a client of the etcd, nil if no seed has a resource of it. Close closes it.
+func (m *Members) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Cluster, error) {
+	return m.cluster(ctx, namespace, role, seeds, map[string]*druidcorev1alpha1.Etcd{})
 }
 
-func (l *Looker) cluster(
+func (m *Members) cluster(
 	ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd,
 ) (etcdclient.Cluster, error) {
 	var (
@@ -156,7 +143,7 @@ func (l *Looker) cluster(
 		from  client.Reader
 	)
 	for _, seedName := range seeds {
-		seed, ok := l.seeds[seedName]
+		seed, ok := m.seeds[seedName]
 		if !ok {
 			continue
 		}
@@ -191,20 +178,20 @@ func (l *Looker) cluster(
 		return nil, errors.Join(errs...)
 	}
 
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	key := namespace + "/" + role
-	known, ok := l.clusters[key]
+	known, ok := m.clusters[key]
 	if !ok {
 		known = &opened{places: &places{
 			namespace: namespace, name: name,
 			serverName: fmt.Sprintf("%s.%s.svc", exposure.ClientServiceName(role), namespace),
 		}}
 		var err error
-		if known.Cluster, err = l.open(ctx, from, last, known.places); err != nil {
+		if known.Cluster, err = m.open(ctx, from, last, known.places); err != nil {
 			return nil, errors.Join(append(errs, fmt.Errorf("failed to set up a client for %s: %w", name, err))...)
 		}
-		l.clusters[key] = known
+		m.clusters[key] = known
 	}
 	known.places.set(found)
 	return known.Cluster, nil
@@ -222,7 +209,7 @@ func MemberName(etcd *druidcorev1alpha1.Etcd, pod string) string {
 type place struct {
 	seed, pod, member string
 	port              int
-	dialer            Dialer
+	dialer            access.PodDialer
 }
 
 func (p place) address() string { return net.JoinHostPort(p.seed+"/"+p.pod, strconv.Itoa(p.port)) }
