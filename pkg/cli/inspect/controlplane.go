@@ -89,10 +89,7 @@ func controlPlane(ctx context.Context, reader client.Reader, name, namespace str
 			Name:                    etcd.Name,
 			MemberNamePrefix:        ptr.Deref(etcd.Spec.MemberNamePrefix, ""),
 			DefragmentationSchedule: ptr.Deref(etcd.Spec.Etcd.DefragmentationSchedule, ""),
-			Pods: podsOf(pods, func(pod corev1.Pod) bool {
-				owner := metav1.GetControllerOf(&pod)
-				return owner != nil && owner.Kind == "StatefulSet" && owner.Name == etcd.Name
-			}),
+			Pods:                    podsOf(pods, func(pod corev1.Pod) bool { return ownedByStatefulSet(pod, etcd.Name) }),
 		}
 		for _, member := range etcd.Status.Members {
 			view.Members = append(view.Members,
@@ -131,4 +128,9 @@ func podsOf(pods *corev1.PodList, wanted func(corev1.Pod) bool) []summary.Pod {
 	}
 	slices.SortFunc(out, func(a, b summary.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+func ownedByStatefulSet(pod corev1.Pod, name string) bool {
+	owner := metav1.GetControllerOf(&pod)
+	return owner != nil && owner.Kind == "StatefulSet" && owner.Name == name
 }

@@ -19,7 +19,6 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -107,8 +106,9 @@ func (m *Members) Ask(ctx context.Context, namespace string, seeds ...string) []
 }
 
 func (m *Members) ask(ctx context.Context, namespace, role string, seeds []string) (Etcd, bool) {
-	out := Etcd{Role: role, Resources: map[string]*druidcorev1alpha1.Etcd{}}
-	cluster, err := m.cluster(ctx, namespace, role, seeds, out.Resources)
+	seen := m.find(ctx, namespace, role, seeds)
+	out := Etcd{Role: role, Resources: seen.resources}
+	cluster, err := m.connect(ctx, namespace, role, seen)
 	switch {
 	case err != nil:
 		out.Err = err
@@ -129,71 +129,81 @@ func (m *Members) reached(namespace, role string) bool {
 
 // Cluster returns a client of the etcd, nil if no seed has a resource of it. Close closes it.
 func (m *Members) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Cluster, error) {
-	return m.cluster(ctx, namespace, role, seeds, map[string]*druidcorev1alpha1.Etcd{})
+	return m.connect(ctx, namespace, role, m.find(ctx, namespace, role, seeds))
 }
 
-func (m *Members) cluster(
-	ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd,
-) (etcdclient.Cluster, error) {
-	var (
-		name  = exposure.EtcdName(role)
-		found []place
-		errs  []error
-		last  *druidcorev1alpha1.Etcd
-		from  client.Reader
-	)
-	for _, seedName := range seeds {
-		seed, ok := m.seeds[seedName]
+// sighting is what the seeds hold of an etcd.
+type sighting struct {
+	// resources are its Etcd resources by the names of the seeds.
+	resources map[string]*druidcorev1alpha1.Etcd
+	// places are where its members run.
+	places []place
+	// last is the resource in the last seed whose pods could be listed, reader reads in that seed.
+	last   *druidcorev1alpha1.Etcd
+	reader client.Reader
+	// errs tell what could not be read.
+	errs []error
+}
+
+// find looks for the etcd in the seeds that there is access to.
+func (m *Members) find(ctx context.Context, namespace, role string, seeds []string) sighting {
+	key := client.ObjectKey{Namespace: namespace, Name: exposure.EtcdName(role)}
+	out := sighting{resources: map[string]*druidcorev1alpha1.Etcd{}}
+	for _, name := range seeds {
+		seed, ok := m.seeds[name]
 		if !ok {
 			continue
 		}
 		etcd := &druidcorev1alpha1.Etcd{}
-		key := client.ObjectKey{Namespace: namespace, Name: name}
 		if err := seed.Reader.Get(ctx, key, etcd); err != nil {
 			if !apierrors.IsNotFound(err) {
-				errs = append(errs, fmt.Errorf("failed to get Etcd %s in seed %s: %w", key, seedName, err))
+				out.errs = append(out.errs, fmt.Errorf("failed to get Etcd %s in seed %s: %w", key, name, err))
 			}
 			continue
 		}
-		resources[seedName] = etcd
+		out.resources[name] = etcd
 		pods := &corev1.PodList{}
 		if err := seed.Reader.List(ctx, pods, client.InNamespace(namespace)); err != nil {
-			errs = append(errs, fmt.Errorf("failed to list the Pods of Etcd %s in seed %s: %w", key, seedName, err))
+			out.errs = append(out.errs,
+				fmt.Errorf("failed to list the Pods of Etcd %s in seed %s: %w", key, name, err))
 			continue
 		}
-		last, from = etcd, seed.Reader
+		out.last, out.reader = etcd, seed.Reader
 		for _, pod := range pods.Items {
-			owner := metav1.GetControllerOf(&pod)
-			if owner == nil || owner.Kind != "StatefulSet" || owner.Name != name ||
-				pod.Status.Phase != corev1.PodRunning {
+			if !ownedByStatefulSet(pod, etcd.Name) || pod.Status.Phase != corev1.PodRunning {
 				continue
 			}
-			found = append(found, place{
-				seed: seedName, pod: pod.Name, member: MemberName(etcd, pod.Name),
+			out.places = append(out.places, place{
+				seed: name, pod: pod.Name, member: MemberName(etcd, pod.Name),
 				port: int(ptr.Deref(etcd.Spec.Etcd.ClientPort, defaultClientPort)), dialer: seed.Dialer,
 			})
 		}
 	}
-	if last == nil {
-		return nil, errors.Join(errs...)
-	}
+	return out
+}
 
+// connect returns a client for what was seen of the etcd, the same one at every call; nil if nothing was seen.
+func (m *Members) connect(ctx context.Context, namespace, role string, seen sighting) (etcdclient.Cluster, error) {
+	if seen.last == nil {
+		return nil, errors.Join(seen.errs...)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := namespace + "/" + role
 	known, ok := m.clusters[key]
 	if !ok {
+		name := exposure.EtcdName(role)
 		known = &opened{places: &places{
 			namespace: namespace, name: name,
 			serverName: fmt.Sprintf("%s.%s.svc", exposure.ClientServiceName(role), namespace),
 		}}
 		var err error
-		if known.Cluster, err = m.open(ctx, from, last, known.places); err != nil {
-			return nil, errors.Join(append(errs, fmt.Errorf("failed to set up a client for %s: %w", name, err))...)
+		if known.Cluster, err = m.open(ctx, seen.reader, seen.last, known.places); err != nil {
+			return nil, errors.Join(append(seen.errs, fmt.Errorf("failed to set up a client for %s: %w", name, err))...)
 		}
 		m.clusters[key] = known
 	}
-	known.places.set(found)
+	known.places.set(seen.places)
 	return known.Cluster, nil
 }
 

@@ -178,8 +178,8 @@ func (in PlanInput) candidates(source string) []view.Candidate {
 	}
 	slices.SortStableFunc(out, func(a, b view.Candidate) int {
 		return cmp.Or(
-			last(!a.Fit, !b.Fit),
-			last(a.Region != own.Spec.Provider.Region, b.Region != own.Spec.Provider.Region),
+			preferred(a, b, func(c view.Candidate) bool { return c.Fit }),
+			preferred(a, b, func(c view.Candidate) bool { return c.Region == own.Spec.Provider.Region }),
 			cmp.Compare(len(a.Obstacles), len(b.Obstacles)),
 			cmp.Compare(ptr.Deref(a.Shoots, 0), ptr.Deref(b.Shoots, 0)),
 			strings.Compare(a.Seed, b.Seed),
@@ -194,14 +194,15 @@ func schedulable(seed *gardencorev1beta1.Seed) bool {
 		(seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil || seed.Spec.Settings.Scheduling.Visible)
 }
 
-func last(a, b bool) int {
+// preferred orders two candidates: the one with the property comes first.
+func preferred(a, b view.Candidate, has func(view.Candidate) bool) int {
 	switch {
-	case a == b:
+	case has(a) == has(b):
 		return 0
-	case a:
-		return 1
+	case has(a):
+		return -1
 	}
-	return -1
+	return 1
 }
 
 func obstacles(checks []view.Check) []preflight.Name {

@@ -18,16 +18,17 @@ func (s Steerer) Pause(ctx context.Context, shoot *gardencorev1beta1.Shoot, befo
 	out := Result{Before: s.Summary(shoot).String()}
 	conditions := steps.Conditions(shoot)
 	running := steps.Requested(shoot) && steps.Initialized(conditions)
+	begun := func(step steps.Step) bool { return running && steps.Begun(conditions, step) }
 	if before == nil {
-		step, err := firstNotBegun(conditions, running)
+		step, err := firstNotBegun(begun)
 		if err != nil {
 			return out, fmt.Errorf("%s cannot be paused: %w", nameOf(shoot), err)
 		}
 		before = &step
 	}
-	if running && steps.Begun(conditions, *before) {
+	if begun(*before) {
 		alternative := "no step is left to pause before"
-		if next, err := firstNotBegun(conditions, running); err == nil {
+		if next, err := firstNotBegun(begun); err == nil {
 			alternative = fmt.Sprintf("pause before %s instead", next)
 		}
 		return out, fmt.Errorf("%s cannot be paused before %s: the step has begun, and a step that has begun "+
@@ -51,9 +52,9 @@ func (s Steerer) Pause(ctx context.Context, shoot *gardencorev1beta1.Shoot, befo
 	return out, nil
 }
 
-func firstNotBegun(conditions []gardencorev1beta1.Condition, running bool) (steps.Step, error) {
+func firstNotBegun(begun func(steps.Step) bool) (steps.Step, error) {
 	for _, step := range steps.Table() {
-		if !running || !steps.Begun(conditions, step) {
+		if !begun(step) {
 			return step, nil
 		}
 	}
