@@ -72,7 +72,7 @@ func drainRows(table drain.Table, o Options) string {
 			orDash(shoot.Destination), orDash(string(shoot.Way)), orDash(attempts),
 		}
 		if o.Wide {
-			row = append(row, orDash(o.cut(shoot.Message, 0)))
+			row = append(row, orDash(flat(shoot.Message)))
 		}
 		rows = append(rows, row)
 	}

@@ -34,7 +34,7 @@ func List(summaries []summary.Summary, now time.Time, o Options) string {
 		row := []string{s.Namespace, s.Name, orDash(Seeds(s)), string(s.State), fmt.Sprintf("%d%%", s.Progress),
 			orDash(s.Step), orDash(s.Reason), age(s, now)}
 		if o.Wide {
-			row = append(row, orDash(o.cut(s.Message, 0)))
+			row = append(row, orDash(flat(s.Message)))
 		}
 		rows = append(rows, row)
 	}
@@ -72,7 +72,11 @@ func Line(s summary.Summary, o Options) string {
 		text += " " + s.Reason
 	}
 	if s.Message != "" {
-		text += ": " + o.cut(s.Message, 10*defaultWidth)
+		message := flat(s.Message)
+		if !o.Wide {
+			message = Cut(message, 10*defaultWidth)
+		}
+		text += ": " + message
 	}
 	return text
 }

@@ -58,17 +58,16 @@ func (o Options) paint(c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// cut shortens the text to the number of columns. With Wide it is left as it is.
-func (o Options) cut(text string, columns int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if o.Wide || utf8.RuneCountInString(text) <= columns {
+// Cut shortens the text to the number of columns.
+func Cut(text string, columns int) string {
+	if utf8.RuneCountInString(text) <= columns {
 		return text
 	}
-	if columns < 2 {
-		return ""
-	}
-	return strings.TrimRight(string([]rune(text)[:columns-1]), " ") + "…"
+	return strings.TrimRight(string([]rune(text)[:max(columns, 1)-1]), " ") + "…"
 }
+
+// flat makes one line of the text.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // wrap breaks the text into lines of at most so many columns, between words where that is possible.
 func wrap(text string, columns int) []string {
@@ -100,11 +99,10 @@ func wrap(text string, columns int) []string {
 // clip shortens a line so that it fits a terminal behind what stands to its left: a line that wraps would spoil the
 // next screen. Without a terminal nothing is clipped.
 func (o Options) clip(text string, left int) string {
-	columns := o.width() - left
-	if o.Width == 0 || utf8.RuneCountInString(text) <= columns {
+	if o.Width == 0 {
 		return text
 	}
-	return string([]rune(text)[:columns-1]) + "…"
+	return Cut(text, o.width()-left)
 }
 
 func pad(text string, columns int) string {
