@@ -18,6 +18,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,13 +119,8 @@ func podsOf(pods *corev1.PodList, wanted func(corev1.Pod) bool) []summary.Pod {
 		if !wanted(pod) {
 			continue
 		}
-		view := summary.Pod{Name: pod.Name, Terminating: pod.DeletionTimestamp != nil}
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodReady {
-				view.Ready = condition.Status == corev1.ConditionTrue
-			}
-		}
-		out = append(out, view)
+		out = append(out, summary.Pod{Name: pod.Name, Ready: health.IsPodReady(&pod),
+			Terminating: pod.DeletionTimestamp != nil})
 	}
 	slices.SortFunc(out, func(a, b summary.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return out

@@ -8,6 +8,7 @@ package view
 import (
 	"fmt"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 )
@@ -152,20 +153,15 @@ func size(bytes int64) string {
 
 // Table aligns rows below their header.
 func Table(header []string, rows [][]string) string {
-	widths := make([]int, len(header))
-	all := append([][]string{header}, rows...)
-	for _, row := range all {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+	var aligned, out strings.Builder
+	writer := tabwriter.NewWriter(&aligned, 0, 0, 3, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		_, _ = fmt.Fprintln(writer, strings.Join(row, "\t"))
 	}
-	var out strings.Builder
-	for _, row := range all {
-		var line strings.Builder
-		for i, cell := range row {
-			line.WriteString(pad(cell, widths[i]+3))
-		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	_ = writer.Flush()
+	// Empty cells at the end leave blanks.
+	for line := range strings.Lines(aligned.String()) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return out.String()
 }
