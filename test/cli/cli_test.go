@@ -177,7 +177,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 	It("should plan", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "plan", shootName, "--to", destination)
 		Expect(code).To(Equal(view.ExitDone), all)
-		Expect(all).To(And(ContainSubstring("It can go."), MatchRegexp(`Pass +EtcdSize`),
+		Expect(all).To(And(ContainSubstring("Ready to migrate."), MatchRegexp(`Pass +EtcdSize`),
 			MatchRegexp(`Pass +AgentsReady`)))
 		Expect(all).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shootName, shoot.Namespace,
 			destination))
@@ -185,7 +185,7 @@ var _ = Describe("kubectl livecpm", Ordered, func() {
 	}, NodeTimeout(time.Minute))
 
 	It("should refuse to start what cannot go, and leave nothing behind", func(ctx SpecContext) {
-		for seed, message := range map[string]string{source: "is in seed " + source + " already",
+		for seed, message := range map[string]string{source: "is already in seed " + source,
 			"no-such-seed": "there is no seed no-such-seed"} {
 			code, _, all := livecpm(ctx, "start", shootName, "--to", seed)
 			Expect(code).To(Equal(view.ExitFailed), all)

@@ -63,11 +63,11 @@ func NewCommand(streams Streams) *cobra.Command {
 		Long: "Plan, start, watch, steer and prove live migrations of the control planes of Gardener shoots.\n\n" +
 			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS " +
 			"records, agents) is\n" +
-			"shown if --seed-kubeconfig gives access to them, and unknown otherwise.",
+			"shown if --seed-kubeconfig gives access to them; otherwise it is not known.",
 		Example: example(
-			"%[1]s plan live                          # where could it go, and what speaks against it",
+			"%[1]s plan live                          # which seeds are suitable, and what is in the way",
 			"%[1]s start live --to seed-b --watch",
-			"%[1]s status live --timeout 1h           # wait for the end",
+			"%[1]s status live --timeout 1h           # wait until it ends",
 		),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: Name},
 		SilenceErrors: true,
@@ -78,7 +78,7 @@ func NewCommand(streams Streams) *cobra.Command {
 	o.garden.AddTo(command)
 	flags := command.PersistentFlags()
 	flags.BoolVar(&o.noColor, "no-color", false,
-		"do not use colors; they are not used either if the output is no terminal or NO_COLOR is set")
+		"do not use colors; neither are they used if the output is not a terminal or if NO_COLOR is set")
 	flags.StringArrayVar(&o.seeds, "seed-kubeconfig", nil,
 		"kubeconfig of a seed, as in seed-a=/path; may be given for several seeds")
 

@@ -24,8 +24,8 @@ func newGet(o *options) *cobra.Command {
 		Short: "Show the live migration of a shoot",
 		Long: "Show the live migration of a shoot: the steps with their owners and how long they have taken, and " +
 			"what is in the seeds if\n" +
-			"--seed-kubeconfig gives access to them. With -w it is shown until it ends; if the output is no " +
-			"terminal, one line per change.",
+			"--seed-kubeconfig gives access to them. With -w, show it until it ends; if the output is not a " +
+			"terminal, write one line per change.",
 		Example: example(
 			"%[1]s get live -n garden-demo",
 			"%[1]s get live -w --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",
@@ -55,7 +55,7 @@ func newGet(o *options) *cobra.Command {
 				func() string { return view.Tree(w, o.view()) })
 		},
 	}
-	command.Flags().BoolVarP(&follow, "watch", "w", false, "show it until it ends")
+	command.Flags().BoolVarP(&follow, "watch", "w", false, "show the migration until it ends")
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
 	return command
@@ -113,14 +113,14 @@ func newStatus(o *options) *cobra.Command {
 	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "status SHOOT",
-		Short: "Wait for the end of a live migration",
-		Long: "Wait for the end of a live migration and write a line whenever something changes.\n\n" +
-			"The exit code is 0 if it is completed; 1 if it is aborted, a step takes longer than its deadline (it is " +
-			"still tried), or there\n" +
-			"is none; 2 if the time is over.",
+		Short: "Wait until a live migration ends",
+		Long: "Wait until a live migration ends, and write a line whenever something changes.\n\n" +
+			"The exit code is 0 if it is completed; 1 if it is aborted, if a step has exceeded its deadline (the " +
+			"agent still retries it),\n" +
+			"or if there is no migration; 2 if the timeout expires.",
 		Example: example(
 			"%[1]s status live --timeout 1h",
-			"%[1]s status live --timeout 0   # wait for as long as it takes",
+			"%[1]s status live --timeout 0   # wait as long as it takes",
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -147,10 +147,10 @@ func newList(o *options) *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use:   "list",
-		Short: "List live migrations, also those that are over",
-		Long: "List the shoots that ask for a live migration, and those whose conditions tell of one that is over. A " +
-			"shoot tells of its\n" +
-			"last one only.",
+		Short: "List live migrations, including those that have ended",
+		Long: "List the shoots that ask for a live migration, and those whose conditions show one that has ended. A " +
+			"shoot shows only its\n" +
+			"last migration.",
 		Example: example(
 			"%[1]s list -n garden-demo",
 			"%[1]s list -A -o wide",
@@ -188,7 +188,7 @@ func newList(o *options) *cobra.Command {
 			return o.print(summaries, func() string { return view.List(summaries, now, o.view()) })
 		},
 	}
-	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
 	command.ValidArgsFunction = cobra.NoFileCompletions
 	o.addOutput(command)
 	return command

@@ -17,12 +17,12 @@ func newPlan(o *options) *cobra.Command {
 	f := &planFlags{}
 	command := &cobra.Command{
 		Use:   "plan SHOOT",
-		Short: "Tell whether a shoot can be migrated live, and what would happen",
-		Long: "Tell whether a shoot can be migrated live: every prerequisite with what was seen, the steps with how " +
-			"long they may take,\n" +
-			"and the next command. Without --to the seeds are compared. Nothing is written.\n\n" +
+		Short: "Check whether a shoot is ready for a live migration, and show what would happen",
+		Long: "Check whether a shoot is ready for a live migration. The plan shows every prerequisite with what was " +
+			"seen, the steps with how long\n" +
+			"they may take, and the next command. Without --to it compares the seeds. It writes nothing.\n\n" +
 			"A check that cannot be made from here is Unknown; the agents make it before the migration begins.\n" +
-			"The exit code is 1 if the migration cannot go.",
+			"The exit code is 1 if the shoot is not ready to migrate.",
 		Example: example(
 			"%[1]s plan live -n garden-demo",
 			"%[1]s plan live --to seed-b",

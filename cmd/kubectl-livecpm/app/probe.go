@@ -42,15 +42,15 @@ func newProbe(o *options) *cobra.Command {
 	f := &probeFlags{}
 	command := &cobra.Command{
 		Use:   "probe SHOOT",
-		Short: "Put load on the API server of a shoot and tell what its clients had to endure",
-		Long: "Put load on the API server of a shoot, by its public name and without any retry, and tell what its " +
-			"clients had to endure:\n" +
+		Short: "Put load on the API server of a shoot and measure what its clients notice",
+		Long: "Put load on the API server of a shoot, by its public name and without any retry, and measure what its " +
+			"clients notice:\n" +
 			"reads, writes and Events over kept and new connections, and long watches. Every write that was " +
 			"acknowledged must reach each\n" +
 			"watch and be there in the end.\n\n" +
-			"It works in a namespace of its own in the shoot, livecpm-probe-…, which it removes, also upon Ctrl-C. " +
-			"The load ends with\n" +
-			"--duration, with the migration (--until-complete), or upon Ctrl-C. The exit code is 1 if anything " +
+			"It works in a namespace of its own in the shoot, livecpm-probe-…, and removes it in the end, also on " +
+			"Ctrl-C. The load ends with\n" +
+			"--duration, with the migration (--until-complete), or on Ctrl-C. The exit code is 1 if anything " +
 			"failed or was lost.\n" +
 			"Access to the shoot is requested from the garden (shoots/adminkubeconfig).",
 		Example: example(
@@ -78,7 +78,7 @@ func newProbe(o *options) *cobra.Command {
 	flags.IntVar(&f.watches, "watches", 10, "number of long watches")
 	flags.DurationVar(&f.duration, "duration", 0, "how long the load lasts; 0 for no limit")
 	flags.BoolVar(&f.untilComplete, "until-complete", false,
-		"end the load when the live migration is over; wait for one if none is under way")
+		"end the load when the live migration has ended; wait for one if none is in flight")
 	flags.DurationVar(&f.after, "after", 30*time.Second,
 		"how long the load continues after the migration, with --until-complete")
 	flags.DurationVar(&f.every, "every", 10*time.Second, "time between two lines about the progress")

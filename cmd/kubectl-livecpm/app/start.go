@@ -30,9 +30,9 @@ func newStart(o *options) *cobra.Command {
 		Short: "Start the live migration of a shoot",
 		Long: "Start the live migration of a shoot: set the intent annotation, and then spec.seedName through " +
 			"shoots/binding.\n" +
-			"Nothing else is written; the agents in the seeds do the rest. It is refused if the plan says that it " +
-			"cannot go.\n" +
-			"An aborted migration to the same seed begins again.",
+			"Nothing else is written; the agents in the seeds do the rest. If the plan says that the shoot is not " +
+			"ready to migrate, nothing\n" +
+			"is started. An aborted migration to the same seed begins again.",
 		Example: example(
 			"%[1]s start live --to seed-b -n garden-demo",
 			"%[1]s start live --to seed-b --dry-run",
@@ -105,9 +105,9 @@ func newPause(o *options) *cobra.Command {
 	command := o.steering(&cobra.Command{
 		Use:   "pause SHOOT",
 		Short: "Hold a live migration before a step",
-		Long: "Hold a live migration before a step, the first that has not begun unless --before names another. A " +
+		Long: "Hold a live migration before a step: the first that has not begun, unless --before names another. A " +
 			"step that has begun\n" +
-			"continues. How long one may wait before which step is in docs/operations/pause.md.",
+			"cannot be held. docs/operations/pause.md says how long a migration may be held before which step.",
 		Example: example(
 			"%[1]s pause live",
 			"%[1]s pause live --before EtcdMigrationComplete   # a last look before the point of no return",
@@ -132,7 +132,7 @@ func newResume(o *options) *cobra.Command {
 	return o.steering(&cobra.Command{
 		Use:     "resume SHOOT",
 		Short:   "Resume a paused live migration",
-		Long:    "Resume a paused live migration: remove the annotation for the pause.",
+		Long:    "Resume a paused live migration: remove the annotation that asks for the pause.",
 		Example: example("%[1]s resume live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		return s.Resume(command.Context(), s.shoot)
@@ -142,10 +142,10 @@ func newResume(o *options) *cobra.Command {
 func newRetry(o *options) *cobra.Command {
 	return o.steering(&cobra.Command{
 		Use:   "retry SHOOT",
-		Short: "Try the current step again at once",
-		Long: "Try the current step again at once, with its whole deadline. A step is tried again by itself anyway: " +
-			"this is for when you\n" +
-			"have fixed something and do not want to wait.",
+		Short: "Retry the current step at once",
+		Long: "Retry the current step at once, with its whole deadline. The agents retry a step by themselves; use " +
+			"this when you have fixed\n" +
+			"something and do not want to wait.",
 		Example: example("%[1]s retry live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		return s.Retry(command.Context(), s.shoot)
@@ -156,11 +156,11 @@ func newAbort(o *options) *cobra.Command {
 	var stay bool
 	command := o.steering(&cobra.Command{
 		Use:   "abort SHOOT",
-		Short: "Take a live migration back, as long as that is possible",
-		Long: fmt.Sprintf("Take a live migration back: both seeds become as before. That is possible until "+
-			"%s is True;\n", steps.AbortOf(steps.Destination)) +
-			"later it is refused, with what to do instead. When the abort is completed, --stay closes it: the shoot " +
-			"stays where it is.",
+		Short: "Abort a live migration while that is still possible",
+		Long: fmt.Sprintf("Abort a live migration: both seeds return to their state before it. That is possible "+
+			"until %s is True;\n", steps.AbortOf(steps.Destination)) +
+			"later it is refused, with what to do instead. When the abort is completed, --stay closes it, and the " +
+			"shoot stays in its seed.",
 		Example: example(
 			"%[1]s abort live",
 			"%[1]s status live           # wait until it is Aborted",

@@ -37,7 +37,7 @@ func newVerify(o *options) *cobra.Command {
 			"both. Secrets are compared by digests, their content is not printed.\n\n" +
 			"With --record, before a migration, digests and cluster IDs are written to a file, which --baseline " +
 			"compares with afterwards.\n" +
-			"The exit code is 1 if a check fails or could not be made (--partial leaves the latter out).",
+			"The exit code is 1 if a check fails or could not be made (with --partial, only if a check fails).",
 		Example: example(
 			"%[1]s verify live --record live.json --seed-kubeconfig seed-a=a.yaml    # before",
 			"%[1]s verify live --baseline live.json --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",
@@ -59,7 +59,7 @@ func newVerify(o *options) *cobra.Command {
 	flags.StringVar(&f.baseline, "baseline", "", "file that was written with --record before the migration")
 	flags.StringVar(&f.dnsServer, "dns-server", "",
 		"address of the DNS server to ask, as in 10.0.0.1:53 (default: the system's resolver)")
-	flags.BoolVar(&f.partial, "partial", false, "let checks that cannot be made not count")
+	flags.BoolVar(&f.partial, "partial", false, "do not count checks that cannot be made")
 	command.MarkFlagsMutuallyExclusive("record", "baseline")
 	complete(command, "from", o.seedNames)
 	completeArgument(command, o.shoots)
@@ -83,7 +83,7 @@ func (o *options) verify(ctx context.Context, name string, f *verifyFlags) error
 	}
 	destination := ptr.Deref(shoot.Status.SeedName, "")
 	if destination == "" {
-		return errors.New("the shoot is in no seed yet")
+		return errors.New("the shoot is not in a seed yet")
 	}
 	reader := inspect.VerificationReader{
 		Garden: s.garden, Seeds: s.seeds, Members: s.members, Lookup: lookup, Clock: o.clock,

@@ -90,7 +90,9 @@ func controlPlane(ctx context.Context, reader client.Reader, name, namespace str
 			Name:                    etcd.Name,
 			MemberNamePrefix:        ptr.Deref(etcd.Spec.MemberNamePrefix, ""),
 			DefragmentationSchedule: ptr.Deref(etcd.Spec.Etcd.DefragmentationSchedule, ""),
-			Pods:                    podsOf(pods, func(pod corev1.Pod) bool { return ownedByStatefulSet(pod, etcd.Name) }),
+			Pods: podsOf(pods, func(pod corev1.Pod) bool {
+				return ownedByStatefulSet(pod, etcd.Name)
+			}),
 		}
 		for _, member := range etcd.Status.Members {
 			view.Members = append(view.Members,

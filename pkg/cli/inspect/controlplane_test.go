@@ -82,7 +82,8 @@ var _ = Describe("ControlPlanes", func() {
 	)
 
 	It("should see what is of the shoot, and nothing else", func() {
-		Expect(inspect.ControlPlanes(ctx, access.Seeds{"seed-a": {Reader: builder().Build()}}, shoot, "seed-a")).To(Equal([]summary.Seed{{
+		seeds := access.Seeds{"seed-a": {Reader: builder().Build()}}
+		Expect(inspect.ControlPlanes(ctx, seeds, shoot, "seed-a")).To(Equal([]summary.Seed{{
 			Name:  "seed-a",
 			Agent: &summary.Agent{Desired: 2, Ready: 1},
 			Etcds: []summary.Etcd{{
@@ -102,7 +103,8 @@ var _ = Describe("ControlPlanes", func() {
 				return errors.New("away")
 			},
 		}).Build()
-		Expect(inspect.ControlPlanes(ctx, access.Seeds{"seed-b": {Reader: broken}}, shoot, "seed-a", "", "seed-b")).To(Equal([]summary.Seed{
+		seeds := access.Seeds{"seed-b": {Reader: broken}}
+		Expect(inspect.ControlPlanes(ctx, seeds, shoot, "seed-a", "", "seed-b")).To(Equal([]summary.Seed{
 			{Name: "seed-a", Unknown: "give --seed-kubeconfig seed-a=PATH"},
 			{Name: "seed-b", Unknown: "failed to list the Deployments of the agent: away"},
 		}))

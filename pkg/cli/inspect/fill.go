@@ -15,8 +15,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// FillMembers replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever its
-// members run; each is shown in the seed that its name begins with, and one that has no name yet in the last seed.
+// FillMembers replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever
+// its members run; each is shown in the seed that its name begins with, and one that has no name yet in the last seed.
 func FillMembers(seeds []summary.Seed, etcds []Etcd) {
 	for _, etcd := range etcds {
 		var own []*summary.Etcd

@@ -52,12 +52,12 @@ type PlanInput struct {
 	PermitsWorkers bool `json:"permitsWorkers,omitempty"`
 	// MissingPolicies are the objects of the gate that are not there.
 	MissingPolicies []string `json:"missingPolicies,omitempty"`
-	// Unreadable tells why a check can not be made by the user.
+	// Unreadable says why the user cannot make a check.
 	Unreadable map[preflight.Name]string `json:"unreadable,omitempty"`
 	// Etcds are the etcds in the source as their members describe them; empty if the members were not asked. They are
 	// not recorded.
 	Etcds []preflight.EtcdView `json:"-"`
-	// EtcdsUnasked tells why the members could not be asked.
+	// EtcdsUnasked says why the members could not be asked.
 	EtcdsUnasked string `json:"etcdsUnasked,omitempty"`
 	// Views are the seeds as far as the user has access to them.
 	Views []summary.Seed `json:"views,omitempty"`
@@ -70,7 +70,7 @@ func Plan(in PlanInput, destination string) (view.Plan, error) {
 	out := view.Plan{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: source, Steps: expected()}
 	if source == "" {
 		//nolint:staticcheck // It begins with a kind.
-		return out, fmt.Errorf("Shoot %s/%s is in no seed yet; wait until it is created", in.Shoot.Namespace,
+		return out, fmt.Errorf("Shoot %s/%s is not in a seed yet; wait until it is created", in.Shoot.Namespace,
 			in.Shoot.Name)
 	}
 	if _, err := in.seed(source); err != nil {
@@ -78,7 +78,7 @@ func Plan(in PlanInput, destination string) (view.Plan, error) {
 	}
 	if destination == source {
 		//nolint:staticcheck // It begins with a kind.
-		return out, fmt.Errorf("Shoot %s/%s is in seed %s already; give another one with --to", in.Shoot.Namespace,
+		return out, fmt.Errorf("Shoot %s/%s is already in seed %s; give another seed with --to", in.Shoot.Namespace,
 			in.Shoot.Name, source)
 	}
 
@@ -154,7 +154,8 @@ func (in PlanInput) seen(name string) *summary.Seed {
 	return nil
 }
 
-// candidates compares the seeds that shoots are scheduled to. The best comes first: fit, in the same region, with room.
+// candidates compares the seeds that shoots are scheduled to. The best comes first: suitable, in the same region, with
+// room.
 func (in PlanInput) candidates(source string) []view.Candidate {
 	own, _ := in.seed(source)
 	var out []view.Candidate
@@ -188,7 +189,7 @@ func (in PlanInput) candidates(source string) []view.Candidate {
 	return out
 }
 
-// schedulable reports whether new shoots may go to the seed: an operator who has hidden it does not want more in it.
+// schedulable reports whether new shoots may be placed in the seed: an operator who has hidden it wants no more there.
 func schedulable(seed *gardencorev1beta1.Seed) bool {
 	return seed.DeletionTimestamp == nil &&
 		(seed.Spec.Settings == nil || seed.Spec.Settings.Scheduling == nil || seed.Spec.Settings.Scheduling.Visible)

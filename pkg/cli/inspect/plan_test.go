@@ -212,7 +212,8 @@ var _ = Describe("Plan", func() {
 			view.Fail, func(in *inspect.PlanInput) {
 				in.Shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
 			}),
-		Entry("a bastion", preflight.Bastions, view.Fail, func(in *inspect.PlanInput) { in.Bastions = []string{"cli"} }),
+		Entry("a bastion", preflight.Bastions,
+			view.Fail, func(in *inspect.PlanInput) { in.Bastions = []string{"cli"} }),
 		Entry("a seed", preflight.NotASeed,
 			view.Fail, func(in *inspect.PlanInput) { in.ManagedSeeds = []string{"live"} }),
 		Entry("versions", steps.GardenletVersion,
@@ -221,12 +222,14 @@ var _ = Describe("Plan", func() {
 			view.Unknown, func(in *inspect.PlanInput) { in.Seeds[1].Status.Gardener = nil }),
 		Entry("distance", preflight.RegionDistance,
 			view.Fail, func(in *inspect.PlanInput) { in.Seeds[1].Spec.Provider.Region = "far" }),
-		Entry("full", inspect.CheckFreeCapacity, view.Fail, func(in *inspect.PlanInput) { in.ShootsPerSeed["seed-b"] = 10 }),
+		Entry("full", inspect.CheckFreeCapacity,
+			view.Fail, func(in *inspect.PlanInput) { in.ShootsPerSeed["seed-b"] = 10 }),
 		Entry("no gate", inspect.CheckGatePolicies,
 			view.Fail, func(in *inspect.PlanInput) {
 				in.MissingPolicies = []string{"ValidatingAdmissionPolicy livecpm-gate"}
 			}),
-		Entry("no agent", inspect.CheckAgentsReady, view.Fail, func(in *inspect.PlanInput) { in.Views[1].Agent.Ready = 0 }),
+		Entry("no agent", inspect.CheckAgentsReady,
+			view.Fail, func(in *inspect.PlanInput) { in.Views[1].Agent.Ready = 0 }),
 		Entry("a member is down", steps.EtcdHealth,
 			view.Fail, func(in *inspect.PlanInput) { in.Views[0].Etcds[0].Members[1].Status = "NotReady" }),
 		Entry("no quorum", steps.EtcdQuorum, view.Fail, func(in *inspect.PlanInput) {
@@ -283,10 +286,12 @@ var _ = Describe("Plan", func() {
 			_, err := inspect.Plan(in, destination)
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
-		Entry("not created", func(in *inspect.PlanInput) { in.Shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
-		Entry("there already", func(*inspect.PlanInput) {}, "seed-a", "is in seed seed-a already"),
+		Entry("not created",
+			func(in *inspect.PlanInput) { in.Shoot.Status.SeedName = nil }, "seed-b", "is not in a seed yet"),
+		Entry("there already", func(*inspect.PlanInput) {}, "seed-a", "is already in seed seed-a"),
 		Entry("no such seed", func(*inspect.PlanInput) {}, "seed-x", "there is no seed seed-x"),
-		Entry("no other seed", func(in *inspect.PlanInput) { in.Seeds = in.Seeds[:1] }, "", "no seed other than seed-a"),
+		Entry("no other seed",
+			func(in *inspect.PlanInput) { in.Seeds = in.Seeds[:1] }, "", "no seed other than seed-a"),
 	)
 
 	It("should choose the nearest fit seed with the fewest shoots", func() {
@@ -448,8 +453,9 @@ var _ = Describe("PlanReader", func() {
 		}
 		in, err := reader().Read(ctx, newShoot(), "seed-b")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(in.Unreadable).
-			To(Equal(map[preflight.Name]string{preflight.Bastions: "forbidden", inspect.CheckFreeCapacity: "forbidden"}))
+		Expect(in.Unreadable).To(Equal(map[preflight.Name]string{
+			preflight.Bastions: "forbidden", inspect.CheckFreeCapacity: "forbidden",
+		}))
 	})
 
 	It("should fail without the seeds", func() {

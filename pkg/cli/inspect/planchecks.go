@@ -17,9 +17,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/preflight"
 )
 
-const byAgents = "the agents look at it before the migration begins"
+const byAgents = "the agents check this before the migration begins"
 
-// check makes all checks with the shoot as it would be after the trigger.
+// check makes all checks with the shoot as it would be after the start.
 func (in PlanInput) check(source, destination string) ([]view.Check, error) {
 	w, err := in.preflightWorld(source, destination)
 	if err != nil {
@@ -36,19 +36,20 @@ func (in PlanInput) check(source, destination string) ([]view.Check, error) {
 			if n := len(in.Shoot.Spec.Provider.Workers); n > 0 && finding.Status == preflight.Pass {
 				out = append(out,
 					deferred(preflight.Workerless,
-						fmt.Sprintf("only the configuration of the agents reports whether they permit the %d "+
+						fmt.Sprintf("only the configuration of the agents says whether they permit the %d "+
 							"worker pools", n)),
-					deferred(preflight.Machines, "only the machines in the source tell"),
+					deferred(preflight.Machines, "only the machines in the source seed show this"),
 				)
 				continue
 			}
 		case steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdSize, steps.EtcdDefragmentation:
 			if len(in.Etcds) == 0 {
-				// What etcd-druid reports does not tell.
+				// What etcd-druid reports does not say.
 				continue
 			}
 		}
-		check := view.Check{Name: finding.Name, Status: view.Status(finding.Status), Evidence: finding.Evidence, Remedy: finding.Remedy}
+		check := view.Check{Name: finding.Name, Status: view.Status(finding.Status), Evidence: finding.Evidence,
+			Remedy: finding.Remedy}
 		if why, ok := in.Unreadable[finding.Name]; ok && finding.Status == preflight.Unknown {
 			check.Evidence, check.Remedy, check.Deferred = why, byAgents, true
 		}
@@ -64,13 +65,13 @@ func (in PlanInput) check(source, destination string) ([]view.Check, error) {
 		if len(in.Etcds) > 0 {
 			break
 		}
-		why := "only the members of the etcd tell"
+		why := "only the etcd members know this"
 		if in.EtcdsUnasked != "" {
 			why = "the members could not be asked: " + in.EtcdsUnasked
 		}
 		out = append(out, deferred(name, why))
 	}
-	out = append(out, deferred(preflight.EtcdMemberNames, "only the configuration of the gardenlets tells"))
+	out = append(out, deferred(preflight.EtcdMemberNames, "only the configuration of the gardenlets shows this"))
 	return append(out, in.judgeFreeCapacity(destination), in.judgeGatePolicies(), in.judgeAgents(source, destination)),
 		nil
 }
@@ -85,7 +86,7 @@ func (in PlanInput) why(seed string) string {
 			return fmt.Sprintf("seed %s: %s", seed, seen.Unknown)
 		}
 	}
-	return fmt.Sprintf("nothing is known of seed %s", seed)
+	return fmt.Sprintf("nothing is known about seed %s", seed)
 }
 
 func (in PlanInput) preflightWorld(source, destination string) (preflight.World, error) {
@@ -149,20 +150,21 @@ func etcdViews(etcds []summary.Etcd) []preflight.EtcdView {
 
 func (in PlanInput) judgeNotUnderWay(source, destination string) view.Check {
 	check := view.Check{Name: CheckNotUnderWay, Status: view.Pass,
-		Evidence: fmt.Sprintf("the shoot is in seed %s and stays there until it is started", source)}
+		Evidence: fmt.Sprintf("the shoot is in seed %s, and no migration is in flight", source)}
 	switch state := stateOf(in); {
 	case state == summary.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName == destination:
 		check.Evidence = "an earlier migration was aborted and can begin again"
 	case state == summary.Aborted && in.Shoot.Spec.SeedName != nil && *in.Shoot.Spec.SeedName != source:
 		check.Status = view.Fail
 		check.Evidence = fmt.Sprintf("an aborted migration to seed %s is not closed", *in.Shoot.Spec.SeedName)
-		check.Remedy = "set the seed back with `kubectl livecpm abort --stay`, or start to the same seed again"
+		check.Remedy = "set the seed back with `kubectl livecpm abort --stay`, or start the migration to the same " +
+			"seed again"
 	case state == summary.Classic:
-		check.Status, check.Evidence, check.Remedy = view.Fail, "the shoot is migrated classically",
-			"let that complete"
+		check.Status, check.Evidence, check.Remedy = view.Fail, "a classic migration is in flight",
+			"wait until it completes"
 	case !state.Final():
 		check.Status, check.Evidence, check.Remedy = view.Fail,
-			fmt.Sprintf("a live migration is under way: %s", state), "watch it with `kubectl livecpm get`"
+			fmt.Sprintf("a live migration is in flight: %s", state), "watch it with `kubectl livecpm get`"
 	}
 	return check
 }
@@ -170,7 +172,7 @@ func (in PlanInput) judgeNotUnderWay(source, destination string) view.Check {
 func (in PlanInput) judgeFreeCapacity(destination string) view.Check {
 	if why, ok := in.Unreadable[CheckFreeCapacity]; ok {
 		return view.Check{Name: CheckFreeCapacity, Status: view.Unknown, Evidence: why,
-			Remedy: "gardener-apiserver does not look at it either; ask who operates the seed", Deferred: true}
+			Remedy: "gardener-apiserver does not check this either; ask the operator of the seed", Deferred: true}
 	}
 	seed, err := in.seed(destination)
 	if err != nil {
@@ -201,8 +203,7 @@ func (in PlanInput) judgeGatePolicies() view.Check {
 			Remedy:   "install the chart livecpm-garden"}
 	}
 	return view.Check{Name: CheckGatePolicies, Status: view.Pass,
-		Evidence: "policy and binding are there; whether they are in force is proved with the shoot before " +
-			"the first step"}
+		Evidence: "policy and binding exist; the agents prove that they are in force before the first step"}
 }
 
 func (in PlanInput) judgeAgents(source, destination string) view.Check {
@@ -212,7 +213,7 @@ func (in PlanInput) judgeAgents(source, destination string) view.Check {
 		switch {
 		case seed == nil || seed.Agent == nil:
 			return view.Check{Name: CheckAgentsReady, Status: view.Unknown, Evidence: in.why(name),
-				Remedy: "without an agent nothing happens after the start", Deferred: true}
+				Remedy: "without an agent, nothing happens after the start", Deferred: true}
 		case seed.Agent.Ready == 0:
 			missing = append(missing, name)
 		}

@@ -175,21 +175,21 @@ func unknown(remedy, format string, args ...any) view.Check {
 func judgeCompleted(in VerificationInput, _ string) view.Check {
 	migration := summary.Summarize(in.Shoot, in.Now.Time)
 	if migration.State != summary.Succeeded {
-		return fail("wait for its end with `kubectl livecpm status`", "the state is %s", migration)
+		return fail("wait until it ends: `kubectl livecpm status`", "the state is %s", migration)
 	}
 	return pass("all %d conditions are True, and no annotation asks for a migration", len(steps.Table()))
 }
 
 func judgeHandedOver(in VerificationInput, destination string) view.Check {
 	operation := in.Shoot.Status.LastOperation
-	const remedy = "wait until the gardenlet has reconciled the shoot; its last errors say what keeps it"
+	const remedy = "wait until the gardenlet has reconciled the shoot; its last errors say what is in the way"
 	switch {
 	case ptr.Deref(in.Shoot.Spec.SeedName, "") != destination:
 		return fail(remedy, "spec.seedName is %s, status.seedName %s", ptr.Deref(in.Shoot.Spec.SeedName, "empty"),
 			destination)
 	case in.Source != "" && in.Source == destination:
 		return fail("give the seed that it came from with --from",
-			"the shoot is in seed %s, which is said to be the source", destination)
+			"the shoot is in seed %s, which was given as the source", destination)
 	case operation == nil:
 		return fail(remedy, "there is no last operation")
 	case operation.Type != gardencorev1beta1.LastOperationTypeReconcile ||
@@ -213,7 +213,7 @@ func judgeShootHealth(in VerificationInput, _ string) view.Check {
 		}
 	}
 	if len(bad) > 0 {
-		return fail("fix what the conditions of the Shoot name", "%s", strings.Join(bad, "; "))
+		return fail("fix the problems that the conditions of the Shoot name", "%s", strings.Join(bad, "; "))
 	}
 	return pass("all %d conditions of the Shoot are True", len(in.Shoot.Status.Conditions))
 }
@@ -231,7 +231,8 @@ func judgeEtcdMembers(in VerificationInput, destination string) view.Check {
 			case member.Learner:
 				bad = append(bad, fmt.Sprintf("%s: member %s is a learner", etcd.Name, member.Name))
 			case !strings.HasPrefix(member.Name, destination+"-"+etcd.Name):
-				bad = append(bad, fmt.Sprintf("%s: member %s is none of seed %s", etcd.Name, member.Name, destination))
+				bad = append(bad, fmt.Sprintf("%s: member %s does not belong to seed %s", etcd.Name, member.Name,
+					destination))
 			}
 		}
 		if len(etcd.Members) != voters {
@@ -256,21 +257,21 @@ func judgeEtcdHash(in VerificationInput, _ string) view.Check {
 		hashes, compactions := map[uint32][]string{}, map[int64]bool{}
 		for _, member := range etcd.Members {
 			if member.HashProblem != "" {
-				return unknown("repeat it when all members answer", "%s: %s", etcd.Name, member.HashProblem)
+				return unknown("verify again when all members answer", "%s: %s", etcd.Name, member.HashProblem)
 			}
 			hashes[member.Hash] = append(hashes[member.Hash], member.Name)
 			compactions[member.Compacted] = true
 		}
 		switch {
 		case len(compactions) > 1:
-			return unknown("repeat it",
-				"the members of %s were compacted meanwhile, so their hashes cannot be compared", etcd.Name)
+			return unknown("verify again",
+				"the members of %s were compacted in the meantime, so their hashes cannot be compared", etcd.Name)
 		case len(hashes) > 1:
 			var differ []string
 			for _, hash := range slices.Sorted(maps.Keys(hashes)) {
 				differ = append(differ, fmt.Sprintf("%08x (%s)", hash, strings.Join(hashes[hash], ", ")))
 			}
-			return fail("find out which member's data differs and let it join again",
+			return fail("find the member whose data differs, and let it join again",
 				"the members of %s differ at revision %d: %s", etcd.Name, etcd.Revision, strings.Join(differ, ", "))
 		}
 		for hash, names := range hashes {
@@ -288,8 +289,8 @@ func judgeSourceEmpty(in VerificationInput, _ string) view.Check {
 		if n > shown {
 			names += fmt.Sprintf(" and %d more", n-shown)
 		}
-		return fail("look why it was left, and remove it by hand", "seed %s holds %d objects of the shoot: %s",
-			in.Source, n, names)
+		return fail("find out why these objects were left, then delete them by hand",
+			"seed %s holds %d objects of the shoot: %s", in.Source, n, names)
 	}
 	return pass("seed %s holds nothing of the shoot", in.Source)
 }
@@ -325,11 +326,11 @@ func judgeSecrets(in VerificationInput, destination string) view.Check {
 			}
 		}
 		slices.Sort(parts)
-		return fail("a rotation since then explains it; otherwise see docs/operations/recovery.md",
+		return fail("if no rotation since then explains it, see docs/operations/recovery.md",
 			"compared with %s, %s", in.KeptIn, strings.Join(parts, "; "))
 	case len(again) > 0:
-		return fail("a rotation or renewal since then explains it", "issued after the migration had begun: %s",
-			strings.Join(again, ", "))
+		return fail("check whether a rotation or a renewal since then explains it",
+			"issued after the migration had begun: %s", strings.Join(again, ", "))
 	case in.KeptBefore:
 		return pass("%d secrets have the digests of %s", len(in.Kept), in.KeptIn)
 	case len(in.Kept) > 0:
@@ -369,7 +370,7 @@ func judgeDNS(in VerificationInput, destination string) view.Check {
 				record.Problem)
 		}
 		if want, got := sorted(record.Values), sorted(record.Resolved); !slices.Equal(want, got) {
-			return fail("wait for the record's time to live, and look at the DNSRecord in seed "+destination,
+			return fail("wait until the record's TTL has passed, then look at the DNSRecord in seed "+destination,
 				"%s resolves to %s, the destination publishes %s", record.Name, orNothing(got), orNothing(want))
 		}
 		fine = append(fine, fmt.Sprintf("%s -> %s", record.Name, strings.Join(sorted(record.Resolved), ", ")))

@@ -144,7 +144,7 @@ var _ = Describe("Verify", func() {
 		Entry("a generation that nobody has seen", inspect.CheckHandedOver, view.Fail,
 			"generation 3 is observed, the shoot has 4", func() { in.Shoot.Generation = 4 }),
 		Entry("a source that it is still in", inspect.CheckHandedOver, view.Fail,
-			"is said to be the source", func() { in.Source = "seed-b" }),
+			"was given as the source", func() { in.Source = "seed-b" }),
 		Entry("a shoot that is not well", inspect.CheckShootHealth, view.Fail, "APIServerAvailable is False", func() {
 			in.Shoot.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
 		}),
@@ -153,7 +153,8 @@ var _ = Describe("Verify", func() {
 		Entry("a learner", inspect.CheckEtcdMembers, view.Fail,
 			"is a learner", func() { in.Etcds[0].Members[1].Learner = true }),
 		Entry("a member in the source", inspect.CheckEtcdMembers, view.Fail,
-			"seed-a-etcd-main-1 is none of seed seed-b", func() { in.Etcds[0].Members[1].Name = "seed-a-etcd-main-1" }),
+			"seed-a-etcd-main-1 does not belong to seed seed-b",
+			func() { in.Etcds[0].Members[1].Name = "seed-a-etcd-main-1" }),
 		Entry("too few members", inspect.CheckEtcdMembers, view.Fail,
 			"2 members instead of 3", func() { in.Etcds[0].Members = in.Etcds[0].Members[:2] }),
 		Entry("another cluster", inspect.CheckEtcdMembers, view.Fail,
@@ -162,7 +163,7 @@ var _ = Describe("Verify", func() {
 			"differ at revision 42: 00000007 (seed-b-etcd-events-0, seed-b-etcd-events-2), 00000008 "+
 				"(seed-b-etcd-events-1)", func() { in.Etcds[1].Members[1].Hash = 8 }),
 		Entry("a compaction in between", inspect.CheckEtcdHash, view.Unknown,
-			"compacted meanwhile", func() { in.Etcds[1].Members[1].Compacted = 41 }),
+			"compacted in the meantime", func() { in.Etcds[1].Members[1].Compacted = 41 }),
 		Entry("a member without a hash", inspect.CheckEtcdHash, view.Unknown,
 			"away", func() { in.Etcds[1].Members[1].HashProblem = "away" }),
 		Entry("leftovers", inspect.CheckSourceEmpty, view.Fail,
@@ -322,8 +323,10 @@ var _ = Describe("VerificationReader", func() {
 		r := reader()
 		r.Seeds = access.Seeds{}
 		in := r.Read(ctx, shoot, "seed-a")
-		for name, seedName := range map[preflight.Name]string{inspect.CheckSourceEmpty: "seed-a", inspect.CheckEtcdHash: "seed-b",
-			inspect.CheckDNS: "seed-b", inspect.CheckSecrets: "seed-b"} {
+		for name, seedName := range map[preflight.Name]string{
+			inspect.CheckSourceEmpty: "seed-a", inspect.CheckEtcdHash: "seed-b",
+			inspect.CheckDNS: "seed-b", inspect.CheckSecrets: "seed-b",
+		} {
 			_, evidence := status(in, name)
 			Expect(evidence).To(ContainSubstring("give --seed-kubeconfig " + seedName + "=PATH"))
 		}

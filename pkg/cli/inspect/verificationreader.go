@@ -68,7 +68,8 @@ func (r VerificationReader) Source(destination string) string {
 
 // Read reads the input for the shoot, which came from the source.
 func (r VerificationReader) Read(ctx context.Context, shoot *gardencorev1beta1.Shoot, source string) VerificationInput {
-	in := VerificationInput{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Source: source, Unknown: map[preflight.Name]string{}}
+	in := VerificationInput{Now: metav1.NewTime(r.Clock.Now()), Shoot: shoot, Source: source,
+		Unknown: map[preflight.Name]string{}}
 	destination := ptr.Deref(shoot.Status.SeedName, "")
 	if r.Baseline != nil {
 		in.ClusterIDs = r.Baseline.ClusterIDs
@@ -110,8 +111,8 @@ func (r VerificationReader) readBackup(ctx context.Context, in *VerificationInpu
 
 func (r VerificationReader) readSource(ctx context.Context, in *VerificationInput) {
 	if in.Source == "" {
-		in.Unknown[CheckSourceEmpty] = "the shoot does not tell where it came from; give the seed with --from and " +
-			"its kubeconfig"
+		in.Unknown[CheckSourceEmpty] = "the Shoot does not say which seed it came from; give the seed with --from, " +
+			"and its kubeconfig"
 		return
 	}
 	seed, ok := r.Seeds[in.Source]
@@ -200,8 +201,8 @@ func (r VerificationReader) readSecrets(ctx context.Context, in *VerificationInp
 	state := &gardencorev1beta1.ShootState{}
 	if err := r.Garden.Client.Get(ctx, client.ObjectKeyFromObject(in.Shoot), state); err != nil {
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			in.Unknown[CheckSecrets] = fmt.Sprintf("failed to get ShootState %s: %v", client.ObjectKeyFromObject(in.Shoot),
-				err)
+			in.Unknown[CheckSecrets] = fmt.Sprintf("failed to get ShootState %s: %v",
+				client.ObjectKeyFromObject(in.Shoot), err)
 		}
 		return
 	}

@@ -42,7 +42,7 @@ type ProbeRun struct {
 	Shoot func(ctx context.Context) (*gardencorev1beta1.Shoot, error)
 	// Duration is how long the load lasts; zero for no limit.
 	Duration time.Duration
-	// UntilComplete ends the load After a migration has ended. One that is not under way yet is waited for.
+	// UntilComplete ends the load After a migration has ended. One that has not begun yet is waited for.
 	UntilComplete bool
 	After         time.Duration
 	// Every is the time between two lines about the progress.
@@ -55,7 +55,7 @@ type ProbeRun struct {
 	Out io.Writer
 }
 
-// Do runs until the time is over, the migration is complete, or the context ends: that is how one stops it. The
+// Do runs until the duration has passed, the migration is complete, or the context ends: that is how one stops it. The
 // namespace of the load is removed in any case.
 func (r ProbeRun) Do(ctx context.Context) (*probe.Result, error) {
 	if err := r.Load.Start(ctx); err != nil {
@@ -65,12 +65,12 @@ func (r ProbeRun) Do(ctx context.Context) (*probe.Result, error) {
 	r.line("the load runs in namespace %s", r.Load.Namespace())
 	r.follow(ctx, begin)
 
-	r.line("the load ends; what was acknowledged is verified, and the namespace is removed")
+	r.line("the load ends; the acknowledged writes are verified, and the namespace is removed")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	result, err := r.Load.Stop(ctx)
 	if err != nil {
-		err = fmt.Errorf("failed to end the load as it should; see that namespace %s is gone: %w", r.Load.Namespace(),
+		err = fmt.Errorf("failed to end the load; make sure that namespace %s is gone: %w", r.Load.Namespace(),
 			err)
 	}
 	return result, err
@@ -155,10 +155,10 @@ func (f *follower) observe(s summary.Summary, now time.Time) (probe.Phase, strin
 	switch {
 	case !f.running && !s.State.Final():
 		f.running, f.ended, f.step = true, time.Time{}, s.Step
-		return probe.PhaseDuring, "a live migration is under way: " + s.String()
+		return probe.PhaseDuring, "a live migration is in flight: " + s.String()
 	case f.running && s.State.Final():
 		f.running, f.ended = false, now
-		return probe.PhaseAfter, "the live migration is over: " + s.String()
+		return probe.PhaseAfter, "the live migration has ended: " + s.String()
 	case f.running && s.Step != f.step:
 		f.step = s.Step
 		return "", s.String()

@@ -152,8 +152,8 @@ var _ = Describe("Run", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(load.calls).To(Equal([]string{"start", "mark during", "mark after", "stop"}))
 		Expect(clk.Now()).To(BeTemporally(">=", completedAt.Add(3*time.Second)))
-		Expect(out.String()).To(And(ContainSubstring("a live migration is under way"),
-			ContainSubstring("the live migration is over: Succeeded")))
+		Expect(out.String()).To(And(ContainSubstring("a live migration is in flight"),
+			ContainSubstring("the live migration has ended: Succeeded")))
 	})
 
 	It("should end in an orderly way when it is interrupted", func() {

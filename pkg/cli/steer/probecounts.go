@@ -23,8 +23,8 @@ import (
 // file.
 const stale = 15 * time.Second
 
-// CountsStore keeps what running probes have counted in files of a folder, one for each shoot. A file in the user's cache
-// needs no permission in any cluster, and `get` must not need access to the shoot that it shows.
+// CountsStore keeps what running probes have counted in files of a folder, one for each shoot. A file in the user's
+// cache needs no permission in any cluster, and get must not need access to the shoot that it shows.
 type CountsStore struct {
 	// Folder is the folder.
 	Folder string

@@ -45,8 +45,8 @@ func (s Steerer) Start(ctx context.Context, shoot *gardencorev1beta1.Shoot, star
 	case s.DryRun:
 		// Whether the API server would accept the binding depends on the annotation, which it has not kept.
 		out.Done = append(out.Done,
-			fmt.Sprintf("would set spec.seedName from %s to %s through shoots/binding; gardener-apiserver judges "+
-				"that only when it is done", *shoot.Spec.SeedName, start.Destination))
+			fmt.Sprintf("would set spec.seedName from %s to %s through shoots/binding; gardener-apiserver "+
+				"judges that only in a real run", *shoot.Spec.SeedName, start.Destination))
 	default:
 		from := *shoot.Spec.SeedName
 		if err := s.bindOrUndo(ctx, shoot, start.Destination, asked.before); err != nil {
@@ -67,16 +67,17 @@ func (s Start) refuse(shoot *gardencorev1beta1.Shoot, migration summary.Summary)
 	switch {
 	case migration.State == summary.Aborted && between:
 		if destination != s.Destination {
-			return fmt.Errorf("%s has an aborted migration to seed %s; keep it where it is first (kubectl livecpm "+
-				"abort %s --stay), or start to seed %s again", nameOf(shoot), destination, target(shoot), destination)
+			return fmt.Errorf("%s has an aborted migration to seed %s; close it first (kubectl livecpm abort %s "+
+				"--stay), or start the migration to seed %s again", nameOf(shoot), destination, target(shoot),
+				destination)
 		}
 	case between:
-		return fmt.Errorf("%s is on its way from seed %s to seed %s already: %s", nameOf(shoot), source, destination,
+		return fmt.Errorf("%s is already on its way from seed %s to seed %s: %s", nameOf(shoot), source, destination,
 			migration)
 	case shoot.Status.SeedName == nil || shoot.Spec.SeedName == nil:
-		return fmt.Errorf("%s is in no seed yet; wait until it is created", nameOf(shoot))
+		return fmt.Errorf("%s is not in a seed yet; wait until it is created", nameOf(shoot))
 	case *shoot.Status.SeedName == s.Destination:
-		return fmt.Errorf("%s is in seed %s already", nameOf(shoot), s.Destination)
+		return fmt.Errorf("%s is already in seed %s", nameOf(shoot), s.Destination)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func checkLines(check Check, o Options) string {
 	const nameColumns, left = 24, 34
 	columns := max(o.width()-left, smallest)
 	lines := wrap(check.Evidence, columns)
-	// What the agents look at anyway needs no word per check.
+	// What the agents check anyway needs no remedy.
 	if check.Status != Pass && check.Remedy != "" && (!check.Deferred || o.Wide) {
 		lines = append(lines, wrap("-> "+check.Remedy, columns)...)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
-// List draws one line for each migration. Those that are under way come first.
+// List draws one line for each migration. Those in flight come first.
 func List(summaries []summary.Summary, now time.Time, o Options) string {
 	sorted := slices.Clone(summaries)
 	slices.SortStableFunc(sorted, func(a, b summary.Summary) int {
@@ -41,7 +41,7 @@ func List(summaries []summary.Summary, now time.Time, o Options) string {
 	return Table(header, rows)
 }
 
-// age tells for how long a migration has been under way, or how long ago it ended.
+// age returns for how long a migration has been in flight, or how long ago it ended.
 func age(s summary.Summary, now time.Time) string {
 	switch {
 	case s.Ended != nil:

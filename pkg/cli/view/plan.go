@@ -20,9 +20,9 @@ type Candidate struct {
 	// Shoots and Allocatable are how many it has and can have; nil if that is not known or limited.
 	Shoots      *int   `json:"shoots,omitempty"`
 	Allocatable *int64 `json:"allocatable,omitempty"`
-	// Fit reports that nothing speaks against it.
+	// Fit reports whether every check passed with it, or is left to the agents.
 	Fit bool `json:"fit"`
-	// Obstacles are the names of the checks that do.
+	// Obstacles are the names of the checks that did not pass.
 	Obstacles []steps.Check `json:"obstacles,omitempty"`
 }
 
@@ -46,7 +46,7 @@ type Plan struct {
 	// Namespace and Shoot name the shoot.
 	Namespace string `json:"namespace"`
 	Shoot     string `json:"shoot"`
-	// Source and Destination are the seeds. There is no destination if none was given and none is fit.
+	// Source and Destination are the seeds. There is no destination if none was given and none is suitable.
 	Source      string `json:"source"`
 	Destination string `json:"destination,omitempty"`
 	// Candidates are the seeds that were compared if no destination was given.
@@ -55,7 +55,7 @@ type Plan struct {
 	Checks []Check `json:"checks"`
 	// Steps are the steps that will run.
 	Steps []PlannedStep `json:"steps"`
-	// CanGo reports that nothing speaks against it.
+	// CanGo reports whether the shoot is ready to migrate.
 	CanGo bool `json:"canGo"`
 	// Next is the next command.
 	Next string `json:"next"`
@@ -66,7 +66,7 @@ func (p Plan) Text(o Options) string {
 	var out strings.Builder
 	destination := p.Destination
 	if destination == "" {
-		destination = "no seed is fit"
+		destination = "no suitable seed"
 	}
 	fmt.Fprintf(&out, "Plan for %s/%s: %s -> %s\n", p.Namespace, p.Shoot, p.Source, destination)
 
@@ -90,7 +90,7 @@ func (p Plan) Text(o Options) string {
 func candidates(p Plan) string {
 	var rows [][]string
 	for _, candidate := range p.Candidates {
-		used, limit, verdict := "?", "unlimited", "fit"
+		used, limit, verdict := "?", "unlimited", "suitable"
 		if candidate.Shoots != nil {
 			used = strconv.Itoa(*candidate.Shoots)
 		}
@@ -102,7 +102,7 @@ func candidates(p Plan) string {
 			for _, name := range candidate.Obstacles {
 				names = append(names, string(name))
 			}
-			verdict = "not fit: " + strings.Join(names, ", ")
+			verdict = "not suitable: " + strings.Join(names, ", ")
 		}
 		rows = append(rows, []string{candidate.Seed, candidate.Region, used + " of " + limit, verdict})
 	}
@@ -142,15 +142,17 @@ func verdict(p Plan, o Options) string {
 	}
 	text := ""
 	switch {
+	case p.CanGo && left == 1:
+		text = "Ready to migrate. The agents make 1 more check first, and hold the migration if it does not pass."
 	case p.CanGo && left > 0:
-		text = fmt.Sprintf("It can go. %d checks could not be made from here; the agents make them, and hold the "+
-			"migration if one does not pass.", left)
+		text = fmt.Sprintf("Ready to migrate. The agents make %d more checks first, and hold the migration if one "+
+			"does not pass.", left)
 	case p.CanGo:
-		text = "It can go."
+		text = "Ready to migrate."
 	case failed == 1:
-		text = "It cannot go: 1 check speaks against it."
+		text = "Not ready to migrate: 1 check did not pass."
 	default:
-		text = fmt.Sprintf("It cannot go: %d checks speak against it.", failed)
+		text = fmt.Sprintf("Not ready to migrate: %d checks did not pass.", failed)
 	}
 	if p.CanGo {
 		return o.paint(green, text)

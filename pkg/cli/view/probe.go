@@ -103,7 +103,7 @@ func (r ProbeResult) verdict(o Options) string {
 		return o.paint(green, "No request failed and nothing was lost.") + "\n"
 	}
 	var out strings.Builder
-	out.WriteString(o.paint(red, "Not all went well:") + "\n")
+	out.WriteString(o.paint(red, "Problems found:") + "\n")
 	for _, failure := range r.Failures {
 		out.WriteString("  - " + failure + "\n")
 	}
@@ -113,7 +113,7 @@ func (r ProbeResult) verdict(o Options) string {
 	const shown = 5
 	for i, incident := range r.Details.Incidents {
 		if i == shown {
-			fmt.Fprintf(&out, "  and %d more incidents (-o json has them)\n", len(r.Details.Incidents)-shown)
+			fmt.Fprintf(&out, "  and %d more incidents (-o json shows them)\n", len(r.Details.Incidents)-shown)
 			break
 		}
 		out.WriteString(indentedLines(

@@ -39,9 +39,9 @@ func (r Verification) Text(o Options) string {
 	switch {
 	case r.Failed > 0:
 		out.WriteString(
-			o.paint(red, fmt.Sprintf("Not as it should be: %d of %d checks failed.", r.Failed, len(r.Checks))) + "\n")
+			o.paint(red, fmt.Sprintf("Problems found: %d of %d checks failed.", r.Failed, len(r.Checks))) + "\n")
 	case r.Unknown > 0:
-		out.WriteString(o.paint(yellow, fmt.Sprintf("Not proved: %d of %d checks could not be made, the others passed.",
+		out.WriteString(o.paint(yellow, fmt.Sprintf("Not proved: %d of %d checks could not be made; the others passed.",
 			r.Unknown, len(r.Checks))) + "\n")
 	default:
 		out.WriteString(o.paint(green, fmt.Sprintf("Proved: all %d checks passed.", len(r.Checks))) + "\n")

@@ -185,7 +185,7 @@ var _ = Describe("Tree with members that could not be asked", func() {
 		w := load[summary.World]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Unasked = "not permitted"
 		Expect(view.Tree(w, view.Options{})).
-			To(ContainSubstring("as etcd-druid reports it; the members could not be asked: not permitted"))
+			To(ContainSubstring("as reported by etcd-druid; the members could not be asked: not permitted"))
 	})
 })
 

@@ -28,7 +28,7 @@ type Loop struct {
 	Interval time.Duration
 	// Clock is the clock. It defaults to the real one.
 	Clock clock.Clock
-	// Errors is where a failed look is told. It is repeated: the API server of a garden may be away for a while.
+	// Errors is where a failed look is reported. It is retried: the API server of a garden may be away for a while.
 	Errors io.Writer
 }
 
@@ -52,7 +52,7 @@ func (l Loop) Run(ctx context.Context, show func(summary.World) bool) error {
 			return err
 		case err.Error() != told:
 			told = err.Error()
-			fmt.Fprintf(l.Errors, "%s; trying again\n", told)
+			fmt.Fprintf(l.Errors, "%s; retrying\n", told)
 		}
 		select {
 		case <-ctx.Done():
@@ -62,7 +62,7 @@ func (l Loop) Run(ctx context.Context, show func(summary.World) bool) error {
 	}
 }
 
-// fatal reports whether a repetition would not help.
+// fatal reports whether a retry would not help.
 func fatal(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
@@ -80,10 +80,10 @@ func Changes(out io.Writer, o Options) func(summary.World) summary.Summary {
 	}
 }
 
-// ErrTimeout is the cause of a context whose time is over.
+// ErrTimeout is the cause of a context whose timeout has expired.
 var ErrTimeout = errors.New("timeout")
 
-// Wait waits until the migration is over, or asks for an operator, and tells which by the error's exit code.
+// Wait waits until the migration has ended or needs an operator. The exit code of the error says which.
 func Wait(ctx context.Context, loop Loop, out io.Writer, o Options) error {
 	var (
 		changes = Changes(out, o)
@@ -96,14 +96,14 @@ func Wait(ctx context.Context, loop Loop, out io.Writer, o Options) error {
 	switch {
 	case errors.Is(err, ErrTimeout):
 		return &ExitError{Code: ExitTimeout,
-			Err: fmt.Errorf("the time is over; the last state is: %s", stateOrUnknown(final))}
+			Err: fmt.Errorf("timed out; the last state is: %s", stateOrUnknown(final))}
 	case err != nil:
 		return err
 	case final.State == summary.Succeeded:
 		return nil
 	case final.State == summary.Overdue:
 		return &ExitError{Code: ExitFailed,
-			Err: fmt.Errorf("step %s takes longer than its deadline; it is still tried, see %s", final.Step,
+			Err: fmt.Errorf("step %s has exceeded its deadline; the agent still retries it, see %s", final.Step,
 				final.Runbook())}
 	}
 	return &ExitError{Code: ExitFailed,

@@ -141,7 +141,7 @@ var _ = Describe("Watch", func() {
 			looks = append(looks, look{err: errors.New("away")}, look{err: errors.New("away")}, now())
 			shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a")
 			Expect(status(view.ErrTimeout)).NotTo(Succeed())
-			Expect(errs.String()).To(Equal("away; trying again\n"))
+			Expect(errs.String()).To(Equal("away; retrying\n"))
 			Expect(out.String()).NotTo(BeEmpty())
 		})
 

@@ -96,7 +96,7 @@ var _ = Describe("kubectl livecpm", func() {
 	It("should drive a migration: plan, start, watch, pause, resume, abort, start again, status, list", func() {
 		By("plan")
 		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(view.ExitDone))
-		Expect(out.String()).To(And(ContainSubstring("It can go."), ContainSubstring("GatePolicies")))
+		Expect(out.String()).To(And(ContainSubstring("Ready to migrate."), ContainSubstring("GatePolicies")))
 		Expect(out.String()).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shoot.Name,
 			shoot.Namespace, destination))
 		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(view.ExitDone))
@@ -222,7 +222,7 @@ var _ = Describe("kubectl livecpm", func() {
 		shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
 		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
 		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
-		Expect(out.String()).To(ContainSubstring("It cannot go: 1 check speaks against it."))
+		Expect(out.String()).To(ContainSubstring("Not ready to migrate: 1 check did not pass."))
 		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
 		Expect(errs.String()).To(ContainSubstring("was not started"))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
@@ -264,7 +264,7 @@ var _ = Describe("kubectl livecpm", func() {
 
 	It("should show how far the drain of a seed is", func() {
 		Expect(livecpm("drain", source, "--status")).To(Equal(view.ExitDone))
-		Expect(out.String()).To(Equal("Seed " + source + ": not asked to drain\nThere is no table of its shoots.\n"))
+		Expect(out.String()).To(Equal("Seed " + source + ": no drain requested\nThere is no table of its shoots.\n"))
 
 		key := drain.Key{Namespace: shoot.Namespace, Name: shoot.Name}
 		content, err := drain.SeedPlan{Seed: drain.Seed{Name: source, Draining: true}, Entries: []drain.Entry{
@@ -295,7 +295,8 @@ var _ = Describe("kubectl livecpm", func() {
 				To(Equal(view.ExitDone))
 			Expect(out.String()).To(ContainSubstring(request.expected))
 		}
-		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "plan", shoot.Name, "--to", "")).To(Equal(view.ExitDone))
+		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "plan", shoot.Name, "--to", "")).
+			To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring(destination))
 		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "list", "-n", "")).To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring(framework.ProjectNamespace))
