@@ -61,7 +61,7 @@ func newGet(o *options) *cobra.Command {
 	return command
 }
 
-// picture is what get tells programs.
+// picture is what get shows to programs.
 type picture struct {
 	summary.Summary
 	// Seeds are what is in the seeds.

@@ -125,7 +125,7 @@ func (f *probeFlags) config() probe.Config {
 	}
 }
 
-// probed is what probe tells programs.
+// probed is what probe shows to programs.
 type probed struct {
 	*probe.Result
 	// Failures says what went wrong.

@@ -62,7 +62,7 @@ func newStart(o *options) *cobra.Command {
 	return command
 }
 
-// start starts the migration if nothing in the plan speaks against it.
+// start starts the migration if the plan says that the shoot is ready.
 func (o *options) start(ctx context.Context, name string, f *startFlags) error {
 	start := steer.Start{Destination: f.to}
 	if f.pauseBefore != "" {

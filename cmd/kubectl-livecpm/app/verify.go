@@ -29,9 +29,9 @@ func newVerify(o *options) *cobra.Command {
 	f := &verifyFlags{}
 	command := &cobra.Command{
 		Use:   "verify SHOOT",
-		Short: "Prove after a live migration that everything is as it should be",
-		Long: "Prove after a live migration that everything is as it should be: the conditions, the etcd members and " +
-			"the hash of their data,\n" +
+		Short: "Verify after a live migration that everything is in order",
+		Long: "Verify after a live migration that everything is in order: the conditions, the etcd members and the " +
+			"hash of their data,\n" +
 			"nothing left in the source, the secrets, DNS, and the backup entry. Most of that is in the seeds, so " +
 			"give --seed-kubeconfig for\n" +
 			"both. Secrets are compared by digests, their content is not printed.\n\n" +
@@ -41,7 +41,7 @@ func newVerify(o *options) *cobra.Command {
 		Example: example(
 			"%[1]s verify live --record live.json --seed-kubeconfig seed-a=a.yaml    # before",
 			"%[1]s verify live --baseline live.json --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",
-			"%[1]s verify live --partial    # what the garden tells",
+			"%[1]s verify live --partial    # only what the garden shows",
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -44,7 +44,7 @@ var _ = Describe("The drain of a seed", func() {
 		Expect(err).To(MatchError(ContainSubstring("failed to get Seed seed-c")))
 	})
 
-	It("should return the table, or tell that there is none", func() {
+	It("should return the table, or nil if there is none", func() {
 		Expect(g.DrainTable(ctx, "seed-a")).To(HaveField("Seed", "seed-a"))
 		Expect(g.DrainTable(ctx, "seed-c")).To(BeNil())
 	})

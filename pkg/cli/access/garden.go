@@ -87,7 +87,7 @@ func (g *Garden) Shoot(ctx context.Context, name string) (*gardencorev1beta1.Sho
 }
 
 // Migrated returns the shoots in the namespace, or in all for metav1.NamespaceAll, that ask for a live migration or
-// whose conditions tell of one.
+// whose conditions show one.
 func (g *Garden) Migrated(ctx context.Context, namespace string) ([]gardencorev1beta1.Shoot, error) {
 	shoots, err := g.shoots(ctx, namespace)
 	if err != nil {

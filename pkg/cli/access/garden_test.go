@@ -32,22 +32,22 @@ var _ = Describe("Garden", func() {
 		return shoot
 	}
 
-	It("should list the shoots that ask for a live migration or tell of one", func() {
+	It("should list the shoots that ask for a live migration or show one", func() {
 		asking := newShoot("one", "asking")
 		asking.Annotations = map[string]string{steps.AnnotationIntent: "true"}
 		asking.Spec.SeedName, asking.Status.SeedName = new("seed-b"), new("seed-a")
-		told := newShoot("one", "told",
+		ended := newShoot("one", "ended",
 			gardencorev1beta1.Condition{Type: steps.First().Condition, Status: gardencorev1beta1.ConditionTrue})
 		other := newShoot("two", "other",
 			gardencorev1beta1.Condition{Type: steps.First().Condition, Status: gardencorev1beta1.ConditionTrue})
-		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(asking, told, other,
+		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(asking, ended, other,
 			newShoot("one", "idle")).Build()
 		g := &access.Garden{Client: c, Namespace: "one"}
 
-		Expect(g.Migrated(ctx, "one")).To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told")))
+		Expect(g.Migrated(ctx, "one")).To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "ended")))
 		Expect(g.Migrated(ctx, metav1.NamespaceAll)).
-			To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "told"), HaveField("Name", "other")))
-		Expect(g.ShootNames(ctx)).To(ConsistOf("asking", "told", "idle"))
+			To(ConsistOf(HaveField("Name", "asking"), HaveField("Name", "ended"), HaveField("Name", "other")))
+		Expect(g.ShootNames(ctx)).To(ConsistOf("asking", "ended", "idle"))
 		_, err := g.Shoot(ctx, "missing")
 		Expect(err).To(MatchError(ContainSubstring("failed to get Shoot one/missing")))
 		Expect(client.IgnoreNotFound(err)).To(Succeed())

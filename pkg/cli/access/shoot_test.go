@@ -86,7 +86,7 @@ var _ = Describe("Access", func() {
 		Expect(config.Host).To(Equal("https://api.live.internal.example"))
 	})
 
-	DescribeTable("should tell what is missing", func(spoil func(), message string) {
+	DescribeTable("should say what is missing", func(spoil func(), message string) {
 		spoil()
 		_, _, err := access.Shoot(ctx, garden, shoot, time.Hour)
 		Expect(err).To(MatchError(ContainSubstring(message)))

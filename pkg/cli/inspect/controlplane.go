@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package inspect is what kubectl-livecpm makes of what it sees: the control planes of a shoot in the seeds and their
-// etcd members, whether a shoot is ready to migrate (Plan), and whether a migration has left everything as it should be
+// etcd members, whether a shoot is ready to migrate (Plan), and whether everything is in order after a migration
 // (Verify). Plan and Verify are pure; their readers read what they judge. Nothing is changed from here.
 package inspect
 

@@ -45,7 +45,7 @@ type Etcd struct {
 	Resources map[string]*druidcorev1alpha1.Etcd
 	// Inspection is what the members say.
 	Inspection etcdclient.Inspection
-	// Err tells why they could not be asked.
+	// Err says why they could not be asked.
 	Err error
 	// Reached reports that a member was connected to. An etcd that was reached and gives no member list has no quorum;
 	// one that was not reached may be in perfect order, and the user lacks permissions.
@@ -141,7 +141,7 @@ type sighting struct {
 	// last is the resource in the last seed whose pods could be listed, reader reads in that seed.
 	last   *druidcorev1alpha1.Etcd
 	reader client.Reader
-	// errs tell what could not be read.
+	// errs say what could not be read.
 	errs []error
 }
 
@@ -231,7 +231,7 @@ type places struct {
 	mu  sync.Mutex
 	all []place
 
-	// connected tells that one of them was connected to.
+	// connected reports whether one of them was connected to.
 	connected atomic.Bool
 }
 
@@ -279,6 +279,6 @@ func (p *places) dial(ctx context.Context, _, address string) (net.Conn, error) 
 			return conn, err
 		}
 	}
-	return nil, fmt.Errorf("pod %s does not run any more",
+	return nil, fmt.Errorf("pod %s no longer runs",
 		strings.TrimSuffix(address, ":"+strconv.Itoa(defaultClientPort)))
 }

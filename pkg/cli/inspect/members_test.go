@@ -120,10 +120,10 @@ var _ = Describe("Members", func() {
 		Expect(conn.Close()).To(Succeed())
 		Expect(forward.asked).To(Equal([]string{namespace + "/etcd-main-0"}))
 		_, err = dial(ctx, "tcp", "seed-a/etcd-main-7:2379")
-		Expect(err).To(MatchError(ContainSubstring("does not run any more")))
+		Expect(err).To(MatchError(ContainSubstring("no longer runs")))
 	})
 
-	It("should tell an etcd without a quorum from one that it cannot get at", func() {
+	It("should distinguish an etcd without a quorum from one that it cannot reach", func() {
 		m := members(access.Seeds{"seed-a": seed(etcd("seed-a"), pod("etcd-main-0", corev1.PodRunning))})
 		cluster.SetUp("seed-a-etcd-main-0", false)
 		cluster.SetUp("seed-a-etcd-main-1", false)

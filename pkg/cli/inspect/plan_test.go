@@ -238,7 +238,7 @@ var _ = Describe("Plan", func() {
 		Entry("no etcd", steps.EtcdQuorum, view.Unknown, func(in *inspect.PlanInput) { in.Views[0].Etcds = nil }),
 		Entry("no prefix", preflight.EtcdMemberPrefix,
 			view.Fail, func(in *inspect.PlanInput) { in.Views[0].Etcds[0].MemberNamePrefix = "" }),
-		Entry("under way", inspect.CheckNotUnderWay, view.Fail, func(in *inspect.PlanInput) {
+		Entry("in flight", inspect.CheckNotUnderWay, view.Fail, func(in *inspect.PlanInput) {
 			in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true"}
 			in.Shoot.Spec.SeedName = new("seed-b")
 		}),

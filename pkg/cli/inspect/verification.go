@@ -23,7 +23,7 @@ import (
 
 // The names of the checks. Scripts may rely on the values.
 const (
-	// CheckCompleted passes if every condition of the migration is True, and nothing asks for one any more.
+	// CheckCompleted passes if every condition of the migration is True, and nothing asks for another.
 	CheckCompleted preflight.Name = "Completed"
 	// CheckHandedOver passes if the gardenlet of the destination has reconciled the shoot.
 	CheckHandedOver preflight.Name = "HandedOver"
@@ -61,7 +61,7 @@ type VerificationInput struct {
 	LeftInSource []string
 	// Secrets are the persisted secrets in the destination.
 	Secrets []SecretDigest
-	// Kept are the secrets in a copy, KeptIn tells where that is and from when; both are empty if there is none.
+	// Kept are the secrets in a copy, KeptIn says where that is and from when; both are empty if there is none.
 	Kept   []SecretDigest
 	KeptIn string
 	// KeptBefore reports that the copy was made before the migration.
@@ -70,7 +70,7 @@ type VerificationInput struct {
 	ClusterIDs map[string]string
 	// Records are the shoot's DNS records in the destination.
 	Records []Resolution
-	// Unknown tells why something could not be looked at.
+	// Unknown says why something could not be looked at.
 	Unknown map[preflight.Name]string
 }
 
@@ -92,12 +92,12 @@ type MemberData struct {
 	Name string
 	// Learner reports that it has no vote.
 	Learner bool
-	// Problem tells why it is not healthy; empty if it is.
+	// Problem says why it is not healthy; empty if it is.
 	Problem string
 	// Hash is the hash of its data, Compacted the revision down to which it has compacted.
 	Hash      uint32
 	Compacted int64
-	// HashProblem tells why there is no hash.
+	// HashProblem says why there is no hash.
 	HashProblem string
 }
 
@@ -119,11 +119,11 @@ type Resolution struct {
 	Values []string
 	// Resolved are the addresses that a lookup gives.
 	Resolved []string
-	// Problem tells why there is no such answer.
+	// Problem says why there is no such answer.
 	Problem string
 }
 
-// Verify judges after a live migration whether it has left everything as it should be.
+// Verify judges after a live migration whether everything is in order.
 func Verify(in VerificationInput) view.Verification {
 	out := view.Verification{Namespace: in.Shoot.Namespace, Shoot: in.Shoot.Name, Source: in.Source,
 		Destination: ptr.Deref(in.Shoot.Status.SeedName, "")}

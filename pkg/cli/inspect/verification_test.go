@@ -105,7 +105,7 @@ var _ = Describe("Verify", func() {
 		}
 	})
 
-	It("should prove a migration that has left everything as it should be", func() {
+	It("should prove a migration after which everything is in order", func() {
 		result := inspect.Verify(in)
 		Expect(result).To(And(HaveField("Failed", 0), HaveField("Unknown", 0), HaveField("Source", "seed-a"),
 			HaveField("Destination", "seed-b")))
@@ -203,7 +203,7 @@ var _ = Describe("Verify", func() {
 })
 
 var _ = Describe("Digest", func() {
-	It("should tell contents apart, and how they are divided up", func() {
+	It("should distinguish contents, and how they are divided up", func() {
 		a := map[string][]byte{"a": []byte("x"), "b": []byte("y")}
 		Expect(inspect.Digest(a)).To(Equal(inspect.Digest(map[string][]byte{"b": []byte("y"), "a": []byte("x")})))
 		for _, other := range []map[string][]byte{{}, {"a": []byte("x")}, {"a": []byte("xy"), "b": nil},

@@ -80,8 +80,8 @@ func (r ProbeRun) follow(ctx context.Context, begin time.Time) {
 	var (
 		ticker   = r.Clock.NewTicker(publishInterval)
 		follower = follower{begun: begin}
-		told     = begin
-		unheard  string
+		reported = begin
+		problem  string
 	)
 	defer ticker.Stop()
 	for {
@@ -93,7 +93,7 @@ func (r ProbeRun) follow(ctx context.Context, begin time.Time) {
 		now := r.Clock.Now()
 
 		snapshot := r.Load.Snapshot()
-		// Neither the file nor the garden is what the probe is about: what goes wrong there is told once.
+		// Neither the file nor the garden is what the probe is about: a problem with them is reported once.
 		err := r.Publish(Counts(snapshot, r.Load.Namespace(), begin, now))
 		if shoot, shootErr := r.Shoot(ctx); shootErr == nil {
 			if phase, line := follower.observe(summary.Summarize(shoot, now), now); line != "" {
@@ -105,13 +105,13 @@ func (r ProbeRun) follow(ctx context.Context, begin time.Time) {
 		} else if ctx.Err() == nil {
 			err = errors.Join(err, shootErr)
 		}
-		if err != nil && err.Error() != unheard {
-			unheard = err.Error()
-			r.line("%s", unheard)
+		if err != nil && err.Error() != problem {
+			problem = err.Error()
+			r.line("%s", problem)
 		}
 
-		if now.Sub(told) >= r.Every {
-			told = now
+		if now.Sub(reported) >= r.Every {
+			reported = now
 			r.line("%s", Progress(snapshot))
 		}
 		if r.Duration > 0 && now.Sub(begin) >= r.Duration {
@@ -142,7 +142,7 @@ func Progress(s probe.Snapshot) string {
 		s.Writes, s.WritesFailed, s.Reads, s.ReadsFailed, s.WatchEvents, s.RawConnectionErrors)
 }
 
-// follower tells the phases of a migration apart.
+// follower notices the phases of a migration.
 type follower struct {
 	begun   time.Time
 	running bool

@@ -122,7 +122,7 @@ var _ = Describe("Run", func() {
 		}
 	}
 
-	It("should end when the time is over, and tell and publish what it counts meanwhile", func() {
+	It("should end when the duration has passed, and report and publish what it counts meanwhile", func() {
 		run.Duration = 12 * time.Second
 		result, err := do(context.Background())
 		Expect(err).NotTo(HaveOccurred())
@@ -202,7 +202,7 @@ var _ = Describe("Store", func() {
 
 	BeforeEach(func() { store = steer.CountsStore{Folder: filepath.Join(GinkgoT().TempDir(), "probes")} })
 
-	It("should tell others on the machine what a probe has counted", func() {
+	It("should show others on the machine what a probe has counted", func() {
 		Expect(store.Read(key, begin)).To(BeNil())
 		Expect(store.Write(key, probe)).To(Succeed())
 		probe := probe

@@ -39,7 +39,7 @@ func DefaultCountsStore() (CountsStore, error) {
 	return CountsStore{Folder: filepath.Join(cache, "kubectl-livecpm", "probes")}, nil
 }
 
-// CountsKey tells shoots of the same name in several gardens apart.
+// CountsKey identifies the shoot, also among shoots of the same name in several gardens.
 func CountsKey(gardenHost string, shoot *gardencorev1beta1.Shoot) string {
 	sum := sha256.Sum256([]byte(gardenHost + "\n" + shoot.Namespace + "\n" + shoot.Name + "\n" + string(shoot.UID)))
 	return hex.EncodeToString(sum[:8])

@@ -86,7 +86,7 @@ func (s Start) refuse(shoot *gardencorev1beta1.Shoot, migration summary.Summary)
 type request struct {
 	// values are the annotations to set, before what they are now. An empty value removes one.
 	values, before map[string]string
-	// done tells in sentences what setting them does.
+	// done says in sentences what setting them does.
 	done []string
 }
 

@@ -192,7 +192,7 @@ var _ = Describe("Steerer", func() {
 			Expect(writes).To(BeEmpty())
 		},
 			Entry("there already", func() {}, "seed-a", "is already in seed seed-a"),
-			Entry("under way", func() { shoot.Spec.SeedName = new("seed-b") }, "seed-b",
+			Entry("in flight", func() { shoot.Spec.SeedName = new("seed-b") }, "seed-b",
 				"already on its way from seed seed-a to seed seed-b"),
 			Entry("not created", func() { shoot.Status.SeedName = nil }, "seed-b", "is not in a seed yet"),
 		)
@@ -311,7 +311,7 @@ var _ = Describe("Steerer", func() {
 			Entry("in the fourth step", func() { begin(4) }, "the current step is DestinationKubeAPIServerReady",
 				"docs/operations/DestinationKubeAPIServerReady.md", "kubectl livecpm retry"),
 			Entry("after the point of no return", func() { begin(7) }, "there is nothing to go back to"),
-			Entry("under way", func() {
+			Entry("in flight", func() {
 				begin(2)
 				shoot.Annotations[steps.AnnotationAbort] = "true"
 			}, "is already being aborted"),

@@ -13,7 +13,7 @@ import (
 type Status string
 
 const (
-	// Pass means that what was checked is as it should be.
+	// Pass means that what was checked is in order.
 	Pass Status = "Pass"
 	// Fail means that it is not.
 	Fail Status = "Fail"
@@ -27,9 +27,9 @@ type Check struct {
 	Name steps.Check `json:"name"`
 	// Status is Pass, Fail or Unknown.
 	Status Status `json:"status"`
-	// Evidence tells what was seen.
+	// Evidence says what was seen.
 	Evidence string `json:"evidence"`
-	// Remedy tells what to do if it did not pass.
+	// Remedy says what to do if it did not pass.
 	Remedy string `json:"remedy,omitempty"`
 	// Deferred reports that the check could not be made from here. In a plan, the agents make it before the migration
 	// begins, and it does not count against the plan.

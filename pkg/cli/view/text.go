@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package view draws what kubectl-livecpm shows: worlds in, text out. It is pure, so that whole screens can be compared
-// with golden files.
+// Package view is what kubectl-livecpm shows: what its commands have found out, as text for people, as data for
+// programs, and as exit codes. What draws is pure, so that whole screens can be compared with golden files. Loop, which
+// draws again and again, is handed what looks and where to write.
 package view
 
 import (
@@ -25,9 +26,9 @@ const (
 type Options struct {
 	// Width is the number of columns of the terminal; zero if there is none.
 	Width int
-	// Color tells to use colors.
+	// Color uses colors.
 	Color bool
-	// Wide tells to leave nothing out.
+	// Wide leaves nothing out.
 	Wide bool
 }
 

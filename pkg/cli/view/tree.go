@@ -156,15 +156,15 @@ func stepNodes(s summary.Summary, o Options) []node {
 				deadline = " of " + Duration(time.Duration(step.DeadlineSeconds)*time.Second)
 			}
 		}
-		tells := ""
+		detail := ""
 		if step.Current || o.Wide {
-			tells = step.Message
+			detail = step.Message
 		}
 		switch {
 		case o.narrow():
 			text += padLeft(elapsed, 7)
 			if step.Current && step.Reason != "" {
-				tells = step.Reason + ": " + tells
+				detail = step.Reason + ": " + detail
 			}
 		default:
 			text += padLeft(elapsed+deadline, 14)
@@ -174,7 +174,7 @@ func stepNodes(s summary.Summary, o Options) []node {
 		}
 		out = append(out, node{
 			text: strings.TrimRight(text, " "), color: c,
-			details: wrap(tells, o.width()-2*len(nothing)),
+			details: wrap(detail, o.width()-2*len(nothing)),
 		})
 	}
 	return out

@@ -64,7 +64,7 @@ var _ = Describe("Tree", func() {
 		})
 	}
 
-	It("should draw for narrow terminals, and leave nothing out when it is told to", func() {
+	It("should draw for narrow terminals, and leave nothing out with Wide", func() {
 		w := load[summary.World]("worlds", "joining")
 		expectGolden("tree-joining-narrow", view.Tree(w, view.Options{Width: 60}))
 		expectGolden("tree-joining-wide", view.Tree(w, view.Options{Wide: true}))
@@ -103,7 +103,7 @@ var _ = Describe("List", func() {
 		}
 	})
 
-	It("should draw what is under way first", func() {
+	It("should draw what is in flight first", func() {
 		expectGolden("list", view.List(summaries, now, view.Options{}))
 		expectGolden("list-wide", view.List(summaries, now, view.Options{Wide: true}))
 	})
@@ -138,7 +138,7 @@ var _ = Describe("Drain", func() {
 		})
 	}
 
-	It("should leave nothing out when it is told to", func() {
+	It("should leave nothing out with Wide", func() {
 		d := load[summary.Drain]("drains", "draining")
 		expectGolden("drain-draining-wide", view.Drain(d, view.Options{Wide: true}))
 		expectGolden("drain-draining-color", view.Drain(d, view.Options{Color: true}))
@@ -181,7 +181,7 @@ var _ = Describe("Tree with members that were asked", func() {
 })
 
 var _ = Describe("Tree with members that could not be asked", func() {
-	It("should say whose word it takes", func() {
+	It("should say whose report it shows", func() {
 		w := load[summary.World]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Unasked = "not permitted"
 		Expect(view.Tree(w, view.Options{})).

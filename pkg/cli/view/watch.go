@@ -20,7 +20,7 @@ import (
 // DefaultInterval is the time between two looks.
 const DefaultInterval = 2 * time.Second
 
-// Loop looks at a migration until it is told to stop.
+// Loop looks at a migration again and again.
 type Loop struct {
 	// Read looks at it.
 	Read func(ctx context.Context) (summary.World, error)
@@ -32,27 +32,27 @@ type Loop struct {
 	Errors io.Writer
 }
 
-// Run looks and shows what is seen until show returns true, the context ends, or the shoot does not exist (any more).
+// Run looks and shows what is seen until show returns true, the context ends, or the shoot does not exist.
 func (l Loop) Run(ctx context.Context, show func(summary.World) bool) error {
 	if l.Clock == nil {
 		l.Clock = clock.RealClock{}
 	}
-	told := ""
+	reported := ""
 	for {
 		w, err := l.Read(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil:
-			told = ""
+			reported = ""
 			if show(w) {
 				return nil
 			}
 		case fatal(err):
 			return err
-		case err.Error() != told:
-			told = err.Error()
-			fmt.Fprintf(l.Errors, "%s; retrying\n", told)
+		case err.Error() != reported:
+			reported = err.Error()
+			fmt.Fprintf(l.Errors, "%s; retrying\n", reported)
 		}
 		select {
 		case <-ctx.Done():
@@ -131,7 +131,7 @@ type Screen struct {
 // Draw replaces what is shown by the text.
 func (s *Screen) Draw(text string) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	// The cursor stands below the last line, and lines that have left the screen can not be drawn over.
+	// The cursor stands below the last line, and lines that have left the screen cannot be drawn over.
 	if height := s.Height() - 1; height > 1 && len(lines) > height {
 		lines = append(lines[:height-1], "…")
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
-// look is what one look at the shoot comes to.
+// look is the result of one look at the shoot.
 type look struct {
 	world summary.World
 	err   error
@@ -137,7 +137,7 @@ var _ = Describe("Watch", func() {
 				"interrupted"),
 		)
 
-		It("should continue after a failed look, and tell of it once", func() {
+		It("should continue after a failed look, and report it once", func() {
 			looks = append(looks, look{err: errors.New("away")}, look{err: errors.New("away")}, now())
 			shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a")
 			Expect(status(view.ErrTimeout)).NotTo(Succeed())
