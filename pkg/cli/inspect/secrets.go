@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Digest returns a digest of the content of a secret. Different contents have different digests; nothing else can be learned from them.
+// Digest returns a digest of the content of a secret. Different contents have different digests; nothing else can be
+// learned from them.
 func Digest(data map[string][]byte) string {
 	sum := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(data)) {

@@ -91,7 +91,7 @@ func (s Steerer) Retry(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 	case steps.AbortDue(shoot):
 		return out, fmt.Errorf("%s is being aborted; the agents retry an abort by themselves", nameOf(shoot))
 	case !steps.Begun(conditions, current):
-		return out, fmt.Errorf("step %s of %s has not begun, so there is nothing to retry; the agent looks every "+
+		return out, fmt.Errorf("step %s of %s has not begun, so there is nothing to retry; the agent checks every "+
 			"few seconds whether it can begin: %s", current, nameOf(shoot), migration.Message)
 	}
 	if was, ok := shoot.Annotations[v1beta1constants.GardenerOperation]; ok {
