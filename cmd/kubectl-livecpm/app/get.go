@@ -116,7 +116,7 @@ func newStatus(o *options) *cobra.Command {
 		Short: "Wait until a live migration ends",
 		Long: "Wait until a live migration ends, and write a line whenever something changes.\n\n" +
 			"The exit code is 0 if it is completed; 1 if it is aborted, if a step has exceeded its deadline (the " +
-			"agent still retries it),\n" +
+			"agent keeps trying),\n" +
 			"or if there is no migration; 2 if the timeout expires.",
 		Example: example(
 			"%[1]s status live --timeout 1h",

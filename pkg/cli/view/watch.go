@@ -103,7 +103,7 @@ func Wait(ctx context.Context, loop Loop, out io.Writer, o Options) error {
 		return nil
 	case final.State == summary.Overdue:
 		return &ExitError{Code: ExitFailed,
-			Err: fmt.Errorf("step %s has exceeded its deadline; the agent still retries it, see %s", final.Step,
+			Err: fmt.Errorf("step %s has exceeded its deadline; the agent keeps trying, see %s", final.Step,
 				final.Runbook())}
 	}
 	return &ExitError{Code: ExitFailed,
