@@ -59,8 +59,8 @@ func NewCommand(streams Streams) *cobra.Command {
 
 	command := &cobra.Command{
 		Use:   "kubectl-livecpm",
-		Short: "Plan, start, watch, steer and prove live migrations of control planes",
-		Long: "Plan, start, watch, steer and prove live migrations of the control planes of Gardener shoots.\n\n" +
+		Short: "Plan, start, watch, steer and verify live migrations of control planes",
+		Long: "Plan, start, watch, steer and verify live migrations of the control planes of Gardener shoots.\n\n" +
 			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS " +
 			"records, agents) is\n" +
 			"shown if --seed-kubeconfig gives access to them; otherwise it is not known.",
