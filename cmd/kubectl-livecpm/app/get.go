@@ -25,7 +25,7 @@ func newGet(o *options) *cobra.Command {
 		Long: "Show the live migration of a shoot: the steps with their owners and how long they have taken, and " +
 			"what is in the seeds if\n" +
 			"--seed-kubeconfig gives access to them. With -w, show it until it ends; if the output is not a " +
-			"terminal, write one line per change.",
+			"terminal, write\none line per change.",
 		Example: example(
 			"%[1]s get live -n garden-demo",
 			"%[1]s get live -w --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",

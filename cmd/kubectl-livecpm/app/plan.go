@@ -19,8 +19,8 @@ func newPlan(o *options) *cobra.Command {
 		Use:   "plan SHOOT",
 		Short: "Check whether a shoot is ready for a live migration, and show what would happen",
 		Long: "Check whether a shoot is ready for a live migration. The plan shows every prerequisite with what was " +
-			"seen, the steps with how long\n" +
-			"they may take, and the next command. Without --to it compares the seeds. It writes nothing.\n\n" +
+			"seen, the steps with\n" +
+			"how long they may take, and the next command. Without --to it compares the seeds. It writes nothing.\n\n" +
 			"A check that cannot be made from here is Unknown; the agents make it before the migration begins.\n" +
 			"The exit code is 1 if the shoot is not ready to migrate.",
 		Example: example(

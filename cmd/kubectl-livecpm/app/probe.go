@@ -46,11 +46,11 @@ func newProbe(o *options) *cobra.Command {
 		Long: "Put load on the API server of a shoot, by its public name and without any retry, and measure what its " +
 			"clients notice:\n" +
 			"reads, writes and Events over kept and new connections, and long watches. Every write that was " +
-			"acknowledged must reach each\n" +
-			"watch and be there in the end.\n\n" +
+			"acknowledged must reach\n" +
+			"each watch and be there in the end.\n\n" +
 			"It works in a namespace of its own in the shoot, livecpm-probe-…, and removes it in the end, also on " +
-			"Ctrl-C. The load ends with\n" +
-			"--duration, with the migration (--until-complete), or on Ctrl-C. The exit code is 1 if anything " +
+			"Ctrl-C. The load ends\n" +
+			"with --duration, with the migration (--until-complete), or on Ctrl-C. The exit code is 1 if anything " +
 			"failed or was lost.\n" +
 			"Access to the shoot is requested from the garden (shoots/adminkubeconfig).",
 		Example: example(

@@ -40,8 +40,8 @@ func newReport(o *options) *cobra.Command {
 			"noticed, and events. As HTML\n" +
 			"it is one page that needs nothing from a network.\n\n" +
 			"With --from, the report is made from the report.json that `make demo` writes, and the details.json " +
-			"beside it. Otherwise it is\n" +
-			"made from what the API server of the garden has: conditions with their times, and events, but no " +
+			"beside it. Otherwise\n" +
+			"it is made from what the API server of the garden has: conditions with their times, and events,\nbut no " +
 			"member lists and latencies.",
 		Example: example(
 			"%[1]s report live -n garden-demo --file live.html",

@@ -31,8 +31,8 @@ func newStart(o *options) *cobra.Command {
 		Long: "Start the live migration of a shoot: set the intent annotation, and then spec.seedName through " +
 			"shoots/binding.\n" +
 			"Nothing else is written; the agents in the seeds do the rest. If the plan says that the shoot is not " +
-			"ready to migrate, nothing\n" +
-			"is started. An aborted migration to the same seed begins again.",
+			"ready to migrate,\n" +
+			"nothing is started. An aborted migration to the same seed begins again.",
 		Example: example(
 			"%[1]s start live --to seed-b -n garden-demo",
 			"%[1]s start live --to seed-b --dry-run",
@@ -144,8 +144,8 @@ func newRetry(o *options) *cobra.Command {
 		Use:   "retry SHOOT",
 		Short: "Retry the current step at once",
 		Long: "Retry the current step at once, with its whole deadline. The agents retry a step by themselves; use " +
-			"this when you have fixed\n" +
-			"something and do not want to wait.",
+			"this when you have\n" +
+			"fixed something and do not want to wait.",
 		Example: example("%[1]s retry live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		return s.Retry(command.Context(), s.shoot)
@@ -158,9 +158,9 @@ func newAbort(o *options) *cobra.Command {
 		Use:   "abort SHOOT",
 		Short: "Abort a live migration while that is still possible",
 		Long: fmt.Sprintf("Abort a live migration: both seeds return to their state before it. That is possible "+
-			"until %s is True;\n", steps.AbortOf(steps.Destination)) +
-			"later it is refused, with what to do instead. When the abort is completed, --stay closes it, and the " +
-			"shoot stays in its seed.",
+			"until\n%s is True; ", steps.AbortOf(steps.Destination)) +
+			"later it is refused, with what to do instead. When the abort is\ncompleted, --stay closes it, and " +
+			"the shoot stays in its seed.",
 		Example: example(
 			"%[1]s abort live",
 			"%[1]s status live           # wait until it is Aborted",
