@@ -63,7 +63,7 @@ var core = own("pkg/migration", "pkg/etcd/quorum")
 var acts = own("pkg/agent", "pkg/etcd/joint", "pkg/tunnel/exposure")
 
 // tools are what operators use.
-var tools = own("pkg/cli", "pkg/proof", "pkg/portforward")
+var tools = own("pkg/cli", "pkg/proof")
 
 // Rules are the directions of dependency in this module, from the bottom of the house to its top.
 var Rules = []Rule{
@@ -153,10 +153,31 @@ var Rules = []Rule{
 		Why:       "the plugin says what is asked for and shows what is seen; it does no part of the work",
 	},
 	{
-		In: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"), Forbidden: own("pkg", "cmd"),
+		In: own("pkg/cli/view"), Forbidden: clients, Indirect: true,
+		Why: "what is drawn has been read before",
+	},
+	{
+		In: own("pkg/cli/view"), Forbidden: own("pkg", "cmd"), Allowed: append(own("pkg/cli/view"), core...),
 		Indirect: true,
-		Allowed:  own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"),
-		Why:      "what measures a migration knows nothing of how it is made",
+		Why:      "the view is at the bottom of the command line: it draws what others hand to it",
+	},
+	{
+		In: own("pkg/cli/access"), Forbidden: own("pkg/cli"), Allowed: own("pkg/cli/access"), Indirect: true,
+		Tests: true,
+		Why:   "the ways in do not know what is done with them",
+	},
+	{
+		In: own("pkg/cli/inspect"), Forbidden: own("pkg/cli/steer"), Indirect: true, Tests: true,
+		Why: "who looks changes nothing",
+	},
+	{
+		In: own("pkg/cli/steer"), Forbidden: own("pkg/cli/access", "pkg/cli/inspect"), Indirect: true, Tests: true,
+		Why: "what is written depends on the Shoot or the Seed alone; the main judges before it lets steer write",
+	},
+	{
+		In: own("pkg/proof/probe", "pkg/proof/inventory"), Forbidden: own("pkg", "cmd"), Indirect: true,
+		Allowed: own("pkg/proof/probe", "pkg/proof/inventory"),
+		Why:     "what measures a migration knows nothing of how it is made",
 	},
 	{
 		In: own("pkg/proof/report"), Forbidden: clients, Indirect: true,

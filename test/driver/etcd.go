@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/livecpm/livecpm/pkg/portforward"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 )
 
 // The etcd clusters of a shoot.
@@ -67,7 +67,7 @@ func (c *Cluster) EtcdMembers(ctx context.Context, pod EtcdPod) (*clientv3.Membe
 }
 
 func (c *Cluster) dialEtcd(pod EtcdPod, config *tls.Config) (*clientv3.Client, error) {
-	forwarder, err := portforward.New(c.Name, c.REST)
+	forwarder, err := access.NewForwarder(c.Name, c.REST)
 	if err != nil {
 		return nil, err
 	}

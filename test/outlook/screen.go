@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/livecpm/livecpm/pkg/cli/view"
 )
 
 const (
@@ -77,7 +79,7 @@ func (s *Screen) Block(lines ...string) {
 	s.erase()
 	width := s.width()
 	for _, line := range lines {
-		_, _ = fmt.Fprintln(s.out, Cut(line, width-1))
+		_, _ = fmt.Fprintln(s.out, view.Cut(line, width-1))
 		s.drawn++
 	}
 }
@@ -90,15 +92,6 @@ func (s *Screen) erase() {
 		_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)
 	}
 	s.drawn = 0
-}
-
-// Cut shortens a text to a number of columns.
-func Cut(text string, width int) string {
-	runes := []rune(text)
-	if len(runes) <= width {
-		return text
-	}
-	return string(runes[:max(width, 1)-1]) + "…"
 }
 
 // Bar draws how much is done, from 0 to 1, in so many columns.

@@ -20,8 +20,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/cli/verify"
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/proof/report"
@@ -107,7 +106,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 	look := func(ctx context.Context) summary.Summary {
 		GinkgoHelper()
 		code, out, all := livecpm(ctx, "get", shootName, "-o", "json")
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 		var s summary.Summary
 		Expect(json.Unmarshal([]byte(out), &s)).To(Succeed())
 		return s
@@ -160,8 +159,8 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 
 	It("should plan", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "plan", shootName, "--to", destination)
-		Expect(code).To(Equal(exit.Done), all)
-		Expect(all).To(And(ContainSubstring("It can go."), MatchRegexp(`Pass +EtcdSize`),
+		Expect(code).To(Equal(view.ExitDone), all)
+		Expect(all).To(And(ContainSubstring("Ready to migrate."), MatchRegexp(`Pass +EtcdSize`),
 			MatchRegexp(`Pass +AgentsReady`)))
 		Expect(all).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shootName, shoot.Namespace,
 			destination))
@@ -169,10 +168,10 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 	}, NodeTimeout(time.Minute))
 
 	It("should refuse to start what cannot go, and leave nothing behind", func(ctx SpecContext) {
-		for seed, message := range map[string]string{source: "is in seed " + source + " already",
+		for seed, message := range map[string]string{source: "is already in seed " + source,
 			"no-such-seed": "there is no seed no-such-seed"} {
 			code, _, all := livecpm(ctx, "start", shootName, "--to", seed)
-			Expect(code).To(Equal(exit.Failed), all)
+			Expect(code).To(Equal(view.ExitFailed), all)
 			Expect(all).To(ContainSubstring(message))
 		}
 		Expect(look(ctx).State.Final()).To(BeTrue())
@@ -180,22 +179,22 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 
 	It("should record what is to be compared with afterwards", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "verify", shootName, "--record", filepath.Join(folder, "baseline.json"))
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 		Expect(all).To(MatchRegexp(`Recorded digests of [1-9]\d* secrets and the IDs of 2 etcd clusters`))
 	}, NodeTimeout(time.Minute))
 
 	It("should start, hold before a step, and show that", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "start", shootName, "--to", destination, "--pause-before", "2")
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 		Expect(all).To(And(ContainSubstring("set spec.seedName from %s to %s", source, destination),
 			ContainSubstring("After:  Requested")))
 		record("start")
 		code, _, all = livecpm(ctx, "start", shootName, "--to", destination)
-		Expect(code).To(Equal(exit.Failed), all)
+		Expect(code).To(Equal(view.ExitFailed), all)
 
 		reach(ctx, 2, summary.Paused)
 		code, _, all = livecpm(ctx, "get", shootName)
-		Expect(code).To(Equal(exit.Done))
+		Expect(code).To(Equal(view.ExitDone))
 		Expect(all).To(And(ContainSubstring("Seeds     %s -> %s", source, destination),
 			ContainSubstring("State     Paused")))
 		Expect(all).To(MatchRegexp(source+`-etcd-main-\d +leader +Ready +lag \d+ +db `),
@@ -206,32 +205,32 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		watching, stop := context.WithTimeout(ctx, 10*time.Second)
 		defer stop()
 		code, out, _ := livecpm(watching, "get", shootName, "-w")
-		Expect(code).To(Equal(exit.Done), "an interrupt is how one stops to watch")
+		Expect(code).To(Equal(view.ExitDone), "an interrupt is how one stops to watch")
 		Expect(out).To(ContainSubstring("Paused"))
 	}, NodeTimeout(10*time.Minute))
 
 	It("should resume, pause, and refuse what comes too late", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "resume", shootName)
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 		Expect(all).To(ContainSubstring("removed the annotation " + steps.AnnotationPauseBefore))
 		reach(ctx, 2, summary.Processing)
 		code, _, all = livecpm(ctx, "pause", shootName, "--before", "1")
-		Expect(code).To(Equal(exit.Failed), all)
+		Expect(code).To(Equal(view.ExitFailed), all)
 		record("pause-late")
 		code, _, all = livecpm(ctx, "pause", shootName, "--before", "3")
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 	}, NodeTimeout(10*time.Minute))
 
 	It("should abort, and say so with its exit code", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "abort", shootName)
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 		Expect(all).To(ContainSubstring("After:  Aborting"))
 		record("abort")
 		code, _, all = livecpm(ctx, "status", shootName, "--timeout", "15m")
-		Expect(code).To(Equal(exit.Failed), all)
+		Expect(code).To(Equal(view.ExitFailed), all)
 		Expect(all).To(ContainSubstring("Aborted"))
 		code, _, all = livecpm(ctx, "resume", shootName)
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 	}, NodeTimeout(20*time.Minute))
 
 	It("should time out with a code of its own, start again, and complete under the probe's load",
@@ -255,25 +254,25 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 				WithTimeout(time.Minute).WithPolling(2 * time.Second).Should(ContainSubstring("PROBE"))
 
 			code, _, all := livecpm(ctx, "start", shootName, "--to", destination)
-			Expect(code).To(Equal(exit.Done), all)
+			Expect(code).To(Equal(view.ExitDone), all)
 			Expect(all).To(ContainSubstring("the aborted migration begins again"))
 			code, _, all = livecpm(ctx, "status", shootName, "--timeout", "5s")
-			Expect(code).To(Equal(exit.Timeout), all)
+			Expect(code).To(Equal(view.ExitTimeout), all)
 
 			reach(ctx, 3, "")
 			code, _, all = livecpm(ctx, "abort", shootName)
-			Expect(code).To(Equal(exit.Failed), all)
+			Expect(code).To(Equal(view.ExitFailed), all)
 			record("abort-late")
 
 			reach(ctx, 6, "")
 			code, _, all = livecpm(ctx, "get", shootName)
-			Expect(code).To(Equal(exit.Done), all)
+			Expect(code).To(Equal(view.ExitDone), all)
 			Expect(all).To(And(MatchRegexp(source+`-etcd-main-0 +(leader|voter) `),
 				MatchRegexp(destination+`-etcd-main-0 +(leader|voter) `)), "the etcd of both seeds is one")
 			record("tree-joint")
 
 			code, _, all = livecpm(ctx, "status", shootName, "--timeout", "30m")
-			Expect(code).To(Equal(exit.Done), all)
+			Expect(code).To(Equal(view.ExitDone), all)
 			record("status")
 
 			err := probing.Wait()
@@ -298,7 +297,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 			if len(measured.Failures) == 0 {
 				Expect(err).NotTo(HaveOccurred())
 			} else {
-				Expect(probing.ProcessState.ExitCode()).To(Equal(exit.Failed))
+				Expect(probing.ProcessState.ExitCode()).To(Equal(view.ExitFailed))
 			}
 		}, NodeTimeout(45*time.Minute))
 
@@ -311,18 +310,18 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 			Should(ContainSubstring("Proved: all 9 checks passed."))
 		record("verify")
 		code, out, all := livecpm(ctx, append(args, "-o", "json")...)
-		Expect(code).To(Equal(exit.Done), all)
-		var result verify.Result
+		Expect(code).To(Equal(view.ExitDone), all)
+		var result view.Verification
 		Expect(json.Unmarshal([]byte(out), &result)).To(Succeed())
 		Expect(result).To(And(HaveField("Source", source), HaveField("Destination", destination)))
 
 		code, _, all = livecpm(ctx, "verify", shootName, "--from", destination)
-		Expect(code).To(Equal(exit.Failed), "what is not so must not be proved: %s", all)
+		Expect(code).To(Equal(view.ExitFailed), "what is not so must not be proved: %s", all)
 	}, NodeTimeout(15*time.Minute))
 
 	It("should show to people what it has measured", func(ctx SpecContext) {
 		code, _, all := livecpm(ctx, "probe", shootName, "--duration", "20s", "--dns-server", cfg.Garden.IP+":53")
-		Expect(code).To(Equal(exit.Done), all)
+		Expect(code).To(Equal(view.ExitDone), all)
 		Expect(all).To(And(MatchRegexp(`writes +[1-9]\d* +0 failed`),
 			ContainSubstring("No request failed and nothing was lost.")))
 		record("probe")
@@ -332,7 +331,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 		for _, format := range []string{"html", "md", "json"} {
 			file := filepath.Join(folder, "report."+format)
 			code, _, all := livecpm(ctx, "report", shootName, "-o", format, "--file", file)
-			Expect(code).To(Equal(exit.Done), all)
+			Expect(code).To(Equal(view.ExitDone), all)
 			data, err := os.ReadFile(file)
 			Expect(err).NotTo(HaveOccurred())
 			outputs = append(outputs, string(data))
@@ -346,7 +345,7 @@ var _ = Describe("kubectl livecpm", Label(labelCLI), Ordered, func() {
 			}
 		}
 		code, _, all := livecpm(ctx, "list")
-		Expect(code).To(Equal(exit.Done))
+		Expect(code).To(Equal(view.ExitDone))
 		Expect(all).To(MatchRegexp(fmt.Sprintf(`%s +%s +.*Succeeded`, shoot.Namespace, shootName)))
 		record("list")
 	}, NodeTimeout(time.Minute))

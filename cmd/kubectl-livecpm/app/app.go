@@ -15,10 +15,7 @@ import (
 	"golang.org/x/term"
 	"k8s.io/utils/clock"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/cli/garden"
-	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/seed"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 )
@@ -40,36 +37,37 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(streams.Err, "error: %v\n", err)
 	}
-	return exit.Code(err)
+	return view.ExitCode(err)
 }
 
 // options are what all commands share.
 type options struct {
 	Streams
-	garden   *garden.Flags
+	garden   *access.GardenFlags
 	clock    clock.WithTicker
 	interval time.Duration
 
 	noColor bool
+	dryRun  bool
 	seeds   []string
 	output  string
 }
 
 // NewCommand returns the command with all commands below it.
 func NewCommand(streams Streams) *cobra.Command {
-	o := &options{Streams: streams, garden: garden.NewFlags(), clock: clock.RealClock{}}
+	o := &options{Streams: streams, garden: access.NewGardenFlags(), clock: clock.RealClock{}}
 
 	command := &cobra.Command{
 		Use:   "kubectl-livecpm",
-		Short: "Plan, start, watch, steer and prove live migrations of control planes",
-		Long: "Plan, start, watch, steer and prove live migrations of the control planes of Gardener shoots.\n\n" +
+		Short: "Plan, start, watch, steer and verify live migrations of control planes",
+		Long: "Plan, start, watch, steer and verify live migrations of the control planes of Gardener shoots.\n\n" +
 			"The kubeconfig is that of the garden. What is in the seeds (etcd members, kube-apiserver pods, DNS " +
 			"records, agents) is\n" +
-			"shown if --seed-kubeconfig gives access to them, and unknown otherwise.",
+			"shown if --seed-kubeconfig gives access to them; otherwise it is not known.",
 		Example: example(
-			"%[1]s plan live                          # where could it go, and what speaks against it",
+			"%[1]s plan live                          # which seeds are suitable, and what is in the way",
 			"%[1]s start live --to seed-b --watch",
-			"%[1]s status live --timeout 1h           # wait for the end",
+			"%[1]s status live --timeout 1h           # wait until it ends",
 		),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: Name},
 		SilenceErrors: true,
@@ -80,7 +78,7 @@ func NewCommand(streams Streams) *cobra.Command {
 	o.garden.AddTo(command)
 	flags := command.PersistentFlags()
 	flags.BoolVar(&o.noColor, "no-color", false,
-		"do not use colors; they are not used either if the output is no terminal or NO_COLOR is set")
+		"do not use colors; neither are they used if the output is not a terminal or if NO_COLOR is set")
 	flags.StringArrayVar(&o.seeds, "seed-kubeconfig", nil,
 		"kubeconfig of a seed, as in seed-a=/path; may be given for several seeds")
 
@@ -95,23 +93,14 @@ func NewCommand(streams Streams) *cobra.Command {
 	return command
 }
 
-// openSeeds opens the seeds that there is access to, and what asks the etcd members in them.
-func (o *options) openSeeds() (seed.Seeds, *members.Looker, error) {
-	seeds, err := seed.Open(o.seeds)
-	if err != nil {
-		return nil, nil, err
-	}
-	looker, err := seeds.Members(o.seeds)
-	return seeds, looker, err
+// steerer returns what writes to the garden.
+func (o *options) steerer(g *access.Garden) steer.Steerer {
+	return steer.Steerer{Client: g.Client, Clock: o.clock, DryRun: o.dryRun}
 }
 
-// connect returns the garden and what writes to it.
-func (o *options) connect(dryRun bool) (*garden.Garden, steer.Steerer, error) {
-	g, err := o.garden.Connect()
-	if err != nil {
-		return nil, steer.Steerer{}, err
-	}
-	return g, steer.Steerer{Client: g.Client, Clock: o.clock, DryRun: dryRun}, nil
+// addDryRun adds the flag that lets nothing be kept.
+func (o *options) addDryRun(command *cobra.Command, usage string) {
+	command.Flags().BoolVar(&o.dryRun, "dry-run", false, usage)
 }
 
 // terminal returns the width and height of the terminal that the output goes to, or false.
@@ -131,8 +120,8 @@ func (o *options) view() view.Options {
 }
 
 // report writes what a command has done.
-func (o *options) report(result steer.Result, dryRun bool) {
-	if dryRun {
+func (o *options) report(result steer.Result) {
+	if o.dryRun {
 		fmt.Fprintln(o.Out, "Dry run: nothing was kept.")
 	}
 	fmt.Fprintf(o.Out, "Before: %s\n", result.Before)

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
-	"github.com/livecpm/livecpm/pkg/cli/exit"
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -45,13 +45,13 @@ var _ = Describe("Commands", func() {
 				Expect(parsed.HasParent()).To(BeTrue(), line)
 			}
 		}
-		Expect(run("start", "--help")).To(Equal(exit.Done))
+		Expect(run("start", "--help")).To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring("kubectl livecpm start SHOOT --to SEED"))
 	})
 
 	DescribeTable("should refuse what it does not understand, before it looks at the garden",
 		func(message string, args ...string) {
-			Expect(run(args...)).To(Equal(exit.Failed))
+			Expect(run(args...)).To(Equal(view.ExitFailed))
 			Expect(errs.String()).To(ContainSubstring(message))
 			Expect(out.String()).To(BeEmpty())
 		},
@@ -84,7 +84,7 @@ var _ = Describe("Commands", func() {
 	)
 
 	DescribeTable("should complete steps", func(args ...string) {
-		Expect(run(append([]string{cobra.ShellCompRequestCmd}, args...)...)).To(Equal(exit.Done))
+		Expect(run(append([]string{cobra.ShellCompRequestCmd}, args...)...)).To(Equal(view.ExitDone))
 		for _, step := range steps.Table() {
 			Expect(out.String()).To(ContainSubstring(step.String() + "\tstep "))
 		}
@@ -96,18 +96,18 @@ var _ = Describe("Commands", func() {
 	It("should report on a recording without any access", func() {
 		from := filepath.Join("..", "..", "..", "pkg", "proof", "report", "testdata", "report.json")
 		file := filepath.Join(GinkgoT().TempDir(), "report.html")
-		Expect(run("report", "--from", from, "--file", file)).To(Equal(exit.Done))
+		Expect(run("report", "--from", from, "--file", file)).To(Equal(view.ExitDone))
 		Expect(out.String()).To(BeEmpty())
 		Expect(os.ReadFile(file)).To(ContainSubstring("<!DOCTYPE html>"))
 		for format, begin := range map[string]string{"html": "<!DOCTYPE html>",
 			"md": "# Live migration of garden-demo/live", "json": "{\n  \"shoot\""} {
-			Expect(run("report", "--from", from, "-o", format)).To(Equal(exit.Done))
+			Expect(run("report", "--from", from, "-o", format)).To(Equal(view.ExitDone))
 			Expect(out.String()).To(HavePrefix(begin))
 		}
 	})
 
 	It("should complete formats", func() {
-		Expect(run(cobra.ShellCompRequestCmd, "list", "-o", "")).To(Equal(exit.Done))
+		Expect(run(cobra.ShellCompRequestCmd, "list", "-o", "")).To(Equal(view.ExitDone))
 		Expect(out.String()).To(HavePrefix("table\nwide\njson\nyaml\n"))
 	})
 })

@@ -8,22 +8,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
+	"github.com/livecpm/livecpm/pkg/cli/access"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
 func newDrain(o *options) *cobra.Command {
-	var cancel, status, dryRun bool
+	var cancel, status bool
 	command := &cobra.Command{
 		Use:   "drain SEED",
-		Short: "Ask to move all shoots off a seed, take that back, or show how far it is",
-		Long: "Ask to move all shoots off a seed: the annotation " + drain.AnnotationDrain +
+		Short: "Move all shoots off a seed, cancel that, or show its progress",
+		Long: "Move all shoots off a seed: the annotation " + drain.AnnotationDrain +
 			" is set on the Seed, and\n" +
 			"livecpm-controller-manager does the rest. With --status nothing is changed: the condition " +
 			string(drain.ConditionDrained) + " of the Seed is shown,\n" +
-			"and every shoot with the reason for which it waits or stays.",
+			"and every shoot with the reason why it waits or stays.",
 		Example: example(
 			"%[1]s drain seed-a",
 			"%[1]s drain seed-a --status",
@@ -37,7 +37,7 @@ func newDrain(o *options) *cobra.Command {
 			if !status && command.Flags().Changed("output") {
 				return errors.New("-o is the format of --status")
 			}
-			g, steerer, err := o.connect(dryRun)
+			g, err := o.garden.Connect()
 			if err != nil {
 				return err
 			}
@@ -48,21 +48,21 @@ func newDrain(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			act := steerer.Drain
+			act := o.steerer(g).Drain
 			if cancel {
-				act = steerer.CancelDrain
+				act = o.steerer(g).CancelDrain
 			}
 			result, err := act(command.Context(), seed)
 			if err != nil {
 				return err
 			}
-			o.report(result, dryRun)
+			o.report(result)
 			return nil
 		},
 	}
-	command.Flags().BoolVar(&cancel, "cancel", false, "take the request back")
-	command.Flags().BoolVar(&status, "status", false, "change nothing, and show how far it is")
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "let the API server judge the change, and keep nothing")
+	command.Flags().BoolVar(&cancel, "cancel", false, "withdraw the request")
+	command.Flags().BoolVar(&status, "status", false, "change nothing, and show the progress")
+	o.addDryRun(command, usageDryRun)
 	command.MarkFlagsMutuallyExclusive("cancel", "status")
 	command.MarkFlagsMutuallyExclusive("dry-run", "status")
 	completeArgument(command, o.seedNames)
@@ -70,8 +70,8 @@ func newDrain(o *options) *cobra.Command {
 	return command
 }
 
-// drainStatus shows how far the drain of the seed is. Who may not read the table sees the condition.
-func (o *options) drainStatus(command *cobra.Command, g *garden.Garden, name string) error {
+// drainStatus shows the progress of the seed's drain. A user who may not read the table sees the condition.
+func (o *options) drainStatus(command *cobra.Command, g *access.Garden, name string) error {
 	seed, err := g.Seed(command.Context(), name)
 	if err != nil {
 		return err

@@ -10,16 +10,10 @@ import (
 	"io"
 	"time"
 
-	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/livecpm/livecpm/pkg/cli/garden"
-	"github.com/livecpm/livecpm/pkg/cli/members"
-	"github.com/livecpm/livecpm/pkg/cli/probing"
-	"github.com/livecpm/livecpm/pkg/cli/seed"
 	"github.com/livecpm/livecpm/pkg/cli/view"
-	"github.com/livecpm/livecpm/pkg/cli/watch"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
@@ -30,8 +24,8 @@ func newGet(o *options) *cobra.Command {
 		Short: "Show the live migration of a shoot",
 		Long: "Show the live migration of a shoot: the steps with their owners and how long they have taken, and " +
 			"what is in the seeds if\n" +
-			"--seed-kubeconfig gives access to them. With -w it is shown until it ends; if the output is no " +
-			"terminal, one line per change.",
+			"--seed-kubeconfig gives access to them. With -w, show it until it ends; if the output is not a " +
+			"terminal, write\none line per change.",
 		Example: example(
 			"%[1]s get live -n garden-demo",
 			"%[1]s get live -w --seed-kubeconfig seed-a=a.yaml --seed-kubeconfig seed-b=b.yaml",
@@ -48,12 +42,12 @@ func newGet(o *options) *cobra.Command {
 				}
 				return o.watch(command.Context(), args[0])
 			}
-			read, done, err := o.reader(args[0], true)
+			s, err := o.open()
 			if err != nil {
 				return err
 			}
-			defer done()
-			w, err := read(command.Context())
+			defer s.close()
+			w, err := s.lookAtAll(args[0])(command.Context())
 			if err != nil {
 				return err
 			}
@@ -61,13 +55,13 @@ func newGet(o *options) *cobra.Command {
 				func() string { return view.Tree(w, o.view()) })
 		},
 	}
-	command.Flags().BoolVarP(&follow, "watch", "w", false, "show it until it ends")
+	command.Flags().BoolVarP(&follow, "watch", "w", false, "show the migration until it ends")
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
 	return command
 }
 
-// picture is what get tells programs.
+// picture is what get shows to programs.
 type picture struct {
 	summary.Summary
 	// Seeds are what is in the seeds.
@@ -78,17 +72,17 @@ type picture struct {
 
 // watch shows a migration until it ends.
 func (o *options) watch(ctx context.Context, name string) error {
-	read, done, err := o.reader(name, true)
+	s, err := o.open()
 	if err != nil {
 		return err
 	}
-	defer done()
-	loop := o.loop(read)
-	changes := watch.Changes(o.Out, o.view())
+	defer s.close()
+	loop := o.loop(s.lookAtAll(name))
+	changes := view.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
 		return interrupted(loop.Run(ctx, func(w summary.World) bool { return changes(w).State.Final() }))
 	}
-	screen := watch.Screen{Out: o.Out, Height: func() int {
+	screen := view.Screen{Out: o.Out, Height: func() int {
 		_, height, _ := o.terminal()
 		return height
 	}}
@@ -107,79 +101,41 @@ func interrupted(err error) error {
 	return err
 }
 
-func (o *options) loop(read func(context.Context) (summary.World, error)) watch.Loop {
+func (o *options) loop(look look) view.Loop {
 	interval := o.interval
 	if interval == 0 {
-		interval = watch.DefaultInterval
+		interval = view.DefaultInterval
 	}
-	return watch.Loop{Read: read, Interval: interval, Clock: o.clock, Errors: o.Err}
-}
-
-// reader returns a function that looks at the shoot, and at its seeds if asked for, and one to call in the end.
-func (o *options) reader(
-	name string, withSeeds bool,
-) (read func(context.Context) (summary.World, error), done func(), err error) {
-	g, _, err := o.connect(false)
-	if err != nil {
-		return nil, nil, err
-	}
-	seeds, looker, err := o.openSeeds()
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(ctx context.Context) (summary.World, error) {
-		shoot, err := g.Shoot(ctx, name)
-		if err != nil {
-			return summary.World{}, err
-		}
-		w := summary.World{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
-		if withSeeds {
-			o.lookAround(ctx, g, seeds, looker, &w)
-		}
-		return w, nil
-	}, looker.Close, nil
-}
-
-// lookAround adds what is not in the garden.
-func (o *options) lookAround(
-	ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *summary.World,
-) {
-	summary := summary.Summarize(w.Shoot, w.Now.Time)
-	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)
-	members.Fill(w.Seeds,
-		looker.Look(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot), summary.Source, summary.Destination))
-	if store, err := probing.DefaultStore(); err == nil {
-		w.Probe = store.Read(probing.Key(g.Host, w.Shoot), w.Now.Time)
-	}
+	return view.Loop{Read: look, Interval: interval, Clock: o.clock, Errors: o.Err}
 }
 
 func newStatus(o *options) *cobra.Command {
 	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "status SHOOT",
-		Short: "Wait for the end of a live migration",
-		Long: "Wait for the end of a live migration and write a line whenever something changes.\n\n" +
-			"The exit code is 0 if it is completed; 1 if it is aborted, a step takes longer than its deadline (it is " +
-			"still tried), or there\n" +
-			"is none; 2 if the time is over.",
+		Short: "Wait until a live migration ends",
+		Long: "Wait until a live migration ends, and write a line whenever something changes.\n\n" +
+			"The exit code is 0 if it is completed; 1 if it is aborted, if a step has exceeded its deadline (the " +
+			"agent keeps trying),\n" +
+			"or if there is no migration; 2 if the timeout expires.",
 		Example: example(
 			"%[1]s status live --timeout 1h",
-			"%[1]s status live --timeout 0   # wait for as long as it takes",
+			"%[1]s status live --timeout 0   # wait as long as it takes",
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			read, done, err := o.reader(args[0], false)
+			s, err := o.open()
 			if err != nil {
 				return err
 			}
-			defer done()
+			defer s.close()
 			ctx := command.Context()
 			if timeout > 0 {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeoutCause(ctx, timeout, watch.ErrTimeout)
+				ctx, cancel = context.WithTimeoutCause(ctx, timeout, view.ErrTimeout)
 				defer cancel()
 			}
-			return watch.Status(ctx, o.loop(read), o.Out, o.view())
+			return view.Wait(ctx, o.loop(s.lookAtShoot(args[0])), o.Out, o.view())
 		},
 	}
 	command.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait; 0 for no limit")
@@ -191,10 +147,10 @@ func newList(o *options) *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use:   "list",
-		Short: "List live migrations, also those that are over",
-		Long: "List the shoots that ask for a live migration, and those whose conditions tell of one that is over. A " +
-			"shoot tells of its\n" +
-			"last one only.",
+		Short: "List live migrations, including those that have ended",
+		Long: "List the shoots that ask for a live migration, and those whose conditions show one that has ended. A " +
+			"shoot shows only its\n" +
+			"last migration.",
 		Example: example(
 			"%[1]s list -n garden-demo",
 			"%[1]s list -A -o wide",
@@ -204,11 +160,15 @@ func newList(o *options) *cobra.Command {
 			if err := o.checkOutput(); err != nil {
 				return err
 			}
-			g, _, err := o.connect(false)
+			g, err := o.garden.Connect()
 			if err != nil {
 				return err
 			}
-			shoots, err := g.Migrated(command.Context(), all)
+			namespace := g.Namespace
+			if all {
+				namespace = metav1.NamespaceAll
+			}
+			shoots, err := g.Migrated(command.Context(), namespace)
 			if err != nil {
 				return err
 			}
@@ -228,7 +188,7 @@ func newList(o *options) *cobra.Command {
 			return o.print(summaries, func() string { return view.List(summaries, now, o.view()) })
 		},
 	}
-	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list those of all namespaces")
 	command.ValidArgsFunction = cobra.NoFileCompletions
 	o.addOutput(command)
 	return command

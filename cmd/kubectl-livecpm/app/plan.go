@@ -4,28 +4,25 @@
 package app
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/cli/plan"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 )
 
 func newPlan(o *options) *cobra.Command {
-	var (
-		to             string
-		permitsWorkers bool
-	)
+	f := &planFlags{}
 	command := &cobra.Command{
 		Use:   "plan SHOOT",
-		Short: "Tell whether a shoot can be migrated live, and what would happen",
-		Long: "Tell whether a shoot can be migrated live: every prerequisite with what was seen, the steps with how " +
-			"long they may take,\n" +
-			"and the next command. Without --to the seeds are compared. Nothing is written.\n\n" +
+		Short: "Check whether a shoot is ready for a live migration, and show what would happen",
+		Long: "Check whether a shoot is ready for a live migration. The plan shows every prerequisite with what was " +
+			"seen, the steps with\n" +
+			"how long they may take, and the next command. Without --to it compares the seeds. It writes nothing.\n\n" +
 			"A check that cannot be made from here is Unknown; the agents make it before the migration begins.\n" +
-			"The exit code is 1 if the migration cannot go.",
+			"The exit code is 1 if the shoot is not ready to migrate.",
 		Example: example(
 			"%[1]s plan live -n garden-demo",
 			"%[1]s plan live --to seed-b",
@@ -38,53 +35,58 @@ func newPlan(o *options) *cobra.Command {
 			if err := o.checkOutput(); err != nil {
 				return err
 			}
-			p, err := o.plan(command, args[0], to, permitsWorkers)
+			p, err := o.plan(command.Context(), args[0], f)
 			if err != nil {
 				return err
 			}
-			if err := o.print(p, func() string { return view.Plan(p, o.view()) }); err != nil {
+			if err := o.print(p, func() string { return p.Text(o.view()) }); err != nil {
 				return err
 			}
 			if !p.CanGo {
-				return &exit.Error{Code: exit.Failed}
+				return &view.ExitError{Code: view.ExitFailed}
 			}
 			return nil
 		},
 	}
-	command.Flags().StringVar(&to, "to", "", "seed to move to")
-	command.Flags().BoolVar(&permitsWorkers, flagPermitWorkers, false, usagePermitWorkers)
-	complete(command, "to", o.seedNames)
+	o.addPlanFlags(command, f)
 	completeArgument(command, o.shoots)
 	o.addOutput(command)
 	return command
 }
 
-const (
-	flagPermitWorkers  = "permit-workers"
-	usagePermitWorkers = "the agents of both seeds permit shoots with workers (controllers.liveMigration.workers), " +
-		"which is not the default"
-)
+// planFlags are what a plan is made for.
+type planFlags struct {
+	// to is the seed to move to.
+	to string
+	// permitsWorkers is what the user says of the agents.
+	permitsWorkers bool
+}
 
-func (o *options) plan(command *cobra.Command, name, to string, permitsWorkers bool) (plan.Plan, error) {
-	g, _, err := o.connect(false)
+func (o *options) addPlanFlags(command *cobra.Command, f *planFlags) {
+	command.Flags().StringVar(&f.to, "to", "", "seed to move to")
+	command.Flags().BoolVar(&f.permitsWorkers, "permit-workers", false,
+		"the agents of both seeds permit shoots with workers (controllers.liveMigration.workers), "+
+			"which is not the default")
+	complete(command, "to", o.seedNames)
+}
+
+func (o *options) plan(ctx context.Context, name string, f *planFlags) (view.Plan, error) {
+	s, err := o.open()
 	if err != nil {
-		return plan.Plan{}, err
+		return view.Plan{}, err
 	}
-	seeds, looker, err := o.openSeeds()
+	defer s.close()
+	shoot, err := s.garden.Shoot(ctx, name)
 	if err != nil {
-		return plan.Plan{}, err
+		return view.Plan{}, err
 	}
-	defer looker.Close()
-	shoot, err := g.Shoot(command.Context(), name)
+	in, err := inspect.PlanReader{Garden: s.garden, Seeds: s.seeds, Members: s.members, Clock: o.clock}.
+		Read(ctx, shoot, f.to)
 	if err != nil {
-		return plan.Plan{}, err
+		return view.Plan{}, err
 	}
-	in, err := plan.Reader{Garden: g, Seeds: seeds, Members: looker, Clock: o.clock}.Read(command.Context(), shoot, to)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	in.PermitsWorkers = permitsWorkers
-	return plan.Evaluate(in, to)
+	in.PermitsWorkers = f.permitsWorkers
+	return inspect.Plan(in, f.to)
 }
 
 var errNoSeed = errors.New("give the seed to move to with --to; `kubectl livecpm plan SHOOT` compares the seeds")

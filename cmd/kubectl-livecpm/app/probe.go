@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
-	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/cli/probing"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
@@ -43,15 +42,15 @@ func newProbe(o *options) *cobra.Command {
 	f := &probeFlags{}
 	command := &cobra.Command{
 		Use:   "probe SHOOT",
-		Short: "Put load on the API server of a shoot and tell what its clients had to endure",
-		Long: "Put load on the API server of a shoot, by its public name and without any retry, and tell what its " +
-			"clients had to endure:\n" +
+		Short: "Put load on the API server of a shoot and measure what its clients notice",
+		Long: "Put load on the API server of a shoot, by its public name and without any retry, and measure what its " +
+			"clients notice:\n" +
 			"reads, writes and Events over kept and new connections, and long watches. Every write that was " +
-			"acknowledged must reach each\n" +
-			"watch and be there in the end.\n\n" +
-			"It works in a namespace of its own in the shoot, livecpm-probe-…, which it removes, also upon Ctrl-C. " +
-			"The load ends with\n" +
-			"--duration, with the migration (--until-complete), or upon Ctrl-C. The exit code is 1 if anything " +
+			"acknowledged must reach\n" +
+			"each watch and be there in the end.\n\n" +
+			"It works in a namespace of its own in the shoot, livecpm-probe-…, and removes it in the end, also on " +
+			"Ctrl-C. The load ends\n" +
+			"with --duration, with the migration (--until-complete), or on Ctrl-C. The exit code is 1 if anything " +
 			"failed or was lost.\n" +
 			"Access to the shoot is requested from the garden (shoots/adminkubeconfig).",
 		Example: example(
@@ -79,7 +78,7 @@ func newProbe(o *options) *cobra.Command {
 	flags.IntVar(&f.watches, "watches", 10, "number of long watches")
 	flags.DurationVar(&f.duration, "duration", 0, "how long the load lasts; 0 for no limit")
 	flags.BoolVar(&f.untilComplete, "until-complete", false,
-		"end the load when the live migration is over; wait for one if none is under way")
+		"end the load when the live migration has ended; wait for one if none is in flight")
 	flags.DurationVar(&f.after, "after", 30*time.Second,
 		"how long the load continues after the migration, with --until-complete")
 	flags.DurationVar(&f.every, "every", 10*time.Second, "time between two lines about the progress")
@@ -126,7 +125,7 @@ func (f *probeFlags) config() probe.Config {
 	}
 }
 
-// probed is what probe tells programs.
+// probed is what probe shows to programs.
 type probed struct {
 	*probe.Result
 	// Failures says what went wrong.
@@ -136,7 +135,7 @@ type probed struct {
 }
 
 func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
-	g, _, err := o.connect(false)
+	g, err := o.garden.Connect()
 	if err != nil {
 		return err
 	}
@@ -144,40 +143,21 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	if err != nil {
 		return err
 	}
-	config := f.config()
-	var expires time.Time
-	if config.REST, expires, err = access.Shoot(ctx, g.Client, shoot, probeValidity); err != nil {
+	config, duration, err := o.probeConfig(ctx, g, shoot, f)
+	if err != nil {
 		return err
-	}
-	if f.dnsServer != "" {
-		host, err := access.PublicHost(shoot)
-		if err != nil {
-			return err
-		}
-		config.DNSNames = []string{host}
-	}
-	// The garden may have given the credentials for a shorter time than they were asked for.
-	duration := f.duration
-	if left := expires.Sub(o.clock.Now()) - probeReserve; !expires.IsZero() && (duration == 0 || duration > left) {
-		if left <= 0 {
-			return fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short",
-				expires.UTC().Format(time.RFC3339))
-		}
-		duration = left
-		_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n",
-			view.Duration(duration))
 	}
 	load, err := probe.New(config)
 	if err != nil {
 		return err
 	}
-	store, err := probing.DefaultStore()
+	store, err := steer.DefaultCountsStore()
 	if err != nil {
 		return err
 	}
-	key := probing.Key(g.Host, shoot)
+	key := steer.CountsKey(g.Host, shoot)
 
-	result, runErr := probing.Run{
+	result, runErr := steer.ProbeRun{
 		Load: load, Shoot: func(ctx context.Context) (*gardencorev1beta1.Shoot, error) { return g.Shoot(ctx, name) },
 		Duration: duration, UntilComplete: f.untilComplete, After: f.after, Every: f.every,
 		Publish: func(counts summary.Probe) error { return store.Write(key, counts) },
@@ -187,19 +167,56 @@ func (o *options) probe(ctx context.Context, name string, f *probeFlags) error {
 	if result == nil {
 		return runErr
 	}
+	return o.probeResult(result, runErr)
+}
+
+// probeConfig returns what the probe works with, and for how long: as long as the credentials for the shoot last, if
+// that is shorter than what was asked for.
+func (o *options) probeConfig(
+	ctx context.Context, g *access.Garden, shoot *gardencorev1beta1.Shoot, f *probeFlags,
+) (probe.Config, time.Duration, error) {
+	config := f.config()
+	credentials, expires, err := access.Shoot(ctx, g.Client, shoot, probeValidity)
+	if err != nil {
+		return config, 0, err
+	}
+	config.REST = credentials
+	if f.dnsServer != "" {
+		host, err := access.PublicHost(shoot)
+		if err != nil {
+			return config, 0, err
+		}
+		config.DNSNames = []string{host}
+	}
+	left := expires.Sub(o.clock.Now()) - probeReserve
+	if expires.IsZero() || (f.duration != 0 && f.duration <= left) {
+		return config, f.duration, nil
+	}
+	// The garden may have given the credentials for a shorter time than they were asked for.
+	if left <= 0 {
+		return config, 0, fmt.Errorf("the garden gives credentials for the shoot until %s only, which is too short",
+			expires.UTC().Format(time.RFC3339))
+	}
+	_, _ = fmt.Fprintf(o.Err, "The load ends in %s at the latest: the credentials for the shoot expire.\n",
+		view.Duration(left))
+	return config, left, nil
+}
+
+// probeResult prints what was measured. The error is that of the run.
+func (o *options) probeResult(result *probe.Result, runErr error) error {
 	failures := result.Failures()
 	if failures == nil {
 		failures = []string{}
 	}
 	if err := o.print(probed{Result: result, Failures: failures, Details: result.Details},
-		func() string { return view.Probe(result, o.view()) }); err != nil {
+		func() string { return steer.Measured(result).Text(o.view()) }); err != nil {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {
 		return runErr
 	}
 	if len(failures) > 0 {
-		return &exit.Error{Code: exit.Failed}
+		return &view.ExitError{Code: view.ExitFailed}
 	}
 	return nil
 }

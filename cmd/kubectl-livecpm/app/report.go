@@ -39,10 +39,10 @@ func newReport(o *options) *cobra.Command {
 		Long: "Write a report of a live migration: the steps by owner over time, the etcd members, what clients " +
 			"noticed, and events. As HTML\n" +
 			"it is one page that needs nothing from a network.\n\n" +
-			"With --from it is made of the report.json that `make demo` writes, with the details.json beside it. " +
-			"Without, it is made of\n" +
-			"what the API server of the garden has: conditions with their times, and events. Member lists and " +
-			"latencies are not among that.",
+			"With --from, the report is made from the report.json that `make demo` writes, and the details.json " +
+			"beside it. Otherwise\n" +
+			"it is made from what the API server of the garden has: conditions with their times, and events,\nbut no " +
+			"member lists and latencies.",
 		Example: example(
 			"%[1]s report live -n garden-demo --file live.html",
 			"%[1]s report live -o md",
@@ -56,7 +56,7 @@ func newReport(o *options) *cobra.Command {
 			case from == "" && len(args) == 0:
 				return errors.New("give a shoot, or a recording with --from")
 			case from != "" && len(args) > 0:
-				return errors.New("a recording tells which shoot it is of: give either a shoot or --from")
+				return errors.New("a recording names its shoot: give either a shoot or --from")
 			}
 			var (
 				made report.Report
@@ -95,7 +95,7 @@ func reportFrom(path string) (report.Report, error) {
 }
 
 func (o *options) reportOf(ctx context.Context, name string) (report.Report, error) {
-	g, _, err := o.connect(false)
+	g, err := o.garden.Connect()
 	if err != nil {
 		return report.Report{}, err
 	}
@@ -107,7 +107,7 @@ func (o *options) reportOf(ctx context.Context, name string) (report.Report, err
 	if err := g.Client.List(ctx, events, client.InNamespace(shoot.Namespace), client.MatchingFieldsSelector{
 		Selector: fields.SelectorFromSet(fields.Set{"involvedObject.kind": "Shoot", "involvedObject.name": shoot.Name}),
 	}); err != nil {
-		// Events are kept for an hour only; a report without them is one.
+		// Events are kept for an hour only; a report without them is still a report.
 		_, _ = fmt.Fprintf(o.Err, "The report has no events: failed to list those of Shoot %s: %v\n",
 			client.ObjectKeyFromObject(shoot), err)
 	}

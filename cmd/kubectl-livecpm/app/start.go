@@ -4,31 +4,35 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/livecpm/livecpm/pkg/cli/exit"
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
+// startFlags are what the user can choose.
+type startFlags struct {
+	planFlags
+	pauseBefore string
+	watch       bool
+}
+
 func newStart(o *options) *cobra.Command {
-	var (
-		to, pauseBefore               string
-		dryRun, watch, permitsWorkers bool
-	)
+	f := &startFlags{}
 	command := &cobra.Command{
 		Use:   "start SHOOT --to SEED",
 		Short: "Start the live migration of a shoot",
 		Long: "Start the live migration of a shoot: set the intent annotation, and then spec.seedName through " +
 			"shoots/binding.\n" +
-			"Nothing else is written; the agents in the seeds do the rest. It is refused if the plan says that it " +
-			"cannot go.\n" +
-			"An aborted migration to the same seed begins again.",
+			"Nothing else is written; the agents in the seeds do the rest. If the plan says that the shoot is not " +
+			"ready to migrate,\n" +
+			"nothing is started. An aborted migration to the same seed begins again.",
 		Example: example(
 			"%[1]s start live --to seed-b -n garden-demo",
 			"%[1]s start live --to seed-b --dry-run",
@@ -36,58 +40,64 @@ func newStart(o *options) *cobra.Command {
 		),
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			if to == "" {
+			if f.to == "" {
 				return errNoSeed
 			}
-			start := steer.Start{Destination: to}
-			if pauseBefore != "" {
-				step, err := summary.FindStep(pauseBefore)
-				if err != nil {
-					return err
-				}
-				start.PauseBefore = &step
-			}
-
-			p, err := o.plan(command, args[0], to, permitsWorkers)
-			if err != nil {
+			if err := o.start(command.Context(), args[0], f); err != nil {
 				return err
 			}
-			if !p.CanGo {
-				_, _ = io.WriteString(o.Out, view.Plan(p, o.view()))
-				//nolint:staticcheck // It begins with a kind.
-				return &exit.Error{Code: exit.Failed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
-					p.Shoot)}
-			}
-
-			g, steerer, err := o.connect(dryRun)
-			if err != nil {
-				return err
-			}
-			shoot, err := g.Shoot(command.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			result, err := steerer.Start(command.Context(), shoot, start)
-			if err != nil {
-				return err
-			}
-			o.report(result, dryRun)
-			if watch && !dryRun {
+			if f.watch && !o.dryRun {
 				return o.watch(command.Context(), args[0])
 			}
 			return nil
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&to, "to", "", "seed to move to")
-	flags.StringVar(&pauseBefore, "pause-before", "", "condition or number of the step to hold before")
-	flags.BoolVar(&dryRun, "dry-run", false, "let the API server judge what can be judged, and keep nothing")
-	flags.BoolVar(&permitsWorkers, flagPermitWorkers, false, usagePermitWorkers)
-	flags.BoolVarP(&watch, "watch", "w", false, "show the migration until it ends")
-	complete(command, "to", o.seedNames)
+	flags.StringVar(&f.pauseBefore, "pause-before", "", "condition or number of the step to hold before")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "show the migration until it ends")
+	o.addDryRun(command, "let the API server judge what can be judged, and keep nothing")
+	o.addPlanFlags(command, &f.planFlags)
 	complete(command, "pause-before", stepNames)
 	completeArgument(command, o.shoots)
 	return command
+}
+
+// start starts the migration if the plan says that the shoot is ready.
+func (o *options) start(ctx context.Context, name string, f *startFlags) error {
+	start := steer.Start{Destination: f.to}
+	if f.pauseBefore != "" {
+		step, err := summary.FindStep(f.pauseBefore)
+		if err != nil {
+			return err
+		}
+		start.PauseBefore = &step
+	}
+
+	p, err := o.plan(ctx, name, &f.planFlags)
+	if err != nil {
+		return err
+	}
+	if !p.CanGo {
+		_, _ = io.WriteString(o.Out, p.Text(o.view()))
+		//nolint:staticcheck // It begins with a kind.
+		return &view.ExitError{Code: view.ExitFailed, Err: fmt.Errorf("Shoot %s/%s was not started", p.Namespace,
+			p.Shoot)}
+	}
+
+	g, err := o.garden.Connect()
+	if err != nil {
+		return err
+	}
+	shoot, err := g.Shoot(ctx, name)
+	if err != nil {
+		return err
+	}
+	result, err := o.steerer(g).Start(ctx, shoot, start)
+	if err != nil {
+		return err
+	}
+	o.report(result)
+	return nil
 }
 
 func newPause(o *options) *cobra.Command {
@@ -95,9 +105,9 @@ func newPause(o *options) *cobra.Command {
 	command := o.steering(&cobra.Command{
 		Use:   "pause SHOOT",
 		Short: "Hold a live migration before a step",
-		Long: "Hold a live migration before a step, the first that has not begun unless --before names another. A " +
+		Long: "Hold a live migration before a step: the first that has not begun, unless --before names another. A " +
 			"step that has begun\n" +
-			"continues. How long one may wait before which step is in docs/operations/pause.md.",
+			"cannot be held. docs/operations/pause.md says how long a migration may be held before which step.",
 		Example: example(
 			"%[1]s pause live",
 			"%[1]s pause live --before EtcdMigrationComplete   # a last look before the point of no return",
@@ -122,7 +132,7 @@ func newResume(o *options) *cobra.Command {
 	return o.steering(&cobra.Command{
 		Use:     "resume SHOOT",
 		Short:   "Resume a paused live migration",
-		Long:    "Resume a paused live migration: remove the annotation for the pause.",
+		Long:    "Resume a paused live migration: remove the annotation that asks for the pause.",
 		Example: example("%[1]s resume live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		return s.Resume(command.Context(), s.shoot)
@@ -132,10 +142,10 @@ func newResume(o *options) *cobra.Command {
 func newRetry(o *options) *cobra.Command {
 	return o.steering(&cobra.Command{
 		Use:   "retry SHOOT",
-		Short: "Try the current step again at once",
-		Long: "Try the current step again at once, with its whole deadline. A step is tried again by itself anyway: " +
-			"this is for when you\n" +
-			"have fixed something and do not want to wait.",
+		Short: "Retry the current step at once",
+		Long: "Retry the current step at once, with its whole deadline. The agents retry a step by themselves; use " +
+			"this when you have\n" +
+			"fixed something and do not want to wait.",
 		Example: example("%[1]s retry live"),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		return s.Retry(command.Context(), s.shoot)
@@ -146,11 +156,11 @@ func newAbort(o *options) *cobra.Command {
 	var stay bool
 	command := o.steering(&cobra.Command{
 		Use:   "abort SHOOT",
-		Short: "Take a live migration back, as long as that is possible",
-		Long: fmt.Sprintf("Take a live migration back: both seeds become as before. That is possible until "+
-			"%s is True;\n", steps.AbortOf(steps.Destination)) +
-			"later it is refused, with what to do instead. When the abort is completed, --stay closes it: the shoot " +
-			"stays where it is.",
+		Short: "Abort a live migration while that is still possible",
+		Long: fmt.Sprintf("Abort a live migration: both seeds return to their state before it. That is possible "+
+			"until\n%s is True; ", steps.AbortOf(steps.Destination)) +
+			"later it is refused, with what to do instead. When the abort is\ncompleted, --stay closes it, and " +
+			"the shoot stays in its seed.",
 		Example: example(
 			"%[1]s abort live",
 			"%[1]s status live           # wait until it is Aborted",

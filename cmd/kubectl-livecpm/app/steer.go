@@ -10,6 +10,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/steer"
 )
 
+// usageDryRun is the usage of --dry-run.
+const usageDryRun = "let the API server judge the change, and keep nothing"
+
 // steering is what a command that steers one shoot works with.
 type steering struct {
 	steer.Steerer
@@ -20,10 +23,9 @@ type steering struct {
 func (o *options) steering(
 	command *cobra.Command, run func(*cobra.Command, *steering) (steer.Result, error),
 ) *cobra.Command {
-	var dryRun bool
 	command.Args = cobra.ExactArgs(1)
 	command.RunE = func(command *cobra.Command, args []string) error {
-		g, steerer, err := o.connect(dryRun)
+		g, err := o.garden.Connect()
 		if err != nil {
 			return err
 		}
@@ -31,14 +33,14 @@ func (o *options) steering(
 		if err != nil {
 			return err
 		}
-		result, err := run(command, &steering{Steerer: steerer, shoot: shoot})
+		result, err := run(command, &steering{Steerer: o.steerer(g), shoot: shoot})
 		if err != nil {
 			return err
 		}
-		o.report(result, dryRun)
+		o.report(result)
 		return nil
 	}
-	command.Flags().BoolVar(&dryRun, "dry-run", false, "let the API server judge the change, and keep nothing")
+	o.addDryRun(command, usageDryRun)
 	completeArgument(command, o.shoots)
 	return command
 }

@@ -20,9 +20,9 @@ func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 	conditions := steps.Conditions(shoot)
 	switch {
 	case migration.State == summary.Aborting:
-		return out, fmt.Errorf("%s is being aborted already: %s", nameOf(shoot), migration.Message)
+		return out, fmt.Errorf("%s is already being aborted: %s", nameOf(shoot), migration.Message)
 	case migration.State == summary.Aborted:
-		return out, fmt.Errorf("the live migration of %s is aborted already; choose how it continues:\n%s",
+		return out, fmt.Errorf("the live migration of %s is already aborted; choose what happens next:\n%s",
 			nameOf(shoot),
 			choices(shoot))
 	case !steps.Requested(shoot):
@@ -30,7 +30,7 @@ func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 	case !steps.Abortable(conditions):
 		current, _ := steps.Current(conditions)
 		return out,
-			fmt.Errorf("the live migration of %s cannot be aborted any more: %s is True, the current step is %s. %s",
+			fmt.Errorf("the live migration of %s can no longer be aborted: %s is True, the current step is %s. %s",
 				nameOf(shoot), gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, current,
 				alternative(shoot, conditions, current))
 	}
@@ -41,38 +41,37 @@ func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 	out.After = s.Summary(shoot).String()
 	out.Done = []string{set(steps.AnnotationAbort, "true")}
 	out.Not = []string{
-		"spec.seedName is not set back: you choose when the state is Aborted",
-		"the annotation cannot be taken away while the abort is carried out",
+		"spec.seedName is not set back; choose what happens next when the state is Aborted",
+		"the annotation cannot be removed while the abort is in flight",
 	}
 	out.Next = []string{"kubectl livecpm status " + target(shoot) +
-		" (it ends with code 1 when the abort is completed)", choices(shoot)}
+		" (it exits with code 1 when the abort is completed)", choices(shoot)}
 	return out, nil
 }
 
-// alternative tells what to do instead of an abort that comes too late.
+// alternative says what to do instead of an abort that comes too late.
 func alternative(shoot *gardencorev1beta1.Shoot, conditions []gardencorev1beta1.Condition, current steps.Step) string {
 	noReturn, joined := false, steps.Index(current.Condition)
 	for _, step := range steps.Table()[:joined] {
 		noReturn = noReturn || step.PointOfNoReturn
 	}
-	way := "Extensions may have left the source already, so the way leads forward only"
+	way := "Extensions may already have left the source, so the migration can only go forward"
 	if noReturn {
 		way = "The etcd is in the destination, so there is nothing to go back to"
 	}
 	if steps.Begun(conditions, current) {
 		return fmt.Sprintf("%s: to gain time, pause before the next step (kubectl livecpm pause %s); if the step "+
-			"stands still, see docs/operations/%s.md and retry it (kubectl livecpm retry %s).",
+			"makes no progress, see docs/operations/%s.md and retry it (kubectl livecpm retry %s).",
 			way, target(shoot), current, target(shoot))
 	}
-	return fmt.Sprintf("%s: to gain time, pause before this step (kubectl livecpm pause %s); what holds it is in "+
-		"docs/operations/%s.md.", way, target(shoot), current)
+	return fmt.Sprintf("%s: to gain time, pause before this step (kubectl livecpm pause %s); see "+
+		"docs/operations/%s.md for what may hold it.", way, target(shoot), current)
 }
 
 func choices(shoot *gardencorev1beta1.Shoot) string {
 	_, destination, _ := steps.Seeds(shoot)
-	return fmt.Sprintf("when it is Aborted, keep the shoot where it is (kubectl livecpm abort %s --stay), or try "+
-		"again (kubectl livecpm start %s --to %s)",
-		target(shoot), target(shoot), destination)
+	return fmt.Sprintf("when the state is Aborted, keep the shoot where it is (kubectl livecpm abort %s --stay), or "+
+		"start again (kubectl livecpm start %s --to %s)", target(shoot), target(shoot), destination)
 }
 
 // Stay closes an aborted migration: spec.seedName becomes the source again.
@@ -92,6 +91,6 @@ func (s Steerer) Stay(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Resu
 	}
 	out.After = s.Summary(shoot).String()
 	out.Done = []string{fmt.Sprintf("set spec.seedName from %s back to %s", destination, source)}
-	out.Not = []string{"the annotations for intent and abort are not removed: the agent does that"}
+	out.Not = []string{"the annotations for intent and abort are not removed; the agent removes them"}
 	return out, nil
 }

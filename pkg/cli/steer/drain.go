@@ -13,12 +13,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
-// Drain asks to move all shoots off the seed.
+// Drain requests to move all shoots off the seed.
 func (s Steerer) Drain(ctx context.Context, seed *gardencorev1beta1.Seed) (Result, error) {
 	out := Result{Before: Drained(seed)}
 	if drain.Requested(seed) {
-		return out, fmt.Errorf("%s is asked to drain already: see kubectl livecpm drain %s --status", nameOf(seed),
-			seed.Name)
+		return out, fmt.Errorf("a drain of %s is already requested; see kubectl livecpm drain %s --status",
+			nameOf(seed), seed.Name)
 	}
 	if err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: "true"}); err != nil {
 		return out, err
@@ -32,34 +32,34 @@ func (s Steerer) Drain(ctx context.Context, seed *gardencorev1beta1.Seed) (Resul
 	return out, nil
 }
 
-// CancelDrain takes the request back.
+// CancelDrain withdraws the request.
 func (s Steerer) CancelDrain(ctx context.Context, seed *gardencorev1beta1.Seed) (Result, error) {
 	out := Result{Before: Drained(seed)}
 	was, ok := seed.Annotations[drain.AnnotationDrain]
 	if !ok {
-		return out, fmt.Errorf("%s is not asked to drain", nameOf(seed))
+		return out, fmt.Errorf("no drain of %s is requested", nameOf(seed))
 	}
 	if err := s.annotate(ctx, seed, map[string]string{drain.AnnotationDrain: ""}); err != nil {
 		return out, err
 	}
 	out.After = Drained(seed)
 	out.Done = []string{removed(drain.AnnotationDrain, was)}
-	out.Not = []string{"migrations that are under way continue; shoots that have moved stay where they are",
-		"what is still to move is not forgotten: ask again, and the drain continues"}
+	out.Not = []string{"migrations in flight continue; shoots that have moved stay where they are",
+		"the progress of the drain is kept: request it again, and it resumes"}
 	out.Next = []string{fmt.Sprintf("kubectl livecpm drain %s --status", seed.Name)}
 	return out, nil
 }
 
-// Drained tells how far the drain of the seed is.
+// Drained returns the progress of the seed's drain as a sentence.
 func Drained(seed *gardencorev1beta1.Seed) string {
-	asked := "not asked to drain"
+	requested := "no drain requested"
 	if drain.Requested(seed) {
-		asked = "asked to drain"
+		requested = "drain requested"
 	}
 	condition := v1beta1helper.GetCondition(seed.Status.Conditions, drain.ConditionDrained)
 	if condition == nil {
-		return asked + ", no condition " + string(drain.ConditionDrained)
+		return requested + ", no condition " + string(drain.ConditionDrained)
 	}
-	return fmt.Sprintf("%s, %s is %s (%s): %s", asked, condition.Type, condition.Status, condition.Reason,
+	return fmt.Sprintf("%s, %s is %s (%s): %s", requested, condition.Type, condition.Status, condition.Reason,
 		condition.Message)
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package steer changes what a shoot asks for in a live migration: pause, resume, retry and abort, and the drain of a
-// seed. Each command writes one annotation (abort with Stay: the seed's name as well) and says what it did, and what it
-// did not.
+// Package steer is what kubectl-livecpm changes. It starts, pauses, resumes, retries and aborts the live migration of a
+// shoot, and requests the drain of a seed: each is an annotation (for start and for abort with Stay, spec.seedName as
+// well), and says what it did, and what it did not. It also runs the probe, which puts load on a shoot.
 package steer
 
 import (

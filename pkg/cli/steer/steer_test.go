@@ -191,10 +191,10 @@ var _ = Describe("Steerer", func() {
 			Expect(err).To(MatchError(ContainSubstring(message)))
 			Expect(writes).To(BeEmpty())
 		},
-			Entry("there already", func() {}, "seed-a", "is in seed seed-a already"),
-			Entry("under way", func() { shoot.Spec.SeedName = new("seed-b") }, "seed-b",
-				"on its way from seed seed-a to seed seed-b already"),
-			Entry("not created", func() { shoot.Status.SeedName = nil }, "seed-b", "is in no seed yet"),
+			Entry("there already", func() {}, "seed-a", "is already in seed seed-a"),
+			Entry("in flight", func() { shoot.Spec.SeedName = new("seed-b") }, "seed-b",
+				"already on its way from seed seed-a to seed seed-b"),
+			Entry("not created", func() { shoot.Status.SeedName = nil }, "seed-b", "is not in a seed yet"),
 		)
 	})
 
@@ -219,7 +219,7 @@ var _ = Describe("Steerer", func() {
 					"DestinationKubeAPIServerReady)"))
 			Expect(stored().Annotations).NotTo(HaveKey(steps.AnnotationPauseBefore))
 			_, err = steerer.Resume(ctx, shoot)
-			Expect(err).To(MatchError(ContainSubstring("is not asked to pause")))
+			Expect(err).To(MatchError(ContainSubstring("no pause of Shoot")))
 		})
 
 		It("should pause before the migration is started, and warn of the last step", func() {
@@ -227,7 +227,7 @@ var _ = Describe("Steerer", func() {
 			create()
 			result, err := steerer.Pause(ctx, shoot, step(8))
 			Expect(err).NotTo(HaveOccurred())
-			Expect(result.Not).To(ConsistOf(ContainSubstring("do not leave it like that")))
+			Expect(result.Not).To(ConsistOf(ContainSubstring("do not hold it for long")))
 			Expect(stored().Annotations).To(HaveKeyWithValue(steps.AnnotationPauseBefore, "MigrationCompleted"))
 		})
 
@@ -274,7 +274,7 @@ var _ = Describe("Steerer", func() {
 			Entry("abort", func() {
 				begin(2)
 				shoot.Annotations[steps.AnnotationAbort] = "true"
-			}, "an abort is repeated by itself"),
+			}, "the agents retry an abort by themselves"),
 		)
 	})
 
@@ -307,15 +307,15 @@ var _ = Describe("Steerer", func() {
 				Expect(writes).To(BeEmpty())
 			},
 			Entry("before the third step", func() { finish(3) }, "DestinationEtcdPeersJoined is True",
-				"the way leads forward only", "kubectl livecpm pause live -n garden-demo"),
+				"the migration can only go forward", "kubectl livecpm pause live -n garden-demo"),
 			Entry("in the fourth step", func() { begin(4) }, "the current step is DestinationKubeAPIServerReady",
 				"docs/operations/DestinationKubeAPIServerReady.md", "kubectl livecpm retry"),
 			Entry("after the point of no return", func() { begin(7) }, "there is nothing to go back to"),
-			Entry("under way", func() {
+			Entry("in flight", func() {
 				begin(2)
 				shoot.Annotations[steps.AnnotationAbort] = "true"
-			}, "is being aborted already"),
-			Entry("done", func() { aborted() }, "is aborted already", "abort live -n garden-demo --stay",
+			}, "is already being aborted"),
+			Entry("done", func() { aborted() }, "is already aborted", "abort live -n garden-demo --stay",
 				"start live -n garden-demo --to seed-b"),
 			Entry("none", func() { shoot.Annotations, shoot.Spec.SeedName = nil, new("seed-a") },
 				"no live migration to abort"),
@@ -353,24 +353,24 @@ var _ = Describe("Steerer", func() {
 			result, err := steerer.Drain(ctx, seed)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(writes).To(Equal([]string{`{"metadata":{"annotations":{"migration.gardener.cloud/drain":"true"}}}`}))
-			Expect(result.Before).To(Equal("not asked to drain, no condition Drained"))
-			Expect(result.After).To(Equal("asked to drain, no condition Drained"))
+			Expect(result.Before).To(Equal("no drain requested, no condition Drained"))
+			Expect(result.After).To(Equal("drain requested, no condition Drained"))
 			_, err = steerer.Drain(ctx, seed)
 			Expect(err).
-				To(MatchError("Seed seed-a is asked to drain already: see kubectl livecpm drain seed-a --status"))
+				To(MatchError("a drain of Seed seed-a is already requested; see kubectl livecpm drain seed-a --status"))
 
 			seed.Status.Conditions = []gardencorev1beta1.Condition{
 				{Type: "Drained", Status: gardencorev1beta1.ConditionProgressing, Reason: "Draining",
 					Message: "3 of 5 shoots have left"},
 			}
 			Expect(steer.Drained(seed)).
-				To(Equal("asked to drain, Drained is Progressing (Draining): 3 of 5 shoots have left"))
+				To(Equal("drain requested, Drained is Progressing (Draining): 3 of 5 shoots have left"))
 
 			_, err = steerer.CancelDrain(ctx, seed)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(seed.Annotations).NotTo(HaveKey(drain.AnnotationDrain))
 			_, err = steerer.CancelDrain(ctx, seed)
-			Expect(err).To(MatchError("Seed seed-a is not asked to drain"))
+			Expect(err).To(MatchError("no drain of Seed seed-a is requested"))
 		})
 	})
 })

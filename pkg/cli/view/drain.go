@@ -13,14 +13,15 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
-// Drain draws how far the drain of a seed is, with one line for each shoot, and what those ask for that stay.
+// Drain draws the progress of a seed's drain, with one line for each shoot, and the obstacles of those that are
+// blocked.
 func Drain(d summary.Drain, o Options) string {
 	var out strings.Builder
-	asked := "not asked to drain"
+	requested := "no drain requested"
 	if d.Requested {
-		asked = "asked to drain"
+		requested = "drain requested"
 	}
-	fmt.Fprintf(&out, "Seed %s: %s\n", d.Seed, asked)
+	fmt.Fprintf(&out, "Seed %s: %s\n", d.Seed, requested)
 	if condition := d.Condition; condition != nil {
 		head := fmt.Sprintf("%s is %s (%s)", condition.Type, condition.Status, condition.Reason)
 		out.WriteString(o.paint(drainedColor(*condition), head) + "\n")
@@ -28,13 +29,13 @@ func Drain(d summary.Drain, o Options) string {
 			out.WriteString("  " + line + "\n")
 		}
 	} else if d.Requested {
-		out.WriteString("It has no condition " + string(drain.ConditionDrained) +
-			" yet: livecpm-controller-manager has not seen it, or does not drain seeds\n")
+		out.WriteString("The Seed has no condition " + string(drain.ConditionDrained) +
+			" yet: livecpm-controller-manager has not seen the request, or its drain is disabled.\n")
 	}
 
 	switch {
 	case d.Unknown != "":
-		for _, line := range wrap("The table of its shoots is not known: "+d.Unknown, o.width()) {
+		for _, line := range wrap("The table of its shoots could not be read: "+d.Unknown, o.width()) {
 			out.WriteString(line + "\n")
 		}
 	case d.Table == nil:
@@ -72,14 +73,14 @@ func drainRows(table drain.Table, o Options) string {
 			orDash(shoot.Destination), orDash(string(shoot.Way)), orDash(attempts),
 		}
 		if o.Wide {
-			row = append(row, orDash(o.cut(shoot.Message, 0)))
+			row = append(row, orDash(flat(shoot.Message)))
 		}
 		rows = append(rows, row)
 	}
 	return Table(header, rows)
 }
 
-// drainBlocked tells once for each obstacle which shoots it keeps, and what it is.
+// drainBlocked lists each obstacle once, with the shoots that it blocks.
 func drainBlocked(table drain.Table, o Options) string {
 	type obstacle struct{ reason, message string }
 	var (
@@ -100,7 +101,7 @@ func drainBlocked(table drain.Table, o Options) string {
 		return ""
 	}
 	var out strings.Builder
-	out.WriteString("\n" + o.paint(bold, "BLOCKED") + " until somebody changes something\n")
+	out.WriteString("\n" + o.paint(bold, "BLOCKED") + " until you remove the obstacle\n")
 	for _, key := range order {
 		out.WriteString(o.paint(red, "✖ "+key.reason) + "\n")
 		for _, text := range []string{strings.Join(shoots[key], ", "), key.message} {

@@ -12,7 +12,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
 
-// List draws one line for each migration. Those that are under way come first.
+// List draws one line for each migration. Those in flight come first.
 func List(summaries []summary.Summary, now time.Time, o Options) string {
 	sorted := slices.Clone(summaries)
 	slices.SortStableFunc(sorted, func(a, b summary.Summary) int {
@@ -34,14 +34,14 @@ func List(summaries []summary.Summary, now time.Time, o Options) string {
 		row := []string{s.Namespace, s.Name, orDash(Seeds(s)), string(s.State), fmt.Sprintf("%d%%", s.Progress),
 			orDash(s.Step), orDash(s.Reason), age(s, now)}
 		if o.Wide {
-			row = append(row, orDash(o.cut(s.Message, 0)))
+			row = append(row, orDash(flat(s.Message)))
 		}
 		rows = append(rows, row)
 	}
 	return Table(header, rows)
 }
 
-// age tells for how long a migration has been under way, or how long ago it ended.
+// age returns for how long a migration has been in flight, or how long ago it ended.
 func age(s summary.Summary, now time.Time) string {
 	switch {
 	case s.Ended != nil:
@@ -72,7 +72,11 @@ func Line(s summary.Summary, o Options) string {
 		text += " " + s.Reason
 	}
 	if s.Message != "" {
-		text += ": " + o.cut(s.Message, 10*defaultWidth)
+		message := flat(s.Message)
+		if !o.Wide {
+			message = Cut(message, 10*defaultWidth)
+		}
+		text += ": " + message
 	}
 	return text
 }

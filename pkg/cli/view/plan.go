@@ -9,16 +9,64 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/cli/plan"
-	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// Plan draws a plan.
-func Plan(p plan.Plan, o Options) string {
+// Candidate is a seed that the shoot could move to.
+type Candidate struct {
+	// Seed is its name, Region its region.
+	Seed   string `json:"seed"`
+	Region string `json:"region"`
+	// Shoots and Allocatable are how many it has and can have; nil if that is not known or limited.
+	Shoots      *int   `json:"shoots,omitempty"`
+	Allocatable *int64 `json:"allocatable,omitempty"`
+	// Fit reports whether every check passed with it, or is left to the agents.
+	Fit bool `json:"fit"`
+	// Obstacles are the names of the checks that did not pass.
+	Obstacles []steps.Check `json:"obstacles,omitempty"`
+}
+
+// PlannedStep is a step that will run.
+type PlannedStep struct {
+	// Condition, Owner and Title are those of the step table.
+	Condition string     `json:"condition"`
+	Owner     steps.Role `json:"owner"`
+	Title     string     `json:"title"`
+	// ExpectedSeconds is how long it takes on the landscape of the repository.
+	ExpectedSeconds float64 `json:"expectedSeconds"`
+	// DeadlineSeconds is how long it may take.
+	DeadlineSeconds float64 `json:"deadlineSeconds"`
+	// Abortable and PointOfNoReturn are those of the step table.
+	Abortable       bool `json:"abortable,omitempty"`
+	PointOfNoReturn bool `json:"pointOfNoReturn,omitempty"`
+}
+
+// Plan is what would happen.
+type Plan struct {
+	// Namespace and Shoot name the shoot.
+	Namespace string `json:"namespace"`
+	Shoot     string `json:"shoot"`
+	// Source and Destination are the seeds. There is no destination if none was given and none is suitable.
+	Source      string `json:"source"`
+	Destination string `json:"destination,omitempty"`
+	// Candidates are the seeds that were compared if no destination was given.
+	Candidates []Candidate `json:"candidates,omitempty"`
+	// Checks are the checks with the destination, or with the first candidate.
+	Checks []Check `json:"checks"`
+	// Steps are the steps that will run.
+	Steps []PlannedStep `json:"steps"`
+	// CanGo reports whether the shoot is ready to migrate.
+	CanGo bool `json:"canGo"`
+	// Next is the next command.
+	Next string `json:"next"`
+}
+
+// Text draws the plan.
+func (p Plan) Text(o Options) string {
 	var out strings.Builder
 	destination := p.Destination
 	if destination == "" {
-		destination = "no seed is fit"
+		destination = "no suitable seed"
 	}
 	fmt.Fprintf(&out, "Plan for %s/%s: %s -> %s\n", p.Namespace, p.Shoot, p.Source, destination)
 
@@ -39,10 +87,10 @@ func Plan(p plan.Plan, o Options) string {
 	return out.String()
 }
 
-func candidates(p plan.Plan) string {
+func candidates(p Plan) string {
 	var rows [][]string
 	for _, candidate := range p.Candidates {
-		used, limit, verdict := "?", "unlimited", "fit"
+		used, limit, verdict := "?", "unlimited", "suitable"
 		if candidate.Shoots != nil {
 			used = strconv.Itoa(*candidate.Shoots)
 		}
@@ -54,34 +102,14 @@ func candidates(p plan.Plan) string {
 			for _, name := range candidate.Obstacles {
 				names = append(names, string(name))
 			}
-			verdict = "not fit: " + strings.Join(names, ", ")
+			verdict = "not suitable: " + strings.Join(names, ", ")
 		}
 		rows = append(rows, []string{candidate.Seed, candidate.Region, used + " of " + limit, verdict})
 	}
 	return Table([]string{"SEED", "REGION", "SHOOTS", "VERDICT"}, rows)
 }
 
-func checkLines(check plan.Check, o Options) string {
-	symbol, c := "✔", green
-	switch {
-	case check.Status == preflight.Pass:
-	case check.Deferred:
-		symbol, c = "?", yellow
-	default:
-		symbol, c = "✖", red
-	}
-	const nameColumns, left = 24, 34
-	columns := max(o.width()-left, smallest)
-	lines := wrap(check.Evidence, columns)
-	// What the agents look at anyway needs no word per check.
-	if check.Status != preflight.Pass && check.Remedy != "" && (!check.Deferred || o.Wide) {
-		lines = append(lines, wrap("-> "+check.Remedy, columns)...)
-	}
-	head := o.paint(c, symbol+" "+pad(string(check.Status), 8)) + pad(string(check.Name), nameColumns)
-	return head + strings.Join(lines, "\n"+strings.Repeat(" ", left)) + "\n"
-}
-
-func planSteps(p plan.Plan) string {
+func planSteps(p Plan) string {
 	var rows [][]string
 	var total time.Duration
 	for i, step := range p.Steps {
@@ -101,11 +129,11 @@ func planSteps(p plan.Plan) string {
 	return Table([]string{"#", "STEP", "OWNER", "EXPECTED", "DEADLINE", ""}, rows)
 }
 
-func verdict(p plan.Plan, o Options) string {
+func verdict(p Plan, o Options) string {
 	failed, left := 0, 0
 	for _, check := range p.Checks {
 		switch {
-		case check.Status == preflight.Pass:
+		case check.Status == Pass:
 		case check.Deferred:
 			left++
 		default:
@@ -114,15 +142,17 @@ func verdict(p plan.Plan, o Options) string {
 	}
 	text := ""
 	switch {
+	case p.CanGo && left == 1:
+		text = "Ready to migrate. The agents make 1 more check first, and hold the migration if it does not pass."
 	case p.CanGo && left > 0:
-		text = fmt.Sprintf("It can go. %d checks could not be made from here; the agents make them, and hold the "+
-			"migration if one does not pass.", left)
+		text = fmt.Sprintf("Ready to migrate. The agents make %d more checks first, and hold the migration if one "+
+			"does not pass.", left)
 	case p.CanGo:
-		text = "It can go."
+		text = "Ready to migrate."
 	case failed == 1:
-		text = "It cannot go: 1 check speaks against it."
+		text = "Not ready to migrate: 1 check did not pass."
 	default:
-		text = fmt.Sprintf("It cannot go: %d checks speak against it.", failed)
+		text = fmt.Sprintf("Not ready to migrate: %d checks did not pass.", failed)
 	}
 	if p.CanGo {
 		return o.paint(green, text)

@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package view draws what kubectl-livecpm shows: worlds in, text out. It is pure, so that whole screens can be compared
-// with golden files.
+// Package view is what kubectl-livecpm shows: what its commands have found out, as text for people, as data for
+// programs, and as exit codes. What draws is pure, so that whole screens can be compared with golden files. Loop, which
+// draws again and again, is handed what looks and where to write.
 package view
 
 import (
 	"fmt"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 )
@@ -24,9 +26,9 @@ const (
 type Options struct {
 	// Width is the number of columns of the terminal; zero if there is none.
 	Width int
-	// Color tells to use colors.
+	// Color uses colors.
 	Color bool
-	// Wide tells to leave nothing out.
+	// Wide leaves nothing out.
 	Wide bool
 }
 
@@ -58,17 +60,16 @@ func (o Options) paint(c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// cut shortens the text to the number of columns. With Wide it is left as it is.
-func (o Options) cut(text string, columns int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if o.Wide || utf8.RuneCountInString(text) <= columns {
+// Cut shortens the text to the number of columns.
+func Cut(text string, columns int) string {
+	if utf8.RuneCountInString(text) <= columns {
 		return text
 	}
-	if columns < 2 {
-		return ""
-	}
-	return strings.TrimRight(string([]rune(text)[:columns-1]), " ") + "…"
+	return strings.TrimRight(string([]rune(text)[:max(columns, 1)-1]), " ") + "…"
 }
+
+// flat makes one line of the text.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // wrap breaks the text into lines of at most so many columns, between words where that is possible.
 func wrap(text string, columns int) []string {
@@ -100,11 +101,10 @@ func wrap(text string, columns int) []string {
 // clip shortens a line so that it fits a terminal behind what stands to its left: a line that wraps would spoil the
 // next screen. Without a terminal nothing is clipped.
 func (o Options) clip(text string, left int) string {
-	columns := o.width() - left
-	if o.Width == 0 || utf8.RuneCountInString(text) <= columns {
+	if o.Width == 0 {
 		return text
 	}
-	return string([]rune(text)[:columns-1]) + "…"
+	return Cut(text, o.width()-left)
 }
 
 func pad(text string, columns int) string {
@@ -154,20 +154,15 @@ func size(bytes int64) string {
 
 // Table aligns rows below their header.
 func Table(header []string, rows [][]string) string {
-	widths := make([]int, len(header))
-	all := append([][]string{header}, rows...)
-	for _, row := range all {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+	var aligned, out strings.Builder
+	writer := tabwriter.NewWriter(&aligned, 0, 0, 3, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		_, _ = fmt.Fprintln(writer, strings.Join(row, "\t"))
 	}
-	var out strings.Builder
-	for _, row := range all {
-		var line strings.Builder
-		for i, cell := range row {
-			line.WriteString(pad(cell, widths[i]+3))
-		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	_ = writer.Flush()
+	// Empty cells at the end leave blanks.
+	for line := range strings.Lines(aligned.String()) {
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return out.String()
 }

@@ -78,7 +78,7 @@ func head(s summary.Summary, o Options) string {
 	if s.PauseBefore != "" && !s.State.Final() {
 		line("Pause", "before "+s.PauseBefore)
 	}
-	// Below the tree of the steps the current step tells its own reason.
+	// The tree of the steps shows the reason of the current step itself.
 	if len(s.Steps) == 0 || s.State == summary.Aborted || s.State == summary.Aborting {
 		line("Reason", s.Reason)
 		out.WriteString(indented("Message", s.Message, o))
@@ -101,11 +101,11 @@ func indented(name, text string, o Options) string {
 func explain(state summary.State) string {
 	switch state {
 	case summary.None:
-		return "No live migration is or was asked for."
+		return "No live migration has been requested."
 	case summary.Classic:
-		return "The shoot is migrated classically: the intent annotation is not set."
+		return "A classic migration is in flight: the intent annotation is not set."
 	case summary.Requested:
-		return "Waiting for the agent in the source."
+		return "Waiting for the agent in the source seed."
 	}
 	return ""
 }
@@ -156,15 +156,15 @@ func stepNodes(s summary.Summary, o Options) []node {
 				deadline = " of " + Duration(time.Duration(step.DeadlineSeconds)*time.Second)
 			}
 		}
-		tells := ""
+		detail := ""
 		if step.Current || o.Wide {
-			tells = step.Message
+			detail = step.Message
 		}
 		switch {
 		case o.narrow():
 			text += padLeft(elapsed, 7)
 			if step.Current && step.Reason != "" {
-				tells = step.Reason + ": " + tells
+				detail = step.Reason + ": " + detail
 			}
 		default:
 			text += padLeft(elapsed+deadline, 14)
@@ -174,7 +174,7 @@ func stepNodes(s summary.Summary, o Options) []node {
 		}
 		out = append(out, node{
 			text: strings.TrimRight(text, " "), color: c,
-			details: wrap(tells, o.width()-2*len(nothing)),
+			details: wrap(detail, o.width()-2*len(nothing)),
 		})
 	}
 	return out
@@ -223,7 +223,7 @@ func etcdNodes(seeds []summary.Seed) []node {
 				lines = append(lines, line)
 			}
 			if etcd.Unasked != "" {
-				lines = append(lines, "  as etcd-druid reports it; the members could not be asked: "+etcd.Unasked)
+				lines = append(lines, "  as reported by etcd-druid; the members could not be asked: "+etcd.Unasked)
 			}
 		}
 		return lines

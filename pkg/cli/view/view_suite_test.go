@@ -8,9 +8,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 func TestView(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(patience.Eventually)
 	RunSpecs(t, "CLI View Suite")
 }

@@ -16,12 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/livecpm/livecpm/pkg/cli/plan"
-	"github.com/livecpm/livecpm/pkg/cli/verify"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
-	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
 )
 
@@ -65,7 +64,7 @@ var _ = Describe("Tree", func() {
 		})
 	}
 
-	It("should draw for narrow terminals, and leave nothing out when it is told to", func() {
+	It("should draw for narrow terminals, and leave nothing out with Wide", func() {
 		w := load[summary.World]("worlds", "joining")
 		expectGolden("tree-joining-narrow", view.Tree(w, view.Options{Width: 60}))
 		expectGolden("tree-joining-wide", view.Tree(w, view.Options{Wide: true}))
@@ -104,7 +103,7 @@ var _ = Describe("List", func() {
 		}
 	})
 
-	It("should draw what is under way first", func() {
+	It("should draw what is in flight first", func() {
 		expectGolden("list", view.List(summaries, now, view.Options{}))
 		expectGolden("list-wide", view.List(summaries, now, view.Options{Wide: true}))
 	})
@@ -125,9 +124,9 @@ var _ = Describe("Plan", func() {
 			if name == "candidates" || name == "none-fit" {
 				destination = ""
 			}
-			p, err := plan.Evaluate(load[plan.Input]("plans", name), destination)
+			p, err := inspect.Plan(load[inspect.PlanInput]("plans", name), destination)
 			Expect(err).NotTo(HaveOccurred())
-			expectGolden("plan-"+name, view.Plan(p, view.Options{}))
+			expectGolden("plan-"+name, p.Text(view.Options{}))
 		})
 	}
 })
@@ -139,7 +138,7 @@ var _ = Describe("Drain", func() {
 		})
 	}
 
-	It("should leave nothing out when it is told to", func() {
+	It("should leave nothing out with Wide", func() {
 		d := load[summary.Drain]("drains", "draining")
 		expectGolden("drain-draining-wide", view.Drain(d, view.Options{Wide: true}))
 		expectGolden("drain-draining-color", view.Drain(d, view.Options{Color: true}))
@@ -182,11 +181,11 @@ var _ = Describe("Tree with members that were asked", func() {
 })
 
 var _ = Describe("Tree with members that could not be asked", func() {
-	It("should say whose word it takes", func() {
+	It("should say whose report it shows", func() {
 		w := load[summary.World]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Unasked = "not permitted"
 		Expect(view.Tree(w, view.Options{})).
-			To(ContainSubstring("as etcd-druid reports it; the members could not be asked: not permitted"))
+			To(ContainSubstring("as reported by etcd-druid; the members could not be asked: not permitted"))
 	})
 })
 
@@ -204,12 +203,12 @@ var _ = Describe("Probe", func() {
 	It("should not show figures of a migration that there was not", func() {
 		r := result()
 		r.LongestWriteGapMs, r.WriteP99Ms.During, r.Details.WriteP50Ms.During = 0, 0, 0
-		Expect(view.Probe(r, view.Options{})).
+		Expect(steer.Measured(r).Text(view.Options{})).
 			To(And(MatchRegexp(`longest gap \(ms\) +180 +- *\n`), MatchRegexp(`p99 \(ms\) +61\.2 +- +-\n`)))
 	})
 
 	It("should draw a run in which all went well",
-		func() { expectGolden("probe-fine", view.Probe(result(), view.Options{})) })
+		func() { expectGolden("probe-fine", steer.Measured(result()).Text(view.Options{})) })
 
 	It("should draw a run in which not all went well, with some of what happened", func() {
 		r := result()
@@ -220,35 +219,35 @@ var _ = Describe("Probe", func() {
 				Error: "failed to update kept-9: rpc error: code = Unknown desc = raft proposal dropped",
 			})
 		}
-		expectGolden("probe-failed", view.Probe(r, view.Options{}))
+		expectGolden("probe-failed", steer.Measured(r).Text(view.Options{}))
 	})
 })
 
 var _ = Describe("Verification", func() {
-	result := verify.Result{Namespace: "garden-demo", Shoot: "live", Source: "seed-a", Destination: "seed-b",
-		Checks: []verify.Check{
-			{Name: verify.Completed, Status: preflight.Pass,
+	result := view.Verification{Namespace: "garden-demo", Shoot: "live", Source: "seed-a", Destination: "seed-b",
+		Checks: []view.Check{
+			{Name: inspect.CheckCompleted, Status: view.Pass,
 				Evidence: "all 8 conditions are True, and no annotation asks for a migration"},
-			{Name: verify.EtcdHash, Status: preflight.Pass,
+			{Name: inspect.CheckEtcdHash, Status: view.Pass,
 				Evidence: "etcd-main: 5f3a90c1 on 3 members at revision 81240; etcd-events: 01e2d3c4 on 3 members at " +
 					"revision 4711"},
 		}}
 
 	It("should draw what is proved",
-		func() { expectGolden("verify-proved", view.Verification(result, view.Options{})) })
+		func() { expectGolden("verify-proved", result.Text(view.Options{})) })
 
 	It("should draw what failed, and what could not be looked at", func() {
 		r := result
 		r.Source, r.Unknown = "", 1
-		r.Checks = append(slices.Clone(r.Checks), verify.Check{Name: verify.SourceEmpty, Status: preflight.Unknown,
+		r.Checks = append(slices.Clone(r.Checks), view.Check{Name: inspect.CheckSourceEmpty, Status: view.Unknown,
 			Deferred: true, Evidence: "seed seed-a: give --seed-kubeconfig seed-a=PATH"})
-		expectGolden("verify-not-proved", view.Verification(r, view.Options{}))
+		expectGolden("verify-not-proved", r.Text(view.Options{}))
 		r.Failed = 1
 		r.Checks = append(r.Checks,
-			verify.Check{Name: verify.DNS, Status: preflight.Fail,
+			view.Check{Name: inspect.CheckDNS, Status: view.Fail,
 				Evidence: "api.live.example resolves to 10.0.0.1, the destination publishes 10.0.0.2",
 				Remedy:   "wait for the record's time to live"})
-		expectGolden("verify-failed", view.Verification(r, view.Options{}))
+		expectGolden("verify-failed", r.Text(view.Options{}))
 	})
 })
 

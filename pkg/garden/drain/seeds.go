@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
@@ -195,7 +196,7 @@ func (r *Reconciler) publishOne(ctx context.Context, seed *gardencorev1beta1.See
 			kind = corev1.EventTypeWarning
 		}
 		r.log(ctx)("The drain has come to another stage", "seed", seed.Name, "reason", reason)
-		r.Recorder.Eventf(seed, nil, kind, reason, actionMove, "%s", drain.Cut(message, maxMessage))
+		r.Recorder.Eventf(seed, nil, kind, reason, actionMove, "%s", conditions.Cut(message, maxMessage))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -107,7 +108,7 @@ func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) e
 		return fmt.Errorf("failed to bind Shoot %s to seed %s: %w", start.Key, start.Destination, err)
 	}
 
-	message := drain.Cut(err.Error(), maxMessage)
+	message := conditions.Cut(err.Error(), maxMessage)
 	refused := before.DeepCopy()
 	annotations(refused)
 	refused.Annotations[drain.AnnotationResult] = string(drain.Refused)

@@ -243,14 +243,5 @@ func Duration(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, 
 	return clk.Since(started), true
 }
 
-// shorten cuts an overlong message at a rune's boundary.
-func shorten(message string) string {
-	if len(message) <= maxMessageLength {
-		return message
-	}
-	cut := maxMessageLength - len("…")
-	for cut > 0 && message[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return message[:cut] + "…"
-}
+// shorten cuts an overlong message.
+func shorten(message string) string { return Cut(message, maxMessageLength) }

@@ -264,3 +264,11 @@ var _ = Describe("Conditions", func() {
 		})
 	})
 })
+
+var _ = Describe("#Cut", func() {
+	It("should cut texts without breaking characters", func() {
+		Expect(Cut("short", 5)).To(Equal("short"))
+		Expect(Cut("longer", 5)).To(Equal("lo…"))
+		Expect(Cut("aéééééé", 5)).To(Equal("a…"))
+	})
+})

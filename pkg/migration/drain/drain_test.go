@@ -610,10 +610,4 @@ var _ = Describe("SeedPlan", func() {
 		Entry("another version", `{"apiVersion":"drain.livecpm.gardener.cloud/v2","kind":"DrainTable"}`),
 		Entry("another kind", `{"apiVersion":"drain.livecpm.gardener.cloud/v1alpha1","kind":"Table"}`),
 	)
-
-	It("cuts texts without breaking characters", func() {
-		Expect(drain.Cut("short", 5)).To(Equal("short"))
-		Expect(drain.Cut("longer", 5)).To(Equal("lo..."))
-		Expect(drain.Cut("aéééééé", 5)).To(Equal("a..."))
-	})
 })

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 )
 
 // ConditionDrained is the type of the condition on a Seed that tells how far its drain is. It is True when no shoot is
@@ -159,7 +161,7 @@ func (p SeedPlan) Table() Table {
 	for _, entry := range p.Entries {
 		row := TableRow{
 			Namespace: entry.Namespace, Name: entry.Name, Purpose: string(entry.Purpose),
-			State: entry.State, Reason: entry.Reason, Message: Cut(entry.Text, maxTableText),
+			State: entry.State, Reason: entry.Reason, Message: conditions.Cut(entry.Text, maxTableText),
 			Destination: entry.To, Way: entry.By,
 		}
 		if entry.StartedBy == p.Name && !entry.StartedAt.Before(p.StartedAt) {
@@ -209,13 +211,4 @@ func DecodeTable(content string) (Table, error) {
 			table.APIVersion, TableKind, TableVersion)
 	}
 	return table, nil
-}
-
-// Cut shortens the text to at most n bytes.
-func Cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	const more = "..."
-	return strings.ToValidUTF8(text[:n-len(more)], "") + more
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package summary holds what the commands of kubectl-livecpm look at, and what it says about a migration. It is pure:
-// what reads the world is in pkg/cli/garden and pkg/cli/seed, what shows it in pkg/cli/view.
+// what reads the world is in pkg/cli/access and pkg/cli/inspect, what shows it in pkg/cli/view.
 package summary
 
 import (

@@ -17,8 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/cmd/kubectl-livecpm/app"
-	"github.com/livecpm/livecpm/pkg/cli/exit"
-	"github.com/livecpm/livecpm/pkg/cli/plan"
+	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -96,17 +95,17 @@ var _ = Describe("kubectl livecpm", func() {
 
 	It("should drive a migration: plan, start, watch, pause, resume, abort, start again, status, list", func() {
 		By("plan")
-		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(exit.Done))
-		Expect(out.String()).To(And(ContainSubstring("It can go."), ContainSubstring("GatePolicies")))
+		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(view.ExitDone))
+		Expect(out.String()).To(And(ContainSubstring("Ready to migrate."), ContainSubstring("GatePolicies")))
 		Expect(out.String()).To(ContainSubstring("Next: kubectl livecpm start %s -n %s --to %s", shoot.Name,
 			shoot.Namespace, destination))
-		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(exit.Done))
-		var p plan.Plan
+		Expect(livecpm("plan", shoot.Name, "-o", "json")).To(Equal(view.ExitDone))
+		var p view.Plan
 		Expect(json.Unmarshal(out.Bytes(), &p)).To(Succeed())
 		Expect(p.Candidates).To(ContainElement(And(HaveField("Seed", destination), HaveField("Fit", true))))
 
 		By("start --dry-run")
-		Expect(livecpm("start", shoot.Name, "--to", destination, "--dry-run")).To(Equal(exit.Done))
+		Expect(livecpm("start", shoot.Name, "--to", destination, "--dry-run")).To(Equal(view.ExitDone))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 
@@ -114,51 +113,51 @@ var _ = Describe("kubectl livecpm", func() {
 		// The admission plugins' informers may not know the seed yet; a start that is refused leaves nothing behind.
 		Eventually(func() int {
 			return livecpm("start", shoot.Name, "--to", destination, "--pause-before", "2")
-		}).Should(Equal(exit.Done))
+		}).Should(Equal(view.ExitDone))
 		Expect(out.String()).To(And(ContainSubstring("Before: None"), ContainSubstring("After:  Requested")))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(destination)))
 		Expect(current().Annotations).To(And(HaveKeyWithValue(steps.AnnotationIntent, "true"),
 			HaveKeyWithValue(steps.AnnotationPauseBefore, "DestinationEtcdPeersJoined")))
-		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
 
 		By("get")
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonPersistingShootState)
-		Expect(livecpm("get", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("get", shoot.Name)).To(Equal(view.ExitDone))
 		Expect(out.String()).To(And(ContainSubstring("PersistingShootState"),
 			ContainSubstring("not known, give --seed-kubeconfig "+source+"=PATH")))
 		apply(1, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
 		apply(2, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused)
-		Expect(livecpm("get", shoot.Name, "-o", "json")).To(Equal(exit.Done))
+		Expect(livecpm("get", shoot.Name, "-o", "json")).To(Equal(view.ExitDone))
 		var seen summary.Summary
 		Expect(json.Unmarshal(out.Bytes(), &seen)).To(Succeed())
 		Expect(seen.State).To(Equal(summary.Paused))
 
 		By("resume and pause")
-		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("resume", shoot.Name)).To(Equal(view.ExitDone))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationPauseBefore))
 		apply(2, gardencorev1beta1.ConditionProgressing, steps.ReasonJoiningEtcdMembers)
-		Expect(livecpm("pause", shoot.Name, "--before", "2")).To(Equal(exit.Failed))
+		Expect(livecpm("pause", shoot.Name, "--before", "2")).To(Equal(view.ExitFailed))
 		Expect(errs.String()).To(ContainSubstring("the step has begun"))
-		Expect(livecpm("pause", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("pause", shoot.Name)).To(Equal(view.ExitDone))
 		Expect(current().Annotations).
 			To(HaveKeyWithValue(steps.AnnotationPauseBefore, "MigrateExtensionsNeededBeforeKubeAPIServer"))
-		Expect(livecpm("resume", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("resume", shoot.Name)).To(Equal(view.ExitDone))
 
 		By("status with a timeout")
-		Expect(livecpm("status", shoot.Name, "--timeout", "100ms")).To(Equal(exit.Timeout))
+		Expect(livecpm("status", shoot.Name, "--timeout", "100ms")).To(Equal(view.ExitTimeout))
 
 		By("abort")
-		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.Failed))
-		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitFailed))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring("After:  Aborting"))
 		abort(steps.Destination, steps.ReasonWithdrawn)
 		abort(steps.Source, steps.ReasonAborted)
-		Expect(livecpm("status", shoot.Name)).To(Equal(exit.Failed))
+		Expect(livecpm("status", shoot.Name)).To(Equal(view.ExitFailed))
 		Expect(errs.String()).To(ContainSubstring("not completed: Aborted"))
 
 		By("start again")
-		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Done))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring("the aborted migration begins again"))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
 		initialize()
@@ -170,18 +169,18 @@ var _ = Describe("kubectl livecpm", func() {
 		}
 
 		By("abort is refused")
-		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Failed))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitFailed))
 		Expect(errs.String()).
 			To(And(ContainSubstring("DestinationEtcdPeersJoined is True"), ContainSubstring("kubectl livecpm pause")))
 
 		By("retry")
-		Expect(livecpm("retry", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("retry", shoot.Name)).To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring("gardener.cloud/operation=retry"))
 
 		By("list")
-		Expect(livecpm("list")).To(Equal(exit.Done))
+		Expect(livecpm("list")).To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring(shoot.Name))
-		Expect(livecpm("list", "-A", "-o", "json")).To(Equal(exit.Done))
+		Expect(livecpm("list", "-A", "-o", "json")).To(Equal(view.ExitDone))
 		var summaries []summary.Summary
 		Expect(json.Unmarshal(out.Bytes(), &summaries)).To(Succeed())
 		Expect(summaries).To(ContainElement(And(
@@ -203,18 +202,18 @@ var _ = Describe("kubectl livecpm", func() {
 		s.Status.SeedName = new(destination)
 		delete(s.Annotations, steps.AnnotationIntent)
 		Expect(garden.Client.Status().Patch(ctx, s, patch)).To(Succeed())
-		Expect(livecpm("status", shoot.Name)).To(Equal(exit.Done))
-		Expect(livecpm("get", shoot.Name, "-w")).To(Equal(exit.Done), "it ends by itself")
+		Expect(livecpm("status", shoot.Name)).To(Equal(view.ExitDone))
+		Expect(livecpm("get", shoot.Name, "-w")).To(Equal(view.ExitDone), "it ends by itself")
 		Expect(out.String()).To(ContainSubstring("Succeeded"))
 	})
 
 	It("should let an aborted shoot stay", func() {
-		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(exit.Done))
+		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(view.ExitDone))
 		initialize()
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
-		Expect(livecpm("abort", shoot.Name)).To(Equal(exit.Done))
+		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
 		abort(steps.Source, steps.ReasonAborted)
-		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(exit.Done))
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitDone))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 	})
 
@@ -222,9 +221,9 @@ var _ = Describe("kubectl livecpm", func() {
 		patch := client.MergeFrom(shoot.DeepCopy())
 		shoot.Status.LastOperation.State = gardencorev1beta1.LastOperationStateFailed
 		Expect(garden.Client.Status().Patch(ctx, shoot, patch)).To(Succeed())
-		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
-		Expect(out.String()).To(ContainSubstring("It cannot go: 1 check speaks against it."))
-		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
+		Expect(livecpm("plan", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
+		Expect(out.String()).To(ContainSubstring("Not ready to migrate: 1 check did not pass."))
+		Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
 		Expect(errs.String()).To(ContainSubstring("was not started"))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
@@ -243,7 +242,7 @@ var _ = Describe("kubectl livecpm", func() {
 
 		// Other refusals may come first, until the admission plugins' informers know the seed.
 		Eventually(func() string {
-			Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(exit.Failed))
+			Expect(livecpm("start", shoot.Name, "--to", destination)).To(Equal(view.ExitFailed))
 			return errs.String()
 		}).Should(And(ContainSubstring("taint"), ContainSubstring("Nothing was started")))
 		Expect(current().Annotations).NotTo(HaveKey(steps.AnnotationIntent))
@@ -256,16 +255,16 @@ var _ = Describe("kubectl livecpm", func() {
 			Expect(garden.Client.Get(ctx, client.ObjectKey{Name: source}, seed)).To(Succeed())
 			return seed.Annotations
 		}
-		Expect(livecpm("drain", source)).To(Equal(exit.Done))
+		Expect(livecpm("drain", source)).To(Equal(view.ExitDone))
 		Expect(annotations()).To(HaveKeyWithValue(drain.AnnotationDrain, "true"))
-		Expect(livecpm("drain", source, "--cancel")).To(Equal(exit.Done))
+		Expect(livecpm("drain", source, "--cancel")).To(Equal(view.ExitDone))
 		Expect(annotations()).NotTo(HaveKey(drain.AnnotationDrain))
-		Expect(livecpm("drain", source, "--cancel")).To(Equal(exit.Failed))
+		Expect(livecpm("drain", source, "--cancel")).To(Equal(view.ExitFailed))
 	})
 
 	It("should show how far the drain of a seed is", func() {
-		Expect(livecpm("drain", source, "--status")).To(Equal(exit.Done))
-		Expect(out.String()).To(Equal("Seed " + source + ": not asked to drain\nThere is no table of its shoots.\n"))
+		Expect(livecpm("drain", source, "--status")).To(Equal(view.ExitDone))
+		Expect(out.String()).To(Equal("Seed " + source + ": no drain requested\nThere is no table of its shoots.\n"))
 
 		key := drain.Key{Namespace: shoot.Namespace, Name: shoot.Name}
 		content, err := drain.SeedPlan{Seed: drain.Seed{Name: source, Draining: true}, Entries: []drain.Entry{
@@ -277,14 +276,14 @@ var _ = Describe("kubectl livecpm", func() {
 			Data: map[string]string{drain.TableKey: content}}
 		Expect(garden.Client.Create(ctx, table)).To(Succeed())
 
-		Expect(livecpm("drain", source, "--status")).To(Equal(exit.Done))
+		Expect(livecpm("drain", source, "--status")).To(Equal(view.ExitDone))
 		Expect(out.String()).To(And(ContainSubstring(shoot.Name), ContainSubstring("NoCandidate"),
 			ContainSubstring("the scheduler finds no other seed")))
-		Expect(livecpm("drain", source, "--status", "-o", "json")).To(Equal(exit.Done))
+		Expect(livecpm("drain", source, "--status", "-o", "json")).To(Equal(view.ExitDone))
 		status := summary.Drain{}
 		Expect(json.Unmarshal(out.Bytes(), &status)).To(Succeed())
 		Expect(status.Table.Shoots).To(ConsistOf(HaveField("Name", shoot.Name)))
-		Expect(livecpm("drain", "no-such-seed", "--status")).To(Equal(exit.Failed))
+		Expect(livecpm("drain", "no-such-seed", "--status")).To(Equal(view.ExitFailed))
 	})
 
 	It("should complete shoots, seeds and namespaces", func() {
@@ -293,12 +292,13 @@ var _ = Describe("kubectl livecpm", func() {
 			{source, "drain", ""},
 		} {
 			Expect(livecpm("__complete", "--kubeconfig", kubeconfig, request.command, request.word)).
-				To(Equal(exit.Done))
+				To(Equal(view.ExitDone))
 			Expect(out.String()).To(ContainSubstring(request.expected))
 		}
-		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "plan", shoot.Name, "--to", "")).To(Equal(exit.Done))
+		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "plan", shoot.Name, "--to", "")).
+			To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring(destination))
-		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "list", "-n", "")).To(Equal(exit.Done))
+		Expect(livecpm("__complete", "--kubeconfig", kubeconfig, "list", "-n", "")).To(Equal(view.ExitDone))
 		Expect(out.String()).To(ContainSubstring(framework.ProjectNamespace))
 	})
 })

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livecpm/livecpm/pkg/cli/access"
+	"github.com/livecpm/livecpm/pkg/cli/inspect"
+	"github.com/livecpm/livecpm/pkg/cli/steer"
+	"github.com/livecpm/livecpm/pkg/migration/summary"
+)
+
+// surroundings are the garden, and the seeds as far as there is access to them.
+type surroundings struct {
+	*options
+	garden  *access.Garden
+	seeds   access.Seeds
+	members *inspect.Members
+}
+
+// look looks at a migration once.
+type look func(context.Context) (summary.World, error)
+
+// open connects to the garden and to the seeds. Close ends what was connected to.
+func (o *options) open() (*surroundings, error) {
+	g, err := o.garden.Connect()
+	if err != nil {
+		return nil, err
+	}
+	seeds, err := access.OpenSeeds(o.seeds)
+	if err != nil {
+		return nil, err
+	}
+	return &surroundings{options: o, garden: g, seeds: seeds, members: inspect.NewMembers(seeds)}, nil
+}
+
+// close closes the connections to etcd members.
+func (s *surroundings) close() { s.members.Close() }
+
+// lookAtShoot returns what looks at the shoot in the garden.
+func (s *surroundings) lookAtShoot(name string) look {
+	return func(ctx context.Context) (summary.World, error) {
+		shoot, err := s.garden.Shoot(ctx, name)
+		if err != nil {
+			return summary.World{}, err
+		}
+		return summary.World{Now: metav1.NewTime(s.clock.Now()), Shoot: shoot}, nil
+	}
+}
+
+// lookAtAll returns what also looks at the seeds, and at the probe on this machine.
+func (s *surroundings) lookAtAll(name string) look {
+	lookAtShoot := s.lookAtShoot(name)
+	return func(ctx context.Context) (summary.World, error) {
+		w, err := lookAtShoot(ctx)
+		if err != nil {
+			return w, err
+		}
+		migration := summary.Summarize(w.Shoot, w.Now.Time)
+		w.Seeds = inspect.ControlPlanes(ctx, s.seeds, w.Shoot, migration.Source, migration.Destination)
+		inspect.FillMembers(w.Seeds, s.members.Ask(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(w.Shoot),
+			migration.Source, migration.Destination))
+		if store, err := steer.DefaultCountsStore(); err == nil {
+			w.Probe = store.Read(steer.CountsKey(s.garden.Host, w.Shoot), w.Now.Time)
+		}
+		return w, nil
+	}
+}
