@@ -66,12 +66,14 @@ func runAgent(ctx context.Context, configFile string) error {
 		if err := mayLead(ctx, access.Seed, config); err != nil {
 			return err
 		}
-		environment, err = setup.NewEnvironmentFor(ctx, log, *access, config, gardenletConfig, agent.HostGardenlet)
+		environment, err = setup.NewEnvironmentFor(ctx, setup.Options{
+			Log: log, Config: config, GardenletConfig: gardenletConfig, Access: *access, Host: agent.HostGardenlet,
+		})
 		return err
 	}) {
 		return nil
 	}
-	if err := setup.AddControllers(environment, config, gardenletConfig); err != nil {
+	if err := setup.AddControllers(environment); err != nil {
 		return err
 	}
 	log.Info("Starting the agent's manager in the gardenlet", "seed", gardenletConfig.SeedConfig.Name)

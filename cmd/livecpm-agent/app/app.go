@@ -94,7 +94,7 @@ func run(
 	if err != nil {
 		return err
 	}
-	if err := setup.AddControllers(environment, config, gardenlet); err != nil {
+	if err := setup.AddControllers(environment); err != nil {
 		return err
 	}
 

@@ -14,14 +14,13 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
@@ -45,17 +44,6 @@ const (
 	startupAttempts = 60
 )
 
-// patientDeps returns the dependencies for a botanist whose kube-apiserver gets the time that its start takes.
-func (d *destination) patientDeps(ctx context.Context, m *migration.Migration) (*operation.Deps, error) {
-	patient, err := d.needsPatience(ctx, m)
-	if err != nil || !patient {
-		return d.deps, err
-	}
-	deps := *d.deps
-	deps.SeedClientSet = patientClientSet{deps.SeedClientSet}
-	return &deps, nil
-}
-
 // needsPatience measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver
 // would restart otherwise.
 func (d *destination) needsPatience(ctx context.Context, m *migration.Migration) (bool, error) {
@@ -76,16 +64,16 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 		return true, nil
 	}
 
-	etcds := d.deps.Joint(m, nil)
+	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 	distance, err := etcds.LeaderDistance(ctx)
 	if err != nil {
 		return false, err
 	}
-	patient := distance >= distantLeader
+	distant := distance >= distantLeader
 	m.Log.Info("Measured how far away the leaders of etcd are", "distance", distance.String(),
-		"moreTimeForKubeAPIServer", patient)
-	return patient, nil
+		"moreTimeForKubeAPIServer", distant)
+	return distant, nil
 }
 
 // kubeAPIServerRestarted reports whether the kubelet has ended a kube-apiserver, one of this attempt or of a former
@@ -101,7 +89,7 @@ func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace stri
 
 func (d *destination) kubeAPIServerPods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace),
+	if err := d.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace),
 		client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
 		return nil, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
 	}
@@ -167,7 +155,7 @@ func (d *destination) restartedWithoutPatience(ctx context.Context, namespace st
 func (d *destination) kubeAPIServerDeployment(ctx context.Context, namespace string) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}
-	if err := d.deps.SeedClientSet.Client().Get(ctx, key, deployment); client.IgnoreNotFound(err) != nil {
+	if err := d.SeedClientSet.Client().Get(ctx, key, deployment); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("failed to read Deployment %s: %w", key, err)
 	}
 	return deployment, nil
@@ -182,6 +170,9 @@ func kubeAPIServerContainer(deployment *appsv1.Deployment) *corev1.Container {
 	}
 	return nil
 }
+
+// patient makes of the seed's client set one with which the kube-apiserver gets the time that its start takes.
+func patient(seed kubernetes.Interface) kubernetes.Interface { return patientClientSet{seed} }
 
 type patientClientSet struct{ kubernetes.Interface }
 

@@ -46,7 +46,7 @@ func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migrati
 			continue
 		}
 		m.Log.Info("Replacing a kube-apiserver that waits for its restart", "pod", pod.Name)
-		err := d.deps.SeedClientSet.Client().Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+		err := d.SeedClientSet.Client().Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("failed to delete pod %s: %w", client.ObjectKeyFromObject(pod), err))
 		}
@@ -66,8 +66,8 @@ func (d *destination) untilServing(
 	ctx context.Context, m *migration.Migration, serves func(context.Context) error,
 ) error {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-	return retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
-		d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
+	return retry.UntilTimeout(ctx, d.Timings.PollInterval,
+		d.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
 			deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
 			if err == nil {
 				err = health.CheckDeployment(deployment)

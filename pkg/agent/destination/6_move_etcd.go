@@ -26,7 +26,7 @@ import (
 // moveEtcd switches DNS, waits until nobody needs the source's addresses any more, completes the members of the
 // destination and asks the source to retire its own.
 func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 
 	// It remembers in the seed that it is done, and costs nothing from then on.
@@ -40,14 +40,14 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 // far apart for it to start otherwise (GEP-0039, "Kube API Server is unhealthy"). The source's kube-apiserver continues
 // through the relay, as far as the distance lets it: some downtime is accepted.
 func (d *destination) shrinkEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 	return d.moveMembers(ctx, m)
 }
 
 // moveMembers completes the members of the destination and waits until those of the source are gone.
 func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	etcds := d.deps.Joint(m, nil)
+	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 
 	begun, err := d.retirementBegun(ctx, etcds)
@@ -116,21 +116,21 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 	etcd := &druidcorev1alpha1.Etcd{}
 	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
 		Name: exposure.EtcdName(etcdRole)}
-	if err := d.deps.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
+	if err := d.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
 		return fmt.Errorf("failed to read Etcd %s: %w", key, err)
 	}
 	if etcd.Spec.Replicas >= members {
 		return nil
 	}
 
-	if err := joint.AnnounceMembers(ctx, d.deps.SeedClientSet.Client(), etcd, members); err != nil {
+	if err := joint.AnnounceMembers(ctx, d.SeedClientSet.Client(), etcd, members); err != nil {
 		return err
 	}
 	patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	etcd.Spec.Replicas = members
 	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation,
 		v1beta1constants.GardenerOperationReconcile)
-	if err := d.deps.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
+	if err := d.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
 		return fmt.Errorf("failed to scale Etcd %s to %d: %w", key, members, err)
 	}
 	return nil
@@ -180,7 +180,7 @@ func (d *destination) waitForRetirement(
 		select {
 		case <-ctx.Done():
 			// The reason stays: the source acts on it.
-			return steps.Waiting(d.deps.Timings.PollInterval, r.reason, "%s",
+			return steps.Waiting(d.Timings.PollInterval, r.reason, "%s",
 				strings.Join(append(seen.waits, errorsOf(seen.errs)...), "; ")), nil
 		case <-m.Clock.After(pollEtcd):
 		}

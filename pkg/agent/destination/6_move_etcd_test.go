@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -32,7 +31,7 @@ var _ = Describe("Moving the etcds", func() {
 		reported []steps.Reason
 		attempt  context.Context
 		end      context.CancelFunc
-		deps     *operation.Deps
+		deps     *destination.Deps
 		m        *migration.Migration
 
 		etcd = func(name string, replicas int32) client.Object {

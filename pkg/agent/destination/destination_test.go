@@ -9,7 +9,6 @@ import (
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
@@ -24,7 +23,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/graphs"
@@ -37,22 +36,14 @@ var (
 	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 )
 
-func newDeps(objects ...client.Object) *operation.Deps {
+func newDeps(objects ...client.Object) *destination.Deps {
 	c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
-	garden := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build()
-	deps := &operation.Deps{
-		GardenClient:    garden,
-		GardenAPIReader: garden,
-		SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
-		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
-			SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
-		},
-		Identity: &gardencorev1beta1.Gardener{Version: "v1.150.0"},
-		Clock:    testclock.NewFakeClock(now),
-		Timings:  operation.DefaultTimings(),
+	return &destination.Deps{
+		Garden:        fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(),
+		SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
+		Clock:         testclock.NewFakeClock(now),
+		Timings:       flows.DefaultTimings(),
 	}
-	deps.GardenletConfig.SeedConfig.Name = "seed-b"
-	return deps
 }
 
 // crashLooping is the state of a container that the kubelet lets wait for its restart.
@@ -183,7 +174,7 @@ var _ = Describe("Completing", func() {
 		deps, m := newDeps(), newMigration()
 		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).
 			To(Equal(gardencorev1beta1.LastOperationTypeReconcile))
-		Expect(deps.GardenClient.Create(ctx,
+		Expect(deps.Garden.Create(ctx,
 			&gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}})).
 			To(Succeed())
 		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).
@@ -192,11 +183,18 @@ var _ = Describe("Completing", func() {
 })
 
 var _ = Describe("Handing over", func() {
+	actions := func() migration.Actions {
+		GinkgoHelper()
+		actions, err := destination.NewActions(newDeps().Options())
+		Expect(err).NotTo(HaveOccurred())
+		return actions
+	}
+
 	It("makes the shoot one of the destination that waits for a reconciliation", func() {
 		m := newMigration()
 		shoot := m.Shoot.DeepCopy()
 		shoot.Status.LastErrors = []gardencorev1beta1.LastError{{Description: "x"}}
-		Expect(destination.NewActions(newDeps()).HandOver(m, shoot)).To(Succeed())
+		Expect(actions().HandOver(m, shoot)).To(Succeed())
 
 		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
 		Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeRestore))
@@ -211,7 +209,7 @@ var _ = Describe("Handing over", func() {
 		m := newMigration()
 		shoot := m.Shoot.DeepCopy()
 		shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
-		Expect(destination.NewActions(newDeps()).HandOver(m, shoot)).To(Succeed())
+		Expect(actions().HandOver(m, shoot)).To(Succeed())
 		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
 		Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeMigrate))
 		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
@@ -220,7 +218,7 @@ var _ = Describe("Handing over", func() {
 	It("refuses a shoot that is not meant for this seed", func() {
 		m := newMigration()
 		m.Shoot.Spec.SeedName = ptr.To("seed-c")
-		Expect(destination.NewActions(newDeps()).HandOver(m, m.Shoot)).
+		Expect(actions().HandOver(m, m.Shoot)).
 			To(MatchError(ContainSubstring("does not name seed seed-b")))
 	})
 })

@@ -10,7 +10,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/managedresources"
 	"github.com/gardener/gardener/pkg/utils/retry"
@@ -20,7 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/overlap"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -87,7 +87,7 @@ func sameAddress(a, b string) bool {
 // readAdvertisement reads what is published from the shoot's namespace.
 func (d *destination) readAdvertisement(ctx context.Context, name string) (*advertisement, error) {
 	namespace := &corev1.Namespace{}
-	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return nil, fmt.Errorf("failed to read namespace %s: %w", name, err)
 	}
 	return &advertisement{address: namespace.Annotations[annotationAdvertisedAddress]}, nil
@@ -115,7 +115,7 @@ func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botani
 
 	namespace := &corev1.Namespace{}
 	name := b.Shoot.ControlPlaneNamespace
-	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return fmt.Errorf("failed to read namespace %s: %w", name, err)
 	}
 	if err := d.remember(ctx, namespace, annotationAdvertisedAddress, address); err != nil {
@@ -204,15 +204,15 @@ func (d *destination) openTunnel(
 		return steps.Outcome{}, err
 	}
 	if err := d.waitForTunnel(ctx, access); err != nil {
-		return steps.Waiting(d.deps.Timings.PollInterval, steps.ReasonWaitingForTunnel,
+		return steps.Waiting(d.Timings.PollInterval, steps.ReasonWaitingForTunnel,
 			"The tunnel from the shoot to the destination does not stand: %s", err), nil
 	}
 	return steps.Done("The tunnel stands"), nil
 }
 
 func (d *destination) waitForTunnel(ctx context.Context, access *shootAccess) error {
-	return retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
-		min(tunnelPatience, d.deps.Timings.RolloutTimeout), func(ctx context.Context) (bool, error) {
+	return retry.UntilTimeout(ctx, d.Timings.PollInterval,
+		min(tunnelPatience, d.Timings.RolloutTimeout), func(ctx context.Context) (bool, error) {
 			if err := checkTunnel(ctx, access); err != nil {
 				return retry.MinorError(err)
 			}
@@ -236,7 +236,7 @@ func (d *destination) settle(
 		if err != nil {
 			return err
 		}
-		if err := operation.RunFlow(ctx, m, steps.ReasonMovingNodes,
+		if err := flows.Run(ctx, m, steps.ReasonMovingNodes,
 			d.overlapGraph(b, plain, components, a)); err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func (d *destination) settle(
 			return err
 		}
 	}
-	return operation.RunFlow(ctx, m, steps.ReasonMovingNodes, d.settleGraph(plain))
+	return flows.Run(ctx, m, steps.ReasonMovingNodes, d.settleGraph(plain))
 }
 
 // overlapGraph is what has to be done while the kube-apiserver still publishes the source's address and counts on
@@ -264,11 +264,11 @@ func (d *destination) addOverlap(
 	dependencies flow.TaskIDs,
 ) {
 	var (
-		timeout = d.deps.Timings.RolloutTimeout
+		timeout = d.Timings.RolloutTimeout
 
 		applyProxy = g.Add(flow.Task{
 			Name: "Deploying a second apiserver-proxy for the destination's address",
-			Fn: operation.Retry(d.inShoot(b, func(ctx context.Context, access *shootAccess) error {
+			Fn: flows.Retry(d.inShoot(b, func(ctx context.Context, access *shootAccess) error {
 				objects, err := components.APIServerProxy(ctx, a.own)
 				if err != nil {
 					return err
@@ -280,7 +280,7 @@ func (d *destination) addOverlap(
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until every node serves the destination's address",
-			Fn: operation.Retry(d.inShoot(b, func(ctx context.Context, access *shootAccess) error {
+			Fn: flows.Retry(d.inShoot(b, func(ctx context.Context, access *shootAccess) error {
 				return overlap.CheckOnEveryNode(ctx, access.client, overlap.APIServerProxy)
 			}), timeout),
 			SkipIf:       !a.moves(),
@@ -288,33 +288,33 @@ func (d *destination) addOverlap(
 		})
 		deployVPNClient = g.Add(flow.Task{
 			Name: "Moving the regular VPN client",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return overlap.DeployVPNClient(ctx, plain, plain.Shoot.Components.SystemComponents.VPNShoot)
 			}, timeout),
 			Dependencies: dependencies,
 		})
 		vpnClientReady = g.Add(flow.Task{
 			Name: "Waiting until the regular VPN client has moved",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return plain.Shoot.Components.SystemComponents.VPNShoot.Wait(ctx)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployVPNClient),
 		})
 		destroyTemporary = g.Add(flow.Task{
 			Name: "Removing the temporary VPN client",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return d.destroyTwin(ctx, b, overlap.VPN)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(vpnClientReady),
 		})
 		_ = g.Add(flow.Task{
 			Name:         "Waiting until the tunnel stands without the temporary VPN client",
-			Fn:           operation.Retry(d.inShoot(b, checkTunnel), timeout),
+			Fn:           flows.Retry(d.inShoot(b, checkTunnel), timeout),
 			Dependencies: flow.NewTaskIDs(destroyTemporary),
 		})
 		_ = g.Add(flow.Task{
 			Name: "Deleting the DNS record of the temporary VPN client",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				record := d.vpnRecord(b)
 				if err := record.Destroy(ctx); err != nil {
 					return err
@@ -331,7 +331,7 @@ func (d *destination) addOverlap(
 func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 	var (
 		g       = flow.NewGraph("change of the address inside of the shoot")
-		timeout = d.deps.Timings.RolloutTimeout
+		timeout = d.Timings.RolloutTimeout
 		base    = d.addBase(g, plain)
 
 		kubeAPIServerReady = d.addKubeAPIServer(g, plain, kubeAPIServerRollout{
@@ -339,41 +339,41 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		})
 		deploySNI = g.Add(flow.Task{
 			Name: "Exposing the kube-apiserver at the ingress gateway",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return plain.DeployKubeAPIServerSNI(ctx)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(kubeAPIServerReady),
 		})
 		deployVPNServer = g.Add(flow.Task{
 			Name: "Giving the VPN server its ordinary specification",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return plain.DeployVPNServer(ctx)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(kubeAPIServerReady),
 		})
 		_ = g.Add(flow.Task{
 			Name:         "Waiting until the tunnel stands with all in its ordinary form",
-			Fn:           operation.Retry(d.inShoot(plain, checkTunnel), timeout),
+			Fn:           flows.Retry(d.inShoot(plain, checkTunnel), timeout),
 			Dependencies: flow.NewTaskIDs(deployVPNServer, deploySNI),
 		})
 		// The regular one releases the source's address node by node. Nobody may be led there any more.
 		addressMoved = g.Add(flow.Task{
 			Name: "Waiting until only the destination's address is published inside of the shoot",
-			Fn: operation.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
+			Fn: flows.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
 				return checkPublished(ctx, access.client, plain.APIServerClusterIP)
 			}), timeout),
 			Dependencies: flow.NewTaskIDs(deploySNI),
 		})
 		deployProxy = g.Add(flow.Task{
 			Name: "Deploying the apiserver-proxy",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return plain.DeployAPIServerProxy(ctx)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(addressMoved),
 		})
 		proxyReady = g.Add(flow.Task{
 			Name: "Waiting until the apiserver-proxy serves the destination's address on every node",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return managedresources.WaitUntilHealthyAndNotProgressing(ctx, plain.SeedClientSet.Client(),
 					plain.Shoot.ControlPlaneNamespace, overlap.ManagedResourceAPIServerProxy)
 			}, timeout),
@@ -381,7 +381,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		})
 		_ = g.Add(flow.Task{
 			Name: "Removing the second apiserver-proxy",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return d.destroyTwin(ctx, plain, overlap.APIServerProxy)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(proxyReady),
@@ -389,7 +389,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		// From here on there are kube-apiservers of one seed only, as before.
 		_ = g.Add(flow.Task{
 			Name: "Letting go of the addresses published inside of the shoot",
-			Fn: operation.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
+			Fn: flows.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
 				return overlap.ReleaseEndpoints(ctx, access.client)
 			}), timeout),
 			Dependencies: flow.NewTaskIDs(proxyReady),

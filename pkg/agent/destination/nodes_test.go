@@ -38,7 +38,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/agent/overlap"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -102,7 +101,7 @@ var _ = Describe("Shoots with workers", func() {
 			}),
 		}
 	}
-	newBotanist := func(deps *operation.Deps) *botanist.Botanist {
+	newBotanist := func(deps *destination.Deps) *botanist.Botanist {
 		manager, err := secretsmanager.New(ctx, logr.Discard(), clock.RealClock{}, deps.SeedClientSet.Client(),
 			"gardenlet", secretsmanager.WithNamespaces(namespace))
 		Expect(err).NotTo(HaveOccurred())

@@ -45,13 +45,13 @@ func (s *source) releaseDNSRecords(ctx context.Context, m *migration.Migration) 
 			return steps.Outcome{}, err
 		}
 		if busy {
-			return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonReleasingDNSRecords,
+			return steps.Waiting(s.Timings.PollInterval, steps.ReasonReleasingDNSRecords,
 				"DNSRecord %s is being worked on by its controller", record.Name), nil
 		}
 	}
 
 	// Nothing changes for the etcds of the source by it. Done here, it does not lengthen the time with six members.
-	etcds := s.deps.Joint(m, nil)
+	etcds := s.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 	if err := etcds.PrepareRetirement(ctx); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to prepare the retirement of the source's etcd members: %w", err)
@@ -62,7 +62,7 @@ func (s *source) releaseDNSRecords(ctx context.Context, m *migration.Migration) 
 // releaseDNSRecord removes one object. It reports true when the record's controller is at work: a write of it may be on
 // the way.
 func (s *source) releaseDNSRecord(ctx context.Context, record *extensionsv1alpha1.DNSRecord) (bool, error) {
-	seedClient := s.deps.SeedClientSet.Client()
+	seedClient := s.SeedClientSet.Client()
 	key := client.ObjectKeyFromObject(record)
 
 	if err := seedClient.Get(ctx, key, record); err != nil {

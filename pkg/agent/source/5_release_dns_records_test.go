@@ -19,7 +19,6 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -29,7 +28,7 @@ var _ = Describe("Releasing DNS records", func() {
 	var (
 		ctx        = context.Background()
 		m          *migration.Migration
-		deps       *operation.Deps
+		deps       *source.Deps
 		seedClient client.Client
 		functions  interceptor.Funcs
 		etcd       = func(name string) client.Object {
@@ -53,11 +52,9 @@ var _ = Describe("Releasing DNS records", func() {
 		setUp = func(records ...client.Object) {
 			seedClient = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(
 				functions).WithObjects(records...).WithObjects(etcd("etcd-main"), etcd("etcd-events")).Build()
-			deps = &operation.Deps{
-				SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
-					Build(),
-				Timings: operation.DefaultTimings(),
-			}
+			deps = newDeps()
+			deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
+				Build()
 		}
 		exists = func(name string) bool {
 			err := seedClient.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name},

@@ -14,7 +14,6 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/component/extensions/extension"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +21,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -46,14 +47,14 @@ type remains struct {
 
 func (s *source) readRemains(ctx context.Context, namespace string) (remains, error) {
 	var (
-		reader = s.deps.SeedClientSet.APIReader()
+		reader = s.SeedClientSet.APIReader()
 		out    remains
 
 		ns         = &corev1.Namespace{}
 		deployment = &appsv1.Deployment{}
 	)
 
-	found, err := operation.Exists(ctx, reader, client.ObjectKey{Name: namespace}, ns)
+	found, err := controlplane.Exists(ctx, reader, client.ObjectKey{Name: namespace}, ns)
 	if err != nil {
 		return out, err
 	}
@@ -61,14 +62,14 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 	_, out.machinesReleased = ns.Annotations[annotationMachinesReleased]
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
-	if found, err = operation.Exists(ctx, reader,
+	if found, err = controlplane.Exists(ctx, reader,
 		client.ObjectKey{Namespace: namespace,
 			Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
 		return out, err
 	}
 	out.kubeAPIServer = found && deployment.DeletionTimestamp == nil
 
-	if out.cluster, err = operation.Exists(ctx, reader, client.ObjectKey{Name: namespace},
+	if out.cluster, err = controlplane.Exists(ctx, reader, client.ObjectKey{Name: namespace},
 		&extensionsv1alpha1.Cluster{}); err != nil {
 		return out, err
 	}
@@ -100,11 +101,11 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Outcome{}, err
 	}
 	if !left.namespace && !left.cluster {
-		return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
+		return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 	}
 
 	if left.kubeAPIServer {
-		due, err := drainedAt(steps.Conditions(m.Shoot), s.deps.Timings.DrainTimeout)
+		due, err := drainedAt(steps.Conditions(m.Shoot), s.Timings.DrainTimeout)
 		if err != nil {
 			return steps.Outcome{}, err
 		}
@@ -115,7 +116,7 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		}
 	}
 
-	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
+	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
@@ -125,10 +126,10 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	if !left.kubeAPIServer {
 		reason = steps.ReasonDeletingSourceResources
 	}
-	if err := operation.RunFlow(ctx, m, reason, s.cleanupGraph(m, b, left)); err != nil {
+	if err := flows.Run(ctx, m, reason, s.cleanupGraph(m, b, left)); err != nil {
 		return steps.Outcome{}, err
 	}
-	return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
+	return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 }
 
 // cleanupGraph returns the flow that takes the shoot out of the seed. Of a shoot with workers it also releases the
@@ -151,7 +152,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
 	})
 	allExtensionsGone := c.addRemainingExtensions(kubeAPIServerStopped)
-	s.deps.AddSeedCleanup(c.Graph, operation.SeedCleanup{
+	s.ControlPlane.AddRemoval(c.Graph, controlplane.Removal{
 		Migration: m, Botanist: b, Terminating: c.skip,
 		BeforeEtcds:     flow.NewTaskIDs(kubeAPIServerStopped),
 		BeforeNamespace: flow.NewTaskIDs(notExposed, allExtensionsGone),
@@ -179,24 +180,24 @@ func (c *cleanup) add(task flow.Task) flow.TaskID {
 
 // addRetried adds a task that works in the namespace and is repeated until it succeeds.
 func (c *cleanup) addRetried(task flow.Task) flow.TaskID {
-	task.Fn = operation.Retry(task.Fn, c.deps.Timings.RolloutTimeout)
+	task.Fn = flows.Retry(task.Fn, c.Timings.RolloutTimeout)
 	return c.add(task)
 }
 
 // addBounded adds a task that works in the namespace and waits by itself.
 func (c *cleanup) addBounded(task flow.Task) flow.TaskID {
-	task.Fn = task.Fn.Timeout(c.deps.Timings.RolloutTimeout)
+	task.Fn = task.Fn.Timeout(c.Timings.RolloutTimeout)
 	return c.add(task)
 }
 
 // persist returns a task that saves the state of extensions. It replaces nothing that was saved before.
 func (c *cleanup) persist(ctx context.Context) error {
-	return c.deps.PersistShootState(ctx, c.migration.Shoot, c.namespace, false)
+	return c.ShootStates.Merge(ctx, c.migration.Shoot)
 }
 
 // deleteDeployments deletes the Deployments and waits until their last pod is gone.
 func (c *cleanup) deleteDeployments(ctx context.Context, names ...string) error {
-	return c.deps.DeleteDeployments(ctx, c.namespace, names...)
+	return c.ControlPlane.DeleteDeployments(ctx, c.namespace, names...)
 }
 
 // addManagedResources adds the deletion of managed resources. What they stand for stays in the shoot.
@@ -278,8 +279,8 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 	secretsReleased := c.addBounded(flow.Task{
 		Name: "Waiting until the resource manager has released its secrets",
 		Fn: func(ctx context.Context) error {
-			return waitUntilSecretsReleased(ctx, c.deps.SeedClientSet.Client(), c.namespace,
-				c.deps.Timings.PollInterval)
+			return waitUntilSecretsReleased(ctx, c.SeedClientSet.Client(), c.namespace,
+				c.Timings.PollInterval)
 		},
 		Dependencies: flow.NewTaskIDs(managedResourcesGone),
 	})
@@ -289,7 +290,7 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 	stopControllers := c.add(flow.Task{
 		Name: "Stopping the controllers of the shoot",
 		Fn: func(ctx context.Context) error {
-			return c.deleteDeployments(ctx, operation.Controllers...)
+			return c.deleteDeployments(ctx, controlplane.Controllers...)
 		},
 		Dependencies: flow.NewTaskIDs(secretsReleased),
 	})

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakeclientmap "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/fake"
@@ -45,7 +44,8 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	agentcontrolplane "github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -207,7 +207,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		state   *gardencorev1beta1.ShootState
 		seed    client.Client
 		garden  client.Client
-		deps    *operation.Deps
+		deps    *source.Deps
 		m       *migration.Migration
 		b       *botanist.Botanist
 	)
@@ -269,7 +269,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 				Data: map[string][]byte{"key": []byte("value")},
 			})
 		}
-		for _, name := range append([]string{"kube-apiserver"}, operation.Controllers...) {
+		for _, name := range append([]string{"kube-apiserver"}, agentcontrolplane.Controllers...) {
 			objects = append(objects,
 				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}})
 		}
@@ -309,14 +309,9 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		}).Build()
 
 		clientSet := fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
-		deps = &operation.Deps{
-			GardenClient: garden, GardenAPIReader: garden, SeedClientSet: clientSet,
-			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
-				SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
-			},
-			Clock: testclock.NewFakeClock(now), Timings: operation.DefaultTimings(), PermitsWorkers: true,
+		deps = &source.Deps{
+			Garden: garden, SeedClientSet: clientSet, Clock: testclock.NewFakeClock(now), Timings: flows.DefaultTimings(),
 		}
-		deps.GardenletConfig.SeedConfig.Name = "seed-a"
 		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
 
 		m = &migration.Migration{

@@ -33,7 +33,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/agent"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	agentbotanist "github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/setup"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -48,7 +49,8 @@ import (
 // actions what they ask of the garden. The seed is a fake one.
 type party struct {
 	seedName   string
-	deps       *operation.Deps
+	seed       kubernetes.Interface
+	rooms      *setup.Rooms
 	reconciler *agent.Reconciler
 }
 
@@ -57,6 +59,7 @@ func newParty(seedName string, config *rest.Config) *party {
 	agentConfig := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(agentConfig)
 	agentConfig.LeaderElection.LeaderElect = new(false)
+	agentConfig.Relay.Image = "relay"
 	gardenletConfig := &gardenletconfigv1alpha1.GardenletConfiguration{
 		SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
 	}
@@ -66,8 +69,10 @@ func newParty(seedName string, config *rest.Config) *party {
 
 	// The gardenlet's process has a manager that serves neither probes nor metrics. The garden's cluster stands in for
 	// that of the seed as long as nothing is done there.
-	environment, err := setup.NewEnvironmentFor(ctx, logr.Discard(), setup.Access{Garden: config, Seed: garden.Config},
-		agentConfig, gardenletConfig, agent.HostGardenlet)
+	environment, err := setup.NewEnvironmentFor(ctx, setup.Options{
+		Log: logr.Discard(), Config: agentConfig, GardenletConfig: gardenletConfig, Host: agent.HostGardenlet,
+		Access: setup.Access{Garden: config, Seed: garden.Config},
+	})
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -81,25 +86,28 @@ func newParty(seedName string, config *rest.Config) *party {
 	Expect(environment.GardenCluster.GetCache().WaitForCacheSync(syncing)).To(BeTrue(),
 		"it may not list and watch what it has to")
 
-	p := &party{seedName: seedName, deps: environment.Deps}
 	seedClient := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
-	p.deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
+	environment.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
 		WithRESTConfig(&rest.Config{Host: "seed"}).WithVersion("1.36.0").Build()
+	rooms, err := setup.NewRooms(environment)
+	Expect(err).NotTo(HaveOccurred())
+	p := &party{seedName: seedName, seed: environment.SeedClientSet, rooms: rooms}
+	reader, writer := environment.GardenCluster.GetAPIReader(), environment.GardenCluster.GetClient()
 
 	controller := agentConfig.Controllers.LiveMigration
 	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
 	checker, err := preflight.New(preflight.Options{
-		Reader: p.deps.GardenAPIReader, OwnSeed: seedName, Gardenlet: gardenletConfig,
+		Reader: reader, OwnSeed: seedName, Gardenlet: gardenletConfig,
 		Version: framework.GardenletVersion, Etcds: framework.HealthyEtcds(seedName), Clock: clock.RealClock{},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	p.reconciler, err = agent.New(agent.Options{
-		GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader, Recorder: p.deps.Recorder,
-		Clock:    clock.RealClock{},
+		GardenClient: writer, GardenAPIReader: reader, Clock: clock.RealClock{},
+		Recorder: environment.GardenCluster.GetEventRecorder("livecpm-agent"),
 		SeedName: seedName, Config: controller,
 		Actions: map[steps.Role]migration.Actions{steps.Source: p.actions(steps.Source),
 			steps.Destination: p.actions(steps.Destination)},
-		Gate:      gate.New(p.deps.GardenClient, p.deps.GardenAPIReader),
+		Gate:      gate.New(writer, reader),
 		Preflight: checker,
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -162,7 +170,7 @@ func (p *party) actions(role steps.Role) migration.Actions {
 func (p *party) botanist(
 	ctx context.Context, m *migration.Migration, lastOperation gardencorev1beta1.LastOperationType,
 ) (*botanist.Botanist, error) {
-	b, err := p.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation)
+	b, err := p.rooms.Botanists.New(ctx, m, lastOperation)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +205,7 @@ func (p *party) publish(shoot *gardencorev1beta1.Shoot) *corev1.ConfigMap {
 }
 
 func (p *party) prepareSource(ctx context.Context, m *migration.Migration) error {
-	if _, err := p.deps.KeepsShootState(ctx); err != nil {
+	if _, err := p.rooms.ShootStates.Kept(ctx); err != nil {
 		return err
 	}
 	b, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
@@ -217,7 +225,7 @@ func (p *party) prepareSource(ctx context.Context, m *migration.Migration) error
 	if err != nil {
 		return err
 	}
-	return operation.CheckBackupEntryReleased(entry, m.DestinationSeed)
+	return backups.CheckReleased(entry, m.DestinationSeed)
 }
 
 // requiredSecrets makes those of a control plane that its flows would have made.
@@ -232,7 +240,7 @@ func (p *party) requiredSecrets(ctx context.Context, m *migration.Migration) err
 			},
 			Data: map[string][]byte{"key": []byte("value")},
 		}
-		if err := p.deps.SeedClientSet.Client().Create(ctx, secret); client.IgnoreAlreadyExists(err) != nil {
+		if err := p.seed.Client().Create(ctx, secret); client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 	}
@@ -240,13 +248,13 @@ func (p *party) requiredSecrets(ctx context.Context, m *migration.Migration) err
 }
 
 func (p *party) persist(ctx context.Context, m *migration.Migration) error {
-	return p.deps.PersistShootState(ctx, m.Shoot, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), true)
+	return p.rooms.ShootStates.Replace(ctx, m.Shoot)
 }
 
 func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) error {
 	backup := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.BackupSecretName,
 		Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}}
-	if err := p.deps.SeedClientSet.Client().Create(ctx, backup); client.IgnoreAlreadyExists(err) != nil {
+	if err := p.seed.Client().Create(ctx, backup); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
 	b, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeRestore)
@@ -259,17 +267,17 @@ func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) 
 	if err := b.EnsureShootClusterIdentity(ctx); err != nil {
 		return err
 	}
-	operation.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
+	agentbotanist.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
 	if err := b.DeployReferencedResources(ctx); err != nil {
 		return err
 	}
-	if err := p.deps.CheckBackupEntryHere(ctx, b); err == nil {
+	if err := p.rooms.Backups.CheckHere(ctx, b); err == nil {
 		return nil
 	}
 	if err := b.DeployBackupEntry(ctx); err != nil {
 		return err
 	}
-	return p.deps.CheckBackupEntryHere(ctx, b)
+	return p.rooms.Backups.CheckHere(ctx, b)
 }
 
 // restore is what every flow in the destination begins with. The garden's copies of credentials are brought up to date
@@ -284,7 +292,7 @@ func (p *party) complete(ctx context.Context, m *migration.Migration) error {
 	if err != nil {
 		return err
 	}
-	source, err := p.deps.Seed(ctx, m.SourceSeed)
+	formerBucket, err := p.rooms.Backups.BucketOf(ctx, m.SourceSeed)
 	if err != nil {
 		return err
 	}
@@ -296,13 +304,13 @@ func (p *party) complete(ctx context.Context, m *migration.Migration) error {
 	if err := b.SyncPublicServiceAccountKeys(ctx); err != nil {
 		return err
 	}
-	if err := operation.DeleteBackups(ctx, b, string(source.UID)); err != nil {
+	if err := backups.DeleteFormer(ctx, b, formerBucket); err != nil {
 		return err
 	}
 	if err := b.UpdateAdvertisedAddresses(ctx); err != nil {
 		return err
 	}
-	return p.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, false)
+	return p.rooms.ShootStates.Delete(ctx, m.Shoot)
 }
 
 // gardenlets do with BackupEntries what the gardenlets of all seeds do, until the spec ends.
