@@ -47,7 +47,7 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	}
 
 	m := p.migration(p.shoot, func(ctx context.Context, _ steps.Reason, message string) error {
-		return p.publishAbort(ctx, steps.ReasonAborting, message, false)
+		return p.publishAbort(ctx, progressOfAbort{reason: steps.ReasonAborting, message: message})
 	})
 	if err := m.Report(ctx, steps.ReasonAborting, "An abort was requested"); err != nil {
 		return reconcile.Result{}, err
@@ -62,11 +62,13 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, err
 		}
 		metrics.Failure(p.step, p.role, steps.ReasonActionFailed)
-		return reconcile.Result{}, errors.Join(err, p.publishAbort(ctx, steps.ReasonAborting, err.Error(), true))
+		return reconcile.Result{}, errors.Join(err, p.publishAbort(ctx,
+			progressOfAbort{reason: steps.ReasonAborting, message: err.Error(), failed: true}))
 	}
 	if !outcome.Finished() {
 		return p.again(outcome.RequeueAfter),
-			p.publishAbort(ctx, steps.ReasonAborting, outcome.Message, outcome.Reason.Fault())
+			p.publishAbort(ctx, progressOfAbort{reason: steps.ReasonAborting, message: outcome.Message,
+				failed: outcome.Reason.Fault()})
 	}
 	if p.role == steps.Destination {
 		return p.endAbort(ctx, steps.ReasonWithdrawn, outcome.Message)
@@ -75,7 +77,7 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 }
 
 func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string) (reconcile.Result, error) {
-	if err := p.publishAbort(ctx, reason, message, false); err != nil {
+	if err := p.publishAbort(ctx, progressOfAbort{reason: reason, message: message}); err != nil {
 		return reconcile.Result{}, err
 	}
 	p.log.Info("Aborted", "reason", reason, "message", message)
@@ -85,9 +87,17 @@ func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string
 	return reconcile.Result{}, nil
 }
 
-func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message string, failed bool) error {
+// progressOfAbort is what one attempt at the role's part in an abort came to.
+type progressOfAbort struct {
+	reason  steps.Reason
+	message string
+	// failed reports whether the attempt has failed. It is repeated.
+	failed bool
+}
+
+func (p *pass) publishAbort(ctx context.Context, progress progressOfAbort) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), p.role, reason, message)
+		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), p.role, progress.reason, progress.message)
 		if err != nil {
 			return err
 		}
@@ -96,7 +106,7 @@ func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message st
 		// The last operation of a migration that never began is still the shoot's own.
 		if begun {
 			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated, p.role,
-				message, failed)
+				progress.message, progress.failed)
 		}
 		return nil
 	})

@@ -146,10 +146,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 
+	p, err := r.newPass(log, shoot, role)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := p.run(logf.IntoContext(ctx, p.log))
+	if ctx.Err() != nil {
+		// The agent is shutting down; whatever failed now says nothing about the migration.
+		result, err = reconcile.Result{}, nil
+	}
+	if errors.Is(err, errSuperseded) {
+		p.log.Info("The migration has moved on during the pass, looking again", "cause", err.Error())
+		return reconcile.Result{RequeueAfter: r.Config.RetryBackoff.Base.Duration}, nil
+	}
+	return result, err
+}
+
+// newPass finds out what the role has to work on.
+func (r *Reconciler) newPass(log logr.Logger, shoot *gardencorev1beta1.Shoot, role steps.Role) (*pass, error) {
+	key := client.ObjectKeyFromObject(shoot)
 	step, ok := r.current(steps.Conditions(shoot))
 	if !ok {
-		return reconcile.Result{},
-			fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", request.NamespacedName)
+		return nil, fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", key)
 	}
 	aborting := steps.AbortDue(shoot)
 	if aborting {
@@ -159,29 +177,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return c.Type == step.Condition && c.Status == gardencorev1beta1.ConditionFalse
 	})
 	metrics.CurrentStep(shoot.Namespace, shoot.Name, role, step, overdue)
-
-	log = log.WithValues("role", role, "step", step.Condition)
-	p := &pass{
+	return &pass{
 		Reconciler: r,
-		log:        log,
-		key:        request.NamespacedName,
+		log:        log.WithValues("role", role, "step", step.Condition),
+		key:        key,
 		shoot:      shoot,
 		role:       role,
 		step:       step,
 		actions:    r.Actions[role],
 		aborting:   aborting,
 		writing:    &sync.Mutex{},
-	}
-	result, err := p.run(logf.IntoContext(ctx, log))
-	if ctx.Err() != nil {
-		// The agent is shutting down; whatever failed now says nothing about the migration.
-		result, err = reconcile.Result{}, nil
-	}
-	if errors.Is(err, errSuperseded) {
-		log.Info("The migration has moved on during the pass, looking again", "cause", err.Error())
-		return reconcile.Result{RequeueAfter: r.Config.RetryBackoff.Base.Duration}, nil
-	}
-	return result, err
+	}, nil
 }
 
 // left reports whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is

@@ -87,7 +87,8 @@ func (b *Backups) RemoveMigrated(ctx context.Context, name string) error {
 		return err
 	}
 	if !migrated(entry.Status.LastOperation) || len(entry.Finalizers) > 0 {
-		return fmt.Errorf("extension resource BackupEntry %s in seed %s has not been migrated yet", name, b.options.SeedName)
+		return fmt.Errorf("extension resource BackupEntry %s in seed %s has not been migrated yet", name,
+			b.options.SeedName)
 	}
 	if entry.DeletionTimestamp == nil {
 		if err := gardenerutils.ConfirmDeletion(ctx, b.options.SeedClientSet.Client(), entry); err != nil {

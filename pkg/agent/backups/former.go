@@ -46,7 +46,7 @@ func DeleteFormer(ctx context.Context, b *botanist.Botanist, bucketName string) 
 			return errors.Join(
 				fmt.Errorf("the backup entry of the former seed's backups is awaited from "+
 					"livecpm-controller-manager, because this seed may not create it: %w", err),
-				askForFormerBackups(ctx, b, true),
+				ask(ctx, b),
 			)
 		}
 		return fmt.Errorf("failed to deploy the backup entry of the former seed's backups: %w", err)
@@ -55,7 +55,7 @@ func DeleteFormer(ctx context.Context, b *botanist.Botanist, bucketName string) 
 		return fmt.Errorf("failed to wait for the backup entry of the former seed's backups: %w", err)
 	}
 	// Not after the deletion: whoever finds that the entry is gone must not find it asked for any more.
-	if err := askForFormerBackups(ctx, b, false); err != nil {
+	if err := stopAsking(ctx, b); err != nil {
 		return err
 	}
 	if err := b.DestroySourceBackupEntry(ctx); err != nil {
@@ -67,13 +67,15 @@ func DeleteFormer(ctx context.Context, b *botanist.Botanist, bucketName string) 
 	return nil
 }
 
-// askForFormerBackups sets the annotation by which livecpm-controller-manager is asked for the backup entry, or takes
-// it away. The patch has nothing but the annotation: the botanist's copy of the Shoot pretends another last operation.
-func askForFormerBackups(ctx context.Context, b *botanist.Botanist, ask bool) error {
-	value := "null"
-	if ask {
-		value = `"true"`
-	}
+// ask sets the annotation by which livecpm-controller-manager is asked for the backup entry.
+func ask(ctx context.Context, b *botanist.Botanist) error { return annotate(ctx, b, `"true"`) }
+
+// stopAsking removes the annotation.
+func stopAsking(ctx context.Context, b *botanist.Botanist) error { return annotate(ctx, b, "null") }
+
+// annotate gives the annotation a value in JSON. The patch has nothing but the annotation: the botanist's copy of the
+// Shoot pretends another last operation.
+func annotate(ctx context.Context, b *botanist.Botanist, value string) error {
 	info := b.Shoot.GetInfo()
 	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name}}
 	patch := client.RawPatch(types.MergePatchType,

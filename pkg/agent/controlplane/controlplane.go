@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controlplane is about the objects of a shoot's control plane in the agent's own seed: what both roles stop and
-// remove there, and what guards are shown of it.
+// Package controlplane is about the objects of a shoot's control plane in the agent's own seed: both roles stop and
+// remove them, and guards look at them.
 package controlplane
 
 import (

@@ -32,7 +32,7 @@ func (c *ControlPlane) DeleteDeployments(ctx context.Context, namespace string, 
 		}
 	}
 
-	return retry.UntilTimeout(ctx, timings.PollInterval, timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
+	gone := func(ctx context.Context) (bool, error) {
 		for _, name := range names {
 			err := seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &appsv1.Deployment{})
 			if err == nil {
@@ -43,5 +43,6 @@ func (c *ControlPlane) DeleteDeployments(ctx context.Context, namespace string, 
 			}
 		}
 		return retry.Ok()
-	})
+	}
+	return retry.UntilTimeout(ctx, timings.PollInterval, timings.RolloutTimeout, gone)
 }

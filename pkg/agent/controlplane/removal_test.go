@@ -64,8 +64,8 @@ var _ = Describe("Removal", func() {
 	It("waits for etcds that still exist", func() {
 		timeoutCtx, expire := patience.Expiring(ctx)
 		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace}}
-		Expect(controlplane.WaitUntilEtcdsGone(timeoutCtx, looked(newClient(etcd), expire), namespace, time.Millisecond)).
-			To(MatchError(ContainSubstring("1 etcds in namespace")))
+		Expect(controlplane.WaitUntilEtcdsGone(timeoutCtx, looked(newClient(etcd), expire), namespace,
+			time.Millisecond)).To(MatchError(ContainSubstring("1 etcds in namespace")))
 		Expect(controlplane.WaitUntilEtcdsGone(ctx, newClient(), namespace, time.Millisecond)).To(Succeed())
 	})
 

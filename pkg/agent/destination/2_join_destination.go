@@ -35,7 +35,7 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 		return steps.Outcome{}, err
 	}
 	if err := flows.Run(ctx, m, steps.ReasonPreparingDestination,
-		d.prepareGraph(m, b, backups.Enabled(b))); err != nil {
+		d.prepareGraph(m, b, prepareFacts{hasBackup: backups.Enabled(b)})); err != nil {
 		return steps.Outcome{}, err
 	}
 
@@ -110,9 +110,14 @@ func (d *destination) deployJoiningEtcds(
 	return components, flow.Parallel(deploys...)(ctx)
 }
 
+// prepareFacts are what the flow of the preparation depends on.
+type prepareFacts struct {
+	hasBackup bool
+}
+
 // prepareGraph sets everything up that the members of the destination need before they can join: whatever can be made
 // ready before the first membership change is made ready here.
-func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasBackup bool) *flow.Graph {
+func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist, facts prepareFacts) *flow.Graph {
 	var (
 		g       = flow.NewGraph("preparation of the destination")
 		timeout = d.Timings.RolloutTimeout
@@ -141,7 +146,7 @@ func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist,
 			Fn: flows.Retry(func(ctx context.Context) error {
 				return d.restoreBackupEntry(ctx, b)
 			}, timeout),
-			SkipIf:       !hasBackup,
+			SkipIf:       !facts.hasBackup,
 			Dependencies: flow.NewTaskIDs(base.namespace),
 		})
 		_ = g.Add(flow.Task{
@@ -149,7 +154,7 @@ func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist,
 			Fn: flows.Retry(func(ctx context.Context) error {
 				return d.Backups.CheckHere(ctx, b)
 			}, timeout),
-			SkipIf:       !hasBackup,
+			SkipIf:       !facts.hasBackup,
 			Dependencies: flow.NewTaskIDs(restoreBackupEntry),
 		})
 		// The names of the source's members have to be known in the seed before an etcd of the destination is created.

@@ -29,63 +29,81 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		}
 	}
 
+	start, err := d.prepareStart(ctx, m)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := flows.Run(ctx, m, steps.ReasonDeployingKubeAPIServer,
+		d.kubeAPIServerGraph(start.botanist, start.published)); err != nil {
+		return steps.Outcome{}, err
+	}
+	if err := d.waitUntilServing(ctx, m, start.botanist); err != nil {
+		return steps.Outcome{}, err
+	}
+	address := start.botanist.APIServerAddress
+	if start.components != nil {
+		if outcome, err := d.openTunnel(ctx, m, start.botanist, start.components); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
+		return steps.Done("The kube-apiserver in the destination is ready, takes writes through its gateway at %s "+
+			"and reaches the nodes through its VPN", address), nil
+	}
+	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s",
+		address), nil
+}
+
+// start is what the kube-apiserver is started with.
+type start struct {
+	botanist *botanist.Botanist
+	// published is the address that it advertises inside of a shoot with workers.
+	published *advertisement
+	// components are those of which a shoot with workers gets twins; nil without workers.
+	components *overlap.Components
+}
+
+func (d *destination) prepareStart(ctx context.Context, m *migration.Migration) (*start, error) {
 	var (
-		workers    = !v1beta1helper.IsWorkerless(m.Shoot)
-		published  = &advertisement{}
-		components *overlap.Components
-		options    []botanist.Option
+		out     = &start{published: &advertisement{}}
+		workers = !v1beta1helper.IsWorkerless(m.Shoot)
+		options []botanist.Option
+		err     error
 	)
 	if workers {
-		var err error
-		if published, err = d.readAdvertisement(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)); err != nil {
-			return steps.Outcome{}, err
+		namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		if out.published, err = d.readAdvertisement(ctx, namespace); err != nil {
+			return nil, err
 		}
 		options = append(options, botanist.WithTemporaryVPNClients)
 	}
 	needsPatience, err := d.needsPatience(ctx, m)
 	if err != nil {
-		return steps.Outcome{}, err
+		return nil, err
 	}
 	if needsPatience {
 		options = append(options, botanist.WithSeedClientSet(patient))
 	}
-	b, err := d.botanist(ctx, m, options...)
-	if err != nil {
-		return steps.Outcome{}, err
+	if out.botanist, err = d.botanist(ctx, m, options...); err != nil {
+		return nil, err
 	}
 	if workers {
-		if components, err = overlap.NewComponents(b); err != nil {
-			return steps.Outcome{}, err
-		}
+		out.components, err = overlap.NewComponents(out.botanist)
 	}
-	if err := flows.Run(ctx, m, steps.ReasonDeployingKubeAPIServer,
-		d.kubeAPIServerGraph(b, published)); err != nil {
-		return steps.Outcome{}, err
-	}
+	return out, err
+}
 
+// waitUntilServing waits until the kube-apiserver answers through the gateway, which takes a moment to learn of its new
+// route.
+func (d *destination) waitUntilServing(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
 	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer,
 		"Probing the kube-apiserver through the gateway of the destination"); err != nil {
-		return steps.Outcome{}, err
+		return err
 	}
-	// The gateway takes a moment to learn of its new route.
-	if err := retry.UntilTimeout(ctx, d.Timings.PollInterval,
-		time.Minute, func(ctx context.Context) (bool, error) {
-			if err := d.probe(ctx, m.Clock, b); err != nil {
-				return retry.MinorError(err)
-			}
-			return retry.Ok()
-		}); err != nil {
-		return steps.Outcome{}, err
-	}
-	if workers {
-		if outcome, err := d.openTunnel(ctx, m, b, components); err != nil || !outcome.Finished() {
-			return outcome, err
+	return retry.UntilTimeout(ctx, d.Timings.PollInterval, time.Minute, func(ctx context.Context) (bool, error) {
+		if err := d.probe(ctx, m.Clock, b); err != nil {
+			return retry.MinorError(err)
 		}
-		return steps.Done("The kube-apiserver in the destination is ready, takes writes through its gateway at %s "+
-			"and reaches the nodes through its VPN", b.APIServerAddress), nil
-	}
-	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s",
-		b.APIServerAddress), nil
+		return retry.Ok()
+	})
 }
 
 // kubeAPIServerGraph returns the flow that rolls the kube-apiserver out and exposes it. Of a shoot with workers it also

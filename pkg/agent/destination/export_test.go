@@ -119,14 +119,15 @@ func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	d := &destination{Options: deps.Options()}
 	b := &botanist.Botanist{}
 	return map[string]*flow.Graph{
-		"prepare with backup":    d.prepareGraph(m, b, true),
-		"prepare without backup": d.prepareGraph(m, b, false),
+		"prepare with backup":    d.prepareGraph(m, b, prepareFacts{hasBackup: true}),
+		"prepare without backup": d.prepareGraph(m, b, prepareFacts{}),
 		"kube-apiserver":         d.kubeAPIServerGraph(b, &advertisement{}),
 		"kube-apiserver with workers": d.kubeAPIServerGraph(&botanist.Botanist{Operation: &gardeneroperation.Operation{
 			Shoot: &shootpkg.Shoot{},
 		}}, &advertisement{}),
-		"overlap": d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
-		"settle":  d.settleGraph(b),
+		"overlap": (&nodesMove{destination: d, botanist: b, plain: b,
+			advertisement: &advertisement{address: "240.1.2.3", own: "240.4.5.6"}}).graph(),
+		"settle": d.settleGraph(b),
 		"complete with workers": d.completeGraph(m, b,
 			facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
 		"dns": d.dnsGraph(m, b),
@@ -187,7 +188,10 @@ func MoveVPN(
 	d := &destination{Options: deps.Options(),
 		access: func(*botanist.Botanist) (*shootAccess, error) { return &shootAccess{client: c, rest: r}, nil }}
 	g := flow.NewGraph("test")
-	d.addOverlap(g, b, plain, nil, &advertisement{address: "240.1.2.3", own: "240.1.2.3"}, flow.NewTaskIDs())
+	n := &nodesMove{destination: d, botanist: b, plain: plain,
+		advertisement: &advertisement{address: "240.1.2.3", own: "240.1.2.3"}}
+	n.addSecondProxy(g)
+	n.addVPNClient(g)
 	return g.Compile().Run(ctx, flow.Opts{})
 }
 

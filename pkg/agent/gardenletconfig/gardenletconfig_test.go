@@ -245,7 +245,7 @@ var _ = Describe("Adoption", func() {
 				WithObjects(objects[:len(objects)-1]...).Build()
 			clock := testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			ended := make(chan error, 1)
-			go func() { ended <- gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock) }()
+			go func() { ended <- gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock).Adopt(ctx) }()
 			Eventually(clock.HasWaiters).Should(BeTrue())
 			files := gardenletconfig.FilesOf(config)
 			Expect(files.Configuration).NotTo(BeAnExistingFile())
@@ -270,7 +270,7 @@ var _ = Describe("Adoption", func() {
 			clock := testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
-			Expect(gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock)).
+			Expect(gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock).Adopt(ctx)).
 				To(MatchError(ContainSubstring("gave up waiting for the gardenlet")))
 		})
 	})
@@ -302,7 +302,7 @@ var _ = Describe("Adoption", func() {
 				},
 			})
 			clock = testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-			Expect(gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock)).To(Succeed())
+			Expect(gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock).Adopt(ctx)).To(Succeed())
 			files = gardenletconfig.FilesOf(config)
 
 			keeper := gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock)

@@ -40,7 +40,7 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 			"The etcds of the source are not ready: %s", err), nil
 	}
 	if err := flows.Run(ctx, m, steps.ReasonPersistingShootState,
-		s.prepareGraph(m, b, backups.Enabled(b))); err != nil {
+		s.prepareGraph(m, b, prepareFacts{hasBackup: backups.Enabled(b)})); err != nil {
 		return steps.Outcome{}, err
 	}
 	// Now, because the busiest time of the migration has yet to come.
@@ -55,7 +55,12 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 		"released to seed %s", m.DestinationSeed), nil
 }
 
-func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasBackup bool) *flow.Graph {
+// prepareFacts are what the flow of the preparation depends on.
+type prepareFacts struct {
+	hasBackup bool
+}
+
+func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, facts prepareFacts) *flow.Graph {
 	var (
 		g       = flow.NewGraph("preparation of the source")
 		timeout = s.Timings.RolloutTimeout
@@ -90,7 +95,7 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasB
 			Dependencies: flow.NewTaskIDs(deployExposure),
 		})
 	)
-	if hasBackup {
+	if facts.hasBackup {
 		s.addBackup(g, m, b, preparation{secrets: initializeSecrets, state: persistState})
 	}
 	return g

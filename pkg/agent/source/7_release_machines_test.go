@@ -310,7 +310,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 
 		clientSet := fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
 		deps = &source.Deps{
-			Garden: garden, SeedClientSet: clientSet, Clock: testclock.NewFakeClock(now), Timings: flows.DefaultTimings(),
+			Garden: garden, SeedClientSet: clientSet, Clock: testclock.NewFakeClock(now),
+			Timings: flows.DefaultTimings(),
 		}
 		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
 

@@ -140,8 +140,8 @@ func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	s := &source{Options: deps.Options()}
 	b := &botanist.Botanist{}
 	return map[string]*flow.Graph{
-		"prepare with backup":    s.prepareGraph(m, b, true),
-		"prepare without backup": s.prepareGraph(m, b, false),
+		"prepare with backup":    s.prepareGraph(m, b, prepareFacts{hasBackup: true}),
+		"prepare without backup": s.prepareGraph(m, b, prepareFacts{}),
 		"extensions":             s.extensionsGraph(m, b),
 		"cleanup": s.cleanupGraph(m, b,
 			remains{namespace: true, kubeAPIServer: true, cluster: true}),

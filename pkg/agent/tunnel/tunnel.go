@@ -44,8 +44,8 @@ func New(options Options) (*Tunnel, error) {
 	return &Tunnel{options: options}, nil
 }
 
-// Deploy deploys the exposure of the shoot's etcd members in this seed. The botanist's secrets management must have been
-// initialized: in the source it makes the relay's CA, in the destination it has found it in the ShootState.
+// Deploy deploys the exposure of the shoot's etcd members in this seed. Initialize the botanist's secrets management
+// before: in the source it makes the relay's CA, in the destination it finds it in the ShootState.
 func (t *Tunnel) Deploy(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
 	e, err := t.exposure(ctx, m, b)
 	if err != nil {
