@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
@@ -218,7 +219,7 @@ func (p *pass) condition(shoot *gardencorev1beta1.Shoot) *gardencorev1beta1.Cond
 
 func (r *Reconciler) event(shoot *gardencorev1beta1.Shoot, eventType string, reason steps.Reason, note string) {
 	if len(note) > maxNoteLength {
-		note = note[:maxNoteLength]
+		note = strings.ToValidUTF8(note[:maxNoteLength], "")
 	}
 	r.Recorder.Eventf(shoot, nil, eventType, string(reason), eventAction, "%s", note)
 }

@@ -76,7 +76,7 @@ func (d *destination) inShoot(
 }
 
 // checkTunnel asks kubelets whether they are healthy, through the kube-apiserver and its way to the nodes. Without a
-// node that is ready there is nothing to reach, and no place for a VPN client either.
+// node there is nothing to reach, and no place for a VPN client either.
 func checkTunnel(ctx context.Context, access *shootAccess) error {
 	nodes, err := overlap.ReadyNodes(ctx, access.client)
 	if err != nil {

@@ -5,6 +5,7 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -106,11 +107,8 @@ func (d *destination) shootConfig(b *botanist.Botanist) (*rest.Config, error) {
 }
 
 func probeKubeAPIServer(ctx context.Context, client kubernetes.Interface, value string) error {
-	if discovery := client.Discovery().RESTClient(); discovery != nil {
-		if err := discovery.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-			return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w",
-				err)
-		}
+	if err := getReadyz(ctx, client); err != nil {
+		return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w", err)
 	}
 
 	configMaps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
@@ -136,4 +134,12 @@ func probeKubeAPIServer(ctx context.Context, client kubernetes.Interface, value 
 		return fmt.Errorf("failed to delete the canary: %w", err)
 	}
 	return nil
+}
+
+func getReadyz(ctx context.Context, client kubernetes.Interface) error {
+	paths := client.Discovery().RESTClient()
+	if paths == nil {
+		return errors.New("the client cannot ask for paths")
+	}
+	return paths.Get().AbsPath("/readyz").Do(ctx).Error()
 }

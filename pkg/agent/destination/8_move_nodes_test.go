@@ -222,6 +222,13 @@ var _ = Describe("Shoots with workers", func() {
 				To(MatchError(ContainSubstring("failed to reach the kubelet of node b through the tunnel")))
 		})
 
+		It("is not known to stand if no node is ready", func() {
+			Expect(destination.CheckTunnel(ctx,
+				newShoot(node("a", corev1.ConditionFalse), node("b", corev1.ConditionUnknown)), kubelets())).
+				To(MatchError("none of the 2 nodes of the shoot is ready"))
+			Expect(entries).To(BeEmpty())
+		})
+
 		It("is of no account without nodes", func() {
 			Expect(destination.CheckTunnel(ctx, newShoot(), kubelets())).To(Succeed())
 			Expect(entries).To(BeEmpty())

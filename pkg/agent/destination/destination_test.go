@@ -4,8 +4,11 @@
 package destination_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
@@ -16,7 +19,12 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	fakeclientset "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	fakerest "k8s.io/client-go/rest/fake"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -152,11 +160,59 @@ var _ = Describe("Scaling an Etcd", func() {
 	})
 })
 
+// restSide is a kube-apiserver whose paths can be asked for, beside its objects.
+type restSide struct {
+	*fakeclientset.Clientset
+	rest rest.Interface
+}
+
+func (s restSide) Discovery() discovery.DiscoveryInterface {
+	return restDiscovery{DiscoveryInterface: s.Clientset.Discovery(), rest: s.rest}
+}
+
+type restDiscovery struct {
+	discovery.DiscoveryInterface
+	rest rest.Interface
+}
+
+func (d restDiscovery) RESTClient() rest.Interface { return d.rest }
+
 var _ = Describe("Probing the kube-apiserver", func() {
+	var asked []string
+
+	newShoot := func(readyz int, objects ...runtime.Object) restSide {
+		asked = nil
+		return restSide{Clientset: fakeclientset.NewClientset(objects...), rest: &fakerest.RESTClient{
+			NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+			Client: fakerest.CreateHTTPClient(func(request *http.Request) (*http.Response, error) {
+				asked = append(asked, request.Method+" "+request.URL.Path)
+				return &http.Response{StatusCode: readyz, Header: http.Header{},
+					Body: io.NopCloser(bytes.NewBufferString("ok"))}, nil
+			}),
+		}}
+	}
+
+	It("asks whether it is ready, before anything is written", func() {
+		shoot := newShoot(http.StatusInternalServerError)
+		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
+			To(MatchError(ContainSubstring("failed to get /readyz of the kube-apiserver through the gateway")))
+		Expect(asked).To(Equal([]string{"GET /readyz"}))
+		Expect(shoot.Actions()).To(BeEmpty())
+	})
+
+	It("does not take a kube-apiserver for ready that it cannot ask", func() {
+		shoot := newShoot(http.StatusOK)
+		shoot.rest = nil
+		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
+			To(MatchError(ContainSubstring("failed to get /readyz")))
+		Expect(shoot.Actions()).To(BeEmpty())
+	})
+
 	It("writes, reads and deletes a canary, also when a former one is left", func() {
-		shoot := fakeclientset.NewClientset(
+		shoot := newShoot(http.StatusOK,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-canary", Namespace: "kube-system"}})
 		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).To(Succeed())
+		Expect(asked).To(Equal([]string{"GET /readyz"}))
 
 		var verbs []string
 		for _, action := range shoot.Actions() {

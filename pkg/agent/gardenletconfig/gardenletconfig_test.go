@@ -208,6 +208,13 @@ var _ = Describe("Adoption", func() {
 				"failed to read ConfigMap garden/gardenlet-configmap-1"),
 			Entry("no key", func() { objects[1] = configMap("gardenlet-configmap-1", "other", "") },
 				`failed to find key "config.yaml" in ConfigMap garden/gardenlet-configmap-1`),
+			Entry("nothing in the key", func() { objects[1] = configMap("gardenlet-configmap-1", "config.yaml", "") },
+				`failed to find key "config.yaml" in ConfigMap garden/gardenlet-configmap-1`),
+			Entry("overwrites with nothing in them", func() {
+				mount("a", "/imagevector_overwrite", imagevector.OverrideEnv, "images_overwrite.yaml",
+					fromConfigMap("empty"))
+				objects = append(objects, configMap("empty", "images_overwrite.yaml", ""))
+			}, `failed to find key "images_overwrite.yaml" in ConfigMap garden/empty`),
 			Entry("nonsense", func() { objects[1] = configMap("gardenlet-configmap-1", "config.yaml", "{") },
 				"failed to decode the gardenlet's configuration"),
 			Entry("no way to the garden", func() {

@@ -171,7 +171,7 @@ func (p *pod) fromConfigMap(ctx context.Context, name, key string) ([]byte, erro
 	if err := p.reader.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: name}, configMap); err != nil {
 		return nil, fmt.Errorf("failed to read ConfigMap %s/%s: %w", p.namespace, name, err)
 	}
-	if data, ok := configMap.Data[key]; ok {
+	if data := configMap.Data[key]; data != "" {
 		return []byte(data), nil
 	}
 	return nil, fmt.Errorf("failed to find key %q in ConfigMap %s/%s", key, p.namespace, name)
