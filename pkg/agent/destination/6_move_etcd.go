@@ -23,7 +23,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// moveEtcd switches DNS, waits until nobody needs the source's addresses any more, completes the members of the
+// moveEtcd switches DNS, waits until nobody needs the source's addresses, completes the members of the
 // destination and asks the source to retire its own.
 func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
@@ -104,11 +104,16 @@ func (d *destination) retirementBegun(ctx context.Context, etcds *joint.Joint) (
 		if err != nil {
 			return false, fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
 		}
-		if len(world.Members.Voters().On(quorum.Destination)) == exposure.Members {
+		if allVote(world.Members) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// allVote reports whether the cluster has all members of the destination as voters.
+func allVote(members quorum.Set) bool {
+	return len(members.Voters().On(quorum.Destination)) == exposure.Members
 }
 
 // scaleEtcd asks etcd-druid for the number of members and leaves the rest of the Etcd as it is.
@@ -247,7 +252,7 @@ func (r *retirement) lookAfterKubeAPIServer(ctx context.Context) {
 	}
 	r.crashLoopsSeen = r.migration.Clock.Now()
 	if err := r.replaceBackedOff(ctx, r.migration); err != nil {
-		r.migration.Log.Info("Could not look after the kube-apiserver", "reason", err.Error())
+		r.migration.Log.Info("Failed to replace the pods of the kube-apiserver that wait for a restart", "reason", err.Error())
 	}
 }
 

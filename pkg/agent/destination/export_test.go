@@ -37,6 +37,7 @@ import (
 var (
 	WaitForCaches      = waitForCaches
 	ProbeKubeAPIServer = probeKubeAPIServer
+	AllVote            = allVote
 
 	AnnotationFormerTTL = annotationFormerTTL
 	AnnotationMovedAt   = annotationMovedAt

@@ -145,3 +145,39 @@ var _ = Describe("Releasing DNS records", func() {
 		Entry("the latest generation was not observed", func(r *extensionsv1alpha1.DNSRecord) { r.Generation = 2 }),
 	)
 })
+
+var _ = DescribeTable("The DNS records of the source are released", func(waiting string, states ...string) {
+	var seen []extensionsv1alpha1.DNSRecord
+	for _, state := range states {
+		record := extensionsv1alpha1.DNSRecord{ObjectMeta: metav1.ObjectMeta{Name: state}}
+		record.Status.LastOperation = &gardencorev1beta1.LastOperation{
+			State: gardencorev1beta1.LastOperationStateSucceeded,
+		}
+		switch state {
+		case "processing":
+			record.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
+		case "requested":
+			record.Annotations = map[string]string{"gardener.cloud/operation": "reconcile"}
+		case "unseen":
+			record.Generation = 2
+		case "untouched":
+			record.Status.LastOperation = nil
+		case "deleted":
+			record.Status.LastOperation, record.DeletionTimestamp = nil, &metav1.Time{}
+		}
+		seen = append(seen, record)
+	}
+	Expect(source.WaitingForDNSRecords(seen)).To(Equal(waiting))
+},
+	Entry("when none is left", ""),
+	Entry("not while one is there", "DNSRecord settled still exists", "settled"),
+	Entry("not while one is being deleted", "DNSRecord deleted still exists", "deleted"),
+	Entry("not while a controller works on one",
+		"The controller of DNSRecord processing is still working on it", "settled", "processing"),
+	Entry("not while a controller has a request", "The controller of DNSRecord requested is still working on it",
+		"requested"),
+	Entry("not while a controller has not seen a change", "The controller of DNSRecord unseen is still working on it",
+		"unseen"),
+	Entry("not before a controller has done anything", "The controller of DNSRecord untouched is still working on it",
+		"untouched"),
+)

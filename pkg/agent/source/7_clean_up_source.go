@@ -45,6 +45,9 @@ type remains struct {
 	machinesReleased bool
 }
 
+// gone reports whether the step is finished.
+func (r remains) gone() bool { return !r.namespace && !r.cluster }
+
 func (s *source) readRemains(ctx context.Context, namespace string) (remains, error) {
 	var (
 		reader = s.SeedClientSet.APIReader()
@@ -100,7 +103,7 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if !left.namespace && !left.cluster {
+	if left.gone() {
 		return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 	}
 
@@ -128,6 +131,13 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	}
 	if err := flows.Run(ctx, m, reason, s.cleanupGraph(m, b, left)); err != nil {
 		return steps.Outcome{}, err
+	}
+	if left, err = s.readRemains(ctx, namespace); err != nil {
+		return steps.Outcome{}, err
+	}
+	if !left.gone() {
+		return steps.Waiting(s.Timings.PollInterval, steps.ReasonDeletingSourceResources,
+			"Objects of the shoot are still in seed %s", s.SeedName), nil
 	}
 	return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 }

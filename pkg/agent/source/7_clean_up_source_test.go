@@ -72,7 +72,8 @@ var _ = Describe("Cleaning up", func() {
 			return n
 		}()}, source.Remains{Namespace: true, Terminating: true, Cluster: true}),
 		Entry("only the Cluster", []client.Object{cluster}, source.Remains{Cluster: true}),
-		Entry("nothing", nil, source.Remains{}),
+		Entry("only the namespace", []client.Object{ns}, source.Remains{Namespace: true}),
+		Entry("nothing", nil, source.Remains{Gone: true}),
 	)
 
 	It("is done when nothing is left", func() {

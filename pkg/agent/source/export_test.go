@@ -32,6 +32,7 @@ import (
 // What the tests look at from outside.
 var (
 	NeededBefore         = neededBeforeKubeAPIServer
+	WaitingForDNSRecords = waitingForDNSRecords
 	WaitUntilSecretsGone = waitUntilSecretsReleased
 )
 
@@ -88,12 +89,12 @@ func made[T any](room T, err error) T {
 }
 
 // Remains is what is left of the shoot.
-type Remains struct{ Namespace, Terminating, KubeAPIServer, Cluster bool }
+type Remains struct{ Namespace, Terminating, KubeAPIServer, Cluster, Gone bool }
 
 // ReadRemains reads what is left of the shoot.
 func ReadRemains(ctx context.Context, deps *Deps, namespace string) (Remains, error) {
 	r, err := (&source{Options: deps.Options()}).readRemains(ctx, namespace)
-	return Remains{r.namespace, r.terminating, r.kubeAPIServer, r.cluster}, err
+	return Remains{r.namespace, r.terminating, r.kubeAPIServer, r.cluster, r.gone()}, err
 }
 
 // DrainedAt tells when the kube-apiserver may be stopped.
