@@ -24,7 +24,7 @@ import (
 const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding to stay, remove the " +
 	"annotation " +
 	steps.AnnotationIntent + " to migrate classically, or remove the annotation " + steps.AnnotationAbort +
-	" to migrate live once more"
+	" to migrate live again"
 
 // abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself.
 // Unlike a step it does not ask for the gate: whatever else happens, members in another seed make it no better.
@@ -134,7 +134,7 @@ func (r *Reconciler) forgetAbort(ctx context.Context, log logr.Logger, shoot *ga
 	return nil
 }
 
-// retry gives the current step its whole deadline again and takes the operator's request away.
+// retry gives the current step its whole deadline again and removes the operator's request.
 func (p *pass) retry(ctx context.Context) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		if !retryRequested(shoot) {
@@ -152,7 +152,7 @@ func (p *pass) retry(ctx context.Context) error {
 }
 
 // retryRequested reports whether an operator asks for a retry, with the annotation that does the same for a
-// reconciliation. gardener-apiserver takes it away by itself only from Shoots whose last operation is Failed, which a
+// reconciliation. gardener-apiserver removes it by itself only from Shoots whose last operation is Failed, which a
 // live one never is.
 func retryRequested(shoot *gardencorev1beta1.Shoot) bool {
 	return shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.ShootOperationRetry
@@ -170,7 +170,7 @@ func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
 		return "a retry is requested"
 	case p.step.Condition == gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady &&
 		steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
-		return "the source's etcd members are to leave first"
+		return "an operator asks to move etcd first (force-shrink)"
 	}
 	return ""
 }

@@ -110,7 +110,7 @@ func (s *Standby) look(ctx context.Context, said string) string {
 	lease := &coordinationv1.Lease{}
 	if err := s.Reader.Get(ctx, s.Lease, lease); err != nil {
 		if ctx.Err() == nil {
-			s.Log.Error(err, "Stays passive, and could not look which agent of the seed leads", "lease", s.Lease)
+			s.Log.Error(err, "Stays passive, and failed to read which agent of the seed leads", "lease", s.Lease)
 		}
 		return said
 	}

@@ -71,7 +71,7 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 
 		// Before the first step has begun the last operation is the shoot's own; the prerequisites ask for it. And
-		// without a gate the classic migration may be under way: its last operation must be left alone.
+		// without a gate the classic migration may be in flight: its last operation must be left alone.
 		if steps.Begun(updated, steps.First()) && outcome.Reason != steps.ReasonGateNotInForce {
 			shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, updated, p.step)
 		}
@@ -235,12 +235,11 @@ func (r *Reconciler) reconcileUninvolved(
 	if between && (r.SeedName == source || r.SeedName == destination) {
 		all := steps.Conditions(shoot)
 		if !steps.Intended(shoot) && steps.Initialized(all) && steps.Begun(all, steps.First()) {
-			// Nothing may be undone from here: the classic migration may already be at work.
-			log.Error(nil, "The intent annotation is missing in the middle of a live migration, nothing is "+
-				"done any more")
+			// Nothing may be undone from here: the classic migration may have begun.
+			log.Error(nil, "The intent annotation is missing in the middle of a live migration: the agents have stopped")
 			r.event(shoot, eventWarning, "IntentLost",
-				fmt.Sprintf("The annotation %s is missing although a live migration has begun; the agents do "+
-					"nothing any more", steps.AnnotationIntent))
+				fmt.Sprintf("The annotation %s is missing although a live migration has begun: "+
+					"the agents have stopped", steps.AnnotationIntent))
 		}
 		return reconcile.Result{}, nil
 	}

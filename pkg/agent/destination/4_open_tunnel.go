@@ -47,9 +47,9 @@ func (d *destination) openTunnel(
 	}
 	if err := d.waitForTunnel(ctx, access); err != nil {
 		return steps.Waiting(d.Timings.PollInterval, steps.ReasonWaitingForTunnel,
-			"The tunnel from the shoot to the destination does not stand: %s", err), nil
+			"The tunnel from the shoot to the destination is not connected: %s", err), nil
 	}
-	return steps.Done("The tunnel stands"), nil
+	return steps.Done("The tunnel is connected"), nil
 }
 
 func (d *destination) waitForTunnel(ctx context.Context, access *shootAccess) error {

@@ -84,7 +84,7 @@ func (d *destination) finish(
 		return steps.Outcome{}, err
 	} else if !plain {
 		return steps.Waiting(d.Timings.PollInterval, steps.ReasonRollingEtcd,
-			"The etcds have not settled with their ordinary specification: %s", missing), nil
+			"The etcds do not yet run with their ordinary specification: %s", missing), nil
 	}
 	return steps.Done("The control plane runs in seed %s and is handed over to its gardenlet", d.SeedName), nil
 }
@@ -360,9 +360,9 @@ func (c *completion) addFormerBackups() flow.TaskID {
 	})
 }
 
-// addForgetting adds the removal of what was remembered of the switch of DNS.
+// addForgetting adds the removal of what was remembered of the DNS switch.
 func (c *completion) addForgetting(dependencies flow.TaskIDs) flow.TaskID {
-	return c.add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
+	return c.add("Removing the annotations of the DNS switch", func(ctx context.Context) error {
 		return c.forgetDNS(ctx, c.botanist.Shoot.ControlPlaneNamespace)
 	}, dependencies)
 }

@@ -116,7 +116,7 @@ func (n *nodesMove) addVPNClient(g *flow.Graph, dependencies ...flow.TaskIDer) {
 		Dependencies: flow.NewTaskIDs(ready),
 	})
 	_ = g.Add(flow.Task{
-		Name:         "Waiting until the tunnel stands without the temporary VPN client",
+		Name:         "Waiting until the tunnel is connected without the temporary VPN client",
 		Fn:           flows.Retry(n.inShoot(n.botanist, checkTunnel), timeout),
 		Dependencies: flow.NewTaskIDs(destroyTemporary),
 	})
@@ -159,7 +159,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 			Dependencies: flow.NewTaskIDs(kubeAPIServerReady),
 		})
 		_ = g.Add(flow.Task{
-			Name:         "Waiting until the tunnel stands with all in its ordinary form",
+			Name:         "Waiting until the tunnel is connected with all in its ordinary form",
 			Fn:           flows.Retry(d.inShoot(plain, checkTunnel), timeout),
 			Dependencies: flow.NewTaskIDs(deployVPNServer, deploySNI),
 		})
@@ -203,7 +203,7 @@ func (d *destination) addProxy(g *flow.Graph, plain *botanist.Botanist, exposed 
 	})
 	// From here on there are kube-apiservers of one seed only, as before.
 	_ = g.Add(flow.Task{
-		Name: "Letting go of the addresses published inside of the shoot",
+		Name: "Releasing the addresses published inside of the shoot",
 		Fn: flows.Retry(d.inShoot(plain, func(ctx context.Context, access *shootAccess) error {
 			return overlap.ReleaseEndpoints(ctx, access.client)
 		}), timeout),

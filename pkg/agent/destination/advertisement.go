@@ -150,7 +150,7 @@ func publishedAddress(ctx context.Context, shoot client.Client) (string, error) 
 	if addresses.Len() != 1 {
 		return "",
 			fmt.Errorf("the Service default/kubernetes of the shoot has the addresses %v instead of one: stale ones "+
-				"expire within a minute; if they do not, see which kube-apiservers work on its etcd",
+				"expire within a minute; if they do not, find out which kube-apiservers use its etcd",
 				sets.List(addresses))
 	}
 	return sets.List(addresses)[0], nil

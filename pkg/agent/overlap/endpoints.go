@@ -30,7 +30,7 @@ const (
 	someAddress = "has(object.subsets) && object.subsets.exists(subset, has(subset.addresses) && " +
 		"size(subset.addresses) > 0)"
 	// message is what the log of a kube-apiserver that shuts down says.
-	message = "a live migration of the control plane is under way, in which kube-apiservers share an address: the " +
+	message = "a live migration of the control plane is in flight, in which kube-apiservers share an address: the " +
 		"last one behind the Service default/kubernetes stays"
 )
 

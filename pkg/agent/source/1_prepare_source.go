@@ -51,8 +51,8 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Waiting(s.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
 			"The etcds of the source are not ready: %s", err), nil
 	}
-	return steps.Done("ShootState persisted, etcds healthy and backed up, exposure ready, backup entry "+
-		"released to seed %s", m.DestinationSeed), nil
+	return steps.Done("The ShootState is persisted, the etcds are healthy and backed up, the exposure is ready, "+
+		"and the backup entry is released to seed %s", m.DestinationSeed), nil
 }
 
 // prepareFacts are what the flow of the preparation depends on.

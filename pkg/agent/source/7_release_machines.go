@@ -31,7 +31,7 @@ const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 func (c *cleanup) addWorkersMigration(managedResourcesGone flow.TaskID) flow.TaskID {
 	// It would take the end of the source's kube-apiserver for an outage of the nodes' network.
 	blindWatchdog := c.addRetried(flow.Task{
-		Name: "Taking its access to the shoot from the dependency-watchdog",
+		Name: "Revoking the dependency-watchdog's access to the shoot",
 		Fn: func(ctx context.Context) error {
 			return c.botanist.Shoot.Components.DependencyWatchdogAccess.Destroy(ctx)
 		},
