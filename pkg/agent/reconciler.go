@@ -104,7 +104,7 @@ type pass struct {
 	role    steps.Role
 	step    steps.Step
 	actions migration.Actions
-	// aborting tells that the migration is being aborted. The step then is the first one of the role.
+	// aborting reports whether the migration is being aborted. The step then is the first one of the role.
 	aborting bool
 	// synced is when the Always action ran last, gateClosed whether the gate was proved then. Only for what accompanies
 	// an action.

@@ -45,7 +45,7 @@ const (
 )
 
 // ManagerOptions are the options of an agent's manager. All agents of a seed take the same lease, wherever they run, so
-// that only one of them is at work. Within a gardenlet's process, the gardenlet serves probes and metrics.
+// that only one of them acts. Within a gardenlet's process, the gardenlet serves probes and metrics.
 func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, host Host) manager.Options {
 	options := program.ManagerOptions(log, kubernetes.SeedScheme, config.Server, config.LeaderElection)
 	options.MapperProvider = apiutil.NewDynamicRESTMapper

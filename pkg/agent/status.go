@@ -236,7 +236,8 @@ func (r *Reconciler) reconcileUninvolved(
 		all := steps.Conditions(shoot)
 		if !steps.Intended(shoot) && steps.Initialized(all) && steps.Begun(all, steps.First()) {
 			// Nothing may be undone from here: the classic migration may have begun.
-			log.Error(nil, "The intent annotation is missing in the middle of a live migration: the agents have stopped")
+			log.Error(nil, "The intent annotation is missing in the middle of a live migration: "+
+				"the agents have stopped")
 			r.event(shoot, eventWarning, "IntentLost",
 				fmt.Sprintf("The annotation %s is missing although a live migration has begun: "+
 					"the agents have stopped", steps.AnnotationIntent))

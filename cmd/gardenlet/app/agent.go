@@ -112,7 +112,7 @@ func mayUpdate(ctx context.Context, seed client.Client, namespace, lease string)
 	return nil
 }
 
-// until tries again and again until the attempt succeeds. It returns false if the gardenlet ends before that. A seed
+// until retries until the attempt succeeds. It returns false if the gardenlet ends before that. A seed
 // that is new has neither a kubeconfig nor permissions in the garden for a while, and that must not end the gardenlet,
 // which is about to get them.
 func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() error) bool {
@@ -121,7 +121,7 @@ func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() e
 		if err == nil {
 			return true
 		}
-		log.Info("The agent in the gardenlet cannot start yet, trying again", "reason", err.Error())
+		log.Info("The agent in the gardenlet cannot start yet, retrying", "reason", err.Error())
 		select {
 		case <-ctx.Done():
 			return false

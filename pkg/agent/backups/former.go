@@ -54,7 +54,7 @@ func DeleteFormer(ctx context.Context, b *botanist.Botanist, bucketName string) 
 	if err := entry.Wait(ctx); err != nil {
 		return fmt.Errorf("failed to wait for the backup entry of the former seed's backups: %w", err)
 	}
-	// Not after the deletion: whoever finds that the entry is gone must not find it asked for any more.
+	// Not after the deletion: whoever finds that the entry is gone must not find a request for it.
 	if err := stopAsking(ctx, b); err != nil {
 		return err
 	}

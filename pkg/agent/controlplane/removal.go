@@ -34,7 +34,7 @@ type Removal struct {
 }
 
 // AddRemoval adds the tasks that end every removal of a shoot from the agent's own seed: first its Etcds and the
-// way to the other seed, then its namespace, and the Cluster when nothing can ask for it any more.
+// way to the other seed, then its namespace, and the Cluster when nothing can ask for it.
 func (c *ControlPlane) AddRemoval(g *flow.Graph, removal Removal) {
 	var (
 		timeout   = c.options.Timings.RolloutTimeout
@@ -97,7 +97,7 @@ func Exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 	return true, nil
 }
 
-// WaitUntilGone waits until the object does not exist in the seed any more.
+// WaitUntilGone waits until the object no longer exists in the seed.
 func (c *ControlPlane) WaitUntilGone(ctx context.Context, key client.ObjectKey, obj client.Object) error {
 	return retry.Until(ctx, c.options.Timings.PollInterval, func(ctx context.Context) (bool, error) {
 		found, err := Exists(ctx, c.options.SeedClientSet.APIReader(), key, obj)

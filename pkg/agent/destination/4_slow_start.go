@@ -33,7 +33,7 @@ import (
 // there the first attempt of the step shows it: its kube-apiservers have been restarted.
 //
 // A shoot whose seeds are near each other gets the kube-apiserver that Gardener deploys, unchanged, because it restarts
-// once more when the startup probe goes. That is in the last step, which deploys Gardener's again: the leader is near
+// again when the startup probe is removed. That is in the last step, which deploys Gardener's again: the leader is near
 // then.
 const (
 	// distantLeader is from how far away of the leader on the kube-apiserver gets more time. With answers after 20 ms

@@ -252,7 +252,8 @@ func (r *retirement) lookAfterKubeAPIServer(ctx context.Context) {
 	}
 	r.crashLoopsSeen = r.migration.Clock.Now()
 	if err := r.replaceBackedOff(ctx, r.migration); err != nil {
-		r.migration.Log.Info("Failed to replace the pods of the kube-apiserver that wait for a restart", "reason", err.Error())
+		r.migration.Log.Info("Failed to replace the pods of the kube-apiserver that wait for a restart", "reason",
+			err.Error())
 	}
 }
 

@@ -25,8 +25,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// What has to be remembered of the switch of DNS stands on the shoot's namespace in the destination, so that an agent
-// that takes over continues waiting where the other one stopped.
+// What has to be remembered of the switch of DNS is on the shoot's namespace in the destination, so that an agent that
+// takes over resumes the wait where the other one stopped.
 const (
 	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the
 	// switch.
@@ -35,7 +35,7 @@ const (
 	annotationMovedAt = "livecpm.gardener.cloud/dns-moved-at"
 )
 
-// switchDNS points the shoot's records at the destination and is done when nobody can hold the former address any more.
+// switchDNS points the shoot's records at the destination and is done when no cache can hold the former address.
 func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	namespace := &corev1.Namespace{}
 	name := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
@@ -88,8 +88,8 @@ func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (st
 	ttl, known := parseDuration(namespace.Annotations[annotationFormerTTL])
 	if !known {
 		return steps.Outcome{},
-			fmt.Errorf("failed to tell how long caches keep the former DNS records: annotation %s of namespace %s is "+
-				"missing or malformed", annotationFormerTTL, name)
+			fmt.Errorf("failed to find out how long caches keep the former DNS records: annotation %s of namespace %s "+
+				"is missing or malformed", annotationFormerTTL, name)
 	}
 	return waitForCaches(m.Clock.Now(), movedAt, ttl, d.Timings.DNSMargin), nil
 }

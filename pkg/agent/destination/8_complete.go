@@ -21,7 +21,7 @@ import (
 
 // complete makes the control plane in the destination an ordinary one: plain etcds, all components and extensions, a
 // full snapshot in the destination's bucket, and nothing left of the migration. Nothing of the shoot runs in the source
-// any more when it begins.
+// when it begins.
 func (d *destination) complete(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	lastOperation, err := d.lastOperationForCompletion(ctx, m.Shoot)
 	if err != nil {
@@ -133,8 +133,8 @@ type facts struct {
 	hasManagedIssuer   bool
 	keepsShootState    bool
 	wantsObservability bool
-	// workers tells that the shoot has workers. Then only what the nodes need of the control plane is restored here,
-	// and the rest by the gardenlet after the hand-over, from the ShootState.
+	// workers reports whether the shoot has workers. Then only what the nodes need of the control plane is restored
+	// here, and the rest by the gardenlet after the hand-over, from the ShootState.
 	workers bool
 	// published is the address that the kube-apiserver of a shoot with workers advertises inside of it.
 	published *advertisement
@@ -271,7 +271,7 @@ func (c *completion) addEndWithoutWorkers() {
 }
 
 // addExtensions adds the extensions after the kube-apiserver. It returns when they are ready, and when those are gone
-// that the shoot does not want any more.
+// that the shoot no longer wants.
 func (c *completion) addExtensions(shootClients flow.TaskID) (ready, staleGone flow.TaskID) {
 	restore := c.add("Restoring extensions after kube-apiserver", func(ctx context.Context) error {
 		return c.botanist.DeployExtensionsAfterKubeAPIServer(ctx)

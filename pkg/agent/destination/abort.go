@@ -65,7 +65,8 @@ func (d *destination) withdrawMembers(ctx context.Context, m *migration.Migratio
 // abortFacts are what the flow of an abort depends on.
 type abortFacts struct {
 	hasBackup bool
-	// terminating tells that the shoot's namespace is being deleted or gone: only the garbage collection works on it.
+	// terminating reports whether the shoot's namespace is being deleted or gone: only the garbage collection works
+	// on it then.
 	terminating bool
 }
 

@@ -31,7 +31,7 @@ import (
 // The VPN server of the destination gets a client of its own in the shoot (step 4), before any webhook is called from
 // there. The regular one stays with the source until its key is replaced by the destination's (step 8).
 
-// annotationAdvertisedAddress stands on the shoot's namespace in the destination as long as its kube-apiserver
+// annotationAdvertisedAddress is on the shoot's namespace in the destination as long as its kube-apiserver
 // publishes the source's address, and tells which. An agent that takes over must not have it publish another one before
 // the nodes serve that.
 const annotationAdvertisedAddress = "livecpm.gardener.cloud/advertised-address"

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// requiredSecrets are those without which a control plane in another seed would not be the same cluster any more. They
-// are named by the label that the secrets manager puts on them.
+// requiredSecrets are those without which a control plane in another seed would be another cluster. They are named by
+// the label that the secrets manager puts on them.
 var requiredSecrets = []string{
 	v1beta1constants.SecretNameCACluster,
 	v1beta1constants.SecretNameCAClient,

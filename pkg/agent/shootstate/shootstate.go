@@ -164,7 +164,7 @@ func (s *ShootStates) Kept(ctx context.Context) (bool, error) {
 	seedName := config.SeedConfig.Name
 	managed, err := gardenerutils.ClusterIsManagedByManagedSeed(ctx, s.options.GardenAPIReader, seedName)
 	if err != nil {
-		return false, fmt.Errorf("failed to tell whether seed %s is a managed seed: %w", seedName, err)
+		return false, fmt.Errorf("failed to find out whether seed %s is a managed seed: %w", seedName, err)
 	}
 	controllers := config.Controllers
 	return !managed && controllers != nil && controllers.ShootState != nil &&

@@ -12,8 +12,8 @@ import (
 )
 
 // retireMembers takes the source's etcd members out of the clusters one by one. The destination asks for it as soon as
-// one of the clusters has all of its members; the other one follows when it is ready. The source's kube-apiserver goes
-// on through the relay to the destination's members.
+// one of the clusters has all of its members; the other one follows when it is ready. The source's kube-apiserver
+// continues through the relay, with the destination's members.
 func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timings.JoinTimeout)
 	defer cancel()

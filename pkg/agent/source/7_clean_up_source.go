@@ -38,10 +38,10 @@ type remains struct {
 	kubeAPIServer bool
 	// cluster reports whether the Cluster resource exists.
 	cluster bool
-	// workers tells that the shoot has workers.
+	// workers reports whether the shoot has workers.
 	workers bool
-	// machinesReleased tells that the machines are safe in the ShootState and their objects are being deleted here.
-	// What is left of them then must not be saved again.
+	// machinesReleased reports whether the machines are safe in the ShootState and their objects are being deleted
+	// here. What is left of them then must not be saved again.
 	machinesReleased bool
 }
 
@@ -82,13 +82,13 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 // drainedAt is when the source's kube-apiserver may be stopped.
 //
 // DNS needs no more waiting here: the step before was only finished after the old records had left all caches, so since
-// then new connections go to the destination. What is left are connections from before. Clients give them up on their
-// own account only rarely; the kube-apiserver makes them do it when it ends gracefully (it lets requests finish, sends
+// then new connections go to the destination. What is left are connections from before. Clients rarely
+// close them; the kube-apiserver makes them do it when it ends gracefully (it lets requests finish, sends
 // GOAWAY on HTTP/2 connections and closes idle ones). The period gives requests that take long the time to finish.
 func drainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (time.Time, error) {
 	condition := v1beta1helper.GetCondition(conditions, gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	if condition == nil || condition.Status != gardencorev1beta1.ConditionTrue {
-		return time.Time{}, fmt.Errorf("failed to tell when the clients have left: condition %s is not True",
+		return time.Time{}, fmt.Errorf("failed to find out when the clients have left: condition %s is not True",
 			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	}
 	return condition.LastTransitionTime.Add(drain), nil

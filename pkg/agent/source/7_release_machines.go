@@ -20,7 +20,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// annotationMachinesReleased stands on the shoot's namespace in the source from when the ShootState is known to have
+// annotationMachinesReleased is on the shoot's namespace in the source from when the ShootState is known to have
 // all machines. From then on their objects go, one by one. An agent that takes over in the middle of it must not save
 // what is left of them: the destination would take the others for machines that are still to be created.
 const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"

@@ -17,7 +17,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// abort makes the source what it was before the migration. Nothing of the shoot is in the destination any more; the
+// abort makes the source what it was before the migration. Nothing of the shoot is left in the destination; the
 // control plane here has never been touched.
 func (s *source) abort(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	etcds := s.Etcds.Open(m)

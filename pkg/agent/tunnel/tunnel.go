@@ -105,7 +105,7 @@ func (t *Tunnel) values(ctx context.Context, m *migration.Migration) (exposure.V
 	dns, err := exposure.DNSFromSeed(ctx, t.options.GardenAPIReader, seeds[m.Role])
 	if err != nil {
 		return exposure.Values{},
-			fmt.Errorf("failed to tell how DNS records of seed %s are made: %w", t.options.SeedName, err)
+			fmt.Errorf("failed to find out how DNS records of seed %s are made: %w", t.options.SeedName, err)
 	}
 	return exposure.Values{
 		Namespace:  v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
