@@ -40,7 +40,7 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 		syncAfter, err := p.always(ctx)
 		return p.again(syncAfter), err
 	case p.role == steps.Source && !steps.Begun(all, p.step):
-		return p.endAbort(ctx, steps.ReasonAborted, "It had not begun. "+abortedMessage)
+		return p.endAbort(ctx, steps.ReasonAborted, "The migration had not begun. "+abortedMessage)
 	case p.actions.Abort == nil:
 		return reconcile.Result{},
 			fmt.Errorf("failed to abort the migration of Shoot %s: the %s has no way back", p.key, p.role)

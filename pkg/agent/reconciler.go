@@ -156,7 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		result, err = reconcile.Result{}, nil
 	}
 	if errors.Is(err, errSuperseded) {
-		p.log.Info("The migration has moved on during the pass, looking again", "cause", err.Error())
+		p.log.Info("The migration has moved on during the pass, reading it again", "cause", err.Error())
 		return reconcile.Result{RequeueAfter: r.Config.RetryBackoff.Base.Duration}, nil
 	}
 	return result, err
@@ -212,7 +212,7 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 
 	switch {
 	case gateErr != nil:
-		p.log.Error(gateErr, "Holding, the gate against the classic migration is not proved to be in force")
+		p.log.Error(gateErr, "Holding: the gate against the classic migration is not proved to be in force")
 		return p.hold(ctx, steps.ReasonGateNotInForce, gateErr.Error())
 	case syncErr != nil:
 		return p.failed(ctx, steps.ReasonSyncFailed, syncErr)
@@ -336,8 +336,9 @@ func (p *pass) obstacle(ctx context.Context) (steps.Reason, string) {
 	reason, message, warnings := p.Preflight.Before(ctx, p.shoot, p.step)
 	if reason == "" && len(warnings) > 0 {
 		text := strings.Join(warnings, "; ")
-		p.log.Info("The step begins although not everything is in order", "warnings", text)
-		p.event(p.shoot, eventWarning, "BegunWithWarnings", fmt.Sprintf("Step %s begins although: %s", p.step, text))
+		p.log.Info("The step begins with warnings", "warnings", text)
+		p.event(p.shoot, eventWarning, "BegunWithWarnings",
+			fmt.Sprintf("Step %s begins with warnings: %s", p.step, text))
 	}
 	return reason, message
 }

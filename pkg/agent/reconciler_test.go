@@ -387,8 +387,8 @@ var _ = Describe("Reconciler", func() {
 			w.mustPass(seedB)
 			Expect(w.condition(second).Status).To(Equal(isTrue))
 			Expect(w.events()).To(
-				ContainElement(ContainSubstring(
-					"Warning BegunWithWarnings Step DestinationEtcdPeersJoined begins although: etcd-main is large")))
+				ContainElement(ContainSubstring("Warning BegunWithWarnings " +
+					"Step DestinationEtcdPeersJoined begins with warnings: etcd-main is large")))
 		})
 	})
 

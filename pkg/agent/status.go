@@ -276,7 +276,7 @@ func (r *Reconciler) requestReconciliation(ctx context.Context, log logr.Logger,
 	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
 		return fmt.Errorf("failed to request a reconciliation of Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
-	log.Info("Handed over, requested a reconciliation by the gardenlet")
+	log.Info("Handed the shoot over and requested a reconciliation by the gardenlet")
 	r.event(shoot, eventNormal, "HandedOver",
 		fmt.Sprintf("The control plane runs in seed %s and is managed by its gardenlet", r.SeedName))
 	return nil

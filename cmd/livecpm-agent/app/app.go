@@ -29,7 +29,7 @@ func NewCommand() *cobra.Command {
 	opts := &options{}
 	cmd := &cobra.Command{
 		Use:   Name,
-		Short: "Does a seed's part in live migrations of shoot control planes",
+		Short: "Carries out a seed's part in live migrations of shoot control planes",
 		Args:  cobra.NoArgs,
 		// main prints the error; the usage would bury it.
 		SilenceUsage:  true,

@@ -21,8 +21,8 @@ const (
 	// tunnelProbes is how many requests have to come through the tunnel in a row, each on a new connection: there are
 	// three replicas of the kube-apiserver, and each has its own way to the VPN server.
 	tunnelProbes = 6
-	// tunnelPatience is for how long one attempt of a step waits for the tunnel.
-	tunnelPatience = 3 * time.Minute
+	// tunnelTimeout is for how long one attempt of a step waits for the tunnel.
+	tunnelTimeout = 3 * time.Minute
 )
 
 // openTunnel lets the kube-apiserver of this seed reach nodes, pods and services of the shoot: it runs the temporary
@@ -54,7 +54,7 @@ func (d *destination) openTunnel(
 
 func (d *destination) waitForTunnel(ctx context.Context, access *shootAccess) error {
 	return retry.UntilTimeout(ctx, d.Timings.PollInterval,
-		min(tunnelPatience, d.Timings.RolloutTimeout), func(ctx context.Context) (bool, error) {
+		min(tunnelTimeout, d.Timings.RolloutTimeout), func(ctx context.Context) (bool, error) {
 			if err := checkTunnel(ctx, access); err != nil {
 				return retry.MinorError(err)
 			}

@@ -44,9 +44,9 @@ const (
 	startupAttempts = 60
 )
 
-// needsPatience measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver
+// needsMoreTime measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver
 // would restart otherwise.
-func (d *destination) needsPatience(ctx context.Context, m *migration.Migration) (bool, error) {
+func (d *destination) needsMoreTime(ctx context.Context, m *migration.Migration) (bool, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 	deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 		return false, err
 	}
 	if restarted {
-		m.Log.Info("The kube-apiserver of a former attempt was restarted and gets more time")
+		m.Log.Info("The kube-apiserver of a former attempt was restarted: giving it more time to start")
 		return true, nil
 	}
 
@@ -129,7 +129,7 @@ func (d *destination) waitUnlessRestarted(
 	defer end(nil)
 	go wait.UntilWithContext(waiting, func(ctx context.Context) {
 		// What cannot be read now can be read the next time.
-		if impatient, err := d.restartedWithoutPatience(ctx, namespace); err == nil && impatient {
+		if restarted, err := d.restartedWithoutStartupProbe(ctx, namespace); err == nil && restarted {
 			end(errRestarted)
 		}
 	}, interval)
@@ -140,7 +140,7 @@ func (d *destination) waitUnlessRestarted(
 	return err
 }
 
-func (d *destination) restartedWithoutPatience(ctx context.Context, namespace string) (bool, error) {
+func (d *destination) restartedWithoutStartupProbe(ctx context.Context, namespace string) (bool, error) {
 	deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
 	if err != nil {
 		return false, err
@@ -171,37 +171,39 @@ func kubeAPIServerContainer(deployment *appsv1.Deployment) *corev1.Container {
 	return nil
 }
 
-// patient makes of the seed's client set one with which the kube-apiserver gets the time that its start takes.
-func patient(seed kubernetes.Interface) kubernetes.Interface { return patientClientSet{seed} }
+// withMoreTime returns a client set with which the kube-apiserver gets the time that its start takes.
+func withMoreTime(seed kubernetes.Interface) kubernetes.Interface { return slowStartClientSet{seed} }
 
-type patientClientSet struct{ kubernetes.Interface }
+type slowStartClientSet struct{ kubernetes.Interface }
 
 // Client implements kubernetes.Interface.
-func (p patientClientSet) Client() client.Client { return patientClient{p.Interface.Client()} }
+func (s slowStartClientSet) Client() client.Client { return slowStartClient{s.Interface.Client()} }
 
-// patientClient adds the startup probe to the Deployment of the kube-apiserver, which Gardener's component writes as a
-// whole.
-type patientClient struct{ client.Client }
+// slowStartClient adds the startup probe to the Deployment of the kube-apiserver, which Gardener's component writes as
+// a whole.
+type slowStartClient struct{ client.Client }
 
 // Create implements client.Client.
-func (p patientClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+func (s slowStartClient) Create(
+	ctx context.Context, object client.Object, opts ...client.CreateOption,
+) error {
 	addStartupProbe(object)
-	return p.Client.Create(ctx, object, opts...)
+	return s.Client.Create(ctx, object, opts...)
 }
 
 // Patch implements client.Client. Gardener's helpers hand over a patch that they computed before, so it is computed
 // again. The object has the version that they read: if there is a newer one by now, the API server refuses.
-func (p patientClient) Patch(
+func (s slowStartClient) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
 ) error {
 	if addStartupProbe(object) {
 		current := &appsv1.Deployment{}
-		if err := p.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {
+		if err := s.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {
 			return fmt.Errorf("failed to read Deployment %s: %w", client.ObjectKeyFromObject(object), err)
 		}
 		patch = client.MergeFrom(current)
 	}
-	return p.Client.Patch(ctx, object, patch, opts...)
+	return s.Client.Patch(ctx, object, patch, opts...)
 }
 
 // addStartupProbe returns true if the object is the Deployment of the kube-apiserver.

@@ -75,12 +75,12 @@ func (d *destination) prepareStart(ctx context.Context, m *migration.Migration) 
 		}
 		options = append(options, botanist.WithTemporaryVPNClients)
 	}
-	needsPatience, err := d.needsPatience(ctx, m)
+	needsMoreTime, err := d.needsMoreTime(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	if needsPatience {
-		options = append(options, botanist.WithSeedClientSet(patient))
+	if needsMoreTime {
+		options = append(options, botanist.WithSeedClientSet(withMoreTime))
 	}
 	if out.botanist, err = d.botanist(ctx, m, options...); err != nil {
 		return nil, err

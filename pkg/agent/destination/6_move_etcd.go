@@ -173,7 +173,7 @@ func (d *destination) waitForRetirement(
 		}
 		if len(seen.errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
-			m.Log.Info("Could not look at the etcds", "reason", errors.Join(seen.errs...).Error())
+			m.Log.Info("Failed to read the state of the etcds, retrying", "reason", errors.Join(seen.errs...).Error())
 		} else if err := m.Report(ctx, shown(r.reason, seen.fault), strings.Join(seen.waits, "; ")); err != nil &&
 			ctx.Err() == nil {
 			return steps.Outcome{}, err

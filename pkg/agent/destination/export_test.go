@@ -223,9 +223,9 @@ func UntilServing(
 
 // SeedForStart returns what the botanist of the step in which the kube-apiserver starts reaches the seed through.
 func SeedForStart(ctx context.Context, deps *Deps, m *migration.Migration) (kubernetes.Interface, error) {
-	needed, err := (&destination{Options: deps.Options()}).needsPatience(ctx, m)
+	needed, err := (&destination{Options: deps.Options()}).needsMoreTime(ctx, m)
 	if err != nil || !needed {
 		return deps.SeedClientSet, err
 	}
-	return patient(deps.SeedClientSet), nil
+	return withMoreTime(deps.SeedClientSet), nil
 }

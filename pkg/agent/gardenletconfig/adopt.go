@@ -54,7 +54,7 @@ func (k *Keeper) Adopt(ctx context.Context) error {
 			k.log.Info("Took over what the agent shares with the gardenlet", "deployment", k.source.Deployment)
 			return nil
 		}
-		k.log.Error(err, "Could not read what the agent shares with the gardenlet, retrying")
+		k.log.Error(err, "Failed to read what the agent shares with the gardenlet, retrying")
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("gave up waiting for the gardenlet: %w", err)
@@ -86,7 +86,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 			}
 			if err != nil && ctx.Err() == nil {
 				// The gardenlet may be about to roll; what the agent has is good until something else is known.
-				k.log.Error(err, "Could not look whether anything has changed at the gardenlet")
+				k.log.Error(err, "Failed to check the gardenlet for changes")
 			}
 		}
 	}

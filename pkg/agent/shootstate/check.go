@@ -86,7 +86,7 @@ func CheckMachines(state *gardencorev1beta1.ShootState, machines []machinev1alph
 		}
 	}
 	if missing.Len() > 0 {
-		return fmt.Errorf("ShootState %s lacks machines %s: nothing of them is deleted; see whether they belong to a "+
+		return fmt.Errorf("ShootState %s lacks machines %s: none of them is deleted; check that they belong to a "+
 			"MachineDeployment", key, strings.Join(sets.List(missing), ", "))
 	}
 	return nil

@@ -408,7 +408,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		stray.OwnerReferences = nil
 		Expect(seed.Create(ctx, stray)).To(Succeed())
 		deps.Timings.RolloutTimeout = waitInVain
-		Expect(run()).To(MatchError(ContainSubstring("lacks machines stray: nothing of them is deleted")))
+		Expect(run()).To(MatchError(ContainSubstring("lacks machines stray: none of them is deleted")))
 		Expect(remaining(&machinev1alpha1.MachineList{})).To(Equal(3))
 		Expect(book.entries).NotTo(ContainElement("destroy Worker"))
 		Expect(book.entries).NotTo(ContainElement("delete Deployment kube-apiserver"))

@@ -24,7 +24,7 @@ func (s *source) abort(ctx context.Context, m *migration.Migration) (steps.Outco
 	defer func() { _ = etcds.Close() }()
 	if err := etcds.RemoveDestination(ctx); err != nil {
 		return steps.Waiting(s.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
-			"The etcds are not those of before the migration: %s", err), nil
+			"The etcds are not yet as they were before the migration: %s", err), nil
 	}
 
 	keepsShootState, err := s.ShootStates.Kept(ctx)
