@@ -20,14 +20,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// abortedMessage tells what can be done after an abort.
+// abortedMessage says what an operator can do after an abort.
 const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding to stay, remove the " +
 	"annotation " +
 	steps.AnnotationIntent + " to migrate classically, or remove the annotation " + steps.AnnotationAbort +
 	" to migrate live again"
 
 // abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself.
-// Unlike a step it does not ask for the gate: whatever else happens, members in another seed make it no better.
+// Unlike a step it does not ask for the gate: whatever else happens, members in another seed do not help.
 func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	all := steps.Conditions(p.shoot)
 

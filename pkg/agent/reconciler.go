@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 
 	if steps.AbortRequested(shoot) && steps.Aborted(steps.Conditions(shoot)) {
-		// The operator decides how it continues; see abortedMessage.
+		// The operator decides what comes next; see abortedMessage.
 		return reconcile.Result{}, nil
 	}
 	if !steps.Initialized(steps.Conditions(shoot)) {
@@ -192,8 +192,8 @@ func (r *Reconciler) newPass(log logr.Logger, shoot *gardencorev1beta1.Shoot, ro
 
 // left reports whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is
 // forbidden to the source from the hand-over on, and to the destination when it has been given back. The cache holds
-// what carries the label of the seed: a Shoot that is still there is one that the authorizer does not know to be here
-// yet, or not for another reason.
+// what carries the label of the seed: if the Shoot is still in it, the authorizer does not know yet that the Shoot is
+// here, or there is another reason.
 func (r *Reconciler) left(ctx context.Context, key client.ObjectKey, err error) bool {
 	return apierrors.IsForbidden(err) && apierrors.IsNotFound(r.GardenClient.Get(ctx, key, &gardencorev1beta1.Shoot{}))
 }

@@ -37,7 +37,7 @@ const (
 	// EventPassive is the reason of the event at the lease when a seed has agents in two kinds of hosts.
 	EventPassive = "AgentPassive"
 
-	// standbyPeriod is how often an agent that does not lead looks who does. A free lease is taken much faster.
+	// standbyPeriod is how often an agent that does not lead reads which one does. A free lease is taken much faster.
 	standbyPeriod = 15 * time.Second
 
 	// notServed is the address with which controller-runtime serves nothing.
@@ -57,8 +57,8 @@ func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, 
 }
 
 // Standby is a runnable of the manager that says, as long as this agent does not lead, that it is passive and who
-// leads. Two replicas of one Deployment are as it should be. An agent in a pod of its own and one in the gardenlet are
-// one too many: the second one stays passive, and an event at the lease says so.
+// leads. Two replicas of one Deployment are intended. An agent in a pod of its own and one in the gardenlet are not:
+// the second one stays passive, and an event at the lease says so.
 type Standby struct {
 	Log      logr.Logger
 	Reader   client.Reader

@@ -163,7 +163,8 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 	}
 	changed, err := attempt(p.shoot.DeepCopy())
 	if err == nil && !changed || apierrors.IsConflict(err) {
-		// The retry takes a timeout, and the end of the context, for the end of its own patience and swallows it.
+		// The retry mistakes a timeout, and the end of the context, for the end of its own attempts and swallows the
+		// error.
 		_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			shoot := &gardencorev1beta1.Shoot{}
 			if err = p.GardenAPIReader.Get(ctx, p.key, shoot); err == nil {

@@ -25,7 +25,8 @@ import (
 )
 
 // joiningMembers is how many members join before the kube-apiserver of the destination starts. With two, both seeds
-// together have five voters, and neither losing the other seed nor one more member stops the cluster of the source.
+// together have five voters, and the cluster of the source keeps its quorum if it loses the other seed, or any two
+// members.
 const joiningMembers = 2
 
 // joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster.
@@ -115,8 +116,8 @@ type prepareFacts struct {
 	hasBackup bool
 }
 
-// prepareGraph sets everything up that the members of the destination need before they can join: whatever can be made
-// ready before the first membership change is made ready here.
+// prepareGraph sets up what the members of the destination need before they can join. Whatever can be ready before the
+// first membership change is made ready here.
 func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist, facts prepareFacts) *flow.Graph {
 	var (
 		g       = flow.NewGraph("preparation of the destination")

@@ -26,8 +26,8 @@ import (
 
 // While it starts, a kube-apiserver makes some hundred requests to etcd one after the other, most of them for the roles
 // that every cluster has, and each waits for etcd's leader. The leader is still in the source then. Gardener's liveness
-// probe ends a kube-apiserver that is not there after about 45 seconds, so over a distance none would ever be. With a
-// startup probe the kubelet waits for the start to end before it asks for the liveness.
+// probe ends a kube-apiserver that is not ready after about 45 seconds, so over a distance none would ever become
+// ready. With a startup probe the kubelet waits for the start to end before it runs the liveness probe.
 //
 // Nodes without processors to spare have the same effect. How busy a node will be cannot be measured beforehand, so
 // there the first attempt of the step shows it: its kube-apiservers have been restarted.
@@ -36,8 +36,8 @@ import (
 // again when the startup probe is removed. That is in the last step, which deploys Gardener's again: the leader is near
 // then.
 const (
-	// distantLeader is from how far away of the leader on the kube-apiserver gets more time. With answers after 20 ms
-	// the start takes some ten seconds longer than it does otherwise.
+	// distantLeader is the distance to the leader from which on the kube-apiserver gets more time. With answers after
+	// 20 ms the start takes some ten seconds longer than it does otherwise.
 	distantLeader = 20 * time.Millisecond
 	// startupPeriod and startupAttempts give it five minutes, which is how long Gardener waits for it.
 	startupPeriod   = 5 * time.Second

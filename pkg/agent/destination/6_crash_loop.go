@@ -25,15 +25,15 @@ import (
 const (
 	// reasonBackOff is the kubelet's word for a container that it does not start yet.
 	reasonBackOff = "CrashLoopBackOff"
-	// worthReplacing is from how many restarts on the kubelet waits longer than a new pod takes: it begins with ten
-	// seconds and doubles them each time.
+	// worthReplacing is the number of restarts after which the kubelet waits longer than a new pod takes: it begins
+	// with ten seconds and doubles them each time.
 	worthReplacing = 3
 	// backOffInterval is how often the pods are looked at.
 	backOffInterval = 10 * time.Second
 )
 
-// replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. It is only for times at which
-// etcd answers: otherwise the new ones would end like these.
+// replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. Call it only while etcd answers:
+// otherwise the new pods would end like these.
 func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migration) error {
 	pods, err := d.kubeAPIServerPods(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
 	if err != nil {

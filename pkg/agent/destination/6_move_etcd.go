@@ -29,7 +29,7 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 
-	// It remembers in the seed that it is done, and costs nothing from then on.
+	// Once it is done, the seed says so, and it costs nothing.
 	if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
 		return outcome, err
 	}
@@ -63,7 +63,7 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
 	} else {
-		// The source has seen to it in the first step; leadership may have moved since.
+		// The source has done this in the first step; leadership may have moved since.
 		if err := etcds.SpareFirstToLeave(ctx); err != nil {
 			return steps.Outcome{}, err
 		}
@@ -77,13 +77,13 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 }
 
 // lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
-// A member that starts takes much from the processors of its node, and a leader of the other cluster may run beside it;
-// with both at the same instant leaders have lost their leadership for want of a processor. Events come first, because
-// they are what a shoot can rather do without if the first of the two meets a fault.
+// A member that starts uses much of the processors of its node, and a leader of the other cluster may run beside it:
+// when both started at the same time, leaders lost their leadership because they got no processor. Events come first,
+// because a shoot can do without them if the first of the two meets a fault.
 var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
 
-// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined tells which of the
-// clusters have theirs.
+// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined are the clusters that
+// have theirs.
 func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration, joined map[string]bool) error {
 	for _, etcdRole := range lastMemberOrder {
 		if err := d.scaleEtcd(ctx, m, etcdRole, exposure.Members); err != nil {
@@ -154,7 +154,7 @@ type retirement struct {
 	crashLoopsSeen time.Time
 }
 
-// waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the
+// waitForRetirement promotes the last members and waits until the source's are gone. As soon as the first of the
 // clusters has six members the source is asked to retire: it looks at each cluster by itself.
 func (d *destination) waitForRetirement(
 	ctx context.Context, m *migration.Migration, etcds *joint.Joint, reason steps.Reason,
@@ -184,7 +184,7 @@ func (d *destination) waitForRetirement(
 
 		select {
 		case <-ctx.Done():
-			// The reason stays: the source acts on it.
+			// Keep the reason: the source acts on it.
 			return steps.Waiting(d.Timings.PollInterval, r.reason, "%s",
 				strings.Join(append(seen.waits, errorsOf(seen.errs)...), "; ")), nil
 		case <-m.Clock.After(pollEtcd):
@@ -204,7 +204,7 @@ type sight struct {
 	fault steps.Reason
 }
 
-// look looks at both clusters once, and promotes and joins who is due.
+// look reads both clusters once, and promotes and joins the members whose turn it is.
 func (r *retirement) look(ctx context.Context) (sight, error) {
 	var seen sight
 	looks, failures := joint.LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
@@ -274,5 +274,5 @@ func errorsOf(errs []error) []string {
 	return out
 }
 
-// pollEtcd is short, because the time with six members is made of it.
+// pollEtcd is short, because the six-member window is made of such pauses.
 const pollEtcd = 500 * time.Millisecond

@@ -36,7 +36,7 @@ type Options struct {
 	Etcds *etcds.Etcds
 	// ControlPlane removes what runs in this seed if the migration is aborted.
 	ControlPlane *controlplane.ControlPlane
-	// NameServers tell whether DNS leads here.
+	// NameServers says where DNS leads.
 	NameServers dns.NameServers
 	// SeedClientSet is the client set of the agent's own seed. Its client must not be backed by a cache.
 	SeedClientSet kubernetes.Interface

@@ -25,15 +25,15 @@ import (
 // Each seed has an address of its own. A kube-apiserver publishes its address in the shoot (Service
 // default/kubernetes), to which all clients there are led at random as soon as there are two. So the destination's
 // takes the source's address (step 4) until a second apiserver-proxy serves its own one on all nodes (step 8). Then it
-// takes its own, the regular apiserver-proxy follows, and the second one goes. At no time an address is published that
-// nobody serves, nor none at all (package endpoints).
+// takes its own, the regular apiserver-proxy follows, and the second one goes. At every moment an address is published,
+// and every published address is served (overlap.KeepEndpoints).
 //
 // The VPN server of the destination gets a client of its own in the shoot (step 4), before any webhook is called from
 // there. The regular one stays with the source until its key is replaced by the destination's (step 8).
 
-// annotationAdvertisedAddress is on the shoot's namespace in the destination as long as its kube-apiserver
-// publishes the source's address, and tells which. An agent that takes over must not have it publish another one before
-// the nodes serve that.
+// annotationAdvertisedAddress is on the shoot's namespace in the destination as long as its kube-apiserver publishes
+// the source's address, and says which. An agent that takes over must not have it publish another one before the nodes
+// serve that.
 const annotationAdvertisedAddress = "livecpm.gardener.cloud/advertised-address"
 
 // withWorkers reports whether the botanist's shoot has workers.
@@ -110,8 +110,8 @@ func (d *destination) learnAdvertisement(ctx context.Context, b *botanist.Botani
 	return nil
 }
 
-// keepPublished has the shared address stay published whichever of the kube-apiservers ends: those of both seeds do, in
-// good order or not, until the destination has one of its own.
+// keepPublished keeps the shared address published whichever of the kube-apiservers stops. Those of both seeds stop,
+// gracefully or not, before the destination has an address of its own.
 func (d *destination) keepPublished(ctx context.Context, b *botanist.Botanist) error {
 	shoot, err := d.throughDNS(b)
 	if err != nil {

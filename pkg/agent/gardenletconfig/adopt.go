@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// CheckPeriod is how often Keeper looks at the gardenlet. Tokens for the garden are renewed hours before they
+	// CheckPeriod is how often Keeper reads what the gardenlet has. Tokens for the garden are renewed hours before they
 	// expire.
 	CheckPeriod = 30 * time.Second
-	// retryPeriod is the wait between two looks before the agent starts.
+	// retryPeriod is the wait between two attempts before the agent starts.
 	retryPeriod = 2 * time.Second
 )
 
-// ErrChanged ends the agent, so that it begins again with what has changed.
+// ErrChanged ends the agent, so that it starts again with what has changed.
 var ErrChanged = errors.New("what the agent shares with the gardenlet has changed, restarting with it")
 
 // Keeper keeps the files up to date: Adopt writes them before the agent starts, and as a runnable of the manager it
@@ -85,7 +85,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 				return ErrChanged
 			}
 			if err != nil && ctx.Err() == nil {
-				// The gardenlet may be about to roll; what the agent has is good until something else is known.
+				// The gardenlet may be about to roll; what the agent has stays valid until something else is read.
 				k.log.Error(err, "Failed to check the gardenlet for changes")
 			}
 		}

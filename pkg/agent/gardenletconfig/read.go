@@ -225,7 +225,7 @@ func (p *pod) gardenKubeconfig(ctx context.Context, configuration []byte) ([]byt
 	return p.file(ctx, file)
 }
 
-// withToken returns a kubeconfig for the same cluster in which a token from the file stands for the user.
+// withToken returns a kubeconfig for the same cluster with the token from the file as the user.
 func withToken(kubeconfig []byte, tokenFile string) ([]byte, error) {
 	const name = "garden"
 	given, err := clientcmd.Load(kubeconfig)

@@ -175,7 +175,7 @@ func CheckOnEveryNode(ctx context.Context, shoot client.Client, name string) err
 	return nil
 }
 
-// ReadyNodes returns the names of the nodes that are ready and not on their way out, sorted. It returns an error if there
+// ReadyNodes returns the names of the nodes that are ready and not being deleted, sorted. It returns an error if there
 // are nodes and none is ready: what runs on them, and whether they can be reached, is not known then.
 func ReadyNodes(ctx context.Context, shoot client.Client) ([]string, error) {
 	nodes := &corev1.NodeList{}
@@ -208,8 +208,8 @@ func selection(name string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{LabelTwin: name}}
 }
 
-// errUnknownKind is returned for objects that a later version of Gardener may add to its components. What a twin of
-// them needs has to be decided by a human.
+// errUnknownKind is returned for objects that a later version of Gardener may add to its components. A developer has to
+// decide what a twin needs of them.
 var errUnknownKind = errors.New("a component of Gardener has an object of a kind that its twin does not know")
 
 // rename gives the objects of a component the names and labels of its twin and leaves out those that the twin does not

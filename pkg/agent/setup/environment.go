@@ -37,7 +37,7 @@ type Options struct {
 	Config *configv1alpha1.AgentConfiguration
 	// GardenletConfig is the configuration of the gardenlet beside the agent.
 	GardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration
-	// Access is how to reach garden and seed. Somebody else has set it up and looks after it.
+	// Access is how to reach garden and seed. Who has set it up also watches its credentials.
 	Access Access
 	// Host is the kind of process that the agent runs in.
 	Host agent.Host

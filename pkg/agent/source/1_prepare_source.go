@@ -43,7 +43,7 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 		s.prepareGraph(m, b, prepareFacts{hasBackup: backups.Enabled(b)})); err != nil {
 		return steps.Outcome{}, err
 	}
-	// Now, because the busiest time of the migration has yet to come.
+	// Now, before the busiest time of the migration.
 	if err := etcds.SpareFirstToLeave(ctx); err != nil {
 		return steps.Outcome{}, err
 	}

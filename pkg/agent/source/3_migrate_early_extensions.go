@@ -87,8 +87,8 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 }
 
 // neededBeforeKubeAPIServer reports whether the destination restores the extension before it starts its kube-apiserver.
-// The lifecycle of a migration says something else: until when an extension has to be migrated before the source's
-// kube-apiserver is deleted, which is how almost all are. Those are migrated with the rest of the source, in step 7.
+// The lifecycle of a migration says something else: which extensions have to be migrated before the source's
+// kube-apiserver is deleted. These are almost all, and step 7 migrates them with the rest of the source.
 func neededBeforeKubeAPIServer(all map[string]extension.Extension, obj extensionsv1alpha1.Object) bool {
 	wanted, ok := all[obj.GetExtensionSpec().GetExtensionType()]
 	return ok && wanted.Lifecycle != nil && wanted.Lifecycle.Reconcile != nil &&

@@ -107,7 +107,7 @@ func (s *source) dnsRecords(
 func (s *source) releaseDNSRecord(ctx context.Context, record *extensionsv1alpha1.DNSRecord) error {
 	seedClient, key := s.SeedClientSet.Client(), client.ObjectKeyFromObject(record)
 	patch := client.MergeFromWithOptions(record.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	// A seed's admission webhook wants to see it before an extension resource may go.
+	// A seed's admission webhook requires it before an extension resource may be deleted.
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
 	record.Finalizers = nil
 	if err := seedClient.Patch(ctx, record, patch); err != nil {

@@ -284,8 +284,8 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 		},
 		Dependencies: extensionsGone,
 	})
-	// The resource manager takes its finalizers off the secrets of managed resources a moment after it has released the
-	// managed resources. Without it they would keep the namespace.
+	// The resource manager removes its finalizers from the secrets of managed resources a moment after it has released
+	// the managed resources. Once it is stopped, nobody would, and the namespace would stay.
 	secretsReleased := c.addBounded(flow.Task{
 		Name: "Waiting until the resource manager has released its secrets",
 		Fn: func(ctx context.Context) error {
@@ -296,7 +296,7 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 	})
 	// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
 	//
-	// For a shoot with workers, those that ask for machines are long gone; see addWorkersMigration.
+	// For a shoot with workers, the controllers that create machines were stopped before; see addWorkersMigration.
 	stopControllers := c.add(flow.Task{
 		Name: "Stopping the controllers of the shoot",
 		Fn: func(ctx context.Context) error {

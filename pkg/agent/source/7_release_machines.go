@@ -20,14 +20,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// annotationMachinesReleased is on the shoot's namespace in the source from when the ShootState is known to have
-// all machines. From then on their objects go, one by one. An agent that takes over in the middle of it must not save
-// what is left of them: the destination would take the others for machines that are still to be created.
+// annotationMachinesReleased is on the shoot's namespace in the source from when the ShootState is known to have all
+// machines. From then on their objects are deleted, one by one. An agent that takes over in the middle of it must not
+// save what is left of them: the destination would take the others for machines that are still to be created.
 const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 
 // addWorkersMigration adds what releases the machines and what is on them, up to the point at which the state of all of
-// it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight of
-// the shoot, and cluster-autoscaler is gone first.
+// it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses its
+// access to the shoot, and cluster-autoscaler is stopped first.
 func (c *cleanup) addWorkersMigration(managedResourcesGone flow.TaskID) flow.TaskID {
 	// It would take the end of the source's kube-apiserver for an outage of the nodes' network.
 	blindWatchdog := c.addRetried(flow.Task{
@@ -75,8 +75,8 @@ func (c *cleanup) addWorkersMigration(managedResourcesGone flow.TaskID) flow.Tas
 	})
 }
 
-// addWorkersDeletion adds the deletion of what addWorkersMigration has migrated, once its state is saved. Machines and
-// their like go without their finalizers, so nobody deletes what they stand for.
+// addWorkersDeletion adds the deletion of what addWorkersMigration has migrated, once its state is saved. The objects
+// of machines are deleted without their finalizers, so nobody deletes the machines.
 func (c *cleanup) addWorkersDeletion(saved flow.TaskIDs) flow.TaskID {
 	releaseMachines := c.addRetried(flow.Task{
 		Name: "Checking that the ShootState has all machines",
@@ -147,8 +147,8 @@ func (c *cleanup) addControlPlaneDeletion(extensionsGone flow.TaskIDs) flow.Task
 	})
 }
 
-// addInfrastructureMigration adds the last migration of all, as in a classic migration: the infrastructure is what
-// everything else stands on.
+// addInfrastructureMigration adds the last migration of all, as in a classic migration: everything else needs the
+// infrastructure.
 func (c *cleanup) addInfrastructureMigration(kubeAPIServerStopped flow.TaskID) flow.TaskID {
 	return c.add(flow.Task{
 		Name: "Migrating the infrastructure",
