@@ -35,6 +35,23 @@ const (
 	annotationMovedAt = "livecpm.gardener.cloud/dns-moved-at"
 )
 
+// dnsSwitch is what the shoot's namespace in the destination says about the switch.
+type dnsSwitch struct {
+	// moved reports whether all name servers were seen to answer with the destination's address, at movedAt.
+	moved   bool
+	movedAt time.Time
+	// measured reports whether the TTL of the records was read before the switch, which was formerTTL.
+	measured  bool
+	formerTTL time.Duration
+}
+
+// dnsSwitchOf reads the annotations. What is malformed counts as missing.
+func dnsSwitchOf(annotations map[string]string) dnsSwitch {
+	movedAt, movedErr := time.Parse(time.RFC3339, annotations[annotationMovedAt])
+	ttl, ttlErr := time.ParseDuration(annotations[annotationFormerTTL])
+	return dnsSwitch{moved: movedErr == nil, movedAt: movedAt, measured: ttlErr == nil, formerTTL: ttl}
+}
+
 // switchDNS points the shoot's records at the destination and is done when no cache can hold the former address.
 func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	namespace := &corev1.Namespace{}
@@ -42,56 +59,56 @@ func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (st
 	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to read namespace %s: %w", name, err)
 	}
-
-	movedAt, moved := parseTime(namespace.Annotations[annotationMovedAt])
-	if !moved {
-		b, err := d.botanist(ctx, m)
-		if err != nil {
-			return steps.Outcome{}, err
-		}
-		records := recordsOf(b)
-
-		if _, known := parseDuration(namespace.Annotations[annotationFormerTTL]); !known {
-			ttl, err := d.formerTTL(ctx, records)
-			if err != nil {
-				return steps.Outcome{}, err
-			}
-			if err := d.remember(ctx, namespace, annotationFormerTTL, ttl.String()); err != nil {
-				return steps.Outcome{}, err
-			}
-		}
-
-		if err := flows.Run(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(m, b)); err != nil {
-			return steps.Outcome{}, err
-		}
-
-		if err := m.Report(ctx, steps.ReasonWaitingForDNS,
-			"Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
-			return steps.Outcome{}, err
-		}
-		if err := retry.UntilTimeout(ctx, d.Timings.PollInterval,
-			d.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
-				if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
-					return retry.MinorError(err)
-				}
-				return retry.Ok()
-			}); err != nil {
-			return steps.Outcome{}, err
-		}
-
-		movedAt = m.Clock.Now()
-		if err := d.remember(ctx, namespace, annotationMovedAt, movedAt.UTC().Format(time.RFC3339)); err != nil {
+	if !dnsSwitchOf(namespace.Annotations).moved {
+		if err := d.moveRecords(ctx, m, namespace); err != nil {
 			return steps.Outcome{}, err
 		}
 	}
 
-	ttl, known := parseDuration(namespace.Annotations[annotationFormerTTL])
-	if !known {
+	seen := dnsSwitchOf(namespace.Annotations)
+	if !seen.moved || !seen.measured {
 		return steps.Outcome{},
-			fmt.Errorf("failed to find out how long caches keep the former DNS records: annotation %s of namespace %s "+
-				"is missing or malformed", annotationFormerTTL, name)
+			fmt.Errorf("failed to find out how long caches keep the former DNS records: annotation %s or %s of "+
+				"namespace %s is missing or malformed", annotationFormerTTL, annotationMovedAt, name)
 	}
-	return waitForCaches(m.Clock.Now(), movedAt, ttl, d.Timings.DNSMargin), nil
+	return waitForCaches(m.Clock.Now(), seen.movedAt, seen.formerTTL, d.Timings.DNSMargin), nil
+}
+
+// moveRecords changes the records, waits until all name servers answer with the destination's address, and remembers
+// both when that was and the TTL of before.
+func (d *destination) moveRecords(ctx context.Context, m *migration.Migration, namespace *corev1.Namespace) error {
+	b, err := d.botanist(ctx, m)
+	if err != nil {
+		return err
+	}
+	records := recordsOf(b)
+	if !dnsSwitchOf(namespace.Annotations).measured {
+		ttl, err := d.formerTTL(ctx, records)
+		if err != nil {
+			return err
+		}
+		if err := d.remember(ctx, namespace, annotationFormerTTL, ttl.String()); err != nil {
+			return err
+		}
+	}
+
+	if err := flows.Run(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(m, b)); err != nil {
+		return err
+	}
+	if err := m.Report(ctx, steps.ReasonWaitingForDNS,
+		"Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
+		return err
+	}
+	moved := func(ctx context.Context) (bool, error) {
+		if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	}
+	if err := retry.UntilTimeout(ctx, d.Timings.PollInterval, d.Timings.RolloutTimeout, moved); err != nil {
+		return err
+	}
+	return d.remember(ctx, namespace, annotationMovedAt, m.Clock.Now().UTC().Format(time.RFC3339))
 }
 
 func (d *destination) recordsMoved(ctx context.Context, records []dnsRecord, address string) error {
@@ -235,14 +252,4 @@ func (d *destination) dnsGraph(m *migration.Migration, b *botanist.Botanist) *fl
 		Dependencies: flow.NewTaskIDs(serving),
 	})
 	return g
-}
-
-func parseTime(value string) (time.Time, bool) {
-	t, err := time.Parse(time.RFC3339, value)
-	return t, err == nil
-}
-
-func parseDuration(value string) (time.Duration, bool) {
-	d, err := time.ParseDuration(value)
-	return d, err == nil
 }

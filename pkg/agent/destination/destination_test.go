@@ -113,6 +113,21 @@ var _ = Describe("Waiting for DNS caches", func() {
 		Entry("both over", 150*time.Second, true, time.Duration(0)),
 	)
 
+	DescribeTable("begins with what the namespace says", func(movedAt, ttl string, moved, measured bool) {
+		actuallyMoved, actuallyMeasured := destination.DNSSwitch(map[string]string{
+			destination.AnnotationMovedAt: movedAt, destination.AnnotationFormerTTL: ttl,
+		})
+		Expect(actuallyMoved).To(Equal(moved))
+		Expect(actuallyMeasured).To(Equal(measured))
+	},
+		Entry("not begun", "", "", false, false),
+		Entry("measured, not moved", "", "2m0s", false, true),
+		Entry("moved", "2026-11-20T12:00:00Z", "2m0s", true, true),
+		Entry("moved, but nobody knows the TTL", "2026-11-20T12:00:00Z", "", true, false),
+		Entry("a malformed moment", "yesterday", "2m0s", false, true),
+		Entry("a malformed TTL", "2026-11-20T12:00:00Z", "long", true, false),
+	)
+
 	It("continues where another agent stopped", func() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",

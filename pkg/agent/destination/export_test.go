@@ -96,6 +96,12 @@ func made[T any](room T, err error) T {
 	return room
 }
 
+// DNSSwitch returns whether the records have moved and whether the former TTL is known, as the annotations say.
+func DNSSwitch(annotations map[string]string) (moved, measured bool) {
+	s := dnsSwitchOf(annotations)
+	return s.moved, s.measured
+}
+
 // SwitchDNS runs this part of the step.
 func SwitchDNS(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&destination{Options: deps.Options()}).switchDNS(ctx, m)
