@@ -81,7 +81,7 @@ var seedUses = []struct {
 	{"druid.gardener.cloud/etcds", written, gardener("pkg/component/etcd/etcd/etcd.go"), "druidcorev1alpha1.Etcd{",
 		false},
 	{"events.k8s.io/events", "create patch", own("pkg/agent/standby.go"), "s.Recorder.Eventf(", false},
-	{"extensions.gardener.cloud/backupentries", "delete get list patch", own("pkg/agent/operation/backupentry.go"),
+	{"extensions.gardener.cloud/backupentries", "delete get list patch", own("pkg/agent/backups/entry.go"),
 		"extensionsv1alpha1.BackupEntry{", false},
 	{"extensions.gardener.cloud/clusters", written, gardener("pkg/extensions/cluster.go"),
 		"extensionsv1alpha1.Cluster{", false},

@@ -20,14 +20,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// abortedMessage tells what can be done after an abort.
+// abortedMessage says what an operator can do after an abort.
 const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding to stay, remove the " +
 	"annotation " +
 	steps.AnnotationIntent + " to migrate classically, or remove the annotation " + steps.AnnotationAbort +
-	" to migrate live once more"
+	" to migrate live again"
 
 // abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself.
-// Unlike a step it does not ask for the gate: whatever else happens, members in another seed make it no better.
+// Unlike a step it does not ask for the gate: whatever else happens, members in another seed do not help.
 func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	all := steps.Conditions(p.shoot)
 
@@ -40,14 +40,14 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 		syncAfter, err := p.always(ctx)
 		return p.again(syncAfter), err
 	case p.role == steps.Source && !steps.Begun(all, p.step):
-		return p.endAbort(ctx, steps.ReasonAborted, "It had not begun. "+abortedMessage)
+		return p.endAbort(ctx, steps.ReasonAborted, "The migration had not begun. "+abortedMessage)
 	case p.actions.Abort == nil:
 		return reconcile.Result{},
 			fmt.Errorf("failed to abort the migration of Shoot %s: the %s has no way back", p.key, p.role)
 	}
 
 	m := p.migration(p.shoot, func(ctx context.Context, _ steps.Reason, message string) error {
-		return p.publishAbort(ctx, steps.ReasonAborting, message, false)
+		return p.publishAbort(ctx, progressOfAbort{reason: steps.ReasonAborting, message: message})
 	})
 	if err := m.Report(ctx, steps.ReasonAborting, "An abort was requested"); err != nil {
 		return reconcile.Result{}, err
@@ -62,11 +62,13 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 			return reconcile.Result{}, err
 		}
 		metrics.Failure(p.step, p.role, steps.ReasonActionFailed)
-		return reconcile.Result{}, errors.Join(err, p.publishAbort(ctx, steps.ReasonAborting, err.Error(), true))
+		return reconcile.Result{}, errors.Join(err, p.publishAbort(ctx,
+			progressOfAbort{reason: steps.ReasonAborting, message: err.Error(), failed: true}))
 	}
 	if !outcome.Finished() {
 		return p.again(outcome.RequeueAfter),
-			p.publishAbort(ctx, steps.ReasonAborting, outcome.Message, outcome.Reason.Fault())
+			p.publishAbort(ctx, progressOfAbort{reason: steps.ReasonAborting, message: outcome.Message,
+				failed: outcome.Reason.Fault()})
 	}
 	if p.role == steps.Destination {
 		return p.endAbort(ctx, steps.ReasonWithdrawn, outcome.Message)
@@ -75,7 +77,7 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 }
 
 func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string) (reconcile.Result, error) {
-	if err := p.publishAbort(ctx, reason, message, false); err != nil {
+	if err := p.publishAbort(ctx, progressOfAbort{reason: reason, message: message}); err != nil {
 		return reconcile.Result{}, err
 	}
 	p.log.Info("Aborted", "reason", reason, "message", message)
@@ -85,9 +87,17 @@ func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string
 	return reconcile.Result{}, nil
 }
 
-func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message string, failed bool) error {
+// progressOfAbort is what one attempt at the role's part in an abort came to.
+type progressOfAbort struct {
+	reason  steps.Reason
+	message string
+	// failed reports whether the attempt has failed. It is repeated.
+	failed bool
+}
+
+func (p *pass) publishAbort(ctx context.Context, progress progressOfAbort) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), p.role, reason, message)
+		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), p.role, progress.reason, progress.message)
 		if err != nil {
 			return err
 		}
@@ -96,7 +106,7 @@ func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message st
 		// The last operation of a migration that never began is still the shoot's own.
 		if begun {
 			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated, p.role,
-				message, failed)
+				progress.message, progress.failed)
 		}
 		return nil
 	})
@@ -124,7 +134,7 @@ func (r *Reconciler) forgetAbort(ctx context.Context, log logr.Logger, shoot *ga
 	return nil
 }
 
-// retry gives the current step its whole deadline again and takes the operator's request away.
+// retry gives the current step its whole deadline again and removes the operator's request.
 func (p *pass) retry(ctx context.Context) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		if !retryRequested(shoot) {
@@ -142,7 +152,7 @@ func (p *pass) retry(ctx context.Context) error {
 }
 
 // retryRequested reports whether an operator asks for a retry, with the annotation that does the same for a
-// reconciliation. gardener-apiserver takes it away by itself only from Shoots whose last operation is Failed, which a
+// reconciliation. gardener-apiserver removes it by itself only from Shoots whose last operation is Failed, which a
 // live one never is.
 func retryRequested(shoot *gardencorev1beta1.Shoot) bool {
 	return shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.ShootOperationRetry
@@ -160,7 +170,7 @@ func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
 		return "a retry is requested"
 	case p.step.Condition == gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady &&
 		steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
-		return "the source's etcd members are to leave first"
+		return "an operator asks to move etcd first (force-shrink)"
 	}
 	return ""
 }

@@ -150,7 +150,26 @@ func (w *world) patchStatus(
 
 // agent returns a fresh agent of the seed, as if it had just been started.
 func (w *world) agent(seedName string) *agent.Reconciler {
-	all := simulation.Both(func(steps.Role) simulation.Work {
+	config := &configv1alpha1.AgentConfiguration{}
+	configv1alpha1.SetDefaults(config)
+	reconciler, err := agent.New(agent.Options{
+		GardenClient:    w.client,
+		GardenAPIReader: w.client,
+		Recorder:        w.recorder,
+		Clock:           w.clock,
+		SeedName:        seedName,
+		Config:          config.Controllers.LiveMigration,
+		Actions:         w.partsOfRoles(),
+		Gate:            w,
+		Preflight:       w.preflight(seedName),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return reconciler
+}
+
+// partsOfRoles are the actions of both roles.
+func (w *world) partsOfRoles() map[steps.Role]migration.Actions {
+	return simulation.Both(func(steps.Role) simulation.Work {
 		return simulation.Work{
 			Step:   func(steps.Step) migration.Action { return w.action("step") },
 			Assist: func(steps.Step) migration.Action { return w.action("assist") },
@@ -161,45 +180,34 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 			},
 		}
 	})
+}
 
-	config := &configv1alpha1.AgentConfiguration{}
-	configv1alpha1.SetDefaults(config)
-	reconciler, err := agent.New(agent.Options{
-		GardenClient:    w.client,
-		GardenAPIReader: w.client,
-		Recorder:        w.recorder,
-		Clock:           w.clock,
-		SeedName:        seedName,
-		Config:          config.Controllers.LiveMigration,
-		Actions:         all,
-		Gate:            w,
-		Preflight: agent.PreflightFunc(func(
-			ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
-		) (steps.Reason, string, []string) {
-			if findings := w.findings[step.Owner]; len(findings) > 0 &&
-				step.Condition == steps.AbortOf(step.Owner).Condition {
-				return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
+// preflight checks the versions, and finds what the world says.
+func (w *world) preflight(seedName string) agent.PreflightFunc {
+	return func(
+		ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+	) (steps.Reason, string, []string) {
+		if findings := w.findings[step.Owner]; len(findings) > 0 &&
+			step.Condition == steps.AbortOf(step.Owner).Condition {
+			return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
+		}
+		checker, err := preflight.New(preflight.Options{
+			Reader: w.client, OwnSeed: seedName, Version: w.version, Clock: w.clock,
+			Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{},
+			Etcds: func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+				return nil, errors.New("there are no etcds in this test")
+			},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		var versions []preflight.Finding
+		for _, finding := range checker.CheckStep(ctx, shoot, step) {
+			if finding.Name == steps.GardenletVersion {
+				versions = append(versions, finding)
 			}
-			checker, err := preflight.New(preflight.Options{
-				Reader: w.client, OwnSeed: seedName, Version: w.version, Clock: w.clock,
-				Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{},
-				Etcds: func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
-					return nil, errors.New("there are no etcds in this test")
-				},
-			})
-			Expect(err).NotTo(HaveOccurred())
-			var versions []preflight.Finding
-			for _, finding := range checker.CheckStep(ctx, shoot, step) {
-				if finding.Name == steps.GardenletVersion {
-					versions = append(versions, finding)
-				}
-			}
-			reason, message := preflight.Verdict(versions)
-			return reason, message, w.warnings
-		}),
-	})
-	Expect(err).NotTo(HaveOccurred())
-	return reconciler
+		}
+		reason, message := preflight.Verdict(versions)
+		return reason, message, w.warnings
+	}
 }
 
 // Prove implements agent.Gate.

@@ -104,7 +104,7 @@ type pass struct {
 	role    steps.Role
 	step    steps.Step
 	actions migration.Actions
-	// aborting tells that the migration is being aborted. The step then is the first one of the role.
+	// aborting reports whether the migration is being aborted. The step then is the first one of the role.
 	aborting bool
 	// synced is when the Always action ran last, gateClosed whether the gate was proved then. Only for what accompanies
 	// an action.
@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 
 	if steps.AbortRequested(shoot) && steps.Aborted(steps.Conditions(shoot)) {
-		// The operator decides how it continues; see abortedMessage.
+		// The operator decides what comes next; see abortedMessage.
 		return reconcile.Result{}, nil
 	}
 	if !steps.Initialized(steps.Conditions(shoot)) {
@@ -146,10 +146,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 
+	p, err := r.newPass(log, shoot, role)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := p.run(logf.IntoContext(ctx, p.log))
+	if ctx.Err() != nil {
+		// The agent is shutting down; whatever failed now says nothing about the migration.
+		result, err = reconcile.Result{}, nil
+	}
+	if errors.Is(err, errSuperseded) {
+		p.log.Info("The migration has moved on during the pass, reading it again", "cause", err.Error())
+		return reconcile.Result{RequeueAfter: r.Config.RetryBackoff.Base.Duration}, nil
+	}
+	return result, err
+}
+
+// newPass finds out what the role has to work on.
+func (r *Reconciler) newPass(log logr.Logger, shoot *gardencorev1beta1.Shoot, role steps.Role) (*pass, error) {
+	key := client.ObjectKeyFromObject(shoot)
 	step, ok := r.current(steps.Conditions(shoot))
 	if !ok {
-		return reconcile.Result{},
-			fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", request.NamespacedName)
+		return nil, fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", key)
 	}
 	aborting := steps.AbortDue(shoot)
 	if aborting {
@@ -159,35 +177,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return c.Type == step.Condition && c.Status == gardencorev1beta1.ConditionFalse
 	})
 	metrics.CurrentStep(shoot.Namespace, shoot.Name, role, step, overdue)
-
-	log = log.WithValues("role", role, "step", step.Condition)
-	p := &pass{
+	return &pass{
 		Reconciler: r,
-		log:        log,
-		key:        request.NamespacedName,
+		log:        log.WithValues("role", role, "step", step.Condition),
+		key:        key,
 		shoot:      shoot,
 		role:       role,
 		step:       step,
 		actions:    r.Actions[role],
 		aborting:   aborting,
 		writing:    &sync.Mutex{},
-	}
-	result, err := p.run(logf.IntoContext(ctx, log))
-	if ctx.Err() != nil {
-		// The agent is shutting down; whatever failed now says nothing about the migration.
-		result, err = reconcile.Result{}, nil
-	}
-	if errors.Is(err, errSuperseded) {
-		log.Info("The migration has moved on during the pass, looking again", "cause", err.Error())
-		return reconcile.Result{RequeueAfter: r.Config.RetryBackoff.Base.Duration}, nil
-	}
-	return result, err
+	}, nil
 }
 
 // left reports whether a Shoot that could not be read has left the seed. Where the seed authorizer is in force, it is
 // forbidden to the source from the hand-over on, and to the destination when it has been given back. The cache holds
-// what carries the label of the seed: a Shoot that is still there is one that the authorizer does not know to be here
-// yet, or not for another reason.
+// what carries the label of the seed: if the Shoot is still in it, the authorizer does not know yet that the Shoot is
+// here, or there is another reason.
 func (r *Reconciler) left(ctx context.Context, key client.ObjectKey, err error) bool {
 	return apierrors.IsForbidden(err) && apierrors.IsNotFound(r.GardenClient.Get(ctx, key, &gardencorev1beta1.Shoot{}))
 }
@@ -206,7 +212,7 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 
 	switch {
 	case gateErr != nil:
-		p.log.Error(gateErr, "Holding, the gate against the classic migration is not proved to be in force")
+		p.log.Error(gateErr, "Holding: the gate against the classic migration is not proved to be in force")
 		return p.hold(ctx, steps.ReasonGateNotInForce, gateErr.Error())
 	case syncErr != nil:
 		return p.failed(ctx, steps.ReasonSyncFailed, syncErr)
@@ -330,8 +336,9 @@ func (p *pass) obstacle(ctx context.Context) (steps.Reason, string) {
 	reason, message, warnings := p.Preflight.Before(ctx, p.shoot, p.step)
 	if reason == "" && len(warnings) > 0 {
 		text := strings.Join(warnings, "; ")
-		p.log.Info("The step begins although not everything is in order", "warnings", text)
-		p.event(p.shoot, eventWarning, "BegunWithWarnings", fmt.Sprintf("Step %s begins although: %s", p.step, text))
+		p.log.Info("The step begins with warnings", "warnings", text)
+		p.event(p.shoot, eventWarning, "BegunWithWarnings",
+			fmt.Sprintf("Step %s begins with warnings: %s", p.step, text))
 	}
 	return reason, message
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/go-logr/logr"
@@ -386,9 +387,17 @@ var _ = Describe("Reconciler", func() {
 			w.mustPass(seedB)
 			Expect(w.condition(second).Status).To(Equal(isTrue))
 			Expect(w.events()).To(
-				ContainElement(ContainSubstring(
-					"Warning BegunWithWarnings Step DestinationEtcdPeersJoined begins although: etcd-main is large")))
+				ContainElement(ContainSubstring("Warning BegunWithWarnings " +
+					"Step DestinationEtcdPeersJoined begins with warnings: etcd-main is large")))
 		})
+	})
+
+	It("should cut a long event between two characters", func() {
+		w.warnings = []string{strings.Repeat("ä", 1000), strings.Repeat("€", 1000)}
+		w.goTo(second)
+		w.mustPass(seedB)
+		Expect(w.events()).To(ContainElement(And(HavePrefix("Warning BegunWithWarnings"),
+			Satisfy(utf8.ValidString), WithTransform(func(e string) int { return len(e) }, BeNumerically("<", 1100)))))
 	})
 
 	Describe("a pause", func() {

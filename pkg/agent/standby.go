@@ -37,7 +37,7 @@ const (
 	// EventPassive is the reason of the event at the lease when a seed has agents in two kinds of hosts.
 	EventPassive = "AgentPassive"
 
-	// standbyPeriod is how often an agent that does not lead looks who does. A free lease is taken much faster.
+	// standbyPeriod is how often an agent that does not lead reads which one does. A free lease is taken much faster.
 	standbyPeriod = 15 * time.Second
 
 	// notServed is the address with which controller-runtime serves nothing.
@@ -45,7 +45,7 @@ const (
 )
 
 // ManagerOptions are the options of an agent's manager. All agents of a seed take the same lease, wherever they run, so
-// that only one of them is at work. Within a gardenlet's process, the gardenlet serves probes and metrics.
+// that only one of them acts. Within a gardenlet's process, the gardenlet serves probes and metrics.
 func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, host Host) manager.Options {
 	options := program.ManagerOptions(log, kubernetes.SeedScheme, config.Server, config.LeaderElection)
 	options.MapperProvider = apiutil.NewDynamicRESTMapper
@@ -57,8 +57,8 @@ func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, 
 }
 
 // Standby is a runnable of the manager that says, as long as this agent does not lead, that it is passive and who
-// leads. Two replicas of one Deployment are as it should be. An agent in a pod of its own and one in the gardenlet are
-// one too many: the second one stays passive, and an event at the lease says so.
+// leads. Two replicas of one Deployment are intended. An agent in a pod of its own and one in the gardenlet are not:
+// the second one stays passive, and an event at the lease says so.
 type Standby struct {
 	Log      logr.Logger
 	Reader   client.Reader
@@ -110,7 +110,7 @@ func (s *Standby) look(ctx context.Context, said string) string {
 	lease := &coordinationv1.Lease{}
 	if err := s.Reader.Get(ctx, s.Lease, lease); err != nil {
 		if ctx.Err() == nil {
-			s.Log.Error(err, "Stays passive, and could not look which agent of the seed leads", "lease", s.Lease)
+			s.Log.Error(err, "Stays passive, and failed to read which agent of the seed leads", "lease", s.Lease)
 		}
 		return said
 	}

@@ -70,7 +70,7 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 
 		// Before the first step has begun the last operation is the shoot's own; the prerequisites ask for it. And
-		// without a gate the classic migration may be under way: its last operation must be left alone.
+		// without a gate the classic migration may be in flight: its last operation must be left alone.
 		if steps.Begun(updated, steps.First()) && outcome.Reason != steps.ReasonGateNotInForce {
 			shoot.Status.LastOperation = conditions.LastOperation(p.Clock, shoot.Status.LastOperation, updated, p.step)
 		}
@@ -162,7 +162,8 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 	}
 	changed, err := attempt(p.shoot.DeepCopy())
 	if err == nil && !changed || apierrors.IsConflict(err) {
-		// The retry takes a timeout, and the end of the context, for the end of its own patience and swallows it.
+		// The retry mistakes a timeout, and the end of the context, for the end of its own attempts and swallows the
+		// error.
 		_ = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			shoot := &gardencorev1beta1.Shoot{}
 			if err = p.GardenAPIReader.Get(ctx, p.key, shoot); err == nil {
@@ -231,12 +232,12 @@ func (r *Reconciler) reconcileUninvolved(
 	if between && (r.SeedName == source || r.SeedName == destination) {
 		all := steps.Conditions(shoot)
 		if !steps.Intended(shoot) && steps.Initialized(all) && steps.Begun(all, steps.First()) {
-			// Nothing may be undone from here: the classic migration may already be at work.
-			log.Error(nil, "The intent annotation is missing in the middle of a live migration, nothing is "+
-				"done any more")
+			// Nothing may be undone from here: the classic migration may have begun.
+			log.Error(nil, "The intent annotation is missing in the middle of a live migration: "+
+				"the agents have stopped")
 			r.event(shoot, eventWarning, "IntentLost",
-				fmt.Sprintf("The annotation %s is missing although a live migration has begun; the agents do "+
-					"nothing any more", steps.AnnotationIntent))
+				fmt.Sprintf("The annotation %s is missing although a live migration has begun: "+
+					"the agents have stopped", steps.AnnotationIntent))
 		}
 		return reconcile.Result{}, nil
 	}
@@ -272,7 +273,7 @@ func (r *Reconciler) requestReconciliation(ctx context.Context, log logr.Logger,
 	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
 		return fmt.Errorf("failed to request a reconciliation of Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
-	log.Info("Handed over, requested a reconciliation by the gardenlet")
+	log.Info("Handed the shoot over and requested a reconciliation by the gardenlet")
 	r.event(shoot, eventNormal, "HandedOver",
 		fmt.Sprintf("The control plane runs in seed %s and is managed by its gardenlet", r.SeedName))
 	return nil

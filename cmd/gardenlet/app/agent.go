@@ -66,12 +66,14 @@ func runAgent(ctx context.Context, configFile string) error {
 		if err := mayLead(ctx, access.Seed, config); err != nil {
 			return err
 		}
-		environment, err = setup.NewEnvironmentFor(ctx, log, *access, config, gardenletConfig, agent.HostGardenlet)
+		environment, err = setup.NewEnvironmentFor(ctx, setup.Options{
+			Log: log, Config: config, GardenletConfig: gardenletConfig, Access: *access, Host: agent.HostGardenlet,
+		})
 		return err
 	}) {
 		return nil
 	}
-	if err := setup.AddControllers(environment, config, gardenletConfig); err != nil {
+	if err := setup.AddControllers(environment); err != nil {
 		return err
 	}
 	log.Info("Starting the agent's manager in the gardenlet", "seed", gardenletConfig.SeedConfig.Name)
@@ -110,7 +112,7 @@ func mayUpdate(ctx context.Context, seed client.Client, namespace, lease string)
 	return nil
 }
 
-// until tries again and again until the attempt succeeds. It returns false if the gardenlet ends before that. A seed
+// until retries until the attempt succeeds. It returns false if the gardenlet ends before that. A seed
 // that is new has neither a kubeconfig nor permissions in the garden for a while, and that must not end the gardenlet,
 // which is about to get them.
 func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() error) bool {
@@ -119,7 +121,7 @@ func until(ctx context.Context, log logr.Logger, c clock.Clock, attempt func() e
 		if err == nil {
 			return true
 		}
-		log.Info("The agent in the gardenlet cannot start yet, trying again", "reason", err.Error())
+		log.Info("The agent in the gardenlet cannot start yet, retrying", "reason", err.Error())
 		select {
 		case <-ctx.Done():
 			return false

@@ -20,7 +20,7 @@ const (
 	EnvRelayImage = "LIVECPM_RELAY_IMAGE"
 )
 
-// gardenletsOwn stands in the configuration for what the agent has from the gardenlet in whose process it runs.
+// gardenletsOwn is in the configuration in the place of what the agent has from the gardenlet in whose process it runs.
 const gardenletsOwn = "(the gardenlet's own)"
 
 // Configuration returns the agent's configuration in a gardenlet with the given configuration and environment.

@@ -29,7 +29,7 @@ func NewCommand() *cobra.Command {
 	opts := &options{}
 	cmd := &cobra.Command{
 		Use:   Name,
-		Short: "Does a seed's part in live migrations of shoot control planes",
+		Short: "Carries out a seed's part in live migrations of shoot control planes",
 		Args:  cobra.NoArgs,
 		// main prints the error; the usage would bury it.
 		SilenceUsage:  true,
@@ -94,7 +94,7 @@ func run(
 	if err != nil {
 		return err
 	}
-	if err := setup.AddControllers(environment, config, gardenlet); err != nil {
+	if err := setup.AddControllers(environment); err != nil {
 		return err
 	}
 

@@ -48,7 +48,7 @@ func newAdoptCommand(opts *options) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("failed to set up access to the seed: %w", err)
 			}
-			return gardenletconfig.Adopt(cmd.Context(), log, seed, opts.config, clock.RealClock{})
+			return gardenletconfig.NewKeeper(log, seed, opts.config, clock.RealClock{}).Adopt(cmd.Context())
 		},
 	}
 }

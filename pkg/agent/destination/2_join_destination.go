@@ -11,12 +11,13 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -24,7 +25,8 @@ import (
 )
 
 // joiningMembers is how many members join before the kube-apiserver of the destination starts. With two, both seeds
-// together have five voters, and neither losing the other seed nor one more member stops the cluster of the source.
+// together have five voters, and the cluster of the source keeps its quorum if it loses the other seed, or any two
+// members.
 const joiningMembers = 2
 
 // joinPeers makes the destination ready for the control plane and joins two etcd members of each cluster.
@@ -33,21 +35,21 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonPreparingDestination,
-		d.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+	if err := flows.Run(ctx, m, steps.ReasonPreparingDestination,
+		d.prepareGraph(m, b, prepareFacts{hasBackup: backups.Enabled(b)})); err != nil {
 		return steps.Outcome{}, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 
-	etcds := d.deps.Joint(m, b)
+	etcds := d.Etcds.OpenWith(m, b)
 	defer func() { _ = etcds.Close() }()
 
 	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers, "Creating the etcds of the destination"); err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
+	if err := backups.ConfigureEtcd(ctx, b); err != nil {
 		return steps.Outcome{}, err
 	}
 	// The clusters are independent of each other: joining them at the same time halves the wait.
@@ -95,7 +97,7 @@ func (d *destination) deployJoiningEtcds(
 			return nil, fmt.Errorf("failed to read etcd %s: %w", exposure.EtcdName(etcdRole), err)
 		}
 
-		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
+		component := joint.NewEtcd(m.Log, d.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
 			b.SecretsManager, upstream, bootstrap)
 		component.SetReplicas(ptr.To[int32](joiningMembers))
 		components = append(components, component)
@@ -109,27 +111,32 @@ func (d *destination) deployJoiningEtcds(
 	return components, flow.Parallel(deploys...)(ctx)
 }
 
-// prepareGraph sets everything up that the members of the destination need before they can join: whatever can be made
-// ready before the first membership change is made ready here.
-func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasBackup bool) *flow.Graph {
+// prepareFacts are what the flow of the preparation depends on.
+type prepareFacts struct {
+	hasBackup bool
+}
+
+// prepareGraph sets up what the members of the destination need before they can join. Whatever can be ready before the
+// first membership change is made ready here.
+func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist, facts prepareFacts) *flow.Graph {
 	var (
 		g       = flow.NewGraph("preparation of the destination")
-		timeout = d.deps.Timings.RolloutTimeout
+		timeout = d.Timings.RolloutTimeout
 
 		_ = g.Add(flow.Task{
 			Name: "Checking that the extensions of the shoot are ready in the destination",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return b.RequiredExtensionsReady(ctx)
 			}, timeout),
 		})
 		base = d.addBase(g, b)
 		_    = g.Add(flow.Task{
 			Name: "Ensuring the shoot's cluster identity",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				if err := b.EnsureShootClusterIdentity(ctx); err != nil {
 					return err
 				}
-				operation.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
+				botanist.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
 				return nil
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(base.secrets, base.resources),
@@ -137,32 +144,32 @@ func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist,
 		// The backup secret is created in the shoot's namespace, so the namespace comes first.
 		restoreBackupEntry = g.Add(flow.Task{
 			Name: "Restoring the backup entry",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return d.restoreBackupEntry(ctx, b)
 			}, timeout),
-			SkipIf:       !hasBackup,
+			SkipIf:       !facts.hasBackup,
 			Dependencies: flow.NewTaskIDs(base.namespace),
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the backup entry is restored",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return d.deps.CheckBackupEntryHere(ctx, b)
+			Fn: flows.Retry(func(ctx context.Context) error {
+				return d.Backups.CheckHere(ctx, b)
 			}, timeout),
-			SkipIf:       !hasBackup,
+			SkipIf:       !facts.hasBackup,
 			Dependencies: flow.NewTaskIDs(restoreBackupEntry),
 		})
 		// The names of the source's members have to be known in the seed before an etcd of the destination is created.
 		deployExposure = g.Add(flow.Task{
 			Name: "Deploying the exposure between the seeds",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return d.deployExposure(ctx, m, b)
+			Fn: flows.Retry(func(ctx context.Context) error {
+				return d.Tunnel.Deploy(ctx, m, b)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(base.secrets),
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the exposure is ready",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return d.waitForExposure(ctx, m, b)
+				return d.Tunnel.Wait(ctx, m, b)
 			}).Timeout(timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
 		})
@@ -172,7 +179,7 @@ func (d *destination) prepareGraph(m *migration.Migration, b *botanist.Botanist,
 
 // restoreBackupEntry assigns the backup entry to this seed and its bucket, unless that has happened already.
 func (d *destination) restoreBackupEntry(ctx context.Context, b *botanist.Botanist) error {
-	if err := d.deps.CheckBackupEntryHere(ctx, b); err == nil {
+	if err := d.Backups.CheckHere(ctx, b); err == nil {
 		return nil
 	}
 	return b.DeployBackupEntry(ctx)

@@ -5,13 +5,13 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"time"
 
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	secretsmanager "github.com/gardener/gardener/pkg/utils/secrets/manager"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +20,9 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 )
 
 const (
@@ -36,7 +39,7 @@ const (
 
 // probe asks for /readyz and writes a canary through the destination's gateway, the way that clients take once DNS has
 // moved: the address is the gateway's, the name in TLS is the shoot's.
-func (d *destination) probe(ctx context.Context, b *botanist.Botanist) error {
+func (d *destination) probe(ctx context.Context, clock clock.PassiveClock, b *botanist.Botanist) error {
 	config, err := d.probeConfig(b)
 	if err != nil {
 		return err
@@ -45,7 +48,7 @@ func (d *destination) probe(ctx context.Context, b *botanist.Botanist) error {
 	if err != nil {
 		return fmt.Errorf("failed to make a client for the kube-apiserver of the destination: %w", err)
 	}
-	return probeKubeAPIServer(ctx, client, d.deps.Clock.Now().UTC().Format(time.RFC3339Nano))
+	return probeKubeAPIServer(ctx, client, clock.Now().UTC().Format(time.RFC3339Nano))
 }
 
 func (d *destination) probeConfig(b *botanist.Botanist) (*rest.Config, error) {
@@ -104,11 +107,8 @@ func (d *destination) shootConfig(b *botanist.Botanist) (*rest.Config, error) {
 }
 
 func probeKubeAPIServer(ctx context.Context, client kubernetes.Interface, value string) error {
-	if discovery := client.Discovery().RESTClient(); discovery != nil {
-		if err := discovery.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-			return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w",
-				err)
-		}
+	if err := getReadyz(ctx, client); err != nil {
+		return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w", err)
 	}
 
 	configMaps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
@@ -134,4 +134,12 @@ func probeKubeAPIServer(ctx context.Context, client kubernetes.Interface, value 
 		return fmt.Errorf("failed to delete the canary: %w", err)
 	}
 	return nil
+}
+
+func getReadyz(ctx context.Context, client kubernetes.Interface) error {
+	paths := client.Discovery().RESTClient()
+	if paths == nil {
+		return errors.New("the client cannot ask for paths")
+	}
+	return paths.Get().AbsPath("/readyz").Do(ctx).Error()
 }

@@ -14,51 +14,39 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	kubeapiserver "github.com/gardener/gardener/pkg/component/kubernetes/apiserver"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
 // While it starts, a kube-apiserver makes some hundred requests to etcd one after the other, most of them for the roles
 // that every cluster has, and each waits for etcd's leader. The leader is still in the source then. Gardener's liveness
-// probe ends a kube-apiserver that is not there after about 45 seconds, so over a distance none would ever be. With a
-// startup probe the kubelet waits for the start to end before it asks for the liveness.
+// probe ends a kube-apiserver that is not ready after about 45 seconds, so over a distance none would ever become
+// ready. With a startup probe the kubelet waits for the start to end before it runs the liveness probe.
 //
 // Nodes without processors to spare have the same effect. How busy a node will be cannot be measured beforehand, so
 // there the first attempt of the step shows it: its kube-apiservers have been restarted.
 //
 // A shoot whose seeds are near each other gets the kube-apiserver that Gardener deploys, unchanged, because it restarts
-// once more when the startup probe goes. That is in the last step, which deploys Gardener's again: the leader is near
+// again when the startup probe is removed. That is in the last step, which deploys Gardener's again: the leader is near
 // then.
 const (
-	// distantLeader is from how far away of the leader on the kube-apiserver gets more time. With answers after 20 ms
-	// the start takes some ten seconds longer than it does otherwise.
+	// distantLeader is the distance to the leader from which on the kube-apiserver gets more time. With answers after
+	// 20 ms the start takes some ten seconds longer than it does otherwise.
 	distantLeader = 20 * time.Millisecond
 	// startupPeriod and startupAttempts give it five minutes, which is how long Gardener waits for it.
 	startupPeriod   = 5 * time.Second
 	startupAttempts = 60
 )
 
-// patientDeps returns the dependencies for a botanist whose kube-apiserver gets the time that its start takes.
-func (d *destination) patientDeps(ctx context.Context, m *migration.Migration) (*operation.Deps, error) {
-	patient, err := d.needsPatience(ctx, m)
-	if err != nil || !patient {
-		return d.deps, err
-	}
-	deps := *d.deps
-	deps.SeedClientSet = patientClientSet{deps.SeedClientSet}
-	return &deps, nil
-}
-
-// needsPatience measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver
+// needsMoreTime measures how far away the leaders are. What a former attempt has decided stays: the kube-apiserver
 // would restart otherwise.
-func (d *destination) needsPatience(ctx context.Context, m *migration.Migration) (bool, error) {
+func (d *destination) needsMoreTime(ctx context.Context, m *migration.Migration) (bool, error) {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 	deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
 	if err != nil {
@@ -72,20 +60,20 @@ func (d *destination) needsPatience(ctx context.Context, m *migration.Migration)
 		return false, err
 	}
 	if restarted {
-		m.Log.Info("The kube-apiserver of a former attempt was restarted and gets more time")
+		m.Log.Info("The kube-apiserver of a former attempt was restarted: giving it more time to start")
 		return true, nil
 	}
 
-	etcds := d.deps.Joint(m, nil)
+	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 	distance, err := etcds.LeaderDistance(ctx)
 	if err != nil {
 		return false, err
 	}
-	patient := distance >= distantLeader
+	distant := distance >= distantLeader
 	m.Log.Info("Measured how far away the leaders of etcd are", "distance", distance.String(),
-		"moreTimeForKubeAPIServer", patient)
-	return patient, nil
+		"moreTimeForKubeAPIServer", distant)
+	return distant, nil
 }
 
 // kubeAPIServerRestarted reports whether the kubelet has ended a kube-apiserver, one of this attempt or of a former
@@ -101,7 +89,7 @@ func (d *destination) kubeAPIServerRestarted(ctx context.Context, namespace stri
 
 func (d *destination) kubeAPIServerPods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	pods := &corev1.PodList{}
-	if err := d.deps.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace),
+	if err := d.SeedClientSet.Client().List(ctx, pods, client.InNamespace(namespace),
 		client.MatchingLabels(kubeapiserver.GetLabels())); err != nil {
 		return nil, fmt.Errorf("failed to list the pods of the kube-apiserver in namespace %s: %w", namespace, err)
 	}
@@ -141,7 +129,7 @@ func (d *destination) waitUnlessRestarted(
 	defer end(nil)
 	go wait.UntilWithContext(waiting, func(ctx context.Context) {
 		// What cannot be read now can be read the next time.
-		if impatient, err := d.restartedWithoutPatience(ctx, namespace); err == nil && impatient {
+		if restarted, err := d.restartedWithoutStartupProbe(ctx, namespace); err == nil && restarted {
 			end(errRestarted)
 		}
 	}, interval)
@@ -152,7 +140,7 @@ func (d *destination) waitUnlessRestarted(
 	return err
 }
 
-func (d *destination) restartedWithoutPatience(ctx context.Context, namespace string) (bool, error) {
+func (d *destination) restartedWithoutStartupProbe(ctx context.Context, namespace string) (bool, error) {
 	deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
 	if err != nil {
 		return false, err
@@ -167,7 +155,7 @@ func (d *destination) restartedWithoutPatience(ctx context.Context, namespace st
 func (d *destination) kubeAPIServerDeployment(ctx context.Context, namespace string) (*appsv1.Deployment, error) {
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: v1beta1constants.DeploymentNameKubeAPIServer}
-	if err := d.deps.SeedClientSet.Client().Get(ctx, key, deployment); client.IgnoreNotFound(err) != nil {
+	if err := d.SeedClientSet.Client().Get(ctx, key, deployment); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("failed to read Deployment %s: %w", key, err)
 	}
 	return deployment, nil
@@ -183,34 +171,39 @@ func kubeAPIServerContainer(deployment *appsv1.Deployment) *corev1.Container {
 	return nil
 }
 
-type patientClientSet struct{ kubernetes.Interface }
+// withMoreTime returns a client set with which the kube-apiserver gets the time that its start takes.
+func withMoreTime(seed kubernetes.Interface) kubernetes.Interface { return slowStartClientSet{seed} }
+
+type slowStartClientSet struct{ kubernetes.Interface }
 
 // Client implements kubernetes.Interface.
-func (p patientClientSet) Client() client.Client { return patientClient{p.Interface.Client()} }
+func (s slowStartClientSet) Client() client.Client { return slowStartClient{s.Interface.Client()} }
 
-// patientClient adds the startup probe to the Deployment of the kube-apiserver, which Gardener's component writes as a
-// whole.
-type patientClient struct{ client.Client }
+// slowStartClient adds the startup probe to the Deployment of the kube-apiserver, which Gardener's component writes as
+// a whole.
+type slowStartClient struct{ client.Client }
 
 // Create implements client.Client.
-func (p patientClient) Create(ctx context.Context, object client.Object, opts ...client.CreateOption) error {
+func (s slowStartClient) Create(
+	ctx context.Context, object client.Object, opts ...client.CreateOption,
+) error {
 	addStartupProbe(object)
-	return p.Client.Create(ctx, object, opts...)
+	return s.Client.Create(ctx, object, opts...)
 }
 
 // Patch implements client.Client. Gardener's helpers hand over a patch that they computed before, so it is computed
 // again. The object has the version that they read: if there is a newer one by now, the API server refuses.
-func (p patientClient) Patch(
+func (s slowStartClient) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
 ) error {
 	if addStartupProbe(object) {
 		current := &appsv1.Deployment{}
-		if err := p.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {
+		if err := s.Get(ctx, client.ObjectKeyFromObject(object), current); err != nil {
 			return fmt.Errorf("failed to read Deployment %s: %w", client.ObjectKeyFromObject(object), err)
 		}
 		patch = client.MergeFrom(current)
 	}
-	return p.Client.Patch(ctx, object, patch, opts...)
+	return s.Client.Patch(ctx, object, patch, opts...)
 }
 
 // addStartupProbe returns true if the object is the Deployment of the kube-apiserver.

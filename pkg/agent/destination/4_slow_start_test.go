@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -39,7 +38,7 @@ func (a away) Status(ctx context.Context, member etcdclient.Member) (etcdclient.
 
 var _ = Describe("The time that the kube-apiserver has to start", func() {
 	var (
-		deps *operation.Deps
+		deps *destination.Deps
 		m    *migration.Migration
 
 		container = corev1.Container{
@@ -69,10 +68,10 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		// deploy does what Gardener's component does, which deploys its whole template each time.
 		deploy = func(name, image string) *appsv1.Deployment {
 			GinkgoHelper()
-			chosen, err := destination.PatientDeps(ctx, deps, m)
+			chosen, err := destination.SeedForStart(ctx, deps, m)
 			Expect(err).NotTo(HaveOccurred())
 			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-			_, err = controllerutils.GetAndCreateOrMergePatch(ctx, chosen.SeedClientSet.Client(),
+			_, err = controllerutils.GetAndCreateOrMergePatch(ctx, chosen.Client(),
 				deployment, func() error {
 					deployment.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{*container.DeepCopy(),
 						{Name: "sidecar", LivenessProbe: container.LivenessProbe.DeepCopy()}}}
@@ -181,7 +180,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			cluster.SetUp(name, false)
 			return cluster, nil
 		}
-		_, err := destination.PatientDeps(ctx, deps, m)
+		_, err := destination.SeedForStart(ctx, deps, m)
 		Expect(err).To(MatchError(And(ContainSubstring("the leader of etcd-"), ContainSubstring("how far away"))))
 	})
 })

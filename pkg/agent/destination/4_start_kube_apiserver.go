@@ -9,13 +9,12 @@ import (
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/overlap"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -30,60 +29,81 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		}
 	}
 
-	var (
-		workers    = !v1beta1helper.IsWorkerless(m.Shoot)
-		published  = &advertisement{}
-		components *overlap.Components
-		options    []operation.BotanistOption
-	)
-	if workers {
-		var err error
-		if published, err = d.readAdvertisement(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)); err != nil {
-			return steps.Outcome{}, err
-		}
-		options = append(options, operation.WithTemporaryVPNClients)
-	}
-	deps, err := d.patientDeps(ctx, m)
+	start, err := d.prepareStart(ctx, m)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	b, err := deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeRestore, options...)
-	if err != nil {
+	if err := flows.Run(ctx, m, steps.ReasonDeployingKubeAPIServer,
+		d.kubeAPIServerGraph(start.botanist, start.published)); err != nil {
 		return steps.Outcome{}, err
 	}
-	if workers {
-		if components, err = overlap.NewComponents(b); err != nil {
-			return steps.Outcome{}, err
-		}
-	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingKubeAPIServer,
-		d.kubeAPIServerGraph(b, published)); err != nil {
+	if err := d.waitUntilServing(ctx, m, start.botanist); err != nil {
 		return steps.Outcome{}, err
 	}
-
-	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer,
-		"Probing the kube-apiserver through the gateway of the destination"); err != nil {
-		return steps.Outcome{}, err
-	}
-	// The gateway takes a moment to learn of its new route.
-	if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
-		time.Minute, func(ctx context.Context) (bool, error) {
-			if err := d.probe(ctx, b); err != nil {
-				return retry.MinorError(err)
-			}
-			return retry.Ok()
-		}); err != nil {
-		return steps.Outcome{}, err
-	}
-	if workers {
-		if outcome, err := d.openTunnel(ctx, m, b, components); err != nil || !outcome.Finished() {
+	address := start.botanist.APIServerAddress
+	if start.components != nil {
+		if outcome, err := d.openTunnel(ctx, m, start.botanist, start.components); err != nil || !outcome.Finished() {
 			return outcome, err
 		}
 		return steps.Done("The kube-apiserver in the destination is ready, takes writes through its gateway at %s "+
-			"and reaches the nodes through its VPN", b.APIServerAddress), nil
+			"and reaches the nodes through its VPN", address), nil
 	}
 	return steps.Done("The kube-apiserver in the destination is ready and takes writes through its gateway at %s",
-		b.APIServerAddress), nil
+		address), nil
+}
+
+// start is what the kube-apiserver is started with.
+type start struct {
+	botanist *botanist.Botanist
+	// published is the address that it advertises inside of a shoot with workers.
+	published *advertisement
+	// components are those of which a shoot with workers gets twins; nil without workers.
+	components *overlap.Components
+}
+
+func (d *destination) prepareStart(ctx context.Context, m *migration.Migration) (*start, error) {
+	var (
+		out     = &start{published: &advertisement{}}
+		workers = !v1beta1helper.IsWorkerless(m.Shoot)
+		options []botanist.Option
+		err     error
+	)
+	if workers {
+		namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		if out.published, err = d.readAdvertisement(ctx, namespace); err != nil {
+			return nil, err
+		}
+		options = append(options, botanist.WithTemporaryVPNClients)
+	}
+	needsMoreTime, err := d.needsMoreTime(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	if needsMoreTime {
+		options = append(options, botanist.WithSeedClientSet(withMoreTime))
+	}
+	if out.botanist, err = d.botanist(ctx, m, options...); err != nil {
+		return nil, err
+	}
+	if workers {
+		out.components, err = overlap.NewComponents(out.botanist)
+	}
+	return out, err
+}
+
+// waitUntilServing waits until the kube-apiserver answers through the gateway, which takes a moment to learn of its new
+// route.
+func (d *destination) waitUntilServing(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
+	if err := m.Report(ctx, steps.ReasonProbingKubeAPIServer,
+		"Probing the kube-apiserver through the gateway of the destination"); err != nil {
+		return err
+	}
+	return retry.UntilTimeout(ctx, d.Timings.PollInterval, time.Minute, func(ctx context.Context) (bool, error) {
+		if err := d.probe(ctx, m.Clock, b); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	})
 }
 
 // kubeAPIServerGraph returns the flow that rolls the kube-apiserver out and exposes it. Of a shoot with workers it also
@@ -91,14 +111,14 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advertisement) *flow.Graph {
 	var (
 		g       = flow.NewGraph("rollout of the kube-apiserver")
-		timeout = d.deps.Timings.RolloutTimeout
+		timeout = d.Timings.RolloutTimeout
 		workers = withWorkers(b)
 		base    = d.addBase(g, b)
 		before  = flow.NewTaskIDs(base.secrets)
 
 		restoreExtensions = g.Add(flow.Task{
 			Name: "Restoring extensions before kube-apiserver",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return b.DeployExtensionsBeforeKubeAPIServer(ctx)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(base.secrets, base.resources),
@@ -120,7 +140,7 @@ func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advert
 	})
 	_ = g.Add(flow.Task{
 		Name: "Exposing the kube-apiserver at the ingress gateway",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return b.DeployKubeAPIServerSNI(ctx)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(deploy),
@@ -128,7 +148,7 @@ func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advert
 	if workers {
 		_ = g.Add(flow.Task{
 			Name: "Deploying the DNS record of the temporary VPN client",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				record := d.vpnRecord(b)
 				if err := record.Deploy(ctx); err != nil {
 					return err
@@ -146,17 +166,17 @@ func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advert
 func (d *destination) addWayToNodes(
 	g *flow.Graph, b *botanist.Botanist, published *advertisement, secrets flow.TaskID,
 ) flow.TaskIDs {
-	timeout := d.deps.Timings.RolloutTimeout
+	timeout := d.Timings.RolloutTimeout
 	learnAddress := g.Add(flow.Task{
 		Name: "Asking the source for its address inside of the shoot",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return d.learnAdvertisement(ctx, b, published)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(secrets),
 	})
 	keepAddress := g.Add(flow.Task{
 		Name: "Keeping the address inside of the shoot published",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return d.keepPublished(ctx, b)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(learnAddress),
@@ -164,7 +184,7 @@ func (d *destination) addWayToNodes(
 	// Nobody waits for it to become ready: it does when clients have connected, and those from the shoot come later.
 	deployVPNServer := g.Add(flow.Task{
 		Name: "Deploying the VPN server",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return b.DeployVPNServer(ctx)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(secrets),
@@ -190,7 +210,7 @@ func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, roll
 	service := d.addKubeAPIServerService(g, b, rollout.dependencies)
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the kube-apiserver",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			// The certificate with which the kube-apiserver comes to etcd is made with the etcds, in another flow: the
 			// secrets manager finds it in the namespace and knows it from here on.
 			if _, err := gardeneretcd.GenerateClientCertificate(ctx, b.SecretsManager); err != nil {
@@ -198,7 +218,7 @@ func (d *destination) addKubeAPIServer(g *flow.Graph, b *botanist.Botanist, roll
 			}
 			rollout.published.apply(b)
 			return b.DeployKubeAPIServer(ctx)
-		}, d.deps.Timings.RolloutTimeout),
+		}, d.Timings.RolloutTimeout),
 		Dependencies: flow.NewTaskIDs(service, rollout.dependencies),
 	})
 	return g.Add(flow.Task{
@@ -219,9 +239,9 @@ func (d *destination) addKubeAPIServerService(
 ) flow.TaskID {
 	deploy := g.Add(flow.Task{
 		Name: "Deploying the service of the kube-apiserver",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return b.Shoot.Components.ControlPlane.KubeAPIServerService.Deploy(ctx)
-		}, d.deps.Timings.RolloutTimeout),
+		}, d.Timings.RolloutTimeout),
 		Dependencies: dependencies,
 	})
 	return g.Add(flow.Task{

@@ -25,15 +25,15 @@ import (
 const (
 	// reasonBackOff is the kubelet's word for a container that it does not start yet.
 	reasonBackOff = "CrashLoopBackOff"
-	// worthReplacing is from how many restarts on the kubelet waits longer than a new pod takes: it begins with ten
-	// seconds and doubles them each time.
+	// worthReplacing is the number of restarts after which the kubelet waits longer than a new pod takes: it begins
+	// with ten seconds and doubles them each time.
 	worthReplacing = 3
 	// backOffInterval is how often the pods are looked at.
 	backOffInterval = 10 * time.Second
 )
 
-// replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. It is only for times at which
-// etcd answers: otherwise the new ones would end like these.
+// replaceBackedOff deletes the pods of the kube-apiserver that wait for their restart. Call it only while etcd answers:
+// otherwise the new pods would end like these.
 func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migration) error {
 	pods, err := d.kubeAPIServerPods(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *destination) replaceBackedOff(ctx context.Context, m *migration.Migrati
 			continue
 		}
 		m.Log.Info("Replacing a kube-apiserver that waits for its restart", "pod", pod.Name)
-		err := d.deps.SeedClientSet.Client().Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+		err := d.SeedClientSet.Client().Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			errs = append(errs, fmt.Errorf("failed to delete pod %s: %w", client.ObjectKeyFromObject(pod), err))
 		}
@@ -66,8 +66,8 @@ func (d *destination) untilServing(
 	ctx context.Context, m *migration.Migration, serves func(context.Context) error,
 ) error {
 	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-	return retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
-		d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
+	return retry.UntilTimeout(ctx, d.Timings.PollInterval,
+		d.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
 			deployment, err := d.kubeAPIServerDeployment(ctx, namespace)
 			if err == nil {
 				err = health.CheckDeployment(deployment)

@@ -16,13 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
 var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 	var (
-		deps *operation.Deps
+		deps *destination.Deps
 
 		deployment = func(available corev1.ConditionStatus) *appsv1.Deployment {
 			return &appsv1.Deployment{

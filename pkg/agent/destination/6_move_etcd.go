@@ -23,13 +23,13 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// moveEtcd switches DNS, waits until nobody needs the source's addresses any more, completes the members of the
+// moveEtcd switches DNS, waits until nobody needs the source's addresses, completes the members of the
 // destination and asks the source to retire its own.
 func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 
-	// It remembers in the seed that it is done, and costs nothing from then on.
+	// Once it is done, the seed says so, and it costs nothing.
 	if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
 		return outcome, err
 	}
@@ -40,14 +40,14 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 // far apart for it to start otherwise (GEP-0039, "Kube API Server is unhealthy"). The source's kube-apiserver continues
 // through the relay, as far as the distance lets it: some downtime is accepted.
 func (d *destination) shrinkEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 	return d.moveMembers(ctx, m)
 }
 
 // moveMembers completes the members of the destination and waits until those of the source are gone.
 func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	etcds := d.deps.Joint(m, nil)
+	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 
 	begun, err := d.retirementBegun(ctx, etcds)
@@ -63,7 +63,7 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
 	} else {
-		// The source has seen to it in the first step; leadership may have moved since.
+		// The source has done this in the first step; leadership may have moved since.
 		if err := etcds.SpareFirstToLeave(ctx); err != nil {
 			return steps.Outcome{}, err
 		}
@@ -77,13 +77,13 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 }
 
 // lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
-// A member that starts takes much from the processors of its node, and a leader of the other cluster may run beside it;
-// with both at the same instant leaders have lost their leadership for want of a processor. Events come first, because
-// they are what a shoot can rather do without if the first of the two meets a fault.
+// A member that starts uses much of the processors of its node, and a leader of the other cluster may run beside it:
+// when both started at the same time, leaders lost their leadership because they got no processor. Events come first,
+// because a shoot can do without them if the first of the two meets a fault.
 var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
 
-// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined tells which of the
-// clusters have theirs.
+// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined are the clusters that
+// have theirs.
 func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration, joined map[string]bool) error {
 	for _, etcdRole := range lastMemberOrder {
 		if err := d.scaleEtcd(ctx, m, etcdRole, exposure.Members); err != nil {
@@ -104,11 +104,16 @@ func (d *destination) retirementBegun(ctx context.Context, etcds *joint.Joint) (
 		if err != nil {
 			return false, fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
 		}
-		if len(world.Members.Voters().On(quorum.Destination)) == exposure.Members {
+		if allVote(world.Members) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// allVote reports whether the cluster has all members of the destination as voters.
+func allVote(members quorum.Set) bool {
+	return len(members.Voters().On(quorum.Destination)) == exposure.Members
 }
 
 // scaleEtcd asks etcd-druid for the number of members and leaves the rest of the Etcd as it is.
@@ -116,21 +121,21 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 	etcd := &druidcorev1alpha1.Etcd{}
 	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
 		Name: exposure.EtcdName(etcdRole)}
-	if err := d.deps.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
+	if err := d.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
 		return fmt.Errorf("failed to read Etcd %s: %w", key, err)
 	}
 	if etcd.Spec.Replicas >= members {
 		return nil
 	}
 
-	if err := joint.AnnounceMembers(ctx, d.deps.SeedClientSet.Client(), etcd, members); err != nil {
+	if err := joint.AnnounceMembers(ctx, d.SeedClientSet.Client(), etcd, members); err != nil {
 		return err
 	}
 	patch := client.MergeFromWithOptions(etcd.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	etcd.Spec.Replicas = members
 	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation,
 		v1beta1constants.GardenerOperationReconcile)
-	if err := d.deps.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
+	if err := d.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
 		return fmt.Errorf("failed to scale Etcd %s to %d: %w", key, members, err)
 	}
 	return nil
@@ -149,7 +154,7 @@ type retirement struct {
 	crashLoopsSeen time.Time
 }
 
-// waitForRetirement helps the last members in and waits until the source's are gone. As soon as the first of the
+// waitForRetirement promotes the last members and waits until the source's are gone. As soon as the first of the
 // clusters has six members the source is asked to retire: it looks at each cluster by itself.
 func (d *destination) waitForRetirement(
 	ctx context.Context, m *migration.Migration, etcds *joint.Joint, reason steps.Reason,
@@ -168,7 +173,7 @@ func (d *destination) waitForRetirement(
 		}
 		if len(seen.errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
-			m.Log.Info("Could not look at the etcds", "reason", errors.Join(seen.errs...).Error())
+			m.Log.Info("Failed to read the state of the etcds, retrying", "reason", errors.Join(seen.errs...).Error())
 		} else if err := m.Report(ctx, shown(r.reason, seen.fault), strings.Join(seen.waits, "; ")); err != nil &&
 			ctx.Err() == nil {
 			return steps.Outcome{}, err
@@ -179,8 +184,8 @@ func (d *destination) waitForRetirement(
 
 		select {
 		case <-ctx.Done():
-			// The reason stays: the source acts on it.
-			return steps.Waiting(d.deps.Timings.PollInterval, r.reason, "%s",
+			// Keep the reason: the source acts on it.
+			return steps.Waiting(d.Timings.PollInterval, r.reason, "%s",
 				strings.Join(append(seen.waits, errorsOf(seen.errs)...), "; ")), nil
 		case <-m.Clock.After(pollEtcd):
 		}
@@ -199,7 +204,7 @@ type sight struct {
 	fault steps.Reason
 }
 
-// look looks at both clusters once, and promotes and joins who is due.
+// look reads both clusters once, and promotes and joins the members whose turn it is.
 func (r *retirement) look(ctx context.Context) (sight, error) {
 	var seen sight
 	looks, failures := joint.LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
@@ -247,7 +252,8 @@ func (r *retirement) lookAfterKubeAPIServer(ctx context.Context) {
 	}
 	r.crashLoopsSeen = r.migration.Clock.Now()
 	if err := r.replaceBackedOff(ctx, r.migration); err != nil {
-		r.migration.Log.Info("Could not look after the kube-apiserver", "reason", err.Error())
+		r.migration.Log.Info("Failed to replace the pods of the kube-apiserver that wait for a restart", "reason",
+			err.Error())
 	}
 }
 
@@ -268,5 +274,5 @@ func errorsOf(errs []error) []string {
 	return out
 }
 
-// pollEtcd is short, because the time with six members is made of it.
+// pollEtcd is short, because the six-member window is made of such pauses.
 const pollEtcd = 500 * time.Millisecond

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -32,7 +32,7 @@ var _ = Describe("Moving the etcds", func() {
 		reported []steps.Reason
 		attempt  context.Context
 		end      context.CancelFunc
-		deps     *operation.Deps
+		deps     *destination.Deps
 		m        *migration.Migration
 
 		etcd = func(name string, replicas int32) client.Object {
@@ -277,3 +277,18 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(reported).NotTo(BeEmpty())
 	})
 })
+
+var _ = DescribeTable("The source may have begun to retire its members", func(begun bool, members ...quorum.Member) {
+	Expect(destination.AllVote(members)).To(Equal(begun))
+},
+	Entry("not without members", false),
+	Entry("not with the members of the source alone", false, quorum.Member{Side: quorum.Source},
+		quorum.Member{Side: quorum.Source}, quorum.Member{Side: quorum.Source}),
+	Entry("not with two members of the destination", false, quorum.Member{Side: quorum.Source},
+		quorum.Member{Side: quorum.Destination}, quorum.Member{Side: quorum.Destination}),
+	Entry("not while the third one is a learner", false, quorum.Member{Side: quorum.Destination},
+		quorum.Member{Side: quorum.Destination}, quorum.Member{Side: quorum.Destination, Learner: true}),
+	Entry("with all members of the destination, healthy or not", true, quorum.Member{Side: quorum.Source},
+		quorum.Member{Side: quorum.Destination, Healthy: true}, quorum.Member{Side: quorum.Destination},
+		quorum.Member{Side: quorum.Destination}),
+)

@@ -11,7 +11,6 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	extensionsv1alpha1helper "github.com/gardener/gardener/pkg/api/extensions/v1alpha1/helper"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
 	corev1 "k8s.io/api/core/v1"
@@ -19,13 +18,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/dns"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// What has to be remembered of the switch of DNS stands on the shoot's namespace in the destination, so that an agent
-// that takes over continues waiting where the other one stopped.
+// What has to be remembered of the switch of DNS is on the shoot's namespace in the destination, so that an agent that
+// takes over resumes the wait where the other one stopped.
 const (
 	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the
 	// switch.
@@ -34,72 +35,89 @@ const (
 	annotationMovedAt = "livecpm.gardener.cloud/dns-moved-at"
 )
 
-// switchDNS points the shoot's records at the destination and is done when nobody can hold the former address any more.
+// dnsSwitch is what the shoot's namespace in the destination says about the switch.
+type dnsSwitch struct {
+	// moved reports whether all name servers were seen to answer with the destination's address, at movedAt.
+	moved   bool
+	movedAt time.Time
+	// measured reports whether the TTL of the records was read before the switch, which was formerTTL.
+	measured  bool
+	formerTTL time.Duration
+}
+
+// dnsSwitchOf reads the annotations. What is malformed counts as missing.
+func dnsSwitchOf(annotations map[string]string) dnsSwitch {
+	movedAt, movedErr := time.Parse(time.RFC3339, annotations[annotationMovedAt])
+	ttl, ttlErr := time.ParseDuration(annotations[annotationFormerTTL])
+	return dnsSwitch{moved: movedErr == nil, movedAt: movedAt, measured: ttlErr == nil, formerTTL: ttl}
+}
+
+// switchDNS points the shoot's records at the destination and is done when no cache can hold the former address.
 func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	namespace := &corev1.Namespace{}
 	name := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to read namespace %s: %w", name, err)
 	}
-
-	movedAt, moved := parseTime(namespace.Annotations[annotationMovedAt])
-	if !moved {
-		b, err := d.botanist(ctx, m)
-		if err != nil {
-			return steps.Outcome{}, err
-		}
-		records := recordsOf(b)
-
-		if _, known := parseDuration(namespace.Annotations[annotationFormerTTL]); !known {
-			ttl, err := d.formerTTL(ctx, records)
-			if err != nil {
-				return steps.Outcome{}, err
-			}
-			if err := d.remember(ctx, namespace, annotationFormerTTL, ttl.String()); err != nil {
-				return steps.Outcome{}, err
-			}
-		}
-
-		if err := operation.RunFlow(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(m, b)); err != nil {
-			return steps.Outcome{}, err
-		}
-
-		if err := m.Report(ctx, steps.ReasonWaitingForDNS,
-			"Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
-			return steps.Outcome{}, err
-		}
-		if err := retry.UntilTimeout(ctx, d.deps.Timings.PollInterval,
-			d.deps.Timings.RolloutTimeout, func(ctx context.Context) (bool, error) {
-				if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
-					return retry.MinorError(err)
-				}
-				return retry.Ok()
-			}); err != nil {
-			return steps.Outcome{}, err
-		}
-
-		movedAt = m.Clock.Now()
-		if err := d.remember(ctx, namespace, annotationMovedAt, movedAt.UTC().Format(time.RFC3339)); err != nil {
+	if !dnsSwitchOf(namespace.Annotations).moved {
+		if err := d.moveRecords(ctx, m, namespace); err != nil {
 			return steps.Outcome{}, err
 		}
 	}
 
-	ttl, known := parseDuration(namespace.Annotations[annotationFormerTTL])
-	if !known {
+	seen := dnsSwitchOf(namespace.Annotations)
+	if !seen.moved || !seen.measured {
 		return steps.Outcome{},
-			fmt.Errorf("failed to tell how long caches keep the former DNS records: annotation %s of namespace %s is "+
-				"missing or malformed", annotationFormerTTL, name)
+			fmt.Errorf("failed to find out how long caches keep the former DNS records: annotation %s or %s of "+
+				"namespace %s is missing or malformed", annotationFormerTTL, annotationMovedAt, name)
 	}
-	return waitForCaches(m.Clock.Now(), movedAt, ttl, d.deps.Timings.DNSMargin), nil
+	return waitForCaches(m.Clock.Now(), seen.movedAt, seen.formerTTL, d.Timings.DNSMargin), nil
+}
+
+// moveRecords changes the records, waits until all name servers answer with the destination's address, and remembers
+// both when that was and the TTL of before.
+func (d *destination) moveRecords(ctx context.Context, m *migration.Migration, namespace *corev1.Namespace) error {
+	b, err := d.botanist(ctx, m)
+	if err != nil {
+		return err
+	}
+	records := recordsOf(b)
+	if !dnsSwitchOf(namespace.Annotations).measured {
+		ttl, err := d.formerTTL(ctx, records)
+		if err != nil {
+			return err
+		}
+		if err := d.remember(ctx, namespace, annotationFormerTTL, ttl.String()); err != nil {
+			return err
+		}
+	}
+
+	if err := flows.Run(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(m, b)); err != nil {
+		return err
+	}
+	if err := m.Report(ctx, steps.ReasonWaitingForDNS,
+		"Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
+		return err
+	}
+	moved := func(ctx context.Context) (bool, error) {
+		if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
+			return retry.MinorError(err)
+		}
+		return retry.Ok()
+	}
+	if err := retry.UntilTimeout(ctx, d.Timings.PollInterval, d.Timings.RolloutTimeout, moved); err != nil {
+		return err
+	}
+	return d.remember(ctx, namespace, annotationMovedAt, m.Clock.Now().UTC().Format(time.RFC3339))
 }
 
 func (d *destination) recordsMoved(ctx context.Context, records []dnsRecord, address string) error {
 	for _, record := range records {
-		answers, err := d.nameServers.Ask(ctx, record.name, record.recordType(address))
+		answers, err := d.NameServers.Ask(ctx, record.name, record.recordType(address))
 		if err != nil {
 			return err
 		}
-		if moved, message := operation.Moved(answers, []string{address}); !moved {
+		if moved, message := dns.Moved(answers, []string{address}); !moved {
 			return fmt.Errorf("DNS record %s has not moved yet: %s", record.name, message)
 		}
 	}
@@ -163,11 +181,11 @@ func (d *destination) formerTTL(ctx context.Context, records []dnsRecord) (time.
 		ttl = max(ttl, record.ttl)
 		for _, recordType := range []extensionsv1alpha1.DNSRecordType{extensionsv1alpha1.DNSRecordTypeA,
 			extensionsv1alpha1.DNSRecordTypeAAAA, extensionsv1alpha1.DNSRecordTypeCNAME} {
-			answers, err := d.nameServers.Ask(ctx, record.name, string(recordType))
+			answers, err := d.NameServers.Ask(ctx, record.name, string(recordType))
 			if err != nil {
 				return 0, err
 			}
-			ttl = max(ttl, operation.LongestTTL(answers))
+			ttl = max(ttl, dns.LongestTTL(answers))
 		}
 	}
 	return ttl, nil
@@ -176,7 +194,7 @@ func (d *destination) formerTTL(ctx context.Context, records []dnsRecord) (time.
 func (d *destination) remember(ctx context.Context, namespace *corev1.Namespace, key, value string) error {
 	patch := client.MergeFrom(namespace.DeepCopy())
 	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, key, value)
-	if err := d.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
+	if err := d.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
 		return fmt.Errorf("failed to annotate namespace %s with %s: %w", namespace.Name, key, err)
 	}
 	return nil
@@ -190,14 +208,14 @@ func (d *destination) forgetDNS(ctx context.Context, name string) error {
 // forget removes what remember has written to the shoot's namespace.
 func (d *destination) forget(ctx context.Context, name string, keys ...string) error {
 	namespace := &corev1.Namespace{}
-	if err := d.deps.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return fmt.Errorf("failed to read namespace %s: %w", name, err)
 	}
 	patch := client.MergeFrom(namespace.DeepCopy())
 	for _, key := range keys {
 		delete(namespace.Annotations, key)
 	}
-	if err := d.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
+	if err := d.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
 		return fmt.Errorf("failed to remove annotations %v from namespace %s: %w", keys, name, err)
 	}
 	return nil
@@ -206,13 +224,13 @@ func (d *destination) forget(ctx context.Context, name string, keys ...string) e
 func (d *destination) dnsGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
 	var (
 		g       = flow.NewGraph("switch of the DNS records")
-		timeout = d.deps.Timings.RolloutTimeout
+		timeout = d.Timings.RolloutTimeout
 		base    = d.addBase(g, b)
 		service = d.addKubeAPIServerService(g, b, flow.NewTaskIDs(base.secrets, base.resources))
 		serving = g.Add(flow.Task{
 			Name: "Waiting until the kube-apiserver serves through the gateway of the destination",
 			Fn: func(ctx context.Context) error {
-				return d.untilServing(ctx, m, func(ctx context.Context) error { return d.probe(ctx, b) })
+				return d.untilServing(ctx, m, func(ctx context.Context) error { return d.probe(ctx, m.Clock, b) })
 			},
 			Dependencies: flow.NewTaskIDs(service),
 		})
@@ -221,27 +239,17 @@ func (d *destination) dnsGraph(m *migration.Migration, b *botanist.Botanist) *fl
 	// Both overwrite what the source's DNSRecords have left behind; for a client there is one address or the other.
 	_ = g.Add(flow.Task{
 		Name: "Deploying the external DNS record",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return b.DeployOrDestroyExternalDNSRecord(ctx)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(serving),
 	})
 	_ = g.Add(flow.Task{
 		Name: "Deploying the internal DNS record",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return b.DeployOrDestroyInternalDNSRecord(ctx)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(serving),
 	})
 	return g
-}
-
-func parseTime(value string) (time.Time, bool) {
-	t, err := time.Parse(time.RFC3339, value)
-	return t, err == nil
-}
-
-func parseDuration(value string) (time.Duration, bool) {
-	d, err := time.ParseDuration(value)
-	return d, err == nil
 }

@@ -9,20 +9,19 @@ import (
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // complete makes the control plane in the destination an ordinary one: plain etcds, all components and extensions, a
 // full snapshot in the destination's bucket, and nothing left of the migration. Nothing of the shoot runs in the source
-// any more when it begins.
+// when it begins.
 func (d *destination) complete(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	lastOperation, err := d.lastOperationForCompletion(ctx, m.Shoot)
 	if err != nil {
@@ -30,7 +29,7 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 	}
 	var (
 		published *advertisement
-		options   []operation.BotanistOption
+		options   []botanist.Option
 	)
 	if !v1beta1helper.IsWorkerless(m.Shoot) {
 		if published, err = d.readAdvertisement(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)); err != nil {
@@ -38,10 +37,10 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 		}
 		if published.address != "" {
 			// Nothing may roll before the nodes are prepared for it.
-			options = append(options, operation.WithTemporaryVPNClients)
+			options = append(options, botanist.WithTemporaryVPNClients)
 		}
 	}
-	b, err := d.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation, options...)
+	b, err := d.Botanists.New(ctx, m, lastOperation, options...)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
@@ -51,7 +50,7 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 	}
 	facts.published = published
 
-	if err := operation.RunFlow(ctx, m, steps.ReasonDeployingControlPlane, d.completeGraph(m, b, facts)); err != nil {
+	if err := flows.Run(ctx, m, steps.ReasonDeployingControlPlane, d.completeGraph(m, b, facts)); err != nil {
 		return steps.Outcome{}, err
 	}
 	if facts.workers {
@@ -59,7 +58,7 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 			return steps.Outcome{}, err
 		}
 		// The gardenlet restores from it.
-		if err := d.deps.DateShootState(ctx, m.Shoot); err != nil {
+		if err := d.ShootStates.Date(ctx, m.Shoot); err != nil {
 			return steps.Outcome{}, err
 		}
 	}
@@ -74,20 +73,20 @@ func (d *destination) finish(
 	if err := m.Report(ctx, steps.ReasonHandingOver, "Checking the preconditions of the hand-over"); err != nil {
 		return steps.Outcome{}, err
 	}
-	if operation.HasBackup(b) {
-		if err := d.deps.CheckBackupEntryHere(ctx, b); err != nil {
+	if backups.Enabled(b) {
+		if err := d.Backups.CheckHere(ctx, b); err != nil {
 			return steps.Outcome{}, err
 		}
 	}
-	etcds := d.deps.Joint(m, nil)
+	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 	if plain, missing, err := etcds.CheckPlain(ctx); err != nil {
 		return steps.Outcome{}, err
 	} else if !plain {
-		return steps.Waiting(d.deps.Timings.PollInterval, steps.ReasonRollingEtcd,
-			"The etcds have not settled with their ordinary specification: %s", missing), nil
+		return steps.Waiting(d.Timings.PollInterval, steps.ReasonRollingEtcd,
+			"The etcds do not yet run with their ordinary specification: %s", missing), nil
 	}
-	return steps.Done("The control plane runs in seed %s and is handed over to its gardenlet", d.deps.SeedName()), nil
+	return steps.Done("The control plane runs in seed %s and is handed over to its gardenlet", d.SeedName), nil
 }
 
 // lastOperationForCompletion returns Restore, unless a former attempt of this step has come to its end and has deleted
@@ -95,35 +94,33 @@ func (d *destination) finish(
 func (d *destination) lastOperationForCompletion(
 	ctx context.Context, shoot *gardencorev1beta1.Shoot,
 ) (gardencorev1beta1.LastOperationType, error) {
-	if err := d.deps.GardenAPIReader.Get(ctx, client.ObjectKeyFromObject(shoot),
-		&gardencorev1beta1.ShootState{}); err != nil {
-		if apierrors.IsNotFound(err) {
-			return gardencorev1beta1.LastOperationTypeReconcile, nil
-		}
-		return "", fmt.Errorf("failed to read ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
+	exists, err := d.ShootStates.Exists(ctx, shoot)
+	if err != nil {
+		return "", err
+	}
+	if !exists {
+		return gardencorev1beta1.LastOperationTypeReconcile, nil
 	}
 	return gardencorev1beta1.LastOperationTypeRestore, nil
 }
 
 // factsOf finds out what the flow depends on, but for the published address.
 func (d *destination) factsOf(ctx context.Context, m *migration.Migration, b *botanist.Botanist) (facts, error) {
-	keepsShootState, err := d.deps.KeepsShootState(ctx)
-	if err != nil {
-		return facts{}, err
-	}
-	sourceSeed, err := d.deps.Seed(ctx, m.SourceSeed)
+	keepsShootState, err := d.ShootStates.Kept(ctx)
 	if err != nil {
 		return facts{}, err
 	}
 	out := facts{
-		hasBackup:          operation.HasBackup(b),
+		hasBackup:          backups.Enabled(b),
 		hasManagedIssuer:   v1beta1helper.HasManagedIssuer(m.Shoot),
 		keepsShootState:    keepsShootState,
 		wantsObservability: b.WantsObservabilityComponents(),
 		workers:            !v1beta1helper.IsWorkerless(m.Shoot),
 	}
-	if out.hasBackup && sourceSeed.Spec.Backup != nil {
-		out.formerBucket = string(sourceSeed.UID)
+	if out.hasBackup {
+		if out.formerBucket, err = d.Backups.BucketOf(ctx, m.SourceSeed); err != nil {
+			return facts{}, err
+		}
 	}
 	return out, nil
 }
@@ -136,8 +133,8 @@ type facts struct {
 	hasManagedIssuer   bool
 	keepsShootState    bool
 	wantsObservability bool
-	// workers tells that the shoot has workers. Then only what the nodes need of the control plane is restored here,
-	// and the rest by the gardenlet after the hand-over, from the ShootState.
+	// workers reports whether the shoot has workers. Then only what the nodes need of the control plane is restored
+	// here, and the rest by the gardenlet after the hand-over, from the ShootState.
 	workers bool
 	// published is the address that the kube-apiserver of a shoot with workers advertises inside of it.
 	published *advertisement
@@ -179,7 +176,7 @@ func (c *completion) add(name string, fn flow.TaskFn, dependencies ...flow.TaskI
 }
 
 func (c *completion) addTask(task flow.Task) flow.TaskID {
-	task.Fn = operation.Retry(task.Fn, c.deps.Timings.RolloutTimeout)
+	task.Fn = flows.Retry(task.Fn, c.Timings.RolloutTimeout)
 	return c.Add(task)
 }
 
@@ -189,7 +186,7 @@ func (c *completion) addControlPlane() {
 
 	// The relay listens on the port that the etcds move to; it would catch connections between the members.
 	destroyExposure := c.add("Removing the exposure between the seeds", func(ctx context.Context) error {
-		return c.deps.DestroyExposure(ctx, c.migration)
+		return c.Tunnel.Destroy(ctx, c.migration)
 	})
 	// Their members restart one after the other, which takes longer than all the rest together. Only the hand-over
 	// waits for the end of it.
@@ -266,13 +263,15 @@ func (c *completion) addEndWithoutWorkers() {
 	}, restored, c.etcdsRolled, formerBackupsDeleted, dnsForgotten)
 	// The very last one: where no ShootState is kept, its absence says that everything else is done.
 	c.add("Renewing the ShootState", func(ctx context.Context) error {
-		return c.deps.RenewShootState(ctx, c.migration.Shoot, c.botanist.Shoot.ControlPlaneNamespace,
-			c.facts.keepsShootState)
+		if !c.facts.keepsShootState {
+			return c.ShootStates.Delete(ctx, c.migration.Shoot)
+		}
+		return c.ShootStates.Renew(ctx, c.migration.Shoot)
 	}, updateAddresses)
 }
 
 // addExtensions adds the extensions after the kube-apiserver. It returns when they are ready, and when those are gone
-// that the shoot does not want any more.
+// that the shoot no longer wants.
 func (c *completion) addExtensions(shootClients flow.TaskID) (ready, staleGone flow.TaskID) {
 	restore := c.add("Restoring extensions after kube-apiserver", func(ctx context.Context) error {
 		return c.botanist.DeployExtensionsAfterKubeAPIServer(ctx)
@@ -344,7 +343,7 @@ func (c *completion) addFormerBackups() flow.TaskID {
 	snapshot := c.addTask(flow.Task{
 		Name: "Taking a full snapshot into the bucket of the destination",
 		Fn: func(ctx context.Context) error {
-			return operation.SnapshotEtcd(ctx, c.botanist)
+			return backups.Snapshot(ctx, c.botanist)
 		},
 		SkipIf:       !c.facts.hasBackup,
 		Dependencies: flow.NewTaskIDs(c.etcdsDeployed),
@@ -354,16 +353,16 @@ func (c *completion) addFormerBackups() flow.TaskID {
 	return c.addTask(flow.Task{
 		Name: "Deleting the backups in the bucket of the source",
 		Fn: func(ctx context.Context) error {
-			return operation.DeleteBackups(ctx, c.botanist, c.facts.formerBucket)
+			return backups.DeleteFormer(ctx, c.botanist, c.facts.formerBucket)
 		},
 		SkipIf:       c.facts.formerBucket == "",
 		Dependencies: flow.NewTaskIDs(snapshot),
 	})
 }
 
-// addForgetting adds the removal of what was remembered of the switch of DNS.
+// addForgetting adds the removal of what was remembered of the DNS switch.
 func (c *completion) addForgetting(dependencies flow.TaskIDs) flow.TaskID {
-	return c.add("Removing what was remembered of the switch of DNS", func(ctx context.Context) error {
+	return c.add("Removing the annotations of the DNS switch", func(ctx context.Context) error {
 		return c.forgetDNS(ctx, c.botanist.Shoot.ControlPlaneNamespace)
 	}, dependencies)
 }
@@ -373,18 +372,18 @@ func (c *completion) addForgetting(dependencies flow.TaskIDs) flow.TaskID {
 // it appears as one that the source's gardenlet has released: the gardenlet restores infrastructure, workers and all
 // else from the ShootState, and gardener-apiserver wakes it up for that.
 func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
-	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName != d.deps.SeedName() {
+	if shoot.Spec.SeedName == nil || *shoot.Spec.SeedName != d.SeedName {
 		return fmt.Errorf("failed to hand over shoot %s/%s: its specification does not name seed %s", shoot.Namespace,
-			shoot.Name, d.deps.SeedName())
+			shoot.Name, d.SeedName)
 	}
 
 	lastOperation := gardencorev1beta1.LastOperationTypeRestore
 	if !v1beta1helper.IsWorkerless(shoot) {
 		lastOperation = gardencorev1beta1.LastOperationTypeMigrate
 	}
-	seedName := d.deps.SeedName()
+	seedName := d.SeedName
 	shoot.Status.SeedName = &seedName
-	shoot.Status.Gardener = *d.deps.Identity
+	shoot.Status.Gardener = *d.Identity
 	shoot.Status.RetryCycleStartTime = nil
 	shoot.Status.LastErrors = nil
 	shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{

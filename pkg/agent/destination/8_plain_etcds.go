@@ -7,10 +7,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -20,7 +20,7 @@ import (
 // deployPlainEtcds gives both etcds the specification that the gardenlet gives them. It is only right when no member of
 // the source is left: their peer URLs then move from the port of the migration to the ordinary one.
 func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	etcds := d.deps.Joint(m, b)
+	etcds := d.Etcds.OpenWith(m, b)
 	defer func() { _ = etcds.Close() }()
 
 	for _, etcdRole := range joint.EtcdRoles {
@@ -37,7 +37,7 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 		return err
 	}
 	// Not by the botanist's own task: in the restore phase it may decide to begin with one member.
-	if err := operation.ConfigureEtcdBackup(ctx, b); err != nil {
+	if err := backups.ConfigureEtcd(ctx, b); err != nil {
 		return err
 	}
 	if err := flow.Parallel(b.Shoot.Components.ControlPlane.EtcdMain.Deploy,
@@ -50,10 +50,10 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 // waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to
 // it meanwhile that none of them is stopped while it has leadership.
 func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	etcds := d.deps.Joint(m, b)
+	etcds := d.Etcds.OpenWith(m, b)
 	defer func() { _ = etcds.Close() }()
 
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.RolloutTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timings.RolloutTimeout)
 	defer cancel()
 	return flow.Parallel(
 		func(ctx context.Context) error {

@@ -10,14 +10,16 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -30,29 +32,29 @@ func (d *destination) abort(ctx context.Context, m *migration.Migration) (steps.
 	}
 
 	namespace := &corev1.Namespace{}
-	found, err := operation.Exists(ctx, d.deps.SeedClientSet.APIReader(),
+	found, err := controlplane.Exists(ctx, d.SeedClientSet.APIReader(),
 		client.ObjectKey{Name: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}, namespace)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	b, err := d.deps.NewBotanist(ctx, m.Log, operation.Staying(m), gardencorev1beta1.LastOperationTypeMigrate)
+	b, err := d.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate, botanist.StayingIn(m.SourceSeed))
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonAborting, d.abortGraph(m, b, abortFacts{
-		hasBackup:   operation.HasBackup(b),
+	if err := flows.Run(ctx, m, steps.ReasonAborting, d.abortGraph(m, b, abortFacts{
+		hasBackup:   backups.Enabled(b),
 		terminating: !found || namespace.DeletionTimestamp != nil,
 	})); err != nil {
 		return steps.Outcome{}, err
 	}
-	return steps.Done("Nothing of the shoot is left in seed %s", d.deps.SeedName()), nil
+	return steps.Done("Nothing of the shoot is left in seed %s", d.SeedName), nil
 }
 
 func (d *destination) withdrawMembers(ctx context.Context, m *migration.Migration) error {
-	ctx, cancel := context.WithTimeout(ctx, d.deps.Timings.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 
-	etcds := d.deps.Joint(m, nil)
+	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 	if err := etcds.Withdraw(ctx, m.Report); err != nil {
 		return fmt.Errorf("failed to take the etcd members of the destination out of the clusters: %w", err)
@@ -63,24 +65,25 @@ func (d *destination) withdrawMembers(ctx context.Context, m *migration.Migratio
 // abortFacts are what the flow of an abort depends on.
 type abortFacts struct {
 	hasBackup bool
-	// terminating tells that the shoot's namespace is being deleted or gone: only the garbage collection works on it.
+	// terminating reports whether the shoot's namespace is being deleted or gone: only the garbage collection works
+	// on it then.
 	terminating bool
 }
 
 func (d *destination) abortGraph(m *migration.Migration, b *botanist.Botanist, facts abortFacts) *flow.Graph {
 	var (
 		g       = flow.NewGraph("abort in the destination")
-		timeout = d.deps.Timings.RolloutTimeout
+		timeout = d.Timings.RolloutTimeout
 
 		releaseBackupEntry = g.Add(flow.Task{
 			Name: "Releasing the backup entry to the source",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return d.returnBackupEntry(ctx, m, b)
 			}, timeout),
 			SkipIf: !facts.hasBackup,
 		})
 	)
-	d.deps.AddSeedCleanup(g, operation.SeedCleanup{
+	d.ControlPlane.AddRemoval(g, controlplane.Removal{
 		Migration: m, Botanist: b, Terminating: facts.terminating,
 		BeforeNamespace: flow.NewTaskIDs(releaseBackupEntry),
 	})
@@ -106,8 +109,8 @@ func (d *destination) returnBackupEntry(ctx context.Context, m *migration.Migrat
 			return fmt.Errorf("failed to release backup entry %s: %w", entry.Name, err)
 		}
 	}
-	if err := operation.CheckBackupEntryReleased(entry, m.SourceSeed); err != nil {
+	if err := backups.CheckReleased(entry, m.SourceSeed); err != nil {
 		return err
 	}
-	return d.deps.RemoveMigratedBackupEntry(ctx, entry.Name)
+	return d.Backups.RemoveMigrated(ctx, entry.Name)
 }

@@ -7,25 +7,60 @@
 package destination
 
 import (
-	"context"
-
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/dns"
+	"github.com/livecpm/livecpm/pkg/agent/etcds"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/required"
+	"github.com/livecpm/livecpm/pkg/agent/shootstate"
+	"github.com/livecpm/livecpm/pkg/agent/tunnel"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
+// Options are what the destination's part is made of. All of them are required.
+type Options struct {
+	// Botanists makes Gardener's botanists.
+	Botanists *botanist.Factory
+	// Backups knows the backup entries.
+	Backups *backups.Backups
+	// ShootStates reads and writes the ShootState.
+	ShootStates *shootstate.ShootStates
+	// Tunnel is the way to the source.
+	Tunnel *tunnel.Tunnel
+	// Etcds opens the etcd clusters.
+	Etcds *etcds.Etcds
+	// ControlPlane removes what runs in this seed if the migration is aborted.
+	ControlPlane *controlplane.ControlPlane
+	// NameServers says where DNS leads.
+	NameServers dns.NameServers
+	// SeedClientSet is the client set of the agent's own seed. Its client must not be backed by a cache.
+	SeedClientSet kubernetes.Interface
+	// SeedName is the name of that seed.
+	SeedName string
+	// Identity is what the gardenlet beside the agent writes into status.gardener.
+	Identity *gardencorev1beta1.Gardener
+	// Timings are the periods of the flows.
+	Timings flows.Timings
+}
+
 type destination struct {
-	deps        *operation.Deps
-	nameServers operation.NameServers
+	Options
 	// access returns access to the shoot through the gateway of this seed; see throughGateway.
 	access func(b *botanist.Botanist) (*shootAccess, error)
 }
 
-// NewActions returns the destination's part in a live migration.
-func NewActions(deps *operation.Deps) migration.Actions {
-	d := &destination{deps: deps, nameServers: operation.NewNameServers(deps.Resolvers)}
+// NewActions returns the destination's part in a live migration. It fails if something is missing that a step works
+// with.
+func NewActions(options Options) (migration.Actions, error) {
+	if err := required.Fields("the destination's part in live migrations", options); err != nil {
+		return migration.Actions{}, err
+	}
+	d := &destination{Options: options}
 	d.access = d.throughGateway
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
@@ -35,24 +70,8 @@ func NewActions(deps *operation.Deps) migration.Actions {
 			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(d.moveEtcd),
 			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:    migration.ActionFunc(d.complete),
 		},
-		Always:   migration.ActionFunc(deps.SyncExposure),
+		Always:   migration.ActionFunc(d.Tunnel.Sync),
 		Abort:    migration.ActionFunc(d.abort),
 		HandOver: d.handOver,
-	}
-}
-
-func (d *destination) deployExposure(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	e, err := d.deps.Exposure(ctx, m, b)
-	if err != nil {
-		return err
-	}
-	return e.Deploy(ctx)
-}
-
-func (d *destination) waitForExposure(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	e, err := d.deps.Exposure(ctx, m, b)
-	if err != nil {
-		return err
-	}
-	return e.Wait(ctx)
+	}, nil
 }

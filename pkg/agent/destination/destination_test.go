@@ -4,12 +4,14 @@
 package destination_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
@@ -17,14 +19,19 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	fakeclientset "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	fakerest "k8s.io/client-go/rest/fake"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/graphs"
@@ -37,22 +44,14 @@ var (
 	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 )
 
-func newDeps(objects ...client.Object) *operation.Deps {
+func newDeps(objects ...client.Object) *destination.Deps {
 	c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
-	garden := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build()
-	deps := &operation.Deps{
-		GardenClient:    garden,
-		GardenAPIReader: garden,
-		SeedClientSet:   fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
-		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
-			SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
-		},
-		Identity: &gardencorev1beta1.Gardener{Version: "v1.150.0"},
-		Clock:    testclock.NewFakeClock(now),
-		Timings:  operation.DefaultTimings(),
+	return &destination.Deps{
+		Garden:        fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(),
+		SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
+		Clock:         testclock.NewFakeClock(now),
+		Timings:       flows.DefaultTimings(),
 	}
-	deps.GardenletConfig.SeedConfig.Name = "seed-b"
-	return deps
 }
 
 // crashLooping is the state of a container that the kubelet lets wait for its restart.
@@ -114,6 +113,21 @@ var _ = Describe("Waiting for DNS caches", func() {
 		Entry("both over", 150*time.Second, true, time.Duration(0)),
 	)
 
+	DescribeTable("begins with what the namespace says", func(movedAt, ttl string, moved, measured bool) {
+		actuallyMoved, actuallyMeasured := destination.DNSSwitch(map[string]string{
+			destination.AnnotationMovedAt: movedAt, destination.AnnotationFormerTTL: ttl,
+		})
+		Expect(actuallyMoved).To(Equal(moved))
+		Expect(actuallyMeasured).To(Equal(measured))
+	},
+		Entry("not begun", "", "", false, false),
+		Entry("measured, not moved", "", "2m0s", false, true),
+		Entry("moved", "2026-11-20T12:00:00Z", "2m0s", true, true),
+		Entry("moved, but nobody knows the TTL", "2026-11-20T12:00:00Z", "", true, false),
+		Entry("a malformed moment", "yesterday", "2m0s", false, true),
+		Entry("a malformed TTL", "2026-11-20T12:00:00Z", "long", true, false),
+	)
+
 	It("continues where another agent stopped", func() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",
@@ -161,11 +175,59 @@ var _ = Describe("Scaling an Etcd", func() {
 	})
 })
 
+// restSide is a kube-apiserver whose paths can be asked for, beside its objects.
+type restSide struct {
+	*fakeclientset.Clientset
+	rest rest.Interface
+}
+
+func (s restSide) Discovery() discovery.DiscoveryInterface {
+	return restDiscovery{DiscoveryInterface: s.Clientset.Discovery(), rest: s.rest}
+}
+
+type restDiscovery struct {
+	discovery.DiscoveryInterface
+	rest rest.Interface
+}
+
+func (d restDiscovery) RESTClient() rest.Interface { return d.rest }
+
 var _ = Describe("Probing the kube-apiserver", func() {
+	var asked []string
+
+	newShoot := func(readyz int, objects ...runtime.Object) restSide {
+		asked = nil
+		return restSide{Clientset: fakeclientset.NewClientset(objects...), rest: &fakerest.RESTClient{
+			NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+			Client: fakerest.CreateHTTPClient(func(request *http.Request) (*http.Response, error) {
+				asked = append(asked, request.Method+" "+request.URL.Path)
+				return &http.Response{StatusCode: readyz, Header: http.Header{},
+					Body: io.NopCloser(bytes.NewBufferString("ok"))}, nil
+			}),
+		}}
+	}
+
+	It("asks whether it is ready, before anything is written", func() {
+		shoot := newShoot(http.StatusInternalServerError)
+		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
+			To(MatchError(ContainSubstring("failed to get /readyz of the kube-apiserver through the gateway")))
+		Expect(asked).To(Equal([]string{"GET /readyz"}))
+		Expect(shoot.Actions()).To(BeEmpty())
+	})
+
+	It("does not take a kube-apiserver for ready that it cannot ask", func() {
+		shoot := newShoot(http.StatusOK)
+		shoot.rest = nil
+		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
+			To(MatchError(ContainSubstring("failed to get /readyz")))
+		Expect(shoot.Actions()).To(BeEmpty())
+	})
+
 	It("writes, reads and deletes a canary, also when a former one is left", func() {
-		shoot := fakeclientset.NewClientset(
+		shoot := newShoot(http.StatusOK,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-canary", Namespace: "kube-system"}})
 		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).To(Succeed())
+		Expect(asked).To(Equal([]string{"GET /readyz"}))
 
 		var verbs []string
 		for _, action := range shoot.Actions() {
@@ -183,7 +245,7 @@ var _ = Describe("Completing", func() {
 		deps, m := newDeps(), newMigration()
 		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).
 			To(Equal(gardencorev1beta1.LastOperationTypeReconcile))
-		Expect(deps.GardenClient.Create(ctx,
+		Expect(deps.Garden.Create(ctx,
 			&gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}})).
 			To(Succeed())
 		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).
@@ -192,11 +254,18 @@ var _ = Describe("Completing", func() {
 })
 
 var _ = Describe("Handing over", func() {
+	actions := func() migration.Actions {
+		GinkgoHelper()
+		actions, err := destination.NewActions(newDeps().Options())
+		Expect(err).NotTo(HaveOccurred())
+		return actions
+	}
+
 	It("makes the shoot one of the destination that waits for a reconciliation", func() {
 		m := newMigration()
 		shoot := m.Shoot.DeepCopy()
 		shoot.Status.LastErrors = []gardencorev1beta1.LastError{{Description: "x"}}
-		Expect(destination.NewActions(newDeps()).HandOver(m, shoot)).To(Succeed())
+		Expect(actions().HandOver(m, shoot)).To(Succeed())
 
 		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
 		Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeRestore))
@@ -211,7 +280,7 @@ var _ = Describe("Handing over", func() {
 		m := newMigration()
 		shoot := m.Shoot.DeepCopy()
 		shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
-		Expect(destination.NewActions(newDeps()).HandOver(m, shoot)).To(Succeed())
+		Expect(actions().HandOver(m, shoot)).To(Succeed())
 		Expect(shoot.Status.SeedName).To(HaveValue(Equal("seed-b")))
 		Expect(shoot.Status.LastOperation.Type).To(Equal(gardencorev1beta1.LastOperationTypeMigrate))
 		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
@@ -220,7 +289,7 @@ var _ = Describe("Handing over", func() {
 	It("refuses a shoot that is not meant for this seed", func() {
 		m := newMigration()
 		m.Shoot.Spec.SeedName = ptr.To("seed-c")
-		Expect(destination.NewActions(newDeps()).HandOver(m, m.Shoot)).
+		Expect(actions().HandOver(m, m.Shoot)).
 			To(MatchError(ContainSubstring("does not name seed seed-b")))
 	})
 })

@@ -7,15 +7,28 @@ import (
 	"context"
 	"time"
 
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakeclientmap "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/fake"
 	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	shootpkg "github.com/gardener/gardener/pkg/gardenlet/operation/shoot"
 	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/dns"
+	"github.com/livecpm/livecpm/pkg/agent/etcds"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/shootstate"
+	"github.com/livecpm/livecpm/pkg/agent/tunnel"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -24,43 +37,104 @@ import (
 var (
 	WaitForCaches      = waitForCaches
 	ProbeKubeAPIServer = probeKubeAPIServer
+	AllVote            = allVote
 
 	AnnotationFormerTTL = annotationFormerTTL
 	AnnotationMovedAt   = annotationMovedAt
 )
 
+// Deps are what the rooms are made of in tests.
+type Deps struct {
+	Garden        client.Client
+	SeedClientSet kubernetes.Interface
+	Clock         clock.Clock
+	Timings       flows.Timings
+	// NewCluster opens an etcd cluster.
+	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
+}
+
+// Options returns the role's part with real rooms.
+func (d *Deps) Options() Options {
+	const seedName = "seed-b"
+	ginkgo.GinkgoHelper()
+	gardenlet := &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}}
+	gardenlet.SeedConfig.Name = seedName
+	gardener := &gardencorev1beta1.Gardener{Version: "v1.150.0"}
+	seed := d.SeedClientSet.Client()
+
+	bridge := made(tunnel.New(tunnel.Options{
+		GardenAPIReader: d.Garden, SeedClient: seed, SeedName: seedName, RelayImage: "relay",
+	}))
+	return Options{
+		Botanists: made(botanist.NewFactory(botanist.Options{
+			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet,
+			ShootClientMap: fakeclientmap.NewClientMap(), GardenletConfig: gardenlet, Identity: gardener,
+			GardenClusterIdentity: "garden",
+		})),
+		Backups: made(backups.New(backups.Options{
+			GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName,
+		})),
+		ShootStates: made(shootstate.New(shootstate.Options{
+			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClient: seed, GardenletConfig: gardenlet,
+			Clock: d.Clock, Lead: 24 * time.Hour,
+		})),
+		Tunnel: bridge,
+		Etcds: made(etcds.New(etcds.Options{
+			SeedClient: seed, SeedName: seedName, Clock: d.Clock, NewCluster: d.NewCluster,
+		})),
+		ControlPlane: made(controlplane.New(controlplane.Options{
+			SeedClientSet: d.SeedClientSet, Timings: d.Timings, DestroyTunnel: bridge.Destroy,
+		})),
+		SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, Identity: gardener,
+		NameServers: dns.NewNameServers(nil),
+	}
+}
+
+func made[T any](room T, err error) T {
+	ginkgo.GinkgoHelper()
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	return room
+}
+
+// DNSSwitch returns whether the records have moved and whether the former TTL is known, as the annotations say.
+func DNSSwitch(annotations map[string]string) (moved, measured bool) {
+	s := dnsSwitchOf(annotations)
+	return s.moved, s.measured
+}
+
 // SwitchDNS runs this part of the step.
-func SwitchDNS(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
-	return (&destination{deps: deps}).switchDNS(ctx, m)
+func SwitchDNS(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).switchDNS(ctx, m)
 }
 
 // ScaleEtcd scales an Etcd.
 func ScaleEtcd(
-	ctx context.Context, deps *operation.Deps, m *migration.Migration, etcdRole string, members int32,
+	ctx context.Context, deps *Deps, m *migration.Migration, etcdRole string, members int32,
 ) error {
-	return (&destination{deps: deps}).scaleEtcd(ctx, m, etcdRole, members)
+	return (&destination{Options: deps.Options()}).scaleEtcd(ctx, m, etcdRole, members)
 }
 
 // LastOperationForCompletion tells how the botanist of the last step is made.
 func LastOperationForCompletion(
-	ctx context.Context, deps *operation.Deps, shoot *gardencorev1beta1.Shoot,
+	ctx context.Context, deps *Deps, shoot *gardencorev1beta1.Shoot,
 ) (gardencorev1beta1.LastOperationType, error) {
-	return (&destination{deps: deps}).lastOperationForCompletion(ctx, shoot)
+	return (&destination{Options: deps.Options()}).lastOperationForCompletion(ctx, shoot)
 }
 
 // Graphs returns the flows of the destination by the situation that they are for.
-func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph {
-	d := &destination{deps: deps}
+func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
+	d := &destination{Options: deps.Options()}
 	b := &botanist.Botanist{}
 	return map[string]*flow.Graph{
-		"prepare with backup":    d.prepareGraph(m, b, true),
-		"prepare without backup": d.prepareGraph(m, b, false),
+		"prepare with backup":    d.prepareGraph(m, b, prepareFacts{hasBackup: true}),
+		"prepare without backup": d.prepareGraph(m, b, prepareFacts{}),
 		"kube-apiserver":         d.kubeAPIServerGraph(b, &advertisement{}),
 		"kube-apiserver with workers": d.kubeAPIServerGraph(&botanist.Botanist{Operation: &gardeneroperation.Operation{
 			Shoot: &shootpkg.Shoot{},
 		}}, &advertisement{}),
-		"overlap": d.overlapGraph(b, b, nil, &advertisement{address: "240.1.2.3", own: "240.4.5.6"}),
-		"settle":  d.settleGraph(b),
+		"overlap": (&nodesMove{destination: d, botanist: b, plain: b,
+			advertisement: &advertisement{address: "240.1.2.3", own: "240.4.5.6"}}).graph(),
+		"settle": d.settleGraph(b),
 		"complete with workers": d.completeGraph(m, b,
 			facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
 		"dns": d.dnsGraph(m, b),
@@ -94,8 +168,8 @@ func Advertise(b *botanist.Botanist, address string, times int) string {
 }
 
 // LearnAdvertisement returns the address that the destination's kube-apiserver is to publish.
-func LearnAdvertisement(ctx context.Context, deps *operation.Deps, b *botanist.Botanist) (string, error) {
-	d := &destination{deps: deps}
+func LearnAdvertisement(ctx context.Context, deps *Deps, b *botanist.Botanist) (string, error) {
+	d := &destination{Options: deps.Options()}
 	a, err := d.readAdvertisement(ctx, b.Shoot.ControlPlaneNamespace)
 	if err != nil {
 		return "", err
@@ -105,8 +179,8 @@ func LearnAdvertisement(ctx context.Context, deps *operation.Deps, b *botanist.B
 }
 
 // ForgetAdvertisement removes what was remembered.
-func ForgetAdvertisement(ctx context.Context, deps *operation.Deps, namespace string) error {
-	return (&destination{deps: deps}).forgetAdvertisement(ctx, namespace)
+func ForgetAdvertisement(ctx context.Context, deps *Deps, namespace string) error {
+	return (&destination{Options: deps.Options()}).forgetAdvertisement(ctx, namespace)
 }
 
 // CheckTunnel looks whether the nodes can be reached.
@@ -116,41 +190,48 @@ func CheckTunnel(ctx context.Context, c client.Client, r rest.Interface) error {
 
 // MoveVPN runs the part of the last step in which the regular VPN client takes the place of the temporary one.
 func MoveVPN(
-	ctx context.Context, deps *operation.Deps, b, plain *botanist.Botanist, c client.Client, r rest.Interface,
+	ctx context.Context, deps *Deps, b, plain *botanist.Botanist, c client.Client, r rest.Interface,
 ) error {
-	d := &destination{deps: deps,
+	d := &destination{Options: deps.Options(),
 		access: func(*botanist.Botanist) (*shootAccess, error) { return &shootAccess{client: c, rest: r}, nil }}
 	g := flow.NewGraph("test")
-	d.addOverlap(g, b, plain, nil, &advertisement{address: "240.1.2.3", own: "240.1.2.3"}, flow.NewTaskIDs())
+	n := &nodesMove{destination: d, botanist: b, plain: plain,
+		advertisement: &advertisement{address: "240.1.2.3", own: "240.1.2.3"}}
+	n.addSecondProxy(g)
+	n.addVPNClient(g)
 	return g.Compile().Run(ctx, flow.Opts{})
 }
 
 // MoveEtcd runs the action.
-func MoveEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
-	return (&destination{deps: deps}).moveEtcd(ctx, m)
+func MoveEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).moveEtcd(ctx, m)
 }
 
 // ShrinkEtcd runs this part of the step.
-func ShrinkEtcd(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
-	return (&destination{deps: deps}).shrinkEtcd(ctx, m)
+func ShrinkEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).shrinkEtcd(ctx, m)
 }
 
 // WaitUnlessRestarted waits as the step in which the kube-apiserver starts does.
 func WaitUnlessRestarted(
-	ctx context.Context, deps *operation.Deps, namespace string, interval time.Duration,
+	ctx context.Context, deps *Deps, namespace string, interval time.Duration,
 	rolledOut func(context.Context) error,
 ) error {
-	return (&destination{deps: deps}).waitUnlessRestarted(ctx, namespace, interval, rolledOut)
+	return (&destination{Options: deps.Options()}).waitUnlessRestarted(ctx, namespace, interval, rolledOut)
 }
 
 // UntilServing waits as the switch of DNS does.
 func UntilServing(
-	ctx context.Context, deps *operation.Deps, m *migration.Migration, serves func(context.Context) error,
+	ctx context.Context, deps *Deps, m *migration.Migration, serves func(context.Context) error,
 ) error {
-	return (&destination{deps: deps}).untilServing(ctx, m, serves)
+	return (&destination{Options: deps.Options()}).untilServing(ctx, m, serves)
 }
 
-// PatientDeps returns what the botanist of the step in which the kube-apiserver starts is made of.
-func PatientDeps(ctx context.Context, deps *operation.Deps, m *migration.Migration) (*operation.Deps, error) {
-	return (&destination{deps: deps}).patientDeps(ctx, m)
+// SeedForStart returns what the botanist of the step in which the kube-apiserver starts reaches the seed through.
+func SeedForStart(ctx context.Context, deps *Deps, m *migration.Migration) (kubernetes.Interface, error) {
+	needed, err := (&destination{Options: deps.Options()}).needsMoreTime(ctx, m)
+	if err != nil || !needed {
+		return deps.SeedClientSet, err
+	}
+	return withMoreTime(deps.SeedClientSet), nil
 }

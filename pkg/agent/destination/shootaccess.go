@@ -13,11 +13,12 @@ import (
 	extensionsv1alpha1helper "github.com/gardener/gardener/pkg/api/extensions/v1alpha1/helper"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/gardener/gardener/pkg/component/extensions/dnsrecord"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	clientgokubernetes "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 )
 
 // shootAccess is access to the shoot through the gateway of this seed, as an administrator.
@@ -101,7 +102,7 @@ func (d *destination) vpnRecord(b *botanist.Botanist) dnsrecord.Interface {
 	if zone := b.Garden.InternalDomain.Zone; zone != "" {
 		values.Zone = &zone
 	}
-	return dnsrecord.New(b.Logger, b.SeedClientSet.Client(), values, d.deps.Timings.PollInterval,
+	return dnsrecord.New(b.Logger, b.SeedClientSet.Client(), values, d.Timings.PollInterval,
 		dnsrecord.DefaultSevereThreshold, dnsrecord.DefaultTimeout,
 		dnsrecord.CredentialsDeployerFromCredentials(b.Garden.InternalDomain.Credentials, b.Shoot.GetInfo()))
 }

@@ -17,49 +17,18 @@ import (
 )
 
 const (
-	// CheckPeriod is how often Keeper looks at the gardenlet. Tokens for the garden are renewed hours before they
+	// CheckPeriod is how often Keeper reads what the gardenlet has. Tokens for the garden are renewed hours before they
 	// expire.
 	CheckPeriod = 30 * time.Second
-	// retryPeriod is the wait between two looks before the agent starts.
+	// retryPeriod is the wait between two attempts before the agent starts.
 	retryPeriod = 2 * time.Second
 )
 
-// ErrChanged ends the agent, so that it begins again with what has changed.
+// ErrChanged ends the agent, so that it starts again with what has changed.
 var ErrChanged = errors.New("what the agent shares with the gardenlet has changed, restarting with it")
 
-// Adopt writes the files before the agent starts. It waits for the gardenlet: on a new seed both may come at the same
-// time.
-func Adopt(
-	ctx context.Context, log logr.Logger, seed client.Reader, config *configv1alpha1.AgentConfiguration, c clock.Clock,
-) error {
-	files := FilesOf(config)
-	for {
-		_, err := update(ctx, seed, config.Gardenlet.Source, files)
-		if err == nil {
-			log.Info("Took over what the agent shares with the gardenlet", "deployment",
-				config.Gardenlet.Source.Deployment)
-			return nil
-		}
-		log.Error(err, "The gardenlet is not ready to be taken over from, trying again")
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("gave up waiting for the gardenlet: %w", err)
-		case <-c.After(retryPeriod):
-		}
-	}
-}
-
-func update(
-	ctx context.Context, seed client.Reader, source *configv1alpha1.GardenletSource, files Files,
-) (restart bool, err error) {
-	content, err := Read(ctx, seed, source, files.Token)
-	if err != nil {
-		return false, err
-	}
-	return files.Write(content)
-}
-
-// Keeper is a runnable of the manager that keeps the files up to date.
+// Keeper keeps the files up to date: Adopt writes them before the agent starts, and as a runnable of the manager it
+// follows the gardenlet from then on.
 type Keeper struct {
 	log    logr.Logger
 	seed   client.Reader
@@ -76,6 +45,32 @@ func NewKeeper(
 		clock: c}
 }
 
+// Adopt writes the files before the agent starts. It waits for the gardenlet: on a new seed both may come at the same
+// time.
+func (k *Keeper) Adopt(ctx context.Context) error {
+	for {
+		_, err := k.update(ctx)
+		if err == nil {
+			k.log.Info("Took over what the agent shares with the gardenlet", "deployment", k.source.Deployment)
+			return nil
+		}
+		k.log.Error(err, "Failed to read what the agent shares with the gardenlet, retrying")
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("gave up waiting for the gardenlet: %w", err)
+		case <-k.clock.After(retryPeriod):
+		}
+	}
+}
+
+func (k *Keeper) update(ctx context.Context) (restart bool, err error) {
+	content, err := Read(ctx, k.seed, k.source, k.files.Token)
+	if err != nil {
+		return false, err
+	}
+	return k.files.Write(content)
+}
+
 // Start implements manager.Runnable.
 func (k *Keeper) Start(ctx context.Context) error {
 	ticker := k.clock.NewTicker(CheckPeriod)
@@ -85,13 +80,13 @@ func (k *Keeper) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
-			restart, err := update(ctx, k.seed, k.source, k.files)
+			restart, err := k.update(ctx)
 			if restart {
 				return ErrChanged
 			}
 			if err != nil && ctx.Err() == nil {
-				// The gardenlet may be about to roll; what the agent has is good until something else is known.
-				k.log.Error(err, "Could not look whether anything has changed at the gardenlet")
+				// The gardenlet may be about to roll; what the agent has stays valid until something else is read.
+				k.log.Error(err, "Failed to check the gardenlet for changes")
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (f Files) Write(content *Content) (restart bool, err error) {
 		data     []byte
 		readOnce bool
 	}{
-		// The token first: nobody shall find a kubeconfig whose token is not there.
+		// The token comes first, so that nobody finds a kubeconfig whose token is missing.
 		{f.Token, content.Token, false},
 		{f.Configuration, content.Configuration, true},
 		{f.ImageVectorOverwrite, content.ImageVectorOverwrite, true},

@@ -209,6 +209,13 @@ var _ = Describe("Adoption", func() {
 				"failed to read ConfigMap garden/gardenlet-configmap-1"),
 			Entry("no key", func() { objects[1] = configMap("gardenlet-configmap-1", "other", "") },
 				`failed to find key "config.yaml" in ConfigMap garden/gardenlet-configmap-1`),
+			Entry("nothing in the key", func() { objects[1] = configMap("gardenlet-configmap-1", "config.yaml", "") },
+				`failed to find key "config.yaml" in ConfigMap garden/gardenlet-configmap-1`),
+			Entry("overwrites with nothing in them", func() {
+				mount("a", "/imagevector_overwrite", imagevector.OverrideEnv, "images_overwrite.yaml",
+					fromConfigMap("empty"))
+				objects = append(objects, configMap("empty", "images_overwrite.yaml", ""))
+			}, `failed to find key "images_overwrite.yaml" in ConfigMap garden/empty`),
 			Entry("nonsense", func() { objects[1] = configMap("gardenlet-configmap-1", "config.yaml", "{") },
 				"failed to decode the gardenlet's configuration"),
 			Entry("no way to the garden", func() {
@@ -246,7 +253,7 @@ var _ = Describe("Adoption", func() {
 				WithObjects(objects[:len(objects)-1]...).Build()
 			clock := testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			ended := make(chan error, 1)
-			go func() { ended <- gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock) }()
+			go func() { ended <- gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock).Adopt(ctx) }()
 			Eventually(clock.HasWaiters).Should(BeTrue())
 			files := gardenletconfig.FilesOf(config)
 			Expect(files.Configuration).NotTo(BeAnExistingFile())
@@ -271,7 +278,7 @@ var _ = Describe("Adoption", func() {
 			clock := testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
-			Expect(gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock)).
+			Expect(gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock).Adopt(ctx)).
 				To(MatchError(ContainSubstring("gave up waiting for the gardenlet")))
 		})
 	})
@@ -300,7 +307,7 @@ var _ = Describe("Adoption", func() {
 				return nil
 			}))
 			clock = testclock.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-			Expect(gardenletconfig.Adopt(ctx, logr.Discard(), seed, config, clock)).To(Succeed())
+			Expect(gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock).Adopt(ctx)).To(Succeed())
 			files = gardenletconfig.FilesOf(config)
 
 			keeper := gardenletconfig.NewKeeper(logr.Discard(), seed, config, clock)

@@ -171,7 +171,7 @@ func (p *pod) fromConfigMap(ctx context.Context, name, key string) ([]byte, erro
 	if err := p.reader.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: name}, configMap); err != nil {
 		return nil, fmt.Errorf("failed to read ConfigMap %s/%s: %w", p.namespace, name, err)
 	}
-	if data, ok := configMap.Data[key]; ok {
+	if data := configMap.Data[key]; data != "" {
 		return []byte(data), nil
 	}
 	return nil, fmt.Errorf("failed to find key %q in ConfigMap %s/%s", key, p.namespace, name)
@@ -225,7 +225,7 @@ func (p *pod) gardenKubeconfig(ctx context.Context, configuration []byte) ([]byt
 	return p.file(ctx, file)
 }
 
-// withToken returns a kubeconfig for the same cluster in which a token from the file stands for the user.
+// withToken returns a kubeconfig for the same cluster with the token from the file as the user.
 func withToken(kubeconfig []byte, tokenFile string) ([]byte, error) {
 	const name = "garden"
 	given, err := clientcmd.Load(kubeconfig)

@@ -15,22 +15,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// A kube-apiserver that shuts down, in good order or because it was not ready in time, deletes its address from the
+// A kube-apiserver that shuts down, gracefully or because it was not ready in time, deletes its address from the
 // endpoints of the Service default/kubernetes. It cannot know that others are there with the same address: the record
 // that it deletes in etcd is that of the address. (RemoveEndpoints in pkg/controlplane/reconcilers/lease.go of
 // Kubernetes; it takes the last address away, too, since https://github.com/kubernetes/kubernetes/pull/116685.) The
-// others bring the address back with their next look, every ten seconds, and until then no client inside of the shoot
+// others write the address again with their next check, every ten seconds, and until then no client inside of the shoot
 // gets a new connection.
 
 const (
 	// EndpointsPolicy is the name of the ValidatingAdmissionPolicy and of its binding in the shoot.
 	EndpointsPolicy = "livecpm-kubernetes-endpoints"
 
-	// someAddress is what the Endpoints have to fulfil.
+	// someAddress is the condition that the Endpoints have to meet.
 	someAddress = "has(object.subsets) && object.subsets.exists(subset, has(subset.addresses) && " +
 		"size(subset.addresses) > 0)"
 	// message is what the log of a kube-apiserver that shuts down says.
-	message = "a live migration of the control plane is under way, in which kube-apiservers share an address: the " +
+	message = "a live migration of the control plane is in flight, in which kube-apiservers share an address: the " +
 		"last one behind the Service default/kubernetes stays"
 )
 

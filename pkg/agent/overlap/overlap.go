@@ -175,20 +175,30 @@ func CheckOnEveryNode(ctx context.Context, shoot client.Client, name string) err
 	return nil
 }
 
-// ReadyNodes returns the names of the nodes that are ready and not on their way out, sorted.
+// ReadyNodes returns the names of the nodes that are ready and not being deleted, sorted. It returns an error if there
+// are nodes and none is ready: what runs on them, and whether they can be reached, is not known then.
 func ReadyNodes(ctx context.Context, shoot client.Client) ([]string, error) {
 	nodes := &corev1.NodeList{}
 	if err := shoot.List(ctx, nodes); err != nil {
 		return nil, fmt.Errorf("failed to list the nodes of the shoot: %w", err)
 	}
-	var out []string
+	var (
+		out     []string
+		staying int
+	)
 	for _, node := range nodes.Items {
-		if node.DeletionTimestamp == nil &&
-			slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-				return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-			}) {
+		if node.DeletionTimestamp != nil {
+			continue
+		}
+		staying++
+		if slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+		}) {
 			out = append(out, node.Name)
 		}
+	}
+	if staying > 0 && len(out) == 0 {
+		return nil, fmt.Errorf("none of the %d nodes of the shoot is ready", staying)
 	}
 	slices.Sort(out)
 	return out, nil
@@ -198,8 +208,8 @@ func selection(name string) []client.ListOption {
 	return []client.ListOption{client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{LabelTwin: name}}
 }
 
-// errUnknownKind is returned for objects that a later version of Gardener may add to its components. What a twin of
-// them needs has to be decided by a human.
+// errUnknownKind is returned for objects that a later version of Gardener may add to its components. A developer has to
+// decide what a twin needs of them.
 var errUnknownKind = errors.New("a component of Gardener has an object of a kind that its twin does not know")
 
 // rename gives the objects of a component the names and labels of its twin and leaves out those that the twin does not

@@ -6,14 +6,14 @@ package setup
 import (
 	"fmt"
 
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/agent/destination"
+	"github.com/livecpm/livecpm/pkg/agent/dns"
 	"github.com/livecpm/livecpm/pkg/agent/source"
-	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -21,45 +21,84 @@ import (
 )
 
 // AddControllers adds the agent's controllers, with the actions of both roles, to the manager of the environment.
-func AddControllers(
-	environment *Environment, config *configv1alpha1.AgentConfiguration,
-	gardenlet *gardenletconfigv1alpha1.GardenletConfiguration,
-) error {
-	deps := environment.Deps
-
+func AddControllers(e *Environment) error {
+	rooms, err := NewRooms(e)
+	if err != nil {
+		return err
+	}
+	actions, err := newActions(e, rooms)
+	if err != nil {
+		return err
+	}
 	checker, err := preflight.New(preflight.Options{
-		Reader:    deps.GardenAPIReader,
-		OwnSeed:   deps.SeedName(),
-		Gardenlet: gardenlet,
+		Reader:    e.GardenCluster.GetAPIReader(),
+		OwnSeed:   e.SeedName(),
+		Gardenlet: e.GardenletConfig,
 		// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside it.
 		Version:  version.Get().GitVersion,
-		Etcds:    deps.EtcdViews,
-		Workers:  deps.PermitsWorkers,
-		Machines: deps.MachinesView,
-		Clock:    deps.Clock,
+		Etcds:    rooms.Etcds.Views,
+		Workers:  permitsWorkers(e),
+		Machines: rooms.ControlPlane.Machines,
+		Clock:    clock.RealClock{},
 	})
 	if err != nil {
 		return err
 	}
 	reconciler, err := agent.New(agent.Options{
-		GardenClient:    deps.GardenClient,
-		GardenAPIReader: deps.GardenAPIReader,
-		Recorder:        deps.Recorder,
+		GardenClient:    e.GardenCluster.GetClient(),
+		GardenAPIReader: e.GardenCluster.GetAPIReader(),
+		Recorder:        e.GardenCluster.GetEventRecorder("livecpm-agent"),
 		Clock:           clock.RealClock{},
-		SeedName:        deps.SeedName(),
-		Config:          config.Controllers.LiveMigration,
-		Actions: map[steps.Role]migration.Actions{
-			steps.Source:      source.NewActions(deps),
-			steps.Destination: destination.NewActions(deps),
-		},
-		Gate:      gate.New(deps.GardenClient, deps.GardenAPIReader),
-		Preflight: checker,
+		SeedName:        e.SeedName(),
+		Config:          e.Config.Controllers.LiveMigration,
+		Actions:         actions,
+		Gate:            gate.New(e.GardenCluster.GetClient(), e.GardenCluster.GetAPIReader()),
+		Preflight:       checker,
 	})
 	if err != nil {
 		return err
 	}
-	if err := reconciler.AddToManager(environment.Manager, environment.GardenCluster); err != nil {
+	if err := reconciler.AddToManager(e.Manager, e.GardenCluster); err != nil {
 		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
 	}
 	return nil
+}
+
+func newActions(e *Environment, rooms *Rooms) (map[steps.Role]migration.Actions, error) {
+	ofSource, err := source.NewActions(source.Options{
+		Botanists:      rooms.Botanists,
+		Backups:        rooms.Backups,
+		ShootStates:    rooms.ShootStates,
+		Tunnel:         rooms.Tunnel,
+		Etcds:          rooms.Etcds,
+		ControlPlane:   rooms.ControlPlane,
+		SeedClientSet:  e.SeedClientSet,
+		SeedName:       e.SeedName(),
+		Timings:        timings(e.Config),
+		PermitsWorkers: permitsWorkers(e),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ofDestination, err := destination.NewActions(destination.Options{
+		Botanists:     rooms.Botanists,
+		Backups:       rooms.Backups,
+		ShootStates:   rooms.ShootStates,
+		Tunnel:        rooms.Tunnel,
+		Etcds:         rooms.Etcds,
+		ControlPlane:  rooms.ControlPlane,
+		NameServers:   dns.NewNameServers(e.Config.DNS.Resolvers),
+		SeedClientSet: e.SeedClientSet,
+		SeedName:      e.SeedName(),
+		Identity:      e.Identity,
+		Timings:       timings(e.Config),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return map[steps.Role]migration.Actions{steps.Source: ofSource, steps.Destination: ofDestination}, nil
+}
+
+func permitsWorkers(e *Environment) bool {
+	return ptr.Deref(e.Config.Controllers.LiveMigration.Workers, false)
 }

@@ -10,7 +10,9 @@ import (
 	"fmt"
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"github.com/gardener/gardener/pkg/client/kubernetes/clientmap"
 	clientmapbuilder "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/builder"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/go-logr/logr"
@@ -23,24 +25,45 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/agent/gardenletconfig"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/program"
 )
 
-// Environment is what the agent's controllers and actions live in.
-type Environment struct {
-	// Manager is the manager of the seed.
-	Manager manager.Manager
-	// GardenCluster is the access to the garden.
-	GardenCluster cluster.Cluster
-	// Deps is what the actions get.
-	Deps *operation.Deps
+// Options are what an agent is set up with.
+type Options struct {
+	// Log is the log.
+	Log logr.Logger
+	// Config is the agent's own configuration.
+	Config *configv1alpha1.AgentConfiguration
+	// GardenletConfig is the configuration of the gardenlet beside the agent.
+	GardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration
+	// Access is how to reach garden and seed. Who has set it up also watches its credentials.
+	Access Access
+	// Host is the kind of process that the agent runs in.
+	Host agent.Host
 }
 
 // Access is how to reach the two clusters that an agent works with.
 type Access struct {
 	Garden, Seed *rest.Config
+}
+
+// Environment is what the agent's controllers and actions live in.
+type Environment struct {
+	Options
+	// Manager is the manager of the seed.
+	Manager manager.Manager
+	// GardenCluster is the access to the garden.
+	GardenCluster cluster.Cluster
+	// GardenClusterIdentity is the name that the garden gives itself.
+	GardenClusterIdentity string
+	// SeedClientSet is the client set of the seed. Its client has no cache: actions read the world right after they
+	// have changed it.
+	SeedClientSet kubernetes.Interface
+	// ShootClientMap gives clients for API servers of shoots that run in the seed.
+	ShootClientMap clientmap.ClientMap
+	// Identity is what the gardenlet beside the agent writes into status.gardener.
+	Identity *gardencorev1beta1.Gardener
 }
 
 // NewEnvironment connects to the garden and the seed as the configuration says and prepares everything that actions
@@ -62,8 +85,10 @@ func NewEnvironment(
 		return nil, fmt.Errorf("failed to read the kubeconfig for the seed: %w", err)
 	}
 
-	environment, err := NewEnvironmentFor(ctx, log, Access{Garden: gardenConfig, Seed: seedConfig}, config,
-		gardenletConfig, agent.HostPod)
+	environment, err := NewEnvironmentFor(ctx, Options{
+		Log: log, Config: config, GardenletConfig: gardenletConfig, Host: agent.HostPod,
+		Access: Access{Garden: gardenConfig, Seed: seedConfig},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -77,102 +102,70 @@ func NewEnvironment(
 		runnables = append(runnables,
 			gardenletconfig.NewKeeper(log, environment.Manager.GetAPIReader(), config, clock.RealClock{}))
 	}
-	for _, runnable := range runnables {
-		if err := environment.Manager.Add(runnable); err != nil {
-			return nil, fmt.Errorf("failed to add a runnable to the manager: %w", err)
-		}
-	}
-	return environment, nil
+	return environment, environment.add(runnables...)
 }
 
-// NewEnvironmentFor prepares everything that actions need for an agent in the given host, with access to garden and
-// seed that somebody else has set up and looks after. It starts nothing.
-func NewEnvironmentFor(
-	ctx context.Context,
-	log logr.Logger,
-	access Access,
-	config *configv1alpha1.AgentConfiguration,
-	gardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration,
-	host agent.Host,
-) (*Environment, error) {
-	mgr, err := manager.New(access.Seed, agent.ManagerOptions(log, config, host))
-	if err != nil {
+// NewEnvironmentFor prepares everything that actions need for an agent in any host. It starts nothing.
+func NewEnvironmentFor(ctx context.Context, options Options) (*Environment, error) {
+	e := &Environment{Options: options}
+	var err error
+	if e.Manager, err = manager.New(e.Access.Seed, agent.ManagerOptions(e.Log, e.Config, e.Host)); err != nil {
 		return nil, fmt.Errorf("failed to set up the manager: %w", err)
 	}
-
-	seedName := gardenletConfig.SeedConfig.Name
-	gardenCluster, err := newGardenCluster(ctx, log, access.Garden, seedName)
-	if err != nil {
+	if e.GardenCluster, err = newGardenCluster(ctx, options); err != nil {
 		return nil, err
 	}
-	identity, err := gardenClusterIdentity(ctx, gardenCluster.GetAPIReader())
-	if err != nil {
+	if e.GardenClusterIdentity, err = gardenClusterIdentity(ctx, e.GardenCluster.GetAPIReader()); err != nil {
 		return nil, err
 	}
-	gardener, err := gardenerutils.DetermineIdentity()
-	if err != nil {
+	if e.Identity, err = gardenerutils.DetermineIdentity(); err != nil {
 		return nil, fmt.Errorf("failed to determine the agent's identity: %w", err)
 	}
-
-	// Actions read the world right after they have changed it: no cache.
-	seedClientSet, err := kubernetes.NewWithConfig(
-		kubernetes.WithRESTConfig(access.Seed),
-		kubernetes.WithClientOptions(client.Options{Scheme: kubernetes.SeedScheme}),
-		kubernetes.WithDisabledCachedClient(),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("failed to set up the client of seed %s: %w", seedName, err)
-	}
-	shootClientMap, err := clientmapbuilder.NewShootClientMapBuilder().
-		WithGardenClient(gardenCluster.GetClient()).
-		WithSeedClient(seedClientSet.Client()).
-		WithClientConnectionConfig(&gardenletConfig.ShootClientConnection.ClientConnectionConfiguration).
-		Build(log)
-	if err != nil {
-		return nil, fmt.Errorf("failed to set up the clients of shoots: %w", err)
-	}
-
-	runnables := []manager.Runnable{gardenCluster, shootClientMap}
-	if ptr.Deref(config.LeaderElection.LeaderElect, true) {
-		runnables = append(runnables, agent.NewStandby(log, mgr, config, host))
-	}
-	for _, runnable := range runnables {
-		if err := mgr.Add(runnable); err != nil {
-			return nil, fmt.Errorf("failed to add a runnable to the manager: %w", err)
-		}
-	}
-	if err := program.AddProbes(mgr, gardenCluster.GetCache()); err != nil {
+	if err := e.connect(); err != nil {
 		return nil, err
 	}
 
-	return &Environment{
-		Manager:       mgr,
-		GardenCluster: gardenCluster,
-		Deps: &operation.Deps{
-			GardenClient:          gardenCluster.GetClient(),
-			GardenAPIReader:       gardenCluster.GetAPIReader(),
-			SeedClientSet:         seedClientSet,
-			ShootClientMap:        shootClientMap,
-			GardenletConfig:       gardenletConfig,
-			Identity:              gardener,
-			GardenClusterIdentity: identity,
-			Clock:                 clock.RealClock{},
-			Recorder:              gardenCluster.GetEventRecorder("livecpm-agent"),
-			RelayImage:            config.Relay.Image,
-			Timings:               timings(config),
-			Resolvers:             config.DNS.Resolvers,
-			PermitsWorkers:        ptr.Deref(config.Controllers.LiveMigration.Workers, false),
-		},
-	}, nil
+	runnables := []manager.Runnable{e.GardenCluster, e.ShootClientMap}
+	if ptr.Deref(e.Config.LeaderElection.LeaderElect, true) {
+		runnables = append(runnables, agent.NewStandby(e.Log, e.Manager, e.Config, e.Host))
+	}
+	if err := e.add(runnables...); err != nil {
+		return nil, err
+	}
+	if err := program.AddProbes(e.Manager, e.GardenCluster.GetCache()); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
-func timings(config *configv1alpha1.AgentConfiguration) operation.Timings {
-	return operation.Timings{
-		PollInterval:   config.Flows.PollInterval.Duration,
-		DNSMargin:      config.DNS.Margin.Duration,
-		DrainTimeout:   config.Flows.DrainTimeout.Duration,
-		ShootStateLead: config.Flows.ShootStateLead.Duration,
-		JoinTimeout:    config.Etcd.JoinTimeout.Duration,
-		RolloutTimeout: config.Flows.RolloutTimeout.Duration,
+// connect makes the clients of the seed and of the shoots in it.
+func (e *Environment) connect() error {
+	var err error
+	if e.SeedClientSet, err = kubernetes.NewWithConfig(
+		kubernetes.WithRESTConfig(e.Access.Seed),
+		kubernetes.WithClientOptions(client.Options{Scheme: kubernetes.SeedScheme}),
+		kubernetes.WithDisabledCachedClient(),
+	); err != nil {
+		return fmt.Errorf("failed to set up the client of seed %s: %w", e.SeedName(), err)
 	}
+	if e.ShootClientMap, err = clientmapbuilder.NewShootClientMapBuilder().
+		WithGardenClient(e.GardenCluster.GetClient()).
+		WithSeedClient(e.SeedClientSet.Client()).
+		WithClientConnectionConfig(&e.GardenletConfig.ShootClientConnection.ClientConnectionConfiguration).
+		Build(e.Log); err != nil {
+		return fmt.Errorf("failed to set up the clients of shoots: %w", err)
+	}
+	return nil
 }
+
+func (e *Environment) add(runnables ...manager.Runnable) error {
+	for _, runnable := range runnables {
+		if err := e.Manager.Add(runnable); err != nil {
+			return fmt.Errorf("failed to add a runnable to the manager: %w", err)
+		}
+	}
+	return nil
+}
+
+// SeedName is the name of the seed that the agent runs in.
+func (o Options) SeedName() string { return o.GardenletConfig.SeedConfig.Name }

@@ -8,11 +8,12 @@ import (
 	"fmt"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -20,76 +21,81 @@ import (
 // prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed
 // up, and its leadership may move from one member to another; neither its member list nor its pods are changed.
 func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
+	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if !b.Shoot.IsWorkerless && !s.deps.PermitsWorkers {
+	if !b.Shoot.IsWorkerless && !s.PermitsWorkers {
 		return steps.Outcome{},
 			fmt.Errorf("failed to prepare shoot %s/%s: it has workers, which the agent's configuration does not "+
 				"permit (controllers.liveMigration.workers)", m.Shoot.Namespace, m.Shoot.Name)
 	}
 
-	etcds := s.deps.Joint(m, nil)
+	etcds := s.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 
 	// Before anything is set up, and again at the end: the destination relies on it.
 	if err := etcds.CheckSource(ctx); err != nil {
-		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
+		return steps.Waiting(s.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
 			"The etcds of the source are not ready: %s", err), nil
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonPersistingShootState,
-		s.prepareGraph(m, b, operation.HasBackup(b))); err != nil {
+	if err := flows.Run(ctx, m, steps.ReasonPersistingShootState,
+		s.prepareGraph(m, b, prepareFacts{hasBackup: backups.Enabled(b)})); err != nil {
 		return steps.Outcome{}, err
 	}
-	// Now, because the busiest time of the migration has yet to come.
+	// Now, before the busiest time of the migration.
 	if err := etcds.SpareFirstToLeave(ctx); err != nil {
 		return steps.Outcome{}, err
 	}
 	if err := etcds.CheckSource(ctx); err != nil {
-		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
+		return steps.Waiting(s.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
 			"The etcds of the source are not ready: %s", err), nil
 	}
-	return steps.Done("ShootState persisted, etcds healthy and backed up, exposure ready, backup entry "+
-		"released to seed %s", m.DestinationSeed), nil
+	return steps.Done("The ShootState is persisted, the etcds are healthy and backed up, the exposure is ready, "+
+		"and the backup entry is released to seed %s", m.DestinationSeed), nil
 }
 
-func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, hasBackup bool) *flow.Graph {
+// prepareFacts are what the flow of the preparation depends on.
+type prepareFacts struct {
+	hasBackup bool
+}
+
+func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, facts prepareFacts) *flow.Graph {
 	var (
 		g       = flow.NewGraph("preparation of the source")
-		timeout = s.deps.Timings.RolloutTimeout
+		timeout = s.Timings.RolloutTimeout
 
 		// The secrets are those of the gardenlet; this only makes them known to the components below.
 		initializeSecrets = g.Add(flow.Task{
 			Name: "Initializing secrets management",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return b.InitializeSecretsManagement(ctx)
 			}, timeout),
 		})
 		deployExposure = g.Add(flow.Task{
 			Name: "Deploying the exposure between the seeds",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return s.deployExposure(ctx, m, b)
+			Fn: flows.Retry(func(ctx context.Context) error {
+				return s.Tunnel.Deploy(ctx, m, b)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(initializeSecrets),
 		})
 		_ = g.Add(flow.Task{
 			Name: "Waiting until the exposure is ready",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return s.waitForExposure(ctx, m, b)
+				return s.Tunnel.Wait(ctx, m, b)
 			}).Timeout(timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
 		})
 		// The exposure has created the CA of the relay, which the destination finds in the ShootState.
 		persistState = g.Add(flow.Task{
 			Name: "Persisting the ShootState",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return s.deps.PersistShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, true)
+			Fn: flows.Retry(func(ctx context.Context) error {
+				return s.ShootStates.Replace(ctx, m.Shoot)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
 		})
 	)
-	if hasBackup {
+	if facts.hasBackup {
 		s.addBackup(g, m, b, preparation{secrets: initializeSecrets, state: persistState})
 	}
 	return g
@@ -105,17 +111,17 @@ type preparation struct {
 // BackupEntry in this seed but leaves the backup secret in the shoot's namespace, so the source continues writing to
 // its own bucket while it has the leader.
 func (s *source) addBackup(g *flow.Graph, m *migration.Migration, b *botanist.Botanist, done preparation) {
-	timeout := s.deps.Timings.RolloutTimeout
+	timeout := s.Timings.RolloutTimeout
 	snapshot := g.Add(flow.Task{
 		Name: "Taking a full snapshot of the main etcd",
-		Fn: operation.Retry(func(ctx context.Context) error {
-			return operation.SnapshotEtcd(ctx, b)
+		Fn: flows.Retry(func(ctx context.Context) error {
+			return backups.Snapshot(ctx, b)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(done.secrets),
 	})
 	releaseBackupEntry := g.Add(flow.Task{
 		Name: "Releasing the backup entry to the destination",
-		Fn: operation.Retry(func(ctx context.Context) error {
+		Fn: flows.Retry(func(ctx context.Context) error {
 			return b.Shoot.Components.BackupEntry.Migrate(ctx)
 		}, timeout),
 		Dependencies: flow.NewTaskIDs(done.state, snapshot),
@@ -123,15 +129,15 @@ func (s *source) addBackup(g *flow.Graph, m *migration.Migration, b *botanist.Bo
 	_ = g.Add(flow.Task{
 		Name: "Waiting until the backup entry is released",
 		Fn: flow.TaskFn(func(ctx context.Context) error {
-			return retry.Until(ctx, s.deps.Timings.PollInterval, func(ctx context.Context) (bool, error) {
+			return retry.Until(ctx, s.Timings.PollInterval, func(ctx context.Context) (bool, error) {
 				entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
 				if err != nil {
 					return retry.MinorError(fmt.Errorf("failed to read backup entry: %w", err))
 				}
-				if err := operation.CheckBackupEntryReleased(entry, m.DestinationSeed); err != nil {
+				if err := backups.CheckReleased(entry, m.DestinationSeed); err != nil {
 					return retry.MinorError(err)
 				}
-				if err := s.deps.RemoveMigratedBackupEntry(ctx, entry.Name); err != nil {
+				if err := s.Backups.RemoveMigrated(ctx, entry.Name); err != nil {
 					return retry.MinorError(err)
 				}
 				return retry.Ok()

@@ -11,10 +11,10 @@ import (
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/component/extensions/extension"
 	"github.com/gardener/gardener/pkg/extensions"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -23,11 +23,11 @@ import (
 // manage outside of the seed, and their state moves to the ShootState. The destination restores them before it starts
 // its kube-apiserver.
 func (s *source) migrateExtensions(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
+	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonMigratingExtensions, s.extensionsGraph(m, b)); err != nil {
+	if err := flows.Run(ctx, m, steps.ReasonMigratingExtensions, s.extensionsGraph(m, b)); err != nil {
 		return steps.Outcome{}, err
 	}
 	return steps.Done("Extensions that act before the kube-apiserver are migrated and their state is persisted"), nil
@@ -36,16 +36,16 @@ func (s *source) migrateExtensions(ctx context.Context, m *migration.Migration) 
 func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
 	var (
 		g         = flow.NewGraph("migration of extensions before kube-apiserver")
-		timeout   = s.deps.Timings.RolloutTimeout
+		timeout   = s.Timings.RolloutTimeout
 		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-		c         = s.deps.SeedClientSet.Client()
+		c         = s.SeedClientSet.Client()
 		needed    = func(obj extensionsv1alpha1.Object) bool {
 			return neededBeforeKubeAPIServer(b.Shoot.Components.Extensions.Extension.Extensions(), obj)
 		}
 
 		migrate = g.Add(flow.Task{
 			Name: "Migrating extensions before kube-apiserver",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return extensions.MigrateExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace,
 					needed)
 			}, timeout),
@@ -55,20 +55,20 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 			Fn: func(ctx context.Context) error {
 				return extensions.WaitUntilExtensionObjectsMigrated(ctx, c, &extensionsv1alpha1.ExtensionList{},
 					extensionsv1alpha1.ExtensionResource,
-					namespace, s.deps.Timings.PollInterval, timeout, needed)
+					namespace, s.Timings.PollInterval, timeout, needed)
 			},
 			Dependencies: flow.NewTaskIDs(migrate),
 		})
 		persistState = g.Add(flow.Task{
 			Name: "Persisting the state of extensions before kube-apiserver",
 			Fn: func(ctx context.Context) error {
-				return s.deps.PersistShootState(ctx, m.Shoot, namespace, false)
+				return s.ShootStates.Merge(ctx, m.Shoot)
 			},
 			Dependencies: flow.NewTaskIDs(waitUntilMigrated),
 		})
 		destroy = g.Add(flow.Task{
 			Name: "Deleting extensions before kube-apiserver",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return extensions.DeleteExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace, needed)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(persistState),
@@ -78,7 +78,7 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 			Fn: func(ctx context.Context) error {
 				return extensions.WaitUntilExtensionObjectsDeleted(ctx, c, m.Log, &extensionsv1alpha1.ExtensionList{},
 					extensionsv1alpha1.ExtensionResource,
-					namespace, s.deps.Timings.PollInterval, timeout, needed)
+					namespace, s.Timings.PollInterval, timeout, needed)
 			},
 			Dependencies: flow.NewTaskIDs(destroy),
 		})
@@ -87,8 +87,8 @@ func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *
 }
 
 // neededBeforeKubeAPIServer reports whether the destination restores the extension before it starts its kube-apiserver.
-// The lifecycle of a migration says something else: until when an extension has to be migrated before the source's
-// kube-apiserver is deleted, which is how almost all are. Those are migrated with the rest of the source, in step 7.
+// The lifecycle of a migration says something else: which extensions have to be migrated before the source's
+// kube-apiserver is deleted. These are almost all, and step 7 migrates them with the rest of the source.
 func neededBeforeKubeAPIServer(all map[string]extension.Extension, obj extensionsv1alpha1.Object) bool {
 	wanted, ok := all[obj.GetExtensionSpec().GetExtensionType()]
 	return ok && wanted.Lifecycle != nil && wanted.Lifecycle.Reconcile != nil &&

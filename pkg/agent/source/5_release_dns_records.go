@@ -11,11 +11,11 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -34,24 +34,29 @@ var shootDNSRecords = []string{
 // The classic migration of a DNSRecord is up to its provider, and some delete the record then. Therefore the object
 // goes without its controller: without finalizers a delete takes effect at once, before a controller can act on it.
 func (s *source) releaseDNSRecords(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-
-	for _, suffix := range shootDNSRecords {
-		record := &extensionsv1alpha1.DNSRecord{
-			ObjectMeta: metav1.ObjectMeta{Name: m.Shoot.Name + "-" + suffix, Namespace: namespace},
+	left, err := s.dnsRecords(ctx, m.Shoot)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	for i := range left {
+		if busy(&left[i]) {
+			break
 		}
-		busy, err := s.releaseDNSRecord(ctx, record)
-		if err != nil {
+		if err := s.releaseDNSRecord(ctx, &left[i]); err != nil {
 			return steps.Outcome{}, err
 		}
-		if busy {
-			return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonReleasingDNSRecords,
-				"DNSRecord %s is being worked on by its controller", record.Name), nil
+	}
+	if len(left) > 0 {
+		if left, err = s.dnsRecords(ctx, m.Shoot); err != nil {
+			return steps.Outcome{}, err
 		}
 	}
+	if waiting := waitingForDNSRecords(left); waiting != "" {
+		return steps.Waiting(s.Timings.PollInterval, steps.ReasonReleasingDNSRecords, "%s", waiting), nil
+	}
 
-	// Nothing changes for the etcds of the source by it. Done here, it does not lengthen the time with six members.
-	etcds := s.deps.Joint(m, nil)
+	// This changes nothing for the etcds of the source. Done here, it does not lengthen the six-member window.
+	etcds := s.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 	if err := etcds.PrepareRetirement(ctx); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to prepare the retirement of the source's etcd members: %w", err)
@@ -59,28 +64,54 @@ func (s *source) releaseDNSRecords(ctx context.Context, m *migration.Migration) 
 	return steps.Done("The source no longer holds DNSRecords of the shoot; the records are unchanged"), nil
 }
 
-// releaseDNSRecord removes one object. It reports true when the record's controller is at work: a write of it may be on
-// the way.
-func (s *source) releaseDNSRecord(ctx context.Context, record *extensionsv1alpha1.DNSRecord) (bool, error) {
-	seedClient := s.deps.SeedClientSet.Client()
-	key := client.ObjectKeyFromObject(record)
-
-	if err := seedClient.Get(ctx, key, record); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
+// waitingForDNSRecords returns what the step waits for, in view of the shoot's DNSRecord objects that were seen in the
+// source. It is empty when the step is finished: none is left.
+func waitingForDNSRecords(left []extensionsv1alpha1.DNSRecord) string {
+	for i := range left {
+		if busy(&left[i]) {
+			return fmt.Sprintf("The controller of DNSRecord %s is still working on it", left[i].Name)
 		}
-		return false, fmt.Errorf("failed to read DNSRecord %s: %w", key, err)
 	}
-	if record.DeletionTimestamp == nil && !settled(record) {
-		return true, nil
+	if len(left) > 0 {
+		return fmt.Sprintf("DNSRecord %s still exists", left[0].Name)
 	}
+	return ""
+}
 
+// busy reports whether the record's controller may be about to write the record.
+func busy(record *extensionsv1alpha1.DNSRecord) bool {
+	return record.DeletionTimestamp == nil && !settled(record)
+}
+
+// dnsRecords returns those of the shoot's DNSRecord objects that exist.
+func (s *source) dnsRecords(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot,
+) ([]extensionsv1alpha1.DNSRecord, error) {
+	var out []extensionsv1alpha1.DNSRecord
+	for _, suffix := range shootDNSRecords {
+		key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(shoot),
+			Name: shoot.Name + "-" + suffix}
+		record := extensionsv1alpha1.DNSRecord{}
+		found, err := controlplane.Exists(ctx, s.SeedClientSet.Client(), key, &record)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			out = append(out, record)
+		}
+	}
+	return out, nil
+}
+
+// releaseDNSRecord removes one object whose controller is not at work.
+func (s *source) releaseDNSRecord(ctx context.Context, record *extensionsv1alpha1.DNSRecord) error {
+	seedClient, key := s.SeedClientSet.Client(), client.ObjectKeyFromObject(record)
 	patch := client.MergeFromWithOptions(record.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	// A seed's admission webhook wants to see it before an extension resource may go.
+	// A seed's admission webhook requires it before an extension resource may be deleted.
 	metav1.SetMetaDataAnnotation(&record.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
 	record.Finalizers = nil
 	if err := seedClient.Patch(ctx, record, patch); err != nil {
-		return false, fmt.Errorf("failed to remove the finalizers of DNSRecord %s: %w", key, err)
+		return fmt.Errorf("failed to remove the finalizers of DNSRecord %s: %w", key, err)
 	}
 
 	// The precondition makes sure that no controller has put a finalizer back: with one, the delete would be carried
@@ -88,9 +119,9 @@ func (s *source) releaseDNSRecord(ctx context.Context, record *extensionsv1alpha
 	err := seedClient.Delete(ctx, record,
 		client.Preconditions{UID: &record.UID, ResourceVersion: ptr.To(record.ResourceVersion)})
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("failed to delete DNSRecord %s: %w", key, err)
+		return fmt.Errorf("failed to delete DNSRecord %s: %w", key, err)
 	}
-	return false, nil
+	return nil
 }
 
 func settled(record *extensionsv1alpha1.DNSRecord) bool {

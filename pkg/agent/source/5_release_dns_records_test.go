@@ -19,7 +19,6 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -29,7 +28,7 @@ var _ = Describe("Releasing DNS records", func() {
 	var (
 		ctx        = context.Background()
 		m          *migration.Migration
-		deps       *operation.Deps
+		deps       *source.Deps
 		seedClient client.Client
 		functions  interceptor.Funcs
 		etcd       = func(name string) client.Object {
@@ -53,11 +52,9 @@ var _ = Describe("Releasing DNS records", func() {
 		setUp = func(records ...client.Object) {
 			seedClient = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithInterceptorFuncs(
 				functions).WithObjects(records...).WithObjects(etcd("etcd-main"), etcd("etcd-events")).Build()
-			deps = &operation.Deps{
-				SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
-					Build(),
-				Timings: operation.DefaultTimings(),
-			}
+			deps = newDeps()
+			deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
+				Build()
 		}
 		exists = func(name string) bool {
 			err := seedClient.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name},
@@ -148,3 +145,39 @@ var _ = Describe("Releasing DNS records", func() {
 		Entry("the latest generation was not observed", func(r *extensionsv1alpha1.DNSRecord) { r.Generation = 2 }),
 	)
 })
+
+var _ = DescribeTable("The DNS records of the source are released", func(waiting string, states ...string) {
+	var seen []extensionsv1alpha1.DNSRecord
+	for _, state := range states {
+		record := extensionsv1alpha1.DNSRecord{ObjectMeta: metav1.ObjectMeta{Name: state}}
+		record.Status.LastOperation = &gardencorev1beta1.LastOperation{
+			State: gardencorev1beta1.LastOperationStateSucceeded,
+		}
+		switch state {
+		case "processing":
+			record.Status.LastOperation.State = gardencorev1beta1.LastOperationStateProcessing
+		case "requested":
+			record.Annotations = map[string]string{"gardener.cloud/operation": "reconcile"}
+		case "unseen":
+			record.Generation = 2
+		case "untouched":
+			record.Status.LastOperation = nil
+		case "deleted":
+			record.Status.LastOperation, record.DeletionTimestamp = nil, &metav1.Time{}
+		}
+		seen = append(seen, record)
+	}
+	Expect(source.WaitingForDNSRecords(seen)).To(Equal(waiting))
+},
+	Entry("when none is left", ""),
+	Entry("not while one is there", "DNSRecord settled still exists", "settled"),
+	Entry("not while one is being deleted", "DNSRecord deleted still exists", "deleted"),
+	Entry("not while a controller works on one",
+		"The controller of DNSRecord processing is still working on it", "settled", "processing"),
+	Entry("not while a controller has a request", "The controller of DNSRecord requested is still working on it",
+		"requested"),
+	Entry("not while a controller has not seen a change", "The controller of DNSRecord unseen is still working on it",
+		"unseen"),
+	Entry("not before a controller has done anything", "The controller of DNSRecord untouched is still working on it",
+		"untouched"),
+)

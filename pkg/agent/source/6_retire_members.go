@@ -12,22 +12,22 @@ import (
 )
 
 // retireMembers takes the source's etcd members out of the clusters one by one. The destination asks for it as soon as
-// one of the clusters has all of its members; the other one follows when it is ready. The source's kube-apiserver goes
-// on through the relay to the destination's members.
+// one of the clusters has all of its members; the other one follows when it is ready. The source's kube-apiserver
+// continues through the relay, with the destination's members.
 func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.deps.Timings.JoinTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.Timings.JoinTimeout)
 	defer cancel()
 
-	deployed, err := s.deps.DeployedExposure(ctx, m)
+	deployed, err := s.Tunnel.Deployed(ctx, m)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	etcds := s.deps.Joint(m, nil)
+	etcds := s.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 
 	if err := etcds.Retire(ctx, deployed.KeepClientService, m.Report); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to retire the etcd members of the source: %w", err)
 	}
-	return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonReadyForSourceMemberRemoval,
+	return steps.Waiting(s.Timings.PollInterval, steps.ReasonReadyForSourceMemberRemoval,
 		"No etcd member of the source is left"), nil
 }

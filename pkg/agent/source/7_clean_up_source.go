@@ -14,7 +14,6 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/component/extensions/extension"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,7 +21,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -37,23 +38,26 @@ type remains struct {
 	kubeAPIServer bool
 	// cluster reports whether the Cluster resource exists.
 	cluster bool
-	// workers tells that the shoot has workers.
+	// workers reports whether the shoot has workers.
 	workers bool
-	// machinesReleased tells that the machines are safe in the ShootState and their objects are being deleted here.
-	// What is left of them then must not be saved again.
+	// machinesReleased reports whether the machines are safe in the ShootState and their objects are being deleted
+	// here. What is left of them then must not be saved again.
 	machinesReleased bool
 }
 
+// gone reports whether the step is finished.
+func (r remains) gone() bool { return !r.namespace && !r.cluster }
+
 func (s *source) readRemains(ctx context.Context, namespace string) (remains, error) {
 	var (
-		reader = s.deps.SeedClientSet.APIReader()
+		reader = s.SeedClientSet.APIReader()
 		out    remains
 
 		ns         = &corev1.Namespace{}
 		deployment = &appsv1.Deployment{}
 	)
 
-	found, err := operation.Exists(ctx, reader, client.ObjectKey{Name: namespace}, ns)
+	found, err := controlplane.Exists(ctx, reader, client.ObjectKey{Name: namespace}, ns)
 	if err != nil {
 		return out, err
 	}
@@ -61,14 +65,14 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 	_, out.machinesReleased = ns.Annotations[annotationMachinesReleased]
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
-	if found, err = operation.Exists(ctx, reader,
+	if found, err = controlplane.Exists(ctx, reader,
 		client.ObjectKey{Namespace: namespace,
 			Name: v1beta1constants.DeploymentNameKubeAPIServer}, deployment); err != nil {
 		return out, err
 	}
 	out.kubeAPIServer = found && deployment.DeletionTimestamp == nil
 
-	if out.cluster, err = operation.Exists(ctx, reader, client.ObjectKey{Name: namespace},
+	if out.cluster, err = controlplane.Exists(ctx, reader, client.ObjectKey{Name: namespace},
 		&extensionsv1alpha1.Cluster{}); err != nil {
 		return out, err
 	}
@@ -78,13 +82,13 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 // drainedAt is when the source's kube-apiserver may be stopped.
 //
 // DNS needs no more waiting here: the step before was only finished after the old records had left all caches, so since
-// then new connections go to the destination. What is left are connections from before. Clients give them up on their
-// own account only rarely; the kube-apiserver makes them do it when it ends gracefully (it lets requests finish, sends
+// then new connections go to the destination. What is left are connections from before. Clients rarely
+// close them; the kube-apiserver makes them do it when it ends gracefully (it lets requests finish, sends
 // GOAWAY on HTTP/2 connections and closes idle ones). The period gives requests that take long the time to finish.
 func drainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (time.Time, error) {
 	condition := v1beta1helper.GetCondition(conditions, gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	if condition == nil || condition.Status != gardencorev1beta1.ConditionTrue {
-		return time.Time{}, fmt.Errorf("failed to tell when the clients have left: condition %s is not True",
+		return time.Time{}, fmt.Errorf("failed to find out when the clients have left: condition %s is not True",
 			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	}
 	return condition.LastTransitionTime.Add(drain), nil
@@ -99,12 +103,12 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	if !left.namespace && !left.cluster {
-		return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
+	if left.gone() {
+		return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 	}
 
 	if left.kubeAPIServer {
-		due, err := drainedAt(steps.Conditions(m.Shoot), s.deps.Timings.DrainTimeout)
+		due, err := drainedAt(steps.Conditions(m.Shoot), s.Timings.DrainTimeout)
 		if err != nil {
 			return steps.Outcome{}, err
 		}
@@ -115,7 +119,7 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		}
 	}
 
-	b, err := s.deps.NewBotanist(ctx, m.Log, m.Shoot, gardencorev1beta1.LastOperationTypeMigrate)
+	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
@@ -125,10 +129,17 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 	if !left.kubeAPIServer {
 		reason = steps.ReasonDeletingSourceResources
 	}
-	if err := operation.RunFlow(ctx, m, reason, s.cleanupGraph(m, b, left)); err != nil {
+	if err := flows.Run(ctx, m, reason, s.cleanupGraph(m, b, left)); err != nil {
 		return steps.Outcome{}, err
 	}
-	return steps.Done("Nothing of the shoot is left in seed %s", s.deps.SeedName()), nil
+	if left, err = s.readRemains(ctx, namespace); err != nil {
+		return steps.Outcome{}, err
+	}
+	if !left.gone() {
+		return steps.Waiting(s.Timings.PollInterval, steps.ReasonDeletingSourceResources,
+			"Objects of the shoot are still in seed %s", s.SeedName), nil
+	}
+	return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 }
 
 // cleanupGraph returns the flow that takes the shoot out of the seed. Of a shoot with workers it also releases the
@@ -151,7 +162,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
 	})
 	allExtensionsGone := c.addRemainingExtensions(kubeAPIServerStopped)
-	s.deps.AddSeedCleanup(c.Graph, operation.SeedCleanup{
+	s.ControlPlane.AddRemoval(c.Graph, controlplane.Removal{
 		Migration: m, Botanist: b, Terminating: c.skip,
 		BeforeEtcds:     flow.NewTaskIDs(kubeAPIServerStopped),
 		BeforeNamespace: flow.NewTaskIDs(notExposed, allExtensionsGone),
@@ -179,24 +190,24 @@ func (c *cleanup) add(task flow.Task) flow.TaskID {
 
 // addRetried adds a task that works in the namespace and is repeated until it succeeds.
 func (c *cleanup) addRetried(task flow.Task) flow.TaskID {
-	task.Fn = operation.Retry(task.Fn, c.deps.Timings.RolloutTimeout)
+	task.Fn = flows.Retry(task.Fn, c.Timings.RolloutTimeout)
 	return c.add(task)
 }
 
 // addBounded adds a task that works in the namespace and waits by itself.
 func (c *cleanup) addBounded(task flow.Task) flow.TaskID {
-	task.Fn = task.Fn.Timeout(c.deps.Timings.RolloutTimeout)
+	task.Fn = task.Fn.Timeout(c.Timings.RolloutTimeout)
 	return c.add(task)
 }
 
 // persist returns a task that saves the state of extensions. It replaces nothing that was saved before.
 func (c *cleanup) persist(ctx context.Context) error {
-	return c.deps.PersistShootState(ctx, c.migration.Shoot, c.namespace, false)
+	return c.ShootStates.Merge(ctx, c.migration.Shoot)
 }
 
 // deleteDeployments deletes the Deployments and waits until their last pod is gone.
 func (c *cleanup) deleteDeployments(ctx context.Context, names ...string) error {
-	return c.deps.DeleteDeployments(ctx, c.namespace, names...)
+	return c.ControlPlane.DeleteDeployments(ctx, c.namespace, names...)
 }
 
 // addManagedResources adds the deletion of managed resources. What they stand for stays in the shoot.
@@ -273,23 +284,23 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 		},
 		Dependencies: extensionsGone,
 	})
-	// The resource manager takes its finalizers off the secrets of managed resources a moment after it has released the
-	// managed resources. Without it they would keep the namespace.
+	// The resource manager removes its finalizers from the secrets of managed resources a moment after it has released
+	// the managed resources. Once it is stopped, nobody would, and the namespace would stay.
 	secretsReleased := c.addBounded(flow.Task{
 		Name: "Waiting until the resource manager has released its secrets",
 		Fn: func(ctx context.Context) error {
-			return waitUntilSecretsReleased(ctx, c.deps.SeedClientSet.Client(), c.namespace,
-				c.deps.Timings.PollInterval)
+			return waitUntilSecretsReleased(ctx, c.SeedClientSet.Client(), c.namespace,
+				c.Timings.PollInterval)
 		},
 		Dependencies: flow.NewTaskIDs(managedResourcesGone),
 	})
 	// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
 	//
-	// For a shoot with workers, those that ask for machines are long gone; see addWorkersMigration.
+	// For a shoot with workers, the controllers that create machines were stopped before; see addWorkersMigration.
 	stopControllers := c.add(flow.Task{
 		Name: "Stopping the controllers of the shoot",
 		Fn: func(ctx context.Context) error {
-			return c.deleteDeployments(ctx, operation.Controllers...)
+			return c.deleteDeployments(ctx, controlplane.Controllers...)
 		},
 		Dependencies: flow.NewTaskIDs(secretsReleased),
 	})

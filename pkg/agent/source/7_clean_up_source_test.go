@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -22,7 +21,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -31,17 +30,14 @@ import (
 
 const namespace = "shoot--demo--live"
 
-func newDeps(objects ...client.Object) *operation.Deps {
+func newDeps(objects ...client.Object) *source.Deps {
 	c := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(objects...).Build()
-	deps := &operation.Deps{
+	return &source.Deps{
+		Garden:        fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build(),
 		SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
-		GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
-			SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
-		},
-		Timings: operation.DefaultTimings(),
+		Clock:         testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
+		Timings:       flows.DefaultTimings(),
 	}
-	deps.GardenletConfig.SeedConfig.Name = "seed-a"
-	return deps
 }
 
 var _ = Describe("Cleaning up", func() {
@@ -76,7 +72,8 @@ var _ = Describe("Cleaning up", func() {
 			return n
 		}()}, source.Remains{Namespace: true, Terminating: true, Cluster: true}),
 		Entry("only the Cluster", []client.Object{cluster}, source.Remains{Cluster: true}),
-		Entry("nothing", nil, source.Remains{}),
+		Entry("only the namespace", []client.Object{ns}, source.Remains{Namespace: true}),
+		Entry("nothing", nil, source.Remains{Gone: true}),
 	)
 
 	It("is done when nothing is left", func() {

@@ -6,36 +6,32 @@ package source
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
-	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
-	"github.com/gardener/gardener/pkg/utils/gardener/shootstate"
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// annotationMachinesReleased stands on the shoot's namespace in the source from when the ShootState is known to have
-// all machines. From then on their objects go, one by one. An agent that takes over in the middle of it must not save
-// what is left of them: the destination would take the others for machines that are still to be created.
+// annotationMachinesReleased is on the shoot's namespace in the source from when the ShootState is known to have all
+// machines. From then on their objects are deleted, one by one. An agent that takes over in the middle of it must not
+// save what is left of them: the destination would take the others for machines that are still to be created.
 const annotationMachinesReleased = "livecpm.gardener.cloud/machines-released"
 
 // addWorkersMigration adds what releases the machines and what is on them, up to the point at which the state of all of
-// it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses sight of
-// the shoot, and cluster-autoscaler is gone first.
+// it can be saved. The order is that of a classic migration, with two additions: the dependency-watchdog loses its
+// access to the shoot, and cluster-autoscaler is stopped first.
 func (c *cleanup) addWorkersMigration(managedResourcesGone flow.TaskID) flow.TaskID {
 	// It would take the end of the source's kube-apiserver for an outage of the nodes' network.
 	blindWatchdog := c.addRetried(flow.Task{
-		Name: "Taking its access to the shoot from the dependency-watchdog",
+		Name: "Revoking the dependency-watchdog's access to the shoot",
 		Fn: func(ctx context.Context) error {
 			return c.botanist.Shoot.Components.DependencyWatchdogAccess.Destroy(ctx)
 		},
@@ -79,8 +75,8 @@ func (c *cleanup) addWorkersMigration(managedResourcesGone flow.TaskID) flow.Tas
 	})
 }
 
-// addWorkersDeletion adds the deletion of what addWorkersMigration has migrated, once its state is saved. Machines and
-// their like go without their finalizers, so nobody deletes what they stand for.
+// addWorkersDeletion adds the deletion of what addWorkersMigration has migrated, once its state is saved. The objects
+// of machines are deleted without their finalizers, so nobody deletes the machines.
 func (c *cleanup) addWorkersDeletion(saved flow.TaskIDs) flow.TaskID {
 	releaseMachines := c.addRetried(flow.Task{
 		Name: "Checking that the ShootState has all machines",
@@ -99,7 +95,7 @@ func (c *cleanup) addWorkersDeletion(saved flow.TaskIDs) flow.TaskID {
 	machinesDeleted := c.addBounded(flow.Task{
 		Name: "Waiting until the objects of machines are deleted",
 		Fn: func(ctx context.Context) error {
-			return gardenerutils.WaitUntilMachineResourcesDeleted(ctx, c.migration.Log, c.deps.SeedClientSet.Client(),
+			return gardenerutils.WaitUntilMachineResourcesDeleted(ctx, c.migration.Log, c.SeedClientSet.Client(),
 				c.namespace)
 		},
 		Dependencies: flow.NewTaskIDs(deleteMachines),
@@ -151,8 +147,8 @@ func (c *cleanup) addControlPlaneDeletion(extensionsGone flow.TaskIDs) flow.Task
 	})
 }
 
-// addInfrastructureMigration adds the last migration of all, as in a classic migration: the infrastructure is what
-// everything else stands on.
+// addInfrastructureMigration adds the last migration of all, as in a classic migration: everything else needs the
+// infrastructure.
 func (c *cleanup) addInfrastructureMigration(kubeAPIServerStopped flow.TaskID) flow.TaskID {
 	return c.add(flow.Task{
 		Name: "Migrating the infrastructure",
@@ -183,11 +179,10 @@ func (c *cleanup) addInfrastructureDeletion(saved flow.TaskID) flow.TaskID {
 // releaseMachines makes sure that the ShootState names every machine, and remembers that it did so.
 func (s *source) releaseMachines(ctx context.Context, m *migration.Migration) error {
 	var (
-		reader    = s.deps.SeedClientSet.APIReader()
+		reader    = s.SeedClientSet.APIReader()
 		name      = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 		namespace = &corev1.Namespace{}
 		machines  = &machinev1alpha1.MachineList{}
-		state     = &gardencorev1beta1.ShootState{}
 	)
 	if err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 		return fmt.Errorf("failed to read namespace %s: %w", name, err)
@@ -198,55 +193,15 @@ func (s *source) releaseMachines(ctx context.Context, m *migration.Migration) er
 	if err := reader.List(ctx, machines, client.InNamespace(name)); err != nil {
 		return fmt.Errorf("failed to list the machines in namespace %s: %w", name, err)
 	}
-	if err := s.deps.GardenAPIReader.Get(ctx, client.ObjectKeyFromObject(m.Shoot), state); err != nil {
-		return fmt.Errorf("failed to read ShootState %s: %w", client.ObjectKeyFromObject(m.Shoot), err)
-	}
-	if err := checkMachineState(state, machines.Items); err != nil {
+	if err := s.ShootStates.CheckMachines(ctx, m.Shoot, machines.Items); err != nil {
 		return err
 	}
 
 	patch := client.MergeFrom(namespace.DeepCopy())
 	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, annotationMachinesReleased,
-		s.deps.Clock.Now().UTC().Format(time.RFC3339))
-	if err := s.deps.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
+		m.Clock.Now().UTC().Format(time.RFC3339))
+	if err := s.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
 		return fmt.Errorf("failed to annotate namespace %s with %s: %w", name, annotationMachinesReleased, err)
-	}
-	return nil
-}
-
-// checkMachineState returns an error unless the ShootState has all of the machines. machine-controller-manager is
-// stopped by then, so there are no others to come.
-func checkMachineState(state *gardencorev1beta1.ShootState, machines []machinev1alpha1.Machine) error {
-	if len(machines) == 0 {
-		return nil
-	}
-	key := client.ObjectKeyFromObject(state)
-
-	all := v1beta1helper.GardenerResourceDataList(state.Spec.Gardener)
-	data := all.Get(v1beta1constants.DataTypeMachineState)
-	if data == nil {
-		return fmt.Errorf("ShootState %s has no state of machines, but there are %d of them", key, len(machines))
-	}
-	saved, err := shootstate.UnmarshalMachineState(data.Data.Raw)
-	if err != nil {
-		return fmt.Errorf("failed to decode the state of machines in ShootState %s: %w", key, err)
-	}
-
-	found := sets.New[string]()
-	for _, deployment := range saved.MachineDeployments {
-		for _, machine := range deployment.Machines {
-			found.Insert(machine.Name)
-		}
-	}
-	missing := sets.New[string]()
-	for _, machine := range machines {
-		if !found.Has(machine.Name) {
-			missing.Insert(machine.Name)
-		}
-	}
-	if missing.Len() > 0 {
-		return fmt.Errorf("ShootState %s lacks machines %s: nothing of them is deleted; see whether they belong to a "+
-			"MachineDeployment", key, strings.Join(sets.List(missing), ", "))
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakeclientmap "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/fake"
@@ -44,7 +43,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	agentcontrolplane "github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -207,7 +207,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		state   *gardencorev1beta1.ShootState
 		seed    client.Client
 		garden  client.Client
-		deps    *operation.Deps
+		deps    *source.Deps
 		m       *migration.Migration
 		b       *botanist.Botanist
 	)
@@ -269,7 +269,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 				Data: map[string][]byte{"key": []byte("value")},
 			})
 		}
-		for _, name := range append([]string{"kube-apiserver"}, operation.Controllers...) {
+		for _, name := range append([]string{"kube-apiserver"}, agentcontrolplane.Controllers...) {
 			objects = append(objects,
 				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}})
 		}
@@ -306,14 +306,10 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		})).Build()
 
 		clientSet := fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
-		deps = &operation.Deps{
-			GardenClient: garden, GardenAPIReader: garden, SeedClientSet: clientSet,
-			GardenletConfig: &gardenletconfigv1alpha1.GardenletConfiguration{
-				SeedConfig: &gardenletconfigv1alpha1.SeedConfig{},
-			},
-			Clock: testclock.NewFakeClock(now), Timings: operation.DefaultTimings(), PermitsWorkers: true,
+		deps = &source.Deps{
+			Garden: garden, SeedClientSet: clientSet, Clock: testclock.NewFakeClock(now),
+			Timings: flows.DefaultTimings(),
 		}
-		deps.GardenletConfig.SeedConfig.Name = "seed-a"
 		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
 
 		m = &migration.Migration{
@@ -409,7 +405,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		stray.OwnerReferences = nil
 		Expect(seed.Create(ctx, stray)).To(Succeed())
 		deps.Timings.RolloutTimeout = waitInVain
-		Expect(run()).To(MatchError(ContainSubstring("lacks machines stray: nothing of them is deleted")))
+		Expect(run()).To(MatchError(ContainSubstring("lacks machines stray: none of them is deleted")))
 		Expect(remaining(&machinev1alpha1.MachineList{})).To(Equal(3))
 		Expect(book.entries).NotTo(ContainElement("destroy Worker"))
 		Expect(book.entries).NotTo(ContainElement("delete Deployment kube-apiserver"))

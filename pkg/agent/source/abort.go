@@ -7,47 +7,43 @@ import (
 	"context"
 	"fmt"
 
-	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/flow"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// abort makes the source what it was before the migration. Nothing of the shoot is in the destination any more; the
+// abort makes the source what it was before the migration. Nothing of the shoot is left in the destination; the
 // control plane here has never been touched.
 func (s *source) abort(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
-	etcds := s.deps.Joint(m, nil)
+	etcds := s.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 	if err := etcds.RemoveDestination(ctx); err != nil {
-		return steps.Waiting(s.deps.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
-			"The etcds are not those of before the migration: %s", err), nil
+		return steps.Waiting(s.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
+			"The etcds are not yet as they were before the migration: %s", err), nil
 	}
 
-	keepsShootState, err := s.deps.KeepsShootState(ctx)
+	keepsShootState, err := s.ShootStates.Kept(ctx)
 	if err != nil {
 		return steps.Outcome{}, err
 	}
 	// The backup entry is restored, although nothing else is.
-	b, err := s.deps.NewBotanist(ctx, m.Log, operation.Staying(m), gardencorev1beta1.LastOperationTypeRestore)
+	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeRestore, botanist.StayingIn(m.SourceSeed))
 	if err != nil {
 		return steps.Outcome{}, err
 	}
-	facts := abortFacts{hasBackup: operation.HasBackup(b), keepsShootState: keepsShootState}
+	facts := abortFacts{hasBackup: backups.Enabled(b), keepsShootState: keepsShootState}
 	// Its members may have led the cluster for a moment, and its sidecars written backups.
 	if facts.hasBackup && steps.Begun(steps.Conditions(m.Shoot), steps.AbortOf(steps.Destination)) {
-		destination, err := s.deps.Seed(ctx, m.DestinationSeed)
-		if err != nil {
+		if facts.formerBucket, err = s.Backups.BucketOf(ctx, m.DestinationSeed); err != nil {
 			return steps.Outcome{}, err
 		}
-		if destination.Spec.Backup != nil {
-			facts.formerBucket = string(destination.UID)
-		}
 	}
-	if err := operation.RunFlow(ctx, m, steps.ReasonAborting, s.abortGraph(m, b, facts)); err != nil {
+	if err := flows.Run(ctx, m, steps.ReasonAborting, s.abortGraph(m, b, facts)); err != nil {
 		return steps.Outcome{}, err
 	}
 	return steps.Done("The control plane runs in seed %s as before, and nothing is left in seed %s", m.SourceSeed,
@@ -64,21 +60,20 @@ type abortFacts struct {
 
 func (s *source) abortGraph(m *migration.Migration, b *botanist.Botanist, facts abortFacts) *flow.Graph {
 	var (
-		g         = flow.NewGraph("abort in the source")
-		timeout   = s.deps.Timings.RolloutTimeout
-		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+		g       = flow.NewGraph("abort in the source")
+		timeout = s.Timings.RolloutTimeout
 
 		takeBackupEntry = g.Add(flow.Task{
 			Name: "Taking the backup entry back",
-			Fn: operation.Retry(func(ctx context.Context) error {
+			Fn: flows.Retry(func(ctx context.Context) error {
 				return s.takeBackupEntryBack(ctx, b)
 			}, timeout),
 			SkipIf: !facts.hasBackup,
 		})
 		deleteBackups = g.Add(flow.Task{
 			Name: "Deleting the backups in the bucket of the destination",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return operation.DeleteBackups(ctx, b, facts.formerBucket)
+			Fn: flows.Retry(func(ctx context.Context) error {
+				return backups.DeleteFormer(ctx, b, facts.formerBucket)
 			}, timeout),
 			SkipIf:       facts.formerBucket == "",
 			Dependencies: flow.NewTaskIDs(takeBackupEntry),
@@ -86,15 +81,18 @@ func (s *source) abortGraph(m *migration.Migration, b *botanist.Botanist, facts 
 		destroyExposure = g.Add(flow.Task{
 			Name: "Removing the exposure between the seeds",
 			Fn: func(ctx context.Context) error {
-				return s.deps.DestroyExposure(ctx, m)
+				return s.Tunnel.Destroy(ctx, m)
 			},
 		})
 		// Its timestamp lies ahead as long as a migration may last: without this, the gardenlet would not back the
 		// state up for that time.
 		_ = g.Add(flow.Task{
 			Name: "Renewing the ShootState",
-			Fn: operation.Retry(func(ctx context.Context) error {
-				return s.deps.RenewShootState(ctx, m.Shoot, namespace, facts.keepsShootState)
+			Fn: flows.Retry(func(ctx context.Context) error {
+				if !facts.keepsShootState {
+					return s.ShootStates.Delete(ctx, m.Shoot)
+				}
+				return s.ShootStates.Renew(ctx, m.Shoot)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deleteBackups, destroyExposure),
 		})
@@ -105,17 +103,17 @@ func (s *source) abortGraph(m *migration.Migration, b *botanist.Botanist, facts 
 // takeBackupEntryBack assigns the backup entry to this seed and its bucket again, after its release has come to its
 // end.
 func (s *source) takeBackupEntryBack(ctx context.Context, b *botanist.Botanist) error {
-	if err := s.deps.CheckBackupEntryHere(ctx, b); err == nil {
+	if err := s.Backups.CheckHere(ctx, b); err == nil {
 		return nil
 	}
 	entry, err := b.Shoot.Components.BackupEntry.Get(ctx)
 	if err != nil {
 		return fmt.Errorf("failed to read backup entry: %w", err)
 	}
-	if operation.BackupEntryUnmanaged(entry) {
+	if backups.Unmanaged(entry) {
 		if err := b.DeployBackupEntry(ctx); err != nil {
 			return fmt.Errorf("failed to take backup entry %s back: %w", entry.Name, err)
 		}
 	}
-	return s.deps.CheckBackupEntryHere(ctx, b)
+	return s.Backups.CheckHere(ctx, b)
 }

@@ -7,22 +7,54 @@
 package source
 
 import (
-	"context"
-
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/etcds"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/required"
+	"github.com/livecpm/livecpm/pkg/agent/shootstate"
+	"github.com/livecpm/livecpm/pkg/agent/tunnel"
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-type source struct {
-	deps *operation.Deps
+// Options are what the source's part is made of. All of them are required, but for PermitsWorkers.
+type Options struct {
+	// Botanists makes Gardener's botanists.
+	Botanists *botanist.Factory
+	// Backups knows the backup entries.
+	Backups *backups.Backups
+	// ShootStates writes the ShootState.
+	ShootStates *shootstate.ShootStates
+	// Tunnel is the way to the destination.
+	Tunnel *tunnel.Tunnel
+	// Etcds opens the etcd clusters.
+	Etcds *etcds.Etcds
+	// ControlPlane stops and removes what runs in this seed.
+	ControlPlane *controlplane.ControlPlane
+	// SeedClientSet is the client set of the agent's own seed. Its client must not be backed by a cache.
+	SeedClientSet kubernetes.Interface
+	// SeedName is the name of that seed.
+	SeedName string
+	// Timings are the periods of the flows.
+	Timings flows.Timings
+	// PermitsWorkers reports whether shoots with workers are migrated; see LiveMigrationController.Workers.
+	PermitsWorkers bool
 }
 
-// NewActions returns the source's part in a live migration.
-func NewActions(deps *operation.Deps) migration.Actions {
-	s := &source{deps: deps}
+type source struct {
+	Options
+}
+
+// NewActions returns the source's part in a live migration. It fails if something is missing that a step works with.
+func NewActions(options Options) (migration.Actions, error) {
+	if err := required.Fields("the source's part in live migrations", options, "PermitsWorkers"); err != nil {
+		return migration.Actions{}, err
+	}
+	s := &source{Options: options}
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin: migration.ActionFunc(
@@ -39,23 +71,7 @@ func NewActions(deps *operation.Deps) migration.Actions {
 			// Only if the operator has asked for it; see steps.AnnotationForceShrink.
 			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(s.retireMembers),
 		},
-		Always: migration.ActionFunc(deps.SyncExposure),
+		Always: migration.ActionFunc(s.Tunnel.Sync),
 		Abort:  migration.ActionFunc(s.abort),
-	}
-}
-
-func (s *source) deployExposure(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	e, err := s.deps.Exposure(ctx, m, b)
-	if err != nil {
-		return err
-	}
-	return e.Deploy(ctx)
-}
-
-func (s *source) waitForExposure(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
-	e, err := s.deps.Exposure(ctx, m, b)
-	if err != nil {
-		return err
-	}
-	return e.Wait(ctx)
+	}, nil
 }

@@ -7,11 +7,24 @@ import (
 	"context"
 	"time"
 
+	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
+	fakeclientmap "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/fake"
 	"github.com/gardener/gardener/pkg/utils/flow"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/agent/etcds"
+	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/shootstate"
+	"github.com/livecpm/livecpm/pkg/agent/tunnel"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -19,16 +32,69 @@ import (
 // What the tests look at from outside.
 var (
 	NeededBefore         = neededBeforeKubeAPIServer
+	WaitingForDNSRecords = waitingForDNSRecords
 	WaitUntilSecretsGone = waitUntilSecretsReleased
 )
 
+// Deps are what the rooms are made of in tests.
+type Deps struct {
+	Garden        client.Client
+	SeedClientSet kubernetes.Interface
+	Clock         clock.Clock
+	Timings       flows.Timings
+	// NewCluster opens an etcd cluster.
+	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
+}
+
+// Options returns the role's part with real rooms.
+func (d *Deps) Options() Options {
+	const seedName = "seed-a"
+	ginkgo.GinkgoHelper()
+	gardenlet := &gardenletconfigv1alpha1.GardenletConfiguration{SeedConfig: &gardenletconfigv1alpha1.SeedConfig{}}
+	gardenlet.SeedConfig.Name = seedName
+	gardener := &gardencorev1beta1.Gardener{Version: "v1.150.0"}
+	seed := d.SeedClientSet.Client()
+
+	bridge := made(tunnel.New(tunnel.Options{
+		GardenAPIReader: d.Garden, SeedClient: seed, SeedName: seedName, RelayImage: "relay",
+	}))
+	return Options{
+		Botanists: made(botanist.NewFactory(botanist.Options{
+			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet,
+			ShootClientMap: fakeclientmap.NewClientMap(), GardenletConfig: gardenlet, Identity: gardener,
+			GardenClusterIdentity: "garden",
+		})),
+		Backups: made(backups.New(backups.Options{
+			GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName,
+		})),
+		ShootStates: made(shootstate.New(shootstate.Options{
+			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClient: seed, GardenletConfig: gardenlet,
+			Clock: d.Clock, Lead: 24 * time.Hour,
+		})),
+		Tunnel: bridge,
+		Etcds: made(etcds.New(etcds.Options{
+			SeedClient: seed, SeedName: seedName, Clock: d.Clock, NewCluster: d.NewCluster,
+		})),
+		ControlPlane: made(controlplane.New(controlplane.Options{
+			SeedClientSet: d.SeedClientSet, Timings: d.Timings, DestroyTunnel: bridge.Destroy,
+		})),
+		SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, PermitsWorkers: true,
+	}
+}
+
+func made[T any](room T, err error) T {
+	ginkgo.GinkgoHelper()
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	return room
+}
+
 // Remains is what is left of the shoot.
-type Remains struct{ Namespace, Terminating, KubeAPIServer, Cluster bool }
+type Remains struct{ Namespace, Terminating, KubeAPIServer, Cluster, Gone bool }
 
 // ReadRemains reads what is left of the shoot.
-func ReadRemains(ctx context.Context, deps *operation.Deps, namespace string) (Remains, error) {
-	r, err := (&source{deps: deps}).readRemains(ctx, namespace)
-	return Remains{r.namespace, r.terminating, r.kubeAPIServer, r.cluster}, err
+func ReadRemains(ctx context.Context, deps *Deps, namespace string) (Remains, error) {
+	r, err := (&source{Options: deps.Options()}).readRemains(ctx, namespace)
+	return Remains{r.namespace, r.terminating, r.kubeAPIServer, r.cluster, r.gone()}, err
 }
 
 // DrainedAt tells when the kube-apiserver may be stopped.
@@ -37,31 +103,31 @@ func DrainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (t
 }
 
 // ReleaseDNSRecords runs the action.
-func ReleaseDNSRecords(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
-	return (&source{deps: deps}).releaseDNSRecords(ctx, m)
+func ReleaseDNSRecords(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&source{Options: deps.Options()}).releaseDNSRecords(ctx, m)
 }
 
 // CleanUp runs the action.
-func CleanUp(ctx context.Context, deps *operation.Deps, m *migration.Migration) (steps.Outcome, error) {
-	return (&source{deps: deps}).cleanUp(ctx, m)
+func CleanUp(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&source{Options: deps.Options()}).cleanUp(ctx, m)
 }
 
 // CleanupGraph runs the flow of the cleanup for a shoot with workers of which all is left.
-func CleanupGraph(ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist) error {
+func CleanupGraph(ctx context.Context, deps *Deps, m *migration.Migration, b *botanist.Botanist) error {
 	return runCleanup(ctx, deps, m, b, true)
 }
 
 // CleanupGraphWorkerless does the same for a shoot without workers.
 func CleanupGraphWorkerless(
-	ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist,
+	ctx context.Context, deps *Deps, m *migration.Migration, b *botanist.Botanist,
 ) error {
 	return runCleanup(ctx, deps, m, b, false)
 }
 
 func runCleanup(
-	ctx context.Context, deps *operation.Deps, m *migration.Migration, b *botanist.Botanist, workers bool,
+	ctx context.Context, deps *Deps, m *migration.Migration, b *botanist.Botanist, workers bool,
 ) error {
-	s := &source{deps: deps}
+	s := &source{Options: deps.Options()}
 	left, err := s.readRemains(ctx, b.Shoot.ControlPlaneNamespace)
 	if err != nil {
 		return err
@@ -71,12 +137,12 @@ func runCleanup(
 }
 
 // Graphs returns the flows of the source by the situation that they are for.
-func Graphs(deps *operation.Deps, m *migration.Migration) map[string]*flow.Graph {
-	s := &source{deps: deps}
+func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
+	s := &source{Options: deps.Options()}
 	b := &botanist.Botanist{}
 	return map[string]*flow.Graph{
-		"prepare with backup":    s.prepareGraph(m, b, true),
-		"prepare without backup": s.prepareGraph(m, b, false),
+		"prepare with backup":    s.prepareGraph(m, b, prepareFacts{hasBackup: true}),
+		"prepare without backup": s.prepareGraph(m, b, prepareFacts{}),
 		"extensions":             s.extensionsGraph(m, b),
 		"cleanup": s.cleanupGraph(m, b,
 			remains{namespace: true, kubeAPIServer: true, cluster: true}),

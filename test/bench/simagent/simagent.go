@@ -77,13 +77,13 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 	if err != nil {
 		return err
 	}
-	deps := environment.Deps
+
 	w := &work{options: options, since: map[task]time.Time{}}
 	reconciler, err := simulation.NewReconciler(simulation.Agent{
-		SeedName:        deps.SeedName(),
-		GardenClient:    deps.GardenClient,
-		GardenAPIReader: deps.GardenAPIReader,
-		Recorder:        deps.Recorder,
+		SeedName:        options.SeedName,
+		GardenClient:    environment.GardenCluster.GetClient(),
+		GardenAPIReader: environment.GardenCluster.GetAPIReader(),
+		Recorder:        environment.GardenCluster.GetEventRecorder("livecpm-agent"),
 		Config:          config.Controllers.LiveMigration,
 		Version:         options.Version,
 		Actions:         simulation.Both(w.ofRole),

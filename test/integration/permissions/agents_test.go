@@ -31,7 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/agent"
-	"github.com/livecpm/livecpm/pkg/agent/operation"
+	"github.com/livecpm/livecpm/pkg/agent/backups"
+	agentbotanist "github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/setup"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
@@ -45,7 +46,8 @@ import (
 // actions what they ask of the garden. The seed is a fake one.
 type party struct {
 	seedName   string
-	deps       *operation.Deps
+	seed       kubernetes.Interface
+	rooms      *setup.Rooms
 	reconciler *agent.Reconciler
 }
 
@@ -54,11 +56,15 @@ func newParty(seedName string, config *rest.Config) *party {
 	agentConfig := &configv1alpha1.AgentConfiguration{}
 	configv1alpha1.SetDefaults(agentConfig)
 	agentConfig.LeaderElection.LeaderElect = new(false)
+	agentConfig.Relay.Image = "relay"
 
 	// The gardenlet's process has a manager that serves neither probes nor metrics. The garden's cluster stands in for
 	// that of the seed as long as nothing is done there.
-	environment, err := setup.NewEnvironmentFor(ctx, logr.Discard(), setup.Access{Garden: config, Seed: garden.Config},
-		agentConfig, simulation.Gardenlet(seedName), agent.HostGardenlet)
+	environment, err := setup.NewEnvironmentFor(ctx, setup.Options{
+		Log: logr.Discard(), Config: agentConfig, GardenletConfig: simulation.Gardenlet(seedName),
+		Host:   agent.HostGardenlet,
+		Access: setup.Access{Garden: config, Seed: garden.Config},
+	})
 	Expect(err).NotTo(HaveOccurred())
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -72,16 +78,20 @@ func newParty(seedName string, config *rest.Config) *party {
 	Expect(environment.GardenCluster.GetCache().WaitForCacheSync(syncing)).To(BeTrue(),
 		"it may not list and watch what it has to")
 
-	p := &party{seedName: seedName, deps: environment.Deps}
 	seedClient := fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).Build()
-	p.deps.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
+	environment.SeedClientSet = fakekubernetes.NewClientSetBuilder().WithClient(seedClient).WithAPIReader(seedClient).
 		WithRESTConfig(&rest.Config{Host: "seed"}).WithVersion("1.36.0").Build()
+	rooms, err := setup.NewRooms(environment)
+	Expect(err).NotTo(HaveOccurred())
+	p := &party{seedName: seedName, seed: environment.SeedClientSet, rooms: rooms}
+	reader, writer := environment.GardenCluster.GetAPIReader(), environment.GardenCluster.GetClient()
 
 	controller := agentConfig.Controllers.LiveMigration
 	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
 	p.reconciler, err = simulation.NewReconciler(simulation.Agent{
-		SeedName: seedName, GardenClient: p.deps.GardenClient, GardenAPIReader: p.deps.GardenAPIReader,
-		Recorder: p.deps.Recorder, Config: controller, Version: framework.GardenletVersion,
+		SeedName: seedName, GardenClient: writer, GardenAPIReader: reader,
+		Recorder: environment.GardenCluster.GetEventRecorder("livecpm-agent"),
+		Config:   controller, Version: framework.GardenletVersion,
 		Actions: simulation.Both(p.ofRole),
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -119,7 +129,7 @@ func (p *party) ofRole(steps.Role) simulation.Work {
 func (p *party) botanist(
 	ctx context.Context, m *migration.Migration, lastOperation gardencorev1beta1.LastOperationType,
 ) (*botanist.Botanist, error) {
-	b, err := p.deps.NewBotanist(ctx, m.Log, m.Shoot, lastOperation)
+	b, err := p.rooms.Botanists.New(ctx, m, lastOperation)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +164,7 @@ func (p *party) publish(shoot *gardencorev1beta1.Shoot) *corev1.ConfigMap {
 }
 
 func (p *party) prepareSource(ctx context.Context, m *migration.Migration) error {
-	if _, err := p.deps.KeepsShootState(ctx); err != nil {
+	if _, err := p.rooms.ShootStates.Kept(ctx); err != nil {
 		return err
 	}
 	b, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
@@ -174,7 +184,7 @@ func (p *party) prepareSource(ctx context.Context, m *migration.Migration) error
 	if err != nil {
 		return err
 	}
-	return operation.CheckBackupEntryReleased(entry, m.DestinationSeed)
+	return backups.CheckReleased(entry, m.DestinationSeed)
 }
 
 // requiredSecrets makes those of a control plane that its flows would have made.
@@ -189,7 +199,7 @@ func (p *party) requiredSecrets(ctx context.Context, m *migration.Migration) err
 			},
 			Data: map[string][]byte{"key": []byte("value")},
 		}
-		if err := p.deps.SeedClientSet.Client().Create(ctx, secret); client.IgnoreAlreadyExists(err) != nil {
+		if err := p.seed.Client().Create(ctx, secret); client.IgnoreAlreadyExists(err) != nil {
 			return err
 		}
 	}
@@ -197,13 +207,13 @@ func (p *party) requiredSecrets(ctx context.Context, m *migration.Migration) err
 }
 
 func (p *party) persist(ctx context.Context, m *migration.Migration) error {
-	return p.deps.PersistShootState(ctx, m.Shoot, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot), true)
+	return p.rooms.ShootStates.Replace(ctx, m.Shoot)
 }
 
 func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) error {
 	backup := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: v1beta1constants.BackupSecretName,
 		Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}}
-	if err := p.deps.SeedClientSet.Client().Create(ctx, backup); client.IgnoreAlreadyExists(err) != nil {
+	if err := p.seed.Client().Create(ctx, backup); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
 	b, err := p.botanist(ctx, m, gardencorev1beta1.LastOperationTypeRestore)
@@ -216,17 +226,17 @@ func (p *party) prepareDestination(ctx context.Context, m *migration.Migration) 
 	if err := b.EnsureShootClusterIdentity(ctx); err != nil {
 		return err
 	}
-	operation.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
+	agentbotanist.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeRestore)
 	if err := b.DeployReferencedResources(ctx); err != nil {
 		return err
 	}
-	if err := p.deps.CheckBackupEntryHere(ctx, b); err == nil {
+	if err := p.rooms.Backups.CheckHere(ctx, b); err == nil {
 		return nil
 	}
 	if err := b.DeployBackupEntry(ctx); err != nil {
 		return err
 	}
-	return p.deps.CheckBackupEntryHere(ctx, b)
+	return p.rooms.Backups.CheckHere(ctx, b)
 }
 
 // restore is what every flow in the destination begins with. The garden's copies of credentials are brought up to date
@@ -241,7 +251,7 @@ func (p *party) complete(ctx context.Context, m *migration.Migration) error {
 	if err != nil {
 		return err
 	}
-	source, err := p.deps.Seed(ctx, m.SourceSeed)
+	formerBucket, err := p.rooms.Backups.BucketOf(ctx, m.SourceSeed)
 	if err != nil {
 		return err
 	}
@@ -253,13 +263,13 @@ func (p *party) complete(ctx context.Context, m *migration.Migration) error {
 	if err := b.SyncPublicServiceAccountKeys(ctx); err != nil {
 		return err
 	}
-	if err := operation.DeleteBackups(ctx, b, string(source.UID)); err != nil {
+	if err := backups.DeleteFormer(ctx, b, formerBucket); err != nil {
 		return err
 	}
 	if err := b.UpdateAdvertisedAddresses(ctx); err != nil {
 		return err
 	}
-	return p.deps.RenewShootState(ctx, m.Shoot, b.Shoot.ControlPlaneNamespace, false)
+	return p.rooms.ShootStates.Delete(ctx, m.Shoot)
 }
 
 // gardenlets do with BackupEntries what the gardenlets of all seeds do, until the spec ends.

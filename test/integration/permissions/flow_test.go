@@ -207,8 +207,8 @@ var _ = Describe("A migration", Ordered, func() {
 // onlySomeShoots is what the chart permits to an identity of its own for Shoots that this one is not, with what uses
 // it.
 var onlySomeShoots = map[string]string{
-	"core.gardener.cloud/exposureclasses get": "Deps.NewBotanist, if the Shoot has one",
-	"core.gardener.cloud/namespacedcloudprofiles get": "Deps.NewBotanist, if the Shoot has one instead of a " +
+	"core.gardener.cloud/exposureclasses get": "botanist.Factory, if the Shoot has one",
+	"core.gardener.cloud/namespacedcloudprofiles get": "botanist.Factory, if the Shoot has one instead of a " +
 		"CloudProfile",
 	"core.gardener.cloud/secretbindings list":           "Gardener's shoot.Builder, if the Shoot names one",
 	"core.gardener.cloud/secretbindings watch":          "as above; it is cached",

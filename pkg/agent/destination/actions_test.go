@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination_test
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/pkg/agent/destination"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+var _ = Describe("NewActions", func() {
+	It("returns the whole part of the role", func() {
+		actions, err := destination.NewActions(newDeps().Options())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(actions.Missing(steps.Destination)).To(BeEmpty())
+	})
+
+	It("names what is missing", func() {
+		_, err := destination.NewActions(destination.Options{})
+		Expect(err).To(MatchError("failed to set up the destination's part in live migrations: these options are " +
+			"missing: Botanists, Backups, ShootStates, Tunnel, Etcds, ControlPlane, NameServers, SeedClientSet, " +
+			"SeedName, Identity, Timings"))
+	})
+})

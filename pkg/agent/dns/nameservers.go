@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package dns asks the name servers that are responsible for a name what they tell others.
+package dns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Answer is what one name server says about a name. Values is empty when it knows none.
+type Answer struct {
+	// Server is the address of the name server.
+	Server string
+	// Values are the addresses (A, AAAA) or names (CNAME, without the trailing dot), sorted.
+	Values []string
+	// TTL is how long a cache may keep the answer.
+	TTL time.Duration
+}
+
+// NameServers answers what the DNS servers responsible for a name say about it.
+type NameServers interface {
+	// Ask returns one answer for each name server. A name server that cannot be asked is an error: it cannot be known
+	// what it tells others.
+	Ask(ctx context.Context, name, recordType string) ([]Answer, error)
+}
+
+// NewNameServers returns NameServers that ask the given servers ("host:port"). When there are none, they look up the
+// authoritative servers of the name's zone through the resolvers of this machine; where a zone publishes none, those
+// resolvers themselves are asked.
+func NewNameServers(servers []string) NameServers {
+	return &nameServers{servers: servers, resolvConf: "/etc/resolv.conf", client: &dns.Client{Timeout: 5 * time.Second}}
+}
+
+type nameServers struct {
+	servers    []string
+	resolvConf string
+	client     *dns.Client
+}
+
+func (n *nameServers) Ask(ctx context.Context, name, recordType string) ([]Answer, error) {
+	rrType, ok := dns.StringToType[recordType]
+	if !ok {
+		return nil, fmt.Errorf("failed to ask for %s: unknown record type %q", name, recordType)
+	}
+
+	servers := n.servers
+	if len(servers) == 0 {
+		var err error
+		if servers, err = n.authoritative(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+
+	answers := make([]Answer, 0, len(servers))
+	for _, server := range servers {
+		response, err := n.exchange(ctx, name, rrType, server)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, answerOf(server, response, rrType))
+	}
+	return answers, nil
+}
+
+func answerOf(server string, response *dns.Msg, rrType uint16) Answer {
+	answer := Answer{Server: server}
+	for _, rr := range response.Answer {
+		if rr.Header().Rrtype != rrType {
+			continue
+		}
+		switch rr := rr.(type) {
+		case *dns.A:
+			answer.Values = append(answer.Values, rr.A.String())
+		case *dns.AAAA:
+			answer.Values = append(answer.Values, rr.AAAA.String())
+		case *dns.CNAME:
+			answer.Values = append(answer.Values, strings.TrimSuffix(rr.Target, "."))
+		}
+		answer.TTL = max(answer.TTL, time.Duration(rr.Header().Ttl)*time.Second)
+	}
+	slices.Sort(answer.Values)
+	return answer
+}
+
+// authoritative walks up from the name until a domain publishes name servers.
+func (n *nameServers) authoritative(ctx context.Context, name string) ([]string, error) {
+	config, err := dns.ClientConfigFromFile(n.resolvConf)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read resolvers from %s: %w", n.resolvConf, err)
+	}
+	var resolvers []string
+	for _, server := range config.Servers {
+		resolvers = append(resolvers, net.JoinHostPort(server, config.Port))
+	}
+	if len(resolvers) == 0 {
+		return nil, fmt.Errorf("failed to find a resolver in %s", n.resolvConf)
+	}
+
+	for domain := dns.Fqdn(name); domain != "."; domain = parent(domain) {
+		response, err := n.firstAnswer(ctx, domain, dns.TypeNS, resolvers)
+		if err != nil {
+			return nil, err
+		}
+
+		var servers []string
+		for _, rr := range response.Answer {
+			ns, ok := rr.(*dns.NS)
+			if !ok {
+				continue
+			}
+			addresses, err := n.addresses(ctx, ns.Ns, resolvers)
+			if err != nil {
+				return nil, err
+			}
+			servers = append(servers, addresses...)
+		}
+		if len(servers) > 0 {
+			return servers, nil
+		}
+	}
+	return resolvers, nil
+}
+
+func (n *nameServers) addresses(ctx context.Context, host string, resolvers []string) ([]string, error) {
+	var addresses []string
+	for _, rrType := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		response, err := n.firstAnswer(ctx, host, rrType, resolvers)
+		if err != nil {
+			return nil, err
+		}
+		for _, value := range answerOf("", response, rrType).Values {
+			addresses = append(addresses, net.JoinHostPort(value, "53"))
+		}
+		// A server that has an IPv4 address is not asked twice.
+		if len(addresses) > 0 {
+			break
+		}
+	}
+	return addresses, nil
+}
+
+// firstAnswer returns the response of the first resolver that can be reached.
+func (n *nameServers) firstAnswer(
+	ctx context.Context, name string, rrType uint16, resolvers []string,
+) (*dns.Msg, error) {
+	var errs []error
+	for _, resolver := range resolvers {
+		response, err := n.exchange(ctx, name, rrType, resolver)
+		if err == nil {
+			return response, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (n *nameServers) exchange(ctx context.Context, name string, rrType uint16, server string) (*dns.Msg, error) {
+	query := (&dns.Msg{}).SetQuestion(dns.Fqdn(name), rrType)
+
+	response, _, err := n.client.ExchangeContext(ctx, query, server)
+	if err != nil {
+		return nil, fmt.Errorf("failed to ask name server %s for %s %s: %w", server, dns.TypeToString[rrType], name,
+			err)
+	}
+	if response.Truncated {
+		overTCP := *n.client
+		overTCP.Net = "tcp"
+		if response, _, err = overTCP.ExchangeContext(ctx, query, server); err != nil {
+			return nil, fmt.Errorf("failed to ask name server %s over TCP for %s %s: %w", server,
+				dns.TypeToString[rrType], name, err)
+		}
+	}
+	if response.Rcode != dns.RcodeSuccess && response.Rcode != dns.RcodeNameError {
+		return nil, fmt.Errorf("failed to ask name server %s for %s %s: it answered %s", server,
+			dns.TypeToString[rrType], name, dns.RcodeToString[response.Rcode])
+	}
+	return response, nil
+}
+
+func parent(domain string) string {
+	next, end := dns.NextLabel(domain, 0)
+	if end {
+		return "."
+	}
+	return domain[next:]
+}
+
+// Moved reports whether every name server answers with exactly the wanted values. The message names one that does not.
+func Moved(answers []Answer, want []string) (bool, string) {
+	want = slices.Sorted(slices.Values(want))
+	for _, answer := range answers {
+		if !slices.Equal(answer.Values, want) {
+			return false, fmt.Sprintf("name server %s answers %v instead of %v", answer.Server, answer.Values, want)
+		}
+	}
+	return len(answers) > 0, "no name server was asked"
+}
+
+// LongestTTL returns the longest TTL of the answers.
+func LongestTTL(answers []Answer) time.Duration {
+	var ttl time.Duration
+	for _, answer := range answers {
+		ttl = max(ttl, answer.TTL)
+	}
+	return ttl
+}

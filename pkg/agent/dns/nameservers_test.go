@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dns_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	livecpmdns "github.com/livecpm/livecpm/pkg/agent/dns"
+)
+
+var _ = Describe("NameServers", func() {
+	// zone is what the server answers; the server reads it on a goroutine of its own.
+	type zone struct {
+		rcode   int
+		records []string
+	}
+	var (
+		ctx     = context.Background()
+		content atomic.Pointer[zone]
+		server  string
+	)
+
+	BeforeEach(func() {
+		content.Store(&zone{rcode: dns.RcodeSuccess,
+			records: []string{"api.example.org. 120 IN A 10.0.0.2", "api.example.org. 60 IN A 10.0.0.1"}})
+
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		server = conn.LocalAddr().String()
+
+		started := make(chan struct{})
+		s := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) },
+			Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
+				now := content.Load()
+				response := (&dns.Msg{}).SetRcode(query, now.rcode)
+				for _, record := range now.records {
+					rr, err := dns.NewRR(record)
+					if err == nil && rr.Header().Rrtype == query.Question[0].Qtype &&
+						rr.Header().Name == query.Question[0].Name {
+						response.Answer = append(response.Answer, rr)
+					}
+				}
+				_ = w.WriteMsg(response)
+			})}
+		go func() { _ = s.ActivateAndServe() }()
+		Eventually(started).Should(BeClosed())
+		DeferCleanup(s.Shutdown)
+	})
+
+	It("returns sorted values and the longest TTL", func() {
+		answers, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(answers).To(ConsistOf(livecpmdns.Answer{Server: server, Values: []string{"10.0.0.1", "10.0.0.2"},
+			TTL: 2 * time.Minute}))
+		Expect(livecpmdns.LongestTTL(answers)).To(Equal(2 * time.Minute))
+	})
+
+	It("returns an empty answer for a name that does not exist", func() {
+		content.Store(&zone{rcode: dns.RcodeNameError})
+		answers, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(answers).To(ConsistOf(livecpmdns.Answer{Server: server}))
+	})
+
+	It("fails when a server does not know, because others may be told anything", func() {
+		content.Store(&zone{rcode: dns.RcodeServerFailure})
+		_, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
+		Expect(err).To(MatchError(ContainSubstring("SERVFAIL")))
+	})
+
+	It("fails for a record type that it does not know", func() {
+		_, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "X")
+		Expect(err).To(MatchError(ContainSubstring(`unknown record type "X"`)))
+	})
+})
+
+var _ = DescribeTable("Moved", func(answers []livecpmdns.Answer, want []string, moved bool, message string) {
+	actual, text := livecpmdns.Moved(answers, want)
+	Expect(actual).To(Equal(moved))
+	if !moved {
+		Expect(text).To(ContainSubstring(message))
+	}
+},
+	Entry("nobody was asked", nil, []string{"10.0.0.1"}, false, "no name server was asked"),
+	Entry("all answer with the new address", []livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1"}},
+		{Server: "b", Values: []string{"10.0.0.1"}}}, []string{"10.0.0.1"}, true, ""),
+	Entry("one still answers with the old address", []livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1"}},
+		{Server: "b", Values: []string{"10.0.0.9"}}}, []string{"10.0.0.1"}, false, "name server b answers [10.0.0.9]"),
+	Entry("one answers with both addresses",
+		[]livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.9"}}}, []string{"10.0.0.1"}, false,
+		"name server a"),
+	Entry("one knows none", []livecpmdns.Answer{{Server: "a"}}, []string{"10.0.0.1"}, false, "name server a"),
+	Entry("the order does not matter", []livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.2"}}},
+		[]string{"10.0.0.2", "10.0.0.1"}, true, ""),
+)

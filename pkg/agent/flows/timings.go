@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import "time"
+
+// Timings are the configurable periods of the flows.
+type Timings struct {
+	// PollInterval is the pause between two looks at a world that is expected to change soon.
+	PollInterval time.Duration
+	// DNSMargin is waited in addition to a DNS record's TTL before the old address counts as forgotten.
+	DNSMargin time.Duration
+	// DrainTimeout is how long the source's API server continues after the etcds have moved, so that requests on
+	// connections from before the switch of DNS can finish. It is stopped afterwards in any case.
+	DrainTimeout time.Duration
+	// JoinTimeout bounds one attempt of joining the destination's etcd members.
+	JoinTimeout time.Duration
+	// RolloutTimeout bounds one attempt of waiting for a component to become ready.
+	RolloutTimeout time.Duration
+}
+
+// DefaultTimings are used where the agent's configuration says nothing.
+func DefaultTimings() Timings {
+	return Timings{
+		PollInterval:   2 * time.Second,
+		DNSMargin:      30 * time.Second,
+		DrainTimeout:   time.Minute,
+		JoinTimeout:    15 * time.Minute,
+		RolloutTimeout: 10 * time.Minute,
+	}
+}
