@@ -18,9 +18,9 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/operation"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // joiningMembers is how many members join before the kube-apiserver of the destination starts. With two, both seeds
@@ -92,7 +92,7 @@ func (d *destination) deployJoiningEtcds(
 				return nil, err
 			}
 		} else if err != nil {
-			return nil, fmt.Errorf("failed to read etcd %s: %w", exposure.EtcdName(etcdRole), err)
+			return nil, fmt.Errorf("failed to read etcd %s: %w", naming.EtcdName(etcdRole), err)
 		}
 
 		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
@@ -101,7 +101,7 @@ func (d *destination) deployJoiningEtcds(
 		components = append(components, component)
 		deploys = append(deploys, func(ctx context.Context) error {
 			if err := component.Deploy(ctx); err != nil {
-				return fmt.Errorf("failed to deploy etcd %s: %w", exposure.EtcdName(etcdRole), err)
+				return fmt.Errorf("failed to deploy etcd %s: %w", naming.EtcdName(etcdRole), err)
 			}
 			return nil
 		})

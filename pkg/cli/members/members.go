@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 const (
@@ -149,7 +149,7 @@ func (l *Looker) cluster(
 	ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd,
 ) (etcdclient.Cluster, error) {
 	var (
-		name  = exposure.EtcdName(role)
+		name  = naming.EtcdName(role)
 		found []place
 		errs  []error
 		last  *druidcorev1alpha1.Etcd
@@ -198,7 +198,7 @@ func (l *Looker) cluster(
 	if !ok {
 		known = &opened{places: &places{
 			namespace: namespace, name: name,
-			serverName: fmt.Sprintf("%s.%s.svc", exposure.ClientServiceName(role), namespace),
+			serverName: fmt.Sprintf("%s.%s.svc", naming.ClientServiceName(role), namespace),
 		}}
 		var err error
 		if known.Cluster, err = l.open(ctx, from, last, known.places); err != nil {

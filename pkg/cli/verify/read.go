@@ -25,9 +25,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/cli/members"
 	"github.com/livecpm/livecpm/pkg/cli/seed"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // hashAttempts is how often the hashes are asked for if a compaction comes between.
@@ -153,7 +153,7 @@ func (r Reader) readEtcds(ctx context.Context, in *Input, destination string) {
 			failed(err)
 			return
 		}
-		in.Etcds = append(in.Etcds, Hashes(ctx, cluster, exposure.EtcdName(etcd.Role), etcd))
+		in.Etcds = append(in.Etcds, Hashes(ctx, cluster, naming.EtcdName(etcd.Role), etcd))
 	}
 }
 
@@ -273,7 +273,7 @@ func (r Reader) Record(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Bas
 		if etcd.Err != nil {
 			return out, etcd.Err
 		}
-		out.ClusterIDs[exposure.EtcdName(etcd.Role)] = fmt.Sprintf("%x", etcd.Inspection.ClusterID)
+		out.ClusterIDs[naming.EtcdName(etcd.Role)] = fmt.Sprintf("%x", etcd.Inspection.ClusterID)
 	}
 	return out, nil
 }

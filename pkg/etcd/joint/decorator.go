@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 // NewEtcd returns Gardener's own etcd component with the values of the given one, on a client that makes the Etcd join
@@ -63,7 +63,7 @@ func (d *decorated) Create(ctx context.Context, object client.Object, opts ...cl
 				client.ObjectKeyFromObject(etcd))
 		}
 		etcd.Spec.Etcd.BootstrapWithExistingCluster = bootstrap.DeepCopy()
-		etcd.Spec.Etcd.ServerPort = new(int32(exposure.PortPeerDestination))
+		etcd.Spec.Etcd.ServerPort = new(int32(naming.PortPeerDestination))
 	}
 	return d.Client.Create(ctx, object, opts...)
 }

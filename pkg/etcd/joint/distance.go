@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 // distanceSamples is how many answers of a leader it takes to know how far away it is. Only the fastest counts: a busy
@@ -23,7 +23,7 @@ func (j *Joint) LeaderDistance(ctx context.Context) (time.Duration, error) {
 	for i, err := range errs {
 		if err != nil {
 			return 0, fmt.Errorf("failed to measure how far away the leader of %s is: %w",
-				exposure.EtcdName(EtcdRoles[i]), err)
+				naming.EtcdName(naming.EtcdRoles[i]), err)
 		}
 	}
 	return slices.Max(distances), nil

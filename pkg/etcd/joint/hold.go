@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 // holdRollout keeps the destination's first two members from being restarted when the third one joins.
@@ -32,7 +32,7 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		}
 		return err
 	}
-	if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil || etcd.Spec.Replicas != exposure.Members {
+	if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil || etcd.Spec.Replicas != naming.MembersPerSeed {
 		return nil
 	}
 	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
@@ -42,12 +42,12 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		}
 		return err
 	}
-	if ptr.Deref(statefulSet.Spec.Replicas, 1) != exposure.Members {
+	if ptr.Deref(statefulSet.Spec.Replicas, 1) != naming.MembersPerSeed {
 		// etcd-druid has not got there yet.
 		return nil
 	}
 
-	if partition := int32(exposure.Members - 1); !hasPartition(statefulSet, partition) {
+	if partition := int32(naming.MembersPerSeed - 1); !hasPartition(statefulSet, partition) {
 		if err := j.annotate(ctx, etcd, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation); err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func hasPartition(statefulSet *appsv1.StatefulSet, partition int32) bool {
 
 // ReleaseRollout gives the destination's Etcds back to etcd-druid. The members restart with the next deployment.
 func (j *Joint) ReleaseRollout(ctx context.Context) error {
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		etcd, err := j.getEtcd(ctx, etcdRole)
 		if err != nil {
 			return err

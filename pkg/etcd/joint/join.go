@@ -17,17 +17,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // CheckSource returns an error unless both etcd clusters consist of exactly the source's members, all of them healthy.
 func (j *Joint) CheckSource(ctx context.Context) error {
 	var errs []error
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		if _, err := j.sourceOnly(ctx, etcdRole); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err))
+			errs = append(errs, fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), err))
 		}
 	}
 	return errors.Join(errs...)
@@ -40,10 +40,10 @@ func (j *Joint) Bootstrap(
 ) (*druidcorev1alpha1.BootstrapWithExistingCluster, error) {
 	world, err := j.sourceOnly(ctx, etcdRole)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be joined: %w", exposure.EtcdName(etcdRole), err)
+		return nil, fmt.Errorf("%s cannot be joined: %w", naming.EtcdName(etcdRole), err)
 	}
 	bootstrap := &druidcorev1alpha1.BootstrapWithExistingCluster{
-		ClientEndpoints: []string{exposure.SourceClientEndpoint(j.Namespace, etcdRole)},
+		ClientEndpoints: []string{naming.SourceClientEndpoint(j.Namespace, etcdRole)},
 	}
 	for _, member := range world.Raw {
 		bootstrap.Members = append(bootstrap.Members, druidcorev1alpha1.BootstrapExistingMember{Name: member.Name,
@@ -63,9 +63,9 @@ func (j *Joint) sourceOnly(ctx context.Context, etcdRole string) (World, error) 
 	if _, problem := world.problem(); problem != "" {
 		return World{}, errors.New(problem)
 	}
-	if len(world.Members) != exposure.Members ||
-		len(world.Members.Voters().On(quorum.Source).Healthy()) != exposure.Members {
-		return World{}, fmt.Errorf("%d healthy voters of the source are expected, there are %s", exposure.Members,
+	if len(world.Members) != naming.MembersPerSeed ||
+		len(world.Members.Voters().On(quorum.Source).Healthy()) != naming.MembersPerSeed {
+		return World{}, fmt.Errorf("%d healthy voters of the source are expected, there are %s", naming.MembersPerSeed,
 			world.Summary())
 	}
 	return world, nil
@@ -84,7 +84,7 @@ func (j *Joint) Join(ctx context.Context, members int, report ReportFunc) error 
 // learner that never starts, because it keeps others from being added. Pods that stand aside begin again; see
 // startAnew. While the last member joins it holds the restart of the others until OnlyDestinationLeft is true.
 func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Progress, error) {
-	if members == exposure.Members && j.Role == steps.Destination {
+	if members == naming.MembersPerSeed && j.Role == steps.Destination {
 		if err := j.holdRollout(ctx, etcdRole); err != nil {
 			return Progress{}, err
 		}
@@ -140,7 +140,7 @@ func joined(world World, members int) Progress {
 	}
 	// When the last member has joined, the first one of the source leaves without delay, even while another member of
 	// the destination restarts with its new configuration, as long as the quorum allows it.
-	if leaving := world.Members.RemovalOrder(quorum.Source); members == exposure.Members && len(leaving) > 0 &&
+	if leaving := world.Members.RemovalOrder(quorum.Source); members == naming.MembersPerSeed && len(leaving) > 0 &&
 		world.Members.Stop(leaving[0].ID) == nil {
 		return done
 	}
@@ -153,9 +153,9 @@ func (j *Joint) help(ctx context.Context, etcdRole string, world World, learner 
 	if err != nil {
 		return false, Progress{}, err
 	}
-	log := j.Log.WithValues("etcd", exposure.EtcdName(etcdRole), "member", learner.String(), "members",
+	log := j.Log.WithValues("etcd", naming.EtcdName(etcdRole), "member", learner.String(), "members",
 		world.Members.String())
-	pod := exposure.PodName(etcdRole, learner.Ordinal)
+	pod := naming.PodName(etcdRole, learner.Ordinal)
 
 	if learner.Name == "" {
 		since := j.firstSeen(learner.ID)
@@ -241,8 +241,8 @@ func destinationOnly(world World) string {
 	if _, problem := world.problem(); problem != "" {
 		return problem
 	}
-	if len(world.Members) != exposure.Members ||
-		len(world.Members.Voters().On(quorum.Destination).Healthy()) != exposure.Members {
+	if len(world.Members) != naming.MembersPerSeed ||
+		len(world.Members.Voters().On(quorum.Destination).Healthy()) != naming.MembersPerSeed {
 		return world.Summary()
 	}
 	return ""
@@ -259,8 +259,8 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		if etcd.Spec.Etcd.BootstrapWithExistingCluster != nil {
 			return "it still has the bootstrap of the joint cluster", nil
 		}
-		if port := ptr.Deref(etcd.Spec.Etcd.ServerPort, exposure.PortPeerSource); port != exposure.PortPeerSource {
-			return fmt.Sprintf("its peer port is %d, not %d", port, exposure.PortPeerSource), nil
+		if port := ptr.Deref(etcd.Spec.Etcd.ServerPort, naming.PortPeerSource); port != naming.PortPeerSource {
+			return fmt.Sprintf("its peer port is %d, not %d", port, naming.PortPeerSource), nil
 		}
 		if missing := unsettled(etcd); missing != "" {
 			return missing, nil
@@ -274,7 +274,7 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		}
 		for id, member := range world.Raw {
 			known, _ := world.Members.ByID(id)
-			if expected := exposure.PeerURL(steps.Source, j.Namespace, etcdRole, known.Ordinal); !slices.Equal(
+			if expected := naming.PeerURL(steps.Source, j.Namespace, etcdRole, known.Ordinal); !slices.Equal(
 				member.PeerURLs, []string{expected}) {
 				return fmt.Sprintf("member %s has the peer URLs %v, not %s", member, member.PeerURLs, expected), nil
 			}
@@ -297,12 +297,12 @@ func (j *Joint) both(
 	messages, errs := LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (string, error) {
 		message, err := check(ctx, etcdRole)
 		if err != nil {
-			return "", fmt.Errorf("failed to check %s: %w", exposure.EtcdName(etcdRole), err)
+			return "", fmt.Errorf("failed to check %s: %w", naming.EtcdName(etcdRole), err)
 		}
 		if message == "" {
 			return "", nil
 		}
-		return exposure.EtcdName(etcdRole) + ": " + message, nil
+		return naming.EtcdName(etcdRole) + ": " + message, nil
 	})
 	if err := errors.Join(errs...); err != nil {
 		return false, "", err
@@ -332,16 +332,17 @@ func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 	})
 }
 
-// LookAtBoth looks at both clusters at once and returns what was found, and what went wrong, in the order of EtcdRoles.
+// LookAtBoth looks at both clusters at once and returns what was found, and what went wrong, in the order of
+// naming.EtcdRoles.
 // A look waits for members that do not answer, and while members change there often is one: it must not hold up the
 // look at the other cluster.
 func LookAtBoth[T any](ctx context.Context, look func(ctx context.Context, etcdRole string) (T, error)) ([]T, []error) {
 	var (
 		group sync.WaitGroup
-		found = make([]T, len(EtcdRoles))
-		errs  = make([]error, len(EtcdRoles))
+		found = make([]T, len(naming.EtcdRoles))
+		errs  = make([]error, len(naming.EtcdRoles))
 	)
-	for i, etcdRole := range EtcdRoles {
+	for i, etcdRole := range naming.EtcdRoles {
 		group.Go(func() { found[i], errs[i] = look(ctx, etcdRole) })
 	}
 	group.Wait()
@@ -359,7 +360,7 @@ func sideBySide(ctx context.Context, do func(ctx context.Context, etcdRole strin
 func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, side quorum.Side) (bool, error) {
 	leader, ok := world.Members.Leader()
 	if !ok {
-		return false, fmt.Errorf("failed to transfer leadership of %s: no leader is known", exposure.EtcdName(etcdRole))
+		return false, fmt.Errorf("failed to transfer leadership of %s: no leader is known", naming.EtcdName(etcdRole))
 	}
 	if leader.Side == side {
 		return false, nil
@@ -367,7 +368,7 @@ func (j *Joint) moveLeader(ctx context.Context, etcdRole string, world World, si
 	target, ok := world.Members.NextLeader(side)
 	if !ok {
 		return false, fmt.Errorf("failed to transfer leadership of %s: the %s has no healthy voter",
-			exposure.EtcdName(etcdRole), side)
+			naming.EtcdName(etcdRole), side)
 	}
 	if err := j.moveLeadTo(ctx, etcdRole, world, leader, target); err != nil {
 		return false, err
@@ -388,7 +389,7 @@ func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, le
 	for !j.moving.TryLock() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("failed to transfer leadership of %s: %w", exposure.EtcdName(etcdRole), ctx.Err())
+			return fmt.Errorf("failed to transfer leadership of %s: %w", naming.EtcdName(etcdRole), ctx.Err())
 		case <-j.Clock.After(quietPause):
 		}
 		j.awaitQuiet(ctx, cluster, world.Raw[leader.ID], world.Raw[target.ID])
@@ -396,9 +397,9 @@ func (j *Joint) moveLeadTo(ctx context.Context, etcdRole string, world World, le
 	defer j.moving.Unlock()
 	// Leadership of the other one may have moved for so long that this one's time is over.
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("failed to transfer leadership of %s: %w", exposure.EtcdName(etcdRole), err)
+		return fmt.Errorf("failed to transfer leadership of %s: %w", naming.EtcdName(etcdRole), err)
 	}
-	j.Log.Info("Transferring leadership", "etcd", exposure.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
+	j.Log.Info("Transferring leadership", "etcd", naming.EtcdName(etcdRole), "from", leader.Name, "to", target.Name)
 	if err := cluster.MoveLeader(ctx, world.Raw[leader.ID], target.ID); err != nil &&
 		!errors.Is(err, etcdclient.ErrNotLeader) {
 		return err

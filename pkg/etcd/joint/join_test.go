@@ -19,6 +19,7 @@ import (
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -388,7 +389,7 @@ var _ = Describe("Join", func() {
 			advance(3)
 			Expect(etcd().Annotations).To(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))
 
-			for _, etcdRole := range EtcdRoles {
+			for _, etcdRole := range naming.EtcdRoles {
 				s.joinDestination(etcdRole, 3)
 			}
 			left, _, err := j.OnlyDestinationLeft(ctx)
@@ -396,7 +397,7 @@ var _ = Describe("Join", func() {
 			Expect(left).To(BeFalse())
 			Expect(etcd().Annotations).To(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))
 
-			for _, etcdRole := range EtcdRoles {
+			for _, etcdRole := range naming.EtcdRoles {
 				s.removeSource(etcdRole, 0)
 			}
 			left, _, err = j.OnlyDestinationLeft(ctx)

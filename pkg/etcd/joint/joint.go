@@ -27,14 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
-
-// EtcdRoles are the roles of the etcd clusters of a shoot. They are independent of each other and worked on in
-// parallel.
-var EtcdRoles = exposure.EtcdRoles
 
 const (
 	defaultPollInterval = 500 * time.Millisecond
@@ -138,7 +134,7 @@ func (j *Joint) cluster(ctx context.Context, etcdRole string) (etcdclient.Cluste
 	}
 	cluster, err := j.NewCluster(ctx, etcdRole)
 	if err != nil {
-		return nil, fmt.Errorf("failed to set up a client for %s: %w", exposure.EtcdName(etcdRole), err)
+		return nil, fmt.Errorf("failed to set up a client for %s: %w", naming.EtcdName(etcdRole), err)
 	}
 	j.clusters[etcdRole] = cluster
 	return cluster, nil
@@ -162,7 +158,7 @@ func (j *Joint) tlsFromEtcd(ctx context.Context, etcdRole string) (*tls.Config, 
 
 func (j *Joint) getEtcd(ctx context.Context, etcdRole string) (*druidcorev1alpha1.Etcd, error) {
 	etcd := &druidcorev1alpha1.Etcd{
-		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: naming.EtcdName(etcdRole)},
 	}
 	if err := j.Client.Get(ctx, client.ObjectKeyFromObject(etcd), etcd); err != nil {
 		return nil, fmt.Errorf("failed to get Etcd %s: %w", client.ObjectKeyFromObject(etcd), err)
@@ -191,7 +187,7 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 	}
 	list, err := cluster.List(ctx)
 	if err != nil {
-		err = fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+		err = fmt.Errorf("failed to look at %s: %w", naming.EtcdName(etcdRole), err)
 		if message := j.whyNoQuorum(ctx, etcdRole, cluster); message != "" {
 			err = &noQuorumError{message: message, cause: err}
 		}
@@ -262,18 +258,17 @@ func problemOf(clusterID, leader uint64, member etcdclient.MemberInspection) str
 
 // classify tells the side and the ordinal of a member: by its name once it has started, by its peer URL before.
 func (j *Joint) classify(etcdRole string, member etcdclient.Member) (quorum.Side, int) {
-	for ordinal := range exposure.Members {
-		pod := exposure.PodName(etcdRole, ordinal)
+	for ordinal := range naming.MembersPerSeed {
 		switch member.Name {
-		case j.DestinationSeed + "-" + pod:
+		case naming.MemberName(j.DestinationSeed, etcdRole, ordinal):
 			return quorum.Destination, ordinal
-		case j.SourceSeed + "-" + pod:
+		case naming.MemberName(j.SourceSeed, etcdRole, ordinal):
 			return quorum.Source, ordinal
 		case "":
 			switch {
-			case slices.Contains(member.PeerURLs, exposure.PeerURL(steps.Destination, j.Namespace, etcdRole, ordinal)):
+			case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Destination, j.Namespace, etcdRole, ordinal)):
 				return quorum.Destination, ordinal
-			case slices.Contains(member.PeerURLs, exposure.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)):
+			case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)):
 				return quorum.Source, ordinal
 			}
 		}
@@ -332,7 +327,7 @@ func (j *Joint) each(
 		group    sync.WaitGroup
 		lock     sync.Mutex
 		progress = map[string]Progress{}
-		errs     = make([]error, len(EtcdRoles))
+		errs     = make([]error, len(naming.EtcdRoles))
 	)
 	publish := func(etcdRole string, p Progress) error {
 		lock.Lock()
@@ -351,9 +346,9 @@ func (j *Joint) each(
 		return report(ctx, reason, message)
 	}
 
-	for i, etcdRole := range EtcdRoles {
+	for i, etcdRole := range naming.EtcdRoles {
 		group.Go(func() {
-			log := j.Log.WithValues("etcd", exposure.EtcdName(etcdRole))
+			log := j.Log.WithValues("etcd", naming.EtcdName(etcdRole))
 			for {
 				p, err := attempt(ctx, etcdRole)
 				if err != nil {
@@ -375,7 +370,7 @@ func (j *Joint) each(
 				select {
 				case <-ctx.Done():
 					if errs[i] == nil {
-						errs[i] = fmt.Errorf("%s: %s: %w", exposure.EtcdName(etcdRole), p.Message, ctx.Err())
+						errs[i] = fmt.Errorf("%s: %s: %w", naming.EtcdName(etcdRole), p.Message, ctx.Err())
 					}
 					return
 				case <-j.Clock.After(j.PollInterval):
@@ -393,7 +388,7 @@ func merge(progress map[string]Progress) (steps.Reason, string) {
 		reason  steps.Reason
 		message string
 	)
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		p, ok := progress[etcdRole]
 		if !ok || p.Message == "" {
 			continue
@@ -401,7 +396,7 @@ func merge(progress map[string]Progress) (steps.Reason, string) {
 		if message != "" {
 			message += "; "
 		}
-		message += exposure.EtcdName(etcdRole) + ": " + p.Message
+		message += naming.EtcdName(etcdRole) + ": " + p.Message
 		if reason == "" && !p.Done {
 			reason = p.Reason
 		}

@@ -9,8 +9,8 @@ import (
 	"fmt"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // noQuorumError says that an etcd cannot be worked on because its members have no quorum, rather than for want of a way
@@ -59,10 +59,10 @@ func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdcl
 		seeds = []string{j.DestinationSeed, j.SourceSeed}
 	}
 	for _, seed := range seeds {
-		for ordinal := range exposure.Members {
+		for ordinal := range naming.MembersPerSeed {
 			askCtx, cancel := context.WithTimeout(ctx, statusTimeout)
 			list, err := cluster.ListOf(askCtx,
-				etcdclient.Member{Name: seed + "-" + exposure.PodName(etcdRole, ordinal)})
+				etcdclient.Member{Name: naming.MemberName(seed, etcdRole, ordinal)})
 			cancel()
 			if err != nil {
 				continue

@@ -21,15 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // PrepareRetirement stops etcd-druid from putting back the pods of the source that Retire takes away. Nothing restarts
 // from it. Done before the destination's last member joins, it keeps the time with six members short.
 func (j *Joint) PrepareRetirement(ctx context.Context) error {
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		if err := j.pauseDruid(ctx, etcdRole); err != nil {
 			return err
 		}
@@ -113,13 +113,13 @@ func (j *Joint) RetireNext(
 		}
 		return Progress{Done: true, Message: "no member of the source is left: " + world.Summary()}, nil
 	}
-	if have := len(world.Members.Voters().On(quorum.Destination)); have < exposure.Members {
-		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have, exposure.Members),
-			nil
+	if have := len(world.Members.Voters().On(quorum.Destination)); have < naming.MembersPerSeed {
+		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have,
+			naming.MembersPerSeed), nil
 	}
 
 	// The first member leaves without regard to the other cluster: the time with six members is to be short.
-	if len(leaving) < exposure.Members {
+	if len(leaving) < naming.MembersPerSeed {
 		if behind, err := j.otherIsBehind(ctx, etcdRole, world); err != nil || behind != "" {
 			return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", behind), err
 		}
@@ -147,19 +147,19 @@ func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, world World)
 	}
 	seen, hold, err := j.observeForChange(ctx, other)
 	if err != nil {
-		return "", fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(other), err)
+		return "", fmt.Errorf("failed to look at %s: %w", naming.EtcdName(other), err)
 	}
 	left := len(seen.Members.On(quorum.Source))
 	switch {
-	case len(seen.Members) > 0 && left < exposure.Members-1:
+	case len(seen.Members) > 0 && left < naming.MembersPerSeed-1:
 		return "", nil
 	case hold != nil:
-		return fmt.Sprintf("waiting for %s: %s", exposure.EtcdName(other), hold.Message), nil
-	case left == exposure.Members:
+		return fmt.Sprintf("waiting for %s: %s", naming.EtcdName(other), hold.Message), nil
+	case left == naming.MembersPerSeed:
 		return fmt.Sprintf("waiting until the first member of the source has left %s as well",
-			exposure.EtcdName(other)), nil
+			naming.EtcdName(other)), nil
 	case world.Members.LeadIsOn(quorum.Destination) && !seen.Members.LeadIsOn(quorum.Destination):
-		return fmt.Sprintf("waiting until the destination has leadership of %s as well", exposure.EtcdName(other)), nil
+		return fmt.Sprintf("waiting until the destination has leadership of %s as well", naming.EtcdName(other)), nil
 	}
 	return "", nil
 }
@@ -182,7 +182,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 		return Progress{}, err
 	}
 	victim := world.Members.RemovalOrder(d.side)[0]
-	pod := exposure.PodName(etcdRole, victim.Ordinal)
+	pod := naming.PodName(etcdRole, victim.Ordinal)
 	wanted := int32(victim.Ordinal) // #nosec G115 -- One of three.
 	replicas := ptr.Deref(statefulSet.Spec.Replicas, 1)
 	if replicas > wanted {
@@ -202,7 +202,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, world World, d de
 		if err := d.before(ctx); err != nil {
 			return Progress{}, err
 		}
-		j.Log.Info("Stopping a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", victim.String(),
+		j.Log.Info("Stopping a member", "side", d.side, "etcd", naming.EtcdName(etcdRole), "member", victim.String(),
 			"members", world.Members.String())
 		// The pod ends before its StatefulSet is told: the controller would end it in its own time, and a kubelet does
 		// not hurry a container that it is stopping already. If the agent is interrupted in between, the member
@@ -261,7 +261,7 @@ func mayRetire(world World, victim quorum.Member) error {
 		return err
 	}
 	others := world.Members.Filter(func(m quorum.Member) bool { return m.ID != victim.ID })
-	if down := others.Unhealthy(); len(down) > 0 && len(world.Members.Voters()) != 2*exposure.Members {
+	if down := others.Unhealthy(); len(down) > 0 && len(world.Members.Voters()) != 2*naming.MembersPerSeed {
 		return fmt.Errorf("member %s stays until the others are healthy: %s", victim.Name, world.Summary())
 	}
 	return nil
@@ -287,7 +287,7 @@ func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Membe
 	if err != nil {
 		return Progress{}, err
 	}
-	j.Log.Info("Removing a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(),
+	j.Log.Info("Removing a member", "side", d.side, "etcd", naming.EtcdName(etcdRole), "member", current.String(),
 		"members", world.Members.String())
 	if err := cluster.Remove(ctx, victim.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
 		if errors.Is(err, etcdclient.ErrUnhealthy) {
@@ -302,7 +302,7 @@ func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Membe
 	if _, still := after.Members.ByID(victim.ID); still {
 		return Progress{}, fmt.Errorf("member %s is still in the member list after its removal", current)
 	}
-	j.Log.Info("Removed a member", "side", d.side, "etcd", exposure.EtcdName(etcdRole), "member", current.String(),
+	j.Log.Info("Removed a member", "side", d.side, "etcd", naming.EtcdName(etcdRole), "member", current.String(),
 		"members", after.Members.String())
 	return Progress{Done: d.side == quorum.Source && len(after.Members.On(d.side)) == 0, Reason: d.reason,
 		Message: after.Summary()}, nil
@@ -310,7 +310,7 @@ func (j *Joint) remove(ctx context.Context, etcdRole string, victim quorum.Membe
 
 func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.StatefulSet, error) {
 	statefulSet := &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: exposure.EtcdName(etcdRole)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.Namespace, Name: naming.EtcdName(etcdRole)},
 	}
 	if err := j.Client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet); err != nil {
 		return nil, fmt.Errorf("failed to get StatefulSet %s: %w", client.ObjectKeyFromObject(statefulSet), err)
@@ -321,7 +321,7 @@ func (j *Joint) getStatefulSet(ctx context.Context, etcdRole string) (*appsv1.St
 // scale changes the number of replicas. That the status changes meanwhile, as it does with the end of a pod, is no
 // reason to decide again.
 func (j *Joint) scale(ctx context.Context, etcdRole string, from, to int32, d departure) (Progress, error) {
-	name := exposure.EtcdName(etcdRole)
+	name := naming.EtcdName(etcdRole)
 	attempt := func() error {
 		statefulSet, err := j.getStatefulSet(ctx, etcdRole)
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // The last step restarts the destination's members one after the other, because they get their ordinary peer port. A
@@ -37,7 +37,7 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 			return err
 		}
 		if _, problem := world.problem(); problem != "" {
-			return fmt.Errorf("failed to prepare the restart of %s: %s", exposure.EtcdName(etcdRole), problem)
+			return fmt.Errorf("failed to prepare the restart of %s: %s", naming.EtcdName(etcdRole), problem)
 		}
 		leader, _ := world.Members.Leader()
 		last, ok := world.Members.NextLeader(quorum.Destination)
@@ -45,7 +45,7 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 			return nil
 		}
 		if err := j.moveLeadTo(ctx, etcdRole, world, leader, last); err != nil {
-			return fmt.Errorf("failed to prepare the restart of %s: %w", exposure.EtcdName(etcdRole), err)
+			return fmt.Errorf("failed to prepare the restart of %s: %w", naming.EtcdName(etcdRole), err)
 		}
 		return nil
 	})
@@ -78,7 +78,7 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 		reached   = replicas
 	)
 	for ordinal := range replicas {
-		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
+		pod, err := j.getPod(ctx, naming.PodName(etcdRole, ordinal))
 		if err != nil {
 			return Progress{}, err
 		}

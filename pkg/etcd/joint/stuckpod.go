@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // etcdContainer is the name that etcd-druid gives the container of etcd.
@@ -37,7 +37,7 @@ func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, mem
 		if j.Clock.Since(since[pod.UID]) < j.StuckAfter {
 			continue
 		}
-		j.Log.Info("Deleting a pod that has not become a member", "etcd", exposure.EtcdName(etcdRole), "pod", pod.Name,
+		j.Log.Info("Deleting a pod that has not become a member", "etcd", naming.EtcdName(etcdRole), "pod", pod.Name,
 			"since", since[pod.UID], "members", world.Members.String())
 		if err := j.deletePod(ctx, pod); err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func (j *Joint) standAside(ctx context.Context, etcdRole string, world World, me
 		if slices.ContainsFunc(present, func(m quorum.Member) bool { return m.Ordinal == ordinal }) {
 			continue
 		}
-		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
+		pod, err := j.getPod(ctx, naming.PodName(etcdRole, ordinal))
 		if err != nil {
 			return nil, err
 		}

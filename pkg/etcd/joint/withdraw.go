@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // Withdraw takes the destination's members out of both clusters again, one at a time in each, because the migration is
@@ -72,8 +72,8 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, 
 		return j.scale(ctx, etcdRole, ptr.Deref(statefulSet.Spec.Replicas, 1), 0, d)
 	}
 
-	for ordinal := range exposure.Members {
-		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
+	for ordinal := range naming.MembersPerSeed {
+		pod, err := j.getPod(ctx, naming.PodName(etcdRole, ordinal))
 		if err != nil {
 			return Progress{}, err
 		}
@@ -95,7 +95,7 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, 
 // withdrawn: nothing of them runs any more. The source calls it before it closes the way to the destination, and it
 // then checks that the clusters are those of before the migration.
 func (j *Joint) RemoveDestination(ctx context.Context) error {
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		world, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
@@ -103,16 +103,16 @@ func (j *Joint) RemoveDestination(ctx context.Context) error {
 		for _, left := range world.Members.RemovalOrder(quorum.Destination) {
 			if left.Healthy {
 				return fmt.Errorf("member %s of %s still answers although the destination has withdrawn", left,
-					exposure.EtcdName(etcdRole))
+					naming.EtcdName(etcdRole))
 			}
 			if err := world.Members.Remove(left.ID); err != nil {
-				return fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err)
+				return fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), err)
 			}
 			cluster, err := j.cluster(ctx, etcdRole)
 			if err != nil {
 				return err
 			}
-			j.Log.Info("Removing a member that the destination has left behind", "etcd", exposure.EtcdName(etcdRole),
+			j.Log.Info("Removing a member that the destination has left behind", "etcd", naming.EtcdName(etcdRole),
 				"member", left.String(), "members", world.Members.String())
 			if err := cluster.Remove(ctx, left.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
 				return err

@@ -28,8 +28,8 @@ import (
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	fakecluster "github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 const namespace = "shoot--demo--live"
@@ -58,12 +58,12 @@ type deletion struct {
 
 func peerURL(role steps.Role, etcdRole string) func(name string) string {
 	return func(name string) string {
-		return exposure.PeerURL(role, namespace, etcdRole, int(name[len(name)-1]-'0'))
+		return naming.PeerURL(role, namespace, etcdRole, int(name[len(name)-1]-'0'))
 	}
 }
 
 func memberName(seed, etcdRole string, ordinal int) string {
-	return seed + "-" + exposure.PodName(etcdRole, ordinal)
+	return seed + "-" + naming.PodName(etcdRole, ordinal)
 }
 
 func pod(name string) *corev1.Pod {
@@ -81,19 +81,19 @@ func newSeeds() *seeds { return newSeedsOf("seed-a") }
 func newSeedsOf(seed string) *seeds {
 	s := &seeds{clusters: map[string]*fakecluster.Cluster{}, voters: map[string][]int{}}
 	builder := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme)
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		var names []string
 		for ordinal := range 3 {
 			names = append(names, memberName("seed-a", etcdRole, ordinal))
-			builder.WithObjects(pod(exposure.PodName(etcdRole, ordinal)))
+			builder.WithObjects(pod(naming.PodName(etcdRole, ordinal)))
 		}
 		s.clusters[etcdRole] = fakecluster.New(peerURL(steps.Source, etcdRole), names...)
 		s.clusters[etcdRole].OnRemove = func(m etcdclient.Member) { s.event("removed " + m.Name) }
 		builder.WithObjects(
 			&druidcorev1alpha1.Etcd{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole)},
 			},
-			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)},
+			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole)},
 				Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}},
 		)
 	}
@@ -134,7 +134,7 @@ func newSeedsOf(seed string) *seeds {
 				for ordinal := int(*statefulSet.Spec.Replicas); ordinal < 3; ordinal++ {
 					etcdRole := strings.TrimPrefix(statefulSet.Name, "etcd-")
 					if err := client.IgnoreNotFound(
-						c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err != nil {
+						c.Delete(ctx, pod(naming.PodName(etcdRole, ordinal)))); err != nil {
 						return err
 					}
 					s.clusters[etcdRole].SetUp(memberName(seed, etcdRole, ordinal), false)
@@ -204,7 +204,7 @@ func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 func (s *seeds) runEtcd(ordinal int) {
 	there := &corev1.Pod{}
 	ExpectWithOffset(1, s.client.Get(context.Background(),
-		client.ObjectKey{Namespace: namespace, Name: exposure.PodName("main", ordinal)}, there)).To(Succeed())
+		client.ObjectKey{Namespace: namespace, Name: naming.PodName("main", ordinal)}, there)).To(Succeed())
 	there.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "backup-restore", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 		{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},

@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -186,10 +187,10 @@ func (e *exposure) Destroy(ctx context.Context) error {
 			}
 		}
 	}
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		if err := kubernetesutils.DeleteObjects(ctx, e.client, e.emptyPeerSlice(etcdRole),
 			e.emptyClientSlice(etcdRole)); err != nil {
-			return fmt.Errorf("failed to delete the EndpointSlices of %s: %w", EtcdName(etcdRole), err)
+			return fmt.Errorf("failed to delete the EndpointSlices of %s: %w", naming.EtcdName(etcdRole), err)
 		}
 	}
 	if err := kubernetesutils.DeleteObjects(ctx, e.client,
@@ -265,7 +266,7 @@ func (e *exposure) relayPods(ctx context.Context) (map[int]corev1.Pod, error) {
 		return nil, fmt.Errorf("failed to list the pods of the relay: %w", err)
 	}
 	pods := map[int]corev1.Pod{}
-	for ordinal := range Members {
+	for ordinal := range naming.MembersPerSeed {
 		for _, pod := range list.Items {
 			if pod.Name == fmt.Sprintf("%s-%d", Name, ordinal) {
 				pods[ordinal] = pod
@@ -300,11 +301,11 @@ func (e *exposure) emptyDNSRecords(address string) []dnsrecord.Interface {
 		out []dnsrecord.Interface
 		ttl = int64(60)
 	)
-	for _, etcdRole := range EtcdRoles {
-		for ordinal := range Members {
+	for _, etcdRole := range naming.EtcdRoles {
+		for ordinal := range naming.MembersPerSeed {
 			values := &dnsrecord.Values{
 				Namespace:                    e.values.Namespace,
-				Name:                         "livecpm-" + PodName(etcdRole, ordinal),
+				Name:                         "livecpm-" + naming.PodName(etcdRole, ordinal),
 				SecretName:                   dnsSecretName,
 				ReconcileOnlyOnChangeOrError: true,
 				Type:                         e.values.DNS.Type,

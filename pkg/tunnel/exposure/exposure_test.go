@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	. "github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
@@ -496,14 +497,14 @@ var _ = Describe("Exposure", func() {
 
 	It("uses names that the certificates of etcd cover", func() {
 		covered := kubernetesutils.DNSNamesForService("*.etcd-main-peer", namespace)
-		for _, host := range []string{MemberHost(namespace, "main", 0),
-			SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
+		for _, host := range []string{naming.MemberHost(namespace, "main", 0),
+			naming.SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
 			_, suffix, _ := strings.Cut(host, ".")
 			Expect(covered).To(ContainElement("*." + suffix))
 		}
-		Expect(PeerURL(steps.Destination, namespace, "main", 2)).
+		Expect(naming.PeerURL(steps.Destination, namespace, "main", 2)).
 			To(Equal("https://etcd-main-2.etcd-main-peer.shoot--demo--live.svc:2381"))
-		Expect(SourceClientEndpoint(namespace, "main")).
+		Expect(naming.SourceClientEndpoint(namespace, "main")).
 			To(Equal("https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"))
 	})
 
