@@ -11,7 +11,6 @@ import (
 	"github.com/gardener/gardener/pkg/utils/flow"
 
 	"github.com/livecpm/livecpm/pkg/agent/operation"
-	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
