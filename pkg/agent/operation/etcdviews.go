@@ -52,9 +52,9 @@ func (d *Deps) EtcdViews(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([
 			}
 			return nil, fmt.Errorf("failed to get Etcd %s: %w", key, err)
 		}
-		cluster, err := etcds.NewCluster(ctx, etcdRole)
+		cluster, err := etcds.OpenReader(ctx, etcdRole)
 		if err != nil {
-			return nil, fmt.Errorf("failed to set up a client for %s: %w", key.Name, err)
+			return nil, err
 		}
 		inspection, err := etcdclient.Inspect(ctx, cluster, inspectionTimeout)
 		views = append(views, preflight.EtcdViewOf(etcd, inspection, err))

@@ -72,14 +72,14 @@ type Looker struct {
 	seeds map[string]Seed
 	// open makes a client of an etcd.
 	open func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
-		places *places) (etcdclient.Cluster, error)
+		places *places) (etcdclient.Reader, error)
 
 	mu       sync.Mutex
 	clusters map[string]*opened
 }
 
 type opened struct {
-	etcdclient.Cluster
+	etcdclient.Reader
 	places *places
 }
 
@@ -87,12 +87,12 @@ type opened struct {
 func New(seeds map[string]Seed) *Looker {
 	l := &Looker{seeds: seeds, clusters: map[string]*opened{}}
 	l.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
-		places *places) (etcdclient.Cluster, error) {
+		places *places) (etcdclient.Reader, error) {
 		config, err := etcdclient.TLSFromEtcd(ctx, reader, etcd)
 		if err != nil {
 			return nil, err
 		}
-		return etcdclient.NewThrough(config, places, timeout, places.dial), nil
+		return etcdclient.NewReader(config, places, timeout, places.dial), nil
 	}
 	return l
 }
@@ -141,13 +141,13 @@ func (l *Looker) reached(namespace, role string) bool {
 }
 
 // Cluster returns a client of the etcd, nil if no seed has a resource of it. Close of the Looker closes it.
-func (l *Looker) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Cluster, error) {
+func (l *Looker) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Reader, error) {
 	return l.cluster(ctx, namespace, role, seeds, map[string]*druidcorev1alpha1.Etcd{})
 }
 
 func (l *Looker) cluster(
 	ctx context.Context, namespace, role string, seeds []string, resources map[string]*druidcorev1alpha1.Etcd,
-) (etcdclient.Cluster, error) {
+) (etcdclient.Reader, error) {
 	var (
 		name  = naming.EtcdName(role)
 		found []place
@@ -201,13 +201,13 @@ func (l *Looker) cluster(
 			serverName: fmt.Sprintf("%s.%s.svc", naming.ClientServiceName(role), namespace),
 		}}
 		var err error
-		if known.Cluster, err = l.open(ctx, from, last, known.places); err != nil {
+		if known.Reader, err = l.open(ctx, from, last, known.places); err != nil {
 			return nil, errors.Join(append(errs, fmt.Errorf("failed to set up a client for %s: %w", name, err))...)
 		}
 		l.clusters[key] = known
 	}
 	known.places.set(found)
-	return known.Cluster, nil
+	return known.Reader, nil
 }
 
 // MemberName returns the name of the member that runs in the pod.

@@ -72,7 +72,7 @@ var _ = Describe("Looker", func() {
 		}
 		looker = func(seeds map[string]members.Seed) *members.Looker {
 			l := members.New(seeds)
-			members.SetOpen(l, func(l etcdclient.Locator, d etcdclient.Dial) (etcdclient.Cluster, error) {
+			members.SetOpen(l, func(l etcdclient.Locator, d etcdclient.Dial) (etcdclient.Reader, error) {
 				opened++
 				locator, dial = l, d
 				return cluster, openErr

@@ -158,7 +158,7 @@ func (r Reader) readEtcds(ctx context.Context, in *Input, destination string) {
 }
 
 // Hashes asks all members of the etcd for the hash of their data at a revision that all of them have.
-func Hashes(ctx context.Context, cluster etcdclient.Cluster, name string, etcd members.Etcd) Etcd {
+func Hashes(ctx context.Context, cluster etcdclient.Reader, name string, etcd members.Etcd) Etcd {
 	out := Etcd{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
 	view := preflight.EtcdViewOf(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
 	for i, member := range etcd.Inspection.Members {

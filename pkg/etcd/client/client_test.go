@@ -217,6 +217,17 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(c.Health(ctx)).To(Succeed())
 	})
 
+	It("gives those who only look nothing to change the cluster with", func() {
+		at := places{service: []Endpoint{{Address: address, ServerName: clientHost}}}
+		r := NewReader(tlsConfig, at, 2*time.Second, (&net.Dialer{}).DialContext)
+		DeferCleanup(r.Close)
+		list, err := r.List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(list.Members).To(HaveLen(2))
+		_, changes := r.(Writer)
+		Expect(changes).To(BeFalse())
+	})
+
 	It("has the list of a member that has lost the others only from that member", func() {
 		server.alone = true
 		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}},

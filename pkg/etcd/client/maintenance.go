@@ -43,9 +43,9 @@ type Alarm struct {
 	Type string
 }
 
-func (c *cluster) Alarms(ctx context.Context) ([]Alarm, error) {
+func (r *reader) Alarms(ctx context.Context) ([]Alarm, error) {
 	var out []Alarm
-	err := c.onService(ctx, "list the etcd alarms", func(ctx context.Context, client *clientv3.Client) error {
+	err := r.onService(ctx, "list the etcd alarms", func(ctx context.Context, client *clientv3.Client) error {
 		response, err := client.AlarmList(ctx)
 		if err != nil {
 			return err
@@ -59,12 +59,12 @@ func (c *cluster) Alarms(ctx context.Context) ([]Alarm, error) {
 	return out, err
 }
 
-func (c *cluster) Defragmenting(ctx context.Context, member Member) (bool, error) {
-	endpoint, err := c.locator.Member(ctx, member)
+func (r *reader) Defragmenting(ctx context.Context, member Member) (bool, error) {
+	endpoint, err := r.locator.Member(ctx, member)
 	if err != nil {
 		return false, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
 	}
-	value, err := c.metric(ctx, endpoint, metricDefragmenting)
+	value, err := r.metric(ctx, endpoint, metricDefragmenting)
 	if err != nil {
 		return false, fmt.Errorf("failed to read %s of etcd member %s at %s: %w", metricDefragmenting, member,
 			endpoint.Address, err)
@@ -74,16 +74,16 @@ func (c *cluster) Defragmenting(ctx context.Context, member Member) (bool, error
 
 // metric reads one metric without labels. etcd publishes its metrics where it serves clients, unless it is told to
 // listen for HTTP elsewhere.
-func (c *cluster) metric(ctx context.Context, endpoint Endpoint, name string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+func (r *reader) metric(ctx context.Context, endpoint Endpoint, name string) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 
-	tlsConfig := c.tls.Clone()
+	tlsConfig := r.tls.Clone()
 	tlsConfig.ServerName = endpoint.ServerName
 	transport := &http.Transport{
 		TLSClientConfig: tlsConfig,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return c.dial(ctx, "tcp", endpoint.Address)
+			return r.dial(ctx, "tcp", endpoint.Address)
 		},
 		DisableKeepAlives: true,
 	}

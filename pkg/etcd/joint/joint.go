@@ -140,6 +140,15 @@ func (j *Joint) cluster(ctx context.Context, etcdRole string) (etcdclient.Cluste
 	return cluster, nil
 }
 
+// OpenReader returns access to one of the clusters for a caller that only looks, and that closes it.
+func (j *Joint) OpenReader(ctx context.Context, etcdRole string) (etcdclient.Reader, error) {
+	cluster, err := j.NewCluster(ctx, etcdRole)
+	if err != nil {
+		return nil, fmt.Errorf("failed to set up a client for %s: %w", naming.EtcdName(etcdRole), err)
+	}
+	return cluster, nil
+}
+
 func (j *Joint) newCluster(ctx context.Context, etcdRole string) (etcdclient.Cluster, error) {
 	tlsConfig, err := j.TLS(ctx, etcdRole)
 	if err != nil {
@@ -202,7 +211,7 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (World, error) {
 
 // look asks every member of the list for its status.
 func (j *Joint) look(
-	ctx context.Context, etcdRole string, cluster etcdclient.Cluster, list etcdclient.Membership,
+	ctx context.Context, etcdRole string, cluster etcdclient.Reader, list etcdclient.Membership,
 ) World {
 	look := etcdclient.Inspection{ClusterID: list.ClusterID,
 		Members: make([]etcdclient.MemberInspection, len(list.Members))}

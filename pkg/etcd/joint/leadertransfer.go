@@ -75,7 +75,7 @@ func (c *calm) fastest() time.Duration { return c.answers[0] }
 // awaitQuiet waits for a good moment to transfer leadership from one member to another, for a limited time. Both are
 // asked at the same time, and the slower answer counts: each has to act at once when it comes to it. An error ends the
 // wait, since the move will meet it again.
-func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, leader, target etcdclient.Member) {
+func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Reader, leader, target etcdclient.Member) {
 	var (
 		c     calm
 		begin = j.Clock.Now()
@@ -102,7 +102,7 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, lead
 
 // statusOfFirst returns the status of the first member when both have answered.
 func statusOfFirst(
-	ctx context.Context, cluster etcdclient.Cluster, first, second etcdclient.Member,
+	ctx context.Context, cluster etcdclient.Reader, first, second etcdclient.Member,
 ) (etcdclient.Status, error) {
 	var (
 		group sync.WaitGroup

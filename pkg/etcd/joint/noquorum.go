@@ -53,7 +53,7 @@ func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (World, *
 // first answer whether the quorum is lost. It is empty if not, or if nobody answers: from here that looks like a cut.
 //
 // Such a list may be out of date. Nothing is changed on its strength.
-func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdclient.Cluster) string {
+func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdclient.Reader) string {
 	seeds := []string{j.SourceSeed, j.DestinationSeed}
 	if j.Role == steps.Destination {
 		seeds = []string{j.DestinationSeed, j.SourceSeed}
