@@ -5,6 +5,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 	// member to member.
 	beforeDefragmentation = 2 * time.Minute
 	afterDefragmentation  = 3 * time.Minute
+
+	remedyDefragmentation = "wait, it passes by itself"
 )
 
 // EtcdView is an etcd of the shoot as far as it could be looked at.
@@ -63,8 +66,12 @@ type EtcdMemberView struct {
 	Problem string
 	// DBSize is the size of its database file, DBSizeInUse what of it holds data.
 	DBSize, DBSizeInUse int64
-	// Defragmenting reports that it is being defragmented. Where a member does not tell, it counts as not being.
+	// Defragmenting reports that it is being defragmented.
 	Defragmenting bool
+	// DefragmentingError tells why nobody knows whether it is. That holds a step like a defragmentation.
+	DefragmentingError error
+	// NoDefragmentingMetric reports that its etcd publishes nothing about it, so that the schedule alone tells.
+	NoDefragmentingMetric bool
 }
 
 // EtcdAlarm is an alarm.
@@ -182,29 +189,56 @@ func checkAlarms(w World, name Name, remedy string, concerned func(alarm string)
 }
 
 func checkEtcdDefragmentation(w World) Finding {
-	const remedy = "wait, it passes by itself"
+	var unread, silent []string
 	for _, etcd := range w.working() {
+		if slices.ContainsFunc(etcd.Members, func(m EtcdMemberView) bool { return m.NoDefragmentingMetric }) {
+			silent = append(silent, etcd.Name)
+		}
 		for _, member := range etcd.Members {
-			if member.Defragmenting {
-				return fail(steps.EtcdDefragmentation, remedy, "member %s of %s is being defragmented", member.Name,
-					etcd.Name)
+			switch {
+			case member.Defragmenting:
+				return fail(steps.EtcdDefragmentation, remedyDefragmentation, "member %s of %s is being defragmented",
+					member.Name, etcd.Name)
+			case member.DefragmentingError != nil:
+				unread = append(unread, fmt.Sprintf("member %s of %s: %v", member.Name, etcd.Name,
+					member.DefragmentingError))
 			}
 		}
-		if etcd.DefragmentationSchedule == "" {
-			continue
-		}
-		schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
-		if err != nil {
-			return unknown(steps.EtcdDefragmentation, "fix spec.etcd.defragmentationSchedule of the Etcd",
-				"the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
-		}
-		// The sidecar runs in UTC.
-		if due := schedule.Next(w.Now.UTC().Add(-afterDefragmentation)); due.Before(w.Now.Add(beforeDefragmentation)) {
-			return fail(steps.EtcdDefragmentation, remedy, "the defragmentation of %s is scheduled for %s", etcd.Name,
-				due.Format(time.RFC3339))
+		if finding := checkDefragmentationSchedule(etcd, w.Now); finding != nil {
+			return *finding
 		}
 	}
+	if len(unread) > 0 {
+		return unknown(steps.EtcdDefragmentation,
+			"see that /metrics answers where the members serve their clients; the check is repeated",
+			"nobody knows whether a member is being defragmented (%s)", strings.Join(unread, "; "))
+	}
+	if len(silent) > 0 {
+		return pass(steps.EtcdDefragmentation, "no defragmentation is scheduled for now; members of %s publish no "+
+			"metric that shows one", strings.Join(silent, " and "))
+	}
 	return pass(steps.EtcdDefragmentation, "no member is being defragmented or is about to be")
+}
+
+// checkDefragmentationSchedule returns a finding if a defragmentation is due about now, or nobody knows when one is.
+func checkDefragmentationSchedule(etcd EtcdView, now time.Time) *Finding {
+	if etcd.DefragmentationSchedule == "" {
+		return nil
+	}
+	schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
+	if err != nil {
+		finding := unknown(steps.EtcdDefragmentation, "fix spec.etcd.defragmentationSchedule of the Etcd",
+			"the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
+		return &finding
+	}
+	// The sidecar runs in UTC.
+	due := schedule.Next(now.UTC().Add(-afterDefragmentation))
+	if !due.Before(now.Add(beforeDefragmentation)) {
+		return nil
+	}
+	finding := fail(steps.EtcdDefragmentation, remedyDefragmentation, "the defragmentation of %s is scheduled for %s",
+		etcd.Name, due.Format(time.RFC3339))
+	return &finding
 }
 
 func checkEtcdSize(w World) Finding {

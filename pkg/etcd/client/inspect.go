@@ -35,7 +35,7 @@ type MemberInspection struct {
 	StatusError error
 	// Defragmenting reports that it is being defragmented.
 	Defragmenting bool
-	// DefragmentingError tells why that is not known.
+	// DefragmentingError tells why that is not known. It is ErrNoMetric if the member publishes nothing about it.
 	DefragmentingError error
 }
 

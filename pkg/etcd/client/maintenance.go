@@ -32,8 +32,10 @@ const (
 	maxMetrics = 16 << 20
 )
 
-// ErrNoMetric says that a member publishes metrics, but not the one that was looked for.
-var ErrNoMetric = errors.New("the metric is not among those of the member")
+// ErrNoMetric says that a member does not publish the metric that was looked for, and never will: its etcd has other
+// metrics only, or serves nothing but gRPC to its clients. It is an answer. A member whose metrics could not be read
+// gives another error.
+var ErrNoMetric = errors.New("the member does not publish the metric")
 
 // Alarm is raised by one member and known to all of them.
 type Alarm struct {
@@ -72,8 +74,8 @@ func (r *reader) Defragmenting(ctx context.Context, member Member) (bool, error)
 	return value > 0, nil
 }
 
-// metric reads one metric without labels. etcd publishes its metrics where it serves clients, unless it is told to
-// listen for HTTP elsewhere.
+// metric reads one metric without labels. etcd publishes its metrics where it serves clients. If it is told to listen
+// for HTTP elsewhere (--listen-client-http-urls), it serves gRPC alone there, and says so in HTTP/2.
 func (r *reader) metric(ctx context.Context, endpoint Endpoint, name string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -85,6 +87,7 @@ func (r *reader) metric(ctx context.Context, endpoint Endpoint, name string) (fl
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return r.dial(ctx, "tcp", endpoint.Address)
 		},
+		ForceAttemptHTTP2: true,
 		DisableKeepAlives: true,
 	}
 	defer transport.CloseIdleConnections()
@@ -98,21 +101,40 @@ func (r *reader) metric(ctx context.Context, endpoint Endpoint, name string) (fl
 		return 0, err
 	}
 	defer response.Body.Close()
+	if servesGRPCAlone(response) {
+		return 0, fmt.Errorf("%w: it serves nothing but gRPC there", ErrNoMetric)
+	}
 	if response.StatusCode != http.StatusOK {
 		return 0, fmt.Errorf("the answer is %s", response.Status)
 	}
-	return findMetric(io.LimitReader(response.Body, maxMetrics), name)
+	return findMetric(response.Body, name)
 }
 
+// servesGRPCAlone reports whether the answer is that of a gRPC server to a question that is not gRPC.
+func servesGRPCAlone(response *http.Response) bool {
+	return response.StatusCode == http.StatusUnsupportedMediaType && response.Header.Get("grpc-status") != ""
+}
+
+// findMetric returns ErrNoMetric only if it has seen all metrics of an etcd.
 func findMetric(metrics io.Reader, name string) (float64, error) {
-	scanner := bufio.NewScanner(metrics)
+	var (
+		limited = &io.LimitedReader{R: metrics, N: maxMetrics}
+		scanner = bufio.NewScanner(limited)
+		ofEtcd  = false
+	)
 	for scanner.Scan() {
 		if value, found := strings.CutPrefix(scanner.Text(), name+" "); found {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
+		ofEtcd = ofEtcd || strings.HasPrefix(scanner.Text(), "etcd_")
 	}
-	if err := scanner.Err(); err != nil {
+	switch err := scanner.Err(); {
+	case err != nil:
 		return 0, err
+	case limited.N <= 0:
+		return 0, fmt.Errorf("the answer is longer than %d bytes", maxMetrics)
+	case !ofEtcd:
+		return 0, errors.New("the answer has no metric of etcd")
 	}
 	return 0, ErrNoMetric
 }
