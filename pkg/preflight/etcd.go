@@ -82,51 +82,56 @@ type EtcdAlarm struct {
 	Type string
 }
 
-// checkEtcds returns the findings about the etcds, of which there are none if nobody looked at them. exist tells that
-// there have to be etcds in the own seed. An etcd without a quorum shows in EtcdQuorum only: all else is a consequence,
-// or cannot be known.
-func checkEtcds(w World, exist bool) []Finding {
+// checkRequiredEtcds is checkEtcds for a seed in which there have to be etcds.
+func checkRequiredEtcds(f Facts) []Finding {
+	if f.EtcdsRead && f.EtcdsError == nil && len(f.Etcds) == 0 {
+		return []Finding{unknown(steps.EtcdQuorum,
+			"see that the Etcds exist in the shoot's namespace of seed "+f.OwnSeed+"; the check is repeated",
+			"there is no Etcd in seed %s", f.OwnSeed)}
+	}
+	return checkEtcds(f)
+}
+
+// checkEtcds returns the findings about the etcds. There are none if nobody looked at them, or if there is no etcd. An
+// etcd without a quorum shows in EtcdQuorum only: all else is a consequence, or cannot be known.
+func checkEtcds(f Facts) []Finding {
 	switch {
-	case !w.EtcdsRead:
+	case !f.EtcdsRead:
 		return nil
-	case w.EtcdsError != nil:
+	case f.EtcdsError != nil:
 		return []Finding{unknown(steps.EtcdQuorum,
 			"see that the agent may read the Etcds and their secrets in its seed; the check is repeated",
-			"the etcds could not be looked at: %v", w.EtcdsError)}
-	case len(w.Etcds) == 0 && exist:
-		return []Finding{unknown(steps.EtcdQuorum,
-			"see that the Etcds exist in the shoot's namespace of seed "+w.OwnSeed+"; the check is repeated",
-			"there is no Etcd in seed %s", w.OwnSeed)}
-	case len(w.Etcds) == 0:
+			"the etcds could not be looked at: %v", f.EtcdsError)}
+	case len(f.Etcds) == 0:
 		return nil
 	}
 	return []Finding{
-		checkEtcdQuorum(w),
-		checkEtcdHealth(w),
-		checkEtcdSpace(w),
-		checkEtcdIntegrity(w),
-		checkEtcdDefragmentation(w),
-		checkEtcdSize(w),
+		checkEtcdQuorum(f),
+		checkEtcdHealth(f),
+		checkEtcdSpace(f),
+		checkEtcdIntegrity(f),
+		checkEtcdDefragmentation(f),
+		checkEtcdSize(f),
 	}
 }
 
-func checkEtcdMemberPrefix(w World) Finding {
-	for _, etcd := range w.Etcds {
-		if etcd.MemberNamePrefix != w.OwnSeed {
+func checkEtcdMemberPrefix(f Facts) Finding {
+	for _, etcd := range f.Etcds {
+		if etcd.MemberNamePrefix != f.OwnSeed {
 			return fail(EtcdMemberPrefix,
 				"migrate classically once with the gate on: that creates the Etcds again, and the prefix cannot be "+
 					"changed later",
-				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, w.OwnSeed)
+				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, f.OwnSeed)
 		}
 	}
-	return pass(EtcdMemberPrefix, "the members' names begin with %s", w.OwnSeed)
+	return pass(EtcdMemberPrefix, "the members' names begin with %s", f.OwnSeed)
 }
 
-func checkEtcdQuorum(w World) Finding {
+func checkEtcdQuorum(f Facts) Finding {
 	const remedy = "bring back the members that are down, or the way to them; see docs/operations/recovery.md if " +
 		"they are lost"
 	var lost, fine []string
-	for _, etcd := range w.Etcds {
+	for _, etcd := range f.Etcds {
 		if etcd.Error != nil {
 			lost = append(lost, fmt.Sprintf("%s: there is no member list: %v", etcd.Name, etcd.Error))
 			continue
@@ -145,9 +150,9 @@ func checkEtcdQuorum(w World) Finding {
 	return pass(steps.EtcdQuorum, "%s are healthy", strings.Join(fine, ", "))
 }
 
-func checkEtcdHealth(w World) Finding {
+func checkEtcdHealth(f Facts) Finding {
 	var problems []string
-	for _, etcd := range w.working() {
+	for _, etcd := range f.working() {
 		for _, problem := range etcd.problems() {
 			problems = append(problems, etcd.Name+": "+problem)
 		}
@@ -158,20 +163,20 @@ func checkEtcdHealth(w World) Finding {
 	return pass(steps.EtcdHealth, "all members are healthy")
 }
 
-func checkEtcdSpace(w World) Finding {
-	return checkAlarms(w, steps.EtcdSpace, "make room (compact and defragment), then disarm the alarm",
+func checkEtcdSpace(f Facts) Finding {
+	return checkAlarms(f, steps.EtcdSpace, "make room (compact and defragment), then disarm the alarm",
 		func(alarm string) bool { return alarm == AlarmNoSpace })
 }
 
-func checkEtcdIntegrity(w World) Finding {
-	return checkAlarms(w, steps.EtcdIntegrity,
+func checkEtcdIntegrity(f Facts) Finding {
+	return checkAlarms(f, steps.EtcdIntegrity,
 		"find out which member's data differs and let it join again, then disarm the alarm",
 		func(alarm string) bool { return alarm != AlarmNoSpace })
 }
 
-func checkAlarms(w World, name Name, remedy string, concerned func(alarm string) bool) Finding {
+func checkAlarms(f Facts, name Name, remedy string, concerned func(alarm string) bool) Finding {
 	var raised []string
-	for _, etcd := range w.working() {
+	for _, etcd := range f.working() {
 		if etcd.AlarmsError != nil {
 			return unknown(name, "see that the etcd answers; the check is repeated",
 				"the alarms of %s are not known: %v", etcd.Name, etcd.AlarmsError)
@@ -188,9 +193,9 @@ func checkAlarms(w World, name Name, remedy string, concerned func(alarm string)
 	return pass(name, "no such alarm is raised")
 }
 
-func checkEtcdDefragmentation(w World) Finding {
+func checkEtcdDefragmentation(f Facts) Finding {
 	var unread, silent []string
-	for _, etcd := range w.working() {
+	for _, etcd := range f.working() {
 		if slices.ContainsFunc(etcd.Members, func(m EtcdMemberView) bool { return m.NoDefragmentingMetric }) {
 			silent = append(silent, etcd.Name)
 		}
@@ -204,7 +209,7 @@ func checkEtcdDefragmentation(w World) Finding {
 					member.DefragmentingError))
 			}
 		}
-		if finding := checkDefragmentationSchedule(etcd, w.Now); finding != nil {
+		if finding := checkDefragmentationSchedule(etcd, f.Now); finding != nil {
 			return *finding
 		}
 	}
@@ -241,9 +246,9 @@ func checkDefragmentationSchedule(etcd EtcdView, now time.Time) *Finding {
 	return &finding
 }
 
-func checkEtcdSize(w World) Finding {
+func checkEtcdSize(f Facts) Finding {
 	var largest []string
-	for _, etcd := range w.working() {
+	for _, etcd := range f.working() {
 		if etcd.Quota <= 0 {
 			return unknown(steps.EtcdSize, "fix spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name,
 				etcd.Quota)
@@ -271,9 +276,9 @@ func checkEtcdSize(w World) Finding {
 }
 
 // working returns the etcds that have a quorum.
-func (w World) working() []EtcdView {
+func (f Facts) working() []EtcdView {
 	var out []EtcdView
-	for _, etcd := range w.Etcds {
+	for _, etcd := range f.Etcds {
 		if etcd.hasQuorum() {
 			out = append(out, etcd)
 		}

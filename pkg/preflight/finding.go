@@ -4,7 +4,7 @@
 // Package preflight checks whether a shoot and two seeds are fit for a live migration. gardener-apiserver checks part
 // of it when the migration is triggered; what it found may have changed since, and some prerequisites it does not know.
 //
-// Evaluate and EvaluateStep are pure: they judge a World. Checker reads the World from the garden and from the shoot's
+// Evaluate and EvaluateStep are pure: they judge Facts. Checker reads the Facts from the garden and from the shoot's
 // etcds.
 package preflight
 
