@@ -130,7 +130,11 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 		}),
 		Annotations: map[string]string{annotationChecksum: utils.ComputeSHA256Hex([]byte(config))},
 	}
-	statefulSet.Spec.Template.Spec = corev1.PodSpec{
+	statefulSet.Spec.Template.Spec = e.relayPod()
+}
+
+func (e *exposure) relayPod() corev1.PodSpec {
+	return corev1.PodSpec{
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		PriorityClassName:             v1beta1constants.PriorityClassNameShootControlPlane500,
@@ -148,41 +152,7 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 			WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector:     &metav1.LabelSelector{MatchLabels: podSelector()},
 		}},
-		Containers: []corev1.Container{{
-			Name:            "relay",
-			Image:           e.values.Image,
-			ImagePullPolicy: corev1.PullIfNotPresent,
-			Args:            []string{"--config=" + mountPathConfig + "/" + configFile},
-			Ports: []corev1.ContainerPort{
-				{Name: "gateway", ContainerPort: PortRelayGateway, Protocol: corev1.ProtocolTCP},
-				{Name: "client", ContainerPort: naming.PortRelayClient, Protocol: corev1.ProtocolTCP},
-				{Name: "peer", ContainerPort: naming.PeerPort(e.values.Role.Peer()), Protocol: corev1.ProtocolTCP},
-				{Name: "metrics", ContainerPort: portRelayMetrics, Protocol: corev1.ProtocolTCP},
-				{Name: "health", ContainerPort: portRelayHealth, Protocol: corev1.ProtocolTCP},
-			},
-			LivenessProbe:  probe("/healthz", 10),
-			ReadinessProbe: probe("/readyz", 2),
-			// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's
-			// heartbeats would wait for the next period.
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{
-					corev1.ResourceCPU:    resource.MustParse("10m"),
-					corev1.ResourceMemory: resource.MustParse("20Mi"),
-				},
-				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
-			},
-			// Without it the collector would let the heap grow to twice of what is in use before it runs.
-			Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "900MiB"}},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: new(false),
-				ReadOnlyRootFilesystem:   new(true),
-				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-			VolumeMounts: []corev1.VolumeMount{
-				{Name: "config", MountPath: mountPathConfig, ReadOnly: true},
-				{Name: "tls", MountPath: mountPathTLS, ReadOnly: true},
-			},
-		}},
+		Containers: []corev1.Container{e.relayContainer()},
 		Volumes: []corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: Name},
@@ -190,6 +160,44 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 			{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 				SecretName: e.values.TLSSecretName, DefaultMode: new(int32(0o440)),
 			}}},
+		},
+	}
+}
+
+func (e *exposure) relayContainer() corev1.Container {
+	return corev1.Container{
+		Name:            "relay",
+		Image:           e.values.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            []string{"--config=" + mountPathConfig + "/" + configFile},
+		Ports: []corev1.ContainerPort{
+			{Name: "gateway", ContainerPort: PortRelayGateway, Protocol: corev1.ProtocolTCP},
+			{Name: "client", ContainerPort: naming.PortRelayClient, Protocol: corev1.ProtocolTCP},
+			{Name: "peer", ContainerPort: naming.PeerPort(e.values.Role.Peer()), Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: portRelayMetrics, Protocol: corev1.ProtocolTCP},
+			{Name: "health", ContainerPort: portRelayHealth, Protocol: corev1.ProtocolTCP},
+		},
+		LivenessProbe:  probe("/healthz", 10),
+		ReadinessProbe: probe("/readyz", 2),
+		// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's
+		// heartbeats would wait for the next period.
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("10m"),
+				corev1.ResourceMemory: resource.MustParse("20Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+		},
+		// Without it the collector would let the heap grow to twice of what is in use before it runs.
+		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "900MiB"}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "config", MountPath: mountPathConfig, ReadOnly: true},
+			{Name: "tls", MountPath: mountPathTLS, ReadOnly: true},
 		},
 	}
 }
