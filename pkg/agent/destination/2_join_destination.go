@@ -95,8 +95,12 @@ func (d *destination) deployJoiningEtcds(
 			return nil, fmt.Errorf("failed to read etcd %s: %w", naming.EtcdName(etcdRole), err)
 		}
 
-		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
-			b.SecretsManager, upstream, bootstrap)
+		component := joint.NewEtcd(m.Log, d.deps.SeedClientSet.Client(), joint.JoiningEtcd{
+			Namespace:      b.Shoot.ControlPlaneNamespace,
+			SecretsManager: b.SecretsManager,
+			Upstream:       upstream,
+			Bootstrap:      bootstrap,
+		})
 		component.SetReplicas(ptr.To[int32](joiningMembers))
 		components = append(components, component)
 		deploys = append(deploys, func(ctx context.Context) error {

@@ -30,13 +30,13 @@ func (j *Joint) LeaderDistance(ctx context.Context) (time.Duration, error) {
 }
 
 func (j *Joint) leaderDistance(ctx context.Context, etcdRole string) (time.Duration, error) {
-	world, err := j.Observe(ctx, etcdRole)
+	seen, err := j.Observe(ctx, etcdRole)
 	if err != nil {
 		return 0, err
 	}
-	leader, ok := world.Members.Leader()
+	leader, ok := seen.Members.Leader()
 	if !ok {
-		return 0, fmt.Errorf("no leader is known: %s", world.Summary())
+		return 0, fmt.Errorf("no leader is known: %s", seen.Summary())
 	}
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
@@ -45,7 +45,7 @@ func (j *Joint) leaderDistance(ctx context.Context, etcdRole string) (time.Durat
 	var fastest time.Duration
 	for i := range distanceSamples {
 		asked := j.Clock.Now()
-		if _, err := cluster.Status(ctx, world.Raw[leader.ID]); err != nil {
+		if _, err := cluster.Status(ctx, seen.Raw[leader.ID]); err != nil {
 			return 0, err
 		}
 		if took := j.Clock.Since(asked); i == 0 || took < fastest {

@@ -10,7 +10,6 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,24 +86,6 @@ func (j *Joint) ReleaseRollout(ctx context.Context) error {
 		if err := j.Client.Patch(ctx, etcd, patch); err != nil {
 			return fmt.Errorf("failed to give Etcd %s back to etcd-druid: %w", client.ObjectKeyFromObject(etcd), err)
 		}
-	}
-	return nil
-}
-
-// annotate sets the annotations that the Etcd does not have.
-func (j *Joint) annotate(ctx context.Context, etcd *druidcorev1alpha1.Etcd, annotations ...string) error {
-	patch, missing := client.MergeFrom(etcd.DeepCopy()), false
-	for _, annotation := range annotations {
-		if !metav1.HasAnnotation(etcd.ObjectMeta, annotation) {
-			missing = true
-			metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, annotation, "true")
-		}
-	}
-	if !missing {
-		return nil
-	}
-	if err := j.Client.Patch(ctx, etcd, patch); err != nil {
-		return fmt.Errorf("failed to annotate Etcd %s for etcd-druid: %w", client.ObjectKeyFromObject(etcd), err)
 	}
 	return nil
 }

@@ -30,23 +30,23 @@ func (e *noQuorumError) Unwrap() error { return e.cause }
 
 // observeForChange takes a look at a cluster whose membership is about to change. What speaks against touching it at
 // all is the hold, which is nil if nothing does.
-func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (World, *Progress, error) {
-	world, err := j.Observe(ctx, etcdRole)
+func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (Observation, *Progress, error) {
+	seen, err := j.Observe(ctx, etcdRole)
 	reason, problem := steps.ReasonQuorumLost, ""
 	var lost *noQuorumError
 	switch {
 	case errors.As(err, &lost):
 		problem = lost.message
 	case err != nil:
-		return World{}, nil, err
+		return Observation{}, nil, err
 	default:
-		reason, problem = world.problem()
+		reason, problem = seen.problem()
 	}
 	if problem == "" {
-		return world, nil, nil
+		return seen, nil, nil
 	}
 	hold := waiting(reason, "%s", problem)
-	return world, &hold, nil
+	return seen, &hold, nil
 }
 
 // whyNoQuorum asks the members one by one, those of the own seed first, for the list that they know, and judges by the

@@ -32,19 +32,20 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 		if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil {
 			return nil
 		}
-		world, err := j.Observe(ctx, etcdRole)
+		seen, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
 		}
-		if _, problem := world.problem(); problem != "" {
+		if _, problem := seen.problem(); problem != "" {
 			return fmt.Errorf("failed to prepare the restart of %s: %s", naming.EtcdName(etcdRole), problem)
 		}
-		leader, _ := world.Members.Leader()
-		last, ok := world.Members.NextLeader(quorum.Destination)
+		leader, _ := seen.Members.Leader()
+		last, ok := seen.Members.NextLeader(quorum.Destination)
 		if !ok || last.ID == leader.ID {
 			return nil
 		}
-		if err := j.moveLeadTo(ctx, etcdRole, world, leader, last); err != nil {
+		move := transfer{etcdRole: etcdRole, seen: seen, from: leader, to: last}
+		if err := j.transferLeadership(ctx, move); err != nil {
 			return fmt.Errorf("failed to prepare the restart of %s: %w", naming.EtcdName(etcdRole), err)
 		}
 		return nil
@@ -98,23 +99,24 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 		return Progress{Done: true, Message: "all members have been restarted"}, nil
 	}
 
-	world, err := j.Observe(ctx, etcdRole)
+	seen, err := j.Observe(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
 	}
-	if _, problem := world.problem(); problem != "" {
+	if _, problem := seen.problem(); problem != "" {
 		return waiting(steps.ReasonRollingEtcd, "%s", problem), nil
 	}
-	leader, _ := world.Members.Leader()
+	leader, _ := seen.Members.Leader()
 	if done(leader) {
-		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", world.Summary()),
+		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", seen.Summary()),
 			nil
 	}
-	candidates := world.Members.Voters().Healthy().Filter(done)
+	candidates := seen.Members.Voters().Healthy().Filter(done)
 	if len(candidates) == 0 {
-		return waiting(steps.ReasonRollingEtcd, "no member has been restarted yet: %s", world.Summary()), nil
+		return waiting(steps.ReasonRollingEtcd, "no member has been restarted yet: %s", seen.Summary()), nil
 	}
-	if err := j.moveLeadTo(ctx, etcdRole, world, leader, candidates[0]); err != nil {
+	move := transfer{etcdRole: etcdRole, seen: seen, from: leader, to: candidates[0]}
+	if err := j.transferLeadership(ctx, move); err != nil {
 		return Progress{}, err
 	}
 	return waiting(steps.ReasonRollingEtcd, "leadership moves to a restarted member"), nil

@@ -19,7 +19,7 @@ import (
 // etcdContainer is the name that etcd-druid gives the container of etcd.
 const etcdContainer = "etcd"
 
-// startAnew deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list,
+// restartStuckPod deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list,
 // although the cluster had a quorum and no learner all the while. It returns nil if there is none.
 //
 // Such a pod stands aside for good. When etcd-backup-restore cannot reach the cluster while it prepares an empty
@@ -27,8 +27,10 @@ const etcdContainer = "etcd"
 // cluster state to 'new'"). That cluster has another ID and never gets a quorum, because its other members belong to
 // the real one: nothing is in it. In a new pod the sidecar finds the cluster, wipes the data directory and adds the
 // member. The pod is no member, so the quorum does not depend on it.
-func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, members int) (*Progress, error) {
-	pods, err := j.standAside(ctx, etcdRole, world, members)
+func (j *Joint) restartStuckPod(
+	ctx context.Context, etcdRole string, seen Observation, members int,
+) (*Progress, error) {
+	pods, err := j.podsAside(ctx, etcdRole, seen, members)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +40,7 @@ func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, mem
 			continue
 		}
 		j.Log.Info("Deleting a pod that has not become a member", "etcd", naming.EtcdName(etcdRole), "pod", pod.Name,
-			"since", since[pod.UID], "members", world.Members.String())
+			"since", since[pod.UID], "members", seen.Members.String())
 		if err := j.deletePod(ctx, pod); err != nil {
 			return nil, err
 		}
@@ -49,10 +51,10 @@ func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, mem
 	return nil, nil
 }
 
-// standAside returns the pods of the destination whose etcd runs without being in the member list.
-func (j *Joint) standAside(ctx context.Context, etcdRole string, world World, members int) ([]*corev1.Pod, error) {
+// podsAside returns the pods of the destination whose etcd runs without being in the member list.
+func (j *Joint) podsAside(ctx context.Context, etcdRole string, seen Observation, members int) ([]*corev1.Pod, error) {
 	var (
-		present = world.Members.On(quorum.Destination)
+		present = seen.Members.On(quorum.Destination)
 		pods    []*corev1.Pod
 	)
 	for ordinal := range members {

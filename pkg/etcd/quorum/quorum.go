@@ -117,8 +117,8 @@ func (s Set) Leader() (Member, bool) {
 	return Member{}, false
 }
 
-// LeadIsOn reports whether the leader is known and on the side.
-func (s Set) LeadIsOn(side Side) bool {
+// LeadershipIsOn reports whether the leader is known and on the side.
+func (s Set) LeadershipIsOn(side Side) bool {
 	leader, ok := s.Leader()
 	return ok && leader.Side == side
 }
