@@ -36,7 +36,7 @@ const (
 	remedyDefragmentation = "wait, it passes by itself"
 )
 
-// EtcdView is an etcd of the shoot as far as it could be looked at.
+// EtcdView is an etcd of the shoot as far as it could be read.
 type EtcdView struct {
 	// Name is the name of the Etcd resource.
 	Name string
@@ -68,7 +68,7 @@ type EtcdMemberView struct {
 	DBSize, DBSizeInUse int64
 	// Defragmenting reports that it is being defragmented.
 	Defragmenting bool
-	// DefragmentingError tells why nobody knows whether it is. That holds a step like a defragmentation.
+	// DefragmentingError tells why that is unknown. It holds a step like a defragmentation.
 	DefragmentingError error
 	// NoDefragmentingMetric reports that its etcd publishes nothing about it, so that the schedule alone tells.
 	NoDefragmentingMetric bool
@@ -86,22 +86,22 @@ type EtcdAlarm struct {
 func checkRequiredEtcds(f Facts) []Finding {
 	if f.EtcdsRead && f.EtcdsError == nil && len(f.Etcds) == 0 {
 		return []Finding{unknown(steps.EtcdQuorum,
-			"see that the Etcds exist in the shoot's namespace of seed "+f.OwnSeed+"; the check is repeated",
+			"check that the Etcds exist in the shoot's namespace of seed "+f.OwnSeed+"; the check runs again by itself",
 			"there is no Etcd in seed %s", f.OwnSeed)}
 	}
 	return checkEtcds(f)
 }
 
-// checkEtcds returns the findings about the etcds. There are none if nobody looked at them, or if there is no etcd. An
-// etcd without a quorum shows in EtcdQuorum only: all else is a consequence, or cannot be known.
+// checkEtcds returns the findings about the etcds. There are none if the etcds were not to be read, or if there is no
+// etcd. An etcd without a quorum shows in EtcdQuorum only: all else is a consequence, or cannot be known.
 func checkEtcds(f Facts) []Finding {
 	switch {
 	case !f.EtcdsRead:
 		return nil
 	case f.EtcdsError != nil:
 		return []Finding{unknown(steps.EtcdQuorum,
-			"see that the agent may read the Etcds and their secrets in its seed; the check is repeated",
-			"the etcds could not be looked at: %v", f.EtcdsError)}
+			"let the agent read the Etcds and their secrets in its seed; the check runs again by itself",
+			"the etcds could not be read: %v", f.EtcdsError)}
 	case len(f.Etcds) == 0:
 		return nil
 	}
@@ -128,8 +128,8 @@ func checkEtcdMemberPrefix(f Facts) Finding {
 }
 
 func checkEtcdQuorum(f Facts) Finding {
-	const remedy = "bring back the members that are down, or the way to them; see docs/operations/recovery.md if " +
-		"they are lost"
+	const remedy = "bring back the members that are down, or the connection to them; see " +
+		"docs/operations/recovery.md if they are lost"
 	var lost, fine []string
 	for _, etcd := range f.Etcds {
 		if etcd.Error != nil {
@@ -178,7 +178,7 @@ func checkAlarms(f Facts, name Name, remedy string, concerned func(alarm string)
 	var raised []string
 	for _, etcd := range f.working() {
 		if etcd.AlarmsError != nil {
-			return unknown(name, "see that the etcd answers; the check is repeated",
+			return unknown(name, "check that the etcd answers; the check runs again by itself",
 				"the alarms of %s are not known: %v", etcd.Name, etcd.AlarmsError)
 		}
 		for _, alarm := range etcd.Alarms {
@@ -215,8 +215,8 @@ func checkEtcdDefragmentation(f Facts) Finding {
 	}
 	if len(unread) > 0 {
 		return unknown(steps.EtcdDefragmentation,
-			"see that /metrics answers where the members serve their clients; the check is repeated",
-			"nobody knows whether a member is being defragmented (%s)", strings.Join(unread, "; "))
+			"check that /metrics answers on the client port of the members; the check runs again by itself",
+			"it is unknown whether a member is being defragmented (%s)", strings.Join(unread, "; "))
 	}
 	if len(silent) > 0 {
 		return pass(steps.EtcdDefragmentation, "no defragmentation is scheduled for now; members of %s publish no "+
@@ -225,7 +225,8 @@ func checkEtcdDefragmentation(f Facts) Finding {
 	return pass(steps.EtcdDefragmentation, "no member is being defragmented or is about to be")
 }
 
-// checkDefragmentationSchedule returns a finding if a defragmentation is due about now, or nobody knows when one is.
+// checkDefragmentationSchedule returns a finding if a defragmentation is due about now, or if the schedule cannot be
+// read.
 func checkDefragmentationSchedule(etcd EtcdView, now time.Time) *Finding {
 	if etcd.DefragmentationSchedule == "" {
 		return nil
@@ -261,12 +262,12 @@ func checkEtcdSize(f Facts) Finding {
 			case inUse >= maxInUsePercent:
 				return fail(steps.EtcdSize,
 					"delete what is not needed and wait for the compaction, or raise spec.etcd.quota",
-					"member %s of %s has %s of data, %d %% of the quota of %s; less than %d %% are asked for",
+					"member %s of %s has %s of data, %d %% of the quota of %s; less than %d %% is required",
 					member.Name, etcd.Name, size(member.DBSizeInUse), inUse, size(etcd.Quota), maxInUsePercent)
 			case file >= maxFilePercent:
 				return fail(steps.EtcdSize, "defragment the etcd",
 					"the database file of member %s of %s has %s, %d %% of the quota of %s; less than %d %% "+
-						"are asked for",
+						"is required",
 					member.Name, etcd.Name, size(member.DBSize), file, size(etcd.Quota), maxFilePercent)
 			}
 		}

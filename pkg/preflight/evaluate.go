@@ -29,8 +29,8 @@ const (
 	// gateUpgradeEtcdVersion is the feature gate of etcd-druid in the gardenlet's configuration.
 	gateUpgradeEtcdVersion = "UpgradeEtcdVersion"
 
-	remedyRead = "see that the agent may read it in the garden (chart livecpm-garden, rbac.enabled); the check " +
-		"is repeated"
+	remedyRead = "let the agent read it in the garden (chart livecpm-garden, rbac.enabled); the check runs again " +
+		"by itself"
 )
 
 // SeedView is a seed as far as it could be read.
@@ -57,22 +57,22 @@ type Facts struct {
 	OwnSeed string
 	// Gardenlet is that configuration.
 	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
-	// Version is the Gardener version that the agent in OwnSeed is built with; empty if that is of no account.
+	// Version is the Gardener version that the agent in OwnSeed is built with; empty if it does not matter.
 	Version string
 	// Bastions and ManagedSeeds are the names of those that refer to the shoot.
 	Bastions, ManagedSeeds []string
 	// BastionsError and ManagedSeedsError tell why they could not be read.
 	BastionsError, ManagedSeedsError error
-	// EtcdsRead reports that the etcds were to be looked at. Otherwise the checks of them are left out.
+	// EtcdsRead reports that the etcds were to be read. Otherwise their checks are left out.
 	EtcdsRead bool
 	// Etcds are the shoot's etcds as the agent in OwnSeed sees them. In the destination there is none before they are
-	// created; the members of the source are looked at by the step that does it.
+	// created; the step that creates them reads the members of the source itself.
 	Etcds []EtcdView
-	// EtcdsError tells why they could not be looked at.
+	// EtcdsError tells why they could not be read.
 	EtcdsError error
 	// PermitsWorkers reports whether the agent in OwnSeed permits shoots with workers.
 	PermitsWorkers bool
-	// MachinesRead reports that the machines were to be looked at. Otherwise the check of them is left out.
+	// MachinesRead reports that the machines were to be read. Otherwise their check is left out.
 	MachinesRead bool
 	// Machines are the shoot's machines in OwnSeed.
 	Machines MachinesView
@@ -167,7 +167,7 @@ func checkIntent(f Facts) Finding {
 			"spec.seedName is %q and status.seedName is %q", ptr.Deref(f.Shoot.Spec.SeedName, ""),
 			ptr.Deref(f.Shoot.Status.SeedName, ""))
 	case f.Shoot.DeletionTimestamp != nil:
-		return fail(Intent, "nothing is to be migrated any more", "the shoot is being deleted")
+		return fail(Intent, "let the deletion complete", "the shoot is being deleted")
 	}
 	return pass(Intent, "from seed %s to seed %s", source, destination)
 }
@@ -200,7 +200,7 @@ func checkLastOperation(f Facts) Finding {
 	case operation == nil:
 		return fail(LastOperation, "wait until the shoot is created", "the shoot has no last operation")
 	case operation.Type == gardencorev1beta1.LastOperationTypeLiveMigrate:
-		// The migration's own: what went before was looked at before it began.
+		// The migration's own. What went before was checked before it began.
 		return pass(LastOperation, "%s is %s", operation.Type, operation.State)
 	case operation.Type == gardencorev1beta1.LastOperationTypeMigrate ||
 		operation.Type == gardencorev1beta1.LastOperationTypeDelete:
@@ -297,7 +297,7 @@ func checkGardenletVersion(f Facts) Finding {
 			versions[i] = gardener.Version
 		}
 		if versions[i] == "" {
-			return unknown(steps.GardenletVersion, "see that the gardenlet of the seed runs",
+			return unknown(steps.GardenletVersion, "check that the gardenlet of the seed runs",
 				"the gardenlet of seed %s has not reported its version", view.Name)
 		}
 	}
@@ -313,10 +313,10 @@ func checkGardenletVersion(f Facts) Finding {
 	return pass(steps.GardenletVersion, "both gardenlets are %s", versions[0])
 }
 
-// checkSourceSeedHealth asks less than the check of the destination: what ails the source may be why the shoot is to
-// leave it, but its gardenlet must be there to take part.
+// checkSourceSeedHealth asks less than the check of the destination: what is wrong with the source may be why the shoot
+// leaves it, but its gardenlet must take part.
 func checkSourceSeedHealth(f Facts) Finding {
-	const remedy = "see that the gardenlet of the seed runs"
+	const remedy = "check that the gardenlet of the seed runs"
 	ready := v1beta1helper.GetCondition(f.Source.Seed.Status.Conditions, gardencorev1beta1.GardenletReady)
 	switch {
 	case ready == nil:
@@ -350,7 +350,7 @@ func checkBackup(f Facts) Finding {
 		ready := v1beta1helper.GetCondition(view.Seed.Status.Conditions, gardencorev1beta1.SeedBackupBucketsReady)
 		switch {
 		case ready == nil:
-			// It is absent until the bucket has been looked at for the first time.
+			// It is absent until the bucket has been checked for the first time.
 			return unknown(Backup, remedy, "seed %s has no condition %s", view.Name,
 				gardencorev1beta1.SeedBackupBucketsReady)
 		case ready.Status == gardencorev1beta1.ConditionFalse:

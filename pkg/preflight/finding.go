@@ -22,9 +22,9 @@ const (
 	Pass Status = "Pass"
 	// Fail means that it is not met.
 	Fail Status = "Fail"
-	// Unknown means that it could not be looked at. It holds a migration like Fail.
+	// Unknown means that it could not be read. It holds a migration like Fail.
 	Unknown Status = "Unknown"
-	// Warn means that it is not met or could not be looked at, but does not hold the step in question.
+	// Warn means that it is not met or could not be read, but does not hold the step in question.
 	Warn Status = "Warn"
 )
 

@@ -78,7 +78,7 @@ func checkMachines(f Facts) Finding {
 	const remedy = "wait until machine-controller-manager is done, or fix what keeps it (Machines in the shoot's " +
 		"namespace of the source)"
 	if f.MachinesError != nil {
-		return unknown(Machines, "see that the agent may list the machines in its seed (chart livecpm-agent)",
+		return unknown(Machines, "let the agent list the machines in its seed (chart livecpm-agent)",
 			"the machines could not be read: %v", f.MachinesError)
 	}
 
@@ -127,7 +127,7 @@ func unsettledDeployment(deployment machinev1alpha1.MachineDeployment) string {
 	case deployment.DeletionTimestamp != nil:
 		return "is being deleted"
 	case !observed:
-		return "has not been looked at since its last change"
+		return "has not been reconciled since its last change"
 	case status.UpdatedReplicas < status.Replicas:
 		return fmt.Sprintf("is rolling: %d of %d machines are up to date", status.UpdatedReplicas, status.Replicas)
 	case status.Replicas != spec.Replicas:

@@ -90,7 +90,7 @@ var _ = Describe("Shoots with workers", func() {
 		Entry("with a change that nobody has looked at", func(w *preflight.Facts) {
 			w.Machines.Deployments[0].Generation = 4
 		},
-			preflight.Machines, steps.ReasonMachinesNotSettled, "has not been looked at"),
+			preflight.Machines, steps.ReasonMachinesNotSettled, "has not been reconciled"),
 		Entry("while a pool is being deleted", func(w *preflight.Facts) {
 			w.Machines.Deployments[0].DeletionTimestamp = &metav1.Time{}
 		},

@@ -99,7 +99,7 @@ type Reader interface {
 	// Alarms returns the alarms that are raised in the cluster.
 	Alarms(ctx context.Context) ([]Alarm, error)
 	// Defragmenting reports whether one member is being defragmented now. The error is ErrNoMetric if the member
-	// publishes nothing about it; with any other error nobody knows.
+	// publishes nothing about it. Any other error means that it is unknown.
 	Defragmenting(ctx context.Context, member Member) (bool, error)
 	// Close closes all connections.
 	Close() error

@@ -74,7 +74,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 		return Progress{}, err
 	}
 	if !gone {
-		return waiting(d.reason, "pod %s of the %s stops", pod, d.side), nil
+		return waiting(d.reason, "pod %s of the %s is stopping", pod, d.side), nil
 	}
 	return j.remove(ctx, etcdRole, victim, d)
 }
@@ -83,11 +83,11 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 //
 // An etcd that is told to stop sends its clients away at once and then waits for their requests to end, for 7 s with
 // the usual timings (etcd, server/embed, Etcd.Close). Those of the kube-apiserver's watches never do. All the while it
-// is one of the six voters, of which the moment is to be short. Other requests than watches end within the time given
+// is one of the six voters, and that moment must be short. Other requests than watches end within the time given
 // here, and a member that leaves has no data to save.
 const leaveGrace = 3 * time.Second
 
-// endPod sees to it that the pod, which the StatefulSet no longer wants, is gone soon, and reports whether it is.
+// endPod makes the pod, which the StatefulSet no longer wants, end soon. It reports whether the pod is gone.
 func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
 	pod, err := j.getPod(ctx, name)
 	if err != nil || pod == nil {

@@ -47,10 +47,10 @@ func (j *Joint) Join(ctx context.Context, members int, report ReportFunc) error 
 	})
 }
 
-// Advance takes one look at a cluster that members of the destination join, and helps them along. The sidecar of a new
-// member adds it as a learner and promotes it on a timer; Advance promotes it as soon as etcd lets it, and removes a
-// learner that never starts, because it keeps others from being added. Pods that stand aside begin again; see
-// restartStuckPod. While the last member joins it holds the restart of the others until OnlyDestinationLeft is true.
+// Advance takes one look at a cluster that members of the destination join, and helps them. The sidecar of a new member
+// adds it as a learner and promotes it on a timer. Advance promotes it as soon as etcd lets it, and removes a learner
+// that never starts, because it keeps others from being added. It deletes pods that never become members; see
+// restartStuckPod. While the last member joins, it holds the restart of the others until OnlyDestinationLeft is true.
 func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Progress, error) {
 	if members == naming.MembersPerSeed && j.Role == steps.Destination {
 		if err := j.holdRollout(ctx, etcdRole); err != nil {
@@ -61,7 +61,7 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 		seen, hold, err := j.observeForChange(ctx, etcdRole)
 		learners := seen.Members.Learners()
 		if err != nil || hold != nil || len(learners) > 0 {
-			// No further member can be added now, so all pods get their whole time again.
+			// No further member can be added now, so the time of all pods begins again.
 			j.asideSince(etcdRole, nil)
 		}
 		if err != nil {

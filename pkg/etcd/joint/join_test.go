@@ -197,7 +197,8 @@ var _ = Describe("Join", func() {
 
 				fakeClock.Step(time.Minute)
 				Expect(advance()).To(Equal(Progress{Reason: steps.ReasonJoiningEtcdMembers,
-					Message: "pod etcd-main-1 has run for 3m0s without becoming a member; it begins again"}))
+					Message: "pod etcd-main-1 has run for 3m0s without becoming a member and was deleted; " +
+						"a new one joins"}))
 				Expect(s.deletions()).To(Equal([]deletion{{Pod: "etcd-main-1", UID: "of-etcd-main-1", Grace: -1}}))
 				Expect(uid("etcd-main-0")).NotTo(BeEmpty())
 				Expect(uid("etcd-main-2")).NotTo(BeEmpty(), "it is not expected yet")

@@ -13,8 +13,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// noQuorumError says that an etcd cannot be worked on because its members have no quorum, rather than for want of a way
-// to them.
+// noQuorumError says that an etcd cannot be worked on because its members have no quorum. That they cannot be
+// reached is another error.
 type noQuorumError struct {
 	message string
 	cause   error

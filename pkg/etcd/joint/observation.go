@@ -45,7 +45,7 @@ func (o Observation) Summary() string {
 // problem tells why the membership must not be changed at all, as reason and message. Both are empty if it may.
 func (o Observation) problem() (steps.Reason, string) {
 	if foreign := o.Members.On(quorum.Foreign); len(foreign) > 0 {
-		return steps.ReasonForeignEtcdMember, fmt.Sprintf("members of neither seed: %s", foreign)
+		return steps.ReasonForeignEtcdMember, fmt.Sprintf("there are members of neither seed: %s", foreign)
 	}
 	if _, ok := o.Members.Leader(); !ok {
 		return steps.ReasonQuorumLost, "no leader is known: " + o.Summary()
@@ -124,8 +124,8 @@ func problemOf(clusterID, leader uint64, member etcdclient.MemberInspection) str
 	if problem := member.Problem(clusterID, leader); problem != "" {
 		return problem
 	}
-	// Every member reports the alarm NOSPACE of any. It refuses writes of clients and keeps nobody from voting, so it
-	// must not stop a change of the membership; the guards hold the steps that must not begin with it.
+	// Every member reports the alarm NOSPACE of any. It refuses writes of clients and keeps no member from voting, so
+	// it must not stop a change of the membership. The guards hold the steps that must not begin with it.
 	errs := slices.DeleteFunc(
 		slices.Clone(member.Status.Errors), func(text string) bool { return strings.Contains(text, "alarm:NOSPACE") })
 	if len(errs) > 0 {

@@ -76,9 +76,9 @@ func (j *Joint) Retire(
 // A cluster waits before 3, and again after it, until the other one has come as far. So the time with six members is
 // not made longer by what happens in the other cluster, and nothing happens while leadership moves.
 //
-// A lead that moves earlier needs the vote of a member at the other end, and raft takes no writes until it is there:
-// the moment is three times as long as it is with the votes of the destination alone. It moves before all the same if
-// the member that has to go has it.
+// If leadership moved earlier, the new leader would need the vote of a member in the other seed, and raft takes no
+// writes until the vote is there: the moment would be three times as long. Leadership moves earlier only if the member
+// that has to go leads.
 //
 // Every move is preceded by a fresh member list and a projection of the quorum.
 func (j *Joint) RetireNext(
@@ -96,8 +96,8 @@ func (j *Joint) RetireNext(
 	}
 	leaving := seen.Members.RemovalOrder(quorum.Source)
 	if len(leaving) == 0 {
-		// They may have gone by hand, after a loss of the quorum: the source's kube-apiserver needs the relay all the
-		// same.
+		// An operator may have removed them after a loss of the quorum. The source's kube-apiserver needs the relay in
+		// that case, too.
 		if err := keep(ctx); err != nil {
 			return Progress{}, err
 		}
@@ -108,7 +108,7 @@ func (j *Joint) RetireNext(
 			naming.MembersPerSeed), nil
 	}
 
-	// The first member leaves without regard to the other cluster: the time with six members is to be short.
+	// The first member leaves without regard to the other cluster: the time with six members must be short.
 	if len(leaving) < naming.MembersPerSeed {
 		if behind, err := j.otherIsBehind(ctx, etcdRole, seen); err != nil || behind != "" {
 			return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", behind), err
@@ -129,7 +129,7 @@ func (j *Joint) RetireNext(
 }
 
 // otherIsBehind tells what the other cluster has to do before this one, in which the first member of the source has
-// gone, may continue; empty if nothing. If that one is past the point, it is no matter how it fares.
+// gone, may continue; empty if nothing. If that one is past the point, its state does not matter.
 func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, seen Observation) (string, error) {
 	other := v1beta1constants.ETCDRoleMain
 	if etcdRole == other {

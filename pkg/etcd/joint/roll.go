@@ -53,15 +53,15 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 }
 
 // AccompanyRoll looks after leadership of both clusters while their members restart, and returns when all members have.
-// Moves that fail are repeated; a restart without them costs no more than leadership that moves at an instant that
-// nobody has chosen.
+// A failed move is retried. A restart without it costs no more than leadership that moves at an instant that was not
+// chosen.
 func (j *Joint) AccompanyRoll(ctx context.Context) error {
 	return j.each(ctx, nil, j.RollNext)
 }
 
-// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has continued to the next member, the
-// lead moves from a member that has yet to restart to the one that is done: there is time to choose the instant until
-// the StatefulSet gets to the last one.
+// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has continued to the next member,
+// leadership moves from a member that has yet to restart to the one that is done: there is time to choose the instant
+// until the StatefulSet gets to the last one.
 //
 // A member that has just come back with its new specification is not done. Its sidecar finds that the peer URL has
 // changed, tells the cluster, and etcd restarts once more, still with the new pod; the pod is ready only after that.

@@ -73,7 +73,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	moves := func(etcdRole string) []string {
 		var out []string
 		for _, call := range s.clusters[etcdRole].Calls() {
-			if to, ok := strings.CutPrefix(call, "move lead "); ok {
+			if to, ok := strings.CutPrefix(call, "move leadership "); ok {
 				out = append(out, to)
 			}
 		}

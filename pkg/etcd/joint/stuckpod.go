@@ -22,7 +22,7 @@ const etcdContainer = "etcd"
 // restartStuckPod deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list,
 // although the cluster had a quorum and no learner all the while. It returns nil if there is none.
 //
-// Such a pod stands aside for good. When etcd-backup-restore cannot reach the cluster while it prepares an empty
+// Such a pod never becomes a member. When etcd-backup-restore cannot reach the cluster while it prepares an empty
 // member, it does not add it and lets etcd bootstrap a cluster with the state "new" (pkg/server/httpAPI.go, "defaulting
 // cluster state to 'new'"). That cluster has another ID and never gets a quorum, because its other members belong to
 // the real one: nothing is in it. In a new pod the sidecar finds the cluster, wipes the data directory and adds the
@@ -45,7 +45,7 @@ func (j *Joint) restartStuckPod(
 			return nil, err
 		}
 		again := waiting(steps.ReasonJoiningEtcdMembers,
-			"pod %s has run for %s without becoming a member; it begins again", pod.Name, j.StuckAfter)
+			"pod %s has run for %s without becoming a member and was deleted; a new one joins", pod.Name, j.StuckAfter)
 		return &again, nil
 	}
 	return nil, nil
@@ -78,7 +78,7 @@ func runsEtcd(pod *corev1.Pod) bool {
 	})
 }
 
-// asideSince returns since when each of the pods has stood aside, and forgets all others.
+// asideSince returns since when each of the pods has run without being a member, and forgets all others.
 func (j *Joint) asideSince(etcdRole string, pods []*corev1.Pod) map[types.UID]time.Time {
 	j.lock.Lock()
 	defer j.lock.Unlock()

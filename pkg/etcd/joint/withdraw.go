@@ -78,7 +78,7 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, seen Observat
 			return Progress{}, err
 		}
 		if pod != nil {
-			return waiting(d.reason, "pod %s of the %s stops", pod.Name, d.side), nil
+			return waiting(d.reason, "pod %s of the %s is stopping", pod.Name, d.side), nil
 		}
 	}
 	after, err := j.Observe(ctx, etcdRole)

@@ -174,7 +174,7 @@ func (e *exposure) Destroy(ctx context.Context) error {
 		objects.gateway); err != nil {
 		return fmt.Errorf("failed to delete the routes of the ingress gateway: %w", err)
 	}
-	// Each record's Destroy writes the credentials once more, which fails when the namespace is gone: look first.
+	// Each record's Destroy writes the credentials again, which fails when the namespace is gone: look first.
 	existing := &extensionsv1alpha1.DNSRecordList{}
 	if err := e.client.List(ctx, existing, client.InNamespace(e.values.Namespace),
 		client.MatchingLabels{LabelKey: LabelValue}); err != nil {
