@@ -181,6 +181,10 @@ func (e *exposure) Destroy(ctx context.Context) error {
 		return fmt.Errorf("failed to list the DNSRecords of the exposure: %w", err)
 	}
 	if len(existing.Items) > 0 {
+		if e.values.DNS == nil {
+			return fmt.Errorf("failed to delete %d DNSRecords of the exposure: the seed has no DNS provider any more; "+
+				"set spec.dns.provider of the seed again, or delete them", len(existing.Items))
+		}
 		for _, record := range e.emptyDNSRecords("") {
 			if err := record.Destroy(ctx); err != nil {
 				return fmt.Errorf("failed to delete DNSRecord for %s: %w", record.GetValues().DNSName, err)

@@ -481,6 +481,15 @@ var _ = Describe("Exposure", func() {
 		})
 	})
 
+	It("does not forget its DNSRecords when the seed has lost its DNS provider", func() {
+		Expect(e.Deploy(ctx)).To(Succeed())
+		values.DNS = nil
+		Expect(New(logr.Discard(), c, values).Destroy(ctx)).
+			To(MatchError(ContainSubstring("has no DNS provider any more")))
+		Expect(e.Destroy(ctx)).To(Succeed())
+		Expect(New(logr.Discard(), c, values).Destroy(ctx)).To(Succeed())
+	})
+
 	It("leaves no certificate behind that a later relay could trust", func() {
 		for _, name := range []string{SecretNameCA, SecretNameCA + "-bundle", Name, "ca-etcd"} {
 			secret := &corev1.Secret{ObjectMeta: meta(name + "-0123")}
