@@ -81,10 +81,10 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 
 // leaveGrace is how long the pod of a member that leaves may take to stop.
 //
-// An etcd that is told to stop sends its clients away at once and then waits for their requests to end, for 7 s with
-// the usual timings (etcd, server/embed, Etcd.Close). Those of the kube-apiserver's watches never do. All the while it
-// is one of the six voters, and that moment must be short. Other requests than watches end within the time given
-// here, and a member that leaves has no data to save.
+// An etcd that is told to stop closes its connections to clients at once and then waits for their requests to end, for
+// 7 s with the usual timings (etcd, server/embed, Etcd.Close). The watches of the kube-apiserver never end. Meanwhile
+// the member is one of the six voters, and that moment must be short. Other requests than watches end within the time
+// given here, and a member that leaves has no data to save.
 const leaveGrace = 3 * time.Second
 
 // endPod makes the pod, which the StatefulSet no longer wants, end soon. It reports whether the pod is gone.

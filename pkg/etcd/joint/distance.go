@@ -13,7 +13,7 @@ import (
 )
 
 // distanceSamples is how many answers of a leader it takes to know how far away it is. Only the fastest counts: a busy
-// node makes answers slower, and none faster than the way is long.
+// node makes answers slower, and nothing makes them faster than the distance allows.
 const distanceSamples = 10
 
 // LeaderDistance returns how long an answer of the leader takes at best, of the cluster whose leader is farther away.

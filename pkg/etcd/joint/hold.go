@@ -19,10 +19,10 @@ import (
 // holdRollout keeps the destination's first two members from being restarted when the third one joins.
 //
 // With the third member etcd-druid changes the configuration of all, and the StatefulSet restarts the other two as soon
-// as the third one is ready: just when the cluster has six members and the source's begin to leave. Their restart is
-// not needed, because the final deployment restarts every member anyway. So the StatefulSet is told to apply its new
-// template to the third pod only. Between etcd-druid's change and the third pod being ready lie many seconds to do
-// that.
+// as the third one is ready: just when the cluster has six members and the source's begin to leave. That restart is not
+// needed, because the final deployment restarts every member anyway. So holdRollout makes the StatefulSet apply its new
+// template to the third pod only. There are many seconds for that between etcd-druid's change and the third pod being
+// ready.
 func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 	etcd, err := j.getEtcd(ctx, etcdRole)
 	if err != nil {
@@ -42,7 +42,7 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		return err
 	}
 	if ptr.Deref(statefulSet.Spec.Replicas, 1) != naming.MembersPerSeed {
-		// etcd-druid has not got there yet.
+		// etcd-druid has not scaled the StatefulSet yet.
 		return nil
 	}
 
@@ -59,7 +59,8 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		j.Log.Info("Holding the restart of the members that joined before", "etcd", etcd.Name)
 	}
 	if druidcorev1alpha1.HasReconcileOperationAnnotation(etcd.ObjectMeta) {
-		// etcd-druid is still at it. Paused now, it would find the order again later and restart the members then.
+		// etcd-druid has not finished. If it were paused now, it would find the annotation later and restart the
+		// members then.
 		return nil
 	}
 	return j.annotate(ctx, etcd, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation)

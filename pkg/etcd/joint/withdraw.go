@@ -25,8 +25,8 @@ func (j *Joint) Withdraw(ctx context.Context, report ReportFunc) error {
 }
 
 // WithdrawNext takes one look at a cluster and makes the next move towards one without members of the destination. The
-// order is that of RetireNext: leadership, the pod, the member. It does not insist on healthy members, other than for
-// the quorum: that they are not healthy may be why the migration is aborted.
+// order is that of RetireNext: leadership, the pod, the member. It asks for healthy members only as far as the quorum
+// needs them: unhealthy members may be why the migration is aborted.
 func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, error) {
 	if err := j.pauseDruid(ctx, etcdRole); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -60,8 +60,8 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 
 func mayWithdraw(seen Observation, victim quorum.Member) error { return seen.Members.Remove(victim.ID) }
 
-// stopLeftPods stops the pods that are no members. One of them may just be about to become one: the cluster is free of
-// the destination only if it is still so when no pod is left.
+// stopLeftPods stops the pods that are no members. One of them may be about to become one. Therefore the cluster is
+// free of the destination only if that is still so when no pod is left.
 func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, seen Observation, d departure) (Progress, error) {
 	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
 	switch {
