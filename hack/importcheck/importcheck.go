@@ -57,7 +57,7 @@ var clients = []string{
 }
 
 // core is what decides without looking: it may import itself and the types of the APIs.
-var core = own("pkg/migration", "pkg/etcd/quorum")
+var core = own("pkg/migration", "pkg/etcd/naming", "pkg/etcd/quorum")
 
 // acts is what changes a control plane.
 var acts = own("pkg/agent", "pkg/etcd/joint", "pkg/tunnel/exposure")
@@ -96,6 +96,10 @@ var Rules = []Rule{
 	{
 		In: own("pkg/etcd/client"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/etcd/client"), Indirect: true,
 		Why: "the client speaks etcd's API and knows nothing of migrations",
+	},
+	{
+		In: own("pkg/etcd"), Forbidden: own("pkg/tunnel"), Indirect: true, Tests: true,
+		Why: "members know nothing of how the way between the seeds is made; what both need to know is in naming",
 	},
 	{
 		In:        own("pkg/etcd", "pkg/tunnel"),

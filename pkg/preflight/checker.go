@@ -104,39 +104,39 @@ func (c *Checker) Before(
 }
 
 // read reads what the guards look at.
-func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) World {
-	world := World{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version,
+func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) Facts {
+	facts := Facts{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version,
 		PermitsWorkers: c.options.Workers}
 
 	source, destination, between := steps.Seeds(shoot)
 	if !between {
-		return world
+		return facts
 	}
-	world.Source = c.seed(ctx, source)
-	world.Destination = c.seed(ctx, destination)
-	world.EtcdsRead = true
-	world.Etcds, world.EtcdsError = c.options.Etcds(ctx, shoot)
-	world.Now = c.options.Clock.Now()
-	return world
+	facts.Source = c.seed(ctx, source)
+	facts.Destination = c.seed(ctx, destination)
+	facts.EtcdsRead = true
+	facts.Etcds, facts.EtcdsError = c.options.Etcds(ctx, shoot)
+	facts.Now = c.options.Clock.Now()
+	return facts
 }
 
 // readAll reads what all checks look at.
-func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) World {
-	world := c.read(ctx, shoot)
+func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) Facts {
+	facts := c.read(ctx, shoot)
 	if _, _, between := steps.Seeds(shoot); !between {
-		return world
+		return facts
 	}
-	if cloudProfile := cloudProfileName(shoot); cloudProfile != "" && !sameRegion(world) {
-		world.RegionConfigMaps, world.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader,
+	if cloudProfile := cloudProfileName(shoot); cloudProfile != "" && !sameRegion(facts) {
+		facts.RegionConfigMaps, facts.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader,
 			v1beta1constants.GardenNamespace, cloudProfile)
 	}
 	if c.options.Workers && !v1beta1helper.IsWorkerless(shoot) {
-		world.MachinesRead = true
-		world.Machines, world.MachinesError = c.options.Machines(ctx, shoot)
+		facts.MachinesRead = true
+		facts.Machines, facts.MachinesError = c.options.Machines(ctx, shoot)
 	}
-	world.Bastions, world.BastionsError = c.bastions(ctx, shoot)
-	world.ManagedSeeds, world.ManagedSeedsError = c.managedSeeds(ctx, shoot)
-	return world
+	facts.Bastions, facts.BastionsError = c.bastions(ctx, shoot)
+	facts.ManagedSeeds, facts.ManagedSeedsError = c.managedSeeds(ctx, shoot)
+	return facts
 }
 
 func (c *Checker) seed(ctx context.Context, name string) SeedView {

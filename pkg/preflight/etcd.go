@@ -5,6 +5,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +32,11 @@ const (
 	// member to member.
 	beforeDefragmentation = 2 * time.Minute
 	afterDefragmentation  = 3 * time.Minute
+
+	remedyDefragmentation = "wait, it passes by itself"
 )
 
-// EtcdView is an etcd of the shoot as far as it could be looked at.
+// EtcdView is an etcd of the shoot as far as it could be read.
 type EtcdView struct {
 	// Name is the name of the Etcd resource.
 	Name string
@@ -63,8 +66,12 @@ type EtcdMemberView struct {
 	Problem string
 	// DBSize is the size of its database file, DBSizeInUse what of it holds data.
 	DBSize, DBSizeInUse int64
-	// Defragmenting reports that it is being defragmented. Where a member does not tell, it counts as not being.
+	// Defragmenting reports that it is being defragmented.
 	Defragmenting bool
+	// DefragmentingError tells why that is unknown. It holds a step like a defragmentation.
+	DefragmentingError error
+	// NoDefragmentingMetric reports that its etcd publishes nothing about it, so that the schedule alone tells.
+	NoDefragmentingMetric bool
 }
 
 // EtcdAlarm is an alarm.
@@ -75,51 +82,56 @@ type EtcdAlarm struct {
 	Type string
 }
 
-// checkEtcds returns the findings about the etcds, of which there are none if nobody looked at them. exist tells that
-// there have to be etcds in the own seed. An etcd without a quorum shows in EtcdQuorum only: all else is a consequence,
-// or cannot be known.
-func checkEtcds(w World, exist bool) []Finding {
+// checkRequiredEtcds is checkEtcds for a seed in which there have to be etcds.
+func checkRequiredEtcds(f Facts) []Finding {
+	if f.EtcdsRead && f.EtcdsError == nil && len(f.Etcds) == 0 {
+		return []Finding{unknown(steps.EtcdQuorum,
+			"check that the Etcds exist in the shoot's namespace of seed "+f.OwnSeed+"; the check runs again by itself",
+			"there is no Etcd in seed %s", f.OwnSeed)}
+	}
+	return checkEtcds(f)
+}
+
+// checkEtcds returns the findings about the etcds. There are none if the etcds were not to be read, or if there is no
+// etcd. An etcd without a quorum shows in EtcdQuorum only: all else is a consequence, or cannot be known.
+func checkEtcds(f Facts) []Finding {
 	switch {
-	case !w.EtcdsRead:
+	case !f.EtcdsRead:
 		return nil
-	case w.EtcdsError != nil:
+	case f.EtcdsError != nil:
 		return []Finding{unknown(steps.EtcdQuorum,
-			"see that the agent may read the Etcds and their secrets in its seed; the check is repeated",
-			"the etcds could not be looked at: %v", w.EtcdsError)}
-	case len(w.Etcds) == 0 && exist:
-		return []Finding{unknown(steps.EtcdQuorum,
-			"see that the Etcds exist in the shoot's namespace of seed "+w.OwnSeed+"; the check is repeated",
-			"there is no Etcd in seed %s", w.OwnSeed)}
-	case len(w.Etcds) == 0:
+			"let the agent read the Etcds and their secrets in its seed; the check runs again by itself",
+			"the etcds could not be read: %v", f.EtcdsError)}
+	case len(f.Etcds) == 0:
 		return nil
 	}
 	return []Finding{
-		checkEtcdQuorum(w),
-		checkEtcdHealth(w),
-		checkEtcdSpace(w),
-		checkEtcdIntegrity(w),
-		checkEtcdDefragmentation(w),
-		checkEtcdSize(w),
+		checkEtcdQuorum(f),
+		checkEtcdHealth(f),
+		checkEtcdSpace(f),
+		checkEtcdIntegrity(f),
+		checkEtcdDefragmentation(f),
+		checkEtcdSize(f),
 	}
 }
 
-func checkEtcdMemberPrefix(w World) Finding {
-	for _, etcd := range w.Etcds {
-		if etcd.MemberNamePrefix != w.OwnSeed {
+func checkEtcdMemberPrefix(f Facts) Finding {
+	for _, etcd := range f.Etcds {
+		if etcd.MemberNamePrefix != f.OwnSeed {
 			return fail(EtcdMemberPrefix,
 				"migrate classically once with the gate on: that creates the Etcds again, and the prefix cannot be "+
 					"changed later",
-				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, w.OwnSeed)
+				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, f.OwnSeed)
 		}
 	}
-	return pass(EtcdMemberPrefix, "the members' names begin with %s", w.OwnSeed)
+	return pass(EtcdMemberPrefix, "the members' names begin with %s", f.OwnSeed)
 }
 
-func checkEtcdQuorum(w World) Finding {
-	const remedy = "bring back the members that are down, or the way to them; see docs/operations/recovery.md if " +
-		"they are lost"
+func checkEtcdQuorum(f Facts) Finding {
+	const remedy = "bring back the members that are down, or the connection to them; see " +
+		"docs/operations/recovery.md if they are lost"
 	var lost, fine []string
-	for _, etcd := range w.Etcds {
+	for _, etcd := range f.Etcds {
 		if etcd.Error != nil {
 			lost = append(lost, fmt.Sprintf("%s: there is no member list: %v", etcd.Name, etcd.Error))
 			continue
@@ -138,9 +150,9 @@ func checkEtcdQuorum(w World) Finding {
 	return pass(steps.EtcdQuorum, "%s are healthy", strings.Join(fine, ", "))
 }
 
-func checkEtcdHealth(w World) Finding {
+func checkEtcdHealth(f Facts) Finding {
 	var problems []string
-	for _, etcd := range w.working() {
+	for _, etcd := range f.working() {
 		for _, problem := range etcd.problems() {
 			problems = append(problems, etcd.Name+": "+problem)
 		}
@@ -151,22 +163,22 @@ func checkEtcdHealth(w World) Finding {
 	return pass(steps.EtcdHealth, "all members are healthy")
 }
 
-func checkEtcdSpace(w World) Finding {
-	return checkAlarms(w, steps.EtcdSpace, "make room (compact and defragment), then disarm the alarm",
+func checkEtcdSpace(f Facts) Finding {
+	return checkAlarms(f, steps.EtcdSpace, "make room (compact and defragment), then disarm the alarm",
 		func(alarm string) bool { return alarm == AlarmNoSpace })
 }
 
-func checkEtcdIntegrity(w World) Finding {
-	return checkAlarms(w, steps.EtcdIntegrity,
+func checkEtcdIntegrity(f Facts) Finding {
+	return checkAlarms(f, steps.EtcdIntegrity,
 		"find out which member's data differs and let it join again, then disarm the alarm",
 		func(alarm string) bool { return alarm != AlarmNoSpace })
 }
 
-func checkAlarms(w World, name Name, remedy string, concerned func(alarm string) bool) Finding {
+func checkAlarms(f Facts, name Name, remedy string, concerned func(alarm string) bool) Finding {
 	var raised []string
-	for _, etcd := range w.working() {
+	for _, etcd := range f.working() {
 		if etcd.AlarmsError != nil {
-			return unknown(name, "see that the etcd answers; the check is repeated",
+			return unknown(name, "check that the etcd answers; the check runs again by itself",
 				"the alarms of %s are not known: %v", etcd.Name, etcd.AlarmsError)
 		}
 		for _, alarm := range etcd.Alarms {
@@ -181,35 +193,63 @@ func checkAlarms(w World, name Name, remedy string, concerned func(alarm string)
 	return pass(name, "no such alarm is raised")
 }
 
-func checkEtcdDefragmentation(w World) Finding {
-	const remedy = "wait, it passes by itself"
-	for _, etcd := range w.working() {
+func checkEtcdDefragmentation(f Facts) Finding {
+	var unread, silent []string
+	for _, etcd := range f.working() {
+		if slices.ContainsFunc(etcd.Members, func(m EtcdMemberView) bool { return m.NoDefragmentingMetric }) {
+			silent = append(silent, etcd.Name)
+		}
 		for _, member := range etcd.Members {
-			if member.Defragmenting {
-				return fail(steps.EtcdDefragmentation, remedy, "member %s of %s is being defragmented", member.Name,
-					etcd.Name)
+			switch {
+			case member.Defragmenting:
+				return fail(steps.EtcdDefragmentation, remedyDefragmentation, "member %s of %s is being defragmented",
+					member.Name, etcd.Name)
+			case member.DefragmentingError != nil:
+				unread = append(unread, fmt.Sprintf("member %s of %s: %v", member.Name, etcd.Name,
+					member.DefragmentingError))
 			}
 		}
-		if etcd.DefragmentationSchedule == "" {
-			continue
+		if finding := checkDefragmentationSchedule(etcd, f.Now); finding != nil {
+			return *finding
 		}
-		schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
-		if err != nil {
-			return unknown(steps.EtcdDefragmentation, "fix spec.etcd.defragmentationSchedule of the Etcd",
-				"the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
-		}
-		// The sidecar runs in UTC.
-		if due := schedule.Next(w.Now.UTC().Add(-afterDefragmentation)); due.Before(w.Now.Add(beforeDefragmentation)) {
-			return fail(steps.EtcdDefragmentation, remedy, "the defragmentation of %s is scheduled for %s", etcd.Name,
-				due.Format(time.RFC3339))
-		}
+	}
+	if len(unread) > 0 {
+		return unknown(steps.EtcdDefragmentation,
+			"check that /metrics answers on the client port of the members; the check runs again by itself",
+			"it is unknown whether a member is being defragmented (%s)", strings.Join(unread, "; "))
+	}
+	if len(silent) > 0 {
+		return pass(steps.EtcdDefragmentation, "no defragmentation is scheduled for now; members of %s publish no "+
+			"metric that shows one", strings.Join(silent, " and "))
 	}
 	return pass(steps.EtcdDefragmentation, "no member is being defragmented or is about to be")
 }
 
-func checkEtcdSize(w World) Finding {
+// checkDefragmentationSchedule returns a finding if a defragmentation is due about now, or if the schedule cannot be
+// read.
+func checkDefragmentationSchedule(etcd EtcdView, now time.Time) *Finding {
+	if etcd.DefragmentationSchedule == "" {
+		return nil
+	}
+	schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
+	if err != nil {
+		finding := unknown(steps.EtcdDefragmentation, "fix spec.etcd.defragmentationSchedule of the Etcd",
+			"the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
+		return &finding
+	}
+	// The sidecar runs in UTC.
+	due := schedule.Next(now.UTC().Add(-afterDefragmentation))
+	if !due.Before(now.Add(beforeDefragmentation)) {
+		return nil
+	}
+	finding := fail(steps.EtcdDefragmentation, remedyDefragmentation, "the defragmentation of %s is scheduled for %s",
+		etcd.Name, due.Format(time.RFC3339))
+	return &finding
+}
+
+func checkEtcdSize(f Facts) Finding {
 	var largest []string
-	for _, etcd := range w.working() {
+	for _, etcd := range f.working() {
 		if etcd.Quota <= 0 {
 			return unknown(steps.EtcdSize, "fix spec.etcd.quota of the Etcd", "%s has the quota %d", etcd.Name,
 				etcd.Quota)
@@ -222,12 +262,12 @@ func checkEtcdSize(w World) Finding {
 			case inUse >= maxInUsePercent:
 				return fail(steps.EtcdSize,
 					"delete what is not needed and wait for the compaction, or raise spec.etcd.quota",
-					"member %s of %s has %s of data, %d %% of the quota of %s; less than %d %% are asked for",
+					"member %s of %s has %s of data, %d %% of the quota of %s; less than %d %% is required",
 					member.Name, etcd.Name, size(member.DBSizeInUse), inUse, size(etcd.Quota), maxInUsePercent)
 			case file >= maxFilePercent:
 				return fail(steps.EtcdSize, "defragment the etcd",
 					"the database file of member %s of %s has %s, %d %% of the quota of %s; less than %d %% "+
-						"are asked for",
+						"is required",
 					member.Name, etcd.Name, size(member.DBSize), file, size(etcd.Quota), maxFilePercent)
 			}
 		}
@@ -237,9 +277,9 @@ func checkEtcdSize(w World) Finding {
 }
 
 // working returns the etcds that have a quorum.
-func (w World) working() []EtcdView {
+func (f Facts) working() []EtcdView {
 	var out []EtcdView
-	for _, etcd := range w.Etcds {
+	for _, etcd := range f.Etcds {
 		if etcd.hasQuorum() {
 			out = append(out, etcd)
 		}

@@ -4,6 +4,7 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
@@ -33,15 +34,7 @@ func EtcdViewOf(etcd *druidcorev1alpha1.Etcd, inspection etcdclient.Inspection, 
 	names, leader := map[uint64]string{}, inspection.Leader()
 	for _, member := range inspection.Members {
 		names[member.ID] = member.String()
-		view.Members = append(view.Members, EtcdMemberView{
-			Name:        member.String(),
-			Learner:     member.Learner,
-			Problem:     member.Problem(inspection.ClusterID, leader),
-			DBSize:      member.Status.DBSize,
-			DBSizeInUse: member.Status.DBSizeInUse,
-			// Without metrics nothing tells. Then the schedule alone decides.
-			Defragmenting: member.DefragmentingError == nil && member.Defragmenting,
-		})
+		view.Members = append(view.Members, memberViewOf(member, member.Problem(inspection.ClusterID, leader)))
 	}
 	for _, alarm := range inspection.Alarms {
 		name, known := names[alarm.MemberID]
@@ -50,6 +43,27 @@ func EtcdViewOf(etcd *druidcorev1alpha1.Etcd, inspection etcdclient.Inspection, 
 			name = fmt.Sprintf("%x", alarm.MemberID)
 		}
 		view.Alarms = append(view.Alarms, EtcdAlarm{Member: name, Type: alarm.Type})
+	}
+	return view
+}
+
+// memberViewOf returns what the guards need to know of a member. Whether an unhealthy member is being defragmented is
+// not asked of it: its problem holds the step already, wherever a defragmentation would.
+func memberViewOf(member etcdclient.MemberInspection, problem string) EtcdMemberView {
+	view := EtcdMemberView{
+		Name:        member.String(),
+		Learner:     member.Learner,
+		Problem:     problem,
+		DBSize:      member.Status.DBSize,
+		DBSizeInUse: member.Status.DBSizeInUse,
+	}
+	switch err := member.DefragmentingError; {
+	case err == nil:
+		view.Defragmenting = member.Defragmenting
+	case errors.Is(err, etcdclient.ErrNoMetric):
+		view.NoDefragmentingMetric = true
+	case problem == "":
+		view.DefragmentingError = err
 	}
 	return view
 }

@@ -29,8 +29,8 @@ const (
 	// gateUpgradeEtcdVersion is the feature gate of etcd-druid in the gardenlet's configuration.
 	gateUpgradeEtcdVersion = "UpgradeEtcdVersion"
 
-	remedyRead = "see that the agent may read it in the garden (chart livecpm-garden, rbac.enabled); the check " +
-		"is repeated"
+	remedyRead = "let the agent read it in the garden (chart livecpm-garden, rbac.enabled); the check runs again " +
+		"by itself"
 )
 
 // SeedView is a seed as far as it could be read.
@@ -43,8 +43,8 @@ type SeedView struct {
 	Error error
 }
 
-// World is what the checks look at.
-type World struct {
+// Facts are what the checks look at.
+type Facts struct {
 	// Shoot is the shoot to migrate.
 	Shoot *gardencorev1beta1.Shoot
 	// Source and Destination are its seeds.
@@ -57,22 +57,22 @@ type World struct {
 	OwnSeed string
 	// Gardenlet is that configuration.
 	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
-	// Version is the Gardener version that the agent in OwnSeed is built with; empty if that is of no account.
+	// Version is the Gardener version that the agent in OwnSeed is built with; empty if it does not matter.
 	Version string
 	// Bastions and ManagedSeeds are the names of those that refer to the shoot.
 	Bastions, ManagedSeeds []string
 	// BastionsError and ManagedSeedsError tell why they could not be read.
 	BastionsError, ManagedSeedsError error
-	// EtcdsRead reports that the etcds were to be looked at. Otherwise the checks of them are left out.
+	// EtcdsRead reports that the etcds were to be read. Otherwise their checks are left out.
 	EtcdsRead bool
 	// Etcds are the shoot's etcds as the agent in OwnSeed sees them. In the destination there is none before they are
-	// created; the members of the source are looked at by the step that does it.
+	// created; the step that creates them reads the members of the source itself.
 	Etcds []EtcdView
-	// EtcdsError tells why they could not be looked at.
+	// EtcdsError tells why they could not be read.
 	EtcdsError error
 	// PermitsWorkers reports whether the agent in OwnSeed permits shoots with workers.
 	PermitsWorkers bool
-	// MachinesRead reports that the machines were to be looked at. Otherwise the check of them is left out.
+	// MachinesRead reports that the machines were to be read. Otherwise their check is left out.
 	MachinesRead bool
 	// Machines are the shoot's machines in OwnSeed.
 	Machines MachinesView
@@ -82,26 +82,26 @@ type World struct {
 	Now time.Time
 }
 
-// Evaluate judges the world. It returns the findings of all checks in a fixed order.
-func Evaluate(w World) []Finding {
-	findings := []Finding{checkIntent(w)}
+// Evaluate judges the facts. It returns the findings of all checks in a fixed order.
+func Evaluate(f Facts) []Finding {
+	findings := []Finding{checkIntent(f)}
 	if findings[0].Status != Pass {
 		// Without two seeds there is nothing to compare.
 		return findings
 	}
 	findings = append(findings,
-		checkHighAvailability(w),
-		checkWorkerless(w),
-		checkNotHibernated(w),
-		checkLastOperation(w),
-		checkCredentialsRotation(w),
-		checkBastions(w),
-		checkNotASeed(w),
+		checkHighAvailability(f),
+		checkWorkerless(f),
+		checkNotHibernated(f),
+		checkLastOperation(f),
+		checkCredentialsRotation(f),
+		checkBastions(f),
+		checkNotASeed(f),
 	)
-	findings = append(findings, checkWorkers(w)...)
+	findings = append(findings, checkWorkers(f)...)
 	for _, check := range []struct {
 		name  Name
-		check func(World) Finding
+		check func(Facts) Finding
 	}{
 		{ProviderType, checkProviderType},
 		{steps.GardenletVersion, checkGardenletVersion},
@@ -112,31 +112,34 @@ func Evaluate(w World) []Finding {
 		{InternalDomain, checkInternalDomain},
 		{Exposure, checkExposure},
 	} {
-		if missing := unreadable(w, check.name); missing != nil {
+		if missing := unreadable(f, check.name); missing != nil {
 			findings = append(findings, *missing)
 			continue
 		}
-		findings = append(findings, check.check(w))
+		findings = append(findings, check.check(f))
 	}
-	if w.Gardenlet != nil {
-		findings = append(findings, checkEtcdMemberNames(w))
+	if f.Gardenlet != nil {
+		findings = append(findings, checkEtcdMemberNames(f))
 	}
-	if w.EtcdsRead && w.EtcdsError == nil && w.ownRole() == steps.Source {
-		findings = append(findings, checkEtcdMemberPrefix(w))
+	if f.EtcdsRead && f.EtcdsError == nil && f.ownRole() == steps.Source {
+		findings = append(findings, checkEtcdMemberPrefix(f))
 	}
-	return append(findings, checkEtcds(w, w.ownRole() == steps.Source)...)
+	if f.ownRole() == steps.Source {
+		return append(findings, checkRequiredEtcds(f)...)
+	}
+	return append(findings, checkEtcds(f)...)
 }
 
 // ownRole returns the role of OwnSeed in the migration; it is empty if the seed has none.
-func (w World) ownRole() steps.Role {
-	role, _ := steps.RoleOf(w.Shoot, w.OwnSeed)
+func (f Facts) ownRole() steps.Role {
+	role, _ := steps.RoleOf(f.Shoot, f.OwnSeed)
 	return role
 }
 
 // unreadable returns a finding if a seed that the check needs could not be read. The checks of one seed's health need
 // that seed only.
-func unreadable(w World, name Name) *Finding {
-	views := []SeedView{w.Source, w.Destination}
+func unreadable(f Facts, name Name) *Finding {
+	views := []SeedView{f.Source, f.Destination}
 	switch name {
 	case steps.SourceSeedHealth:
 		views = views[:1]
@@ -152,25 +155,25 @@ func unreadable(w World, name Name) *Finding {
 	return nil
 }
 
-func checkIntent(w World) Finding {
-	source, destination, between := steps.Seeds(w.Shoot)
+func checkIntent(f Facts) Finding {
+	source, destination, between := steps.Seeds(f.Shoot)
 	switch {
-	case !steps.Intended(w.Shoot):
+	case !steps.Intended(f.Shoot):
 		return fail(Intent, fmt.Sprintf("set the annotation %s=true before spec.seedName changes",
 			steps.AnnotationIntent),
-			"the annotation %s is %q", steps.AnnotationIntent, w.Shoot.Annotations[steps.AnnotationIntent])
+			"the annotation %s is %q", steps.AnnotationIntent, f.Shoot.Annotations[steps.AnnotationIntent])
 	case !between:
 		return fail(Intent, "change spec.seedName through shoots/binding",
-			"spec.seedName is %q and status.seedName is %q", ptr.Deref(w.Shoot.Spec.SeedName, ""),
-			ptr.Deref(w.Shoot.Status.SeedName, ""))
-	case w.Shoot.DeletionTimestamp != nil:
-		return fail(Intent, "nothing is to be migrated any more", "the shoot is being deleted")
+			"spec.seedName is %q and status.seedName is %q", ptr.Deref(f.Shoot.Spec.SeedName, ""),
+			ptr.Deref(f.Shoot.Status.SeedName, ""))
+	case f.Shoot.DeletionTimestamp != nil:
+		return fail(Intent, "let the deletion complete", "the shoot is being deleted")
 	}
 	return pass(Intent, "from seed %s to seed %s", source, destination)
 }
 
-func checkHighAvailability(w World) Finding {
-	if failureTolerance := v1beta1helper.GetFailureToleranceType(w.Shoot); failureTolerance != nil {
+func checkHighAvailability(f Facts) Finding {
+	if failureTolerance := v1beta1helper.GetFailureToleranceType(f.Shoot); failureTolerance != nil {
 		return pass(HighAvailability, "failure tolerance %s", *failureTolerance)
 	}
 	return fail(HighAvailability,
@@ -178,26 +181,26 @@ func checkHighAvailability(w World) Finding {
 		"the control plane is not highly available")
 }
 
-func checkNotHibernated(w World) Finding {
+func checkNotHibernated(f Facts) Finding {
 	const remedy = "wake the shoot up and wait until that is done, or migrate classically"
-	switch enabled := v1beta1helper.HibernationIsEnabled(w.Shoot); {
-	case enabled && !w.Shoot.Status.IsHibernated:
+	switch enabled := v1beta1helper.HibernationIsEnabled(f.Shoot); {
+	case enabled && !f.Shoot.Status.IsHibernated:
 		return fail(NotHibernated, remedy, "the shoot is on its way into hibernation")
 	case enabled:
 		return fail(NotHibernated, remedy, "the shoot is hibernated")
-	case w.Shoot.Status.IsHibernated:
+	case f.Shoot.Status.IsHibernated:
 		return fail(NotHibernated, remedy, "the shoot is waking up from hibernation")
 	}
 	return pass(NotHibernated, "the shoot is awake")
 }
 
-func checkLastOperation(w World) Finding {
-	operation := w.Shoot.Status.LastOperation
+func checkLastOperation(f Facts) Finding {
+	operation := f.Shoot.Status.LastOperation
 	switch {
 	case operation == nil:
 		return fail(LastOperation, "wait until the shoot is created", "the shoot has no last operation")
 	case operation.Type == gardencorev1beta1.LastOperationTypeLiveMigrate:
-		// The migration's own: what went before was looked at before it began.
+		// The migration's own. What went before was checked before it began.
 		return pass(LastOperation, "%s is %s", operation.Type, operation.State)
 	case operation.Type == gardencorev1beta1.LastOperationTypeMigrate ||
 		operation.Type == gardencorev1beta1.LastOperationTypeDelete:
@@ -212,9 +215,9 @@ func checkLastOperation(w World) Finding {
 // checkCredentialsRotation asks for stable phases: between them the control plane holds credentials that only a full
 // run of the gardenlet completes, and during a migration there is none. A requested rotation would begin with the first
 // run after.
-func checkCredentialsRotation(w World) Finding {
+func checkCredentialsRotation(f Facts) Finding {
 	var (
-		credentials = w.Shoot.Status.Credentials
+		credentials = f.Shoot.Status.Credentials
 		stable      = []gardencorev1beta1.CredentialsRotationPhase{"", gardencorev1beta1.RotationPrepared,
 			gardencorev1beta1.RotationCompleted}
 		running []string
@@ -243,7 +246,7 @@ func checkCredentialsRotation(w World) Finding {
 	if v1beta1helper.IsShootObservabilityRotationInitiationTimeAfterLastCompletionTime(credentials) {
 		running = append(running, "observability credentials: initiated")
 	}
-	if operation := w.Shoot.Annotations[v1beta1constants.GardenerOperation]; strings.Contains(operation, "rotate-") {
+	if operation := f.Shoot.Annotations[v1beta1constants.GardenerOperation]; strings.Contains(operation, "rotate-") {
 		running = append(running,
 			fmt.Sprintf("requested by the annotation %s=%s", v1beta1constants.GardenerOperation, operation))
 	}
@@ -254,167 +257,174 @@ func checkCredentialsRotation(w World) Finding {
 	return pass(CredentialsRotation, "no rotation is running")
 }
 
-func checkBastions(w World) Finding {
+func checkBastions(f Facts) Finding {
 	switch {
-	case w.BastionsError != nil:
-		return unknown(Bastions, remedyRead, "the Bastions in namespace %s could not be read: %v", w.Shoot.Namespace,
-			w.BastionsError)
-	case len(w.Bastions) > 0:
+	case f.BastionsError != nil:
+		return unknown(Bastions, remedyRead, "the Bastions in namespace %s could not be read: %v", f.Shoot.Namespace,
+			f.BastionsError)
+	case len(f.Bastions) > 0:
 		return fail(Bastions, "delete them, or wait until they have expired and are gone",
-			"the shoot has Bastions (%s)", strings.Join(w.Bastions, ", "))
+			"the shoot has Bastions (%s)", strings.Join(f.Bastions, ", "))
 	}
 	return pass(Bastions, "the shoot has no Bastion")
 }
 
-func checkNotASeed(w World) Finding {
+func checkNotASeed(f Facts) Finding {
 	switch {
-	case w.ManagedSeedsError != nil:
-		return unknown(NotASeed, remedyRead, "the ManagedSeeds could not be read: %v", w.ManagedSeedsError)
-	case len(w.ManagedSeeds) > 0:
+	case f.ManagedSeedsError != nil:
+		return unknown(NotASeed, remedyRead, "the ManagedSeeds could not be read: %v", f.ManagedSeedsError)
+	case len(f.ManagedSeeds) > 0:
 		return fail(NotASeed,
 			"remove the intent annotation to migrate classically; live migrations of seeds are not supported",
-			"the shoot is a seed (ManagedSeed %s)", strings.Join(w.ManagedSeeds, ", "))
+			"the shoot is a seed (ManagedSeed %s)", strings.Join(f.ManagedSeeds, ", "))
 	}
 	return pass(NotASeed, "the shoot is no seed")
 }
 
-func checkProviderType(w World) Finding {
-	source, destination := w.Source.Seed.Spec.Provider.Type, w.Destination.Seed.Spec.Provider.Type
+func checkProviderType(f Facts) Finding {
+	source, destination := f.Source.Seed.Spec.Provider.Type, f.Destination.Seed.Spec.Provider.Type
 	if source != destination {
 		return fail(ProviderType, "choose a destination of the same provider type, or migrate classically",
-			"seed %s is of type %s, seed %s of type %s", w.Source.Name, source, w.Destination.Name, destination)
+			"seed %s is of type %s, seed %s of type %s", f.Source.Name, source, f.Destination.Name, destination)
 	}
 	return pass(ProviderType, "both seeds are of type %s", source)
 }
 
-func checkGardenletVersion(w World) Finding {
+func checkGardenletVersion(f Facts) Finding {
 	var versions [2]string
-	for i, view := range []SeedView{w.Source, w.Destination} {
+	for i, view := range []SeedView{f.Source, f.Destination} {
 		if gardener := view.Seed.Status.Gardener; gardener != nil {
 			versions[i] = gardener.Version
 		}
 		if versions[i] == "" {
-			return unknown(steps.GardenletVersion, "see that the gardenlet of the seed runs",
+			return unknown(steps.GardenletVersion, "check that the gardenlet of the seed runs",
 				"the gardenlet of seed %s has not reported its version", view.Name)
 		}
 	}
 	if versions[0] != versions[1] {
 		return fail(steps.GardenletVersion, "bring both gardenlets to the same version",
-			"the gardenlet of seed %s is %s, that of seed %s is %s", w.Source.Name, versions[0], w.Destination.Name,
+			"the gardenlet of seed %s is %s, that of seed %s is %s", f.Source.Name, versions[0], f.Destination.Name,
 			versions[1])
 	}
-	if w.Version != "" && w.Version != versions[0] {
+	if f.Version != "" && f.Version != versions[0] {
 		return fail(steps.GardenletVersion, "install the agent of that version",
-			"the agent of seed %s is built with Gardener %s, both gardenlets are %s", w.OwnSeed, w.Version, versions[0])
+			"the agent of seed %s is built with Gardener %s, both gardenlets are %s", f.OwnSeed, f.Version, versions[0])
 	}
 	return pass(steps.GardenletVersion, "both gardenlets are %s", versions[0])
 }
 
-// checkSourceSeedHealth asks less than the check of the destination: what ails the source may be why the shoot is to
-// leave it, but its gardenlet must be there to take part.
-func checkSourceSeedHealth(w World) Finding {
-	const remedy = "see that the gardenlet of the seed runs"
-	ready := v1beta1helper.GetCondition(w.Source.Seed.Status.Conditions, gardencorev1beta1.GardenletReady)
+// checkSourceSeedHealth asks less than the check of the destination: what is wrong with the source may be why the shoot
+// leaves it, but its gardenlet must take part.
+func checkSourceSeedHealth(f Facts) Finding {
+	const remedy = "check that the gardenlet of the seed runs"
+	ready := v1beta1helper.GetCondition(f.Source.Seed.Status.Conditions, gardencorev1beta1.GardenletReady)
 	switch {
 	case ready == nil:
-		return unknown(steps.SourceSeedHealth, remedy, "seed %s has no condition %s", w.Source.Name,
+		return unknown(steps.SourceSeedHealth, remedy, "seed %s has no condition %s", f.Source.Name,
 			gardencorev1beta1.GardenletReady)
 	case ready.Status != gardencorev1beta1.ConditionTrue:
-		return fail(steps.SourceSeedHealth, remedy, "seed %s: condition %s is %s: %s", w.Source.Name, ready.Type,
+		return fail(steps.SourceSeedHealth, remedy, "seed %s: condition %s is %s: %s", f.Source.Name, ready.Type,
 			ready.Status, ready.Message)
 	}
-	return pass(steps.SourceSeedHealth, "the gardenlet of seed %s is ready", w.Source.Name)
+	return pass(steps.SourceSeedHealth, "the gardenlet of seed %s is ready", f.Source.Name)
 }
 
-func checkDestinationSeedHealth(w World) Finding {
-	if w.Destination.Seed.DeletionTimestamp != nil {
+func checkDestinationSeedHealth(f Facts) Finding {
+	if f.Destination.Seed.DeletionTimestamp != nil {
 		return fail(steps.DestinationSeedHealth, "choose another destination", "seed %s is being deleted",
-			w.Destination.Name)
+			f.Destination.Name)
 	}
 	// Upstream's check before a classic migration: observed generation and required conditions.
-	if err := health.CheckSeedForMigration(w.Destination.Seed, w.Destination.Seed.Status.Gardener); err != nil {
-		return fail(steps.DestinationSeedHealth, "get the seed healthy first", "seed %s: %v", w.Destination.Name, err)
+	if err := health.CheckSeedForMigration(f.Destination.Seed, f.Destination.Seed.Status.Gardener); err != nil {
+		return fail(steps.DestinationSeedHealth, "get the seed healthy first", "seed %s: %v", f.Destination.Name, err)
 	}
-	return pass(steps.DestinationSeedHealth, "seed %s is healthy", w.Destination.Name)
+	return pass(steps.DestinationSeedHealth, "seed %s is healthy", f.Destination.Name)
 }
 
-func checkBackup(w World) Finding {
-	for _, view := range []SeedView{w.Source, w.Destination} {
+func checkBackup(f Facts) Finding {
+	for _, view := range []SeedView{f.Source, f.Destination} {
 		if view.Seed.Spec.Backup == nil {
 			return fail(Backup, "configure spec.backup of the seed", "seed %s has no backup", view.Name)
 		}
-		// The condition is absent until the bucket has been looked at for the first time.
-		if condition := v1beta1helper.GetCondition(view.Seed.Status.Conditions,
-			gardencorev1beta1.SeedBackupBucketsReady); condition != nil &&
-			condition.Status == gardencorev1beta1.ConditionFalse {
-			return fail(Backup, "get the backup bucket of the seed ready", "seed %s: %s", view.Name, condition.Message)
+		const remedy = "get the backup bucket of the seed ready"
+		ready := v1beta1helper.GetCondition(view.Seed.Status.Conditions, gardencorev1beta1.SeedBackupBucketsReady)
+		switch {
+		case ready == nil:
+			// It is absent until the bucket has been checked for the first time.
+			return unknown(Backup, remedy, "seed %s has no condition %s", view.Name,
+				gardencorev1beta1.SeedBackupBucketsReady)
+		case ready.Status == gardencorev1beta1.ConditionFalse:
+			return fail(Backup, remedy, "seed %s: %s", view.Name, ready.Message)
+		case ready.Status == gardencorev1beta1.ConditionUnknown:
+			return unknown(Backup, remedy, "seed %s: condition %s is %s: %s", view.Name, ready.Type, ready.Status,
+				ready.Message)
 		}
 	}
 	return pass(Backup, "both seeds have a backup")
 }
 
-func checkInternalDomain(w World) Finding {
+func checkInternalDomain(f Facts) Finding {
 	var domains [2]string
-	for i, view := range []SeedView{w.Source, w.Destination} {
+	for i, view := range []SeedView{f.Source, f.Destination} {
 		if internal := view.Seed.Spec.DNS.Internal; internal != nil {
 			domains[i] = internal.Domain
 		}
 	}
 	if domains[0] != domains[1] {
 		return fail(InternalDomain, "choose a destination with the same internal domain",
-			"the internal domain of seed %s is %q, that of seed %s is %q", w.Source.Name, domains[0],
-			w.Destination.Name, domains[1])
+			"the internal domain of seed %s is %q, that of seed %s is %q", f.Source.Name, domains[0],
+			f.Destination.Name, domains[1])
 	}
 	return pass(InternalDomain, "both seeds use %q", domains[0])
 }
 
-func checkExposure(w World) Finding {
-	for _, view := range []SeedView{w.Source, w.Destination} {
+func checkExposure(f Facts) Finding {
+	for _, view := range []SeedView{f.Source, f.Destination} {
 		if ingress := view.Seed.Spec.Ingress; ingress == nil || ingress.Domain == "" {
 			return fail(Exposure, "configure spec.ingress.domain of the seed", "seed %s has no ingress domain",
 				view.Name)
 		}
 	}
-	if w.Source.Seed.Spec.Ingress.Domain == w.Destination.Seed.Spec.Ingress.Domain {
+	if f.Source.Seed.Spec.Ingress.Domain == f.Destination.Seed.Spec.Ingress.Domain {
 		return fail(Exposure, "give each seed its own ingress domain", "both seeds have the ingress domain %s",
-			w.Source.Seed.Spec.Ingress.Domain)
+			f.Source.Seed.Spec.Ingress.Domain)
 	}
-	return pass(Exposure, "%s and %s", w.Source.Seed.Spec.Ingress.Domain, w.Destination.Seed.Spec.Ingress.Domain)
+	return pass(Exposure, "%s and %s", f.Source.Seed.Spec.Ingress.Domain, f.Destination.Seed.Spec.Ingress.Domain)
 }
 
-func checkEtcdMemberNames(w World) Finding {
-	if config := w.Gardenlet.ETCDConfig; config != nil && config.FeatureGates[gateUpgradeEtcdVersion] {
-		return pass(EtcdMemberNames, "the gate %s is on in seed %s", gateUpgradeEtcdVersion, w.OwnSeed)
+func checkEtcdMemberNames(f Facts) Finding {
+	if config := f.Gardenlet.ETCDConfig; config != nil && config.FeatureGates[gateUpgradeEtcdVersion] {
+		return pass(EtcdMemberNames, "the gate %s is on in seed %s", gateUpgradeEtcdVersion, f.OwnSeed)
 	}
 	return fail(EtcdMemberNames,
 		fmt.Sprintf("set etcdConfig.featureGates.%s=true in the gardenlet's configuration and let the gardenlet "+
 			"reconcile the shoot", gateUpgradeEtcdVersion),
-		"the gate %s is off in seed %s, so the names of etcd members would collide", gateUpgradeEtcdVersion, w.OwnSeed)
+		"the gate %s is off in seed %s, so the names of etcd members would collide", gateUpgradeEtcdVersion, f.OwnSeed)
 }
 
 // checkRegionDistance judges as gardener-apiserver does when the migration is triggered. Of its code only the search
 // for the ConfigMaps is exported.
-func checkRegionDistance(w World) Finding {
-	from, to := w.Source.Seed.Spec.Provider.Region, w.Destination.Seed.Spec.Provider.Region
+func checkRegionDistance(f Facts) Finding {
+	from, to := f.Source.Seed.Spec.Provider.Region, f.Destination.Seed.Spec.Provider.Region
 	remedy := fmt.Sprintf("choose a nearer destination, complete the region ConfigMap, or accept the distance with "+
 		"the annotation %s=true", v1beta1constants.AnnotationMigrationAllowDistantRegions)
 
-	if sameRegion(w) {
+	if sameRegion(f) {
 		return pass(RegionDistance, "both seeds are in region %s", from)
 	}
 	if allowed, err := strconv.ParseBool(
-		w.Shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions]); err == nil && allowed {
+		f.Shoot.Annotations[v1beta1constants.AnnotationMigrationAllowDistantRegions]); err == nil && allowed {
 		return pass(RegionDistance, "distant regions are allowed (%s to %s)", from, to)
 	}
-	if w.RegionError != nil {
-		return unknown(RegionDistance, remedyRead, "the region ConfigMaps could not be read: %v", w.RegionError)
+	if f.RegionError != nil {
+		return unknown(RegionDistance, remedyRead, "the region ConfigMaps could not be read: %v", f.RegionError)
 	}
-	if len(w.RegionConfigMaps) == 0 {
+	if len(f.RegionConfigMaps) == 0 {
 		return fail(RegionDistance, remedy, "there is no region ConfigMap for cloud profile %q",
-			cloudProfileName(w.Shoot))
+			cloudProfileName(f.Shoot))
 	}
 
-	configMap := w.RegionConfigMaps[0]
+	configMap := f.RegionConfigMaps[0]
 	threshold := defaultDistanceThreshold
 	if value, ok := configMap.Annotations[v1beta1constants.AnnotationMigrationInterRegionDistanceThreshold]; ok {
 		parsed, err := strconv.Atoi(value)
@@ -446,9 +456,9 @@ func checkRegionDistance(w World) Finding {
 		threshold)
 }
 
-func sameRegion(w World) bool {
-	return w.Source.Seed != nil && w.Destination.Seed != nil &&
-		w.Source.Seed.Spec.Provider.Region == w.Destination.Seed.Spec.Provider.Region
+func sameRegion(f Facts) bool {
+	return f.Source.Seed != nil && f.Destination.Seed != nil &&
+		f.Source.Seed.Spec.Provider.Region == f.Destination.Seed.Spec.Provider.Region
 }
 
 func cloudProfileName(shoot *gardencorev1beta1.Shoot) string {

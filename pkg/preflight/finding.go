@@ -4,7 +4,7 @@
 // Package preflight checks whether a shoot and two seeds are fit for a live migration. gardener-apiserver checks part
 // of it when the migration is triggered; what it found may have changed since, and some prerequisites it does not know.
 //
-// Evaluate and EvaluateStep are pure: they judge a World. Checker reads the World from the garden and from the shoot's
+// Evaluate and EvaluateStep are pure: they judge Facts. Checker reads the Facts from the garden and from the shoot's
 // etcds.
 package preflight
 
@@ -22,9 +22,9 @@ const (
 	Pass Status = "Pass"
 	// Fail means that it is not met.
 	Fail Status = "Fail"
-	// Unknown means that it could not be looked at. It holds a migration like Fail.
+	// Unknown means that it could not be read. It holds a migration like Fail.
 	Unknown Status = "Unknown"
-	// Warn means that it is not met or could not be looked at, but does not hold the step in question.
+	// Warn means that it is not met or could not be read, but does not hold the step in question.
 	Warn Status = "Warn"
 )
 

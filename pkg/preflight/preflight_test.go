@@ -27,8 +27,8 @@ import (
 )
 
 // fit returns a world in which every check passes.
-func fit() preflight.World {
-	return preflight.World{
+func fit() preflight.Facts {
+	return preflight.Facts{
 		Shoot: &gardencorev1beta1.Shoot{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: "live", Namespace: "garden-demo",
@@ -135,7 +135,7 @@ var _ = Describe("Evaluate", func() {
 	})
 
 	DescribeTable("one thing amiss",
-		func(name preflight.Name, status preflight.Status, evidence string, change func(*preflight.World)) {
+		func(name preflight.Name, status preflight.Status, evidence string, change func(*preflight.Facts)) {
 			world := fit()
 			change(&world)
 			findings := preflight.Evaluate(world)
@@ -154,91 +154,91 @@ var _ = Describe("Evaluate", func() {
 		},
 
 		Entry("no intent", preflight.Intent, preflight.Fail,
-			`is ""`, func(w *preflight.World) { w.Shoot.Annotations = nil }),
+			`is ""`, func(w *preflight.Facts) { w.Shoot.Annotations = nil }),
 		Entry("intent false", preflight.Intent, preflight.Fail,
-			`is "false"`, func(w *preflight.World) {
+			`is "false"`, func(w *preflight.Facts) {
 				w.Shoot.Annotations["migration.gardener.cloud/live-migrate"] = "false"
 			}),
 		Entry("intent in another spelling", preflight.Intent, preflight.Pass, "from seed seed-a to seed seed-b",
-			func(w *preflight.World) { w.Shoot.Annotations["migration.gardener.cloud/live-migrate"] = "1" }),
+			func(w *preflight.Facts) { w.Shoot.Annotations["migration.gardener.cloud/live-migrate"] = "1" }),
 		Entry("equal seed names", preflight.Intent, preflight.Fail,
-			`status.seedName is "seed-b"`, func(w *preflight.World) { w.Shoot.Status.SeedName = new("seed-b") }),
+			`status.seedName is "seed-b"`, func(w *preflight.Facts) { w.Shoot.Status.SeedName = new("seed-b") }),
 		Entry("no seed", preflight.Intent, preflight.Fail,
-			`spec.seedName is ""`, func(w *preflight.World) { w.Shoot.Spec.SeedName = nil }),
+			`spec.seedName is ""`, func(w *preflight.Facts) { w.Shoot.Spec.SeedName = nil }),
 		Entry("shoot in deletion", preflight.Intent, preflight.Fail,
-			"being deleted", func(w *preflight.World) { w.Shoot.DeletionTimestamp = new(metav1.Now()) }),
+			"being deleted", func(w *preflight.Facts) { w.Shoot.DeletionTimestamp = new(metav1.Now()) }),
 
 		Entry("no control plane settings", preflight.HighAvailability, preflight.Fail,
-			"not highly available", func(w *preflight.World) { w.Shoot.Spec.ControlPlane = nil }),
+			"not highly available", func(w *preflight.Facts) { w.Shoot.Spec.ControlPlane = nil }),
 		Entry("no high availability", preflight.HighAvailability, preflight.Fail,
-			"not highly available", func(w *preflight.World) { w.Shoot.Spec.ControlPlane.HighAvailability = nil }),
-		Entry("failure tolerance zone", preflight.HighAvailability, preflight.Pass, "zone", func(w *preflight.World) {
+			"not highly available", func(w *preflight.Facts) { w.Shoot.Spec.ControlPlane.HighAvailability = nil }),
+		Entry("failure tolerance zone", preflight.HighAvailability, preflight.Pass, "zone", func(w *preflight.Facts) {
 			tolerance := &w.Shoot.Spec.ControlPlane.HighAvailability.FailureTolerance
 			tolerance.Type = gardencorev1beta1.FailureToleranceTypeZone
 		}),
 
 		Entry("workers", preflight.Workerless, preflight.Fail,
-			"1 worker pools", func(w *preflight.World) {
+			"1 worker pools", func(w *preflight.Facts) {
 				w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
 			}),
 
 		Entry("hibernated", preflight.NotHibernated, preflight.Fail,
-			"is hibernated", func(w *preflight.World) { hibernate(w, true, true) }),
+			"is hibernated", func(w *preflight.Facts) { hibernate(w, true, true) }),
 		Entry("going to hibernate", preflight.NotHibernated, preflight.Fail,
-			"into hibernation", func(w *preflight.World) { hibernate(w, true, false) }),
+			"into hibernation", func(w *preflight.Facts) { hibernate(w, true, false) }),
 		Entry("waking up", preflight.NotHibernated, preflight.Fail,
-			"waking up", func(w *preflight.World) { hibernate(w, false, true) }),
+			"waking up", func(w *preflight.Facts) { hibernate(w, false, true) }),
 		Entry("waking up without hibernation settings", preflight.NotHibernated, preflight.Fail,
-			"waking up", func(w *preflight.World) { w.Shoot.Status.IsHibernated = true }),
+			"waking up", func(w *preflight.Facts) { w.Shoot.Status.IsHibernated = true }),
 		Entry("hibernation schedules only", preflight.NotHibernated, preflight.Pass,
-			"awake", func(w *preflight.World) { hibernate(w, false, false) }),
+			"awake", func(w *preflight.Facts) { hibernate(w, false, false) }),
 
 		Entry("never created", preflight.LastOperation, preflight.Fail,
-			"no last operation", func(w *preflight.World) { w.Shoot.Status.LastOperation = nil }),
+			"no last operation", func(w *preflight.Facts) { w.Shoot.Status.LastOperation = nil }),
 		Entry("create succeeded", preflight.LastOperation, preflight.Pass,
-			"Create", func(w *preflight.World) { operate(w, "Create", "Succeeded") }),
+			"Create", func(w *preflight.Facts) { operate(w, "Create", "Succeeded") }),
 		Entry("restore succeeded", preflight.LastOperation, preflight.Pass,
-			"Restore", func(w *preflight.World) { operate(w, "Restore", "Succeeded") }),
+			"Restore", func(w *preflight.Facts) { operate(w, "Restore", "Succeeded") }),
 		Entry("create processing", preflight.LastOperation, preflight.Fail,
-			"Create is Processing", func(w *preflight.World) { operate(w, "Create", "Processing") }),
+			"Create is Processing", func(w *preflight.Facts) { operate(w, "Create", "Processing") }),
 		Entry("reconcile in error", preflight.LastOperation, preflight.Fail,
-			"Reconcile is Error", func(w *preflight.World) { operate(w, "Reconcile", "Error") }),
+			"Reconcile is Error", func(w *preflight.Facts) { operate(w, "Reconcile", "Error") }),
 		Entry("reconcile failed", preflight.LastOperation, preflight.Fail,
-			"Reconcile is Failed", func(w *preflight.World) { operate(w, "Reconcile", "Failed") }),
+			"Reconcile is Failed", func(w *preflight.Facts) { operate(w, "Reconcile", "Failed") }),
 		Entry("reconcile aborted", preflight.LastOperation, preflight.Fail,
-			"Reconcile is Aborted", func(w *preflight.World) { operate(w, "Reconcile", "Aborted") }),
+			"Reconcile is Aborted", func(w *preflight.Facts) { operate(w, "Reconcile", "Aborted") }),
 		Entry("classic migration", preflight.LastOperation, preflight.Fail,
-			"Migrate is Succeeded", func(w *preflight.World) { operate(w, "Migrate", "Succeeded") }),
+			"Migrate is Succeeded", func(w *preflight.Facts) { operate(w, "Migrate", "Succeeded") }),
 		Entry("deletion", preflight.LastOperation, preflight.Fail,
-			"Delete is Processing", func(w *preflight.World) { operate(w, "Delete", "Processing") }),
+			"Delete is Processing", func(w *preflight.Facts) { operate(w, "Delete", "Processing") }),
 		Entry("this migration", preflight.LastOperation, preflight.Pass,
-			"LiveMigrate", func(w *preflight.World) { operate(w, "LiveMigrate", "Processing") }),
+			"LiveMigrate", func(w *preflight.Facts) { operate(w, "LiveMigrate", "Processing") }),
 
 		Entry("CA rotation preparing", preflight.CredentialsRotation, preflight.Fail,
-			"certificate authorities: Preparing", func(w *preflight.World) {
+			"certificate authorities: Preparing", func(w *preflight.Facts) {
 				rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{
 					Phase: gardencorev1beta1.RotationPreparing,
 				}
 			}),
 		Entry("CA rotation waiting for workers", preflight.CredentialsRotation, preflight.Fail,
-			"WaitingForWorkersRollout", func(w *preflight.World) {
+			"WaitingForWorkersRollout", func(w *preflight.Facts) {
 				rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{
 					Phase: gardencorev1beta1.RotationWaitingForWorkersRollout,
 				}
 			}),
 		Entry("service account key completing", preflight.CredentialsRotation, preflight.Fail,
-			"service account key: Completing", func(w *preflight.World) {
+			"service account key: Completing", func(w *preflight.Facts) {
 				rotate(w).ServiceAccountKey = &gardencorev1beta1.ServiceAccountKeyRotation{
 					Phase: gardencorev1beta1.RotationCompleting,
 				}
 			}),
 		Entry("etcd encryption key preparing", preflight.CredentialsRotation, preflight.Fail,
-			"etcd encryption key: Preparing", func(w *preflight.World) {
+			"etcd encryption key: Preparing", func(w *preflight.Facts) {
 				rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{
 					Phase: gardencorev1beta1.RotationPreparing,
 				}
 			}),
-		Entry("stable phases", preflight.CredentialsRotation, preflight.Pass, "no rotation", func(w *preflight.World) {
+		Entry("stable phases", preflight.CredentialsRotation, preflight.Pass, "no rotation", func(w *preflight.Facts) {
 			rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{Phase: gardencorev1beta1.RotationPrepared}
 			rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{
 				Phase: gardencorev1beta1.RotationCompleted,
@@ -246,232 +246,241 @@ var _ = Describe("Evaluate", func() {
 		}),
 
 		Entry("provider types differ", preflight.ProviderType, preflight.Fail,
-			"seed-b of type other", func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Type = "other" }),
+			"seed-b of type other", func(w *preflight.Facts) { w.Destination.Seed.Spec.Provider.Type = "other" }),
 
 		Entry("patch versions differ", steps.GardenletVersion, preflight.Fail,
-			"seed-b is v1.150.1", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+			"seed-b is v1.150.1", func(w *preflight.Facts) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
 		Entry("version not reported", steps.GardenletVersion, preflight.Unknown,
-			"seed seed-a has not reported", func(w *preflight.World) { w.Source.Seed.Status.Gardener.Version = "" }),
+			"seed seed-a has not reported", func(w *preflight.Facts) { w.Source.Seed.Status.Gardener.Version = "" }),
 
 		Entry("destination not ready", steps.DestinationSeedHealth, preflight.Fail,
-			"seed seed-b", func(w *preflight.World) {
+			"seed seed-b", func(w *preflight.Facts) {
 				w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
 			}),
 		Entry("destination with sick components", steps.DestinationSeedHealth, preflight.Fail,
-			"seed seed-b", func(w *preflight.World) {
+			"seed seed-b", func(w *preflight.Facts) {
 				w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 			}),
 		Entry("source with sick components, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass,
-			"is ready", func(w *preflight.World) {
+			"is ready", func(w *preflight.Facts) {
 				w.Source.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 			}),
 		Entry("source without its gardenlet", steps.SourceSeedHealth, preflight.Fail,
-			"seed seed-a: condition GardenletReady is Unknown", func(w *preflight.World) {
+			"seed seed-a: condition GardenletReady is Unknown", func(w *preflight.Facts) {
 				w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionUnknown
 			}),
 		Entry("source never ready", steps.SourceSeedHealth, preflight.Unknown,
-			"seed seed-a has no condition GardenletReady", func(w *preflight.World) {
-				w.Source.Seed.Status.Conditions = nil
+			"seed seed-a has no condition GardenletReady", func(w *preflight.Facts) {
+				w.Source.Seed.Status.Conditions = w.Source.Seed.Status.Conditions[1:]
 			}),
 		Entry("destination behind its specification", steps.DestinationSeedHealth, preflight.Fail,
-			"observed generation", func(w *preflight.World) { w.Destination.Seed.Generation = 2 }),
+			"observed generation", func(w *preflight.Facts) { w.Destination.Seed.Generation = 2 }),
 		Entry("destination in deletion", steps.DestinationSeedHealth, preflight.Fail,
-			"being deleted", func(w *preflight.World) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
+			"being deleted", func(w *preflight.Facts) { w.Destination.Seed.DeletionTimestamp = new(metav1.Now()) }),
 		Entry("source in deletion, which is a reason to leave it", steps.SourceSeedHealth, preflight.Pass,
-			"is ready", func(w *preflight.World) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
+			"is ready", func(w *preflight.Facts) { w.Source.Seed.DeletionTimestamp = new(metav1.Now()) }),
 
 		Entry("too far", preflight.RegionDistance, preflight.Fail, "is 181, the threshold is 180",
-			func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-c" }),
-		Entry("too far but allowed", preflight.RegionDistance, preflight.Pass, "allowed", func(w *preflight.World) {
+			func(w *preflight.Facts) { w.Destination.Seed.Spec.Provider.Region = "region-c" }),
+		Entry("too far but allowed", preflight.RegionDistance, preflight.Pass, "allowed", func(w *preflight.Facts) {
 			w.Destination.Seed.Spec.Provider.Region = "region-c"
 			w.Shoot.Annotations["migration.gardener.cloud/allow-distant-regions"] = "true"
 		}),
 		Entry("at the threshold", preflight.RegionDistance, preflight.Pass,
-			"is 180 of at most 180", func(*preflight.World) {}),
+			"is 180 of at most 180", func(*preflight.Facts) {}),
 		Entry("own threshold", preflight.RegionDistance, preflight.Fail,
-			"is 180, the threshold is 100", func(w *preflight.World) {
+			"is 180, the threshold is 100", func(w *preflight.Facts) {
 				w.RegionConfigMaps[0].Annotations["migration.gardener.cloud/inter-region-distance-threshold"] = "100"
 			}),
-		Entry("broken threshold", preflight.RegionDistance, preflight.Unknown, `is "far"`, func(w *preflight.World) {
+		Entry("broken threshold", preflight.RegionDistance, preflight.Unknown, `is "far"`, func(w *preflight.Facts) {
 			w.RegionConfigMaps[0].Annotations["migration.gardener.cloud/inter-region-distance-threshold"] = "far"
 		}),
-		Entry("negative threshold", preflight.RegionDistance, preflight.Unknown, `is "-1"`, func(w *preflight.World) {
+		Entry("negative threshold", preflight.RegionDistance, preflight.Unknown, `is "-1"`, func(w *preflight.Facts) {
 			w.RegionConfigMaps[0].Annotations["migration.gardener.cloud/inter-region-distance-threshold"] = "-1"
 		}),
 		Entry("no distances", preflight.RegionDistance, preflight.Fail,
-			`no region ConfigMap for cloud profile "local"`, func(w *preflight.World) { w.RegionConfigMaps = nil }),
+			`no region ConfigMap for cloud profile "local"`, func(w *preflight.Facts) { w.RegionConfigMaps = nil }),
 		Entry("source region not listed", preflight.RegionDistance, preflight.Fail,
-			"region region-x is not in", func(w *preflight.World) { w.Source.Seed.Spec.Provider.Region = "region-x" }),
+			"region region-x is not in", func(w *preflight.Facts) { w.Source.Seed.Spec.Provider.Region = "region-x" }),
 		Entry("destination region not listed", preflight.RegionDistance, preflight.Fail, "to region region-x is not in",
-			func(w *preflight.World) { w.Destination.Seed.Spec.Provider.Region = "region-x" }),
+			func(w *preflight.Facts) { w.Destination.Seed.Spec.Provider.Region = "region-x" }),
 		Entry("distances cannot be parsed", preflight.RegionDistance, preflight.Unknown,
-			"cannot be parsed", func(w *preflight.World) { w.RegionConfigMaps[0].Data["region-a"] = "- x" }),
+			"cannot be parsed", func(w *preflight.Facts) { w.RegionConfigMaps[0].Data["region-a"] = "- x" }),
 		Entry("distances cannot be read", preflight.RegionDistance, preflight.Unknown,
-			"boom", func(w *preflight.World) { w.RegionConfigMaps, w.RegionError = nil, errors.New("boom") }),
+			"boom", func(w *preflight.Facts) { w.RegionConfigMaps, w.RegionError = nil, errors.New("boom") }),
 		Entry("same region needs no distances", preflight.RegionDistance, preflight.Pass,
-			"in region region-a", func(w *preflight.World) {
+			"in region region-a", func(w *preflight.Facts) {
 				w.Destination.Seed.Spec.Provider.Region = "region-a"
 				w.RegionConfigMaps, w.RegionError = nil, errors.New("boom")
 			}),
 
 		Entry("no backup in the source", preflight.Backup, preflight.Fail,
-			"seed seed-a has no backup", func(w *preflight.World) { w.Source.Seed.Spec.Backup = nil }),
+			"seed seed-a has no backup", func(w *preflight.Facts) { w.Source.Seed.Spec.Backup = nil }),
 		Entry("no backup in the destination", preflight.Backup, preflight.Fail,
-			"seed seed-b has no backup", func(w *preflight.World) { w.Destination.Seed.Spec.Backup = nil }),
-		Entry("bucket not ready", preflight.Backup, preflight.Fail, "seed seed-b: no bucket", func(w *preflight.World) {
+			"seed seed-b has no backup", func(w *preflight.Facts) { w.Destination.Seed.Spec.Backup = nil }),
+		Entry("bucket not ready", preflight.Backup, preflight.Fail, "seed seed-b: no bucket", func(w *preflight.Facts) {
 			w.Destination.Seed.Status.Conditions[2] = gardencorev1beta1.Condition{
 				Type: gardencorev1beta1.SeedBackupBucketsReady, Status: gardencorev1beta1.ConditionFalse,
 				Message: "no bucket",
 			}
 		}),
 
+		Entry("bucket not looked at yet", preflight.Backup, preflight.Unknown,
+			"seed seed-a has no condition BackupBucketsReady",
+			func(w *preflight.Facts) { w.Source.Seed.Status.Conditions = w.Source.Seed.Status.Conditions[:2] }),
+		Entry("nobody knows of the bucket", preflight.Backup, preflight.Unknown,
+			"seed seed-a: condition BackupBucketsReady is Unknown: gone", func(w *preflight.Facts) {
+				w.Source.Seed.Status.Conditions[2].Status = gardencorev1beta1.ConditionUnknown
+				w.Source.Seed.Status.Conditions[2].Message = "gone"
+			}),
+
 		Entry("internal domains differ", preflight.InternalDomain, preflight.Fail, `seed seed-b is "other.example.com"`,
-			func(w *preflight.World) { w.Destination.Seed.Spec.DNS.Internal.Domain = "other.example.com" }),
+			func(w *preflight.Facts) { w.Destination.Seed.Spec.DNS.Internal.Domain = "other.example.com" }),
 		Entry("internal domain missing", preflight.InternalDomain, preflight.Fail,
-			`seed seed-a is ""`, func(w *preflight.World) { w.Source.Seed.Spec.DNS.Internal = nil }),
+			`seed seed-a is ""`, func(w *preflight.Facts) { w.Source.Seed.Spec.DNS.Internal = nil }),
 
 		Entry("no ingress", preflight.Exposure, preflight.Fail,
-			"seed seed-b has no ingress domain", func(w *preflight.World) { w.Destination.Seed.Spec.Ingress = nil }),
+			"seed seed-b has no ingress domain", func(w *preflight.Facts) { w.Destination.Seed.Spec.Ingress = nil }),
 		Entry("same ingress domain", preflight.Exposure, preflight.Fail,
-			"both seeds have", func(w *preflight.World) {
+			"both seeds have", func(w *preflight.Facts) {
 				w.Destination.Seed.Spec.Ingress.Domain = w.Source.Seed.Spec.Ingress.Domain
 			}),
 
 		Entry("CA rotation without rollout of workers", preflight.CredentialsRotation, preflight.Fail,
-			"PreparingWithoutWorkersRollout", func(w *preflight.World) {
+			"PreparingWithoutWorkersRollout", func(w *preflight.Facts) {
 				rotate(w).CertificateAuthorities = &gardencorev1beta1.CARotation{
 					Phase: gardencorev1beta1.RotationPreparingWithoutWorkersRollout,
 				}
 			}),
 		Entry("etcd encryption key that completes by itself", preflight.CredentialsRotation, preflight.Fail,
-			"completed by the next reconciliation", func(w *preflight.World) {
+			"completed by the next reconciliation", func(w *preflight.Facts) {
 				//nolint:staticcheck // Deprecated, but in use.
 				rotate(w).ETCDEncryptionKey = &gardencorev1beta1.ETCDEncryptionKeyRotation{
 					Phase: gardencorev1beta1.RotationPrepared, AutoCompleteAfterPrepared: new(true),
 				}
 			}),
 		Entry("SSH key pair initiated", preflight.CredentialsRotation, preflight.Fail,
-			"SSH key pair: initiated", func(w *preflight.World) {
+			"SSH key pair: initiated", func(w *preflight.Facts) {
 				rotate(w).SSHKeypair = &gardencorev1beta1.ShootSSHKeypairRotation{LastInitiationTime: new(metav1.Now())}
 			}),
 		Entry("observability credentials initiated again", preflight.CredentialsRotation, preflight.Fail,
-			"observability credentials: initiated", func(w *preflight.World) {
+			"observability credentials: initiated", func(w *preflight.Facts) {
 				rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{
 					LastInitiationTime: new(metav1.NewTime(w.Now)),
 					LastCompletionTime: new(metav1.NewTime(w.Now.Add(-time.Hour))),
 				}
 			}),
 		Entry("observability credentials completed", preflight.CredentialsRotation, preflight.Pass,
-			"no rotation", func(w *preflight.World) {
+			"no rotation", func(w *preflight.Facts) {
 				rotate(w).Observability = &gardencorev1beta1.ObservabilityRotation{
 					LastInitiationTime: new(metav1.NewTime(w.Now.Add(-time.Hour))),
 					LastCompletionTime: new(metav1.NewTime(w.Now)),
 				}
 			}),
 		Entry("rotation requested", preflight.CredentialsRotation, preflight.Fail,
-			"gardener.cloud/operation=rotate-credentials-start", func(w *preflight.World) {
+			"gardener.cloud/operation=rotate-credentials-start", func(w *preflight.Facts) {
 				w.Shoot.Annotations["gardener.cloud/operation"] = "rotate-credentials-start"
 			}),
 		Entry("something else requested", preflight.CredentialsRotation, preflight.Pass,
-			"no rotation", func(w *preflight.World) { w.Shoot.Annotations["gardener.cloud/operation"] = "reconcile" }),
+			"no rotation", func(w *preflight.Facts) { w.Shoot.Annotations["gardener.cloud/operation"] = "reconcile" }),
 
 		Entry("bastions", preflight.Bastions, preflight.Fail,
-			"(cli-1, cli-2)", func(w *preflight.World) { w.Bastions = []string{"cli-1", "cli-2"} }),
+			"(cli-1, cli-2)", func(w *preflight.Facts) { w.Bastions = []string{"cli-1", "cli-2"} }),
 		Entry("bastions not readable", preflight.Bastions, preflight.Unknown,
-			"in namespace garden-demo could not be read: boom", func(w *preflight.World) {
+			"in namespace garden-demo could not be read: boom", func(w *preflight.Facts) {
 				w.BastionsError = errors.New("boom")
 			}),
 		Entry("a seed", preflight.NotASeed, preflight.Fail,
-			"ManagedSeed live", func(w *preflight.World) { w.ManagedSeeds = []string{"live"} }),
+			"ManagedSeed live", func(w *preflight.Facts) { w.ManagedSeeds = []string{"live"} }),
 		Entry("ManagedSeeds not readable", preflight.NotASeed, preflight.Unknown,
-			"boom", func(w *preflight.World) { w.ManagedSeedsError = errors.New("boom") }),
+			"boom", func(w *preflight.Facts) { w.ManagedSeedsError = errors.New("boom") }),
 
 		Entry("agent of another version", steps.GardenletVersion, preflight.Fail,
-			"the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.World) {
+			"the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.Facts) {
 				w.Version = "v1.149.9"
 			}),
 		Entry("agent of no version", steps.GardenletVersion, preflight.Pass,
-			"both gardenlets are v1.150.0", func(w *preflight.World) { w.Version = "" }),
+			"both gardenlets are v1.150.0", func(w *preflight.Facts) { w.Version = "" }),
 
 		Entry("Etcd older than the gate", preflight.EtcdMemberPrefix, preflight.Fail,
-			`the members of etcd-events have the prefix "", not "seed-a"`, func(w *preflight.World) {
+			`the members of etcd-events have the prefix "", not "seed-a"`, func(w *preflight.Facts) {
 				w.Etcds[1].MemberNamePrefix = ""
 			}),
 		Entry("Etcd with the prefix", preflight.EtcdMemberPrefix, preflight.Pass,
-			"begin with seed-a", func(*preflight.World) {}),
+			"begin with seed-a", func(*preflight.Facts) {}),
 
 		Entry("no member list", steps.EtcdQuorum, preflight.Fail,
-			"etcd-main: there is no member list: timeout", func(w *preflight.World) {
+			"etcd-main: there is no member list: timeout", func(w *preflight.Facts) {
 				w.Etcds[0] = preflight.EtcdView{Name: "etcd-main", MemberNamePrefix: "seed-a",
 					Error: errors.New("timeout")}
 			}),
 		Entry("two of three down", steps.EtcdQuorum, preflight.Fail,
 			"etcd-main: 1 of 3 voters are healthy (member seed-a-etcd-main-0: down; member seed-a-etcd-main-1: down)",
-			func(w *preflight.World) { fell(w, 0, 1) }),
+			func(w *preflight.Facts) { fell(w, 0, 1) }),
 		Entry("learners do not vote", steps.EtcdQuorum, preflight.Fail,
-			"1 of 2 voters", func(w *preflight.World) { fell(w, 0); w.Etcds[0].Members[1].Learner = true }),
+			"1 of 2 voters", func(w *preflight.Facts) { fell(w, 0); w.Etcds[0].Members[1].Learner = true }),
 		Entry("etcds cannot be looked at", steps.EtcdQuorum, preflight.Unknown,
-			"boom", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+			"boom", func(w *preflight.Facts) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
 
 		Entry("one member down", steps.EtcdHealth, preflight.Fail,
-			"etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.World) { fell(w, 0) }),
-		Entry("all up", steps.EtcdHealth, preflight.Pass, "all members are healthy", func(*preflight.World) {}),
+			"etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.Facts) { fell(w, 0) }),
+		Entry("all up", steps.EtcdHealth, preflight.Pass, "all members are healthy", func(*preflight.Facts) {}),
 
 		Entry("NOSPACE", steps.EtcdSpace, preflight.Fail,
-			"NOSPACE of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+			"NOSPACE of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.Facts) { alarm(w, "NOSPACE") }),
 		Entry("CORRUPT", steps.EtcdIntegrity, preflight.Fail,
-			"CORRUPT of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+			"CORRUPT of member seed-a-etcd-main-1 of etcd-main", func(w *preflight.Facts) { alarm(w, "CORRUPT") }),
 		Entry("an alarm of a later etcd", steps.EtcdIntegrity, preflight.Fail,
-			"HOT of member", func(w *preflight.World) { alarm(w, "HOT") }),
+			"HOT of member", func(w *preflight.Facts) { alarm(w, "HOT") }),
 
 		Entry("a member defragments", steps.EtcdDefragmentation, preflight.Fail,
-			"member seed-a-etcd-events-2 of etcd-events is being", func(w *preflight.World) {
+			"member seed-a-etcd-events-2 of etcd-events is being", func(w *preflight.Facts) {
 				w.Etcds[1].Members[2].Defragmenting = true
 			}),
 		Entry("two minutes before the schedule", steps.EtcdDefragmentation, preflight.Pass,
-			"about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
+			"about to be", func(w *preflight.Facts) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
 		Entry("less than two minutes before the schedule", steps.EtcdDefragmentation, preflight.Fail,
-			"etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+			"etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.Facts) {
 				w.Now = time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC)
 			}),
 		Entry("less than three minutes after the schedule", steps.EtcdDefragmentation, preflight.Fail,
-			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.Facts) {
 				w.Now = time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC)
 			}),
 		Entry("three minutes after the schedule", steps.EtcdDefragmentation, preflight.Pass,
-			"about to be", func(w *preflight.World) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
+			"about to be", func(w *preflight.Facts) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
 		Entry("on schedule, in the sidecar's time zone", steps.EtcdDefragmentation, preflight.Fail,
-			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.World) {
+			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.Facts) {
 				w.Now = time.Date(2026, 3, 5, 1, 30, 0, 0, time.FixedZone("east", 3*60*60))
 			}),
-		Entry("no schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.World) {
+		Entry("no schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.Facts) {
 			w.Etcds[0].DefragmentationSchedule, w.Etcds[1].DefragmentationSchedule = "", ""
 		}),
 		Entry("broken schedule", steps.EtcdDefragmentation, preflight.Unknown, `the schedule "at noon" of etcd-main`,
-			func(w *preflight.World) { w.Etcds[0].DefragmentationSchedule = "at noon" }),
+			func(w *preflight.Facts) { w.Etcds[0].DefragmentationSchedule = "at noon" }),
 
 		Entry("just below the limit for data", steps.EtcdSize, preflight.Pass,
-			"etcd-main: 79 % of the quota, etcd-events: 12 % of the quota", func(w *preflight.World) {
+			"etcd-main: 79 % of the quota, etcd-events: 12 % of the quota", func(w *preflight.Facts) {
 				fill(w, 80*(8<<30)/100-1, 0)
 			}),
 		Entry("at the limit for data", steps.EtcdSize, preflight.Fail,
 			"member seed-a-etcd-main-2 of etcd-main has 6554Mi of data, 80 % of the quota of 8Gi",
-			func(w *preflight.World) { fill(w, 80*(8<<30)/100+1<<20, 0) }),
+			func(w *preflight.Facts) { fill(w, 80*(8<<30)/100+1<<20, 0) }),
 		Entry("file just below its limit", steps.EtcdSize, preflight.Pass,
-			"of the quota", func(w *preflight.World) { fill(w, 1, 95*(8<<30)/100-1) }),
+			"of the quota", func(w *preflight.Facts) { fill(w, 1, 95*(8<<30)/100-1) }),
 		Entry("file at its limit", steps.EtcdSize, preflight.Fail,
-			"the database file of member seed-a-etcd-main-2 of etcd-main has", func(w *preflight.World) {
+			"the database file of member seed-a-etcd-main-2 of etcd-main has", func(w *preflight.Facts) {
 				fill(w, 1, 95*(8<<30)/100+1)
 			}),
 		Entry("no quota", steps.EtcdSize, preflight.Unknown,
-			"etcd-main has the quota 0", func(w *preflight.World) { w.Etcds[0].Quota = 0 }),
+			"etcd-main has the quota 0", func(w *preflight.Facts) { w.Etcds[0].Quota = 0 }),
 
 		Entry("gate off", preflight.EtcdMemberNames, preflight.Fail,
-			"off in seed seed-a", func(w *preflight.World) {
+			"off in seed seed-a", func(w *preflight.Facts) {
 				w.Gardenlet.ETCDConfig.FeatureGates["UpgradeEtcdVersion"] = false
 			}),
 		Entry("gate not set", preflight.EtcdMemberNames, preflight.Fail,
-			"off in seed seed-a", func(w *preflight.World) { w.Gardenlet.ETCDConfig = nil }),
+			"off in seed seed-a", func(w *preflight.Facts) { w.Gardenlet.ETCDConfig = nil }),
 	)
 
 	It("cannot say anything about seeds that it cannot read", func() {
@@ -529,15 +538,15 @@ var _ = Describe("Evaluate", func() {
 		Expect(preflight.Evaluate(world)).NotTo(ContainElement(HaveField("Name", preflight.EtcdMemberPrefix)))
 	})
 
-	DescribeTable("leaves the etcds out", func(change func(*preflight.World)) {
+	DescribeTable("leaves the etcds out", func(change func(*preflight.Facts)) {
 		world := fit()
 		change(&world)
 		findings := preflight.Evaluate(world)
 		Expect(preflight.Sentences(findings)).To(BeEmpty())
 		Expect(findings).NotTo(ContainElement(HaveField("Name", steps.EtcdQuorum)))
 	},
-		Entry("where nobody looks at them", func(w *preflight.World) { w.EtcdsRead, w.Etcds = false, nil }),
-		Entry("where there is none yet", func(w *preflight.World) { w.OwnSeed, w.Etcds = "seed-b", nil }),
+		Entry("where nobody looks at them", func(w *preflight.Facts) { w.EtcdsRead, w.Etcds = false, nil }),
+		Entry("where there is none yet", func(w *preflight.Facts) { w.OwnSeed, w.Etcds = "seed-b", nil }),
 	)
 
 	It("leaves out what it has no configuration for", func() {
@@ -568,7 +577,7 @@ var _ = Describe("Evaluate", func() {
 
 var _ = Describe("Verdict", func() {
 	DescribeTable("takes the reason that the obstacles have in common",
-		func(expected steps.Reason, sentences int, changes ...func(*preflight.World)) {
+		func(expected steps.Reason, sentences int, changes ...func(*preflight.Facts)) {
 			world := fit()
 			for _, change := range changes {
 				change(&world)
@@ -582,22 +591,22 @@ var _ = Describe("Verdict", func() {
 			}
 		},
 		Entry("none", steps.Reason(""), 0),
-		Entry("one", steps.ReasonBastionExists, 1, func(w *preflight.World) { w.Bastions = []string{"cli"} }),
+		Entry("one", steps.ReasonBastionExists, 1, func(w *preflight.Facts) { w.Bastions = []string{"cli"} }),
 		Entry("two of a kind", steps.ReasonSeedNotHealthy, 2,
-			func(w *preflight.World) { w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse },
-			func(w *preflight.World) {
+			func(w *preflight.Facts) { w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse },
+			func(w *preflight.Facts) {
 				w.Destination.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
 			}),
 		Entry("two kinds", steps.ReasonPrerequisitesNotMet, 2,
-			func(w *preflight.World) { w.Bastions = []string{"cli"} },
-			func(w *preflight.World) { alarm(w, "NOSPACE") }),
+			func(w *preflight.Facts) { w.Bastions = []string{"cli"} },
+			func(w *preflight.Facts) { alarm(w, "NOSPACE") }),
 		Entry("three kinds", steps.ReasonPrerequisitesNotMet, 3,
-			func(w *preflight.World) { w.Bastions = []string{"cli"} },
-			func(w *preflight.World) { alarm(w, "NOSPACE") },
-			func(w *preflight.World) { alarm(w, "CORRUPT") }),
+			func(w *preflight.Facts) { w.Bastions = []string{"cli"} },
+			func(w *preflight.Facts) { alarm(w, "NOSPACE") },
+			func(w *preflight.Facts) { alarm(w, "CORRUPT") }),
 		Entry("what could not be looked at", steps.ReasonPrerequisitesUnknown, 2,
-			func(w *preflight.World) { w.BastionsError = errors.New("boom") },
-			func(w *preflight.World) { w.ManagedSeedsError = errors.New("boom") }),
+			func(w *preflight.Facts) { w.BastionsError = errors.New("boom") },
+			func(w *preflight.Facts) { w.ManagedSeedsError = errors.New("boom") }),
 	)
 
 	It("has a reason of its own for every check, which holds a step that has not begun", func() {
@@ -618,7 +627,7 @@ var _ = Describe("Verdict", func() {
 var _ = Describe("EvaluateStep", func() {
 	// What each kind of trouble does to each step: h holds it, w warns, - is not looked at.
 	DescribeTable("holds, warns or leaves alone",
-		func(name preflight.Name, reason steps.Reason, effects string, change func(*preflight.World)) {
+		func(name preflight.Name, reason steps.Reason, effects string, change func(*preflight.Facts)) {
 			Expect(effects).To(HaveLen(len(steps.Table())))
 			for i, step := range steps.Table() {
 				world := fit()
@@ -645,39 +654,39 @@ var _ = Describe("EvaluateStep", func() {
 			}
 		},
 		Entry("version skew", steps.GardenletVersion, steps.ReasonVersionSkew,
-			"hhhhhhhh", func(w *preflight.World) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+			"hhhhhhhh", func(w *preflight.Facts) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
 		Entry("no gardenlet in the source", steps.SourceSeedHealth, steps.ReasonSeedNotHealthy,
-			"hhwwwww-", func(w *preflight.World) {
+			"hhwwwww-", func(w *preflight.Facts) {
 				w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
 			}),
 		Entry("destination not healthy", steps.DestinationSeedHealth, steps.ReasonSeedNotHealthy,
-			"hhhhhhww", func(w *preflight.World) {
+			"hhhhhhww", func(w *preflight.Facts) {
 				w.Destination.Seed.Status.Conditions[1].Status = gardencorev1beta1.ConditionFalse
 			}),
 		Entry("quorum lost", steps.EtcdQuorum, steps.ReasonQuorumLost,
-			"hhhhhhhh", func(w *preflight.World) { fell(w, 0, 2) }),
+			"hhhhhhhh", func(w *preflight.Facts) { fell(w, 0, 2) }),
 		Entry("etcds not readable", steps.EtcdQuorum, steps.ReasonPrerequisitesUnknown,
-			"hhhhhhhh", func(w *preflight.World) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
+			"hhhhhhhh", func(w *preflight.Facts) { w.Etcds, w.EtcdsError = nil, errors.New("boom") }),
 		Entry("a member down", steps.EtcdHealth, steps.ReasonEtcdNotHealthy,
-			"hhhhhhwh", func(w *preflight.World) { fell(w, 1) }),
+			"hhhhhhwh", func(w *preflight.Facts) { fell(w, 1) }),
 		Entry("NOSPACE", steps.EtcdSpace, steps.ReasonEtcdNoSpace,
-			"hhhhhhww", func(w *preflight.World) { alarm(w, "NOSPACE") }),
+			"hhhhhhww", func(w *preflight.Facts) { alarm(w, "NOSPACE") }),
 		Entry("a member down, and the source's forced out", steps.EtcdHealth, steps.ReasonEtcdNotHealthy,
-			"hhhwwwwh", func(w *preflight.World) {
+			"hhhwwwwh", func(w *preflight.Facts) {
 				fell(w, 1)
 				w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
 			}),
 		Entry("CORRUPT, and the source's members forced out", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt,
-			"hhhhhhhh", func(w *preflight.World) {
+			"hhhhhhhh", func(w *preflight.Facts) {
 				alarm(w, "CORRUPT")
 				w.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
 			}),
 		Entry("CORRUPT", steps.EtcdIntegrity, steps.ReasonEtcdCorrupt,
-			"hhhhhhhh", func(w *preflight.World) { alarm(w, "CORRUPT") }),
+			"hhhhhhhh", func(w *preflight.Facts) { alarm(w, "CORRUPT") }),
 		Entry("defragmentation", steps.EtcdDefragmentation, steps.ReasonEtcdDefragmenting,
-			"hh---h-h", func(w *preflight.World) { w.Etcds[0].Members[0].Defragmenting = true }),
+			"hh---h-h", func(w *preflight.Facts) { w.Etcds[0].Members[0].Defragmenting = true }),
 		Entry("near the quota", steps.EtcdSize, steps.ReasonEtcdNearQuota,
-			"hhwwwwww", func(w *preflight.World) { fill(w, 7<<30, 7<<30) }),
+			"hhwwwwww", func(w *preflight.Facts) { fill(w, 7<<30, 7<<30) }),
 	)
 
 	It("is made of the guards in their order", func() {
@@ -722,7 +731,7 @@ func beforeStep(step steps.Step) string { return "before " + step.String() }
 var _ = Describe("Checker", func() {
 	var (
 		ctx     = context.Background()
-		world   preflight.World
+		world   preflight.Facts
 		objects []client.Object
 		funcs   interceptor.Funcs
 		etcds   func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error)
@@ -897,33 +906,33 @@ var _ = Describe("Checker", func() {
 })
 
 // fell lets the members of the main etcd with the given ordinals be down.
-func fell(w *preflight.World, ordinals ...int) {
+func fell(w *preflight.Facts, ordinals ...int) {
 	for _, ordinal := range ordinals {
 		w.Etcds[0].Members[ordinal].Problem = "down"
 	}
 }
 
-func alarm(w *preflight.World, kind string) {
+func alarm(w *preflight.Facts, kind string) {
 	w.Etcds[0].Alarms = append(w.Etcds[0].Alarms, preflight.EtcdAlarm{Member: "seed-a-etcd-main-1", Type: kind})
 }
 
 // fill sets the sizes of the last member of the main etcd.
-func fill(w *preflight.World, inUse, file int64) {
+func fill(w *preflight.Facts, inUse, file int64) {
 	w.Etcds[0].Members[2].DBSizeInUse, w.Etcds[0].Members[2].DBSize = inUse, file
 }
 
-func hibernate(w *preflight.World, enabled, hibernated bool) {
+func hibernate(w *preflight.Facts, enabled, hibernated bool) {
 	w.Shoot.Spec.Hibernation = &gardencorev1beta1.Hibernation{Enabled: new(enabled)}
 	w.Shoot.Status.IsHibernated = hibernated
 }
 
 func operate(
-	w *preflight.World, operationType gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState,
+	w *preflight.Facts, operationType gardencorev1beta1.LastOperationType, state gardencorev1beta1.LastOperationState,
 ) {
 	w.Shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{Type: operationType, State: state}
 }
 
-func rotate(w *preflight.World) *gardencorev1beta1.ShootCredentialsRotation {
+func rotate(w *preflight.Facts) *gardencorev1beta1.ShootCredentialsRotation {
 	if w.Shoot.Status.Credentials == nil {
 		w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{
 			Rotation: &gardencorev1beta1.ShootCredentialsRotation{},

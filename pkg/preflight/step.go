@@ -45,23 +45,27 @@ func Guards() []Guard {
 	return out
 }
 
-// EvaluateStep judges the world before the given step begins. It returns the findings of the guards in a fixed order;
+// EvaluateStep judges the facts before the given step begins. It returns the findings of the guards in a fixed order;
 // those that do not hold this step have the status Warn instead of Fail or Unknown.
-func EvaluateStep(w World, step steps.Step) []Finding {
+func EvaluateStep(f Facts, step steps.Step) []Finding {
 	found := map[Name]Finding{}
-	for name, check := range map[Name]func(World) Finding{
+	for name, check := range map[Name]func(Facts) Finding{
 		steps.GardenletVersion:      checkGardenletVersion,
 		steps.SourceSeedHealth:      checkSourceSeedHealth,
 		steps.DestinationSeedHealth: checkDestinationSeedHealth,
 	} {
-		if missing := unreadable(w, name); missing != nil {
+		if missing := unreadable(f, name); missing != nil {
 			found[name] = *missing
 			continue
 		}
-		found[name] = check(w)
+		found[name] = check(f)
 	}
-	// The destination's etcds are created in its first step.
-	for _, finding := range checkEtcds(w, w.ownRole() == steps.Source || !step.Entry) {
+	etcds := checkRequiredEtcds
+	if f.ownRole() != steps.Source && step.Entry {
+		// The destination's etcds are created in its first step.
+		etcds = checkEtcds
+	}
+	for _, finding := range etcds(f) {
 		found[finding.Name] = finding
 	}
 
@@ -71,7 +75,7 @@ func EvaluateStep(w World, step steps.Step) []Finding {
 		if !ok {
 			continue
 		}
-		switch step.GuardOf(name, steps.ForceShrinkRequested(w.Shoot)) {
+		switch step.GuardOf(name, steps.ForceShrinkRequested(f.Shoot)) {
 		case steps.Ignores:
 			continue
 		case steps.Warns:

@@ -22,39 +22,39 @@ type MachinesView struct {
 	Machines []machinev1alpha1.Machine
 }
 
-func checkWorkerless(w World) Finding {
+func checkWorkerless(f Facts) Finding {
 	const classically = "remove the intent annotation to migrate classically"
 
-	workers := w.Shoot.Spec.Provider.Workers
+	workers := f.Shoot.Spec.Provider.Workers
 	switch {
-	case v1beta1helper.IsWorkerless(w.Shoot):
+	case v1beta1helper.IsWorkerless(f.Shoot):
 		return pass(Workerless, "the shoot has no workers")
 	case v1beta1helper.IsShootSelfHosted(workers):
 		return fail(Workerless, classically, "the shoot runs its control plane on its own workers")
-	case !w.PermitsWorkers:
+	case !f.PermitsWorkers:
 		return fail(Workerless,
 			classically+"; shoots with workers are migrated live only if the agents of both seeds permit it "+
 				"(controllers.liveMigration.workers)",
 			"the shoot has %d worker pools", len(workers))
-	case w.Shoot.Spec.Networking == nil || w.Shoot.Spec.Networking.Nodes == nil:
+	case f.Shoot.Spec.Networking == nil || f.Shoot.Spec.Networking.Nodes == nil:
 		return fail(Workerless, "get the shoot reconciled, so that the range of its nodes is known, or "+classically,
 			"spec.networking.nodes of the shoot is not set")
 	}
 	return pass(Workerless, "the shoot has %d worker pools, and the agent of seed %s permits that", len(workers),
-		w.OwnSeed)
+		f.OwnSeed)
 }
 
 // checkWorkers makes the checks that only shoots with workers need. What they look at passes on its own account in the
 // course of an ordinary day, and the source's controllers continue with it until step 7. Therefore they are made once,
 // by the source before it begins.
-func checkWorkers(w World) []Finding {
-	if role, ok := steps.RoleOf(w.Shoot, w.OwnSeed); v1beta1helper.IsWorkerless(w.Shoot) || !w.PermitsWorkers || !ok ||
+func checkWorkers(f Facts) []Finding {
+	if role, ok := steps.RoleOf(f.Shoot, f.OwnSeed); v1beta1helper.IsWorkerless(f.Shoot) || !f.PermitsWorkers || !ok ||
 		role != steps.Source {
 		return nil
 	}
-	findings := []Finding{checkSpecReconciled(w)}
-	if w.MachinesRead {
-		findings = append(findings, checkMachines(w))
+	findings := []Finding{checkSpecReconciled(f)}
+	if f.MachinesRead {
+		findings = append(findings, checkMachines(f))
 	}
 	return findings
 }
@@ -63,8 +63,8 @@ func checkWorkers(w World) []Finding {
 // gardenlet of the destination restores the workers from what the specification says then, and a change that waits for
 // the maintenance time window (spec.maintenance.confineSpecUpdateRollout) would replace machines. During the migration
 // gardener-apiserver refuses changes, those of the maintenance among them. The new seed name counts as one generation.
-func checkSpecReconciled(w World) Finding {
-	if pending := w.Shoot.Generation - w.Shoot.Status.ObservedGeneration; pending > 1 {
+func checkSpecReconciled(f Facts) Finding {
+	if pending := f.Shoot.Generation - f.Shoot.Status.ObservedGeneration; pending > 1 {
 		return fail(SpecReconciled,
 			"set spec.seedName back, get the shoot reconciled (gardener.cloud/operation=reconcile), and begin again",
 			"the specification has changed %d times since its last reconciliation, the new seed name included", pending)
@@ -74,29 +74,29 @@ func checkSpecReconciled(w World) Finding {
 
 // checkMachines asks for machines that are what their deployments want. A machine whose node is not ready is carried
 // over as it is: the timeout after which it counts as failed begins again in the destination.
-func checkMachines(w World) Finding {
+func checkMachines(f Facts) Finding {
 	const remedy = "wait until machine-controller-manager is done, or fix what keeps it (Machines in the shoot's " +
 		"namespace of the source)"
-	if w.MachinesError != nil {
-		return unknown(Machines, "see that the agent may list the machines in its seed (chart livecpm-agent)",
-			"the machines could not be read: %v", w.MachinesError)
+	if f.MachinesError != nil {
+		return unknown(Machines, "let the agent list the machines in its seed (chart livecpm-agent)",
+			"the machines could not be read: %v", f.MachinesError)
 	}
 
 	var unsettled []string
-	if updates := w.Shoot.Status.InPlaceUpdates; updates != nil && updates.PendingWorkerUpdates != nil {
+	if updates := f.Shoot.Status.InPlaceUpdates; updates != nil && updates.PendingWorkerUpdates != nil {
 		pending := slices.Concat(updates.PendingWorkerUpdates.AutoInPlaceUpdate,
 			updates.PendingWorkerUpdates.ManualInPlaceUpdate)
 		if len(pending) > 0 {
 			unsettled = append(unsettled, "in-place updates are pending in pools "+strings.Join(pending, ", "))
 		}
 	}
-	for _, deployment := range w.Machines.Deployments {
+	for _, deployment := range f.Machines.Deployments {
 		if state := unsettledDeployment(deployment); state != "" {
 			unsettled = append(unsettled, fmt.Sprintf("MachineDeployment %s %s", deployment.Name, state))
 		}
 	}
 	carried := 0
-	for _, machine := range w.Machines.Machines {
+	for _, machine := range f.Machines.Machines {
 		phase := machine.Status.CurrentStatus.Phase
 		switch {
 		case machine.DeletionTimestamp != nil:
@@ -112,9 +112,9 @@ func checkMachines(w World) Finding {
 	}
 	if carried > 0 {
 		return pass(Machines, "%d machines are settled, %d of them with nodes that are not ready",
-			len(w.Machines.Machines), carried)
+			len(f.Machines.Machines), carried)
 	}
-	return pass(Machines, "%d machines are settled", len(w.Machines.Machines))
+	return pass(Machines, "%d machines are settled", len(f.Machines.Machines))
 }
 
 // unsettledDeployment tells what is going on in the deployment; it is empty if nothing is.
@@ -127,7 +127,7 @@ func unsettledDeployment(deployment machinev1alpha1.MachineDeployment) string {
 	case deployment.DeletionTimestamp != nil:
 		return "is being deleted"
 	case !observed:
-		return "has not been looked at since its last change"
+		return "has not been reconciled since its last change"
 	case status.UpdatedReplicas < status.Replicas:
 		return fmt.Sprintf("is rolling: %d of %d machines are up to date", status.UpdatedReplicas, status.Replicas)
 	case status.Replicas != spec.Replicas:

@@ -21,7 +21,7 @@ import (
 )
 
 // fitWithWorkers returns a world with two settled worker pools in which every check passes.
-func fitWithWorkers() preflight.World {
+func fitWithWorkers() preflight.Facts {
 	w := fit()
 	w.PermitsWorkers = true
 	w.MachinesRead = true
@@ -56,7 +56,7 @@ var _ = Describe("Shoots with workers", func() {
 	})
 
 	DescribeTable("are refused",
-		func(change func(*preflight.World), name preflight.Name, reason steps.Reason, evidence string) {
+		func(change func(*preflight.Facts), name preflight.Name, reason steps.Reason, evidence string) {
 			w := fitWithWorkers()
 			change(&w)
 			findings := preflight.Evaluate(w)
@@ -67,56 +67,56 @@ var _ = Describe("Shoots with workers", func() {
 			actual, _ := preflight.Verdict(findings)
 			Expect(actual).To(Equal(reason))
 		},
-		Entry("by default", func(w *preflight.World) { w.PermitsWorkers = false },
+		Entry("by default", func(w *preflight.Facts) { w.PermitsWorkers = false },
 			preflight.Workerless, steps.ReasonWorkersNotSupported, "the shoot has 2 worker pools"),
-		Entry("if they host their own control plane", func(w *preflight.World) {
+		Entry("if they host their own control plane", func(w *preflight.Facts) {
 			w.Shoot.Spec.Provider.Workers[0].ControlPlane = &gardencorev1beta1.WorkerControlPlane{}
 		}, preflight.Workerless, steps.ReasonWorkersNotSupported, "on its own workers"),
-		Entry("without a range of nodes", func(w *preflight.World) { w.Shoot.Spec.Networking.Nodes = nil },
+		Entry("without a range of nodes", func(w *preflight.Facts) { w.Shoot.Spec.Networking.Nodes = nil },
 			preflight.Workerless, steps.ReasonWorkersNotSupported, "spec.networking.nodes"),
-		Entry("with a change that waits for the maintenance time window", func(w *preflight.World) {
+		Entry("with a change that waits for the maintenance time window", func(w *preflight.Facts) {
 			w.Shoot.Generation++
 		},
 			preflight.SpecReconciled, steps.ReasonShootNotReconciled, "changed 2 times"),
-		Entry("while scaling up", func(w *preflight.World) { w.Machines.Deployments[0].Spec.Replicas = 3 },
+		Entry("while scaling up", func(w *preflight.Facts) { w.Machines.Deployments[0].Spec.Replicas = 3 },
 			preflight.Machines, steps.ReasonMachinesNotSettled,
 			"MachineDeployment pool-a is scaling from 2 to 3 machines"),
-		Entry("while scaling down", func(w *preflight.World) { w.Machines.Deployments[1].Spec.Replicas = 1 },
+		Entry("while scaling down", func(w *preflight.Facts) { w.Machines.Deployments[1].Spec.Replicas = 1 },
 			preflight.Machines, steps.ReasonMachinesNotSettled,
 			"MachineDeployment pool-b is scaling from 2 to 1 machines"),
-		Entry("while rolling", func(w *preflight.World) { w.Machines.Deployments[0].Status.UpdatedReplicas = 1 },
+		Entry("while rolling", func(w *preflight.Facts) { w.Machines.Deployments[0].Status.UpdatedReplicas = 1 },
 			preflight.Machines, steps.ReasonMachinesNotSettled,
 			"MachineDeployment pool-a is rolling: 1 of 2 machines are up to date"),
-		Entry("with a change that nobody has looked at", func(w *preflight.World) {
+		Entry("with a change that nobody has looked at", func(w *preflight.Facts) {
 			w.Machines.Deployments[0].Generation = 4
 		},
-			preflight.Machines, steps.ReasonMachinesNotSettled, "has not been looked at"),
-		Entry("while a pool is being deleted", func(w *preflight.World) {
+			preflight.Machines, steps.ReasonMachinesNotSettled, "has not been reconciled"),
+		Entry("while a pool is being deleted", func(w *preflight.Facts) {
 			w.Machines.Deployments[0].DeletionTimestamp = &metav1.Time{}
 		},
 			preflight.Machines, steps.ReasonMachinesNotSettled, "MachineDeployment pool-a is being deleted"),
-		Entry("with a machine in creation", func(w *preflight.World) {
+		Entry("with a machine in creation", func(w *preflight.Facts) {
 			w.Machines.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachinePending
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, `Machine machine-ax is "Pending"`),
-		Entry("with a failed machine", func(w *preflight.World) {
+		Entry("with a failed machine", func(w *preflight.Facts) {
 			w.Machines.Machines[1].Status.CurrentStatus.Phase = machinev1alpha1.MachineFailed
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, `Machine machine-ay is "Failed"`),
-		Entry("with a machine that cannot be created", func(w *preflight.World) {
+		Entry("with a machine that cannot be created", func(w *preflight.Facts) {
 			w.Machines.Machines[1].Status.CurrentStatus.Phase = machinev1alpha1.MachineCrashLoopBackOff
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, `Machine machine-ay is "CrashLoopBackOff"`),
-		Entry("with a machine being deleted", func(w *preflight.World) {
+		Entry("with a machine being deleted", func(w *preflight.Facts) {
 			w.Machines.Machines[3].DeletionTimestamp = &metav1.Time{}
 		},
 			preflight.Machines, steps.ReasonMachinesNotSettled, "Machine machine-by is being deleted"),
-		Entry("with a machine being updated in place", func(w *preflight.World) {
+		Entry("with a machine being updated in place", func(w *preflight.Facts) {
 			w.Machines.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachineInPlaceUpdating
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, `Machine machine-ax is "InPlaceUpdating"`),
-		Entry("with in-place updates that somebody has to begin", func(w *preflight.World) {
+		Entry("with in-place updates that somebody has to begin", func(w *preflight.Facts) {
 			w.Shoot.Status.InPlaceUpdates = &gardencorev1beta1.InPlaceUpdatesStatus{
 				PendingWorkerUpdates: &gardencorev1beta1.PendingWorkerUpdates{ManualInPlaceUpdate: []string{"b"}},
 			}
 		}, preflight.Machines, steps.ReasonMachinesNotSettled, "in-place updates are pending in pools b"),
-		Entry("while the workers roll for a rotation", func(w *preflight.World) {
+		Entry("while the workers roll for a rotation", func(w *preflight.Facts) {
 			w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{
 				Rotation: &gardencorev1beta1.ShootCredentialsRotation{
 					CertificateAuthorities: &gardencorev1beta1.CARotation{
@@ -124,7 +124,7 @@ var _ = Describe("Shoots with workers", func() {
 					},
 				}}
 		}, preflight.CredentialsRotation, steps.ReasonCredentialsRotationRunning, "WaitingForWorkersRollout"),
-		Entry("with a Bastion", func(w *preflight.World) { w.Bastions = []string{"ssh"} },
+		Entry("with a Bastion", func(w *preflight.Facts) { w.Bastions = []string{"ssh"} },
 			preflight.Bastions, steps.ReasonBastionExists, "ssh"),
 	)
 
@@ -169,7 +169,7 @@ var _ = Describe("Shoots with workers", func() {
 			asked++
 			return preflight.MachinesView{}, errors.New("no such kind")
 		}
-		check := func(permitted bool, w preflight.World) []preflight.Finding {
+		check := func(permitted bool, w preflight.Facts) []preflight.Finding {
 			asked = 0
 			reader := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).WithObjects(w.Source.Seed,
 				w.Destination.Seed, regions()).Build()

@@ -19,9 +19,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // joiningMembers is how many members join before the kube-apiserver of the destination starts. With two, both seeds
@@ -94,16 +94,20 @@ func (d *destination) deployJoiningEtcds(
 				return nil, err
 			}
 		} else if err != nil {
-			return nil, fmt.Errorf("failed to read etcd %s: %w", exposure.EtcdName(etcdRole), err)
+			return nil, fmt.Errorf("failed to read etcd %s: %w", naming.EtcdName(etcdRole), err)
 		}
 
-		component := joint.NewEtcd(m.Log, d.SeedClientSet.Client(), b.Shoot.ControlPlaneNamespace,
-			b.SecretsManager, upstream, bootstrap)
+		component := joint.NewEtcd(m.Log, d.SeedClientSet.Client(), joint.JoiningEtcd{
+			Namespace:      b.Shoot.ControlPlaneNamespace,
+			SecretsManager: b.SecretsManager,
+			Upstream:       upstream,
+			Bootstrap:      bootstrap,
+		})
 		component.SetReplicas(ptr.To[int32](joiningMembers))
 		components = append(components, component)
 		deploys = append(deploys, func(ctx context.Context) error {
 			if err := component.Deploy(ctx); err != nil {
-				return fmt.Errorf("failed to deploy etcd %s: %w", exposure.EtcdName(etcdRole), err)
+				return fmt.Errorf("failed to deploy etcd %s: %w", naming.EtcdName(etcdRole), err)
 			}
 			return nil
 		})

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // moveEtcd switches DNS, waits until nobody needs the source's addresses, completes the members of the
@@ -86,7 +86,7 @@ var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants
 // have theirs.
 func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration, joined map[string]bool) error {
 	for _, etcdRole := range lastMemberOrder {
-		if err := d.scaleEtcd(ctx, m, etcdRole, exposure.Members); err != nil {
+		if err := d.scaleEtcd(ctx, m, etcdRole, naming.MembersPerSeed); err != nil {
 			return err
 		}
 		if !joined[etcdRole] {
@@ -99,10 +99,10 @@ func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration
 // retirementBegun reports whether a cluster has all members of the destination as voters. The source may have begun to
 // retire its own then.
 func (d *destination) retirementBegun(ctx context.Context, etcds *joint.Joint) (bool, error) {
-	for _, etcdRole := range joint.EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		world, err := etcds.Observe(ctx, etcdRole)
 		if err != nil {
-			return false, fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+			return false, fmt.Errorf("failed to look at %s: %w", naming.EtcdName(etcdRole), err)
 		}
 		if allVote(world.Members) {
 			return true, nil
@@ -113,14 +113,14 @@ func (d *destination) retirementBegun(ctx context.Context, etcds *joint.Joint) (
 
 // allVote reports whether the cluster has all members of the destination as voters.
 func allVote(members quorum.Set) bool {
-	return len(members.Voters().On(quorum.Destination)) == exposure.Members
+	return len(members.Voters().On(quorum.Destination)) == naming.MembersPerSeed
 }
 
 // scaleEtcd asks etcd-druid for the number of members and leaves the rest of the Etcd as it is.
 func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etcdRole string, members int32) error {
 	etcd := &druidcorev1alpha1.Etcd{}
 	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
-		Name: exposure.EtcdName(etcdRole)}
+		Name: naming.EtcdName(etcdRole)}
 	if err := d.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
 		return fmt.Errorf("failed to read Etcd %s: %w", key, err)
 	}
@@ -208,11 +208,11 @@ type sight struct {
 func (r *retirement) look(ctx context.Context) (sight, error) {
 	var seen sight
 	looks, failures := joint.LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
-		return r.etcds.Advance(ctx, etcdRole, exposure.Members)
+		return r.etcds.Advance(ctx, etcdRole, naming.MembersPerSeed)
 	})
-	for i, etcdRole := range joint.EtcdRoles {
+	for i, etcdRole := range naming.EtcdRoles {
 		if failures[i] != nil {
-			seen.errs = append(seen.errs, fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), failures[i]))
+			seen.errs = append(seen.errs, fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), failures[i]))
 			continue
 		}
 		progress := looks[i]
@@ -231,7 +231,7 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 			// The condition may have to keep another reason.
 			message = string(seen.fault) + ": " + message
 		}
-		seen.waits = append(seen.waits, exposure.EtcdName(etcdRole)+": "+message)
+		seen.waits = append(seen.waits, naming.EtcdName(etcdRole)+": "+message)
 	}
 
 	left, missing, err := r.etcds.OnlyDestinationLeft(ctx)

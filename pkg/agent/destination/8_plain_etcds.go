@@ -11,10 +11,9 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
-	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // deployPlainEtcds gives both etcds the specification that the gardenlet gives them. It is only right when no member of
@@ -23,14 +22,14 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 	etcds := d.Etcds.OpenWith(m, b)
 	defer func() { _ = etcds.Close() }()
 
-	for _, etcdRole := range joint.EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		world, err := etcds.Observe(ctx, etcdRole)
 		if err != nil {
-			return fmt.Errorf("failed to look at %s: %w", exposure.EtcdName(etcdRole), err)
+			return fmt.Errorf("failed to look at %s: %w", naming.EtcdName(etcdRole), err)
 		}
 		if others := len(world.Members) - len(world.Members.On(quorum.Destination)); others > 0 {
 			return fmt.Errorf("failed to deploy %s: %d members of the source are still in its member list",
-				exposure.EtcdName(etcdRole), others)
+				naming.EtcdName(etcdRole), others)
 		}
 	}
 	if err := etcds.PrepareRoll(ctx); err != nil {

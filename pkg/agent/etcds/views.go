@@ -16,11 +16,10 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
-	"github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // inspectionTimeout bounds the questions to the members of one etcd, which are asked at the same time.
@@ -43,19 +42,19 @@ func (e *Etcds) Views(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]pr
 	defer clusters.Close()
 
 	var views []preflight.EtcdView
-	for _, etcdRole := range joint.EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		etcd := &druidcorev1alpha1.Etcd{}
 		key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(shoot),
-			Name: exposure.EtcdName(etcdRole)}
+			Name: naming.EtcdName(etcdRole)}
 		if err := e.options.SeedClient.Get(ctx, key, etcd); err != nil {
 			if apierrors.IsNotFound(err) && role == steps.Destination {
 				continue
 			}
 			return nil, fmt.Errorf("failed to get Etcd %s: %w", key, err)
 		}
-		cluster, err := clusters.NewCluster(ctx, etcdRole)
+		cluster, err := clusters.OpenReader(ctx, etcdRole)
 		if err != nil {
-			return nil, fmt.Errorf("failed to set up a client for %s: %w", key.Name, err)
+			return nil, err
 		}
 		inspection, err := etcdclient.Inspect(ctx, cluster, inspectionTimeout)
 		views = append(views, preflight.EtcdViewOf(etcd, inspection, err))

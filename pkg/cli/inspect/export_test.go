@@ -13,9 +13,9 @@ import (
 )
 
 // SetOpen replaces what makes a client of an etcd.
-func SetOpen(m *Members, open func(etcdclient.Locator, etcdclient.Dial) (etcdclient.Cluster, error)) {
+func SetOpen(m *Members, open func(etcdclient.Locator, etcdclient.Dial) (etcdclient.Reader, error)) {
 	m.open = func(_ context.Context, _ client.Reader, _ *druidcorev1alpha1.Etcd,
-		places *places) (etcdclient.Cluster, error) {
+		places *places) (etcdclient.Reader, error) {
 		return open(places, places.dial)
 	}
 }

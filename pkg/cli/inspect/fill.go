@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // FillMembers replaces what etcd-druid reports on the members by what they say themselves. The cluster is one, wherever
@@ -22,7 +22,7 @@ func FillMembers(seeds []summary.Seed, etcds []Etcd) {
 		var own []*summary.Etcd
 		for i := range seeds {
 			for j := range seeds[i].Etcds {
-				if seeds[i].Etcds[j].Name == exposure.EtcdName(etcd.Role) {
+				if seeds[i].Etcds[j].Name == naming.EtcdName(etcd.Role) {
 					own = append(own, &seeds[i].Etcds[j])
 				}
 			}

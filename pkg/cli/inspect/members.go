@@ -24,7 +24,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 const (
@@ -58,14 +58,14 @@ type Members struct {
 	seeds access.Seeds
 	// open makes a client of an etcd.
 	open func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
-		places *places) (etcdclient.Cluster, error)
+		places *places) (etcdclient.Reader, error)
 
 	mu       sync.Mutex
 	clusters map[string]*opened
 }
 
 type opened struct {
-	etcdclient.Cluster
+	etcdclient.Reader
 	places *places
 }
 
@@ -73,12 +73,12 @@ type opened struct {
 func NewMembers(seeds access.Seeds) *Members {
 	m := &Members{seeds: seeds, clusters: map[string]*opened{}}
 	m.open = func(ctx context.Context, reader client.Reader, etcd *druidcorev1alpha1.Etcd,
-		places *places) (etcdclient.Cluster, error) {
+		places *places) (etcdclient.Reader, error) {
 		config, err := etcdclient.TLSFromEtcd(ctx, reader, etcd)
 		if err != nil {
 			return nil, err
 		}
-		return etcdclient.NewThrough(config, places, memberTimeout, places.dial), nil
+		return etcdclient.NewReader(config, places, memberTimeout, places.dial), nil
 	}
 	return m
 }
@@ -128,7 +128,7 @@ func (m *Members) reached(namespace, role string) bool {
 }
 
 // Cluster returns a client of the etcd, nil if no seed has a resource of it. Close closes it.
-func (m *Members) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Cluster, error) {
+func (m *Members) Cluster(ctx context.Context, namespace, role string, seeds ...string) (etcdclient.Reader, error) {
 	return m.connect(ctx, namespace, role, m.find(ctx, namespace, role, seeds))
 }
 
@@ -147,7 +147,7 @@ type sighting struct {
 
 // find looks for the etcd in the seeds that there is access to.
 func (m *Members) find(ctx context.Context, namespace, role string, seeds []string) sighting {
-	key := client.ObjectKey{Namespace: namespace, Name: exposure.EtcdName(role)}
+	key := client.ObjectKey{Namespace: namespace, Name: naming.EtcdName(role)}
 	out := sighting{resources: map[string]*druidcorev1alpha1.Etcd{}}
 	for _, name := range seeds {
 		seed, ok := m.seeds[name]
@@ -183,7 +183,7 @@ func (m *Members) find(ctx context.Context, namespace, role string, seeds []stri
 }
 
 // connect returns a client for what was seen of the etcd, the same one at every call; nil if nothing was seen.
-func (m *Members) connect(ctx context.Context, namespace, role string, seen sighting) (etcdclient.Cluster, error) {
+func (m *Members) connect(ctx context.Context, namespace, role string, seen sighting) (etcdclient.Reader, error) {
 	if seen.last == nil {
 		return nil, errors.Join(seen.errs...)
 	}
@@ -192,19 +192,19 @@ func (m *Members) connect(ctx context.Context, namespace, role string, seen sigh
 	key := namespace + "/" + role
 	known, ok := m.clusters[key]
 	if !ok {
-		name := exposure.EtcdName(role)
+		name := naming.EtcdName(role)
 		known = &opened{places: &places{
 			namespace: namespace, name: name,
-			serverName: fmt.Sprintf("%s.%s.svc", exposure.ClientServiceName(role), namespace),
+			serverName: fmt.Sprintf("%s.%s.svc", naming.ClientServiceName(role), namespace),
 		}}
 		var err error
-		if known.Cluster, err = m.open(ctx, seen.reader, seen.last, known.places); err != nil {
+		if known.Reader, err = m.open(ctx, seen.reader, seen.last, known.places); err != nil {
 			return nil, errors.Join(append(seen.errs, fmt.Errorf("failed to set up a client for %s: %w", name, err))...)
 		}
 		m.clusters[key] = known
 	}
 	known.places.set(seen.places)
-	return known.Cluster, nil
+	return known.Reader, nil
 }
 
 // MemberName returns the name of the member that runs in the pod.

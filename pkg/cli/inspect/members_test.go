@@ -73,7 +73,7 @@ var _ = Describe("Members", func() {
 		}
 		members = func(seeds access.Seeds) *inspect.Members {
 			m := inspect.NewMembers(seeds)
-			inspect.SetOpen(m, func(l etcdclient.Locator, d etcdclient.Dial) (etcdclient.Cluster, error) {
+			inspect.SetOpen(m, func(l etcdclient.Locator, d etcdclient.Dial) (etcdclient.Reader, error) {
 				opened++
 				locator, dial = l, d
 				return cluster, openErr

@@ -89,13 +89,13 @@ func (in PlanInput) why(seed string) string {
 	return fmt.Sprintf("nothing is known about seed %s", seed)
 }
 
-func (in PlanInput) preflightWorld(source, destination string) (preflight.World, error) {
+func (in PlanInput) preflightWorld(source, destination string) (preflight.Facts, error) {
 	triggered := in.Shoot.DeepCopy()
 	metav1.SetMetaDataAnnotation(&triggered.ObjectMeta, steps.AnnotationIntent, "true")
 	triggered.Spec.SeedName = &destination
 	triggered.Generation++
 
-	w := preflight.World{
+	w := preflight.Facts{
 		Shoot: triggered, OwnSeed: source, Now: in.Now.Time, PermitsWorkers: in.PermitsWorkers,
 		Bastions: in.Bastions, BastionsError: in.unreadable(preflight.Bastions),
 		ManagedSeeds: in.ManagedSeeds, ManagedSeedsError: in.unreadable(preflight.NotASeed),

@@ -23,9 +23,9 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/cli/access"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // hashAttempts is how often the hashes are asked for if a compaction comes between.
@@ -151,12 +151,12 @@ func (r VerificationReader) readEtcds(ctx context.Context, in *VerificationInput
 			failed(err)
 			return
 		}
-		in.Etcds = append(in.Etcds, Hashes(ctx, cluster, exposure.EtcdName(etcd.Role), etcd))
+		in.Etcds = append(in.Etcds, Hashes(ctx, cluster, naming.EtcdName(etcd.Role), etcd))
 	}
 }
 
 // Hashes asks all members of the etcd for the hash of their data at a revision that all of them have.
-func Hashes(ctx context.Context, cluster etcdclient.Cluster, name string, etcd Etcd) EtcdData {
+func Hashes(ctx context.Context, cluster etcdclient.Reader, name string, etcd Etcd) EtcdData {
 	out := EtcdData{Name: name, ClusterID: fmt.Sprintf("%x", etcd.Inspection.ClusterID)}
 	view := preflight.EtcdViewOf(&druidcorev1alpha1.Etcd{}, etcd.Inspection, etcd.Err)
 	for i, member := range etcd.Inspection.Members {
@@ -271,7 +271,7 @@ func (r VerificationReader) Record(ctx context.Context, shoot *gardencorev1beta1
 		if etcd.Err != nil {
 			return out, etcd.Err
 		}
-		out.ClusterIDs[exposure.EtcdName(etcd.Role)] = fmt.Sprintf("%x", etcd.Inspection.ClusterID)
+		out.ClusterIDs[naming.EtcdName(etcd.Role)] = fmt.Sprintf("%x", etcd.Inspection.ClusterID)
 	}
 	return out, nil
 }

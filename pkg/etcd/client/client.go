@@ -40,22 +40,27 @@ type Locator interface {
 // New returns a Cluster that is reached with the given TLS configuration at the places that the locator finds. A
 // timeout of zero means DefaultTimeout.
 func New(tlsConfig *tls.Config, locator Locator, timeout time.Duration) Cluster {
-	return NewThrough(tlsConfig, locator, timeout, (&net.Dialer{Timeout: cmp.Or(timeout, DefaultTimeout)}).DialContext)
+	return &writer{newReader(tlsConfig, locator, timeout, (&net.Dialer{Timeout: timeoutOf(timeout)}).DialContext)}
 }
 
 // Dial connects to the address of an endpoint.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// NewThrough returns a Cluster whose endpoints are connected to with the given function.
-func NewThrough(tlsConfig *tls.Config, locator Locator, timeout time.Duration, dial Dial) Cluster {
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
-	return &cluster{tls: tlsConfig, locator: locator, timeout: timeout, dial: dial,
+// NewReader is New for those who only look. What it returns has no method that changes the cluster. Endpoints are
+// connected to with the given function.
+func NewReader(tlsConfig *tls.Config, locator Locator, timeout time.Duration, dial Dial) Reader {
+	return newReader(tlsConfig, locator, timeout, dial)
+}
+
+func newReader(tlsConfig *tls.Config, locator Locator, timeout time.Duration, dial Dial) *reader {
+	return &reader{tls: tlsConfig, locator: locator, timeout: timeoutOf(timeout), dial: dial,
 		clients: map[Endpoint]*clientv3.Client{}}
 }
 
-type cluster struct {
+func timeoutOf(timeout time.Duration) time.Duration { return cmp.Or(timeout, DefaultTimeout) }
+
+// reader holds the connections and asks the questions.
+type reader struct {
 	tls     *tls.Config
 	locator Locator
 	timeout time.Duration
@@ -65,9 +70,19 @@ type cluster struct {
 	clients map[Endpoint]*clientv3.Client
 }
 
-func (c *cluster) List(ctx context.Context) (Membership, error) {
+// writer changes the membership through the connections of a reader.
+type writer struct {
+	*reader
+}
+
+var (
+	_ Reader  = (*reader)(nil)
+	_ Cluster = (*writer)(nil)
+)
+
+func (r *reader) List(ctx context.Context) (Membership, error) {
 	var out Membership
-	err := c.onService(ctx, "list the etcd members", func(ctx context.Context, client *clientv3.Client) error {
+	err := r.onService(ctx, "list the etcd members", func(ctx context.Context, client *clientv3.Client) error {
 		// MemberList of the client is linearizable by default: a member cut off from the others does not answer it.
 		response, err := client.MemberList(ctx)
 		if err != nil {
@@ -79,20 +94,20 @@ func (c *cluster) List(ctx context.Context) (Membership, error) {
 	return out, err
 }
 
-func (c *cluster) ListOf(ctx context.Context, member Member) (Membership, error) {
-	endpoint, err := c.locator.Member(ctx, member)
+func (r *reader) ListOf(ctx context.Context, member Member) (Membership, error) {
+	endpoint, err := r.locator.Member(ctx, member)
 	if err != nil {
 		return Membership{}, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
 	}
 	var out Membership
-	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+	if err := r.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
 		response, err := client.MemberList(ctx, clientv3.WithSerializable())
 		if err == nil {
 			out = toMembership(response)
 		}
 		return err
 	}); err != nil {
-		c.drop(endpoint)
+		r.drop(endpoint)
 		return Membership{},
 			fmt.Errorf("failed to get the member list of etcd member %s at %s: %w", member, endpoint.Address, err)
 	}
@@ -111,13 +126,13 @@ func toMember(m *etcdserverpb.Member) Member {
 	return Member{ID: m.GetID(), Name: m.GetName(), PeerURLs: m.GetPeerURLs(), Learner: m.GetIsLearner()}
 }
 
-func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
-	endpoint, err := c.locator.Member(ctx, member)
+func (r *reader) Status(ctx context.Context, member Member) (Status, error) {
+	endpoint, err := r.locator.Member(ctx, member)
 	if err != nil {
 		return Status{}, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
 	}
 	var response *clientv3.StatusResponse
-	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+	if err := r.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
 		// The client's own method dials again for each question: a handshake of TLS, several times per second and
 		// member.
 		var err error
@@ -126,7 +141,7 @@ func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
 		return err
 	}); err != nil {
 		// A member that has just come back is not to be waited for until the old connection tries again.
-		c.drop(endpoint)
+		r.drop(endpoint)
 		return Status{}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member, endpoint.Address,
 			err)
 	}
@@ -150,13 +165,13 @@ func (c *cluster) Status(ctx context.Context, member Member) (Status, error) {
 	}, nil
 }
 
-func (c *cluster) HashKV(ctx context.Context, member Member, revision int64) (uint32, int64, error) {
-	endpoint, err := c.locator.Member(ctx, member)
+func (r *reader) HashKV(ctx context.Context, member Member, revision int64) (uint32, int64, error) {
+	endpoint, err := r.locator.Member(ctx, member)
 	if err != nil {
 		return 0, 0, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
 	}
 	var response *clientv3.HashKVResponse
-	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+	if err := r.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
 		var err error
 		response, err = client.HashKV(ctx, url(endpoint), revision)
 		return err
@@ -170,35 +185,35 @@ func (c *cluster) HashKV(ctx context.Context, member Member, revision int64) (ui
 	return response.Hash, response.CompactRevision, nil
 }
 
-func (c *cluster) Health(ctx context.Context) error {
-	return c.onService(ctx, "read from etcd", func(ctx context.Context, client *clientv3.Client) error {
+func (r *reader) Health(ctx context.Context) error {
+	return r.onService(ctx, "read from etcd", func(ctx context.Context, client *clientv3.Client) error {
 		_, err := client.Get(ctx, "livecpm-health")
 		return err
 	})
 }
 
-func (c *cluster) Promote(ctx context.Context, id uint64) error {
-	return c.onService(ctx,
+func (w *writer) Promote(ctx context.Context, id uint64) error {
+	return w.onService(ctx,
 		fmt.Sprintf("promote etcd member %x", id), func(ctx context.Context, client *clientv3.Client) error {
 			_, err := client.MemberPromote(ctx, id)
 			return err
 		})
 }
 
-func (c *cluster) Remove(ctx context.Context, id uint64) error {
-	return c.onService(ctx,
+func (w *writer) Remove(ctx context.Context, id uint64) error {
+	return w.onService(ctx,
 		fmt.Sprintf("remove etcd member %x", id), func(ctx context.Context, client *clientv3.Client) error {
 			_, err := client.MemberRemove(ctx, id)
 			return err
 		})
 }
 
-func (c *cluster) MoveLeader(ctx context.Context, leader Member, to uint64) error {
-	endpoint, err := c.locator.Member(ctx, leader)
+func (w *writer) MoveLeader(ctx context.Context, leader Member, to uint64) error {
+	endpoint, err := w.locator.Member(ctx, leader)
 	if err != nil {
 		return fmt.Errorf("failed to locate etcd member %s: %w", leader, err)
 	}
-	if err := c.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+	if err := w.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
 		_, err := client.MoveLeader(ctx, to)
 		return err
 	}); err != nil {
@@ -210,21 +225,21 @@ func (c *cluster) MoveLeader(ctx context.Context, leader Member, to uint64) erro
 	return nil
 }
 
-func (c *cluster) Close() error {
-	c.lock.Lock()
-	defer c.lock.Unlock()
+func (r *reader) Close() error {
+	r.lock.Lock()
+	defer r.lock.Unlock()
 	var errs []error
-	for endpoint, client := range c.clients {
+	for endpoint, client := range r.clients {
 		errs = append(errs, client.Close())
-		delete(c.clients, endpoint)
+		delete(r.clients, endpoint)
 	}
 	return errors.Join(errs...)
 }
 
 // onService tries the endpoints of the service one after the other until one answers. An answer that is a refusal ends
 // the search: another member would refuse as well.
-func (c *cluster) onService(ctx context.Context, verb string, do func(context.Context, *clientv3.Client) error) error {
-	endpoints, err := c.locator.Service(ctx)
+func (r *reader) onService(ctx context.Context, verb string, do func(context.Context, *clientv3.Client) error) error {
+	endpoints, err := r.locator.Service(ctx)
 	if err != nil {
 		return fmt.Errorf("failed to %s: failed to locate the service: %w", verb, err)
 	}
@@ -233,7 +248,7 @@ func (c *cluster) onService(ctx context.Context, verb string, do func(context.Co
 	}
 	var errs []error
 	for _, endpoint := range endpoints {
-		err := c.on(ctx, endpoint, do)
+		err := r.on(ctx, endpoint, do)
 		if err == nil {
 			return nil
 		}
@@ -248,47 +263,47 @@ func (c *cluster) onService(ctx context.Context, verb string, do func(context.Co
 	return fmt.Errorf("failed to %s: %w", verb, errors.Join(errs...))
 }
 
-func (c *cluster) on(ctx context.Context, endpoint Endpoint, do func(context.Context, *clientv3.Client) error) error {
-	client, err := c.client(endpoint)
+func (r *reader) on(ctx context.Context, endpoint Endpoint, do func(context.Context, *clientv3.Client) error) error {
+	client, err := r.client(endpoint)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	return do(ctx, client)
 }
 
 // drop closes the client of the endpoint, so that the next question dials at once.
-func (c *cluster) drop(endpoint Endpoint) {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if client, ok := c.clients[endpoint]; ok {
+func (r *reader) drop(endpoint Endpoint) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if client, ok := r.clients[endpoint]; ok {
 		_ = client.Close()
-		delete(c.clients, endpoint)
+		delete(r.clients, endpoint)
 	}
 }
 
-func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if client, ok := c.clients[endpoint]; ok {
+func (r *reader) client(endpoint Endpoint) (*clientv3.Client, error) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if client, ok := r.clients[endpoint]; ok {
 		return client, nil
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{url(endpoint)},
-		TLS:       c.tls.Clone(),
+		TLS:       r.tls.Clone(),
 		// gRPC derives the server name from the endpoint, whatever the TLS configuration says. So the endpoint is made
 		// of the name, and the dialer knows where that is.
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return c.dial(ctx, "tcp", endpoint.Address)
+			return r.dial(ctx, "tcp", endpoint.Address)
 		}), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: time.Second},
-			MinConnectTimeout: c.timeout,
+			MinConnectTimeout: r.timeout,
 		})},
 		// A member that is down shows up at once. Callers look again soon anyway.
 		MaxUnaryRetries:      1,
-		DialTimeout:          c.timeout,
+		DialTimeout:          r.timeout,
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		// What goes wrong is returned to the caller, who logs it with its context.
@@ -297,7 +312,7 @@ func (c *cluster) client(endpoint Endpoint) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to create an etcd client for %s: %w", endpoint.Address, err)
 	}
-	c.clients[endpoint] = client
+	r.clients[endpoint] = client
 	return client, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,6 +181,7 @@ var _ = Describe("Client", Ordered, func() {
 		}))
 		web.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		web.EnableHTTP2 = true // as etcd does
 		web.StartTLS()
 		DeferCleanup(web.Close)
 		metricsAddress = web.Listener.Addr().String()
@@ -215,6 +217,17 @@ var _ = Describe("Client", Ordered, func() {
 			DBSize: 300, DBSizeInUse: 200, Errors: []string{"NOSPACE"}}))
 		Expect(server.names()).To(ContainElement(memberHost))
 		Expect(c.Health(ctx)).To(Succeed())
+	})
+
+	It("gives those who only look nothing to change the cluster with", func() {
+		at := places{service: []Endpoint{{Address: address, ServerName: clientHost}}}
+		r := NewReader(tlsConfig, at, 2*time.Second, (&net.Dialer{}).DialContext)
+		DeferCleanup(r.Close)
+		list, err := r.List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(list.Members).To(HaveLen(2))
+		_, changes := r.(Writer)
+		Expect(changes).To(BeFalse())
 	})
 
 	It("has the list of a member that has lost the others only from that member", func() {
@@ -333,11 +346,26 @@ var _ = Describe("Client", Ordered, func() {
 				ContainSubstring("failed to read etcd_disk_defrag_inflight of etcd member seed-a-etcd-main-0")))
 		},
 		Entry("another etcd", http.StatusOK, "etcd_disk_defrag_inflight_total 1\n", "", MatchError(ErrNoMetric)),
+		Entry("no etcd", http.StatusOK, "other 5\n", "",
+			And(MatchError(ContainSubstring("no metric of etcd")), Not(MatchError(ErrNoMetric)))),
+		Entry("more than is read", http.StatusOK, strings.Repeat("etcd_other 1\n", 2<<20), "",
+			And(MatchError(ContainSubstring("longer than")), Not(MatchError(ErrNoMetric)))),
 		Entry("not a number", http.StatusOK, "etcd_disk_defrag_inflight yes\n", "",
 			MatchError(ContainSubstring("invalid syntax"))),
 		Entry("refused", http.StatusForbidden, "", "", MatchError(ContainSubstring("403"))),
 		Entry("nobody there", http.StatusOK, "", "127.0.0.1:1", MatchError(ContainSubstring("127.0.0.1:1"))),
 	)
+
+	It("tells a member that serves gRPC alone from one whose metrics cannot be read", func() {
+		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
+		_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
+		Expect(err).To(MatchError(ErrNoMetric))
+
+		c = cluster(places{member: Endpoint{Address: address, ServerName: "elsewhere"}})
+		_, err = c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
+		Expect(err).To(HaveOccurred())
+		Expect(err).NotTo(MatchError(ErrNoMetric))
+	})
 
 	It("asks for no metrics of a member that it cannot find", func() {
 		c := cluster(places{err: errors.New("no idea")})

@@ -82,8 +82,8 @@ type Status struct {
 	Errors []string
 }
 
-// Cluster is an etcd cluster. Implementations are safe for concurrent use.
-type Cluster interface {
+// Reader looks at an etcd cluster and cannot change it. Implementations are safe for concurrent use.
+type Reader interface {
 	// List returns the member list as a quorum has it.
 	List(ctx context.Context) (Membership, error)
 	// ListOf returns the member list as one voter knows it, which may be out of date and needs no quorum. It is good
@@ -96,17 +96,27 @@ type Cluster interface {
 	HashKV(ctx context.Context, member Member, revision int64) (hash uint32, compacted int64, err error)
 	// Health proves with a linearizable read that the cluster answers.
 	Health(ctx context.Context) error
+	// Alarms returns the alarms that are raised in the cluster.
+	Alarms(ctx context.Context) ([]Alarm, error)
+	// Defragmenting reports whether one member is being defragmented now. The error is ErrNoMetric if the member
+	// publishes nothing about it. Any other error means that it is unknown.
+	Defragmenting(ctx context.Context, member Member) (bool, error)
+	// Close closes all connections.
+	Close() error
+}
+
+// Writer changes the membership of an etcd cluster. Every change is refused without a quorum.
+type Writer interface {
 	// Promote makes a voter of a learner.
 	Promote(ctx context.Context, id uint64) error
 	// Remove removes a member. A member that is not in the list (any more) is ErrMemberNotFound.
 	Remove(ctx context.Context, id uint64) error
 	// MoveLeader transfers leadership from one member to another. The request goes to the leader itself.
 	MoveLeader(ctx context.Context, leader Member, to uint64) error
-	// Alarms returns the alarms that are raised in the cluster.
-	Alarms(ctx context.Context) ([]Alarm, error)
-	// Defragmenting reports whether one member is being defragmented now. It fails where the member's metrics cannot be
-	// read.
-	Defragmenting(ctx context.Context, member Member) (bool, error)
-	// Close closes all connections.
-	Close() error
+}
+
+// Cluster looks at an etcd cluster and changes it.
+type Cluster interface {
+	Reader
+	Writer
 }

@@ -35,7 +35,7 @@ type MemberInspection struct {
 	StatusError error
 	// Defragmenting reports that it is being defragmented.
 	Defragmenting bool
-	// DefragmentingError tells why that is not known.
+	// DefragmentingError tells why that is not known. It is ErrNoMetric if the member publishes nothing about it.
 	DefragmentingError error
 }
 
@@ -74,7 +74,7 @@ func (m MemberInspection) Problem(clusterID, leader uint64) string {
 
 // Inspect lists the members and asks each of them, in parallel and for at most the given time each. It fails only if
 // there is no member list: either the cluster has no quorum, or it cannot be reached.
-func Inspect(ctx context.Context, cluster Cluster, timeout time.Duration) (Inspection, error) {
+func Inspect(ctx context.Context, cluster Reader, timeout time.Duration) (Inspection, error) {
 	list, err := cluster.List(ctx)
 	if err != nil {
 		return Inspection{}, fmt.Errorf("failed to inspect the etcd cluster: %w", err)

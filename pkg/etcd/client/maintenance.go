@@ -32,8 +32,10 @@ const (
 	maxMetrics = 16 << 20
 )
 
-// ErrNoMetric says that a member publishes metrics, but not the one that was looked for.
-var ErrNoMetric = errors.New("the metric is not among those of the member")
+// ErrNoMetric says that a member does not publish the metric that was looked for, and never will: its etcd has other
+// metrics only, or serves nothing but gRPC to its clients. It is an answer. A member whose metrics could not be read
+// gives another error.
+var ErrNoMetric = errors.New("the member does not publish the metric")
 
 // Alarm is raised by one member and known to all of them.
 type Alarm struct {
@@ -43,9 +45,9 @@ type Alarm struct {
 	Type string
 }
 
-func (c *cluster) Alarms(ctx context.Context) ([]Alarm, error) {
+func (r *reader) Alarms(ctx context.Context) ([]Alarm, error) {
 	var out []Alarm
-	err := c.onService(ctx, "list the etcd alarms", func(ctx context.Context, client *clientv3.Client) error {
+	err := r.onService(ctx, "list the etcd alarms", func(ctx context.Context, client *clientv3.Client) error {
 		response, err := client.AlarmList(ctx)
 		if err != nil {
 			return err
@@ -59,12 +61,12 @@ func (c *cluster) Alarms(ctx context.Context) ([]Alarm, error) {
 	return out, err
 }
 
-func (c *cluster) Defragmenting(ctx context.Context, member Member) (bool, error) {
-	endpoint, err := c.locator.Member(ctx, member)
+func (r *reader) Defragmenting(ctx context.Context, member Member) (bool, error) {
+	endpoint, err := r.locator.Member(ctx, member)
 	if err != nil {
 		return false, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
 	}
-	value, err := c.metric(ctx, endpoint, metricDefragmenting)
+	value, err := r.metric(ctx, endpoint, metricDefragmenting)
 	if err != nil {
 		return false, fmt.Errorf("failed to read %s of etcd member %s at %s: %w", metricDefragmenting, member,
 			endpoint.Address, err)
@@ -72,19 +74,20 @@ func (c *cluster) Defragmenting(ctx context.Context, member Member) (bool, error
 	return value > 0, nil
 }
 
-// metric reads one metric without labels. etcd publishes its metrics where it serves clients, unless it is told to
-// listen for HTTP elsewhere.
-func (c *cluster) metric(ctx context.Context, endpoint Endpoint, name string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+// metric reads one metric without labels. etcd publishes its metrics where it serves clients. If it is told to listen
+// for HTTP elsewhere (--listen-client-http-urls), it serves gRPC alone there, and says so in HTTP/2.
+func (r *reader) metric(ctx context.Context, endpoint Endpoint, name string) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 
-	tlsConfig := c.tls.Clone()
+	tlsConfig := r.tls.Clone()
 	tlsConfig.ServerName = endpoint.ServerName
 	transport := &http.Transport{
 		TLSClientConfig: tlsConfig,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return c.dial(ctx, "tcp", endpoint.Address)
+			return r.dial(ctx, "tcp", endpoint.Address)
 		},
+		ForceAttemptHTTP2: true,
 		DisableKeepAlives: true,
 	}
 	defer transport.CloseIdleConnections()
@@ -98,21 +101,40 @@ func (c *cluster) metric(ctx context.Context, endpoint Endpoint, name string) (f
 		return 0, err
 	}
 	defer response.Body.Close()
+	if servesGRPCAlone(response) {
+		return 0, fmt.Errorf("%w: it serves nothing but gRPC there", ErrNoMetric)
+	}
 	if response.StatusCode != http.StatusOK {
 		return 0, fmt.Errorf("the answer is %s", response.Status)
 	}
-	return findMetric(io.LimitReader(response.Body, maxMetrics), name)
+	return findMetric(response.Body, name)
 }
 
+// servesGRPCAlone reports whether the answer is that of a gRPC server to a question that is not gRPC.
+func servesGRPCAlone(response *http.Response) bool {
+	return response.StatusCode == http.StatusUnsupportedMediaType && response.Header.Get("grpc-status") != ""
+}
+
+// findMetric returns ErrNoMetric only if it has seen all metrics of an etcd.
 func findMetric(metrics io.Reader, name string) (float64, error) {
-	scanner := bufio.NewScanner(metrics)
+	var (
+		limited = &io.LimitedReader{R: metrics, N: maxMetrics}
+		scanner = bufio.NewScanner(limited)
+		ofEtcd  = false
+	)
 	for scanner.Scan() {
 		if value, found := strings.CutPrefix(scanner.Text(), name+" "); found {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
+		ofEtcd = ofEtcd || strings.HasPrefix(scanner.Text(), "etcd_")
 	}
-	if err := scanner.Err(); err != nil {
+	switch err := scanner.Err(); {
+	case err != nil:
 		return 0, err
+	case limited.N <= 0:
+		return 0, fmt.Errorf("the answer is longer than %d bytes", maxMetrics)
+	case !ofEtcd:
+		return 0, errors.New("the answer has no metric of etcd")
 	}
 	return 0, ErrNoMetric
 }

@@ -16,24 +16,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
-// NewEtcd returns Gardener's own etcd component with the values of the given one, on a client that makes the Etcd join
-// the cluster described by bootstrap; see Decorate. Values such as the backup configuration must be set before.
-func NewEtcd(
-	log logr.Logger,
-	c client.Client,
-	namespace string,
-	secretsManager secretsmanager.Interface,
-	upstream gardeneretcd.Interface,
-	bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster,
-) gardeneretcd.Interface {
-	values := upstream.GetValues()
+// JoiningEtcd is an Etcd of the destination that joins the source's cluster.
+type JoiningEtcd struct {
+	// Namespace is the shoot's namespace.
+	Namespace string
+	// SecretsManager holds the certificates of the shoot's etcds.
+	SecretsManager secretsmanager.Interface
+	// Upstream is Gardener's component. Its values, such as the backup configuration, must be set before.
+	Upstream gardeneretcd.Interface
+	// Bootstrap describes the cluster to join. It may be nil if the Etcd exists.
+	Bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster
+}
+
+// NewEtcd returns Gardener's own etcd component with the values of the upstream one, on a client that makes the Etcd
+// join the cluster; see Decorate.
+func NewEtcd(log logr.Logger, c client.Client, etcd JoiningEtcd) gardeneretcd.Interface {
+	values := etcd.Upstream.GetValues()
 	name := values.NamePrefix + gardeneretcd.Name(values.Role)
-	return gardeneretcd.New(log,
-		Decorate(c, map[string]*druidcorev1alpha1.BootstrapWithExistingCluster{name: bootstrap}), namespace,
-		secretsManager, values)
+	decorated := Decorate(c, map[string]*druidcorev1alpha1.BootstrapWithExistingCluster{name: etcd.Bootstrap})
+	return gardeneretcd.New(log, decorated, etcd.Namespace, etcd.SecretsManager, values)
 }
 
 // Decorate returns a client for Gardener's etcd component in the destination. The component knows nothing about
@@ -63,7 +67,7 @@ func (d *decorated) Create(ctx context.Context, object client.Object, opts ...cl
 				client.ObjectKeyFromObject(etcd))
 		}
 		etcd.Spec.Etcd.BootstrapWithExistingCluster = bootstrap.DeepCopy()
-		etcd.Spec.Etcd.ServerPort = new(int32(exposure.PortPeerDestination))
+		etcd.Spec.Etcd.ServerPort = new(int32(naming.PortPeerDestination))
 	}
 	return d.Client.Create(ctx, object, opts...)
 }

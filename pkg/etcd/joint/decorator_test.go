@@ -58,8 +58,9 @@ var _ = Describe("Decorate", func() {
 	It("creates a joining Etcd with upstream's component, keeps it joining, and lets go in the end", func() {
 		By("creating")
 		plain := component(2, c)
-		Expect(NewEtcd(logr.Discard(), c, namespace, fakesecretsmanager.New(c, namespace), plain,
-			bootstrap).Deploy(ctx)).To(Succeed())
+		Expect(NewEtcd(logr.Discard(), c, JoiningEtcd{Namespace: namespace,
+			SecretsManager: fakesecretsmanager.New(c, namespace), Upstream: plain, Bootstrap: bootstrap}).
+			Deploy(ctx)).To(Succeed())
 		etcd := get()
 		Expect(etcd.Spec.Replicas).To(Equal(int32(2)))
 		Expect(*etcd.Spec.MemberNamePrefix).To(Equal("seed-b"))

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 // distanceSamples is how many answers of a leader it takes to know how far away it is. Only the fastest counts: a busy
-// node makes answers slower, and none faster than the way is long.
+// node makes answers slower, and nothing makes them faster than the distance allows.
 const distanceSamples = 10
 
 // LeaderDistance returns how long an answer of the leader takes at best, of the cluster whose leader is farther away.
@@ -23,20 +23,20 @@ func (j *Joint) LeaderDistance(ctx context.Context) (time.Duration, error) {
 	for i, err := range errs {
 		if err != nil {
 			return 0, fmt.Errorf("failed to measure how far away the leader of %s is: %w",
-				exposure.EtcdName(EtcdRoles[i]), err)
+				naming.EtcdName(naming.EtcdRoles[i]), err)
 		}
 	}
 	return slices.Max(distances), nil
 }
 
 func (j *Joint) leaderDistance(ctx context.Context, etcdRole string) (time.Duration, error) {
-	world, err := j.Observe(ctx, etcdRole)
+	seen, err := j.Observe(ctx, etcdRole)
 	if err != nil {
 		return 0, err
 	}
-	leader, ok := world.Members.Leader()
+	leader, ok := seen.Members.Leader()
 	if !ok {
-		return 0, fmt.Errorf("no leader is known: %s", world.Summary())
+		return 0, fmt.Errorf("no leader is known: %s", seen.Summary())
 	}
 	cluster, err := j.cluster(ctx, etcdRole)
 	if err != nil {
@@ -45,7 +45,7 @@ func (j *Joint) leaderDistance(ctx context.Context, etcdRole string) (time.Durat
 	var fastest time.Duration
 	for i := range distanceSamples {
 		asked := j.Clock.Now()
-		if _, err := cluster.Status(ctx, world.Raw[leader.ID]); err != nil {
+		if _, err := cluster.Status(ctx, seen.Raw[leader.ID]); err != nil {
 			return 0, err
 		}
 		if took := j.Clock.Since(asked); i == 0 || took < fastest {

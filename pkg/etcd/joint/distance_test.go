@@ -16,6 +16,7 @@ import (
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -54,7 +55,7 @@ var _ = Describe("LeaderDistance", func() {
 		s = newSeeds()
 		clock := clocktesting.NewFakeClock(time.Now())
 		clusters = map[string]*farLeader{}
-		for _, etcdRole := range EtcdRoles {
+		for _, etcdRole := range naming.EtcdRoles {
 			s.joinDestination(etcdRole, 2)
 			clusters[etcdRole] = &farLeader{Cluster: s.clusters[etcdRole], clock: clock}
 		}

@@ -10,20 +10,19 @@ import (
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 // holdRollout keeps the destination's first two members from being restarted when the third one joins.
 //
 // With the third member etcd-druid changes the configuration of all, and the StatefulSet restarts the other two as soon
-// as the third one is ready: just when the cluster has six members and the source's begin to leave. Their restart is
-// not needed, because the final deployment restarts every member anyway. So the StatefulSet is told to apply its new
-// template to the third pod only. Between etcd-druid's change and the third pod being ready lie many seconds to do
-// that.
+// as the third one is ready: just when the cluster has six members and the source's begin to leave. That restart is not
+// needed, because the final deployment restarts every member anyway. So holdRollout makes the StatefulSet apply its new
+// template to the third pod only. There are many seconds for that between etcd-druid's change and the third pod being
+// ready.
 func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 	etcd, err := j.getEtcd(ctx, etcdRole)
 	if err != nil {
@@ -32,7 +31,7 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		}
 		return err
 	}
-	if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil || etcd.Spec.Replicas != exposure.Members {
+	if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil || etcd.Spec.Replicas != naming.MembersPerSeed {
 		return nil
 	}
 	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
@@ -42,12 +41,12 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		}
 		return err
 	}
-	if ptr.Deref(statefulSet.Spec.Replicas, 1) != exposure.Members {
-		// etcd-druid has not got there yet.
+	if ptr.Deref(statefulSet.Spec.Replicas, 1) != naming.MembersPerSeed {
+		// etcd-druid has not scaled the StatefulSet yet.
 		return nil
 	}
 
-	if partition := int32(exposure.Members - 1); !hasPartition(statefulSet, partition) {
+	if partition := int32(naming.MembersPerSeed - 1); !hasPartition(statefulSet, partition) {
 		if err := j.annotate(ctx, etcd, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation); err != nil {
 			return err
 		}
@@ -60,7 +59,8 @@ func (j *Joint) holdRollout(ctx context.Context, etcdRole string) error {
 		j.Log.Info("Holding the restart of the members that joined before", "etcd", etcd.Name)
 	}
 	if druidcorev1alpha1.HasReconcileOperationAnnotation(etcd.ObjectMeta) {
-		// etcd-druid is still at it. Paused now, it would find the order again later and restart the members then.
+		// etcd-druid has not finished. If it were paused now, it would find the annotation later and restart the
+		// members then.
 		return nil
 	}
 	return j.annotate(ctx, etcd, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation)
@@ -73,7 +73,7 @@ func hasPartition(statefulSet *appsv1.StatefulSet, partition int32) bool {
 
 // ReleaseRollout gives the destination's Etcds back to etcd-druid. The members restart with the next deployment.
 func (j *Joint) ReleaseRollout(ctx context.Context) error {
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		etcd, err := j.getEtcd(ctx, etcdRole)
 		if err != nil {
 			return err
@@ -87,24 +87,6 @@ func (j *Joint) ReleaseRollout(ctx context.Context) error {
 		if err := j.Client.Patch(ctx, etcd, patch); err != nil {
 			return fmt.Errorf("failed to give Etcd %s back to etcd-druid: %w", client.ObjectKeyFromObject(etcd), err)
 		}
-	}
-	return nil
-}
-
-// annotate sets the annotations that the Etcd does not have.
-func (j *Joint) annotate(ctx context.Context, etcd *druidcorev1alpha1.Etcd, annotations ...string) error {
-	patch, missing := client.MergeFrom(etcd.DeepCopy()), false
-	for _, annotation := range annotations {
-		if !metav1.HasAnnotation(etcd.ObjectMeta, annotation) {
-			missing = true
-			metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, annotation, "true")
-		}
-	}
-	if !missing {
-		return nil
-	}
-	if err := j.Client.Patch(ctx, etcd, patch); err != nil {
-		return fmt.Errorf("failed to annotate Etcd %s for etcd-druid: %w", client.ObjectKeyFromObject(etcd), err)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/patience"
 )
@@ -196,7 +197,8 @@ var _ = Describe("Join", func() {
 
 				fakeClock.Step(time.Minute)
 				Expect(advance()).To(Equal(Progress{Reason: steps.ReasonJoiningEtcdMembers,
-					Message: "pod etcd-main-1 has run for 3m0s without becoming a member; it begins again"}))
+					Message: "pod etcd-main-1 has run for 3m0s without becoming a member and was deleted; " +
+						"a new one joins"}))
 				Expect(s.deletions()).To(Equal([]deletion{{Pod: "etcd-main-1", UID: "of-etcd-main-1", Grace: -1}}))
 				Expect(uid("etcd-main-0")).NotTo(BeEmpty())
 				Expect(uid("etcd-main-2")).NotTo(BeEmpty(), "it is not expected yet")
@@ -388,7 +390,7 @@ var _ = Describe("Join", func() {
 			advance(3)
 			Expect(etcd().Annotations).To(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))
 
-			for _, etcdRole := range EtcdRoles {
+			for _, etcdRole := range naming.EtcdRoles {
 				s.joinDestination(etcdRole, 3)
 			}
 			left, _, err := j.OnlyDestinationLeft(ctx)
@@ -396,7 +398,7 @@ var _ = Describe("Join", func() {
 			Expect(left).To(BeFalse())
 			Expect(etcd().Annotations).To(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))
 
-			for _, etcdRole := range EtcdRoles {
+			for _, etcdRole := range naming.EtcdRoles {
 				s.removeSource(etcdRole, 0)
 			}
 			left, _, err = j.OnlyDestinationLeft(ctx)

@@ -6,18 +6,103 @@ package joint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 )
 
-// Raft drops the proposals that reach the former leader while leadership moves, and the clients that made them get an
-// error: at once where the leader itself was asked, after etcd's own time-out where another member has passed them on.
-// Nothing can bring them back, so what is left is to make the moment short and to choose it well. Its length is that of
-// messages between the members, which varies with how busy relays, gateways and nodes are right then; and writes come
-// in bursts.
+// transfer is a move of leadership within one cluster.
+type transfer struct {
+	etcdRole string
+	// seen is what the decision is based on.
+	seen Observation
+	// from leads, and to shall lead.
+	from, to quorum.Member
+}
+
+// SpareFirstToLeave transfers leadership of both clusters away from the member of the source that leaves first, to the
+// one that leaves last. Then the moment with six voters does not have to wait for it. Until the sixth one, the voters
+// of the source are a quorum by themselves, so leadership stays in the source.
+func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
+	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
+		seen, hold, err := j.observeForChange(ctx, etcdRole)
+		if err != nil || hold != nil {
+			return err
+		}
+		leaving := seen.Members.RemovalOrder(quorum.Source)
+		if len(leaving) == 0 || !leaving[0].Leader {
+			return nil
+		}
+		target, ok := seen.Members.NextLeader(quorum.Source)
+		if !ok || target.ID == leaving[0].ID {
+			return nil
+		}
+		return j.transferLeadership(ctx, transfer{etcdRole: etcdRole, seen: seen, from: leaving[0], to: target})
+	})
+}
+
+// moveLeadershipTo transfers leadership to a member of the side. It returns false if a member of the side has it.
+func (j *Joint) moveLeadershipTo(
+	ctx context.Context, etcdRole string, seen Observation, side quorum.Side,
+) (bool, error) {
+	leader, ok := seen.Members.Leader()
+	if !ok {
+		return false, fmt.Errorf("failed to transfer leadership of %s: no leader is known", naming.EtcdName(etcdRole))
+	}
+	if leader.Side == side {
+		return false, nil
+	}
+	target, ok := seen.Members.NextLeader(side)
+	if !ok {
+		return false, fmt.Errorf("failed to transfer leadership of %s: the %s has no healthy voter",
+			naming.EtcdName(etcdRole), side)
+	}
+	err := j.transferLeadership(ctx, transfer{etcdRole: etcdRole, seen: seen, from: leader, to: target})
+	return err == nil, err
+}
+
+// transferLeadership transfers leadership from one member to another at a moment that it chooses. Both clusters may
+// wait for their moments at the same time, but their leaderships never move at the same time: a request of a client may
+// need both, and members of both are on the same nodes. If leadership of the other cluster moves just then, the moment
+// is not quiet any more, and another one is chosen.
+func (j *Joint) transferLeadership(ctx context.Context, t transfer) error {
+	name := naming.EtcdName(t.etcdRole)
+	cluster, err := j.cluster(ctx, t.etcdRole)
+	if err != nil {
+		return err
+	}
+	from, to := t.seen.Raw[t.from.ID], t.seen.Raw[t.to.ID]
+	j.awaitQuiet(ctx, cluster, from, to)
+	for !j.moving.TryLock() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("failed to transfer leadership of %s: %w", name, ctx.Err())
+		case <-j.Clock.After(quietPause):
+		}
+		j.awaitQuiet(ctx, cluster, from, to)
+	}
+	defer j.moving.Unlock()
+	// Leadership of the other cluster may have moved for so long that this one's time is over.
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("failed to transfer leadership of %s: %w", name, err)
+	}
+	j.Log.Info("Transferring leadership", "etcd", name, "from", from.Name, "to", to.Name)
+	if err := cluster.MoveLeader(ctx, from, to.ID); err != nil && !errors.Is(err, etcdclient.ErrNotLeader) {
+		return err
+	}
+	return nil
+}
+
+// The choice of the moment. Raft drops the proposals that reach the former leader while leadership moves, and the
+// clients that made them get an error: at once where the leader itself was asked, after etcd's own time-out where
+// another member has passed them on. Nothing can bring them back, so what is left is to make the moment short and to
+// choose it well. Its length is that of messages between the members, which varies with how busy relays, gateways and
+// nodes are right then; and writes come in bursts.
 
 const (
 	// quietSamples is how many answers of the members it takes to know how fast they can be.
@@ -75,7 +160,7 @@ func (c *calm) fastest() time.Duration { return c.answers[0] }
 // awaitQuiet waits for a good moment to transfer leadership from one member to another, for a limited time. Both are
 // asked at the same time, and the slower answer counts: each has to act at once when it comes to it. An error ends the
 // wait, since the move will meet it again.
-func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, leader, target etcdclient.Member) {
+func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Reader, leader, target etcdclient.Member) {
 	var (
 		c     calm
 		begin = j.Clock.Now()
@@ -102,7 +187,7 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Cluster, lead
 
 // statusOfFirst returns the status of the first member when both have answered.
 func statusOfFirst(
-	ctx context.Context, cluster etcdclient.Cluster, first, second etcdclient.Member,
+	ctx context.Context, cluster etcdclient.Reader, first, second etcdclient.Member,
 ) (etcdclient.Status, error) {
 	var (
 		group sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -51,7 +52,7 @@ var _ = Describe("leadership of both clusters", func() {
 		s = newSeeds()
 		moving, goOn, done = make(chan string, 2), make(chan struct{}), make(chan error, 1)
 		clusters = map[string]*slowLead{}
-		for _, etcdRole := range EtcdRoles {
+		for _, etcdRole := range naming.EtcdRoles {
 			s.joinDestination(etcdRole, 2)
 			s.lead(etcdRole, memberName("seed-a", etcdRole, 2))
 			clusters[etcdRole] = &slowLead{Cluster: s.clusters[etcdRole], etcdRole: etcdRole, moving: moving,

@@ -19,12 +19,11 @@ const annotationPeerTLS = "member.etcd.gardener.cloud/tls-enabled"
 
 // AnnounceMembers creates the Leases of the members that the Etcd has with so many replicas, unless they exist.
 //
-// etcd-druid would do that by itself, and would wait for no good reason then: before it scales, it asks whether the
-// members that run have TLS between them, and takes for their Leases the first ones in the order in which its cache
-// lists them, which is any (internal/utils/kubernetes/lease.go). The Lease of the member that is going to come, fresh
-// from its own hands and without the annotation, is more often among them than not, and it asks again ten seconds
-// later. The annotation that is on the Lease from the start is what the specification of the Etcd says of all its
-// members.
+// etcd-druid would create them by itself, and would then wait for no good reason. Before it scales, it asks whether the
+// running members have TLS between them, and takes for their Leases the first ones in the order in which its cache
+// lists them, which is any order (internal/utils/kubernetes/lease.go). The Lease of the new member, which it has just
+// created without the annotation, is more often among them than not, and etcd-druid asks again ten seconds later. The
+// annotation that the Lease has from the start is what the specification of the Etcd says of all its members.
 func AnnounceMembers(ctx context.Context, c client.Client, etcd *druidcorev1alpha1.Etcd, replicas int32) error {
 	if etcd.Spec.Etcd.PeerUrlTLS == nil {
 		return nil

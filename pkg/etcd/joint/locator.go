@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // locator finds the members of the own seed by the addresses of their pods and those of the other seed behind the
@@ -32,7 +32,7 @@ var _ etcdclient.Locator = (*locator)(nil)
 // joined, and in the source after the last one left.
 func (l *locator) Service(ctx context.Context) ([]etcdclient.Endpoint, error) {
 	var endpoints []etcdclient.Endpoint
-	for ordinal := range exposure.Members {
+	for ordinal := range naming.MembersPerSeed {
 		pod, err := l.pod(ctx, ordinal)
 		if err != nil {
 			return nil, err
@@ -42,8 +42,8 @@ func (l *locator) Service(ctx context.Context) ([]etcdclient.Endpoint, error) {
 		}
 	}
 	return append(endpoints, etcdclient.Endpoint{
-		Address:    exposure.RelayClientAddress(l.joint.Namespace),
-		ServerName: exposure.ClientHost(l.joint.Namespace, l.etcdRole),
+		Address:    naming.RelayClientAddress(l.joint.Namespace),
+		ServerName: naming.ClientHost(l.joint.Namespace, l.etcdRole),
 	}), nil
 }
 
@@ -54,8 +54,8 @@ func (l *locator) Member(ctx context.Context, member etcdclient.Member) (etcdcli
 	}
 	if (side == quorum.Source) != (l.joint.Role == steps.Source) {
 		return etcdclient.Endpoint{
-			Address:    exposure.RelayClientAddress(l.joint.Namespace),
-			ServerName: exposure.MemberHost(l.joint.Namespace, l.etcdRole, ordinal),
+			Address:    naming.RelayClientAddress(l.joint.Namespace),
+			ServerName: naming.MemberHost(l.joint.Namespace, l.etcdRole, ordinal),
 		}, nil
 	}
 	pod, err := l.pod(ctx, ordinal)
@@ -64,7 +64,7 @@ func (l *locator) Member(ctx context.Context, member etcdclient.Member) (etcdcli
 	}
 	if pod == nil {
 		return etcdclient.Endpoint{},
-			fmt.Errorf("pod %s is not there or has no address", exposure.PodName(l.etcdRole, ordinal))
+			fmt.Errorf("pod %s is not there or has no address", naming.PodName(l.etcdRole, ordinal))
 	}
 	if pod.DeletionTimestamp != nil {
 		// It is as good as down, and asking it may last until the timeout.
@@ -75,15 +75,15 @@ func (l *locator) Member(ctx context.Context, member etcdclient.Member) (etcdcli
 
 func (l *locator) local(pod *corev1.Pod, ordinal int) etcdclient.Endpoint {
 	return etcdclient.Endpoint{
-		Address:    net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(exposure.PortClient)),
-		ServerName: exposure.MemberHost(l.joint.Namespace, l.etcdRole, ordinal),
+		Address:    net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(naming.PortClient)),
+		ServerName: naming.MemberHost(l.joint.Namespace, l.etcdRole, ordinal),
 	}
 }
 
 // pod returns the pod with the ordinal if it can be reached, or nil.
 func (l *locator) pod(ctx context.Context, ordinal int) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
-	key := client.ObjectKey{Namespace: l.joint.Namespace, Name: exposure.PodName(l.etcdRole, ordinal)}
+	key := client.ObjectKey{Namespace: l.joint.Namespace, Name: naming.PodName(l.etcdRole, ordinal)}
 	if err := l.joint.Client.Get(ctx, key, pod); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil

@@ -9,12 +9,12 @@ import (
 	"fmt"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
-// noQuorumError says that an etcd cannot be worked on because its members have no quorum, rather than for want of a way
-// to them.
+// noQuorumError says that an etcd cannot be worked on because its members have no quorum. That they cannot be
+// reached is another error.
 type noQuorumError struct {
 	message string
 	cause   error
@@ -30,39 +30,39 @@ func (e *noQuorumError) Unwrap() error { return e.cause }
 
 // observeForChange takes a look at a cluster whose membership is about to change. What speaks against touching it at
 // all is the hold, which is nil if nothing does.
-func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (World, *Progress, error) {
-	world, err := j.Observe(ctx, etcdRole)
+func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (Observation, *Progress, error) {
+	seen, err := j.Observe(ctx, etcdRole)
 	reason, problem := steps.ReasonQuorumLost, ""
 	var lost *noQuorumError
 	switch {
 	case errors.As(err, &lost):
 		problem = lost.message
 	case err != nil:
-		return World{}, nil, err
+		return Observation{}, nil, err
 	default:
-		reason, problem = world.problem()
+		reason, problem = seen.problem()
 	}
 	if problem == "" {
-		return world, nil, nil
+		return seen, nil, nil
 	}
 	hold := waiting(reason, "%s", problem)
-	return world, &hold, nil
+	return seen, &hold, nil
 }
 
 // whyNoQuorum asks the members one by one, those of the own seed first, for the list that they know, and judges by the
 // first answer whether the quorum is lost. It is empty if not, or if nobody answers: from here that looks like a cut.
 //
 // Such a list may be out of date. Nothing is changed on its strength.
-func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdclient.Cluster) string {
+func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdclient.Reader) string {
 	seeds := []string{j.SourceSeed, j.DestinationSeed}
 	if j.Role == steps.Destination {
 		seeds = []string{j.DestinationSeed, j.SourceSeed}
 	}
 	for _, seed := range seeds {
-		for ordinal := range exposure.Members {
+		for ordinal := range naming.MembersPerSeed {
 			askCtx, cancel := context.WithTimeout(ctx, statusTimeout)
 			list, err := cluster.ListOf(askCtx,
-				etcdclient.Member{Name: seed + "-" + exposure.PodName(etcdRole, ordinal)})
+				etcdclient.Member{Name: naming.MemberName(seed, etcdRole, ordinal)})
 			cancel()
 			if err != nil {
 				continue

@@ -96,7 +96,7 @@ var _ = Describe("Retire", func() {
 		asked := len(s.deletions())
 		progress, err := j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(progress.Message).To(Equal("pod etcd-main-2 of the source stops"))
+		Expect(progress.Message).To(Equal("pod etcd-main-2 of the source is stopping"))
 		Expect(s.deletions()).To(HaveLen(asked))
 	})
 
@@ -162,7 +162,7 @@ var _ = Describe("Retire", func() {
 		}
 		Expect(s.clusters["main"].Calls()[3:]).To(Equal([]string{
 			"remove seed-a-etcd-main-2",
-			"move lead seed-a-etcd-main-0 -> seed-b-etcd-main-0",
+			"move leadership seed-a-etcd-main-0 -> seed-b-etcd-main-0",
 			"remove seed-a-etcd-main-1", "remove seed-a-etcd-main-0",
 		}))
 	})

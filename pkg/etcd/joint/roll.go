@@ -11,9 +11,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // The last step restarts the destination's members one after the other, because they get their ordinary peer port. A
@@ -32,35 +32,36 @@ func (j *Joint) PrepareRoll(ctx context.Context) error {
 		if etcd.Spec.Etcd.BootstrapWithExistingCluster == nil {
 			return nil
 		}
-		world, err := j.Observe(ctx, etcdRole)
+		seen, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
 		}
-		if _, problem := world.problem(); problem != "" {
-			return fmt.Errorf("failed to prepare the restart of %s: %s", exposure.EtcdName(etcdRole), problem)
+		if _, problem := seen.problem(); problem != "" {
+			return fmt.Errorf("failed to prepare the restart of %s: %s", naming.EtcdName(etcdRole), problem)
 		}
-		leader, _ := world.Members.Leader()
-		last, ok := world.Members.NextLeader(quorum.Destination)
+		leader, _ := seen.Members.Leader()
+		last, ok := seen.Members.NextLeader(quorum.Destination)
 		if !ok || last.ID == leader.ID {
 			return nil
 		}
-		if err := j.moveLeadTo(ctx, etcdRole, world, leader, last); err != nil {
-			return fmt.Errorf("failed to prepare the restart of %s: %w", exposure.EtcdName(etcdRole), err)
+		move := transfer{etcdRole: etcdRole, seen: seen, from: leader, to: last}
+		if err := j.transferLeadership(ctx, move); err != nil {
+			return fmt.Errorf("failed to prepare the restart of %s: %w", naming.EtcdName(etcdRole), err)
 		}
 		return nil
 	})
 }
 
 // AccompanyRoll looks after leadership of both clusters while their members restart, and returns when all members have.
-// Moves that fail are repeated; a restart without them costs no more than leadership that moves at an instant that
-// nobody has chosen.
+// A failed move is retried. A restart without it costs no more than leadership that moves at an instant that was not
+// chosen.
 func (j *Joint) AccompanyRoll(ctx context.Context) error {
 	return j.each(ctx, nil, j.RollNext)
 }
 
-// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has continued to the next member, the
-// lead moves from a member that has yet to restart to the one that is done: there is time to choose the instant until
-// the StatefulSet gets to the last one.
+// RollNext takes one look at a cluster in a rolling restart. When the StatefulSet has continued to the next member,
+// leadership moves from a member that has yet to restart to the one that is done: there is time to choose the instant
+// until the StatefulSet gets to the last one.
 //
 // A member that has just come back with its new specification is not done. Its sidecar finds that the peer URL has
 // changed, tells the cluster, and etcd restarts once more, still with the new pod; the pod is ready only after that.
@@ -78,7 +79,7 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 		reached   = replicas
 	)
 	for ordinal := range replicas {
-		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
+		pod, err := j.getPod(ctx, naming.PodName(etcdRole, ordinal))
 		if err != nil {
 			return Progress{}, err
 		}
@@ -98,23 +99,24 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 		return Progress{Done: true, Message: "all members have been restarted"}, nil
 	}
 
-	world, err := j.Observe(ctx, etcdRole)
+	seen, err := j.Observe(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
 	}
-	if _, problem := world.problem(); problem != "" {
+	if _, problem := seen.problem(); problem != "" {
 		return waiting(steps.ReasonRollingEtcd, "%s", problem), nil
 	}
-	leader, _ := world.Members.Leader()
+	leader, _ := seen.Members.Leader()
 	if done(leader) {
-		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", world.Summary()),
+		return waiting(steps.ReasonRollingEtcd, "the leader has been restarted, others have not: %s", seen.Summary()),
 			nil
 	}
-	candidates := world.Members.Voters().Healthy().Filter(done)
+	candidates := seen.Members.Voters().Healthy().Filter(done)
 	if len(candidates) == 0 {
-		return waiting(steps.ReasonRollingEtcd, "no member has been restarted yet: %s", world.Summary()), nil
+		return waiting(steps.ReasonRollingEtcd, "no member has been restarted yet: %s", seen.Summary()), nil
 	}
-	if err := j.moveLeadTo(ctx, etcdRole, world, leader, candidates[0]); err != nil {
+	move := transfer{etcdRole: etcdRole, seen: seen, from: leader, to: candidates[0]}
+	if err := j.transferLeadership(ctx, move); err != nil {
 		return Progress{}, err
 	}
 	return waiting(steps.ReasonRollingEtcd, "leadership moves to a restarted member"), nil

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 var _ = Describe("rolling restart of the destination's members", func() {
@@ -36,7 +36,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	specification := func(etcdRole string, mutate func(*druidcorev1alpha1.Etcd)) {
 		GinkgoHelper()
 		etcd := &druidcorev1alpha1.Etcd{}
-		get(etcd, exposure.EtcdName(etcdRole))
+		get(etcd, naming.EtcdName(etcdRole))
 		mutate(etcd)
 		Expect(s.client.Update(ctx, etcd)).To(Succeed())
 	}
@@ -47,33 +47,33 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	revision := func(etcdRole, name string) {
 		GinkgoHelper()
 		statefulSet := &appsv1.StatefulSet{}
-		get(statefulSet, exposure.EtcdName(etcdRole))
+		get(statefulSet, naming.EtcdName(etcdRole))
 		statefulSet.Status.UpdateRevision, statefulSet.Status.ObservedGeneration = name, statefulSet.Generation
 		Expect(s.client.Status().Update(ctx, statefulSet)).To(Succeed())
 	}
 	label := func(etcdRole string, ordinal int, revision string) {
 		GinkgoHelper()
 		p := &corev1.Pod{}
-		get(p, exposure.PodName(etcdRole, ordinal))
+		get(p, naming.PodName(etcdRole, ordinal))
 		p.Labels = map[string]string{appsv1.StatefulSetRevisionLabel: revision}
 		Expect(s.client.Update(ctx, p)).To(Succeed())
 	}
 	// stop takes a pod away as a StatefulSet does, and start brings it back.
 	stop := func(etcdRole string, ordinal int) {
 		GinkgoHelper()
-		Expect(s.client.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))).To(Succeed())
+		Expect(s.client.Delete(ctx, pod(naming.PodName(etcdRole, ordinal)))).To(Succeed())
 		s.clusters[etcdRole].SetUp(memberName("seed-b", etcdRole, ordinal), false)
 	}
 	start := func(etcdRole string, ordinal int) {
 		GinkgoHelper()
-		Expect(s.client.Create(ctx, pod(exposure.PodName(etcdRole, ordinal)))).To(Succeed())
+		Expect(s.client.Create(ctx, pod(naming.PodName(etcdRole, ordinal)))).To(Succeed())
 		label(etcdRole, ordinal, after)
 		s.clusters[etcdRole].SetUp(memberName("seed-b", etcdRole, ordinal), true)
 	}
 	moves := func(etcdRole string) []string {
 		var out []string
 		for _, call := range s.clusters[etcdRole].Calls() {
-			if to, ok := strings.CutPrefix(call, "move lead "); ok {
+			if to, ok := strings.CutPrefix(call, "move leadership "); ok {
 				out = append(out, to)
 			}
 		}
@@ -103,7 +103,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	BeforeEach(func() {
 		s = newSeedsOf("seed-b")
 		j = s.joint(steps.Destination)
-		for _, etcdRole := range EtcdRoles {
+		for _, etcdRole := range naming.EtcdRoles {
 			s.retireSource(etcdRole, 0)
 			specification(etcdRole, bootstrap)
 			for ordinal := range 3 {
@@ -220,13 +220,13 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	})
 
 	It("should accompany the restart of both clusters to its end", func() {
-		for _, etcdRole := range EtcdRoles {
+		for _, etcdRole := range naming.EtcdRoles {
 			specification(etcdRole, plain)
 			revision(etcdRole, after)
 		}
 		done := make(chan error, 1)
 		go func() { done <- j.AccompanyRoll(ctx) }()
-		for _, etcdRole := range EtcdRoles {
+		for _, etcdRole := range naming.EtcdRoles {
 			for _, ordinal := range []int{2, 1, 0} {
 				Expect(s.clusters[etcdRole].Leader()).NotTo(Equal(memberName("seed-b", etcdRole, ordinal)),
 					"the leader must not be stopped")

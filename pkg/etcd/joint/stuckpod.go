@@ -11,24 +11,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // etcdContainer is the name that etcd-druid gives the container of etcd.
 const etcdContainer = "etcd"
 
-// startAnew deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list,
+// restartStuckPod deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list,
 // although the cluster had a quorum and no learner all the while. It returns nil if there is none.
 //
-// Such a pod stands aside for good. When etcd-backup-restore cannot reach the cluster while it prepares an empty
+// Such a pod never becomes a member. When etcd-backup-restore cannot reach the cluster while it prepares an empty
 // member, it does not add it and lets etcd bootstrap a cluster with the state "new" (pkg/server/httpAPI.go, "defaulting
 // cluster state to 'new'"). That cluster has another ID and never gets a quorum, because its other members belong to
 // the real one: nothing is in it. In a new pod the sidecar finds the cluster, wipes the data directory and adds the
 // member. The pod is no member, so the quorum does not depend on it.
-func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, members int) (*Progress, error) {
-	pods, err := j.standAside(ctx, etcdRole, world, members)
+func (j *Joint) restartStuckPod(
+	ctx context.Context, etcdRole string, seen Observation, members int,
+) (*Progress, error) {
+	pods, err := j.podsAside(ctx, etcdRole, seen, members)
 	if err != nil {
 		return nil, err
 	}
@@ -37,29 +39,29 @@ func (j *Joint) startAnew(ctx context.Context, etcdRole string, world World, mem
 		if j.Clock.Since(since[pod.UID]) < j.StuckAfter {
 			continue
 		}
-		j.Log.Info("Deleting a pod that has not become a member", "etcd", exposure.EtcdName(etcdRole), "pod", pod.Name,
-			"since", since[pod.UID], "members", world.Members.String())
+		j.Log.Info("Deleting a pod that has not become a member", "etcd", naming.EtcdName(etcdRole), "pod", pod.Name,
+			"since", since[pod.UID], "members", seen.Members.String())
 		if err := j.deletePod(ctx, pod); err != nil {
 			return nil, err
 		}
 		again := waiting(steps.ReasonJoiningEtcdMembers,
-			"pod %s has run for %s without becoming a member; it begins again", pod.Name, j.StuckAfter)
+			"pod %s has run for %s without becoming a member and was deleted; a new one joins", pod.Name, j.StuckAfter)
 		return &again, nil
 	}
 	return nil, nil
 }
 
-// standAside returns the pods of the destination whose etcd runs without being in the member list.
-func (j *Joint) standAside(ctx context.Context, etcdRole string, world World, members int) ([]*corev1.Pod, error) {
+// podsAside returns the pods of the destination whose etcd runs without being in the member list.
+func (j *Joint) podsAside(ctx context.Context, etcdRole string, seen Observation, members int) ([]*corev1.Pod, error) {
 	var (
-		present = world.Members.On(quorum.Destination)
+		present = seen.Members.On(quorum.Destination)
 		pods    []*corev1.Pod
 	)
 	for ordinal := range members {
 		if slices.ContainsFunc(present, func(m quorum.Member) bool { return m.Ordinal == ordinal }) {
 			continue
 		}
-		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
+		pod, err := j.getPod(ctx, naming.PodName(etcdRole, ordinal))
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +78,7 @@ func runsEtcd(pod *corev1.Pod) bool {
 	})
 }
 
-// asideSince returns since when each of the pods has stood aside, and forgets all others.
+// asideSince returns since when each of the pods has run without being a member, and forgets all others.
 func (j *Joint) asideSince(etcdRole string, pods []*corev1.Pod) map[types.UID]time.Time {
 	j.lock.Lock()
 	defer j.lock.Unlock()

@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 // Withdraw takes the destination's members out of both clusters again, one at a time in each, because the migration is
@@ -25,8 +25,8 @@ func (j *Joint) Withdraw(ctx context.Context, report ReportFunc) error {
 }
 
 // WithdrawNext takes one look at a cluster and makes the next move towards one without members of the destination. The
-// order is that of RetireNext: leadership, the pod, the member. It does not insist on healthy members, other than for
-// the quorum: that they are not healthy may be why the migration is aborted.
+// order is that of RetireNext: leadership, the pod, the member. It asks for healthy members only as far as the quorum
+// needs them: unhealthy members may be why the migration is aborted.
 func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, error) {
 	if err := j.pauseDruid(ctx, etcdRole); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -35,7 +35,7 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 		return Progress{}, err
 	}
 
-	world, hold, err := j.observeForChange(ctx, etcdRole)
+	seen, hold, err := j.observeForChange(ctx, etcdRole)
 	if err != nil {
 		return Progress{}, err
 	}
@@ -44,41 +44,41 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 	}
 	d := departure{side: quorum.Destination, reason: steps.ReasonAborting, mayStop: mayWithdraw,
 		before: func(context.Context) error { return nil }}
-	if len(world.Members.On(quorum.Destination)) == 0 {
-		return j.stopLeftPods(ctx, etcdRole, world, d)
+	if len(seen.Members.On(quorum.Destination)) == 0 {
+		return j.stopLeftPods(ctx, etcdRole, seen, d)
 	}
 
-	moved, err := j.moveLeader(ctx, etcdRole, world, quorum.Source)
+	moved, err := j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Source)
 	if err != nil {
 		return Progress{}, err
 	}
 	if moved {
 		return waiting(d.reason, "leadership moves back to the source"), nil
 	}
-	return j.takeAway(ctx, etcdRole, world, d)
+	return j.takeAway(ctx, etcdRole, seen, d)
 }
 
-func mayWithdraw(world World, victim quorum.Member) error { return world.Members.Remove(victim.ID) }
+func mayWithdraw(seen Observation, victim quorum.Member) error { return seen.Members.Remove(victim.ID) }
 
-// stopLeftPods stops the pods that are no members. One of them may just be about to become one: the cluster is free of
-// the destination only if it is still so when no pod is left.
-func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, d departure) (Progress, error) {
+// stopLeftPods stops the pods that are no members. One of them may be about to become one. Therefore the cluster is
+// free of the destination only if that is still so when no pod is left.
+func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, seen Observation, d departure) (Progress, error) {
 	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return Progress{}, err
 	case ptr.Deref(statefulSet.Spec.Replicas, 1) > 0:
-		return j.scale(ctx, etcdRole, ptr.Deref(statefulSet.Spec.Replicas, 1), 0, d)
+		return j.scale(ctx, etcdRole, replicaChange{ptr.Deref(statefulSet.Spec.Replicas, 1), 0}, d)
 	}
 
-	for ordinal := range exposure.Members {
-		pod, err := j.getPod(ctx, exposure.PodName(etcdRole, ordinal))
+	for ordinal := range naming.MembersPerSeed {
+		pod, err := j.getPod(ctx, naming.PodName(etcdRole, ordinal))
 		if err != nil {
 			return Progress{}, err
 		}
 		if pod != nil {
-			return waiting(d.reason, "pod %s of the %s stops", pod.Name, d.side), nil
+			return waiting(d.reason, "pod %s of the %s is stopping", pod.Name, d.side), nil
 		}
 	}
 	after, err := j.Observe(ctx, etcdRole)
@@ -88,36 +88,36 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, world World, 
 	if left := after.Members.On(quorum.Destination); len(left) > 0 {
 		return waiting(d.reason, "a member has joined meanwhile: %s", left), nil
 	}
-	return Progress{Done: true, Message: "no member of the destination is left: " + world.Summary()}, nil
+	return Progress{Done: true, Message: "no member of the destination is left: " + seen.Summary()}, nil
 }
 
 // RemoveDestination removes members of the destination that are still in the member lists although the destination has
 // withdrawn: nothing of them runs any more. The source calls it before it closes the way to the destination, and it
 // then checks that the clusters are those of before the migration.
 func (j *Joint) RemoveDestination(ctx context.Context) error {
-	for _, etcdRole := range EtcdRoles {
-		world, err := j.Observe(ctx, etcdRole)
+	for _, etcdRole := range naming.EtcdRoles {
+		seen, err := j.Observe(ctx, etcdRole)
 		if err != nil {
 			return err
 		}
-		for _, left := range world.Members.RemovalOrder(quorum.Destination) {
+		for _, left := range seen.Members.RemovalOrder(quorum.Destination) {
 			if left.Healthy {
 				return fmt.Errorf("member %s of %s still answers although the destination has withdrawn", left,
-					exposure.EtcdName(etcdRole))
+					naming.EtcdName(etcdRole))
 			}
-			if err := world.Members.Remove(left.ID); err != nil {
-				return fmt.Errorf("%s: %w", exposure.EtcdName(etcdRole), err)
+			if err := seen.Members.Remove(left.ID); err != nil {
+				return fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), err)
 			}
 			cluster, err := j.cluster(ctx, etcdRole)
 			if err != nil {
 				return err
 			}
-			j.Log.Info("Removing a member that the destination has left behind", "etcd", exposure.EtcdName(etcdRole),
-				"member", left.String(), "members", world.Members.String())
+			j.Log.Info("Removing a member that the destination has left behind", "etcd", naming.EtcdName(etcdRole),
+				"member", left.String(), "members", seen.Members.String())
 			if err := cluster.Remove(ctx, left.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
 				return err
 			}
-			if world, err = j.Observe(ctx, etcdRole); err != nil {
+			if seen, err = j.Observe(ctx, etcdRole); err != nil {
 				return err
 			}
 		}

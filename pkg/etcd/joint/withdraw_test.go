@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 var _ = Describe("Withdraw", func() {
@@ -75,9 +75,9 @@ var _ = Describe("Withdraw", func() {
 	})
 
 	It("has nothing to do without Etcds", func() {
-		for _, etcdRole := range EtcdRoles {
+		for _, etcdRole := range naming.EtcdRoles {
 			Expect(s.client.Delete(ctx,
-				&druidcorev1alpha1.Etcd{ObjectMeta: pod(exposure.EtcdName(etcdRole)).ObjectMeta})).To(Succeed())
+				&druidcorev1alpha1.Etcd{ObjectMeta: pod(naming.EtcdName(etcdRole)).ObjectMeta})).To(Succeed())
 		}
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.happened()).To(BeEmpty())

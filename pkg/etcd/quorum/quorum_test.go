@@ -14,9 +14,9 @@ import (
 	. "github.com/livecpm/livecpm/pkg/etcd/quorum"
 )
 
-// world builds a set from words like "s0 s1* s2! d0 d1? d2?!": side and ordinal, then "*" for the leader, "!" for
+// members builds a set from words like "s0 s1* s2! d0 d1? d2?!": side and ordinal, then "*" for the leader, "!" for
 // unhealthy and "?" for a learner.
-func world(text string) Set {
+func members(text string) Set {
 	var out Set
 	for _, word := range strings.Fields(text) {
 		m := Member{Healthy: !strings.Contains(word, "!"), Learner: strings.Contains(word, "?"),
@@ -47,7 +47,7 @@ var _ = Describe("Quorum", func() {
 		Entry("1", 1, 1), Entry("2", 2, 2), Entry("3", 3, 2), Entry("4", 4, 3), Entry("5", 5, 3), Entry("6", 6, 4))
 
 	DescribeTable("#HasQuorum", func(text string, expected bool) {
-		Expect(world(text).HasQuorum()).To(Equal(expected))
+		Expect(members(text).HasQuorum()).To(Equal(expected))
 	},
 		Entry("no members", "", false),
 		Entry("three healthy", "s0* s1 s2", true),
@@ -58,7 +58,7 @@ var _ = Describe("Quorum", func() {
 	)
 
 	DescribeTable("#AddLearner", func(text string, match types.GomegaMatcher) {
-		Expect(world(text).AddLearner()).To(match)
+		Expect(members(text).AddLearner()).To(match)
 	},
 		Entry("healthy", "s0* s1 s2", Succeed()),
 		Entry("one down", "s0* s1 s2!", Succeed()),
@@ -67,7 +67,7 @@ var _ = Describe("Quorum", func() {
 	)
 
 	DescribeTable("#Promote", func(text, word string, match types.GomegaMatcher) {
-		Expect(world(text).Promote(id(word))).To(match)
+		Expect(members(text).Promote(id(word))).To(match)
 	},
 		Entry("3 to 4", "s0* s1 s2 d0?", "d0", Succeed()),
 		Entry("3 to 4, one down: 2 of 4 if the new voter failed", "s0* s1 s2! d0?", "d0",
@@ -84,7 +84,7 @@ var _ = Describe("Quorum", func() {
 	)
 
 	DescribeTable("#Remove", func(text, word string, match types.GomegaMatcher) {
-		Expect(world(text).Remove(id(word))).To(match)
+		Expect(members(text).Remove(id(word))).To(match)
 	},
 		Entry("6 to 5", "s0 s1 s2 d0 d1 d2*", "s2", Succeed()),
 		Entry("6 to 5 while a destination member restarts", "s0 s1 s2 d0 d1! d2*", "s2", Succeed()),
@@ -102,7 +102,7 @@ var _ = Describe("Quorum", func() {
 	)
 
 	DescribeTable("#Stop", func(text, word string, match types.GomegaMatcher) {
-		Expect(world(text).Stop(id(word))).To(match)
+		Expect(members(text).Stop(id(word))).To(match)
 	},
 		Entry("six healthy", "s0 s1 s2 d0 d1 d2*", "s2", Succeed()),
 		Entry("four of six stay", "s0 s1 s2 d0 d1! d2*", "s2", Succeed()),
@@ -112,20 +112,20 @@ var _ = Describe("Quorum", func() {
 	)
 
 	It("tells a lost quorum from other errors", func() {
-		Expect(IsLost(fmt.Errorf("wrapped: %w", world("s0 d0! d1 d2*").Remove(id("s0"))))).To(BeTrue())
-		Expect(IsLost(world("s0 d0 d1 d2").Remove(id("s2")))).To(BeFalse())
+		Expect(IsLost(fmt.Errorf("wrapped: %w", members("s0 d0! d1 d2*").Remove(id("s0"))))).To(BeTrue())
+		Expect(IsLost(members("s0 d0 d1 d2").Remove(id("s2")))).To(BeFalse())
 	})
 
 	It("gives up the highest ordinal first", func() {
 		var order []string
-		for _, m := range world("s0 d0 s2 s1* d1").RemovalOrder(Source) {
+		for _, m := range members("s0 d0 s2 s1* d1").RemovalOrder(Source) {
 			order = append(order, m.Name)
 		}
 		Expect(order).To(Equal([]string{"seed-a-etcd-main-2", "seed-a-etcd-main-1", "seed-a-etcd-main-0"}))
 	})
 
 	DescribeTable("#NextLeader", func(text, expected string) {
-		m, ok := world(text).NextLeader(Destination)
+		m, ok := members(text).NextLeader(Destination)
 		Expect(ok).To(Equal(expected != ""))
 		Expect(m.Name).To(Equal(expected))
 	},
@@ -136,8 +136,8 @@ var _ = Describe("Quorum", func() {
 	)
 
 	DescribeTable("#Decides", func(text string, destination, source bool) {
-		Expect(world(text).Decides(Destination)).To(Equal(destination))
-		Expect(world(text).Decides(Source)).To(Equal(source))
+		Expect(members(text).Decides(Destination)).To(Equal(destination))
+		Expect(members(text).Decides(Source)).To(Equal(source))
 	},
 		Entry("two of five", "s0* s1 s2 d0 d1", false, true),
 		Entry("two of five and a learner", "s0* s1 s2 d0 d1 d2?", false, true),
@@ -149,13 +149,13 @@ var _ = Describe("Quorum", func() {
 	)
 
 	It("finds the leader", func() {
-		leader, ok := world("s0 s1* s2").Leader()
+		leader, ok := members("s0 s1* s2").Leader()
 		Expect(ok).To(BeTrue())
 		Expect(leader.ID).To(Equal(id("s1")))
-		Expect(world("s0 s1* d2").LeadIsOn(Source)).To(BeTrue())
-		Expect(world("s0 s1* d2").LeadIsOn(Destination)).To(BeFalse())
-		_, ok = world("s0 s1 s2").Leader()
+		Expect(members("s0 s1* d2").LeadershipIsOn(Source)).To(BeTrue())
+		Expect(members("s0 s1* d2").LeadershipIsOn(Destination)).To(BeFalse())
+		_, ok = members("s0 s1 s2").Leader()
 		Expect(ok).To(BeFalse())
-		Expect(world("s0 s1 s2").LeadIsOn(Source)).To(BeFalse())
+		Expect(members("s0 s1 s2").LeadershipIsOn(Source)).To(BeFalse())
 	})
 })

@@ -136,7 +136,7 @@ func (a *assessor) obstacles(
 	moved.Spec.SeedName = &destination.Name
 
 	key := client.ObjectKeyFromObject(shoot)
-	world := preflight.World{
+	world := preflight.Facts{
 		Shoot: &moved, Source: a.seed(source), Destination: destination,
 		RegionError:      a.regionsErr,
 		RegionConfigMaps: gardenerutils.FindRegionConfigMaps(a.regions, cloudProfileName(shoot)),

@@ -92,7 +92,7 @@ func (g *Gate) Verify(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 			Problem: ProblemNotProved,
 			Message: fmt.Sprintf("failed to read Shoot %s for the proof of the gate",
 				client.ObjectKeyFromObject(shoot)),
-			Remedy: "the proof is tried again",
+			Remedy: "the agent tries again by itself",
 			Err:    err,
 		}
 	}
@@ -110,7 +110,7 @@ func (g *Gate) Prove(ctx context.Context, current *gardencorev1beta1.Shoot) erro
 		return &OpenError{
 			Problem: ProblemNoIntent,
 			Message: fmt.Sprintf("the annotation %s is not true on the Shoot", steps.AnnotationIntent),
-			Remedy:  "the Shoot is left to the classic migration; nothing is to be done",
+			Remedy:  "there is nothing to do: the classic migration takes the Shoot over",
 		}
 	}
 	if ReadyForMigration(current) {
@@ -154,7 +154,7 @@ func constraintRemedy(shoot *gardencorev1beta1.Shoot) string {
 	)
 	switch {
 	case Released(shoot) && classic:
-		return fmt.Sprintf("the last operation is %s, so the classic migration is under way already: remove the "+
+		return fmt.Sprintf("the last operation is %s, so the classic migration is already in flight: remove the "+
 			"annotation %s and let it complete",
 			operation.Type, steps.AnnotationIntent)
 	case Released(shoot):
@@ -207,9 +207,9 @@ func (g *Gate) probe(ctx context.Context, current *gardencorev1beta1.Shoot) erro
 		return &OpenError{
 			Problem: ProblemNotProved,
 			Message: fmt.Sprintf("the ValidatingAdmissionPolicy %s is not proved to be in force: the dry run "+
-				"failed otherwise", PolicyName),
-			Remedy: "see that the agent may patch shoots/status in the garden and that the policy of the chart " +
-				"livecpm-garden is unchanged",
+				"failed with another error", PolicyName),
+			Remedy: "let the agent patch shoots/status in the garden, and restore the policy of the chart " +
+				"livecpm-garden if it was changed",
 			Err: err,
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -173,23 +174,27 @@ func (e *exposure) Destroy(ctx context.Context) error {
 		objects.gateway); err != nil {
 		return fmt.Errorf("failed to delete the routes of the ingress gateway: %w", err)
 	}
-	// Each record's Destroy writes the credentials once more, which fails when the namespace is gone: look first.
+	// Each record's Destroy writes the credentials again, which fails when the namespace is gone: look first.
 	existing := &extensionsv1alpha1.DNSRecordList{}
 	if err := e.client.List(ctx, existing, client.InNamespace(e.values.Namespace),
 		client.MatchingLabels{LabelKey: LabelValue}); err != nil {
 		return fmt.Errorf("failed to list the DNSRecords of the exposure: %w", err)
 	}
 	if len(existing.Items) > 0 {
+		if e.values.DNS == nil {
+			return fmt.Errorf("failed to delete %d DNSRecords of the exposure: the seed has no DNS provider any more; "+
+				"set spec.dns.provider of the seed again, or delete them", len(existing.Items))
+		}
 		for _, record := range e.emptyDNSRecords("") {
 			if err := record.Destroy(ctx); err != nil {
 				return fmt.Errorf("failed to delete DNSRecord for %s: %w", record.GetValues().DNSName, err)
 			}
 		}
 	}
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		if err := kubernetesutils.DeleteObjects(ctx, e.client, e.emptyPeerSlice(etcdRole),
 			e.emptyClientSlice(etcdRole)); err != nil {
-			return fmt.Errorf("failed to delete the EndpointSlices of %s: %w", EtcdName(etcdRole), err)
+			return fmt.Errorf("failed to delete the EndpointSlices of %s: %w", naming.EtcdName(etcdRole), err)
 		}
 	}
 	if err := kubernetesutils.DeleteObjects(ctx, e.client,
@@ -265,7 +270,7 @@ func (e *exposure) relayPods(ctx context.Context) (map[int]corev1.Pod, error) {
 		return nil, fmt.Errorf("failed to list the pods of the relay: %w", err)
 	}
 	pods := map[int]corev1.Pod{}
-	for ordinal := range Members {
+	for ordinal := range naming.MembersPerSeed {
 		for _, pod := range list.Items {
 			if pod.Name == fmt.Sprintf("%s-%d", Name, ordinal) {
 				pods[ordinal] = pod
@@ -300,11 +305,11 @@ func (e *exposure) emptyDNSRecords(address string) []dnsrecord.Interface {
 		out []dnsrecord.Interface
 		ttl = int64(60)
 	)
-	for _, etcdRole := range EtcdRoles {
-		for ordinal := range Members {
+	for _, etcdRole := range naming.EtcdRoles {
+		for ordinal := range naming.MembersPerSeed {
 			values := &dnsrecord.Values{
 				Namespace:                    e.values.Namespace,
-				Name:                         "livecpm-" + PodName(etcdRole, ordinal),
+				Name:                         "livecpm-" + naming.PodName(etcdRole, ordinal),
 				SecretName:                   dnsSecretName,
 				ReconcileOnlyOnChangeOrError: true,
 				Type:                         e.values.DNS.Type,

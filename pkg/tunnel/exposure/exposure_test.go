@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	. "github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
@@ -480,6 +481,15 @@ var _ = Describe("Exposure", func() {
 		})
 	})
 
+	It("does not forget its DNSRecords when the seed has lost its DNS provider", func() {
+		Expect(e.Deploy(ctx)).To(Succeed())
+		values.DNS = nil
+		Expect(New(logr.Discard(), c, values).Destroy(ctx)).
+			To(MatchError(ContainSubstring("has no DNS provider any more")))
+		Expect(e.Destroy(ctx)).To(Succeed())
+		Expect(New(logr.Discard(), c, values).Destroy(ctx)).To(Succeed())
+	})
+
 	It("leaves no certificate behind that a later relay could trust", func() {
 		for _, name := range []string{SecretNameCA, SecretNameCA + "-bundle", Name, "ca-etcd"} {
 			secret := &corev1.Secret{ObjectMeta: meta(name + "-0123")}
@@ -496,14 +506,14 @@ var _ = Describe("Exposure", func() {
 
 	It("uses names that the certificates of etcd cover", func() {
 		covered := kubernetesutils.DNSNamesForService("*.etcd-main-peer", namespace)
-		for _, host := range []string{MemberHost(namespace, "main", 0),
-			SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
+		for _, host := range []string{naming.MemberHost(namespace, "main", 0),
+			naming.SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
 			_, suffix, _ := strings.Cut(host, ".")
 			Expect(covered).To(ContainElement("*." + suffix))
 		}
-		Expect(PeerURL(steps.Destination, namespace, "main", 2)).
+		Expect(naming.PeerURL(steps.Destination, namespace, "main", 2)).
 			To(Equal("https://etcd-main-2.etcd-main-peer.shoot--demo--live.svc:2381"))
-		Expect(SourceClientEndpoint(namespace, "main")).
+		Expect(naming.SourceClientEndpoint(namespace, "main")).
 			To(Equal("https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"))
 	})
 

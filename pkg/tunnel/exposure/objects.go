@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
 const (
@@ -89,8 +91,8 @@ func (e *exposure) mutateService(service *corev1.Service) error {
 	service.Spec.Ports = kubernetesutils.ReconcileServicePorts(service.Spec.Ports, []corev1.ServicePort{
 		{Name: "tls-gateway", Protocol: corev1.ProtocolTCP, Port: PortRelayGateway,
 			TargetPort: intstr.FromInt32(PortRelayGateway)},
-		{Name: "tls-client", Protocol: corev1.ProtocolTCP, Port: PortRelayClient,
-			TargetPort: intstr.FromInt32(PortRelayClient)},
+		{Name: "tls-client", Protocol: corev1.ProtocolTCP, Port: naming.PortRelayClient,
+			TargetPort: intstr.FromInt32(naming.PortRelayClient)},
 	}, corev1.ServiceTypeClusterIP)
 	return nil
 }
@@ -115,7 +117,8 @@ func (e *exposure) mutatePodDisruptionBudget(pdb *policyv1.PodDisruptionBudget) 
 
 func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config string) {
 	statefulSet.Labels = utils.MergeStringMaps(statefulSet.Labels, ourLabels())
-	statefulSet.Spec.Replicas = new(int32(Members))
+	// Every etcd member needs an address of its own: etcd compares peer URLs by what they resolve to.
+	statefulSet.Spec.Replicas = new(int32(naming.MembersPerSeed))
 	statefulSet.Spec.ServiceName = headlessServiceName
 	statefulSet.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
 	statefulSet.Spec.Selector = &metav1.LabelSelector{MatchLabels: podSelector()}
@@ -127,7 +130,11 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 		}),
 		Annotations: map[string]string{annotationChecksum: utils.ComputeSHA256Hex([]byte(config))},
 	}
-	statefulSet.Spec.Template.Spec = corev1.PodSpec{
+	statefulSet.Spec.Template.Spec = e.relayPod()
+}
+
+func (e *exposure) relayPod() corev1.PodSpec {
+	return corev1.PodSpec{
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
 		PriorityClassName:             v1beta1constants.PriorityClassNameShootControlPlane500,
@@ -145,41 +152,7 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 			WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector:     &metav1.LabelSelector{MatchLabels: podSelector()},
 		}},
-		Containers: []corev1.Container{{
-			Name:            "relay",
-			Image:           e.values.Image,
-			ImagePullPolicy: corev1.PullIfNotPresent,
-			Args:            []string{"--config=" + mountPathConfig + "/" + configFile},
-			Ports: []corev1.ContainerPort{
-				{Name: "gateway", ContainerPort: PortRelayGateway, Protocol: corev1.ProtocolTCP},
-				{Name: "client", ContainerPort: PortRelayClient, Protocol: corev1.ProtocolTCP},
-				{Name: "peer", ContainerPort: PeerPort(e.values.Role.Peer()), Protocol: corev1.ProtocolTCP},
-				{Name: "metrics", ContainerPort: portRelayMetrics, Protocol: corev1.ProtocolTCP},
-				{Name: "health", ContainerPort: portRelayHealth, Protocol: corev1.ProtocolTCP},
-			},
-			LivenessProbe:  probe("/healthz", 10),
-			ReadinessProbe: probe("/readyz", 2),
-			// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's
-			// heartbeats would wait for the next period.
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{
-					corev1.ResourceCPU:    resource.MustParse("10m"),
-					corev1.ResourceMemory: resource.MustParse("20Mi"),
-				},
-				Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
-			},
-			// Without it the collector would let the heap grow to twice of what is in use before it runs.
-			Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "900MiB"}},
-			SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: new(false),
-				ReadOnlyRootFilesystem:   new(true),
-				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			},
-			VolumeMounts: []corev1.VolumeMount{
-				{Name: "config", MountPath: mountPathConfig, ReadOnly: true},
-				{Name: "tls", MountPath: mountPathTLS, ReadOnly: true},
-			},
-		}},
+		Containers: []corev1.Container{e.relayContainer()},
 		Volumes: []corev1.Volume{
 			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: Name},
@@ -187,6 +160,44 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 			{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 				SecretName: e.values.TLSSecretName, DefaultMode: new(int32(0o440)),
 			}}},
+		},
+	}
+}
+
+func (e *exposure) relayContainer() corev1.Container {
+	return corev1.Container{
+		Name:            "relay",
+		Image:           e.values.Image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Args:            []string{"--config=" + mountPathConfig + "/" + configFile},
+		Ports: []corev1.ContainerPort{
+			{Name: "gateway", ContainerPort: PortRelayGateway, Protocol: corev1.ProtocolTCP},
+			{Name: "client", ContainerPort: naming.PortRelayClient, Protocol: corev1.ProtocolTCP},
+			{Name: "peer", ContainerPort: naming.PeerPort(e.values.Role.Peer()), Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: portRelayMetrics, Protocol: corev1.ProtocolTCP},
+			{Name: "health", ContainerPort: portRelayHealth, Protocol: corev1.ProtocolTCP},
+		},
+		LivenessProbe:  probe("/healthz", 10),
+		ReadinessProbe: probe("/readyz", 2),
+		// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's
+		// heartbeats would wait for the next period.
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("10m"),
+				corev1.ResourceMemory: resource.MustParse("20Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+		},
+		// Without it the collector would let the heap grow to twice of what is in use before it runs.
+		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "900MiB"}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "config", MountPath: mountPathConfig, ReadOnly: true},
+			{Name: "tls", MountPath: mountPathTLS, ReadOnly: true},
 		},
 	}
 }
@@ -205,7 +216,7 @@ func probe(path string, period int32) *corev1.Probe {
 // etcdPorts are the ports that somebody may try at an etcd pod or at the relay under the same name. One of the two
 // refuses; a policy that dropped the packets instead would cost the dialer a timeout at every attempt.
 func etcdPorts() []networkingv1.NetworkPolicyPort {
-	return policyPorts(PortClient, PortPeerSource, PortPeerDestination)
+	return policyPorts(naming.PortClient, naming.PortPeerSource, naming.PortPeerDestination)
 }
 
 func policyPorts(ports ...int32) []networkingv1.NetworkPolicyPort {
@@ -242,13 +253,13 @@ func (e *exposure) mutateRelayPolicy(policy *networkingv1.NetworkPolicy) {
 		PodSelector: metav1.LabelSelector{MatchLabels: podSelector()},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress: []networkingv1.NetworkPolicyIngressRule{
-			{From: peers, Ports: append(etcdPorts(), policyPorts(PortRelayClient)...)},
+			{From: peers, Ports: append(etcdPorts(), policyPorts(naming.PortRelayClient)...)},
 		},
 		Egress: []networkingv1.NetworkPolicyEgressRule{{
 			// Traffic to a service is judged by its endpoints, and after the retirement of the source's members the
 			// endpoints of its client services are relay pods.
 			To:    []networkingv1.NetworkPolicyPeer{{PodSelector: new(etcdSelector())}, relayPeer()},
-			Ports: append(etcdPorts(), policyPorts(PortRelayClient)...),
+			Ports: append(etcdPorts(), policyPorts(naming.PortRelayClient)...),
 		}},
 	}
 }
@@ -260,7 +271,7 @@ func (e *exposure) mutateDialersPolicy(policy *networkingv1.NetworkPolicy) {
 		PodSelector: apiServerSelector(),
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 		Egress: []networkingv1.NetworkPolicyEgressRule{
-			{To: []networkingv1.NetworkPolicyPeer{relayPeer()}, Ports: policyPorts(PortRelayClient)},
+			{To: []networkingv1.NetworkPolicyPeer{relayPeer()}, Ports: policyPorts(naming.PortRelayClient)},
 		},
 	}
 }
@@ -275,7 +286,7 @@ func (e *exposure) mutateEtcdPolicy(policy *networkingv1.NetworkPolicy) {
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		Ingress:     []networkingv1.NetworkPolicyIngressRule{{From: peers, Ports: etcdPorts()}},
 		Egress: []networkingv1.NetworkPolicyEgressRule{
-			{To: peers, Ports: append(etcdPorts(), policyPorts(PortRelayClient)...)},
+			{To: peers, Ports: append(etcdPorts(), policyPorts(naming.PortRelayClient)...)},
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
 
@@ -49,15 +50,15 @@ func (v Values) relayConfig() *config.Config {
 
 	// The relay listens on the other side's peer port only. On this side's port it refuses, and etcd's dialer continues
 	// to the local pod, which has the same name.
-	peers := config.Near{Port: PeerPort(v.Role.Peer()), RedialPause: metav1.Duration{Duration: redialPause}}
-	clients := config.Near{Port: PortRelayClient}
+	peers := config.Near{Port: naming.PeerPort(v.Role.Peer()), RedialPause: metav1.Duration{Duration: redialPause}}
+	clients := config.Near{Port: naming.PortRelayClient}
 	far := config.Far{Port: PortRelayGateway}
 
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		// The gateway routes by server name; which of the members' records is dialed for clients makes no difference.
 		dialHost := peerHost(v.Namespace, v.PeerDomain, etcdRole, 0)
-		for ordinal := range Members {
-			inner := memberNames(v.Namespace, etcdRole, PodName(etcdRole, ordinal))
+		for ordinal := range naming.MembersPerSeed {
+			inner := memberNames(v.Namespace, etcdRole, naming.PodName(etcdRole, ordinal))
 			host := peerHost(v.Namespace, v.PeerDomain, etcdRole, ordinal)
 			peers.Routes = append(peers.Routes,
 				config.NearRoute{InnerSNI: inner, Remote: config.Remote{Host: host, Port: portGateway}})
@@ -66,18 +67,18 @@ func (v Values) relayConfig() *config.Config {
 				ServerName: memberClientHost(v.Namespace, v.PeerDomain, etcdRole, ordinal),
 			}})
 
-			target := fullyQualified(MemberHost(v.Namespace, etcdRole, ordinal))
+			target := fullyQualified(naming.MemberHost(v.Namespace, etcdRole, ordinal))
 			far.Routes = append(far.Routes,
 				config.FarRoute{ServerName: peerHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner,
-					Target: fmt.Sprintf("%s:%d", target, PeerPort(v.Role))},
+					Target: fmt.Sprintf("%s:%d", target, naming.PeerPort(v.Role))},
 				config.FarRoute{ServerName: memberClientHost(v.Namespace, v.Domain, etcdRole, ordinal), InnerSNI: inner,
-					Target: fmt.Sprintf("%s:%d", target, PortClient)},
+					Target: fmt.Sprintf("%s:%d", target, naming.PortClient)},
 			)
 		}
 		// The source's relay has the route of SourceClientHost as well: once its members are gone, sidecars of the
 		// destination that still ask there come back to their own cluster instead of nowhere.
-		inner := append(memberNames(v.Namespace, etcdRole, SourceClientHost),
-			kubernetesutils.DNSNamesForService(ClientServiceName(etcdRole), v.Namespace)...)
+		inner := append(memberNames(v.Namespace, etcdRole, naming.SourceClientHost),
+			kubernetesutils.DNSNamesForService(naming.ClientServiceName(etcdRole), v.Namespace)...)
 		clients.Routes = append(clients.Routes, config.NearRoute{
 			InnerSNI: inner,
 			Remote: config.Remote{Host: dialHost, Port: portGateway,
@@ -86,7 +87,8 @@ func (v Values) relayConfig() *config.Config {
 		far.Routes = append(far.Routes, config.FarRoute{
 			ServerName: clientHost(v.Namespace, v.Domain, etcdRole),
 			InnerSNI:   inner,
-			Target:     fmt.Sprintf("%s:%d", fullyQualified(ClientHost(v.Namespace, etcdRole)), PortClient),
+			Target: fmt.Sprintf("%s:%d", fullyQualified(naming.ClientHost(v.Namespace, etcdRole)),
+				naming.PortClient),
 		})
 	}
 

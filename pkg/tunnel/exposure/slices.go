@@ -15,15 +15,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 func (e *exposure) emptyPeerSlice(etcdRole string) *discoveryv1.EndpointSlice {
-	return &discoveryv1.EndpointSlice{ObjectMeta: e.objectMeta(PeerServiceName(etcdRole) + "-" + Name)}
+	return &discoveryv1.EndpointSlice{ObjectMeta: e.objectMeta(naming.PeerServiceName(etcdRole) + "-" + Name)}
 }
 
 func (e *exposure) emptyClientSlice(etcdRole string) *discoveryv1.EndpointSlice {
-	return &discoveryv1.EndpointSlice{ObjectMeta: e.objectMeta(ClientServiceName(etcdRole) + "-" + Name)}
+	return &discoveryv1.EndpointSlice{ObjectMeta: e.objectMeta(naming.ClientServiceName(etcdRole) + "-" + Name)}
 }
 
 // Sync publishes the relay's pods beside the etcd members. The slices are made before the services exist, if need be:
@@ -44,13 +45,13 @@ func (e *exposure) Sync(ctx context.Context) error {
 		return err
 	}
 
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		slice := e.emptyPeerSlice(etcdRole)
 		if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, e.client, slice, func() error {
 			e.mutatePeerSlice(slice, etcdRole, pods)
 			return nil
 		}, controllerutils.SkipEmptyPatch{}); err != nil {
-			return fmt.Errorf("failed to publish the relay at service %s: %w", PeerServiceName(etcdRole), err)
+			return fmt.Errorf("failed to publish the relay at service %s: %w", naming.PeerServiceName(etcdRole), err)
 		}
 
 		slice = e.emptyClientSlice(etcdRole)
@@ -78,7 +79,7 @@ func (e *exposure) KeepClientService(ctx context.Context) error {
 	if len(endpoints(pods, nil)) == 0 {
 		return fmt.Errorf("no pod of the relay has an address")
 	}
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		if err := e.publishAtClientService(ctx, etcdRole, pods); err != nil {
 			return err
 		}
@@ -89,20 +90,21 @@ func (e *exposure) KeepClientService(ctx context.Context) error {
 func (e *exposure) publishAtClientService(ctx context.Context, etcdRole string, pods map[int]corev1.Pod) error {
 	slice := e.emptyClientSlice(etcdRole)
 	if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, e.client, slice, func() error {
-		mutateSlice(slice, ClientServiceName(etcdRole), "client", PortRelayClient)
+		mutateSlice(slice, naming.ClientServiceName(etcdRole), "client", naming.PortRelayClient)
 		slice.Endpoints = endpoints(pods, nil)
 		return nil
 	}, controllerutils.SkipEmptyPatch{}); err != nil {
-		return fmt.Errorf("failed to publish the relay at service %s: %w", ClientServiceName(etcdRole), err)
+		return fmt.Errorf("failed to publish the relay at service %s: %w", naming.ClientServiceName(etcdRole), err)
 	}
 	return nil
 }
 
 func (e *exposure) mutatePeerSlice(slice *discoveryv1.EndpointSlice, etcdRole string, pods map[int]corev1.Pod) {
-	mutateSlice(slice, PeerServiceName(etcdRole), "peer", PeerPort(e.values.Role.Peer()))
-	slice.Endpoints = endpoints(pods, func(ordinal int) string { return PodName(etcdRole, ordinal) })
+	mutateSlice(slice, naming.PeerServiceName(etcdRole), "peer", naming.PeerPort(e.values.Role.Peer()))
+	slice.Endpoints = endpoints(pods, func(ordinal int) string { return naming.PodName(etcdRole, ordinal) })
 	if e.values.Role == steps.Destination {
-		slice.Endpoints = append(slice.Endpoints, endpoints(pods, func(int) string { return SourceClientHost })...)
+		slice.Endpoints = append(slice.Endpoints,
+			endpoints(pods, func(int) string { return naming.SourceClientHost })...)
 	}
 }
 
@@ -122,7 +124,7 @@ func mutateSlice(slice *discoveryv1.EndpointSlice, service, portName string, por
 // its ordinal whether it is ready or not, as the peer service does with the members; without one only ready pods count.
 func endpoints(pods map[int]corev1.Pod, hostname func(ordinal int) string) []discoveryv1.Endpoint {
 	var out []discoveryv1.Endpoint
-	for ordinal := range Members {
+	for ordinal := range naming.MembersPerSeed {
 		pod, ok := pods[ordinal]
 		if !ok || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning ||
 			net.ParseIP(pod.Status.PodIP).To4() == nil {

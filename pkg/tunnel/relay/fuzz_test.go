@@ -35,19 +35,7 @@ func FuzzStranger(f *testing.F) {
 	files := outerCA.write(f.TempDir(), outerName)
 	target := must(net.Listen("tcp", "127.0.0.1:0"))
 	arrived := make(chan []byte, 16)
-	go func() {
-		for {
-			conn, err := target.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				content, _ := io.ReadAll(conn)
-				_ = conn.Close()
-				arrived <- content
-			}()
-		}
-	}()
+	go collect(target, arrived)
 	far := farConfig(files, target.Addr().String())
 	near := nearConfig(files, far.Far.Port)
 	stopNear, stopFar := start(near, clock.RealClock{}), start(far, clock.RealClock{})
@@ -64,14 +52,7 @@ func FuzzStranger(f *testing.F) {
 	}
 
 	f.Fuzz(func(t *testing.T, way uint8, data []byte) {
-		allowed := false
-		if way%ways != intoFar {
-			sent, err := wire.ReadHello(bytes.NewReader(data))
-			allowed = err == nil &&
-				slices.ContainsFunc(
-					innerNames, func(pattern string) bool { return wire.MatchServerName(pattern, sent.ServerName) })
-		}
-
+		allowed := way%ways != intoFar && asksForMember(data)
 		port := far.Far.Port
 		if way%ways == intoNear {
 			port = near.Near[0].Port
@@ -92,23 +73,55 @@ func FuzzStranger(f *testing.F) {
 			t.Fatal("the connection was not ended")
 		}
 
-		if !allowed {
-			select {
-			case content := <-arrived: // of this one or of one before: both would be wrong
-				t.Fatalf("%d bytes have reached the target", len(content))
-			default:
-			}
-			return
-		}
-		select {
-		case content := <-arrived:
-			if !bytes.Equal(content, data) {
-				t.Fatalf("%d bytes were sent, %d others have arrived", len(data), len(content))
-			}
-		case <-time.After(patience.Eventually):
-			t.Fatal("what asks for a member has not arrived")
+		if allowed {
+			expectArrival(t, arrived, data)
+		} else {
+			expectNothing(t, arrived)
 		}
 	})
+}
+
+// collect hands over what each connection to the target has sent until its end.
+func collect(target net.Listener, arrived chan<- []byte) {
+	for {
+		conn, err := target.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			content, _ := io.ReadAll(conn)
+			_ = conn.Close()
+			arrived <- content
+		}()
+	}
+}
+
+// asksForMember reports whether the bytes begin with a ClientHello that asks for one of the members.
+func asksForMember(data []byte) bool {
+	sent, err := wire.ReadHello(bytes.NewReader(data))
+	return err == nil && slices.ContainsFunc(
+		innerNames, func(pattern string) bool { return wire.MatchServerName(pattern, sent.ServerName) })
+}
+
+func expectArrival(t *testing.T, arrived <-chan []byte, data []byte) {
+	t.Helper()
+	select {
+	case content := <-arrived:
+		if !bytes.Equal(content, data) {
+			t.Fatalf("%d bytes were sent, %d others have arrived", len(data), len(content))
+		}
+	case <-time.After(patience.Eventually):
+		t.Fatal("what asks for a member has not arrived")
+	}
+}
+
+func expectNothing(t *testing.T, arrived <-chan []byte) {
+	t.Helper()
+	select {
+	case content := <-arrived: // of this one or of one before: both would be wrong
+		t.Fatalf("%d bytes have reached the target", len(content))
+	default:
+	}
 }
 
 // clientHello returns the first record of a client that asks for the name.

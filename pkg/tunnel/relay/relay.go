@@ -209,13 +209,13 @@ func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, ro
 	hello, err := wire.ReadHello(conn)
 	stop()
 	if err != nil {
-		r.dropped(directionNear, conn, p, "", err)
+		r.drop(conn, p, stranger{direction: directionNear, err: err})
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	route, found := findNear(routes, hello.ServerName)
 	if !found {
-		r.dropped(directionNear, conn, p, hello.ServerName, errUnknownServerName)
+		r.drop(conn, p, stranger{directionNear, hello.ServerName, errUnknownServerName})
 		return
 	}
 	if !p.establish() {
@@ -234,7 +234,8 @@ func (r *Relay) handleNear(ctx context.Context, conn *net.TCPConn, p *permit, ro
 		r.unreachable(directionNear, route.Remote.ServerName, conn, err)
 		return
 	}
-	r.join(ctx, directionNear, route.Remote.ServerName, conn, attempt.watch(remote), hello.Raw)
+	r.join(ctx, tunnelled{direction: directionNear, route: route.Remote.ServerName, dialer: conn,
+		target: attempt.watch(remote), first: hello.Raw})
 }
 
 func findNear(routes []config.NearRoute, serverName string) (config.NearRoute, bool) {
@@ -282,7 +283,7 @@ func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
 	handshake, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	if err := conn.HandshakeContext(handshake); err != nil {
-		r.dropped(directionFar, raw, p, conn.ConnectionState().ServerName, err)
+		r.drop(raw, p, stranger{directionFar, conn.ConnectionState().ServerName, err})
 		return
 	}
 	route, _ := r.findFar(conn.ConnectionState().ServerName)
@@ -294,12 +295,12 @@ func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
 	hello, err := wire.ReadHello(conn)
 	stop()
 	if err != nil {
-		r.dropped(directionFar, raw, p, route.ServerName, err)
+		r.drop(raw, p, stranger{directionFar, route.ServerName, err})
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
 	if !matchesAny(route.InnerSNI, hello.ServerName) {
-		r.dropped(directionFar, raw, p, hello.ServerName, errUnknownServerName)
+		r.drop(raw, p, stranger{directionFar, hello.ServerName, errUnknownServerName})
 		return
 	}
 	if !p.establish() {
@@ -311,7 +312,8 @@ func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
 		r.unreachable(directionFar, route.ServerName, conn, err)
 		return
 	}
-	r.join(ctx, directionFar, route.ServerName, conn, target.(*net.TCPConn), hello.Raw)
+	r.join(ctx, tunnelled{direction: directionFar, route: route.ServerName, dialer: conn, target: target.(*net.TCPConn),
+		first: hello.Raw})
 }
 
 func (r *Relay) findFar(serverName string) (config.FarRoute, bool) {
@@ -324,32 +326,44 @@ func (r *Relay) findFar(serverName string) (config.FarRoute, bool) {
 	return config.FarRoute{}, false
 }
 
-// join passes bytes on until both ends are done. first are bytes that were read from the dialer already.
-func (r *Relay) join(ctx context.Context, direction, route string, dialer, target wire.Conn, first []byte) {
-	r.recovered(direction, route)
-	r.metrics.connections.WithLabelValues(direction, route).Inc()
-	gauge := r.metrics.openConnections.WithLabelValues(direction, route)
+// tunnelled is a connection and its target.
+type tunnelled struct {
+	// direction and route say which way it goes.
+	direction, route string
+	dialer, target   wire.Conn
+	// first are bytes that were read from the dialer already.
+	first []byte
+}
+
+// reset ends both sides at once.
+func (t tunnelled) reset() {
+	wire.Reset(t.dialer)
+	wire.Reset(t.target)
+}
+
+// join passes bytes on until both sides are done.
+func (r *Relay) join(ctx context.Context, t tunnelled) {
+	r.recovered(t.direction, t.route)
+	r.metrics.connections.WithLabelValues(t.direction, t.route).Inc()
+	gauge := r.metrics.openConnections.WithLabelValues(t.direction, t.route)
 	gauge.Inc()
 	defer gauge.Dec()
-	sent, received := r.metrics.bytes.WithLabelValues("sent", direction, route),
-		r.metrics.bytes.WithLabelValues("received", direction, route)
-	log := r.log.WithValues("direction", direction, "route", route, "dialer", dialer.RemoteAddr().String())
+	sent, received := r.metrics.bytes.WithLabelValues("sent", t.direction, t.route),
+		r.metrics.bytes.WithLabelValues("received", t.direction, t.route)
+	log := r.log.WithValues("direction", t.direction, "route", t.route, "dialer", t.dialer.RemoteAddr().String())
 	log.V(1).Info("Joined connection")
 
-	defer context.AfterFunc(ctx, func() {
-		wire.Reset(dialer)
-		wire.Reset(target)
-	})()
-	if len(first) > 0 {
-		if _, err := target.Write(first); err != nil {
+	defer context.AfterFunc(ctx, t.reset)()
+	if len(t.first) > 0 {
+		if _, err := t.target.Write(t.first); err != nil {
 			log.V(1).Info("Connection ended with an error", "reason", err.Error())
-			wire.Reset(dialer)
-			wire.Reset(target)
+			t.reset()
 			return
 		}
-		sent.Add(float64(len(first)))
+		sent.Add(float64(len(t.first)))
 	}
-	err := wire.Join(dialer, target, func(n int) { sent.Add(float64(n)) }, func(n int) { received.Add(float64(n)) })
+	err := wire.Join(t.dialer, t.target, func(n int) { sent.Add(float64(n)) },
+		func(n int) { received.Add(float64(n)) })
 	if err != nil {
 		log.V(1).Info("Connection ended with an error", "reason", err.Error())
 		return
@@ -357,22 +371,31 @@ func (r *Relay) join(ctx context.Context, direction, route string, dialer, targe
 	log.V(1).Info("Connection ended")
 }
 
-// dropped ends a connection that is not to be served.
-func (r *Relay) dropped(direction string, conn net.Conn, p *permit, serverName string, err error) {
+// stranger is what is known of a connection that is not to be served.
+type stranger struct {
+	direction string
+	// serverName is what it asked for; empty if it did not get that far.
+	serverName string
+	// err tells why it is not served.
+	err error
+}
+
+// drop ends a connection that is not to be served.
+func (r *Relay) drop(conn net.Conn, p *permit, s stranger) {
 	defer wire.Reset(conn)
 	if p.gaveWay() { // counted when it did; the error is our own reset
 		return
 	}
-	why := cause(err)
-	r.metrics.handshakeFailures.WithLabelValues(direction, why).Inc()
-	log := r.log.WithValues("direction", direction, "peer", conn.RemoteAddr().String(), "serverName", serverName,
+	why := cause(s.err)
+	r.metrics.handshakeFailures.WithLabelValues(s.direction, why).Inc()
+	log := r.log.WithValues("direction", s.direction, "peer", conn.RemoteAddr().String(), "serverName", s.serverName,
 		"cause", why)
 	if why == causeClosed { // probes and port scans; the metric has them
-		log.V(1).Info("Dropped connection", "reason", err.Error())
+		log.V(1).Info("Dropped connection", "reason", s.err.Error())
 		return
 	}
-	if omitted, ok := r.muffler.pass(direction + " " + why); ok {
-		log.Info("Dropped connection", "reason", err.Error(), "omitted", omitted)
+	if omitted, ok := r.muffler.pass(s.direction + " " + why); ok {
+		log.Info("Dropped connection", "reason", s.err.Error(), "omitted", omitted)
 	}
 }
 

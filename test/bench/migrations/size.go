@@ -18,9 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
@@ -95,7 +95,7 @@ func joined(conditions []gardencorev1beta1.Condition) bool {
 	for _, condition := range conditions {
 		if condition.Type == joinStep {
 			return condition.Status == gardencorev1beta1.ConditionTrue ||
-				strings.Contains(condition.Message, exposure.EtcdName(driver.RoleMain)+": 5 voters") ||
+				strings.Contains(condition.Message, naming.EtcdName(driver.RoleMain)+": 5 voters") ||
 				strings.Contains(condition.Message, "Waiting until etcd-druid reports")
 		}
 	}
@@ -186,7 +186,7 @@ func (b *Bench) drain(ctx context.Context) error {
 		return err
 	}
 	seed := ptr.Deref(shoot.Status.SeedName, "")
-	for ordinal := range exposure.Members {
+	for ordinal := range naming.MembersPerSeed {
 		if err := b.drainMember(ctx, seed, ordinal); err != nil {
 			return fmt.Errorf("failed to clean up member %d of etcd-main in %s: %w", ordinal, seed, err)
 		}
@@ -234,5 +234,5 @@ func (b *Bench) etcd(ctx context.Context, seed string, ordinal int) (*clientv3.C
 		return nil, err
 	}
 	return cluster.Etcd(ctx, driver.EtcdPod{Namespace: shoot.Status.TechnicalID, Role: driver.RoleMain,
-		Name: exposure.PodName(driver.RoleMain, ordinal)})
+		Name: naming.PodName(driver.RoleMain, ordinal)})
 }

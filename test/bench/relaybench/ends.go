@@ -19,6 +19,7 @@ import (
 
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/bench/data"
 )
@@ -29,8 +30,8 @@ const (
 )
 
 var (
-	innerName = exposure.MemberHost(namespace, exposure.EtcdRoles[0], 0)
-	outerName = fmt.Sprintf("%s--%s.%s", exposure.PodName(exposure.EtcdRoles[0], 0), namespace, domain)
+	innerName = naming.MemberHost(namespace, naming.EtcdRoles[0], 0)
+	outerName = fmt.Sprintf("%s--%s.%s", naming.PodName(naming.EtcdRoles[0], 0), namespace, domain)
 )
 
 // What a connection is for is its first byte.

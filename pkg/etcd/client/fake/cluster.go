@@ -349,7 +349,7 @@ func (c *Cluster) MoveLeader(_ context.Context, leader etcdclient.Member, to uin
 		return ErrTimeout
 	}
 	c.leader = to
-	c.calls = append(c.calls, fmt.Sprintf("move lead %s -> %s", asked.Name, target.Name))
+	c.calls = append(c.calls, fmt.Sprintf("move leadership %s -> %s", asked.Name, target.Name))
 	return nil
 }
 

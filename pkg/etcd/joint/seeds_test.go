@@ -28,8 +28,8 @@ import (
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	fakecluster "github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 const namespace = "shoot--demo--live"
@@ -37,6 +37,8 @@ const namespace = "shoot--demo--live"
 // seeds is a tiny simulator: two etcd clusters and the objects of one seed. Scaling a StatefulSet deletes pods, and
 // deleting a pod stops its member.
 type seeds struct {
+	// seed is the one whose objects there are.
+	seed     string
 	client   client.Client
 	clusters map[string]*fakecluster.Cluster
 
@@ -58,12 +60,12 @@ type deletion struct {
 
 func peerURL(role steps.Role, etcdRole string) func(name string) string {
 	return func(name string) string {
-		return exposure.PeerURL(role, namespace, etcdRole, int(name[len(name)-1]-'0'))
+		return naming.PeerURL(role, namespace, etcdRole, int(name[len(name)-1]-'0'))
 	}
 }
 
 func memberName(seed, etcdRole string, ordinal int) string {
-	return seed + "-" + exposure.PodName(etcdRole, ordinal)
+	return seed + "-" + naming.PodName(etcdRole, ordinal)
 }
 
 func pod(name string) *corev1.Pod {
@@ -74,76 +76,84 @@ func pod(name string) *corev1.Pod {
 	}
 }
 
-// newSeeds returns a world in which the source's three members run, seen from the source.
+// newSeeds returns seeds in which the source's three members run, seen from the source.
 func newSeeds() *seeds { return newSeedsOf("seed-a") }
 
-// newSeedsOf returns the same world with the objects of the seed: its pods are those that scaling deletes.
+// newSeedsOf returns the same with the objects of the seed: its pods are those that scaling deletes.
 func newSeedsOf(seed string) *seeds {
-	s := &seeds{clusters: map[string]*fakecluster.Cluster{}, voters: map[string][]int{}}
+	s := &seeds{seed: seed, clusters: map[string]*fakecluster.Cluster{}, voters: map[string][]int{}}
 	builder := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme)
-	for _, etcdRole := range EtcdRoles {
+	for _, etcdRole := range naming.EtcdRoles {
 		var names []string
 		for ordinal := range 3 {
 			names = append(names, memberName("seed-a", etcdRole, ordinal))
-			builder.WithObjects(pod(exposure.PodName(etcdRole, ordinal)))
+			builder.WithObjects(pod(naming.PodName(etcdRole, ordinal)))
 		}
 		s.clusters[etcdRole] = fakecluster.New(peerURL(steps.Source, etcdRole), names...)
 		s.clusters[etcdRole].OnRemove = func(m etcdclient.Member) { s.event("removed " + m.Name) }
 		builder.WithObjects(
 			&druidcorev1alpha1.Etcd{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole)},
 			},
-			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: exposure.EtcdName(etcdRole)},
+			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole)},
 				Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}},
 		)
 	}
 	s.client = builder.WithInterceptorFuncs(interceptor.Funcs{
-		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			options := (&client.DeleteOptions{}).ApplyOptions(opts)
-			if _, ok := obj.(*corev1.Pod); ok && options.Preconditions != nil {
-				s.lock.Lock()
-				s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""),
-					Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
-				s.lock.Unlock()
-				// The fake client does not look at preconditions, other than an API server.
-				there := &corev1.Pod{}
-				if err := c.Get(ctx, client.ObjectKeyFromObject(obj), there); err != nil {
-					return err
-				}
-				if uid := options.Preconditions.UID; uid != nil && *uid != there.UID {
-					return apierrors.NewConflict(corev1.Resource("pods"), obj.GetName(), errors.New("another UID"))
-				}
-				if err := c.Delete(ctx, obj, opts...); err != nil || s.onEnd == nil {
-					return err
-				}
-				s.onEnd()
-				return nil
-			}
-			return c.Delete(ctx, obj, opts...)
-		},
+		Delete: s.delete,
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
 			opts ...client.PatchOption) error {
-			if _, ok := obj.(*appsv1.StatefulSet); ok && s.patchErr != nil {
+			statefulSet, scales := obj.(*appsv1.StatefulSet)
+			if scales && s.patchErr != nil {
 				return s.patchErr
 			}
-			if err := c.Patch(ctx, obj, patch, opts...); err != nil {
+			if err := c.Patch(ctx, obj, patch, opts...); err != nil || !scales {
 				return err
 			}
-			if statefulSet, ok := obj.(*appsv1.StatefulSet); ok {
-				s.event(fmt.Sprintf("scaled %s to %d", statefulSet.Name, *statefulSet.Spec.Replicas))
-				for ordinal := int(*statefulSet.Spec.Replicas); ordinal < 3; ordinal++ {
-					etcdRole := strings.TrimPrefix(statefulSet.Name, "etcd-")
-					if err := client.IgnoreNotFound(
-						c.Delete(ctx, pod(exposure.PodName(etcdRole, ordinal)))); err != nil {
-						return err
-					}
-					s.clusters[etcdRole].SetUp(memberName(seed, etcdRole, ordinal), false)
-				}
-			}
-			return nil
+			return s.scaled(ctx, c, statefulSet)
 		},
 	}).Build()
 	return s
+}
+
+// delete records deletions of certain pods, and refuses those of others that have followed them.
+func (s *seeds) delete(
+	ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption,
+) error {
+	options := (&client.DeleteOptions{}).ApplyOptions(opts)
+	if _, ok := obj.(*corev1.Pod); !ok || options.Preconditions == nil {
+		return c.Delete(ctx, obj, opts...)
+	}
+	s.lock.Lock()
+	s.ended = append(s.ended, deletion{Pod: obj.GetName(), UID: ptr.Deref(options.Preconditions.UID, ""),
+		Grace: ptr.Deref(options.GracePeriodSeconds, -1)})
+	s.lock.Unlock()
+	// The fake client does not look at preconditions, other than an API server.
+	there := &corev1.Pod{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(obj), there); err != nil {
+		return err
+	}
+	if uid := options.Preconditions.UID; uid != nil && *uid != there.UID {
+		return apierrors.NewConflict(corev1.Resource("pods"), obj.GetName(), errors.New("another UID"))
+	}
+	if err := c.Delete(ctx, obj, opts...); err != nil || s.onEnd == nil {
+		return err
+	}
+	s.onEnd()
+	return nil
+}
+
+// scaled lets the pods end that a StatefulSet gives up, and their members with them.
+func (s *seeds) scaled(ctx context.Context, c client.Client, statefulSet *appsv1.StatefulSet) error {
+	s.event(fmt.Sprintf("scaled %s to %d", statefulSet.Name, *statefulSet.Spec.Replicas))
+	for ordinal := int(*statefulSet.Spec.Replicas); ordinal < 3; ordinal++ {
+		etcdRole := strings.TrimPrefix(statefulSet.Name, "etcd-")
+		if err := client.IgnoreNotFound(c.Delete(ctx, pod(naming.PodName(etcdRole, ordinal)))); err != nil {
+			return err
+		}
+		s.clusters[etcdRole].SetUp(memberName(s.seed, etcdRole, ordinal), false)
+	}
+	return nil
 }
 
 func (s *seeds) event(text string) {
@@ -204,7 +214,7 @@ func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 func (s *seeds) runEtcd(ordinal int) {
 	there := &corev1.Pod{}
 	ExpectWithOffset(1, s.client.Get(context.Background(),
-		client.ObjectKey{Namespace: namespace, Name: exposure.PodName("main", ordinal)}, there)).To(Succeed())
+		client.ObjectKey{Namespace: namespace, Name: naming.PodName("main", ordinal)}, there)).To(Succeed())
 	there.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "backup-restore", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 		{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package joint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// Observation is what one look at an etcd cluster has found.
+type Observation struct {
+	// ClusterID identifies the cluster.
+	ClusterID uint64
+	// Members are the members with what was found out about each.
+	Members quorum.Set
+	// Raw are the entries of the member list by ID.
+	Raw map[uint64]etcdclient.Member
+	// Problems say for each unhealthy member, by ID, what is wrong with it.
+	Problems map[uint64]string
+}
+
+// Summary describes the members in a sentence for humans.
+func (o Observation) Summary() string {
+	voters := o.Members.Voters()
+	text := fmt.Sprintf("%d voters (%d in the source, %d in the destination), %d healthy",
+		len(voters), len(voters.On(quorum.Source)), len(voters.On(quorum.Destination)), len(voters.Healthy()))
+	if learners := o.Members.Learners(); len(learners) > 0 {
+		text += fmt.Sprintf(", %d learner", len(learners))
+	}
+	for _, member := range o.Members.Unhealthy() {
+		text += fmt.Sprintf("; %s: %s", member, o.Problems[member.ID])
+	}
+	return text
+}
+
+// problem tells why the membership must not be changed at all, as reason and message. Both are empty if it may.
+func (o Observation) problem() (steps.Reason, string) {
+	if foreign := o.Members.On(quorum.Foreign); len(foreign) > 0 {
+		return steps.ReasonForeignEtcdMember, fmt.Sprintf("there are members of neither seed: %s", foreign)
+	}
+	if _, ok := o.Members.Leader(); !ok {
+		return steps.ReasonQuorumLost, "no leader is known: " + o.Summary()
+	}
+	if !o.Members.HasQuorum() {
+		return steps.ReasonQuorumLost, "too few voters are healthy: " + o.Summary()
+	}
+	return "", ""
+}
+
+// Observe lists the members and asks every one for its status, in parallel. If nobody answers with a list that a quorum
+// stands behind, and a member says that there is no quorum, the error is a noQuorumError.
+func (j *Joint) Observe(ctx context.Context, etcdRole string) (Observation, error) {
+	cluster, err := j.cluster(ctx, etcdRole)
+	if err != nil {
+		return Observation{}, err
+	}
+	list, err := cluster.List(ctx)
+	if err != nil {
+		err = fmt.Errorf("failed to look at %s: %w", naming.EtcdName(etcdRole), err)
+		if message := j.whyNoQuorum(ctx, etcdRole, cluster); message != "" {
+			err = &noQuorumError{message: message, cause: err}
+		}
+		return Observation{}, err
+	}
+	seen := j.look(ctx, etcdRole, cluster, list)
+	if j.OnVoters != nil {
+		j.OnVoters(etcdRole, len(seen.Members.Voters()))
+	}
+	return seen, nil
+}
+
+// look asks every member of the list for its status.
+func (j *Joint) look(
+	ctx context.Context, etcdRole string, cluster etcdclient.Reader, list etcdclient.Membership,
+) Observation {
+	look := etcdclient.Inspection{ClusterID: list.ClusterID,
+		Members: make([]etcdclient.MemberInspection, len(list.Members))}
+	var group sync.WaitGroup
+	statusCtx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	for i, member := range list.Members {
+		view := &look.Members[i]
+		view.Member = member
+		if member.Name == "" {
+			view.StatusError = etcdclient.ErrNotStarted
+			continue
+		}
+		group.Go(func() { view.Status, view.StatusError = cluster.Status(statusCtx, member) })
+	}
+	group.Wait()
+
+	seen := Observation{ClusterID: list.ClusterID, Raw: map[uint64]etcdclient.Member{}, Problems: map[uint64]string{}}
+	leader := look.Leader()
+	for _, member := range look.Members {
+		seen.Raw[member.ID] = member.Member
+		side, ordinal := j.classify(etcdRole, member.Member)
+		problem := problemOf(list.ClusterID, leader, member)
+		if problem != "" {
+			seen.Problems[member.ID] = problem
+		}
+		seen.Members = append(seen.Members, quorum.Member{
+			ID:      member.ID,
+			Name:    member.Name,
+			Side:    side,
+			Ordinal: ordinal,
+			Learner: member.Learner,
+			Healthy: problem == "",
+			Leader:  member.ID == leader,
+		})
+	}
+	return seen
+}
+
+func problemOf(clusterID, leader uint64, member etcdclient.MemberInspection) string {
+	if problem := member.Problem(clusterID, leader); problem != "" {
+		return problem
+	}
+	// Every member reports the alarm NOSPACE of any. It refuses writes of clients and keeps no member from voting, so
+	// it must not stop a change of the membership. The guards hold the steps that must not begin with it.
+	errs := slices.DeleteFunc(
+		slices.Clone(member.Status.Errors), func(text string) bool { return strings.Contains(text, "alarm:NOSPACE") })
+	if len(errs) > 0 {
+		return fmt.Sprintf("it reports %v", errs)
+	}
+	return ""
+}
+
+// classify tells the side and the ordinal of a member: by its name once it has started, by its peer URL before.
+func (j *Joint) classify(etcdRole string, member etcdclient.Member) (quorum.Side, int) {
+	for ordinal := range naming.MembersPerSeed {
+		switch member.Name {
+		case naming.MemberName(j.DestinationSeed, etcdRole, ordinal):
+			return quorum.Destination, ordinal
+		case naming.MemberName(j.SourceSeed, etcdRole, ordinal):
+			return quorum.Source, ordinal
+		case "":
+			switch {
+			case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Destination, j.Namespace, etcdRole, ordinal)):
+				return quorum.Destination, ordinal
+			case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)):
+				return quorum.Source, ordinal
+			}
+		}
+	}
+	return quorum.Foreign, -1
+}

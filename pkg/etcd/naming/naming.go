@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package naming knows the names, ports and URLs of a shoot's etcd members, as etcd-druid and Gardener give them in
+// either seed, and those at which the members of the other seed are reached. It imports no client: whoever talks to
+// etcd, or opens the way to it, gets the names here.
+package naming
+
+import (
+	"fmt"
+
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// MembersPerSeed is how many members an etcd cluster has in one seed. While it spans both seeds, it has up to twice as
+// many.
+const MembersPerSeed = 3
+
+const (
+	// PortClient is where etcd serves its clients.
+	PortClient = 2379
+	// PortPeerSource is where the members of the source serve their peers: Gardener's ordinary port.
+	PortPeerSource = 2380
+	// PortPeerDestination is where the members of the destination serve their peers as long as the source's members are
+	// in the cluster: member N has the same host name in both seeds, so the port has to tell their peer URLs apart.
+	PortPeerDestination = 2381
+)
+
+// EtcdRoles are the roles of the etcd clusters of a shoot. The clusters are independent of each other.
+var EtcdRoles = []string{v1beta1constants.ETCDRoleMain, v1beta1constants.ETCDRoleEvents}
+
+// PeerPort returns the peer port of the etcd members in the seed with the role.
+func PeerPort(role steps.Role) int32 {
+	if role == steps.Source {
+		return PortPeerSource
+	}
+	return PortPeerDestination
+}
+
+// EtcdName returns the name of the Etcd resource, which is also that of its StatefulSet.
+func EtcdName(etcdRole string) string { return "etcd-" + etcdRole }
+
+// PodName returns the name of a member's pod. It is the same in both seeds.
+func PodName(etcdRole string, ordinal int) string {
+	return fmt.Sprintf("%s-%d", EtcdName(etcdRole), ordinal)
+}
+
+// MemberName returns the name that a member has in the member list. Gardener prefixes it with the name of the seed
+// (feature gate UpgradeEtcdVersion).
+func MemberName(seed, etcdRole string, ordinal int) string {
+	return seed + "-" + PodName(etcdRole, ordinal)
+}
+
+// ClientServiceName returns the name of the service for clients.
+func ClientServiceName(etcdRole string) string { return EtcdName(etcdRole) + "-client" }
+
+// PeerServiceName returns the name of the headless service of the members.
+func PeerServiceName(etcdRole string) string { return EtcdName(etcdRole) + "-peer" }
+
+// PeerURL returns the peer URL that etcd-druid gives to a member in the seed with the role.
+func PeerURL(role steps.Role, namespace, etcdRole string, ordinal int) string {
+	return fmt.Sprintf("https://%s:%d", MemberHost(namespace, etcdRole, ordinal), PeerPort(role))
+}
+
+// MemberHost returns the host name in a member's URLs. It is the same in both seeds.
+func MemberHost(namespace, etcdRole string, ordinal int) string {
+	return fmt.Sprintf("%s.%s.%s.svc", PodName(etcdRole, ordinal), PeerServiceName(etcdRole), namespace)
+}
+
+// ClientHost returns the host name of the service for clients.
+func ClientHost(namespace, etcdRole string) string {
+	return fmt.Sprintf("%s.%s.svc", ClientServiceName(etcdRole), namespace)
+}

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"fmt"
+	"slices"
+)
+
+// AddLearner checks the addition of a learner: it casts no vote, so it asks only for a cluster that has a quorum now
+// (etcd could not record the change otherwise) and that has no other learner (etcd accepts one at a time).
+func (s Set) AddLearner() error {
+	if learners := s.Learners(); len(learners) > 0 {
+		return fmt.Errorf("a learner cannot be added while there is another one: %s", learners)
+	}
+	return require("adding a learner", s)
+}
+
+// Promote checks the promotion of a learner. The new voter counts as unhealthy, whatever it reports: it has proved
+// nothing yet.
+func (s Set) Promote(id uint64) error {
+	learner, ok := s.ByID(id)
+	if !ok {
+		return fmt.Errorf("member %x cannot be promoted: it is not in the member list", id)
+	}
+	if !learner.Learner {
+		return fmt.Errorf("member %s cannot be promoted: it is a voter already", learner)
+	}
+	if err := require("promoting "+learner.String(), s); err != nil {
+		return err
+	}
+	projected := slices.Clone(s)
+	for i := range projected {
+		if projected[i].ID == id {
+			projected[i].Learner, projected[i].Healthy = false, false
+		}
+	}
+	return require("promoting "+learner.String(), projected)
+}
+
+// Stop checks that a member's pod may be stopped: until it is removed, the member still counts for the quorum.
+func (s Set) Stop(id uint64) error {
+	member, ok := s.ByID(id)
+	if !ok {
+		return fmt.Errorf("member %x cannot be stopped: it is not in the member list", id)
+	}
+	return require("stopping "+member.String(), s.down(id))
+}
+
+// Remove checks the removal of a member, including the moment before it in which the member is down and still counts.
+// It refuses to remove the leader and the last voter.
+func (s Set) Remove(id uint64) error {
+	member, ok := s.ByID(id)
+	if !ok {
+		return fmt.Errorf("member %x cannot be removed: it is not in the member list", id)
+	}
+	if member.Leader {
+		return fmt.Errorf("member %s must not be removed: it leads the cluster", member)
+	}
+	if !member.Learner && len(s.Voters()) == 1 {
+		return fmt.Errorf("member %s must not be removed: it is the last voter", member)
+	}
+	change := "removing " + member.String()
+	if err := require(change, s.down(id)); err != nil {
+		return err
+	}
+	return require(change, s.Filter(func(m Member) bool { return m.ID != id }))
+}
+
+func (s Set) down(id uint64) Set {
+	out := slices.Clone(s)
+	for i := range out {
+		if out[i].ID == id {
+			out[i].Healthy, out[i].Leader = false, false
+		}
+	}
+	return out
+}
