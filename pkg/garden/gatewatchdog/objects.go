@@ -103,7 +103,11 @@ func (o *Objects) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 		if err != nil {
 			failures = append(failures, err)
 		}
-		o.Reporter.ObjectsFaulty(shoots, sentence(faults), standing)
+		if standing {
+			o.Reporter.ObjectsFaulty(shoots, sentence(faults))
+		} else {
+			o.Reporter.ObjectsRestored(shoots, sentence(faults))
+		}
 		for _, shoot := range shoots {
 			o.Prove(shoot)
 		}
