@@ -87,7 +87,9 @@ func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string
 
 func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message string, failed bool) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), p.role, reason, message)
+		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), conditions.AbortChange{
+			Role: p.role, Reason: reason, Message: message,
+		})
 		if err != nil {
 			return err
 		}
@@ -95,8 +97,8 @@ func (p *pass) publishAbort(ctx context.Context, reason steps.Reason, message st
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 		// The last operation of a migration that never began is still the shoot's own.
 		if begun {
-			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated, p.role,
-				message, failed)
+			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated,
+				conditions.AbortChange{Role: p.role, Message: message, Failed: failed})
 		}
 		return nil
 	})

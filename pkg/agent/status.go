@@ -63,7 +63,10 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		if !steps.Begun(old, p.step) && outcome.Reason.Hold() {
 			status = gardencorev1beta1.ConditionUnknown
 		}
-		updated, err := conditions.Apply(p.Clock, old, p.step, p.role, status, reason, message)
+		updated, err := conditions.Apply(p.Clock, old, conditions.Change{
+			Step: p.step, Role: p.role, Status: status,
+			Reason: reason, Message: message,
+		})
 		if err != nil {
 			return err
 		}
@@ -102,8 +105,10 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 		return fmt.Errorf("failed to hand over Shoot %s: the %s has no hand-over", p.key, p.role)
 	}
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), p.step, p.role,
-			gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message)
+		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), conditions.Change{
+			Step: p.step, Role: p.role, Status: gardencorev1beta1.ConditionTrue,
+			Reason: outcome.Reason, Message: outcome.Message,
+		})
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func Guards() []Guard {
 	for _, name := range guards {
 		guard := Guard{Name: name}
 		for _, step := range steps.Table() {
-			guard.Effects = append(guard.Effects, step.GuardOf(name, false))
+			guard.Effects = append(guard.Effects, step.GuardOf(name).Effect)
 		}
 		out = append(out, guard)
 	}
@@ -71,7 +71,7 @@ func EvaluateStep(w World, step steps.Step) []Finding {
 		if !ok {
 			continue
 		}
-		switch step.GuardOf(name, steps.ForceShrinkRequested(w.Shoot)) {
+		switch step.GuardOf(name).EffectOn(w.Shoot) {
 		case steps.Ignores:
 			continue
 		case steps.Warns:

@@ -86,13 +86,13 @@ func (o *options) watch(ctx context.Context, name string) error {
 	loop := o.loop(read)
 	changes := watch.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
-		return interrupted(loop.Run(ctx, func(w summary.World) bool { return changes(w).State.Final() }))
+		return interrupted(loop.Run(ctx, func(w summary.ControlPlane) bool { return changes(w).State.Final() }))
 	}
 	screen := watch.Screen{Out: o.Out, Height: func() int {
 		_, height, _ := o.terminal()
 		return height
 	}}
-	return interrupted(loop.Run(ctx, func(w summary.World) bool {
+	return interrupted(loop.Run(ctx, func(w summary.ControlPlane) bool {
 		// The size of the terminal may have changed.
 		screen.Draw(view.Tree(w, o.view()))
 		return summary.Summarize(w.Shoot, w.Now.Time).State.Final()
@@ -107,7 +107,7 @@ func interrupted(err error) error {
 	return err
 }
 
-func (o *options) loop(read func(context.Context) (summary.World, error)) watch.Loop {
+func (o *options) loop(read func(context.Context) (summary.ControlPlane, error)) watch.Loop {
 	interval := o.interval
 	if interval == 0 {
 		interval = watch.DefaultInterval
@@ -118,7 +118,7 @@ func (o *options) loop(read func(context.Context) (summary.World, error)) watch.
 // reader returns a function that looks at the shoot, and at its seeds if asked for, and one to call in the end.
 func (o *options) reader(
 	name string, withSeeds bool,
-) (read func(context.Context) (summary.World, error), done func(), err error) {
+) (read func(context.Context) (summary.ControlPlane, error), done func(), err error) {
 	g, _, err := o.connect(false)
 	if err != nil {
 		return nil, nil, err
@@ -127,12 +127,12 @@ func (o *options) reader(
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(ctx context.Context) (summary.World, error) {
+	return func(ctx context.Context) (summary.ControlPlane, error) {
 		shoot, err := g.Shoot(ctx, name)
 		if err != nil {
-			return summary.World{}, err
+			return summary.ControlPlane{}, err
 		}
-		w := summary.World{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
+		w := summary.ControlPlane{Now: metav1.NewTime(o.clock.Now()), Shoot: shoot}
 		if withSeeds {
 			o.lookAround(ctx, g, seeds, looker, &w)
 		}
@@ -142,7 +142,7 @@ func (o *options) reader(
 
 // lookAround adds what is not in the garden.
 func (o *options) lookAround(
-	ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *summary.World,
+	ctx context.Context, g *garden.Garden, seeds seed.Seeds, looker *members.Looker, w *summary.ControlPlane,
 ) {
 	summary := summary.Summarize(w.Shoot, w.Now.Time)
 	w.Seeds = seeds.Look(ctx, w.Shoot, summary.Source, summary.Destination)

@@ -33,7 +33,9 @@ func (d *Deps) Joint(m *migration.Migration, b *botanist.Botanist) *joint.Joint 
 		Clock:           m.Clock,
 		NewCluster:      d.NewCluster,
 		OnVoters: func(etcdRole string, voters int) {
-			metrics.Voters(m.Shoot.Namespace, m.Shoot.Name, etcdRole, voters, m.Clock.Now())
+			metrics.Voters(metrics.EtcdVoters{
+				Namespace: m.Shoot.Namespace, Shoot: m.Shoot.Name, Etcd: etcdRole, Voters: voters, At: m.Clock.Now(),
+			})
 		},
 	}
 	if b != nil {

@@ -65,7 +65,9 @@ var _ = Describe("Conditions", func() {
 
 		apply := func(step int, role steps.Role, status gardencorev1beta1.ConditionStatus, reason steps.Reason,
 			message string) error {
-			updated, err := Apply(clk, conditions, table[step], role, status, reason, message)
+			updated, err := Apply(clk, conditions, Change{
+				Step: table[step], Role: role, Status: status, Reason: reason, Message: message,
+			})
 			if err == nil {
 				conditions = updated
 			}
@@ -136,7 +138,9 @@ var _ = Describe("Conditions", func() {
 
 		It("should take progress for progress until the deadline, and for an overdue step then", func() {
 			conditions := Initialize(clk, nil)
-			conditions, err := Apply(clk, conditions, table[0], steps.Source, isProgressing, steps.ReasonStarted, "")
+			conditions, err := Apply(clk, conditions, Change{
+				Step: table[0], Role: steps.Source, Status: isProgressing, Reason: steps.ReasonStarted,
+			})
 			Expect(err).NotTo(HaveOccurred())
 			outcome := steps.Waiting(0, steps.ReasonWaitingForSourceEtcd, "2 of 3 ready")
 
@@ -255,7 +259,9 @@ var _ = Describe("Conditions", func() {
 			conditions := Initialize(clk, nil)
 			_, ok := Duration(clk, conditions, table[0])
 			Expect(ok).To(BeFalse())
-			conditions, err := Apply(clk, conditions, table[0], steps.Source, isProgressing, steps.ReasonStarted, "")
+			conditions, err := Apply(clk, conditions, Change{
+				Step: table[0], Role: steps.Source, Status: isProgressing, Reason: steps.ReasonStarted,
+			})
 			Expect(err).NotTo(HaveOccurred())
 			clk.Step(time.Minute)
 			duration, ok := Duration(clk, conditions, table[0])

@@ -98,15 +98,19 @@ func shoot(finished int) *gardencorev1beta1.Shoot {
 			break
 		}
 		var err error
-		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionProgressing,
-			steps.ReasonStarted, "at work")
+		all, err = conditions.Apply(clk, all, conditions.Change{
+			Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionProgressing,
+			Reason: steps.ReasonStarted, Message: "at work",
+		})
 		Expect(err).NotTo(HaveOccurred())
 		if i == finished {
 			break
 		}
 		clk.Step(time.Minute)
-		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted,
-			"done")
+		all, err = conditions.Apply(clk, all, conditions.Change{
+			Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionTrue,
+			Reason: steps.ReasonCompleted, Message: "done",
+		})
 		Expect(err).NotTo(HaveOccurred())
 	}
 	out := &gardencorev1beta1.Shoot{

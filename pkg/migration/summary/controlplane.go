@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package summary holds what the commands of kubectl-livecpm look at, and what it says about a migration. It is pure:
-// what reads the world is in pkg/cli/garden and pkg/cli/seed, what shows it in pkg/cli/view.
+// what reads it is in pkg/cli/garden and pkg/cli/seed, what shows it in pkg/cli/view.
 package summary
 
 import (
@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// World is a shoot and the parts of its control plane in the seeds at one moment. It can be recorded as YAML.
-type World struct {
+// ControlPlane is a shoot and the parts of its control plane in the seeds at one moment. It can be recorded as YAML.
+type ControlPlane struct {
 	// Now is the moment.
 	Now metav1.Time `json:"now"`
 	// Shoot is the shoot.
