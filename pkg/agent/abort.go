@@ -160,8 +160,7 @@ func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
 		return ""
 	case retryRequested(now):
 		return "a retry is requested"
-	case p.step.Condition == gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady &&
-		steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
+	case p.step.Has(steps.WhenForced) && steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
 		return "the source's etcd members are to leave first"
 	}
 	return ""

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
@@ -22,7 +23,11 @@ var withdraw = Step{
 	Finish:    Finish{Status: gardencorev1beta1.ConditionFalse, Reason: ReasonWithdrawn},
 	Work: []Work{
 		{
-			Title: "Take the members of the destination out of the etcds, one by one",
+			Title: "Transfer leadership of each etcd to the source",
+			By:    Destination, Reasons: []Reason{ReasonAborting},
+		},
+		{
+			Title: "Remove the members of the destination from the etcds, one by one",
 			By:    Destination, Reasons: []Reason{ReasonAborting},
 		},
 		{
@@ -59,8 +64,8 @@ var restoreSource = Step{
 }
 
 const (
-	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is heeded while the current
-	// step is abortable, that is until DestinationEtcdPeersJoined is True.
+	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is accepted
+	// while the current step is abortable, that is until LastAbortable is finished.
 	AnnotationAbort = "migration.shoot.gardener.cloud/abort-live-migration"
 	// AnnotationForceShrink on a Shoot asks that the etcd members of the source leave before the kube-apiserver of the
 	// destination starts (GEP-0039). It is for seeds so distant that the latter does not start with members in both.
@@ -110,7 +115,7 @@ func Withdrawn(conditions []gardencorev1beta1.Condition) bool {
 
 // recorded reports whether the conditions say that the step of an abort is finished.
 func recorded(conditions []gardencorev1beta1.Condition, step Step) bool {
-	condition := find(conditions, step.Condition)
+	condition := v1beta1helper.GetCondition(conditions, step.Condition)
 	return condition != nil && condition.Status == step.Finish.Status && condition.Reason == string(step.Finish.Reason)
 }
 

@@ -92,6 +92,38 @@ var _ = Describe("A step", func() {
 		}
 	})
 
+	It("says of the parts that depend on the shoot when they are done", func() {
+		known := []steps.When{steps.Always, steps.WithWorkers, steps.WhenForced, steps.UnlessForced}
+		forced, unlessForced := []string{}, []string{}
+		for _, step := range all {
+			for _, work := range step.Work {
+				Expect(known).To(ContainElement(work.When), "%s: %s", step.Title, work.Title)
+				switch work.When {
+				case steps.WhenForced:
+					forced = append(forced, work.Title)
+				case steps.UnlessForced:
+					unlessForced = append(unlessForced, work.Title)
+				}
+			}
+		}
+		Expect(forced).NotTo(BeEmpty())
+		Expect(forced).To(Equal(unlessForced), "what is done early is not done again")
+	})
+
+	It("names every transfer of leadership", func() {
+		transfers := map[string]int{}
+		for _, step := range all {
+			for _, work := range step.Work {
+				if strings.HasPrefix(work.Title, "Transfer leadership") {
+					transfers[step.Title]++
+				}
+			}
+		}
+		table := steps.Table()
+		Expect(transfers).To(Equal(map[string]int{table[0].Title: 1, table[3].Title: 2, table[5].Title: 2,
+			table[7].Title: 2, steps.AbortOf(steps.Destination).Title: 1}))
+	})
+
 	It("is struck by the fault suite where its condition says so", func() {
 		for _, step := range steps.Table() {
 			shown := []steps.Reason{steps.ReasonStarted}
@@ -120,6 +152,16 @@ var _ = Describe("A step", func() {
 		}
 		for _, step := range steps.AbortTable() {
 			Expect(step.Guards).To(BeEmpty(), step.Title)
+		}
+	})
+
+	It("is abortable up to one of them, before the point of no return", func() {
+		last := steps.Index(steps.LastAbortable().Condition)
+		for i, step := range steps.Table() {
+			Expect(step.Abortable).To(Equal(i <= last), step.String())
+			if step.PointOfNoReturn {
+				Expect(i).To(BeNumerically(">", last))
+			}
 		}
 	})
 
