@@ -153,13 +153,13 @@ var Rules = []Rule{
 		Why:       "the plugin says what is asked for and shows what is seen; it does no part of the work",
 	},
 	{
-		In: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"), Forbidden: own("pkg", "cmd"),
-		Indirect: true,
-		Allowed:  own("pkg/proof/probe", "pkg/proof/inventory", "pkg/portforward"),
-		Why:      "what measures a migration knows nothing of how it is made",
+		In:        own("pkg/proof/probe", "pkg/proof/inventory", "pkg/proof/recording", "pkg/portforward"),
+		Forbidden: own("pkg", "cmd"), Indirect: true,
+		Allowed: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/proof/recording", "pkg/portforward"),
+		Why:     "what measures a migration knows nothing of how it is made",
 	},
 	{
-		In: own("pkg/proof/report"), Forbidden: clients, Indirect: true,
+		In: own("pkg/proof/recording", "pkg/proof/report"), Forbidden: clients, Indirect: true,
 		Why: "a report is made of what was recorded",
 	},
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/dualrun"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/garden"
@@ -153,11 +154,11 @@ func Run(ctx context.Context, options Options) (*Report, error) {
 	r.setLoad(true)
 	observers.Go(func() { r.showUntil(observeCtx) })
 
-	report := &Report{
+	report := &Report{Recording: recording.Recording{
 		Shoot:       client.ObjectKeyFromObject(r.shoot).String(),
 		Source:      r.source.name,
 		Destination: r.destination.name,
-	}
+	}}
 	triggered, migrationErr := r.migrate(ctx)
 	completed := time.Now()
 	if migrationErr == nil {

@@ -8,21 +8,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // Member is one member of an etcd cluster.
-type Member struct {
-	Name    string `json:"name"`
-	Learner bool   `json:"learner,omitempty"`
-}
+type Member = recording.Member
 
 // MembersAt is a member list that differs from the one before.
-type MembersAt struct {
-	Time      time.Time `json:"time"`
-	ClusterID uint64    `json:"clusterID"`
-	Voters    int       `json:"voters"`
-	Members   []Member  `json:"members"`
-}
+type MembersAt = recording.Members
 
 // MemberTimeline is how the membership of one etcd cluster changed.
 type MemberTimeline struct {

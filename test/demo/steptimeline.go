@@ -57,7 +57,7 @@ func (t *StepTimeline) Report() []StepReport {
 			break
 		}
 		reports = append(reports,
-			StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: seconds(finished.Sub(previous))})
+			StepReport{Condition: step.Condition, Owner: string(step.Owner), Seconds: seconds(finished.Sub(previous))})
 		previous = finished
 	}
 	return reports
