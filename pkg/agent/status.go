@@ -222,10 +222,7 @@ func (p *pass) condition(shoot *gardencorev1beta1.Shoot) *gardencorev1beta1.Cond
 }
 
 func (r *Reconciler) event(shoot *gardencorev1beta1.Shoot, eventType string, reason steps.Reason, note string) {
-	if len(note) > maxNoteLength {
-		note = note[:maxNoteLength]
-	}
-	r.Recorder.Eventf(shoot, nil, eventType, string(reason), eventAction, "%s", note)
+	r.Recorder.Eventf(shoot, nil, eventType, string(reason), eventAction, "%s", conditions.Cut(note, maxNoteLength))
 }
 
 // reconcileUninvolved handles shoots that this agent has no role for: those that were handed over to its gardenlet, and

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package metrics holds the Prometheus metrics of a live migration. They are registered with controller-runtime's
-// registry and thus served at the manager's metrics endpoint.
+// registry and so served at the manager's metrics endpoint.
 package metrics
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,7 +29,8 @@ var (
 	currentStep = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "current_step",
-		Help:      "Number of the current step (1 to 8) of a migration that this agent takes part in.",
+		Help: fmt.Sprintf("Number of the current step (1 to %d) of a migration that this agent takes part in.",
+			len(steps.Table())),
 	}, []string{"namespace", "shoot", "role"})
 
 	stepOverdue = prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -99,7 +99,7 @@ func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot) d
 }
 
 // classicDue reports whether the shoot is one of those that may go classically: it is not highly available, or
-// hibernated through and through.
+// fully hibernated.
 func classicDue(shoot *gardencorev1beta1.Shoot, obstacles []preflight.Finding) bool {
 	return slices.ContainsFunc(
 		obstacles, func(finding preflight.Finding) bool { return slices.Contains(callForClassic, finding.Name) }) &&

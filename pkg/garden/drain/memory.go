@@ -18,8 +18,8 @@ import (
 // from the Seeds and Shoots alone: what a drain has begun stands in their annotations. A process that starts, or takes
 // over, makes up for each part as its comment says.
 type memory struct {
-	// begun reports that the Shoots were read past the cache since the process leads. One that has lost it reads them
-	// once more.
+	// begun reports that the Shoots were read past the cache since the process became the leader. One that has lost
+	// it reads them again.
 	begun bool
 	// ahead are the Shoots that are newer than those in the cache. They are lost with begun: what is read then is as
 	// new as they were.

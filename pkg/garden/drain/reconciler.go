@@ -42,7 +42,7 @@ type Reconciler struct {
 	Namespace string
 	// Strategy is the strategy of the scheduler.
 	Strategy string
-	// Period is how long what was found out about a shoot that does not move is taken for true.
+	// Period is how long an assessment of a shoot that does not move is used before it is made again.
 	Period time.Duration
 	// Budget is what must not be exceeded.
 	Budget drain.Budget

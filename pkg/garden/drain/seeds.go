@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 )
 
@@ -86,7 +87,7 @@ func (r *Reconciler) mark(ctx context.Context, seed *gardencorev1beta1.Seed) err
 	}
 	r.log(ctx)("The drain begins", "seed", seed.Name)
 	r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainStarted, actionMove,
-		"The control planes leave the seed; the scheduler does not see it meanwhile")
+		"Control planes are leaving the seed; the scheduler ignores it until the drain is cancelled")
 	return nil
 }
 
@@ -117,7 +118,7 @@ func (r *Reconciler) unmark(ctx context.Context, seed *gardencorev1beta1.Seed) e
 	}
 	r.log(ctx)("The drain is cancelled", "seed", seed.Name)
 	r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainCancelled, actionMove,
-		"No more control planes leave the seed; for the scheduler it is as before (visible: %t)", former)
+		"No more control planes leave the seed; the scheduler treats it as before the drain (visible: %t)", former)
 	return nil
 }
 
@@ -200,8 +201,8 @@ func (r *Reconciler) publishOne(ctx context.Context, seed *gardencorev1beta1.See
 		if status == gardencorev1beta1.ConditionFalse {
 			kind = corev1.EventTypeWarning
 		}
-		r.log(ctx)("The drain has come to another stage", "seed", seed.Name, "reason", reason)
-		r.Recorder.Eventf(seed, nil, kind, reason, actionMove, "%s", drain.Cut(message, maxMessage))
+		r.log(ctx)("The drain has reached another stage", "seed", seed.Name, "reason", reason)
+		r.Recorder.Eventf(seed, nil, kind, reason, actionMove, "%s", conditions.Cut(message, maxMessage))
 	}
 	return nil
 }

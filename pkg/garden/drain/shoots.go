@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -34,8 +35,8 @@ const (
 	maxMessage = 500
 )
 
-// start starts moves. Each is looked at once more, in the light of those before it. If that comes to another end than
-// the plan, the move is not started; the next plan takes account of it.
+// start starts moves. Each is assessed again, because those before it count by now. If the result differs from the
+// plan, the move is not started, and the next plan uses the new result.
 func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) error {
 	var errs []error
 	for _, start := range starts {
@@ -49,7 +50,7 @@ func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) e
 }
 
 // startOne starts one move with a single write: the intent, what the drain has to know later, and the new seed name.
-// Thus there is no moment at which a restart would find half of it. The write goes through shoots/binding, which is the
+// So there is no moment at which a restart would find half of it. The write goes through shoots/binding, which is the
 // only way to change the seed name and takes annotations as well.
 func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) error {
 	before := &l.shoots[l.index[start.Key]]
@@ -114,7 +115,7 @@ func (r *Reconciler) withStart(
 // recordRefusal records at the Shoot that the garden did not accept the start, and why.
 func (r *Reconciler) recordRefusal(ctx context.Context, l *look, start drain.Start, cause error) error {
 	before := &l.shoots[l.index[start.Key]]
-	message := drain.Cut(cause.Error(), maxMessage)
+	message := conditions.Cut(cause.Error(), maxMessage)
 	refused := r.withStart(before, start, r.attempts(l, start))
 	refused.Annotations[drain.AnnotationResult] = string(drain.Refused)
 	refused.Annotations[drain.AnnotationEndedAt] = drain.FormatTime(r.Clock.Now())

@@ -5,7 +5,6 @@ package gatewatchdog
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/metrics"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
 )
@@ -162,8 +162,6 @@ func (r *Reporter) warn(shoot *gardencorev1beta1.Shoot, fault string) {
 	r.Log.Info("The gate cannot be relied on, the classic migration may start", "shoot",
 		client.ObjectKeyFromObject(shoot), "fault", fault)
 	note := fmt.Sprintf("The gate against the classic migration cannot be relied on: %s", fault)
-	if len(note) > maxNoteLength {
-		note = strings.ToValidUTF8(note[:maxNoteLength], "")
-	}
-	r.Recorder.Eventf(shoot, nil, corev1.EventTypeWarning, EventNotInForce, eventAction, "%s", note)
+	r.Recorder.Eventf(shoot, nil, corev1.EventTypeWarning, EventNotInForce, eventAction, "%s",
+		conditions.Cut(note, maxNoteLength))
 }

@@ -7,6 +7,7 @@ package conditions
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -72,7 +73,7 @@ func set(
 	if former := v1beta1helper.GetCondition(old, change.Step.Condition); former != nil {
 		condition = *former
 	}
-	reason, message := string(change.Reason), shorten(change.Message)
+	reason, message := string(change.Reason), Cut(change.Message, maxMessageLength)
 	if condition.Status != change.Status {
 		condition.LastTransitionTime = now
 	}
@@ -138,10 +139,11 @@ func AbortOperation(
 	change AbortChange,
 ) *gardencorev1beta1.LastOperation {
 	operation := gardencorev1beta1.LastOperation{
-		Type:        gardencorev1beta1.LastOperationTypeLiveMigrate,
-		State:       gardencorev1beta1.LastOperationStateProcessing,
-		Progress:    steps.Progress(conditions),
-		Description: fmt.Sprintf("Aborting the live migration (%s): %s", change.Role, shorten(change.Message)),
+		Type:     gardencorev1beta1.LastOperationTypeLiveMigrate,
+		State:    gardencorev1beta1.LastOperationStateProcessing,
+		Progress: steps.Progress(conditions),
+		Description: fmt.Sprintf("Aborting the live migration (%s): %s", change.Role,
+			Cut(change.Message, maxMessageLength)),
 	}
 	switch {
 	case steps.Aborted(conditions):
@@ -186,7 +188,7 @@ func Judge(
 		reason = outcome.Reason
 	}
 	return gardencorev1beta1.ConditionFalse, reason,
-		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s and is still tried; see %s",
+		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s and the agent keeps trying; see %s",
 			outcome.Reason, outcome.Message, step.Deadline, Runbook(step))
 }
 
@@ -251,14 +253,12 @@ func Duration(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, 
 	return clk.Since(started), true
 }
 
-// shorten cuts an overlong message at a rune's boundary.
-func shorten(message string) string {
-	if len(message) <= maxMessageLength {
-		return message
+// Cut shortens a text to at most limit bytes, at a rune's boundary: API servers refuse half of one. It is for whatever
+// is bounded: conditions, events, annotations and tables.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	cut := maxMessageLength - len("…")
-	for cut > 0 && message[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return message[:cut] + "…"
+	const more = "…"
+	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
 }

@@ -60,6 +60,12 @@ var _ = Describe("Conditions", func() {
 		})
 	})
 
+	It("should cut texts without breaking characters", func() {
+		Expect(Cut("short", 5)).To(Equal("short"))
+		Expect(Cut("longer", 5)).To(Equal("lo…"))
+		Expect(Cut("aéééééé", 5)).To(Equal("a…"))
+	})
+
 	Describe("#Apply", func() {
 		var conditions []gardencorev1beta1.Condition
 
@@ -151,8 +157,8 @@ var _ = Describe("Conditions", func() {
 			clk.Step(time.Second)
 			Expect(judge(conditions, table[0], outcome)).To(HaveExactElements(
 				"False", "DeadlineExceeded",
-				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s and is still "+
-					"tried; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
+				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s and the agent "+
+					"keeps trying; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
 
 			conditions[0].Status, conditions[0].LastTransitionTime = isFalse, metav1.NewTime(clk.Now())
 			Expect(judge(conditions, table[0], outcome)[0]).To(Equal("False"), "an overdue step stays overdue")

@@ -545,7 +545,7 @@ var _ = Describe("SeedPlan", func() {
 			w.Assess = stays
 			return w
 		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
-			"The shoots that are left stay until what blocks them is gone. 3 shoots: 0 done, 0 running, 0 waiting, 3 "+
+			"The remaining shoots stay until nothing blocks them any more. 3 shoots: 0 done, 0 running, 0 waiting, 3 "+
 				"blocked (Reasona: 2, Reasonb: 1)"),
 		Entry("blocked for many reasons", func() drain.Garden {
 			w := garden(at("seed-a", "a"), at("seed-a", "b"), at("seed-a", "c"), at("seed-a", "d"), at("seed-a", "e"),
@@ -553,7 +553,7 @@ var _ = Describe("SeedPlan", func() {
 			w.Assess = stays
 			return w
 		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
-			"The shoots that are left stay until what blocks them is gone. 6 shoots: 0 done, 0 running, 0 waiting, 6 "+
+			"The remaining shoots stay until nothing blocks them any more. 6 shoots: 0 done, 0 running, 0 waiting, 6 "+
 				"blocked (Reasona: 1, Reasonb: 1, Reasonc: 1, Reasond: 1, Reasone: 1, and others)"),
 	)
 
@@ -610,10 +610,4 @@ var _ = Describe("SeedPlan", func() {
 		Entry("another version", `{"apiVersion":"drain.livecpm.gardener.cloud/v2","kind":"DrainTable"}`),
 		Entry("another kind", `{"apiVersion":"drain.livecpm.gardener.cloud/v1alpha1","kind":"Table"}`),
 	)
-
-	It("cuts texts without breaking characters", func() {
-		Expect(drain.Cut("short", 5)).To(Equal("short"))
-		Expect(drain.Cut("longer", 5)).To(Equal("lo..."))
-		Expect(drain.Cut("aéééééé", 5)).To(Equal("a..."))
-	})
 })

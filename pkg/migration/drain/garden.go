@@ -182,7 +182,7 @@ func (s Shoot) onItsWay() (source, destination string, ok bool) {
 }
 
 // Ended returns how the last move that a drain has started is over, where that has not been recorded yet. A move begins
-// with the change of the seed name, in one write with the annotations. Thus who finds the shoot where it was and
+// with the change of the seed name, in one write with the annotations. So whoever finds the shoot where it was and
 // nothing recorded knows that somebody has set the seed name back.
 func (s Shoot) Ended() (Result, bool) {
 	switch {

@@ -176,8 +176,8 @@ func (p *planner) entry(seed seedState, shoot Shoot) Entry {
 		return entry
 	case shoot.Aborted && shoot.Status == seed.Name:
 		return is(Blocked, ReasonAborted,
-			"the live migration to seed %s was aborted; set spec.seedName back, or take the annotation of the intent "+
-				"away to migrate classically", shoot.Spec)
+			"the live migration to seed %s was aborted; set spec.seedName back, or remove the intent annotation to "+
+				"migrate classically", shoot.Spec)
 	case shoot.moving() && shoot.Status == seed.Name:
 		entry := is(Running, ReasonMigrating, "on its way to seed %s", shoot.Spec)
 		if !shoot.LateSince.IsZero() {
@@ -190,7 +190,7 @@ func (p *planner) entry(seed seedState, shoot Shoot) Entry {
 		}
 		return entry
 	case shoot.Status != seed.Name:
-		return is(Waiting, ReasonArriving, "not in the seed yet; it leaves it as soon as it is there")
+		return is(Waiting, ReasonArriving, "not in the seed yet; it leaves again as soon as it has arrived")
 	case shoot.Deleting:
 		return is(Waiting, ReasonDeleting, "being deleted")
 	case shoot.OptedOut:
@@ -231,7 +231,7 @@ func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 		return is(Waiting, ReasonCircuitOpen, "too many migrations in a row have failed")
 	case shoot.triedSince(seed.Seed) && shoot.Result == Refused && p.Now.Before(retryAt):
 		p.lookAgain(retryAt)
-		return is(Waiting, ReasonRetryLater, "tried again at %s, because the garden refused the move: %s",
+		return is(Waiting, ReasonRetryLater, "retried at %s, because the garden refused the move: %s",
 			FormatTime(retryAt), shoot.Message)
 	case assessment.Way == Classic && !assessment.InMaintenanceWindow:
 		return is(Waiting, ReasonMaintenanceWindow, "moves classically to seed %s in its maintenance time window",

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 )
 
 // ConditionDrained is the type of the condition on a Seed that tells how far its drain is. It is True when no shoot is
@@ -46,17 +48,17 @@ func (p SeedPlan) Condition() (gardencorev1beta1.ConditionStatus, string, string
 	switch {
 	case !p.Draining:
 		return gardencorev1beta1.ConditionProgressing, ConditionReasonCancelling,
-			"The drain is cancelled, running migrations finish. " + text
+			"The drain is cancelled; running migrations finish. " + text
 	case p.Empty():
 		return gardencorev1beta1.ConditionTrue, ConditionReasonEmpty, "No shoot is left in the seed. " + text
 	case p.CircuitOpen:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonCircuitOpen,
-			fmt.Sprintf("%d migrations in a row have failed, so none is started any more: "+
+			fmt.Sprintf("%d migrations in a row have failed, so no more are started: "+
 				"fix the cause, then remove the annotation %s and set it again. %s", p.FailuresInARow, AnnotationDrain,
 				text)
 	case counts.Running == 0 && counts.Waiting == 0:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonBlocked,
-			"The shoots that are left stay until what blocks them is gone. " + text
+			"The remaining shoots stay until nothing blocks them any more. " + text
 	}
 	return gardencorev1beta1.ConditionProgressing, ConditionReasonDraining, text
 }
@@ -159,7 +161,7 @@ func (p SeedPlan) Table() Table {
 	for _, entry := range p.Entries {
 		row := TableRow{
 			Namespace: entry.Namespace, Name: entry.Name, Purpose: string(entry.Purpose),
-			State: entry.State, Reason: entry.Reason, Message: Cut(entry.Text, maxTableText),
+			State: entry.State, Reason: entry.Reason, Message: conditions.Cut(entry.Text, maxTableText),
 			Destination: entry.To, Way: entry.By,
 		}
 		if entry.StartedBy == p.Name && !entry.StartedAt.Before(p.StartedAt) {
@@ -209,13 +211,4 @@ func DecodeTable(content string) (Table, error) {
 			table.APIVersion, TableKind, TableVersion)
 	}
 	return table, nil
-}
-
-// Cut shortens the text to at most n bytes.
-func Cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	const more = "..."
-	return strings.ToValidUTF8(text[:n-len(more)], "") + more
 }

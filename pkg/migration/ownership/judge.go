@@ -144,7 +144,7 @@ func (s Set) permitted(sample Sample, test func(steps.Holder) bool) bool {
 	return false
 }
 
-// phases yields the phases from the first to the last of the sample. An abort leads back: then it is all between them,
+// phases yields the phases from the first to the last of the sample. An abort goes back: it yields all between them,
 // too.
 func (s Sample) phases(yield func(Phase) bool) {
 	from, to := min(s.From, s.To), max(s.From, s.To)

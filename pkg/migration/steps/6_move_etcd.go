@@ -9,7 +9,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
-// moveEtcd leads the clients to the destination and then leaves the etcds to its members alone.
+// moveEtcd moves the clients to the destination, and then the etcds.
 var moveEtcd = Step{
 	Condition: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
 	Owner:     Destination,

@@ -59,7 +59,7 @@ const (
 	ReasonWithdrawn Reason = "Withdrawn"
 	// ReasonAborted appears when both seeds are as before the migration. The gate lets the seed name and the intent
 	// annotation be changed from then on. The operator sets spec.seedName back, removes the intent annotation to
-	// migrate classically, or removes the abort annotation to migrate live once more.
+	// migrate classically, or removes the abort annotation to migrate live again.
 	ReasonAborted Reason = "Aborted"
 )
 
@@ -119,7 +119,7 @@ const (
 	// old one have expired (TTL and margin). The operator waits; the message tells until when.
 	ReasonWaitingForDNS Reason = "WaitingForDNS"
 	// ReasonJoiningLastEtcdMember appears while the third member of the destination joins: from then until the first
-	// removal the cluster bears only two failed members of six. The operator waits.
+	// removal the cluster tolerates only two failed members of six. The operator waits.
 	ReasonJoiningLastEtcdMember Reason = "JoiningLastEtcdMember"
 	// ReasonReadyForSourceMemberRemoval appears when all members of the destination are healthy voters: it asks the
 	// source to retire its own members, one by one. From here on there is no way back. The operator waits.

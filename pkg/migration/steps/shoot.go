@@ -53,7 +53,7 @@ func Conditions(shoot *gardencorev1beta1.Shoot) []gardencorev1beta1.Condition {
 }
 
 // Initialized reports whether the conditions belong to a migration that is not over. The hand-over sets the last
-// condition to True in the same write that changes status.seedName; thus a set that is complete and True always belongs
+// condition to True in the same write that changes status.seedName, so a set that is complete and True always belongs
 // to the previous migration, and the source replaces it when the next one starts. So does a set whose migration was
 // aborted.
 func Initialized(conditions []gardencorev1beta1.Condition) bool {

@@ -34,7 +34,7 @@ const (
 	Processing State = "Processing"
 	// Overdue means that a step takes longer than its deadline. It is still tried, but asks for an operator.
 	Overdue State = "Overdue"
-	// Aborting means that an abort is under way.
+	// Aborting means that an abort is in flight.
 	Aborting State = "Aborting"
 	// Aborted means that an abort is completed.
 	Aborted State = "Aborted"
