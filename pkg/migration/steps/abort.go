@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 
-	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
@@ -104,19 +103,13 @@ func Abortable(conditions []gardencorev1beta1.Condition) bool {
 
 // Aborted reports whether the conditions are those of a migration whose abort is completed: both seeds are as before.
 func Aborted(conditions []gardencorev1beta1.Condition) bool {
-	return recorded(conditions, AbortOf(Source))
+	return AbortOf(Source).Finished(conditions)
 }
 
 // Withdrawn reports whether nothing of the migration is left in the destination: it has never begun, or it has said so.
 func Withdrawn(conditions []gardencorev1beta1.Condition) bool {
 	step := AbortOf(Destination)
-	return !Begun(conditions, step) || recorded(conditions, step)
-}
-
-// recorded reports whether the conditions say that the step of an abort is finished.
-func recorded(conditions []gardencorev1beta1.Condition, step Step) bool {
-	condition := v1beta1helper.GetCondition(conditions, step.Condition)
-	return condition != nil && condition.Status == step.Finish.Status && condition.Reason == string(step.Finish.Reason)
+	return !Begun(conditions, step) || step.Finished(conditions)
 }
 
 // CheckAbort returns an error unless the role may now record its part in an abort.

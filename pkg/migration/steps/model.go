@@ -133,6 +133,14 @@ func (m Midst) Reached(now, began time.Time, reason Reason) bool {
 // String returns the condition type of the step.
 func (s Step) String() string { return string(s.Condition) }
 
+// Finished reports whether the conditions say that the step is finished. A missing condition says that it is not. Nor
+// does False alone say so, which a passed deadline leaves as well: a step of an abort is told by its reason.
+func (s Step) Finished(conditions []gardencorev1beta1.Condition) bool {
+	condition := v1beta1helper.GetCondition(conditions, s.Condition)
+	return condition != nil && condition.Status == s.Finish.Status &&
+		(condition.Status == gardencorev1beta1.ConditionTrue || condition.Reason == string(s.Finish.Reason))
+}
+
 // Has reports whether a part of the step is done only then.
 func (s Step) Has(when When) bool {
 	return slices.ContainsFunc(s.Work, func(work Work) bool { return work.When == when })
@@ -227,8 +235,7 @@ func ConditionTypes() []gardencorev1beta1.ConditionType {
 // condition counts as not True.
 func Current(conditions []gardencorev1beta1.Condition) (Step, bool) {
 	for _, step := range order {
-		if condition := v1beta1helper.GetCondition(conditions, step.Condition); condition == nil ||
-			condition.Status != gardencorev1beta1.ConditionTrue {
+		if !step.Finished(conditions) {
 			return step, true
 		}
 	}

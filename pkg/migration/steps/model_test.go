@@ -204,6 +204,32 @@ var _ = Describe("A step", func() {
 	})
 })
 
+var _ = DescribeTable("A step is finished", func(step steps.Step, status gardencorev1beta1.ConditionStatus,
+	reason steps.Reason, finished bool,
+) {
+	conditions := []gardencorev1beta1.Condition{
+		{Type: "Other", Status: step.Finish.Status, Reason: string(step.Finish.Reason)},
+	}
+	Expect(step.Finished(conditions)).To(BeFalse(), "without its condition")
+	conditions = append(conditions,
+		gardencorev1beta1.Condition{Type: step.Condition, Status: status, Reason: string(reason)})
+	Expect(step.Finished(conditions)).To(Equal(finished))
+},
+	Entry("when its condition is True", steps.First(), gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, true),
+	Entry("not while it is at work", steps.First(), gardencorev1beta1.ConditionProgressing, steps.ReasonCompleted,
+		false),
+	Entry("not before it has begun", steps.First(), gardencorev1beta1.ConditionUnknown, steps.ReasonPending, false),
+	Entry("not when it is late", steps.First(), gardencorev1beta1.ConditionFalse, steps.ReasonDeadlineExceeded, false),
+	Entry("of an abort, by its reason", steps.AbortOf(steps.Source), gardencorev1beta1.ConditionFalse,
+		steps.ReasonAborted, true),
+	Entry("of an abort, not while it is at work", steps.AbortOf(steps.Source), gardencorev1beta1.ConditionFalse,
+		steps.ReasonAborting, false),
+	Entry("of an abort, not by the other role's reason", steps.AbortOf(steps.Destination),
+		gardencorev1beta1.ConditionFalse, steps.ReasonAborted, false),
+	Entry("of an abort, not when the step of the migration is finished", steps.AbortOf(steps.Destination),
+		gardencorev1beta1.ConditionTrue, steps.ReasonWithdrawn, false),
+)
+
 func entryOf(role steps.Role) steps.Step {
 	for _, step := range steps.Table() {
 		if step.Entry && step.Owner == role {
