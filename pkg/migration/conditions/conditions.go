@@ -188,7 +188,7 @@ func Judge(
 		reason = outcome.Reason
 	}
 	return gardencorev1beta1.ConditionFalse, reason,
-		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s and the agent keeps trying; see %s",
+		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s. The agent keeps trying; see %s",
 			outcome.Reason, outcome.Message, step.Deadline, Runbook(step))
 }
 

@@ -157,7 +157,7 @@ var _ = Describe("Conditions", func() {
 			clk.Step(time.Second)
 			Expect(judge(conditions, table[0], outcome)).To(HaveExactElements(
 				"False", "DeadlineExceeded",
-				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s and the agent "+
+				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s. The agent "+
 					"keeps trying; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
 
 			conditions[0].Status, conditions[0].LastTransitionTime = isFalse, metav1.NewTime(clk.Now())

@@ -18,7 +18,7 @@ import (
 var withdraw = Step{
 	Condition: joinDestination.Condition,
 	Owner:     Destination,
-	Title:     "Take everything of the shoot out of the destination",
+	Title:     "Remove everything of the shoot from the destination",
 	Finish:    Finish{Status: gardencorev1beta1.ConditionFalse, Reason: ReasonWithdrawn},
 	Work: []Work{
 		{
@@ -44,7 +44,7 @@ var withdraw = Step{
 var restoreSource = Step{
 	Condition: prepareSource.Condition,
 	Owner:     Source,
-	Title:     "Make the source what it was before the migration",
+	Title:     "Restore the source to what it was before the migration",
 	Finish:    Finish{Status: gardencorev1beta1.ConditionFalse, Reason: ReasonAborted},
 	Work: []Work{
 		{
