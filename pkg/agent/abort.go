@@ -114,10 +114,7 @@ func (r *Reconciler) forgetAbort(ctx context.Context, log logr.Logger, shoot *ga
 		return nil
 	}
 	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	for _, annotation := range []string{steps.AnnotationAbort, steps.AnnotationIntent, steps.AnnotationPauseBefore,
-		steps.AnnotationForceShrink, steps.AnnotationDeleteFormerBackups} {
-		delete(shoot.Annotations, annotation)
-	}
+	steps.RemoveAnnotations(shoot)
 	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
 		return fmt.Errorf("failed to remove the annotations of the aborted migration from Shoot %s: %w",
 			client.ObjectKeyFromObject(shoot), err)

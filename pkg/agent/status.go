@@ -125,11 +125,7 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 			// As after a restoration by the gardenlet itself: what was restored is the present specification.
 			shoot.Status.ObservedGeneration = shoot.Generation
 		}
-		delete(shoot.Annotations, steps.AnnotationIntent)
-		delete(shoot.Annotations, steps.AnnotationPauseBefore)
-		delete(shoot.Annotations, steps.AnnotationForceShrink)
-		delete(shoot.Annotations, steps.AnnotationAbort)
-		delete(shoot.Annotations, steps.AnnotationDeleteFormerBackups)
+		steps.RemoveAnnotations(shoot)
 		// A request for a reconciliation takes effect only when it comes with a write of the Shoot itself. Here it
 		// would merely be stored, and stand in the way of the one that follows (see requestReconciliation).
 		if shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.GardenerOperationReconcile {

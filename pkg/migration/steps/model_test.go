@@ -308,3 +308,27 @@ var _ = Describe("A reason", func() {
 		}
 	})
 })
+
+var _ = Describe("The annotations of a migration", func() {
+	It("are all removed when it is over, and no other", func() {
+		shoot := &gardencorev1beta1.Shoot{}
+		shoot.Annotations = map[string]string{
+			steps.AnnotationIntent: "", steps.AnnotationPauseBefore: "", steps.AnnotationForceShrink: "",
+			steps.AnnotationAbort: "", steps.AnnotationDeleteFormerBackups: "", "own": "kept",
+		}
+		names := 0
+		for _, name := range files(".") {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			Expect(err).NotTo(HaveOccurred())
+			ast.Inspect(file, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Annotation") {
+					names++
+				}
+				return true
+			})
+		}
+		Expect(shoot.Annotations).To(HaveLen(names+1), "the test knows all of them")
+		steps.RemoveAnnotations(shoot)
+		Expect(shoot.Annotations).To(Equal(map[string]string{"own": "kept"}))
+	})
+})

@@ -19,6 +19,18 @@ const (
 	AnnotationPauseBefore = "migration.gardener.cloud/pause-before"
 )
 
+// annotations are those that people and agents set for one migration.
+var annotations = []string{AnnotationIntent, AnnotationPauseBefore, AnnotationForceShrink, AnnotationAbort,
+	AnnotationDeleteFormerBackups}
+
+// RemoveAnnotations removes the annotations of a migration that is over from the Shoot, in memory. Left behind, they
+// would make its next migration a live one, or pause or abort it.
+func RemoveAnnotations(shoot *gardencorev1beta1.Shoot) {
+	for _, annotation := range annotations {
+		delete(shoot.Annotations, annotation)
+	}
+}
+
 // Intended reports whether the shoot carries the intent annotation with a true value.
 func Intended(shoot *gardencorev1beta1.Shoot) bool {
 	return isTrue(shoot, AnnotationIntent)
