@@ -133,12 +133,10 @@ var _ = Describe("livecpm-garden", func() {
 			found = append(found, named(validation.Expression)...)
 		}
 
-		var lastAbortable, beforeHandOver string
+		var beforeHandOver string
+		lastAbortable := steps.LastAbortable().String()
 		table := steps.Table()
 		for i, step := range table {
-			if step.Abortable {
-				lastAbortable = step.String()
-			}
 			if step.HandsOver {
 				beforeHandOver = table[i-1].String()
 			}

@@ -5,6 +5,7 @@ package charts_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -360,6 +361,16 @@ var _ = Describe("Monitoring", func() {
 				Expect(panel.Datasource).To(Equal("$datasource"))
 				Expect(panel.Targets).NotTo(BeEmpty())
 			}
+		}
+	})
+})
+
+var _ = Describe("Alerts and dashboards", func() {
+	It("count the steps of the model", func() {
+		for file, form := range map[string]string{"rules.yaml": "of %d)", "dashboard.json": "step (1 to %d)"} {
+			content, err := os.ReadFile(filepath.Join("livecpm-agent", "monitoring", file))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(content)).To(ContainSubstring(fmt.Sprintf(form, len(steps.Table()))), file)
 		}
 	})
 })

@@ -55,6 +55,31 @@ var _ = Describe("steps.md", func() {
 		Expect(rows(page, "# | condition |")).To(Equal(expected))
 	})
 
+	It("should have the parts of all steps", func() {
+		expected := [][]string{}
+		add := func(number string, step steps.Step) {
+			for _, work := range step.Work {
+				var reasons []string
+				for _, reason := range work.Reasons {
+					reasons = append(reasons, "`"+string(reason)+"`")
+				}
+				when := string(work.When)
+				if work.When == steps.Always {
+					when = "always"
+				}
+				expected = append(expected,
+					[]string{number, work.Title, string(work.By), strings.Join(reasons, ", "), when})
+			}
+		}
+		for i, step := range steps.Table() {
+			add(strconv.Itoa(i+1), step)
+		}
+		for _, step := range steps.AbortTable() {
+			add("abort", step)
+		}
+		Expect(rows(page, "# | part |")).To(Equal(expected))
+	})
+
 	It("should explain every reason, and no other", func() {
 		reasons := reasonsOfCode()
 		Expect(len(reasons)).To(BeNumerically(">", 20))

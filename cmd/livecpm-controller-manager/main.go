@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command livecpm-controller-manager runs for the garden and does what concerns all seeds: it keeps the gate against
-// the classic migration in force.
+// the classic migration in force, drains seeds, refuses the removal of livecpm while migrations are in flight, and
+// creates the backup entries by which agents delete former backups.
 package main
 
 import (

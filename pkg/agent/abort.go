@@ -97,7 +97,9 @@ type progressOfAbort struct {
 
 func (p *pass) publishAbort(ctx context.Context, progress progressOfAbort) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), p.role, progress.reason, progress.message)
+		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), conditions.AbortChange{
+			Role: p.role, Reason: progress.reason, Message: progress.message,
+		})
 		if err != nil {
 			return err
 		}
@@ -105,8 +107,8 @@ func (p *pass) publishAbort(ctx context.Context, progress progressOfAbort) error
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 		// The last operation of a migration that never began is still the shoot's own.
 		if begun {
-			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated, p.role,
-				progress.message, progress.failed)
+			shoot.Status.LastOperation = conditions.AbortOperation(p.Clock, shoot.Status.LastOperation, updated,
+				conditions.AbortChange{Role: p.role, Message: progress.message, Failed: progress.failed})
 		}
 		return nil
 	})
@@ -122,10 +124,7 @@ func (r *Reconciler) forgetAbort(ctx context.Context, log logr.Logger, shoot *ga
 		return nil
 	}
 	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	for _, annotation := range []string{steps.AnnotationAbort, steps.AnnotationIntent, steps.AnnotationPauseBefore,
-		steps.AnnotationForceShrink, steps.AnnotationDeleteFormerBackups} {
-		delete(shoot.Annotations, annotation)
-	}
+	steps.RemoveAnnotations(shoot)
 	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
 		return fmt.Errorf("failed to remove the annotations of the aborted migration from Shoot %s: %w",
 			client.ObjectKeyFromObject(shoot), err)
@@ -168,8 +167,7 @@ func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
 		return ""
 	case retryRequested(now):
 		return "a retry is requested"
-	case p.step.Condition == gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady &&
-		steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
+	case p.step.Has(steps.WhenForced) && steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
 		return "an operator asks to move etcd first (force-shrink)"
 	}
 	return ""

@@ -176,7 +176,9 @@ func (r *Reconciler) newPass(log logr.Logger, shoot *gardencorev1beta1.Shoot, ro
 	overdue := !aborting && slices.ContainsFunc(steps.Conditions(shoot), func(c gardencorev1beta1.Condition) bool {
 		return c.Type == step.Condition && c.Status == gardencorev1beta1.ConditionFalse
 	})
-	metrics.CurrentStep(shoot.Namespace, shoot.Name, role, step, overdue)
+	metrics.CurrentStep(metrics.Turn{
+		Namespace: shoot.Namespace, Shoot: shoot.Name, Role: role, Step: step, Overdue: overdue,
+	})
 	return &pass{
 		Reconciler: r,
 		log:        log.WithValues("role", role, "step", step.Condition),

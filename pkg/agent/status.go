@@ -63,7 +63,10 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		if !steps.Begun(old, p.step) && outcome.Reason.Hold() {
 			status = gardencorev1beta1.ConditionUnknown
 		}
-		updated, err := conditions.Apply(p.Clock, old, p.step, p.role, status, reason, message)
+		updated, err := conditions.Apply(p.Clock, old, conditions.Change{
+			Step: p.step, Role: p.role, Status: status,
+			Reason: reason, Message: message,
+		})
 		if err != nil {
 			return err
 		}
@@ -102,8 +105,10 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 		return fmt.Errorf("failed to hand over Shoot %s: the %s has no hand-over", p.key, p.role)
 	}
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
-		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), p.step, p.role,
-			gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message)
+		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), conditions.Change{
+			Step: p.step, Role: p.role, Status: gardencorev1beta1.ConditionTrue,
+			Reason: outcome.Reason, Message: outcome.Message,
+		})
 		if err != nil {
 			return err
 		}
@@ -120,11 +125,7 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 			// As after a restoration by the gardenlet itself: what was restored is the present specification.
 			shoot.Status.ObservedGeneration = shoot.Generation
 		}
-		delete(shoot.Annotations, steps.AnnotationIntent)
-		delete(shoot.Annotations, steps.AnnotationPauseBefore)
-		delete(shoot.Annotations, steps.AnnotationForceShrink)
-		delete(shoot.Annotations, steps.AnnotationAbort)
-		delete(shoot.Annotations, steps.AnnotationDeleteFormerBackups)
+		steps.RemoveAnnotations(shoot)
 		// A request for a reconciliation takes effect only when it comes with a write of the Shoot itself. Here it
 		// would merely be stored, and stand in the way of the one that follows (see requestReconciliation).
 		if shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.GardenerOperationReconcile {

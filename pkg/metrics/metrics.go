@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package metrics holds the Prometheus metrics of a live migration. They are registered with controller-runtime's
-// registry and thus served at the manager's metrics endpoint.
+// registry and so served at the manager's metrics endpoint.
 package metrics
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,7 +29,8 @@ var (
 	currentStep = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
 		Name:      "current_step",
-		Help:      "Number of the current step (1 to 8) of a migration that this agent takes part in.",
+		Help: fmt.Sprintf("Number of the current step (1 to %d) of a migration that this agent takes part in.",
+			len(steps.Table())),
 	}, []string{"namespace", "shoot", "role"})
 
 	stepOverdue = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -75,10 +77,23 @@ func StepFinished(step steps.Step, duration time.Duration) {
 	stepDuration.WithLabelValues(string(step.Condition), string(step.Owner)).Observe(duration.Seconds())
 }
 
-// CurrentStep records the step that a migration is in, and whether it is past its deadline.
-func CurrentStep(shootNamespace, shoot string, role steps.Role, step steps.Step, overdue bool) {
-	currentStep.WithLabelValues(shootNamespace, shoot, string(role)).Set(float64(steps.Index(step.Condition) + 1))
-	stepOverdue.WithLabelValues(shootNamespace, shoot).Set(number(overdue))
+// Turn is where a migration stands.
+type Turn struct {
+	// Namespace and Shoot are those of the Shoot.
+	Namespace, Shoot string
+	// Role is the role of this agent.
+	Role steps.Role
+	// Step is the current step.
+	Step steps.Step
+	// Overdue reports that the step is past its deadline.
+	Overdue bool
+}
+
+// CurrentStep records where a migration stands.
+func CurrentStep(turn Turn) {
+	currentStep.WithLabelValues(turn.Namespace, turn.Shoot, string(turn.Role)).
+		Set(float64(steps.Index(turn.Step.Condition) + 1))
+	stepOverdue.WithLabelValues(turn.Namespace, turn.Shoot).Set(number(turn.Overdue))
 }
 
 // Failure counts a failed or held attempt.
@@ -93,28 +108,42 @@ func Gate(shootNamespace, shoot string, proved bool) {
 
 type etcdKey struct{ namespace, shoot, etcd string }
 
+// windows are the six-member windows that are open, with when they opened. They are lost with the process: a window
+// that was open then is measured from the first look of the next process on.
 var (
 	windowsLock sync.Mutex
 	windows     = map[etcdKey]time.Time{}
 )
 
-// Voters records the number of voting members of one etcd cluster (etcd is main or events), and the six-member window
-// that follows from it: the window opens when six voters are seen first and closes when another number is seen. What an
-// agent did not see, because it was not running, does not count.
-func Voters(shootNamespace, shoot, etcd string, voters int, now time.Time) {
-	etcdVoters.WithLabelValues(shootNamespace, shoot, etcd).Set(float64(voters))
+// EtcdVoters is the number of voting members of one etcd cluster at a moment.
+type EtcdVoters struct {
+	// Namespace and Shoot are those of the Shoot.
+	Namespace, Shoot string
+	// Etcd is the cluster: main or events.
+	Etcd string
+	// Voters is the number of voting members.
+	Voters int
+	// At is the moment.
+	At time.Time
+}
+
+// Voters records the number of voting members, and the six-member window that follows from it: the window opens when
+// six voters are seen first and closes when another number is seen. What an agent did not see, because it was not
+// running, does not count.
+func Voters(seen EtcdVoters) {
+	etcdVoters.WithLabelValues(seen.Namespace, seen.Shoot, seen.Etcd).Set(float64(seen.Voters))
 
 	windowsLock.Lock()
 	defer windowsLock.Unlock()
-	key := etcdKey{shootNamespace, shoot, etcd}
+	key := etcdKey{seen.Namespace, seen.Shoot, seen.Etcd}
 	opened, open := windows[key]
 	switch {
-	case voters == 6 && !open:
-		windows[key] = now
-		sixMemberWindow.WithLabelValues(shootNamespace, shoot, etcd).Set(0)
+	case seen.Voters == 6 && !open:
+		windows[key] = seen.At
+		sixMemberWindow.WithLabelValues(seen.Namespace, seen.Shoot, seen.Etcd).Set(0)
 	case open:
-		sixMemberWindow.WithLabelValues(shootNamespace, shoot, etcd).Set(now.Sub(opened).Seconds())
-		if voters != 6 {
+		sixMemberWindow.WithLabelValues(seen.Namespace, seen.Shoot, seen.Etcd).Set(seen.At.Sub(opened).Seconds())
+		if seen.Voters != 6 {
 			delete(windows, key)
 		}
 	}

@@ -58,12 +58,18 @@ func value(metric *dto.Metric) float64 {
 	return metric.GetHistogram().GetSampleSum()
 }
 
+func voters(shoot, etcd string, voters int, at time.Time) {
+	metrics.Voters(metrics.EtcdVoters{Namespace: "ns", Shoot: shoot, Etcd: etcd, Voters: voters, At: at})
+}
+
 var _ = Describe("Metrics", func() {
 	It("should be served from controller-runtime's registry", func() {
 		metrics.StepFinished(steps.First(), 90*time.Second)
 		metrics.Failure(steps.First(), steps.Source, steps.ReasonActionFailed)
 		metrics.Failure(steps.First(), steps.Source, steps.ReasonActionFailed)
-		metrics.CurrentStep("ns", "served", steps.Source, steps.Last(), true)
+		metrics.CurrentStep(metrics.Turn{
+			Namespace: "ns", Shoot: "served", Role: steps.Source, Step: steps.Last(), Overdue: true,
+		})
 		metrics.Gate("ns", "served", false)
 
 		Expect(gathered("served")).To(ConsistOf(
@@ -73,7 +79,9 @@ var _ = Describe("Metrics", func() {
 			"step_overdue  1",
 			"gate_proved  0",
 		))
-		metrics.CurrentStep("ns", "served", steps.Source, steps.Last(), false)
+		metrics.CurrentStep(metrics.Turn{
+			Namespace: "ns", Shoot: "served", Role: steps.Source, Step: steps.Last(),
+		})
 		Expect(gathered("served")).To(ContainElement("step_overdue  0"))
 		metrics.Forget("ns", "served")
 		Expect(gathered("served")).
@@ -92,15 +100,15 @@ var _ = Describe("Metrics", func() {
 			return out
 		}
 
-		metrics.Voters("ns", "window", "main", 5, now)
+		voters("window", "main", 5, now)
 		Expect(window()).To(Equal([]string{"etcd_voters main 5"}))
-		metrics.Voters("ns", "window", "main", 6, now.Add(time.Second))
+		voters("window", "main", 6, now.Add(time.Second))
 		Expect(window()).To(Equal([]string{"etcd_voters main 6", "six_member_window_seconds main 0"}))
-		metrics.Voters("ns", "window", "main", 6, now.Add(4*time.Second))
+		voters("window", "main", 6, now.Add(4*time.Second))
 		Expect(window()).To(Equal([]string{"etcd_voters main 6", "six_member_window_seconds main 3"}))
-		metrics.Voters("ns", "window", "main", 5, now.Add(10*time.Second))
-		metrics.Voters("ns", "window", "main", 4, now.Add(20*time.Second))
-		metrics.Voters("ns", "window", "events", 3, now.Add(20*time.Second))
+		voters("window", "main", 5, now.Add(10*time.Second))
+		voters("window", "main", 4, now.Add(20*time.Second))
+		voters("window", "events", 3, now.Add(20*time.Second))
 		Expect(window()).To(
 			Equal([]string{"etcd_voters events 3", "etcd_voters main 4", "six_member_window_seconds main 9"}))
 
@@ -110,9 +118,9 @@ var _ = Describe("Metrics", func() {
 
 	It("should forget an open window with its shoot", func() {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		metrics.Voters("ns", "open", "main", 6, now)
+		voters("open", "main", 6, now)
 		metrics.Forget("ns", "open")
-		metrics.Voters("ns", "open", "main", 6, now.Add(time.Hour))
+		voters("open", "main", 6, now.Add(time.Hour))
 		Expect(gathered("open")).To(ContainElement("six_member_window_seconds main 0"))
 	})
 })

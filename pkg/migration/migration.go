@@ -39,8 +39,8 @@ type Migration struct {
 	Report func(ctx context.Context, reason steps.Reason, message string) error
 }
 
-// Action brings the world one attempt closer to the step's finish. It is idempotent, reads everything from the world
-// and may find that there is nothing to do yet. A returned error is published with the step's condition and the attempt
+// Action makes one attempt at a step. It is idempotent, reads everything from the clusters, and may find that there is
+// nothing to do yet. A returned error is published with the step's condition and the attempt
 // is repeated with backoff.
 type Action interface {
 	// Run makes one attempt.
@@ -58,11 +58,11 @@ type Actions struct {
 	// Steps holds one action for each step that the role owns.
 	Steps map[gardencorev1beta1.ConditionType]Action
 	// Assists holds the role's part in steps of its peer. One runs while the peer's step is the current one and the
-	// peer has published the reason Step.AssistOn. The outcome's status is of no account: the condition belongs to the
-	// peer, who sees the effect in the world.
+	// peer has published the reason Step.AssistOn. The outcome's status is ignored: the condition belongs to the peer,
+	// which observes the effect itself.
 	Assists map[gardencorev1beta1.ConditionType]Action
 	// Always runs on each pass before the step's action or assist, on both sides and whoever owns the current step, as
-	// soon as the first step has begun, and again and again while a step's action runs: it must bear to run beside it.
+	// soon as the first step has begun, and again and again while a step's action runs: it must be safe beside it.
 	// It keeps up to date what may change at any time, for example pod IPs in the exposure. It runs in a hold, too.
 	// Only the outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
 	Always Action

@@ -88,8 +88,8 @@ var _ = Describe("Of", func() {
 
 	It("should hold a step for an unhealthy member wherever its defragmentation would", func() {
 		for _, step := range steps.Table() {
-			if step.GuardOf(steps.EtcdDefragmentation, false) == steps.Holds {
-				Expect(step.GuardOf(steps.EtcdHealth, false)).To(Equal(steps.Holds), "%s", step.Condition)
+			if step.GuardOf(steps.EtcdDefragmentation).Effect == steps.Holds {
+				Expect(step.GuardOf(steps.EtcdHealth).Effect).To(Equal(steps.Holds), "%s", step.Condition)
 			}
 		}
 	})

@@ -566,7 +566,7 @@ var _ = Describe("Evaluate", func() {
 			for _, seed := range []string{"seed-a", "seed-b"} {
 				world.OwnSeed = seed
 				findings := preflight.EvaluateStep(world, step)
-				if step.GuardOf(steps.EtcdQuorum, false) != steps.Holds || seed == "seed-b" && step.Entry {
+				if step.GuardOf(steps.EtcdQuorum).Effect != steps.Holds || seed == "seed-b" && step.Entry {
 					continue
 				}
 				Expect(find(findings, steps.EtcdQuorum).Status).To(Equal(preflight.Unknown), "%s in %s", step, seed)

@@ -38,7 +38,7 @@ func Guards() []Guard {
 	for _, name := range guards {
 		guard := Guard{Name: name}
 		for _, step := range steps.Table() {
-			guard.Effects = append(guard.Effects, step.GuardOf(name, false))
+			guard.Effects = append(guard.Effects, step.GuardOf(name).Effect)
 		}
 		out = append(out, guard)
 	}
@@ -75,7 +75,7 @@ func EvaluateStep(f Facts, step steps.Step) []Finding {
 		if !ok {
 			continue
 		}
-		switch step.GuardOf(name, steps.ForceShrinkRequested(f.Shoot)) {
+		switch step.GuardOf(name).EffectOn(f.Shoot) {
 		case steps.Ignores:
 			continue
 		case steps.Warns:

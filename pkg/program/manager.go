@@ -36,7 +36,7 @@ func ManagerOptions(
 		Logger:                  log,
 		Scheme:                  scheme,
 		GracefulShutdownTimeout: ptr.To(shutdownTimeout),
-		// The priority queue can block for ever when it is shut down:
+		// The priority queue can block forever when it is shut down:
 		// https://github.com/kubernetes-sigs/controller-runtime/issues/3538, fixed in v0.25. The manager would hold its
 		// lease for the whole shutdownTimeout before the next one can take over, and end with an error.
 		Controller:             controllerconfig.Controller{UsePriorityQueue: ptr.To(false)},

@@ -23,6 +23,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/dualrun"
 	"github.com/livecpm/livecpm/test/landscape/config"
@@ -201,12 +202,12 @@ func (r *run) report(ctx context.Context, o outcome, stopObserving func()) (*Rep
 	if ctx.Err() != nil {
 		return nil, errors.Join(context.Cause(ctx), loadErr)
 	}
-	report := &Report{
+	report := &Report{Recording: recording.Recording{
 		Shoot:       r.target.Key.String(),
 		Source:      r.source.Name,
 		Destination: r.destination.Name,
 		Probe:       *result,
-	}
+	}}
 	r.hideLoad()
 
 	workersErr := r.reportWorkers(stopCtx, report, o)

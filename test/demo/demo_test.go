@@ -19,6 +19,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/dualrun"
@@ -30,7 +31,7 @@ var _ = Describe("Report", func() {
 	BeforeEach(func() {
 		etcd := driver.EtcdReport{Voters: []int{3, 4, 5, 6, 5, 4, 3}, ClusterIDUnchanged: true,
 			SixMemberWindowSeconds: 4.2}
-		report = &demo.Report{
+		report = &demo.Report{Recording: recording.Recording{
 			Shoot:           "garden-demo/live",
 			Source:          "seed-a",
 			Destination:     "seed-b",
@@ -47,11 +48,11 @@ var _ = Describe("Report", func() {
 			},
 			Etcd:                         map[string]driver.EtcdReport{"main": etcd, "events": etcd},
 			ControllersActiveInBothSeeds: []string{},
-			Ownership:                    demo.OwnershipReport{Samples: 300, Violations: []string{}},
-		}
+			Ownership:                    &demo.OwnershipReport{Samples: 300, Violations: []string{}},
+		}}
 		for _, step := range steps.Table() {
 			report.Steps = append(report.Steps,
-				driver.StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: 10})
+				driver.StepReport{Condition: step.Condition, Owner: string(step.Owner), Seconds: 10})
 		}
 	})
 

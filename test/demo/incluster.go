@@ -15,40 +15,17 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/standins/machine/hollow"
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
 
-// InClusterReport is what clients inside of the shoot have noticed that use the address of the Service
-// default/kubernetes, one on each node.
-type InClusterReport struct {
-	Requests int `json:"requests"`
-	// Failed are all requests that failed. CutByProxy are those of them that were on their way while an apiserver-proxy
-	// of the same node ended with all its connections: the price of rolling it, which Gardener's own updates have as
-	// well.
-	Failed     int `json:"failed"`
-	CutByProxy int `json:"cutByProxy"`
-	// LongestGapMs is the longest time in which one client had no answer, BaselineLongestGapMs the one before the
-	// trigger.
-	LongestGapMs         int64 `json:"longestGapMs"`
-	BaselineLongestGapMs int64 `json:"baselineLongestGapMs"`
-	// Nodes are the counts by node.
-	Nodes map[string]InClusterNode `json:"nodes"`
-	// Errors are the first errors of each node.
-	Errors []string `json:"errors,omitempty"`
-	// Doubts are why the counts may not be all: a client that began again, and one that could not be asked in the end.
-	Doubts []string `json:"doubts,omitempty"`
-}
+// InClusterReport is what clients inside of the shoot have noticed.
+type InClusterReport = recording.InCluster
 
 // InClusterNode is what was counted on one node.
-type InClusterNode struct {
-	Requests     int     `json:"requests"`
-	Failed       int     `json:"failed"`
-	CutByProxy   int     `json:"cutByProxy"`
-	LongestGapMs int64   `json:"longestGapMs"`
-	Seconds      float64 `json:"seconds"`
-}
+type InClusterNode = recording.InClusterNode
 
 const (
 	inClusterInterval = 2 * time.Second
@@ -64,7 +41,7 @@ const (
 )
 
 // problems says what is wrong.
-func (r *InClusterReport) problems() []string {
+func inClusterProblems(r *InClusterReport) []string {
 	problems := slices.Clone(r.Doubts)
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if failed := r.Failed - r.CutByProxy; failed > 0 {

@@ -7,16 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/landscape/machine"
 )
 
 // Usage is what the whole machine used during a phase, the load and the demo itself included.
-type Usage struct {
-	CPUCores        float64 `json:"cpuCores"`
-	MaxMemoryMiB    int64   `json:"maxMemoryMiB"`
-	DurationSeconds float64 `json:"durationSeconds"`
-}
+type Usage = recording.Usage
 
 // machineMeter measures CPU and memory of the machine by phase.
 type machineMeter struct {

@@ -6,6 +6,7 @@ package demo
 import (
 	"fmt"
 
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/dualrun"
 )
 
@@ -13,16 +14,11 @@ import (
 const maxViolations = 50
 
 // OwnershipReport is what looking at both seeds again and again has shown.
-type OwnershipReport struct {
-	// Samples is how often both seeds were looked at.
-	Samples int `json:"samples"`
-	// Violations are what docs/concepts/ownership.md does not permit, one sentence each.
-	Violations []string `json:"violations"`
-}
+type OwnershipReport = recording.Ownership
 
 // NewOwnershipReport returns the report of what a reader of both seeds has found.
-func NewOwnershipReport(result dualrun.Result) OwnershipReport {
-	report := OwnershipReport{Samples: result.Samples, Violations: []string{}}
+func NewOwnershipReport(result dualrun.Result) *OwnershipReport {
+	report := &OwnershipReport{Samples: result.Samples, Violations: []string{}}
 	for i, violation := range result.Violations {
 		if i == maxViolations {
 			report.Violations = append(report.Violations, fmt.Sprintf("and %d more", len(result.Violations)-i))

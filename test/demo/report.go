@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/pkg/proof/report"
 	"github.com/livecpm/livecpm/test/driver"
 )
@@ -27,43 +26,20 @@ const (
 
 // Report is what a migration cost the clients of a shoot, in the form of _artifacts/demo/report.json.
 type Report struct {
-	Result                       string                       `json:"result"`
-	Shoot                        string                       `json:"shoot"`
-	Source                       string                       `json:"source"`
-	Destination                  string                       `json:"destination"`
-	DurationSeconds              float64                      `json:"durationSeconds"`
-	Probe                        probe.Result                 `json:"probe"`
-	Etcd                         map[string]driver.EtcdReport `json:"etcd"`
-	SourceEtcdRestarts           int                          `json:"sourceEtcdRestarts"`
-	DNSMomentsWithoutRecord      int64                        `json:"dnsMomentsWithoutRecord"`
-	ControllersActiveInBothSeeds []string                     `json:"controllersActiveInBothSeeds"`
-	Ownership                    OwnershipReport              `json:"ownership"`
-	Steps                        []driver.StepReport          `json:"steps"`
-	// Workers is there only for a shoot with workers.
-	Workers *WorkersReport `json:"workers,omitempty"`
-
+	recording.Recording
 	// Details goes to a file of its own.
 	Details Details `json:"-"`
 }
 
-// Details is what the report has no room for: it serves to find out why a count is not zero.
-type Details struct {
-	// Triggered is when the migration was asked for.
-	Triggered time.Time `json:"triggered"`
-	// Problems says why the result is not "succeeded".
-	Problems []string       `json:"problems"`
-	Probe    *probe.Details `json:"probe"`
-	// Etcd holds the members of each cluster, each time they changed.
-	Etcd     map[string][]driver.MembersAt `json:"etcd"`
-	Overlaps []driver.Overlap              `json:"overlaps"`
-	// ObserverErrors says why an observer could not see anything at the end.
-	ObserverErrors []string           `json:"observerErrors,omitempty"`
-	SourceRestarts []string           `json:"sourceRestarts"`
-	DNSChanges     []driver.DNSChange `json:"dnsChanges"`
-	LeftInSource   []string           `json:"leftInSource"`
-	Machine        map[string]Usage   `json:"machine"`
-	// Migration is why the migration did not come to its end, if it did not. It is among the problems.
-	Migration error `json:"-"`
+// Details is what the report has no room for.
+type Details = recording.Details
+
+// ownership returns what was seen of who acts in which seed: nothing if nobody looked.
+func (r *Report) ownership() OwnershipReport {
+	if r.Ownership == nil {
+		return OwnershipReport{}
+	}
+	return *r.Ownership
 }
 
 // minimumRate is the load below which a run proves nothing.
@@ -93,15 +69,15 @@ func (r *Report) Judge(errs ...error) {
 		{"sourceEtcdRestarts", int64(r.SourceEtcdRestarts)},
 		{"dnsMomentsWithoutRecord", r.DNSMomentsWithoutRecord},
 		{"controllersActiveInBothSeeds", int64(len(r.ControllersActiveInBothSeeds))},
-		{"ownership.violations", int64(len(r.Ownership.Violations))},
+		{"ownership.violations", int64(len(r.ownership().Violations))},
 		{"objects left in the source seed", int64(len(r.Details.LeftInSource))},
 	} {
 		if count.value != 0 {
 			add("%s must be 0 and is %d", count.name, count.value)
 		}
 	}
-	if len(r.Ownership.Violations) > 0 {
-		add("%s", r.Ownership.Violations[0])
+	if violations := r.ownership().Violations; len(violations) > 0 {
+		add("%s", violations[0])
 	}
 	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
 		etcd, ok := r.Etcd[role]
@@ -123,7 +99,7 @@ func (r *Report) Judge(errs ...error) {
 		add("only %d of %d steps finished", len(r.Steps), len(steps.Table()))
 	}
 	if r.Workers != nil {
-		problems = append(problems, r.Workers.problems()...)
+		problems = append(problems, workersProblems(r.Workers)...)
 	}
 	problems = append(problems, r.doubts()...)
 
@@ -149,8 +125,8 @@ func (r *Report) doubts() []string {
 	if details.RequestsPerSecond < minimumRate {
 		add("the load was %.1f requests per second, less than %d", details.RequestsPerSecond, minimumRate)
 	}
-	if float64(r.Ownership.Samples) < r.DurationSeconds/maxOwnershipSeconds || r.Ownership.Samples == 0 {
-		add("who acts in which seed was looked at only %d times in %.0f s", r.Ownership.Samples, r.DurationSeconds)
+	if samples := r.ownership().Samples; float64(samples) < r.DurationSeconds/maxOwnershipSeconds || samples == 0 {
+		add("who acts in which seed was looked at only %d times in %.0f s", samples, r.DurationSeconds)
 	}
 	if len(details.Watches) == 0 || r.Probe.WatchEvents == 0 {
 		add("the watches delivered no event")
@@ -246,15 +222,15 @@ func (r *Report) counts(row func(cells ...any)) {
 	row("DNS moments without a record", r.DNSMomentsWithoutRecord, "")
 	row("source etcd restarts", r.SourceEtcdRestarts, "")
 	if r.Workers != nil {
-		r.Workers.counts(row)
+		countsOfWorkers(r.Workers, row)
 	}
-	row("looks at who acts in which seed", r.Ownership.Samples,
-		fmt.Sprintf("%d violations", len(r.Ownership.Violations)))
+	row("looks at who acts in which seed", r.ownership().Samples,
+		fmt.Sprintf("%d violations", len(r.ownership().Violations)))
 	row("controllers active in both seeds", len(r.ControllersActiveInBothSeeds),
 		strings.Join(r.ControllersActiveInBothSeeds, ", "))
 }
 
-func (w *WorkersReport) counts(row func(cells ...any)) {
+func countsOfWorkers(w *WorkersReport, row func(cells ...any)) {
 	row("machines and nodes", len(w.Machines),
 		fmt.Sprintf("%d created or deleted",
 			len(w.MachinesCreated)+len(w.MachinesDeleted)+len(w.NodesCreated)+len(w.NodesDeleted)))

@@ -28,64 +28,25 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/extension/stateful"
 )
 
 // WorkersReport is what a migration meant for the nodes of a shoot with workers.
-type WorkersReport struct {
-	// Machines are the machines after the migration, each with its node.
-	Machines map[string]string `json:"machines"`
-	// Pools are the worker pools with their machines, before and after.
-	Pools []PoolReport `json:"pools"`
-	// MachinesCreated and MachinesDeleted are the machines that the cloud has seen come and go, NodesCreated and
-	// NodesDeleted the nodes that the shoot has.
-	MachinesCreated []string `json:"machinesCreated"`
-	MachinesDeleted []string `json:"machinesDeleted"`
-	NodesCreated    []string `json:"nodesCreated"`
-	NodesDeleted    []string `json:"nodesDeleted"`
-	// States are the states that extensions keep, before and after.
-	States []StateReport `json:"states"`
-	// Changed is what is not as it was before: machines, nodes, and the state that extensions keep.
-	Changed []string `json:"changed"`
-	// Misdone are operations of the test extension that failed, or that two seeds did at the same time.
-	Misdone []string `json:"misdone"`
-	// Operations is how many operations the test extension has recorded during the migration.
-	Operations int `json:"operations"`
-	// VPN counts requests of the kube-apiserver to kubelets, which go through the VPN.
-	VPN RequestsReport `json:"vpn"`
-	// InCluster counts requests of clients on the nodes to the address of the Service default/kubernetes.
-	InCluster InClusterReport `json:"inCluster"`
-}
+type WorkersReport = recording.Workers
 
 // PoolReport is a worker pool.
-type PoolReport struct {
-	Name     string          `json:"name"`
-	Machines []MachineReport `json:"machines"`
-}
+type PoolReport = recording.Pool
 
-// MachineReport is a machine with the names of its node before and after the migration; empty where it had none or was
-// none.
-type MachineReport struct {
-	Name   string `json:"name"`
-	Before string `json:"before"`
-	After  string `json:"after"`
-}
+// MachineReport is a machine.
+type MachineReport = recording.Machine
 
-// StateReport is the state that an extension keeps, as a digest: states may hold what nobody should read.
-type StateReport struct {
-	Resource string `json:"resource"`
-	Before   string `json:"before"`
-	After    string `json:"after"`
-}
+// StateReport is the state that an extension keeps.
+type StateReport = recording.State
 
-// RequestsReport counts requests.
-type RequestsReport struct {
-	Requests int `json:"requests"`
-	Failed   int `json:"failed"`
-	// Errors are the first errors.
-	Errors []string `json:"errors,omitempty"`
-}
+// RequestsReport is what was counted of requests.
+type RequestsReport = recording.Requests
 
 const (
 	vpnInterval = 500 * time.Millisecond
@@ -96,7 +57,7 @@ const (
 )
 
 // problems says what is wrong.
-func (w *WorkersReport) problems() []string {
+func workersProblems(w *WorkersReport) []string {
 	var problems []string
 	for _, list := range []struct {
 		what   string
@@ -123,7 +84,7 @@ func (w *WorkersReport) problems() []string {
 	if w.VPN.Requests < minimumVPNRequests {
 		problems = append(problems, fmt.Sprintf("only %d requests went through the VPN", w.VPN.Requests))
 	}
-	return append(problems, w.InCluster.problems()...)
+	return append(problems, inClusterProblems(&w.InCluster)...)
 }
 
 // workersObserver observes machines, nodes, extensions and VPN of a shoot with workers.

@@ -11,17 +11,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // DNSChange is a line of the change log of the landscape's DNS server: what became of a record set by one update.
-type DNSChange struct {
-	Time time.Time `json:"time"`
-	Name string    `json:"name"`
-	Type string    `json:"type"`
-	Old  []string  `json:"old"`
-	New  []string  `json:"new"`
-	TTL  uint32    `json:"ttl"`
-}
+type DNSChange = recording.RecordChange
 
 // ReadDNSChanges returns the changes of the names' records that the log holds since the given time.
 func ReadDNSChanges(path string, since time.Time, names []string) ([]DNSChange, error) {

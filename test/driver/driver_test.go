@@ -54,9 +54,9 @@ var _ = Describe("StepTimeline", func() {
 		timeline.Observe(begin.Add(30*time.Second), conditions(2))
 		Expect(timeline.Report()).To(HaveExactElements(
 			And(HaveField("Condition", steps.Table()[0].Condition), HaveField("Seconds", 10.0),
-				HaveField("Owner", steps.Source)),
+				HaveField("Owner", string(steps.Source))),
 			And(HaveField("Condition", steps.Table()[1].Condition), HaveField("Seconds", 20.0),
-				HaveField("Owner", steps.Destination)),
+				HaveField("Owner", string(steps.Destination))),
 		))
 
 		states := timeline.States(begin.Add(35 * time.Second))

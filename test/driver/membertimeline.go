@@ -8,21 +8,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // Member is one member of an etcd cluster.
-type Member struct {
-	Name    string `json:"name"`
-	Learner bool   `json:"learner,omitempty"`
-}
+type Member = recording.Member
 
 // MembersAt is a member list that differs from the one before.
-type MembersAt struct {
-	Time      time.Time `json:"time"`
-	ClusterID uint64    `json:"clusterID"`
-	Voters    int       `json:"voters"`
-	Members   []Member  `json:"members"`
-}
+type MembersAt = recording.Members
 
 // MemberTimeline is how the membership of one etcd cluster changed.
 type MemberTimeline struct {
@@ -31,14 +25,7 @@ type MemberTimeline struct {
 }
 
 // EtcdReport is what happened to one etcd cluster.
-type EtcdReport struct {
-	// Voters is the number of voting members, each time it changed.
-	Voters                 []int   `json:"voters"`
-	ClusterIDUnchanged     bool    `json:"clusterIDUnchanged"`
-	SixMemberWindowSeconds float64 `json:"sixMemberWindowSeconds"`
-	// AcknowledgedWritesLost is known to who reads back what was written, not to a timeline.
-	AcknowledgedWritesLost int64 `json:"acknowledgedWritesLost"`
-}
+type EtcdReport = recording.Etcd
 
 // Observe takes the member list of now.
 func (t *MemberTimeline) Observe(now time.Time, clusterID uint64, members []Member) {

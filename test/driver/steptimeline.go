@@ -11,6 +11,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // StepTimeline turns the conditions of a shoot, seen again and again, into the duration of each step.
@@ -46,11 +47,7 @@ func (t *StepTimeline) Observe(now time.Time, conditions []gardencorev1beta1.Con
 }
 
 // StepReport is how long a step took, from the end of the step before it.
-type StepReport struct {
-	Condition gardencorev1beta1.ConditionType `json:"condition"`
-	Owner     steps.Role                      `json:"owner"`
-	Seconds   float64                         `json:"seconds"`
-}
+type StepReport = recording.Step
 
 // Report returns the steps that are finished.
 func (t *StepTimeline) Report() []StepReport {
@@ -64,7 +61,7 @@ func (t *StepTimeline) Report() []StepReport {
 			break
 		}
 		reports = append(reports,
-			StepReport{Condition: step.Condition, Owner: step.Owner, Seconds: Seconds(finished.Sub(previous))})
+			StepReport{Condition: step.Condition, Owner: string(step.Owner), Seconds: Seconds(finished.Sub(previous))})
 		previous = finished
 	}
 	return reports

@@ -14,14 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // Overlap is a time in which a controller of the shoot ran in both seeds.
-type Overlap struct {
-	Controller string    `json:"controller"`
-	Since      time.Time `json:"since"`
-	Seconds    float64   `json:"seconds"`
-}
+type Overlap = recording.Overlap
 
 // servers are the workloads of a control plane that only serve requests. They run in both seeds on purpose.
 var servers = []string{"kube-apiserver", "etcd-main", "etcd-events", "livecpm-relay", "vpn-seed-server"}

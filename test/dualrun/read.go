@@ -95,8 +95,7 @@ func (r *Reader) phase(ctx context.Context) (*gardencorev1beta1.Shoot, ownership
 	if err := r.Garden.Get(ctx, r.Shoot, shoot); err != nil {
 		return nil, 0, fmt.Errorf("failed to read Shoot %s: %w", r.Shoot, err)
 	}
-	return shoot, ownership.PhaseOf(steps.Conditions(shoot), ptr.Deref(shoot.Status.SeedName, "") == r.DestinationSeed),
-		nil
+	return shoot, ownership.PhaseOf(shoot, r.DestinationSeed), nil
 }
 
 // earlyExtensions returns the types of extensions that act before the kube-apiserver.

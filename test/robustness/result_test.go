@@ -19,6 +19,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
 	"github.com/livecpm/livecpm/test/robustness"
@@ -54,14 +55,14 @@ var _ = Describe("Result", func() {
 		result = &robustness.Result{
 			History: h,
 			Verdict: &history.Verdict{Linearizable: "Ok"},
-			Report: &demo.Report{
+			Report: &demo.Report{Recording: recording.Recording{
 				Source: "seed-a", Destination: "seed-b", DurationSeconds: 40,
 				Etcd: map[string]driver.EtcdReport{"main": etcd, "events": etcd},
 				Probe: probe.Result{Details: &probe.Details{Verified: true, Incidents: []probe.Incident{
 					{Time: at(24), Kind: "write"}, {Time: at(31), Kind: "connection lost"},
 					{Time: at(36), Kind: "read"},
 				}}},
-			},
+			}},
 		}
 	})
 

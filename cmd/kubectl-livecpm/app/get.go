@@ -80,13 +80,13 @@ func (o *options) watch(ctx context.Context, name string) error {
 	loop := o.loop(s.lookAtAll(name))
 	changes := view.Changes(o.Out, o.view())
 	if _, _, ok := o.terminal(); !ok {
-		return interrupted(loop.Run(ctx, func(w summary.World) bool { return changes(w).State.Final() }))
+		return interrupted(loop.Run(ctx, func(w summary.ControlPlane) bool { return changes(w).State.Final() }))
 	}
 	screen := view.Screen{Out: o.Out, Height: func() int {
 		_, height, _ := o.terminal()
 		return height
 	}}
-	return interrupted(loop.Run(ctx, func(w summary.World) bool {
+	return interrupted(loop.Run(ctx, func(w summary.ControlPlane) bool {
 		// The size of the terminal may have changed.
 		screen.Draw(view.Tree(w, o.view()))
 		return summary.Summarize(w.Shoot, w.Now.Time).State.Final()

@@ -24,7 +24,7 @@ type surroundings struct {
 }
 
 // look looks at a migration once.
-type look func(context.Context) (summary.World, error)
+type look func(context.Context) (summary.ControlPlane, error)
 
 // open connects to the garden and to the seeds. Close ends what was connected to.
 func (o *options) open() (*surroundings, error) {
@@ -44,19 +44,19 @@ func (s *surroundings) close() { s.members.Close() }
 
 // lookAtShoot returns what looks at the shoot in the garden.
 func (s *surroundings) lookAtShoot(name string) look {
-	return func(ctx context.Context) (summary.World, error) {
+	return func(ctx context.Context) (summary.ControlPlane, error) {
 		shoot, err := s.garden.Shoot(ctx, name)
 		if err != nil {
-			return summary.World{}, err
+			return summary.ControlPlane{}, err
 		}
-		return summary.World{Now: metav1.NewTime(s.clock.Now()), Shoot: shoot}, nil
+		return summary.ControlPlane{Now: metav1.NewTime(s.clock.Now()), Shoot: shoot}, nil
 	}
 }
 
 // lookAtAll returns what also looks at the seeds, and at the probe on this machine.
 func (s *surroundings) lookAtAll(name string) look {
 	lookAtShoot := s.lookAtShoot(name)
-	return func(ctx context.Context) (summary.World, error) {
+	return func(ctx context.Context) (summary.ControlPlane, error) {
 		w, err := lookAtShoot(ctx)
 		if err != nil {
 			return w, err

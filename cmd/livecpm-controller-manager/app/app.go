@@ -25,7 +25,7 @@ func NewCommand() *cobra.Command {
 	opts := &options{}
 	cmd := &cobra.Command{
 		Use:   Name,
-		Short: "Keeps the gate that live migrations of shoot control planes rely on",
+		Short: "Runs the controllers of livecpm in the garden: gate, drains, removal guard, former backups",
 		Args:  cobra.NoArgs,
 		// main prints the error; the usage would bury it.
 		SilenceUsage:  true,

@@ -73,7 +73,9 @@ func (e *Etcds) config(m *migration.Migration) joint.Config {
 		Clock:           m.Clock,
 		NewCluster:      e.options.NewCluster,
 		OnVoters: func(etcdRole string, voters int) {
-			metrics.Voters(m.Shoot.Namespace, m.Shoot.Name, etcdRole, voters, m.Clock.Now())
+			metrics.Voters(metrics.EtcdVoters{
+				Namespace: m.Shoot.Namespace, Shoot: m.Shoot.Name, Etcd: etcdRole, Voters: voters, At: m.Clock.Now(),
+			})
 		},
 	}
 }

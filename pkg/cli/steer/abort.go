@@ -31,7 +31,7 @@ func (s Steerer) Abort(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Res
 		current, _ := steps.Current(conditions)
 		return out,
 			fmt.Errorf("the live migration of %s can no longer be aborted: %s is True, the current step is %s. %s",
-				nameOf(shoot), gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, current,
+				nameOf(shoot), steps.LastAbortable(), current,
 				alternative(shoot, conditions, current))
 	}
 

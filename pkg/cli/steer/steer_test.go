@@ -39,8 +39,10 @@ var _ = Describe("Steerer", func() {
 		finish = func(until int) {
 			GinkgoHelper()
 			for _, step := range steps.Table()[:until-1] {
-				updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner,
-					gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "done")
+				updated, err := conditions.Apply(clk, steps.Conditions(shoot), conditions.Change{
+					Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionTrue,
+					Reason: steps.ReasonCompleted, Message: "done",
+				})
 				Expect(err).NotTo(HaveOccurred())
 				shoot.Status.LiveMigration.Conditions = updated
 			}
@@ -49,16 +51,19 @@ var _ = Describe("Steerer", func() {
 			GinkgoHelper()
 			finish(number)
 			step := steps.Table()[number-1]
-			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner,
-				gardencorev1beta1.ConditionProgressing, steps.ReasonStarted, "at work")
+			updated, err := conditions.Apply(clk, steps.Conditions(shoot), conditions.Change{
+				Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionProgressing,
+				Reason: steps.ReasonStarted, Message: "at work",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 		}
 		aborted = func() {
 			GinkgoHelper()
 			shoot.Annotations[steps.AnnotationAbort] = "true"
-			updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted,
-				"as before")
+			updated, err := conditions.Abort(clk, steps.Conditions(shoot), conditions.AbortChange{
+				Role: steps.Source, Reason: steps.ReasonAborted, Message: "as before",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 		}

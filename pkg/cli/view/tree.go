@@ -32,7 +32,7 @@ type node struct {
 }
 
 // Tree draws a migration with all that is known of it.
-func Tree(w summary.World, o Options) string {
+func Tree(w summary.ControlPlane, o Options) string {
 	summary := summary.Summarize(w.Shoot, w.Now.Time)
 
 	var out strings.Builder

@@ -60,12 +60,12 @@ func names(folder string) []string {
 var _ = Describe("Tree", func() {
 	for _, name := range names("worlds") {
 		It("should draw "+name, func() {
-			expectGolden("tree-"+name, view.Tree(load[summary.World]("worlds", name), view.Options{}))
+			expectGolden("tree-"+name, view.Tree(load[summary.ControlPlane]("worlds", name), view.Options{}))
 		})
 	}
 
 	It("should draw for narrow terminals, and leave nothing out with Wide", func() {
-		w := load[summary.World]("worlds", "joining")
+		w := load[summary.ControlPlane]("worlds", "joining")
 		expectGolden("tree-joining-narrow", view.Tree(w, view.Options{Width: 60}))
 		expectGolden("tree-joining-wide", view.Tree(w, view.Options{Wide: true}))
 		expectGolden("tree-joining-color", view.Tree(w, view.Options{Color: true}))
@@ -75,7 +75,7 @@ var _ = Describe("Tree", func() {
 		func(width int) {
 			for _, name := range names("worlds") {
 				for line := range strings.Lines(
-					view.Tree(load[summary.World]("worlds", name), view.Options{Width: width})) {
+					view.Tree(load[summary.ControlPlane]("worlds", name), view.Options{Width: width})) {
 					Expect(utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))).To(BeNumerically("<=", width), line)
 				}
 			}
@@ -97,7 +97,7 @@ var _ = Describe("List", func() {
 	BeforeEach(func() {
 		summaries = nil
 		for _, name := range names("worlds") {
-			w := load[summary.World]("worlds", name)
+			w := load[summary.ControlPlane]("worlds", name)
 			w.Shoot.Name = name
 			summaries = append(summaries, summary.Summarize(w.Shoot, now))
 		}
@@ -158,7 +158,7 @@ var _ = Describe("Drain", func() {
 
 var _ = Describe("Tree with members that were asked", func() {
 	It("should show role, lag and size of each, and a probe that runs", func() {
-		w := load[summary.World]("worlds", "joining")
+		w := load[summary.ControlPlane]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Members = []summary.Member{
 			{Name: "seed-a-etcd-main-0", Role: summary.RoleLeader, Status: "Ready", Lag: new(uint64(0)),
 				DBSize: new(int64(25 << 20))},
@@ -182,7 +182,7 @@ var _ = Describe("Tree with members that were asked", func() {
 
 var _ = Describe("Tree with members that could not be asked", func() {
 	It("should say whose report it shows", func() {
-		w := load[summary.World]("worlds", "joining")
+		w := load[summary.ControlPlane]("worlds", "joining")
 		w.Seeds[0].Etcds[0].Unasked = "not permitted"
 		Expect(view.Tree(w, view.Options{})).
 			To(ContainSubstring("as reported by etcd-druid; the members could not be asked: not permitted"))

@@ -23,7 +23,7 @@ const DefaultInterval = 2 * time.Second
 // Loop looks at a migration again and again.
 type Loop struct {
 	// Read looks at it.
-	Read func(ctx context.Context) (summary.World, error)
+	Read func(ctx context.Context) (summary.ControlPlane, error)
 	// Interval is the time between two looks.
 	Interval time.Duration
 	// Clock is the clock. It defaults to the real one.
@@ -33,7 +33,7 @@ type Loop struct {
 }
 
 // Run looks and shows what is seen until show returns true, the context ends, or the shoot does not exist.
-func (l Loop) Run(ctx context.Context, show func(summary.World) bool) error {
+func (l Loop) Run(ctx context.Context, show func(summary.ControlPlane) bool) error {
 	if l.Clock == nil {
 		l.Clock = clock.RealClock{}
 	}
@@ -68,9 +68,9 @@ func fatal(err error) bool {
 }
 
 // Changes returns a function that writes a line whenever what the shoot says about its migration has changed.
-func Changes(out io.Writer, o Options) func(summary.World) summary.Summary {
+func Changes(out io.Writer, o Options) func(summary.ControlPlane) summary.Summary {
 	previous := ""
-	return func(w summary.World) summary.Summary {
+	return func(w summary.ControlPlane) summary.Summary {
 		summary := summary.Summarize(w.Shoot, w.Now.Time)
 		if line := Line(summary, o); line != previous {
 			previous = line
@@ -89,7 +89,7 @@ func Wait(ctx context.Context, loop Loop, out io.Writer, o Options) error {
 		changes = Changes(out, o)
 		final   summary.Summary
 	)
-	err := loop.Run(ctx, func(w summary.World) bool {
+	err := loop.Run(ctx, func(w summary.ControlPlane) bool {
 		final = changes(w)
 		return final.State.Final() || final.State == summary.Overdue
 	})

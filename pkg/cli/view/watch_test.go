@@ -24,7 +24,7 @@ import (
 
 // look is the result of one look at the shoot.
 type look struct {
-	world summary.World
+	world summary.ControlPlane
 	err   error
 }
 
@@ -40,14 +40,16 @@ var _ = Describe("Watch", func() {
 		errs   bytes.Buffer
 
 		now = func() look {
-			return look{world: summary.World{Now: metav1.NewTime(clk.Now()), Shoot: shoot.DeepCopy()}}
+			return look{world: summary.ControlPlane{Now: metav1.NewTime(clk.Now()), Shoot: shoot.DeepCopy()}}
 		}
 		apply = func(number int, status gardencorev1beta1.ConditionStatus, reason steps.Reason) look {
 			GinkgoHelper()
 			clk.Step(time.Second)
 			step := steps.Table()[number-1]
-			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, status, reason,
-				"a message")
+			updated, err := conditions.Apply(clk, steps.Conditions(shoot), conditions.Change{
+				Step: step, Role: step.Owner, Status: status,
+				Reason: reason, Message: "a message",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 			return now()
@@ -56,10 +58,10 @@ var _ = Describe("Watch", func() {
 		loop = func(end error) view.Loop {
 			return view.Loop{
 				Errors: &errs,
-				Read: func(context.Context) (summary.World, error) {
+				Read: func(context.Context) (summary.ControlPlane, error) {
 					if done == len(looks) {
 						cancel(end)
-						return summary.World{}, context.Canceled
+						return summary.ControlPlane{}, context.Canceled
 					}
 					done++
 					return looks[done-1].world, looks[done-1].err
@@ -120,8 +122,9 @@ var _ = Describe("Watch", func() {
 			}, nil, view.ExitFailed, "docs/operations/SourceEtcdPreparedForPeerJoin.md"),
 			Entry("aborted", func() {
 				shoot.Annotations[steps.AnnotationAbort] = "true"
-				updated, err := conditions.Abort(clk, steps.Conditions(shoot), steps.Source, steps.ReasonAborted,
-					"a message")
+				updated, err := conditions.Abort(clk, steps.Conditions(shoot), conditions.AbortChange{
+					Role: steps.Source, Reason: steps.ReasonAborted, Message: "a message",
+				})
 				Expect(err).NotTo(HaveOccurred())
 				shoot.Status.LiveMigration.Conditions = updated
 				looks = append(looks, now())
@@ -160,7 +163,7 @@ var _ = Describe("Watch", func() {
 			seen := make(chan struct{}, 2)
 			result := make(chan error)
 			go func() {
-				result <- l.Run(ctx, func(summary.World) bool {
+				result <- l.Run(ctx, func(summary.ControlPlane) bool {
 					seen <- struct{}{}
 					return len(seen) == 2
 				})

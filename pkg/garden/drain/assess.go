@@ -5,6 +5,7 @@ package drain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,10 @@ type assessor struct {
 	// seeds and shoots are those of the look, with what was written since.
 	seeds  []gardencorev1beta1.Seed
 	shoots []gardencorev1beta1.Shoot
+	// fallback tells of which seeds shoots may go classically.
+	fallback map[string]bool
 
+	// read reports that what follows was read.
 	read                                bool
 	bastions                            map[client.ObjectKey][]string
 	managedSeeds                        map[client.ObjectKey][]string
@@ -59,14 +63,14 @@ type assessor struct {
 }
 
 // assess finds a destination for the shoot, or what keeps it.
-func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot, fallback bool) drain.Assessment {
+func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	a.readOnce(ctx)
 	source := *shoot.Status.SeedName
 
-	obstacles := a.obstacles(shoot, source, preflight.SeedView{Name: "another", Error: fmt.Errorf("not chosen yet")},
-		false)
+	anywhere := preflight.SeedView{Name: "another", Error: errors.New("not chosen yet")}
+	obstacles := without(a.obstacles(shoot, source, anywhere), ofDestination)
 	way := drain.Live
-	if len(obstacles) > 0 && fallback && classicDue(shoot, obstacles) {
+	if len(obstacles) > 0 && a.fallback[source] && classicDue(shoot, obstacles) {
 		way = drain.Classic
 		obstacles = without(obstacles, ofLiveOnly)
 	}
@@ -82,7 +86,8 @@ func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot, f
 			reason, message := verdict(err, refused)
 			return drain.Assessment{Reason: reason, Message: message}
 		}
-		obstacles := a.obstacles(shoot, source, preflight.SeedView{Name: destination.Name, Seed: destination}, true)
+		there := preflight.SeedView{Name: destination.Name, Seed: destination}
+		obstacles := only(a.obstacles(shoot, source, there), ofDestination)
 		if way == drain.Classic {
 			obstacles = without(obstacles, ofLiveOnly)
 		}
@@ -94,7 +99,7 @@ func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot, f
 }
 
 // classicDue reports whether the shoot is one of those that may go classically: it is not highly available, or
-// hibernated through and through.
+// fully hibernated.
 func classicDue(shoot *gardencorev1beta1.Shoot, obstacles []preflight.Finding) bool {
 	return slices.ContainsFunc(
 		obstacles, func(finding preflight.Finding) bool { return slices.Contains(callForClassic, finding.Name) }) &&
@@ -121,10 +126,9 @@ func verdict(err error, refused map[string][]preflight.Finding) (drain.Reason, s
 	return drain.Reason(reason), strings.Join(texts, "; ")
 }
 
-// obstacles returns what speaks against the live migration to the destination: everything that depends on where the
-// shoot goes, or everything that does not.
+// obstacles returns what speaks against the live migration to the destination.
 func (a *assessor) obstacles(
-	shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView, there bool,
+	shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView,
 ) []preflight.Finding {
 	// As it will be once the move is started. Nothing below the fields that are set is touched.
 	moved := *shoot
@@ -136,22 +140,22 @@ func (a *assessor) obstacles(
 	moved.Spec.SeedName = &destination.Name
 
 	key := client.ObjectKeyFromObject(shoot)
-	world := preflight.Facts{
+	return preflight.Obstacles(preflight.Evaluate(preflight.Facts{
 		Shoot: &moved, Source: a.seed(source), Destination: destination,
 		RegionError:      a.regionsErr,
 		RegionConfigMaps: gardenerutils.FindRegionConfigMaps(a.regions, cloudProfileName(shoot)),
 		Bastions:         a.bastions[key], BastionsError: a.bastionsErr,
 		ManagedSeeds: a.managedSeeds[key], ManagedSeedsError: a.managedErr,
-	}
-	var out []preflight.Finding
-	for _, finding := range preflight.Obstacles(preflight.Evaluate(world)) {
-		if slices.Contains(ofDestination, finding.Name) == there {
-			out = append(out, finding)
-		}
-	}
-	return out
+	}))
 }
 
+// only returns the findings of the given checks.
+func only(findings []preflight.Finding, names []preflight.Name) []preflight.Finding {
+	return slices.DeleteFunc(
+		findings, func(finding preflight.Finding) bool { return !slices.Contains(names, finding.Name) })
+}
+
+// without returns the findings of all other checks.
 func without(findings []preflight.Finding, names []preflight.Name) []preflight.Finding {
 	return slices.DeleteFunc(
 		findings, func(finding preflight.Finding) bool { return slices.Contains(names, finding.Name) })
@@ -163,7 +167,7 @@ func (a *assessor) seed(name string) preflight.SeedView {
 			return preflight.SeedView{Name: name, Seed: &a.seeds[i]}
 		}
 	}
-	return preflight.SeedView{Name: name, Error: fmt.Errorf("there is no such seed")}
+	return preflight.SeedView{Name: name, Error: errors.New("there is no such seed")}
 }
 
 // schedule lets gardener-scheduler's own code choose among the seeds that are neither drained nor refused.
@@ -177,7 +181,7 @@ func (a *assessor) schedule(
 		}
 	}
 	scheduler := &schedulershoot.Reconciler{
-		Client: &world{Client: a.client, seeds: candidates, shoots: a.shoots},
+		Client: &schedulerView{Client: a.client, seeds: candidates, shoots: a.shoots},
 		Config: &schedulerconfigv1alpha1.ShootSchedulerConfiguration{
 			Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(a.strategy),
 		},
@@ -223,23 +227,23 @@ func cloudProfileName(shoot *gardencorev1beta1.Shoot) string {
 	return ""
 }
 
-// world is a client that shows the scheduler some seeds only, and all shoots without copying them. The scheduler
-// changes neither.
-type world struct {
+// schedulerView is a client that shows the scheduler some seeds only, and all shoots without copying them. The
+// scheduler changes neither.
+type schedulerView struct {
 	client.Client
 	seeds  []gardencorev1beta1.Seed
 	shoots []gardencorev1beta1.Shoot
 }
 
-// List returns the seeds and shoots of the world, and everything else from the client.
-func (w *world) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+// List returns the seeds and shoots of the view, and everything else from the client.
+func (v *schedulerView) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	switch list := list.(type) {
 	case *gardencorev1beta1.SeedList:
-		list.Items = w.seeds
+		list.Items = v.seeds
 	case *gardencorev1beta1.ShootList:
-		list.Items = w.shoots
+		list.Items = v.shoots
 	default:
-		return w.Client.List(ctx, list, options...)
+		return v.Client.List(ctx, list, options...)
 	}
 	return nil
 }

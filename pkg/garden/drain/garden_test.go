@@ -67,7 +67,19 @@ func newGarden(objects ...client.Object) *fakeGarden {
 				Spec: gardencorev1beta1.CloudProfileSpec{Type: "local"}},
 		).WithObjects(objects...).Build()
 
-	cache := interceptor.NewClient(f.WithWatch, interceptor.Funcs{
+	f.Reconciler = &drain.Reconciler{
+		Client: interceptor.NewClient(f.WithWatch, f.interception()), APIReader: f.WithWatch,
+		Recorder: recorder, Clock: f.clock,
+		Namespace: "garden", Strategy: "SameRegion", Period: 30 * time.Second,
+		Budget: pure.Budget{PerSource: 2, PerDestination: 2, Total: 5, Failures: 3, Attempts: 3,
+			RetryAfter: 10 * time.Minute},
+	}
+	return f
+}
+
+// interception serves the Shoots that the cache has, counts, and answers writes as it is told.
+func (f *fakeGarden) interception() interceptor.Funcs {
+	return interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
 			options ...client.ListOption) error {
 			switch list := list.(type) {
@@ -111,14 +123,7 @@ func newGarden(objects ...client.Object) *fakeGarden {
 			}
 			return c.SubResource(subResource).Patch(ctx, object, patch, options...)
 		},
-	})
-	f.Reconciler = &drain.Reconciler{
-		Client: cache, APIReader: f.WithWatch, Recorder: recorder, Clock: f.clock,
-		Namespace: "garden", Strategy: "SameRegion", Period: 30 * time.Second,
-		Budget: pure.Budget{PerSource: 2, PerDestination: 2, Total: 5, Failures: 3, Attempts: 3,
-			RetryAfter: 10 * time.Minute},
 	}
-	return f
 }
 
 func (f *fakeGarden) write(what string, object client.Object) error {

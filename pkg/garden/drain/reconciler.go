@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,37 +42,22 @@ type Reconciler struct {
 	Namespace string
 	// Strategy is the strategy of the scheduler.
 	Strategy string
-	// Period is how long what was found out about a shoot that does not move is taken for true.
+	// Period is how long an assessment of a shoot that does not move is used before it is made again.
 	Period time.Duration
 	// Budget is what must not be exceeded.
 	Budget drain.Budget
 
-	begun  bool
-	ahead  ahead
-	memory map[types.UID]remembered
-	// started is how many moves this process has started.
-	started int
-	// measured are the seeds that there are metrics of.
-	measured map[string]bool
-}
-
-// remembered is an assessment and what it was made from.
-type remembered struct {
-	version  string
-	fallback bool
-	draining string
-	at       time.Time
-	// started is how many moves had been started then.
-	started    int
-	assessment drain.Assessment
+	memory memory
 }
 
 // look is what one pass works with.
 type look struct {
-	seeds    []gardencorev1beta1.Seed
-	shoots   []gardencorev1beta1.Shoot
-	index    map[drain.Key]int
+	seeds  []gardencorev1beta1.Seed
+	shoots []gardencorev1beta1.Shoot
+	index  map[drain.Key]int
+	// draining are the names of the seeds that are drained, fallback tells of which seeds shoots may go classically.
 	draining string
+	fallback map[string]bool
 	assessor *assessor
 	// again tells that somebody else has written meanwhile.
 	again bool
@@ -133,8 +119,8 @@ func (r *Reconciler) reconsider(l *look, plan drain.Plan) bool {
 				continue
 			}
 			uid := l.shoots[l.index[entry.Key]].UID
-			if known, ok := r.memory[uid]; ok && known.started != r.started {
-				delete(r.memory, uid)
+			if known, ok := r.memory.assessments[uid]; ok && known.started != r.memory.started {
+				delete(r.memory.assessments, uid)
 				found = true
 			}
 		}
@@ -156,84 +142,81 @@ func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	if err := r.Client.List(ctx, shoots, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("failed to list the Shoots: %w", err)
 	}
-	r.ahead.merge(shoots.Items)
+	r.memory.ahead.merge(shoots.Items)
 
-	l := &look{seeds: seeds.Items, shoots: shoots.Items, index: make(map[drain.Key]int, len(shoots.Items))}
+	l := &look{seeds: seeds.Items, shoots: shoots.Items, index: make(map[drain.Key]int, len(shoots.Items)),
+		fallback: make(map[string]bool, len(seeds.Items))}
 	for i := range l.shoots {
 		l.index[drain.Key{Namespace: l.shoots[i].Namespace, Name: l.shoots[i].Name}] = i
 	}
-	l.assessor = &assessor{client: r.Client, namespace: r.Namespace, strategy: r.Strategy, seeds: l.seeds,
-		shoots: l.shoots}
 	var draining []string
 	for i := range l.seeds {
-		if drain.Requested(&l.seeds[i]) {
-			draining = append(draining, l.seeds[i].Name)
+		seed := drain.SeedOf(&l.seeds[i])
+		l.fallback[seed.Name] = seed.Fallback
+		if seed.Draining {
+			draining = append(draining, seed.Name)
 		}
 	}
 	slices.Sort(draining)
 	l.draining = strings.Join(draining, ",")
+	l.assessor = &assessor{client: r.Client, namespace: r.Namespace, strategy: r.Strategy, seeds: l.seeds,
+		shoots: l.shoots, fallback: l.fallback}
 	return l, nil
 }
 
 // begin reads once, past the cache, what whoever led before has started: the cache may be older.
 func (r *Reconciler) begin(ctx context.Context) error {
-	if r.begun {
+	if r.memory.begun {
 		return nil
 	}
 	shoots := &gardencorev1beta1.ShootList{}
 	if err := r.APIReader.List(ctx, shoots); err != nil {
 		return fmt.Errorf("failed to list the Shoots: %w", err)
 	}
-	r.ahead, r.memory, r.measured = ahead{}, map[types.UID]remembered{}, map[string]bool{}
+	r.memory = newMemory()
 	for i := range shoots.Items {
-		r.ahead.keep(&shoots.Items[i])
+		r.memory.ahead.keep(&shoots.Items[i])
 	}
-	r.begun = true
+	r.memory.begun = true
 	return nil
 }
 
 // plan lets pkg/migration/drain decide.
 func (r *Reconciler) plan(ctx context.Context, l *look) drain.Plan {
-	world := drain.World{Now: r.Clock.Now(), Budget: r.Budget}
-	fallback := map[string]bool{}
+	garden := drain.Garden{Now: r.Clock.Now(), Budget: r.Budget, Shoots: make([]drain.Shoot, 0, len(l.shoots))}
 	for i := range l.seeds {
-		seed := drain.SeedOf(&l.seeds[i])
-		fallback[seed.Name] = seed.Fallback
-		world.Seeds = append(world.Seeds, seed)
+		garden.Seeds = append(garden.Seeds, drain.SeedOf(&l.seeds[i]))
 	}
-	world.Shoots = make([]drain.Shoot, 0, len(l.shoots))
 	for i := range l.shoots {
-		world.Shoots = append(world.Shoots, drain.ShootOf(&l.shoots[i]))
+		garden.Shoots = append(garden.Shoots, drain.ShootOf(&l.shoots[i]))
 	}
-	world.Assess = func(shoot drain.Shoot) drain.Assessment {
-		return r.recall(ctx, l, &l.shoots[l.index[shoot.Key]], fallback[shoot.Status])
+	garden.Assess = func(shoot drain.Shoot) drain.Assessment {
+		return r.recall(ctx, l, &l.shoots[l.index[shoot.Key]])
 	}
-	return drain.Make(world)
+	return drain.Make(garden)
 }
 
 // recall returns what was found out about the shoot not long ago, or finds it out.
-func (r *Reconciler) recall(
-	ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot, fallback bool,
-) drain.Assessment {
+func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	now := r.Clock.Now()
-	known, ok := r.memory[shoot.UID]
-	if !ok || known.version != shoot.ResourceVersion || known.fallback != fallback || known.draining != l.draining ||
-		now.Sub(known.at) >= r.Period {
-		return r.assess(ctx, l, shoot, fallback)
+	known, ok := r.memory.assessments[shoot.UID]
+	if !ok || known.version != shoot.ResourceVersion || known.fallback != l.fallback[*shoot.Status.SeedName] ||
+		known.draining != l.draining || now.Sub(known.at) >= r.Period {
+		return r.assess(ctx, l, shoot)
 	}
 	known.assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
 	return known.assessment
 }
 
 // assess finds out whether and where to the shoot can move.
-func (r *Reconciler) assess(
-	ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot, fallback bool,
-) drain.Assessment {
+func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	now := r.Clock.Now()
-	assessment := l.assessor.assess(ctx, shoot, fallback)
+	assessment := l.assessor.assess(ctx, shoot)
 	assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
-	r.memory[shoot.UID] = remembered{version: shoot.ResourceVersion, fallback: fallback, draining: l.draining, at: now,
-		started: r.started, assessment: assessment}
+	r.memory.assessments[shoot.UID] = remembered{
+		version: shoot.ResourceVersion, fallback: l.fallback[*shoot.Status.SeedName], draining: l.draining, at: now,
+		started: r.memory.started, assessment: assessment,
+	}
 	return assessment
 }
 
@@ -253,19 +236,15 @@ func (l *look) failed(err error) error {
 
 // forget drops what is remembered of shoots that do not leave any more.
 func (r *Reconciler) forget(plan drain.Plan, l *look) {
-	current := make(map[types.UID]bool, len(r.memory))
+	leaving := make(map[types.UID]bool, len(r.memory.assessments))
 	for _, seed := range plan.Seeds {
 		for _, entry := range seed.Entries {
 			if i, ok := l.index[entry.Key]; ok {
-				current[l.shoots[i].UID] = true
+				leaving[l.shoots[i].UID] = true
 			}
 		}
 	}
-	for uid := range r.memory {
-		if !current[uid] {
-			delete(r.memory, uid)
-		}
-	}
+	maps.DeleteFunc(r.memory.assessments, func(uid types.UID, _ remembered) bool { return !leaving[uid] })
 }
 
 func (r *Reconciler) log(ctx context.Context) func(string, ...any) {

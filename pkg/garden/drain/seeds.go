@@ -36,21 +36,25 @@ const (
 func (r *Reconciler) markSeeds(ctx context.Context, l *look) error {
 	var errs []error
 	for i := range l.seeds {
-		seed := &l.seeds[i]
-		switch seen := drain.SeedOf(seed); {
-		case seen.Draining && (!seen.Marked || visible(seed)):
-			if err := r.mark(ctx, seed, seen.Marked); err != nil {
-				if err := l.failed(err); err != nil {
-					errs = append(errs, fmt.Errorf("failed to keep the scheduler away from Seed %s: %w", seed.Name,
-						err))
-				}
-			}
+		var (
+			seed = &l.seeds[i]
+			seen = drain.SeedOf(seed)
+			what string
+			err  error
+		)
+		switch {
+		case seen.Draining && !seen.Marked:
+			what, err = "keep the scheduler away from", r.mark(ctx, seed)
+		case seen.Draining && visible(seed):
+			what, err = "keep the scheduler away from", r.hide(ctx, seed, seed.DeepCopy())
 		case !seen.Draining && seen.Marked:
-			if err := r.unmark(ctx, seed); err != nil {
-				if err := l.failed(err); err != nil {
-					errs = append(errs, fmt.Errorf("failed to restore the scheduling of Seed %s: %w", seed.Name, err))
-				}
-			}
+			what, err = "restore the scheduling of", r.unmark(ctx, seed)
+		}
+		if err == nil {
+			continue
+		}
+		if err := l.failed(err); err != nil {
+			errs = append(errs, fmt.Errorf("failed to %s Seed %s: %w", what, seed.Name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -68,28 +72,30 @@ func setVisible(seed *gardencorev1beta1.Seed, visible bool) {
 	seed.Spec.Settings.Scheduling = &gardencorev1beta1.SeedSettingScheduling{Visible: visible}
 }
 
-// mark hides the Seed from the scheduler. What it was before is kept in the same write. A gardenlet that starts writes
-// the Seed as its configuration has it; then the Seed is hidden again, and what it was at first stays.
-func (r *Reconciler) mark(ctx context.Context, seed *gardencorev1beta1.Seed, again bool) error {
-	changed := seed.DeepCopy()
-	if !again {
-		now := drain.FormatTime(r.Clock.Now())
-		changed.Annotations[drain.AnnotationSchedulingVisible] = strconv.FormatBool(visible(seed))
-		changed.Annotations[drain.AnnotationResumedAt] = now
-		if drain.SeedOf(seed).StartedAt.IsZero() {
-			changed.Annotations[drain.AnnotationStartedAt] = now
-		}
+// mark begins the drain of the Seed: it hides the Seed from the scheduler, and keeps in the same write whether the
+// scheduler saw it before.
+func (r *Reconciler) mark(ctx context.Context, seed *gardencorev1beta1.Seed) error {
+	marked := seed.DeepCopy()
+	now := drain.FormatTime(r.Clock.Now())
+	marked.Annotations[drain.AnnotationSchedulingVisible] = strconv.FormatBool(visible(seed))
+	marked.Annotations[drain.AnnotationResumedAt] = now
+	if drain.SeedOf(seed).StartedAt.IsZero() {
+		marked.Annotations[drain.AnnotationStartedAt] = now
 	}
-	setVisible(changed, false)
-	if err := r.patchSeed(ctx, seed, changed); err != nil {
+	if err := r.hide(ctx, seed, marked); err != nil {
 		return err
 	}
-	if !again {
-		r.log(ctx)("The drain begins", "seed", seed.Name)
-		r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainStarted, actionMove,
-			"The control planes leave the seed; the scheduler does not see it meanwhile")
-	}
+	r.log(ctx)("The drain begins", "seed", seed.Name)
+	r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainStarted, actionMove,
+		"Control planes are leaving the seed; the scheduler ignores it until the drain is cancelled")
 	return nil
+}
+
+// hide writes the changed Seed, hidden from the scheduler. A gardenlet that starts writes the Seed as its configuration
+// has it; then the Seed is hidden again, and what is kept of the time before the drain stays.
+func (r *Reconciler) hide(ctx context.Context, seed, changed *gardencorev1beta1.Seed) error {
+	setVisible(changed, false)
+	return r.patchSeed(ctx, seed, changed)
 }
 
 // unmark gives the Seed back to the scheduler. A drain that had come to its end is over with that; one that was
@@ -112,7 +118,7 @@ func (r *Reconciler) unmark(ctx context.Context, seed *gardencorev1beta1.Seed) e
 	}
 	r.log(ctx)("The drain is cancelled", "seed", seed.Name)
 	r.Recorder.Eventf(seed, nil, corev1.EventTypeNormal, EventDrainCancelled, actionMove,
-		"No more control planes leave the seed; for the scheduler it is as before (visible: %t)", former)
+		"No more control planes leave the seed; the scheduler treats it as before the drain (visible: %t)", former)
 	return nil
 }
 
@@ -156,10 +162,10 @@ func (r *Reconciler) publish(ctx context.Context, l *look, plan drain.Plan) erro
 		}
 	}
 	r.forget(plan, l)
-	for name := range r.measured {
+	for name := range r.memory.measured {
 		if _, ok := current[name]; !ok {
 			metrics.ForgetDrain(name)
-			delete(r.measured, name)
+			delete(r.memory.measured, name)
 		}
 	}
 	return errors.Join(errs...)
@@ -172,7 +178,7 @@ func (r *Reconciler) publishOne(ctx context.Context, seed *gardencorev1beta1.See
 		metrics.DrainShoots(seed.Name, string(state), count)
 	}
 	metrics.DrainCircuit(seed.Name, plan.CircuitOpen)
-	r.measured[seed.Name] = true
+	r.memory.measured[seed.Name] = true
 
 	if err := r.writeTable(ctx, seed, plan); err != nil {
 		return err
@@ -195,7 +201,7 @@ func (r *Reconciler) publishOne(ctx context.Context, seed *gardencorev1beta1.See
 		if status == gardencorev1beta1.ConditionFalse {
 			kind = corev1.EventTypeWarning
 		}
-		r.log(ctx)("The drain has come to another stage", "seed", seed.Name, "reason", reason)
+		r.log(ctx)("The drain has reached another stage", "seed", seed.Name, "reason", reason)
 		r.Recorder.Eventf(seed, nil, kind, reason, actionMove, "%s", conditions.Cut(message, maxMessage))
 	}
 	return nil

@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/metrics"
@@ -35,18 +35,13 @@ const (
 	maxMessage = 500
 )
 
-// start starts moves. Each is looked at once more, in the light of those before it. If that comes to another end than
-// the plan, the move is not started; the next plan takes account of it.
+// start starts moves. Each is assessed again, because those before it count by now. If the result differs from the
+// plan, the move is not started, and the next plan uses the new result.
 func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) error {
-	fallback := map[string]bool{}
-	for i := range l.seeds {
-		fallback[l.seeds[i].Name] = drain.SeedOf(&l.seeds[i]).Fallback
-	}
 	var errs []error
 	for _, start := range starts {
 		shoot := &l.shoots[l.index[start.Key]]
-		if now := r.assess(ctx, l, shoot, fallback[start.Source]); now.Destination != start.Destination ||
-			now.Way != start.Way {
+		if now := r.assess(ctx, l, shoot); now.Destination != start.Destination || now.Way != start.Way {
 			continue
 		}
 		errs = append(errs, l.failed(r.startOne(ctx, l, start)))
@@ -55,34 +50,11 @@ func (r *Reconciler) start(ctx context.Context, l *look, starts []drain.Start) e
 }
 
 // startOne starts one move with a single write: the intent, what the drain has to know later, and the new seed name.
-// Thus there is no moment at which a restart would find half of it. The write goes through shoots/binding, which is the
+// So there is no moment at which a restart would find half of it. The write goes through shoots/binding, which is the
 // only way to change the seed name and takes annotations as well.
 func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) error {
 	before := &l.shoots[l.index[start.Key]]
-	seen := drain.ShootOf(before)
-	attempts := 1
-	if since := r.resumedAt(l, start.Source); seen.StartedBy == start.Source && !seen.StartedAt.Before(since) &&
-		seen.Result == drain.Refused {
-		attempts = seen.Attempts + 1
-	}
-
-	annotations := func(shoot *gardencorev1beta1.Shoot) {
-		shoot.Annotations = maps.Clone(shoot.Annotations)
-		if shoot.Annotations == nil {
-			shoot.Annotations = map[string]string{}
-		}
-		shoot.Annotations[drain.AnnotationStartedBy] = start.Source
-		shoot.Annotations[drain.AnnotationStartedAt] = drain.FormatTime(r.Clock.Now())
-		shoot.Annotations[drain.AnnotationDestination] = start.Destination
-		shoot.Annotations[drain.AnnotationWay] = string(start.Way)
-		shoot.Annotations[drain.AnnotationAttempts] = strconv.Itoa(attempts)
-		for _, key := range []string{drain.AnnotationResult, drain.AnnotationEndedAt, drain.AnnotationMessage} {
-			delete(shoot.Annotations, key)
-		}
-	}
-
-	shoot := before.DeepCopy()
-	annotations(shoot)
+	shoot := r.withStart(before, start, r.attempts(l, start))
 	if start.Way == drain.Live {
 		shoot.Annotations[steps.AnnotationIntent] = "true"
 	} else {
@@ -92,29 +64,63 @@ func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) e
 	delete(shoot.Annotations, steps.AnnotationAbort)
 	shoot.Spec.SeedName = &start.Destination
 
-	patch := client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	err := r.Client.SubResource("binding").Patch(ctx, shoot, patch)
+	err := r.Client.SubResource("binding").Patch(ctx, shoot, unlessChanged(before))
 	switch {
-	case err == nil:
-		r.put(l, shoot)
-		r.started++
-		metrics.DrainStarted(start.Source, string(start.Way))
-		r.log(ctx)("Started a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination,
-			"way", start.Way)
-		r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, EventMoveStarted, actionMove,
-			"The drain of seed %s moves the control plane to seed %s (%s)", start.Source, start.Destination, start.Way)
-		return nil
-	case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		return r.recordRefusal(ctx, l, start, err)
+	case err != nil:
 		return fmt.Errorf("failed to bind Shoot %s to seed %s: %w", start.Key, start.Destination, err)
 	}
+	r.put(l, shoot)
+	r.memory.started++
+	metrics.DrainStarted(start.Source, string(start.Way))
+	r.log(ctx)("Started a move", "shoot", start.Key, "source", start.Source, "destination", start.Destination,
+		"way", start.Way)
+	r.Recorder.Eventf(shoot, nil, corev1.EventTypeNormal, EventMoveStarted, actionMove,
+		"The drain of seed %s moves the control plane to seed %s (%s)", start.Source, start.Destination, start.Way)
+	return nil
+}
 
-	message := conditions.Cut(err.Error(), maxMessage)
-	refused := before.DeepCopy()
-	annotations(refused)
+// attempts returns how often the start was tried, with this time: those that the garden refused since the drain was
+// last resumed count.
+func (r *Reconciler) attempts(l *look, start drain.Start) int {
+	seen := drain.ShootOf(&l.shoots[l.index[start.Key]])
+	if seen.StartedBy == start.Source && !seen.StartedAt.Before(r.resumedAt(l, start.Source)) &&
+		seen.Result == drain.Refused {
+		return seen.Attempts + 1
+	}
+	return 1
+}
+
+// withStart returns a copy of the Shoot with what the drain has to know later about the start.
+func (r *Reconciler) withStart(
+	before *gardencorev1beta1.Shoot, start drain.Start, attempts int,
+) *gardencorev1beta1.Shoot {
+	shoot := before.DeepCopy()
+	for key, value := range map[string]string{
+		drain.AnnotationStartedBy:   start.Source,
+		drain.AnnotationStartedAt:   drain.FormatTime(r.Clock.Now()),
+		drain.AnnotationDestination: start.Destination,
+		drain.AnnotationWay:         string(start.Way),
+		drain.AnnotationAttempts:    strconv.Itoa(attempts),
+	} {
+		metav1.SetMetaDataAnnotation(&shoot.ObjectMeta, key, value)
+	}
+	for _, key := range []string{drain.AnnotationResult, drain.AnnotationEndedAt, drain.AnnotationMessage} {
+		delete(shoot.Annotations, key)
+	}
+	return shoot
+}
+
+// recordRefusal records at the Shoot that the garden did not accept the start, and why.
+func (r *Reconciler) recordRefusal(ctx context.Context, l *look, start drain.Start, cause error) error {
+	before := &l.shoots[l.index[start.Key]]
+	message := conditions.Cut(cause.Error(), maxMessage)
+	refused := r.withStart(before, start, r.attempts(l, start))
 	refused.Annotations[drain.AnnotationResult] = string(drain.Refused)
 	refused.Annotations[drain.AnnotationEndedAt] = drain.FormatTime(r.Clock.Now())
 	refused.Annotations[drain.AnnotationMessage] = message
-	if err := r.Client.Patch(ctx, refused, patch); err != nil {
+	if err := r.Client.Patch(ctx, refused, unlessChanged(before)); err != nil {
 		return fmt.Errorf("failed to record at Shoot %s that the move to seed %s was refused (%s): %w", start.Key,
 			start.Destination, message, err)
 	}
@@ -127,6 +133,11 @@ func (r *Reconciler) startOne(ctx context.Context, l *look, start drain.Start) e
 	return nil
 }
 
+// unlessChanged makes a patch of what differs from the Shoot, which fails if somebody else has written meanwhile.
+func unlessChanged(before *gardencorev1beta1.Shoot) client.Patch {
+	return client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{})
+}
+
 // recordEnds records at the Shoots that moves are over, and when: pause and circuit breaker go by it.
 func (r *Reconciler) recordEnds(ctx context.Context, l *look) error {
 	var errs []error
@@ -136,12 +147,11 @@ func (r *Reconciler) recordEnds(ctx context.Context, l *look) error {
 		if !ended {
 			continue
 		}
-		before := l.shoots[i].DeepCopy()
+		before := &l.shoots[i]
 		shoot := before.DeepCopy()
 		shoot.Annotations[drain.AnnotationResult] = string(result)
 		shoot.Annotations[drain.AnnotationEndedAt] = drain.FormatTime(r.Clock.Now())
-		if err := r.Client.Patch(ctx, shoot,
-			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Patch(ctx, shoot, unlessChanged(before)); err != nil {
 			if err := l.failed(err); err != nil {
 				errs = append(errs, fmt.Errorf("failed to record at Shoot %s that its move is over: %w", seen.Key, err))
 			}
@@ -163,6 +173,6 @@ func (r *Reconciler) recordEnds(ctx context.Context, l *look) error {
 
 // put lets the rest of this look, and those that follow, see what was written.
 func (r *Reconciler) put(l *look, shoot *gardencorev1beta1.Shoot) {
-	r.ahead.keep(shoot)
+	r.memory.ahead.keep(shoot)
 	l.shoots[l.index[drain.Key{Namespace: shoot.Namespace, Name: shoot.Name}]] = *shoot
 }

@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !asked {
 		return reconcile.Result{}, nil
 	}
-	bucket, err := r.formerBucket(ctx, shoot, name, holder, former)
+	bucket, err := r.formerBucket(ctx, client.ObjectKey{Namespace: shoot.Namespace, Name: name}, holder, former)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -75,18 +75,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// formerBucket returns the bucket of the former seed. What is in it is going to be deleted, so the shoot's own backups
-// must be elsewhere, in the hands of the seed that asks.
-func (r *Reconciler) formerBucket(
-	ctx context.Context, shoot *gardencorev1beta1.Shoot, name, holder, former string,
-) (string, error) {
+// formerBucket returns the bucket of the former seed. What is in it is going to be deleted, so the shoot's own backups,
+// which are those of the backup entry with the given key, must be elsewhere, in the hands of the seed that asks.
+func (r *Reconciler) formerBucket(ctx context.Context, key client.ObjectKey, holder, former string) (string, error) {
 	seed := &gardencorev1beta1.Seed{}
 	if err := r.APIReader.Get(ctx, client.ObjectKey{Name: former}, seed); err != nil {
 		return "", fmt.Errorf("failed to read Seed %s: %w", former, err)
 	}
 	bucket := string(seed.UID)
 
-	own, key := &gardencorev1beta1.BackupEntry{}, client.ObjectKey{Namespace: shoot.Namespace, Name: name}
+	own := &gardencorev1beta1.BackupEntry{}
 	if err := r.APIReader.Get(ctx, key, own); err != nil {
 		return "", fmt.Errorf("failed to read BackupEntry %s: %w", key, err)
 	}

@@ -67,7 +67,7 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.GateWatchdogControl
 	}
 	if err := builder.ControllerManagedBy(mgr).
 		Named(ObjectsControllerName).
-		// The standby replica watches as well, so that it continues at once when it leads.
+		// The standby replica watches as well, so that it is up to date when it becomes the leader.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, EnableWarmup: ptr.To(true)}).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, both,
 			builder.WithPredicates(named(gate.PolicyName))).

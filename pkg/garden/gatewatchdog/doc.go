@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gatewatchdog keeps the gate against the classic migration in force while live migrations are under way.
+// Package gatewatchdog keeps the gate against the classic migration in force while live migrations are in flight.
 //
 // Two controllers share the work, because two things can fail. Objects watches the admission policy and its binding,
 // and puts back what the chart ships as soon as one of them is missing or changed. Proofs does not trust the objects:

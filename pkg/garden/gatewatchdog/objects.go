@@ -43,7 +43,7 @@ const (
 var errRaced = errors.New("the object has changed meanwhile")
 
 // errLimited means that an object was not restored, because that has happened too often.
-var errLimited = errors.New("it is restored too often, somebody else keeps changing it")
+var errLimited = errors.New("restored too often, somebody else keeps changing it")
 
 // Objects keeps the policy and its binding as the chart ships them.
 type Objects struct {
@@ -103,7 +103,11 @@ func (o *Objects) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 		if err != nil {
 			failures = append(failures, err)
 		}
-		o.Reporter.ObjectsFaulty(shoots, sentence(faults), standing)
+		if standing {
+			o.Reporter.ObjectsFaulty(shoots, sentence(faults))
+		} else {
+			o.Reporter.ObjectsRestored(shoots, sentence(faults))
+		}
 		for _, shoot := range shoots {
 			o.Prove(shoot)
 		}
@@ -138,12 +142,12 @@ func (o *Objects) keep(ctx context.Context, object guarded) (fault string, err e
 	}
 
 	if !o.Restore {
-		log.Info("The gate is not as the chart ships it, and must not be restored by configuration", "fault", fault)
+		log.Info("The gate is not as the chart ships it, and the configuration forbids restoring it", "fault", fault)
 		return fault + "; install the chart livecpm-garden again at once", nil
 	}
 	if !o.Limiter.TryAccept() {
 		log.Info("The gate is not as the chart ships it, and was restored too often", "fault", fault)
-		return fault + "; find out who keeps changing it, restoring it has not lasted", errLimited
+		return fault + "; restoring it did not last, find out who keeps changing it", errLimited
 	}
 	restored, err := o.restore(ctx, object, current, cause)
 	switch {

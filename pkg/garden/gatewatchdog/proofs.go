@@ -116,8 +116,8 @@ func (p *Proofs) verify(ctx context.Context, shoot *gardencorev1beta1.Shoot) err
 // the gate is open, and when the gate is closed again it is in everybody's way: the policy refuses every write that
 // leaves it as it is, those of the agents as well.
 //
-// One case is left to people: before a live migration has begun, a classic one may be under way already. It has to go
-// on.
+// One case is left to people: before a live migration has begun, a classic one may be in flight already, and must
+// continue.
 func (p *Proofs) removeConstraint(ctx context.Context, key client.ObjectKey) error {
 	shoot := &gardencorev1beta1.Shoot{}
 	if err := p.APIReader.Get(ctx, key, shoot); err != nil {

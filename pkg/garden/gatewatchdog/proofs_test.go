@@ -279,7 +279,7 @@ var _ = Describe("Proofs", func() {
 
 	Describe("together with the objects", func() {
 		It("should tell that the gate is in force again after a restoration", func() {
-			report.ObjectsFaulty([]*gardencorev1beta1.Shoot{shoot}, "it was missing and is restored", false)
+			report.ObjectsRestored([]*gardencorev1beta1.Shoot{shoot}, "it was missing and is restored")
 			Expect(told()).To(HaveExactElements(HavePrefix("Warning GateNotInForce ")))
 			// The API servers take a moment.
 			answer = open(gate.ProblemNotInForce, nil)
@@ -291,7 +291,7 @@ var _ = Describe("Proofs", func() {
 		})
 
 		It("should not call the gate in force while the objects are not as shipped, whatever the proof says", func() {
-			report.ObjectsFaulty(nil, "it was changed", true)
+			report.ObjectsFaulty(nil, "it was changed")
 			again()
 			Expect(told()).
 				To(HaveExactElements(And(HavePrefix("Warning GateNotInForce "), HaveSuffix("it was changed"))))

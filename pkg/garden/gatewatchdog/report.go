@@ -54,17 +54,25 @@ type told struct {
 	unproved int
 }
 
-// ObjectsFaulty tells the Shoots on their way to another seed that the objects were found missing or changed. A
-// standing fault was not restored: until ObjectsIntact, no proof closes the gate again, because a proof tries one rule
-// only.
-func (r *Reporter) ObjectsFaulty(shoots []*gardencorev1beta1.Shoot, fault string, standing bool) {
+// ObjectsRestored tells the Shoots on their way to another seed that the objects were found missing or changed, and
+// were restored.
+func (r *Reporter) ObjectsRestored(shoots []*gardencorev1beta1.Shoot, fault string) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-
 	r.standing = ""
-	if standing {
-		r.standing = fault
-	}
+	r.tell(shoots, fault)
+}
+
+// ObjectsFaulty tells the same Shoots that the objects were found missing or changed, and were not restored. Until
+// ObjectsIntact or ObjectsRestored, no proof closes the gate again, because a proof tries one rule only.
+func (r *Reporter) ObjectsFaulty(shoots []*gardencorev1beta1.Shoot, fault string) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.standing = fault
+	r.tell(shoots, fault)
+}
+
+func (r *Reporter) tell(shoots []*gardencorev1beta1.Shoot, fault string) {
 	for _, shoot := range shoots {
 		if t := r.of(shoot); t.fault != fault {
 			t.fault = fault

@@ -69,6 +69,6 @@ func (r *Reconciler) write(ctx context.Context, inFlight map[string]string) erro
 			return fmt.Errorf("failed to patch ConfigMap %s: %w", key, err)
 		}
 	}
-	logf.FromContext(ctx).Info("Wrote down whose agents are needed", "seeds", slices.Sorted(maps.Keys(inFlight)))
+	logf.FromContext(ctx).Info("Recorded which agents are needed", "seeds", slices.Sorted(maps.Keys(inFlight)))
 	return nil
 }

@@ -24,7 +24,10 @@ var _ = Describe("Aborts and retries", func() {
 		apply = func(old []gardencorev1beta1.Condition, index int, status gardencorev1beta1.ConditionStatus,
 			reason steps.Reason) []gardencorev1beta1.Condition {
 			GinkgoHelper()
-			out, err := conditions.Apply(clk, old, table[index], table[index].Owner, status, reason, "x")
+			out, err := conditions.Apply(clk, old, conditions.Change{
+				Step: table[index], Role: table[index].Owner, Status: status,
+				Reason: reason, Message: "x",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			return out
 		}
@@ -36,36 +39,46 @@ var _ = Describe("Aborts and retries", func() {
 		all := apply(conditions.Initialize(clk, nil), 0, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted)
 		all = apply(all, 1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
 
-		_, err := conditions.Abort(clk, all, steps.Source, steps.ReasonAborted, "done")
+		_, err := conditions.Abort(clk, all, conditions.AbortChange{
+			Role: steps.Source, Reason: steps.ReasonAborted, Message: "done",
+		})
 		Expect(err).To(MatchError(ContainSubstring("has not withdrawn")))
 
 		clk.Step(time.Minute)
-		all, err = conditions.Abort(clk, all, steps.Destination, steps.ReasonWithdrawn, "nothing left")
+		all, err = conditions.Abort(clk, all, conditions.AbortChange{
+			Role: steps.Destination, Reason: steps.ReasonWithdrawn, Message: "nothing left",
+		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(all[1].Status).To(Equal(gardencorev1beta1.ConditionFalse))
 		Expect(all[1].Reason).To(Equal("Withdrawn"))
 		Expect(all[1].LastTransitionTime.Time).To(Equal(start.Add(time.Minute)))
 
-		all, err = conditions.Abort(clk, all, steps.Source, steps.ReasonAborted, "as before")
+		all, err = conditions.Abort(clk, all, conditions.AbortChange{
+			Role: steps.Source, Reason: steps.ReasonAborted, Message: "as before",
+		})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(all[0].Status).To(Equal(gardencorev1beta1.ConditionFalse))
 		Expect(steps.Aborted(all)).To(BeTrue())
 
-		operation := conditions.AbortOperation(clk, nil, all, steps.Source, "as before", false)
+		operation := conditions.AbortOperation(clk, nil, all,
+			conditions.AbortChange{Role: steps.Source, Message: "as before"})
 		Expect(operation.State).To(Equal(gardencorev1beta1.LastOperationStateAborted))
 		Expect(operation.Type).To(Equal(gardencorev1beta1.LastOperationTypeLiveMigrate))
 		Expect(operation.Description).To(Equal("Live migration was aborted: as before"))
 		clk.Step(time.Minute)
-		Expect(conditions.AbortOperation(clk, operation, all, steps.Source, "as before", false)).
+		Expect(conditions.AbortOperation(clk, operation, all,
+			conditions.AbortChange{Role: steps.Source, Message: "as before"})).
 			To(BeIdenticalTo(operation))
 	})
 
 	It("should tell an abort that continues from one that fails", func() {
 		all := apply(conditions.Initialize(clk, nil), 0, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
-		operation := conditions.AbortOperation(clk, nil, all, steps.Source, "removing", false)
+		operation := conditions.AbortOperation(clk, nil, all,
+			conditions.AbortChange{Role: steps.Source, Message: "removing"})
 		Expect(operation.State).To(Equal(gardencorev1beta1.LastOperationStateProcessing))
 		Expect(operation.Description).To(Equal("Aborting the live migration (source): removing"))
-		Expect(conditions.AbortOperation(clk, operation, all, steps.Source, "boom", true).State).
+		Expect(conditions.AbortOperation(clk, operation, all,
+			conditions.AbortChange{Role: steps.Source, Message: "boom", Failed: true}).State).
 			To(Equal(gardencorev1beta1.LastOperationStateError))
 	})
 

@@ -7,9 +7,9 @@ package conditions
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -36,60 +36,52 @@ func Initialize(clk clock.PassiveClock, old []gardencorev1beta1.Condition) []gar
 			LastUpdateTime:     now,
 		})
 	}
-	for _, condition := range old {
-		if steps.Index(condition.Type) < 0 {
-			out = append(out, condition)
-		}
-	}
-	return out
+	return append(out, v1beta1helper.RemoveConditions(old, steps.ConditionTypes()...)...)
 }
 
-// Apply returns the conditions with the one of the given step set to status, reason and message; all others are as
-// before, also those that are unknown here. It refuses what the step table does not allow (see steps.CheckTransition).
-// The transition time changes with the status only, the update time with any change.
+// Change is what a role writes into the condition of a step.
+type Change struct {
+	// Step is the step, Role who writes.
+	Step steps.Step
+	Role steps.Role
+	// Status, Reason and Message are what the condition says from then on.
+	Status  gardencorev1beta1.ConditionStatus
+	Reason  steps.Reason
+	Message string
+}
+
+// Apply returns the conditions with the change; all others are as before, also those that are unknown here. It refuses
+// what the step table does not allow (see steps.CheckTransition). The transition time changes with the status only, the
+// update time with any change.
 func Apply(
-	clk clock.PassiveClock,
-	old []gardencorev1beta1.Condition,
-	step steps.Step,
-	role steps.Role,
-	status gardencorev1beta1.ConditionStatus,
-	reason steps.Reason,
-	message string,
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, change Change,
 ) ([]gardencorev1beta1.Condition, error) {
-	if err := steps.CheckTransition(old, step, role, status); err != nil {
+	if err := steps.CheckTransition(old, change.Step, change.Role, change.Status); err != nil {
 		return nil, err
 	}
-
-	return set(clk, old, step, status, reason, message), nil
+	return set(clk, old, change), nil
 }
 
+// set writes the condition. Gardener's UpdatedConditionWithClock is not the same: it keeps the update time when only
+// the status changes, and it puts a sentence of its own where there is no message.
 func set(
-	clk clock.PassiveClock,
-	old []gardencorev1beta1.Condition,
-	step steps.Step,
-	status gardencorev1beta1.ConditionStatus,
-	reason steps.Reason,
-	message string,
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, change Change,
 ) []gardencorev1beta1.Condition {
 	now := metav1.NewTime(clk.Now())
-	out := slices.Clone(old)
-	i := slices.IndexFunc(out, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
-	if i < 0 {
-		out = append(out, gardencorev1beta1.Condition{Type: step.Condition, LastTransitionTime: now})
-		i = len(out) - 1
+	condition := gardencorev1beta1.Condition{Type: change.Step.Condition, LastTransitionTime: now}
+	if former := v1beta1helper.GetCondition(old, change.Step.Condition); former != nil {
+		condition = *former
 	}
-
-	condition := &out[i]
-	message = shorten(message)
-	if condition.Status != status {
+	reason, message := string(change.Reason), Cut(change.Message, maxMessageLength)
+	if condition.Status != change.Status {
 		condition.LastTransitionTime = now
 	}
-	if condition.Status != status || condition.Reason != string(reason) || condition.Message != message {
+	if condition.Status != change.Status || condition.Reason != reason || condition.Message != message {
 		condition.LastUpdateTime = now
 	}
-	condition.Status, condition.Reason, condition.Message = status, string(reason), message
+	condition.Status, condition.Reason, condition.Message = change.Status, reason, message
 	condition.Codes = nil
-	return out
+	return v1beta1helper.MergeConditions(old, condition)
 }
 
 // Restart returns the conditions with the clock of the current step, which has begun, set to now: an operator has asked
@@ -105,42 +97,59 @@ func Restart(
 	if !steps.Begun(old, step) {
 		return nil, fmt.Errorf("condition %s cannot be restarted: the step has not begun", step.Condition)
 	}
-	out := set(clk, old, step, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted,
-		step.Title+": retried on request")
-	i := slices.IndexFunc(out, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
-	out[i].LastTransitionTime = metav1.NewTime(clk.Now())
-	return out, nil
+	out := set(clk, old, Change{
+		Step: step, Status: gardencorev1beta1.ConditionProgressing, Reason: steps.ReasonStarted,
+		Message: step.Title + ": retried on request",
+	})
+	condition := v1beta1helper.GetCondition(out, step.Condition)
+	condition.LastTransitionTime = metav1.NewTime(clk.Now())
+	return v1beta1helper.MergeConditions(out, *condition), nil
 }
 
-// Abort returns the conditions with what the role has to say about its part in an abort, in the condition of its first
-// step. It refuses what steps.CheckAbort does not allow.
+// AbortChange is what a role writes about its part in an abort.
+type AbortChange struct {
+	// Role is who writes.
+	Role steps.Role
+	// Reason and Message are what the condition of its step says from then on.
+	Reason  steps.Reason
+	Message string
+	// Failed reports that the last attempt failed.
+	Failed bool
+}
+
+// Abort returns the conditions with the change, in the condition that records the role's step of an abort. It refuses
+// what steps.CheckAbort does not allow.
 func Abort(
-	clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role, reason steps.Reason, message string,
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, change AbortChange,
 ) ([]gardencorev1beta1.Condition, error) {
-	if err := steps.CheckAbort(old, role); err != nil {
+	if err := steps.CheckAbort(old, change.Role); err != nil {
 		return nil, err
 	}
-	return set(clk, old, steps.AbortOf(role), gardencorev1beta1.ConditionFalse, reason, message), nil
+	step := steps.AbortOf(change.Role)
+	return set(clk, old, Change{
+		Step: step, Status: step.Finish.Status, Reason: change.Reason, Message: change.Message,
+	}), nil
 }
 
-// AbortOperation returns the last operation while an abort continues, and Aborted when it is completed. It returns the
-// old one, update time included, when nothing in it changes.
+// AbortOperation returns the last operation that belongs to the conditions while an abort continues, and Aborted when
+// it is completed. It returns the old one, update time included, when nothing in it changes.
 func AbortOperation(
 	clk clock.PassiveClock, old *gardencorev1beta1.LastOperation, conditions []gardencorev1beta1.Condition,
-	role steps.Role, message string, failed bool,
+	change AbortChange,
 ) *gardencorev1beta1.LastOperation {
 	operation := gardencorev1beta1.LastOperation{
-		Type:        gardencorev1beta1.LastOperationTypeLiveMigrate,
-		State:       gardencorev1beta1.LastOperationStateProcessing,
-		Progress:    steps.Progress(conditions),
-		Description: fmt.Sprintf("Aborting the live migration (%s): %s", role, shorten(message)),
+		Type:     gardencorev1beta1.LastOperationTypeLiveMigrate,
+		State:    gardencorev1beta1.LastOperationStateProcessing,
+		Progress: steps.Progress(conditions),
+		Description: fmt.Sprintf("Aborting the live migration (%s): %s", change.Role,
+			Cut(change.Message, maxMessageLength)),
 	}
 	switch {
 	case steps.Aborted(conditions):
 		operation.State = gardencorev1beta1.LastOperationStateAborted
 		operation.Progress = 0
-		operation.Description = "Live migration was aborted: " + message
-	case failed:
+		operation.Description = "Live migration was aborted: " + change.Message
+	case change.Failed:
 		operation.State = gardencorev1beta1.LastOperationStateError
 	}
 	return unlessSame(clk, old, operation)
@@ -178,7 +187,7 @@ func Judge(
 		reason = outcome.Reason
 	}
 	return gardencorev1beta1.ConditionFalse, reason,
-		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s and is still tried; see %s",
+		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s. The agent keeps trying; see %s",
 			outcome.Reason, outcome.Message, step.Deadline, Runbook(step))
 }
 
@@ -187,15 +196,15 @@ func Runbook(step steps.Step) string { return "docs/operations/" + string(step.C
 
 // Overdue reports whether the step has taken longer than its deadline. A condition that is False stays overdue.
 func Overdue(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, step steps.Step) bool {
-	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
-	if i < 0 {
+	condition := v1beta1helper.GetCondition(conditions, step.Condition)
+	if condition == nil {
 		return false
 	}
-	switch conditions[i].Status {
+	switch condition.Status {
 	case gardencorev1beta1.ConditionFalse:
 		return true
 	case gardencorev1beta1.ConditionProgressing:
-		return step.Deadline > 0 && clk.Since(conditions[i].LastTransitionTime.Time) > step.Deadline
+		return step.Deadline > 0 && clk.Since(condition.LastTransitionTime.Time) > step.Deadline
 	}
 	return false
 }
@@ -214,21 +223,21 @@ func LastOperation(
 		Progress: steps.Progress(conditions),
 	}
 
-	i := slices.IndexFunc(conditions, func(c gardencorev1beta1.Condition) bool { return c.Type == step.Condition })
+	turn := fmt.Sprintf("Step %d of %d (%s): %s", steps.Index(step.Condition)+1, len(steps.Table()), step.Owner,
+		step.Title)
+	condition := v1beta1helper.GetCondition(conditions, step.Condition)
 	switch {
-	case i < 0:
-		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s", steps.Index(step.Condition)+1, len(steps.Table()),
-			step.Owner, step.Title)
-	case conditions[i].Status == gardencorev1beta1.ConditionTrue && step.HandsOver:
+	case condition == nil:
+		operation.Description = turn
+	case condition.Status == gardencorev1beta1.ConditionTrue && step.HandsOver:
 		operation.State = gardencorev1beta1.LastOperationStateSucceeded
 		operation.Description = "Live migration of the control plane succeeded"
 	default:
-		if conditions[i].Status == gardencorev1beta1.ConditionFalse ||
-			(conditions[i].Status != gardencorev1beta1.ConditionTrue && steps.Reason(conditions[i].Reason).Fault()) {
+		if condition.Status == gardencorev1beta1.ConditionFalse ||
+			(condition.Status != gardencorev1beta1.ConditionTrue && steps.Reason(condition.Reason).Fault()) {
 			operation.State = gardencorev1beta1.LastOperationStateError
 		}
-		operation.Description = fmt.Sprintf("Step %d of %d (%s): %s: %s", steps.Index(step.Condition)+1,
-			len(steps.Table()), step.Owner, step.Title, conditions[i].Message)
+		operation.Description = turn + ": " + condition.Message
 	}
 
 	return unlessSame(clk, old, operation)
@@ -242,6 +251,3 @@ func Duration(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, 
 	}
 	return clk.Since(started), true
 }
-
-// shorten cuts an overlong message.
-func shorten(message string) string { return Cut(message, maxMessageLength) }

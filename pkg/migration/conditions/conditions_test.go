@@ -60,12 +60,20 @@ var _ = Describe("Conditions", func() {
 		})
 	})
 
+	It("should cut texts without breaking characters", func() {
+		Expect(Cut("short", 5)).To(Equal("short"))
+		Expect(Cut("longer", 5)).To(Equal("lo…"))
+		Expect(Cut("aéééééé", 5)).To(Equal("a…"))
+	})
+
 	Describe("#Apply", func() {
 		var conditions []gardencorev1beta1.Condition
 
 		apply := func(step int, role steps.Role, status gardencorev1beta1.ConditionStatus, reason steps.Reason,
 			message string) error {
-			updated, err := Apply(clk, conditions, table[step], role, status, reason, message)
+			updated, err := Apply(clk, conditions, Change{
+				Step: table[step], Role: role, Status: status, Reason: reason, Message: message,
+			})
 			if err == nil {
 				conditions = updated
 			}
@@ -136,7 +144,9 @@ var _ = Describe("Conditions", func() {
 
 		It("should take progress for progress until the deadline, and for an overdue step then", func() {
 			conditions := Initialize(clk, nil)
-			conditions, err := Apply(clk, conditions, table[0], steps.Source, isProgressing, steps.ReasonStarted, "")
+			conditions, err := Apply(clk, conditions, Change{
+				Step: table[0], Role: steps.Source, Status: isProgressing, Reason: steps.ReasonStarted,
+			})
 			Expect(err).NotTo(HaveOccurred())
 			outcome := steps.Waiting(0, steps.ReasonWaitingForSourceEtcd, "2 of 3 ready")
 
@@ -147,8 +157,8 @@ var _ = Describe("Conditions", func() {
 			clk.Step(time.Second)
 			Expect(judge(conditions, table[0], outcome)).To(HaveExactElements(
 				"False", "DeadlineExceeded",
-				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s and is still "+
-					"tried; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
+				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s. The agent "+
+					"keeps trying; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
 
 			conditions[0].Status, conditions[0].LastTransitionTime = isFalse, metav1.NewTime(clk.Now())
 			Expect(judge(conditions, table[0], outcome)[0]).To(Equal("False"), "an overdue step stays overdue")
@@ -255,7 +265,9 @@ var _ = Describe("Conditions", func() {
 			conditions := Initialize(clk, nil)
 			_, ok := Duration(clk, conditions, table[0])
 			Expect(ok).To(BeFalse())
-			conditions, err := Apply(clk, conditions, table[0], steps.Source, isProgressing, steps.ReasonStarted, "")
+			conditions, err := Apply(clk, conditions, Change{
+				Step: table[0], Role: steps.Source, Status: isProgressing, Reason: steps.ReasonStarted,
+			})
 			Expect(err).NotTo(HaveOccurred())
 			clk.Step(time.Minute)
 			duration, ok := Duration(clk, conditions, table[0])

@@ -65,7 +65,7 @@ type Result string
 const (
 	// Succeeded means that the control plane is in the other seed.
 	Succeeded Result = "Succeeded"
-	// Aborted means that the migration was aborted, or the seed name set back. Somebody decided so, thus it is not
+	// Aborted means that the migration was aborted, or the seed name set back. Somebody decided that, so it is not
 	// tried again.
 	Aborted Result = "Aborted"
 	// Refused means that the garden did not accept the start. It is tried again after a while.

@@ -61,8 +61,8 @@ func to(seed string) func(drain.Shoot) drain.Assessment {
 	}
 }
 
-func world(shoots ...drain.Shoot) drain.World {
-	return drain.World{
+func garden(shoots ...drain.Shoot) drain.Garden {
+	return drain.Garden{
 		Now: now, Budget: budget(), Seeds: []drain.Seed{draining("seed-a"), {Name: "seed-b"}, {Name: "seed-c"}},
 		Shoots: shoots, Assess: to("seed-b"),
 	}
@@ -89,8 +89,8 @@ func started(plan drain.Plan) []string {
 
 var _ = Describe("Make", func() {
 	DescribeTable("decides about one shoot",
-		func(change func(*drain.World, *drain.Shoot), expected string, starts ...string) {
-			w := world()
+		func(change func(*drain.Garden, *drain.Shoot), expected string, starts ...string) {
+			w := garden()
 			shoot := at("seed-a", "x")
 			change(&w, &shoot)
 			w.Shoots = append(w.Shoots, shoot)
@@ -101,119 +101,119 @@ var _ = Describe("Make", func() {
 				Expect(started(plan)[i]).To(Equal(start))
 			}
 		},
-		Entry("goes live", func(*drain.World, *drain.Shoot) {}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("opted out", func(_ *drain.World, s *drain.Shoot) { s.OptedOut = true }, "Blocked OptedOut"),
-		Entry("ignored", func(_ *drain.World, s *drain.Shoot) { s.Ignored = true }, "Blocked Ignored"),
-		Entry("being deleted", func(_ *drain.World, s *drain.Shoot) { s.Deleting = true }, "Waiting BeingDeleted"),
-		Entry("not created yet", func(_ *drain.World, s *drain.Shoot) { s.Status = "" }, "Waiting Arriving"),
-		Entry("on its way into the seed", func(_ *drain.World, s *drain.Shoot) { s.Status = "seed-c" },
+		Entry("goes live", func(*drain.Garden, *drain.Shoot) {}, "Waiting Next", "x seed-a->seed-b Live"),
+		Entry("opted out", func(_ *drain.Garden, s *drain.Shoot) { s.OptedOut = true }, "Blocked OptedOut"),
+		Entry("ignored", func(_ *drain.Garden, s *drain.Shoot) { s.Ignored = true }, "Blocked Ignored"),
+		Entry("being deleted", func(_ *drain.Garden, s *drain.Shoot) { s.Deleting = true }, "Waiting BeingDeleted"),
+		Entry("not created yet", func(_ *drain.Garden, s *drain.Shoot) { s.Status = "" }, "Waiting Arriving"),
+		Entry("on its way into the seed", func(_ *drain.Garden, s *drain.Shoot) { s.Status = "seed-c" },
 			"Waiting Arriving"),
-		Entry("on its way, started by somebody", func(_ *drain.World, s *drain.Shoot) {
+		Entry("on its way, started by somebody", func(_ *drain.Garden, s *drain.Shoot) {
 			s.Spec, s.Intended = "seed-c", true
 		}, "Running Migrating"),
-		Entry("on its way, started by the drain", func(_ *drain.World, s *drain.Shoot) {
+		Entry("on its way, started by the drain", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = moved(*s, "seed-b", ago(time.Minute))
 		}, "Running Migrating"),
-		Entry("late", func(_ *drain.World, s *drain.Shoot) {
+		Entry("late", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = moved(*s, "seed-b", ago(time.Minute))
 			s.LateSince = ago(time.Second)
 		}, "Running DeadlineExceeded"),
-		Entry("aborted on the way", func(_ *drain.World, s *drain.Shoot) {
+		Entry("aborted on the way", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = moved(*s, "seed-b", ago(time.Minute))
 			s.Aborted = true
 		}, "Blocked MigrationAborted"),
-		Entry("aborted and set back", func(_ *drain.World, s *drain.Shoot) {
+		Entry("aborted and set back", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Hour)), drain.Aborted, ago(30*time.Minute))
 		}, "Blocked MigrationAborted"),
-		Entry("aborted before the drain was resumed", func(_ *drain.World, s *drain.Shoot) {
+		Entry("aborted before the drain was resumed", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(2*time.Hour)), drain.Aborted, ago(90*time.Minute))
 		}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("aborted by the drain of another seed", func(_ *drain.World, s *drain.Shoot) {
+		Entry("aborted by the drain of another seed", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Hour)), drain.Aborted, ago(30*time.Minute))
 			s.StartedBy = "seed-c"
 		}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("refused just now", func(_ *drain.World, s *drain.Shoot) {
+		Entry("refused just now", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Refused, ago(time.Minute))
 		}, "Waiting RetryLater"),
-		Entry("refused a while ago", func(_ *drain.World, s *drain.Shoot) {
+		Entry("refused a while ago", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Refused, ago(10*time.Minute))
 		}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("refused for the last time", func(_ *drain.World, s *drain.Shoot) {
+		Entry("refused for the last time", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Hour)), drain.Refused, ago(time.Hour))
 			s.Attempts = 3
 		}, "Blocked StartRefused"),
-		Entry("moved", func(_ *drain.World, s *drain.Shoot) {
+		Entry("moved", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Succeeded, ago(time.Second))
 		}, "Done Moved"),
-		Entry("moved, not recorded yet", func(_ *drain.World, s *drain.Shoot) {
+		Entry("moved, not recorded yet", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(time.Minute)), drain.Succeeded, ago(time.Second))
 			s.Result, s.EndedAt = "", time.Time{}
 		}, "Done Moved"),
-		Entry("moved away and back again", func(_ *drain.World, s *drain.Shoot) {
+		Entry("moved away and back again", func(_ *drain.Garden, s *drain.Shoot) {
 			*s = ended(moved(*s, "seed-b", ago(50*time.Minute)), drain.Succeeded, ago(40*time.Minute))
 			s.Spec, s.Status = "seed-a", "seed-a"
 		}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("blocked by a prerequisite", func(w *drain.World, _ *drain.Shoot) {
+		Entry("blocked by a prerequisite", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Assess = func(drain.Shoot) drain.Assessment {
 				return drain.Assessment{Reason: "NotHighlyAvailable", Message: "one etcd member"}
 			}
 		}, "Blocked NotHighlyAvailable"),
-		Entry("classic outside of its window", func(w *drain.World, _ *drain.Shoot) {
+		Entry("classic outside of its window", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Assess = func(drain.Shoot) drain.Assessment {
 				return drain.Assessment{Destination: "seed-b", Way: drain.Classic}
 			}
 		}, "Waiting WaitingForMaintenanceWindow"),
-		Entry("classic in its window", func(w *drain.World, _ *drain.Shoot) {
+		Entry("classic in its window", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Assess = func(drain.Shoot) drain.Assessment {
 				return drain.Assessment{Destination: "seed-b", Way: drain.Classic, InMaintenanceWindow: true}
 			}
 		}, "Waiting Next", "x seed-a->seed-b Classic"),
-		Entry("source full", func(w *drain.World, _ *drain.Shoot) {
+		Entry("source full", func(w *drain.Garden, _ *drain.Shoot) {
 			for i := range 2 {
 				w.Shoots = append(w.Shoots, moved(at("seed-a", fmt.Sprint(i)), "seed-c", ago(time.Minute)))
 			}
 		}, "Waiting SourceBudgetUsed"),
-		Entry("destination full of other moves", func(w *drain.World, _ *drain.Shoot) {
+		Entry("destination full of other moves", func(w *drain.Garden, _ *drain.Shoot) {
 			for i := range 2 {
 				other := at("seed-c", fmt.Sprint(i))
 				other.Spec = "seed-b"
 				w.Shoots = append(w.Shoots, other)
 			}
 		}, "Waiting DestinationBudgetUsed"),
-		Entry("an aborted move takes no budget", func(w *drain.World, _ *drain.Shoot) {
+		Entry("an aborted move takes no budget", func(w *drain.Garden, _ *drain.Shoot) {
 			for i := range 2 {
 				other := moved(at("seed-c", fmt.Sprint(i)), "seed-b", ago(time.Minute))
 				other.Aborted = true
 				w.Shoots = append(w.Shoots, other)
 			}
 		}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("garden full", func(w *drain.World, _ *drain.Shoot) {
+		Entry("garden full", func(w *drain.Garden, _ *drain.Shoot) {
 			for i := range 5 {
 				other := at(fmt.Sprint("from-", i), fmt.Sprint(i))
 				other.Spec = fmt.Sprint("to-", i)
 				w.Shoots = append(w.Shoots, other)
 			}
 		}, "Waiting TotalBudgetUsed"),
-		Entry("in the pause", func(w *drain.World, _ *drain.Shoot) {
+		Entry("in the pause", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Shoots = append(w.Shoots,
 				ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(59*time.Second)))
 		}, "Waiting PauseAfterMigration"),
-		Entry("after the pause", func(w *drain.World, _ *drain.Shoot) {
+		Entry("after the pause", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Shoots = append(w.Shoots,
 				ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Minute)))
 		}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("no pause after a move out of another seed", func(w *drain.World, _ *drain.Shoot) {
+		Entry("no pause after a move out of another seed", func(w *drain.Garden, _ *drain.Shoot) {
 			w.Shoots = append(w.Shoots,
 				ended(moved(at("seed-c", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(time.Second)))
 		}, "Waiting Next", "x seed-a->seed-b Live"),
-		Entry("cancelled", func(w *drain.World, _ *drain.Shoot) { w.Seeds[0].Draining = false }, "Waiting Cancelled"),
+		Entry("cancelled", func(w *drain.Garden, _ *drain.Shoot) { w.Seeds[0].Draining = false }, "Waiting Cancelled"),
 	)
 
 	It("tells when to look again because of the time alone", func() {
-		w := world(at("seed-a", "x"),
+		w := garden(at("seed-a", "x"),
 			ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(20*time.Second)))
 		Expect(drain.Make(w).LookAgain).To(Equal(now.Add(40 * time.Second)))
-		Expect(drain.Make(world(at("seed-a", "x"))).LookAgain).To(BeZero())
+		Expect(drain.Make(garden(at("seed-a", "x"))).LookAgain).To(BeZero())
 	})
 
 	It("starts the least important first, and the youngest of those", func() {
@@ -222,7 +222,7 @@ var _ = Describe("Make", func() {
 			s.Purpose, s.CreatedAt = purpose, ago(age)
 			return s
 		}
-		w := world(
+		w := garden(
 			shoot("production", gardencorev1beta1.ShootPurposeProduction, time.Hour),
 			shoot("infrastructure", gardencorev1beta1.ShootPurposeInfrastructure, time.Hour),
 			shoot("development", gardencorev1beta1.ShootPurposeDevelopment, time.Hour),
@@ -243,7 +243,7 @@ var _ = Describe("Make", func() {
 	})
 
 	It("passes over what waits for a destination", func() {
-		w := world(at("seed-a", "a"), at("seed-a", "b"), at("seed-c", "c"), at("seed-c", "d"))
+		w := garden(at("seed-a", "a"), at("seed-a", "b"), at("seed-c", "c"), at("seed-c", "d"))
 		w.Shoots[2].Spec, w.Shoots[3].Spec = "seed-b", "seed-b"
 		w.Assess = func(s drain.Shoot) drain.Assessment {
 			if s.Name == "a" {
@@ -259,7 +259,7 @@ var _ = Describe("Make", func() {
 			return ended(moved(at("seed-a", name), "seed-b", ago(50*time.Minute)), drain.Aborted, ago(end))
 		}
 		open := func(shoots ...drain.Shoot) drain.SeedPlan {
-			plan := drain.Make(world(append(shoots, at("seed-a", "next"))...))
+			plan := drain.Make(garden(append(shoots, at("seed-a", "next"))...))
 			Expect(plan.Seeds).To(HaveLen(1))
 			Expect(plan.Starts).To(HaveLen(map[bool]int{true: 0, false: 1}[plan.Seeds[0].CircuitOpen]))
 			return plan.Seeds[0]
@@ -291,7 +291,7 @@ var _ = Describe("Make", func() {
 		})
 
 		It("closes when the drain continues after a cancellation", func() {
-			w := world(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute),
+			w := garden(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute),
 				at("seed-a", "next"))
 			w.Seeds[0].ResumedAt = ago(time.Second)
 			plan := drain.Make(w)
@@ -302,7 +302,7 @@ var _ = Describe("Make", func() {
 
 	Describe("cancellation", func() {
 		It("lets what runs finish, and then has nothing to say", func() {
-			w := world(moved(at("seed-a", "runs"), "seed-b", ago(time.Minute)), at("seed-a", "stays"))
+			w := garden(moved(at("seed-a", "runs"), "seed-b", ago(time.Minute)), at("seed-a", "stays"))
 			w.Seeds[0].Draining, w.Seeds[0].Marked = false, false
 			plan := drain.Make(w)
 			Expect(lines(plan)).To(HaveExactElements("runs Running Migrating", "stays Waiting Cancelled"))
@@ -315,7 +315,7 @@ var _ = Describe("Make", func() {
 		})
 
 		It("is not bothered by moves that somebody else has started", func() {
-			w := world(at("seed-a", "x"))
+			w := garden(at("seed-a", "x"))
 			w.Seeds[0].Draining, w.Seeds[0].Marked = false, false
 			w.Shoots[0].Spec, w.Shoots[0].Intended = "seed-b", true
 			Expect(drain.Make(w).Seeds).To(BeEmpty())
@@ -323,7 +323,7 @@ var _ = Describe("Make", func() {
 	})
 
 	It("does not count what an earlier drain has moved", func() {
-		w := world(ended(moved(at("seed-a", "x"), "seed-b", ago(2*time.Hour)), drain.Succeeded, ago(90*time.Minute)))
+		w := garden(ended(moved(at("seed-a", "x"), "seed-b", ago(2*time.Hour)), drain.Succeeded, ago(90*time.Minute)))
 		Expect(lines(drain.Make(w))).To(BeEmpty())
 	})
 
@@ -350,7 +350,7 @@ var _ = Describe("Make", func() {
 			clock := now
 			for range 40 {
 				clock = clock.Add(time.Duration(pick(90)) * time.Second)
-				w := drain.World{Now: clock, Budget: b, Seeds: seeds, Shoots: shoots,
+				w := drain.Garden{Now: clock, Budget: b, Seeds: seeds, Shoots: shoots,
 					Assess: func(s drain.Shoot) drain.Assessment {
 						return drain.Assessment{Destination: seeds[pick(len(seeds))].Name, Way: drain.Live,
 							InMaintenanceWindow: true}
@@ -516,7 +516,7 @@ var _ = Describe("SeedOf", func() {
 })
 
 var _ = Describe("SeedPlan", func() {
-	plan := func(w drain.World) drain.SeedPlan {
+	plan := func(w drain.Garden) drain.SeedPlan {
 		GinkgoHelper()
 		seeds := drain.Make(w).Seeds
 		Expect(seeds).To(HaveLen(1))
@@ -526,39 +526,39 @@ var _ = Describe("SeedPlan", func() {
 		return drain.Assessment{Reason: drain.Reason("Reason" + s.Name[:1]), Message: "message"}
 	}
 
-	DescribeTable("#Condition", func(w drain.World, status gardencorev1beta1.ConditionStatus, reason, message string) {
+	DescribeTable("#Condition", func(w drain.Garden, status gardencorev1beta1.ConditionStatus, reason, message string) {
 		gotStatus, gotReason, gotMessage := plan(w).Condition()
 		Expect(gotStatus).To(Equal(status))
 		Expect(gotReason).To(Equal(reason))
 		Expect(gotMessage).To(Equal(message))
 	},
-		Entry("empty", world(), gardencorev1beta1.ConditionTrue, "Empty",
+		Entry("empty", garden(), gardencorev1beta1.ConditionTrue, "Empty",
 			"No shoot is left in the seed. 0 shoots: 0 done, 0 running, 0 waiting, 0 blocked"),
-		Entry("all done", world(ended(moved(at("seed-a", "x"), "seed-b", ago(time.Minute)), drain.Succeeded, now)),
+		Entry("all done", garden(ended(moved(at("seed-a", "x"), "seed-b", ago(time.Minute)), drain.Succeeded, now)),
 			gardencorev1beta1.ConditionTrue, "Empty",
 			"No shoot is left in the seed. 1 shoots: 1 done, 0 running, 0 waiting, 0 blocked"),
-		Entry("going on", world(at("seed-a", "x"), moved(at("seed-a", "y"), "seed-b", ago(time.Minute))),
+		Entry("going on", garden(at("seed-a", "x"), moved(at("seed-a", "y"), "seed-b", ago(time.Minute))),
 			gardencorev1beta1.ConditionProgressing, "Draining",
 			"2 shoots: 0 done, 1 running, 1 waiting, 0 blocked"),
-		Entry("blocked", func() drain.World {
-			w := world(at("seed-a", "a1"), at("seed-a", "a2"), at("seed-a", "b1"))
+		Entry("blocked", func() drain.Garden {
+			w := garden(at("seed-a", "a1"), at("seed-a", "a2"), at("seed-a", "b1"))
 			w.Assess = stays
 			return w
 		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
-			"The shoots that are left stay until what blocks them is gone. 3 shoots: 0 done, 0 running, 0 waiting, 3 "+
+			"The remaining shoots stay until nothing blocks them any more. 3 shoots: 0 done, 0 running, 0 waiting, 3 "+
 				"blocked (Reasona: 2, Reasonb: 1)"),
-		Entry("blocked for many reasons", func() drain.World {
-			w := world(at("seed-a", "a"), at("seed-a", "b"), at("seed-a", "c"), at("seed-a", "d"), at("seed-a", "e"),
+		Entry("blocked for many reasons", func() drain.Garden {
+			w := garden(at("seed-a", "a"), at("seed-a", "b"), at("seed-a", "c"), at("seed-a", "d"), at("seed-a", "e"),
 				at("seed-a", "f"))
 			w.Assess = stays
 			return w
 		}(), gardencorev1beta1.ConditionFalse, "ShootsBlocked",
-			"The shoots that are left stay until what blocks them is gone. 6 shoots: 0 done, 0 running, 0 waiting, 6 "+
+			"The remaining shoots stay until nothing blocks them any more. 6 shoots: 0 done, 0 running, 0 waiting, 6 "+
 				"blocked (Reasona: 1, Reasonb: 1, Reasonc: 1, Reasond: 1, Reasone: 1, and others)"),
 	)
 
 	It("publishes a table that can be read again", func() {
-		w := world(at("seed-a", "a"), moved(at("seed-a", "b"), "seed-b", ago(time.Minute)),
+		w := garden(at("seed-a", "a"), moved(at("seed-a", "b"), "seed-b", ago(time.Minute)),
 			ended(moved(at("seed-a", "c"), "seed-b", ago(10*time.Minute)), drain.Succeeded, ago(5*time.Minute)))
 		w.Shoots[0].Purpose = gardencorev1beta1.ShootPurposeProduction
 		content, err := plan(w).Table().Encode()
@@ -588,7 +588,7 @@ var _ = Describe("SeedPlan", func() {
 		for i := range 3000 {
 			shoots = append(shoots, at("seed-a", fmt.Sprint("shoot-", i)))
 		}
-		w := world(shoots...)
+		w := garden(shoots...)
 		w.Assess = func(drain.Shoot) drain.Assessment {
 			return drain.Assessment{Reason: drain.ReasonNoCandidate, Message: strings.Repeat("x", 1000)}
 		}

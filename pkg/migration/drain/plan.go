@@ -87,17 +87,17 @@ type Plan struct {
 	LookAgain time.Time
 }
 
-// Make decides what is to be done in the world.
-func Make(w World) Plan {
-	p := planner{World: w, outOf: map[string]int{}, into: map[string]int{}}
-	for _, shoot := range w.Shoots {
+// Make decides what is to be done in the garden.
+func Make(g Garden) Plan {
+	p := planner{Garden: g, outOf: map[string]int{}, into: map[string]int{}}
+	for _, shoot := range g.Shoots {
 		if source, destination, ok := shoot.onItsWay(); ok {
 			p.take(source, destination)
 		}
 	}
 
 	// Seeds take turns by name, so that two of them which share the budget are drained in a foreseeable order.
-	seeds := slices.Clone(w.Seeds)
+	seeds := slices.Clone(g.Seeds)
 	slices.SortFunc(seeds, func(a, b Seed) int { return cmp.Compare(a.Name, b.Name) })
 	for _, seed := range seeds {
 		if seed.Draining || seed.Marked || p.outOf[seed.Name] > 0 {
@@ -110,7 +110,7 @@ func Make(w World) Plan {
 }
 
 type planner struct {
-	World
+	Garden
 	plan        Plan
 	outOf, into map[string]int
 	total       int
@@ -143,10 +143,9 @@ func (p *planner) seed(seed Seed) (SeedPlan, bool) {
 
 	plan.FailuresInARow = failuresInARow(seed, mine)
 	plan.CircuitOpen = p.Budget.Failures > 0 && plan.FailuresInARow >= p.Budget.Failures
-	pausedUntil := p.pausedUntil(seed, mine)
-
+	now := seedState{Seed: seed, circuitOpen: plan.CircuitOpen, pausedUntil: p.pausedUntil(seed, mine)}
 	for _, shoot := range mine {
-		plan.Entries = append(plan.Entries, p.entry(seed, shoot, plan.CircuitOpen, pausedUntil))
+		plan.Entries = append(plan.Entries, p.entry(now, shoot))
 	}
 	return plan, true
 }
@@ -156,20 +155,29 @@ func (s Shoot) doneBy(seed Seed) bool {
 		!s.StartedAt.Before(seed.StartedAt)
 }
 
+// seedState is what holds for all shoots that are to leave a seed.
+type seedState struct {
+	Seed
+	// circuitOpen reports that too many moves in a row have failed.
+	circuitOpen bool
+	// pausedUntil is when the next move may start; zero if it may now.
+	pausedUntil time.Time
+}
+
 // entry decides about one shoot. What it starts is taken from the budget at once.
-func (p *planner) entry(seed Seed, shoot Shoot, circuitOpen bool, pausedUntil time.Time) Entry {
+func (p *planner) entry(seed seedState, shoot Shoot) Entry {
 	is := func(state State, reason Reason, format string, args ...any) Entry {
 		return Entry{Shoot: shoot, State: state, Reason: reason, Text: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case shoot.doneBy(seed):
+	case shoot.doneBy(seed.Seed):
 		entry := is(Done, ReasonMoved, "moved to seed %s", shoot.Status)
 		entry.To, entry.By = shoot.Status, shoot.Way
 		return entry
 	case shoot.Aborted && shoot.Status == seed.Name:
 		return is(Blocked, ReasonAborted,
-			"the live migration to seed %s was aborted; set spec.seedName back, or take the annotation of the intent "+
-				"away to migrate classically", shoot.Spec)
+			"the live migration to seed %s was aborted; set spec.seedName back, or remove the intent annotation to "+
+				"migrate classically", shoot.Spec)
 	case shoot.moving() && shoot.Status == seed.Name:
 		entry := is(Running, ReasonMigrating, "on its way to seed %s", shoot.Spec)
 		if !shoot.LateSince.IsZero() {
@@ -182,7 +190,7 @@ func (p *planner) entry(seed Seed, shoot Shoot, circuitOpen bool, pausedUntil ti
 		}
 		return entry
 	case shoot.Status != seed.Name:
-		return is(Waiting, ReasonArriving, "not in the seed yet; it leaves it as soon as it is there")
+		return is(Waiting, ReasonArriving, "not in the seed yet; it leaves again as soon as it has arrived")
 	case shoot.Deleting:
 		return is(Waiting, ReasonDeleting, "being deleted")
 	case shoot.OptedOut:
@@ -190,22 +198,22 @@ func (p *planner) entry(seed Seed, shoot Shoot, circuitOpen bool, pausedUntil ti
 	case shoot.Ignored:
 		return is(Blocked, ReasonIgnored,
 			"Gardener ignores the shoot; remove the annotation shoot.gardener.cloud/ignore to let it go")
-	case shoot.triedSince(seed) && shoot.Result == Aborted:
+	case shoot.triedSince(seed.Seed) && shoot.Result == Aborted:
 		return is(Blocked, ReasonAborted,
 			"the live migration to seed %s was aborted at %s; cancel the drain and start it again to retry",
 			shoot.Destination, FormatTime(shoot.EndedAt))
-	case shoot.triedSince(seed) && shoot.Result == Refused && shoot.Attempts >= p.Budget.Attempts:
+	case shoot.triedSince(seed.Seed) && shoot.Result == Refused && shoot.Attempts >= p.Budget.Attempts:
 		return is(Blocked, ReasonRefused,
 			"the garden refused the move to seed %s %d times; cancel the drain and start it again to retry. The "+
 				"last time: %s", shoot.Destination, shoot.Attempts, shoot.Message)
 	case !seed.Draining:
 		return is(Waiting, ReasonCancelled, "the drain was cancelled")
 	}
-	return p.candidate(seed, shoot, circuitOpen, pausedUntil)
+	return p.candidate(seed, shoot)
 }
 
 // candidate decides about a shoot that may leave as soon as its turn has come.
-func (p *planner) candidate(seed Seed, shoot Shoot, circuitOpen bool, pausedUntil time.Time) Entry {
+func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 	assessment := p.Assess(shoot)
 	out := Entry{Shoot: shoot, To: assessment.Destination, By: assessment.Way}
 	is := func(state State, reason Reason, format string, args ...any) Entry {
@@ -219,18 +227,18 @@ func (p *planner) candidate(seed Seed, shoot Shoot, circuitOpen bool, pausedUnti
 
 	retryAt := shoot.EndedAt.Add(p.Budget.RetryAfter)
 	switch {
-	case circuitOpen:
+	case seed.circuitOpen:
 		return is(Waiting, ReasonCircuitOpen, "too many migrations in a row have failed")
-	case shoot.triedSince(seed) && shoot.Result == Refused && p.Now.Before(retryAt):
+	case shoot.triedSince(seed.Seed) && shoot.Result == Refused && p.Now.Before(retryAt):
 		p.lookAgain(retryAt)
-		return is(Waiting, ReasonRetryLater, "tried again at %s, because the garden refused the move: %s",
+		return is(Waiting, ReasonRetryLater, "retried at %s, because the garden refused the move: %s",
 			FormatTime(retryAt), shoot.Message)
 	case assessment.Way == Classic && !assessment.InMaintenanceWindow:
 		return is(Waiting, ReasonMaintenanceWindow, "moves classically to seed %s in its maintenance time window",
 			assessment.Destination)
-	case !pausedUntil.IsZero():
-		p.lookAgain(pausedUntil)
-		return is(Waiting, ReasonPause, "nothing is started before %s", FormatTime(pausedUntil))
+	case !seed.pausedUntil.IsZero():
+		p.lookAgain(seed.pausedUntil)
+		return is(Waiting, ReasonPause, "nothing is started before %s", FormatTime(seed.pausedUntil))
 	case p.total >= p.Budget.Total:
 		return is(Waiting, ReasonTotalBudget, "%d shoots are on their way in the garden", p.total)
 	case p.outOf[seed.Name] >= p.Budget.PerSource:

@@ -48,17 +48,17 @@ func (p SeedPlan) Condition() (gardencorev1beta1.ConditionStatus, string, string
 	switch {
 	case !p.Draining:
 		return gardencorev1beta1.ConditionProgressing, ConditionReasonCancelling,
-			"The drain is cancelled, running migrations finish. " + text
+			"The drain is cancelled; running migrations finish. " + text
 	case p.Empty():
 		return gardencorev1beta1.ConditionTrue, ConditionReasonEmpty, "No shoot is left in the seed. " + text
 	case p.CircuitOpen:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonCircuitOpen,
-			fmt.Sprintf("%d migrations in a row have failed, so none is started any more: "+
+			fmt.Sprintf("%d migrations in a row have failed, so no more are started: "+
 				"fix the cause, then remove the annotation %s and set it again. %s", p.FailuresInARow, AnnotationDrain,
 				text)
 	case counts.Running == 0 && counts.Waiting == 0:
 		return gardencorev1beta1.ConditionFalse, ConditionReasonBlocked,
-			"The shoots that are left stay until what blocks them is gone. " + text
+			"The remaining shoots stay until nothing blocks them any more. " + text
 	}
 	return gardencorev1beta1.ConditionProgressing, ConditionReasonDraining, text
 }

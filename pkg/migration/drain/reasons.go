@@ -59,7 +59,7 @@ const (
 	ReasonCancelled Reason = "Cancelled"
 )
 
-// Reasons to stay, besides the prerequisites of a live migration.
+// Reasons to stay, in addition to the prerequisites of a live migration.
 const (
 	// ReasonOptedOut appears on Shoots with the annotation AnnotationOptOut.
 	ReasonOptedOut Reason = "OptedOut"

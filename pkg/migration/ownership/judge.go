@@ -10,6 +10,7 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -35,11 +36,13 @@ func (p Phase) String() string {
 	return fmt.Sprintf("step %d", int(p)+1)
 }
 
-// PhaseOf returns the phase that the conditions of a shoot tell. A migration that is aborted goes back to Before.
-func PhaseOf(conditions []gardencorev1beta1.Condition, handedOver bool) Phase {
-	if handedOver {
+// PhaseOf returns the phase that a Shoot which moves to the seed is in, by its conditions and status.seedName. A
+// migration that is aborted goes back to Before.
+func PhaseOf(shoot *gardencorev1beta1.Shoot, destinationSeed string) Phase {
+	if ptr.Deref(shoot.Status.SeedName, "") == destinationSeed {
 		return After
 	}
+	conditions := steps.Conditions(shoot)
 	if !steps.Initialized(conditions) || !steps.Begun(conditions, steps.First()) {
 		return Before
 	}
@@ -141,7 +144,7 @@ func (s Set) permitted(sample Sample, test func(steps.Holder) bool) bool {
 	return false
 }
 
-// phases yields the phases from the first to the last of the sample. An abort leads back: then it is all between them,
+// phases yields the phases from the first to the last of the sample. An abort goes back: it yields all between them,
 // too.
 func (s Sample) phases(yield func(Phase) bool) {
 	from, to := min(s.From, s.To), max(s.From, s.To)

@@ -10,6 +10,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -98,7 +99,14 @@ var _ = Describe("PhaseOf", func() {
 
 	DescribeTable("follows the conditions",
 		func(conditions []gardencorev1beta1.Condition, handedOver bool, phase ownership.Phase, text string) {
-			Expect(ownership.PhaseOf(conditions, handedOver)).To(Equal(phase))
+			shoot := &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{
+				SeedName:      ptr.To("seed-a"),
+				LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: conditions},
+			}}
+			if handedOver {
+				shoot.Status.SeedName = ptr.To("seed-b")
+			}
+			Expect(ownership.PhaseOf(shoot, "seed-b")).To(Equal(phase))
 			Expect(phase.String()).To(Equal(text))
 		},
 		Entry("none", nil, false, ownership.Before, "before step 1"),

@@ -39,7 +39,7 @@ const extensionObjects = "its resources, unless migrated or being deleted"
 var sets = []Set{
 	{
 		Name: steps.KubeControllerManager, Deployment: v1beta1constants.DeploymentNameKubeControllerManager, Sign: pods,
-		Why: "the Deployment is deleted in the foreground and outlives its pods; besides, a lease in the shoot lets " +
+		Why: "the Deployment is deleted in the foreground and outlives its pods; also, a lease in the shoot lets " +
 			"one replica act",
 	},
 	{
@@ -94,7 +94,7 @@ var sets = []Set{
 	},
 	{
 		Name: steps.NodeExtensions, Sign: extensionObjects, OnlyWithWorkers: true,
-		Why: "migrated together with the Worker; what they have put into the shoot stays there and runs on",
+		Why: "migrated together with the Worker; what they have put into the shoot keeps running",
 	},
 	{
 		Name: steps.DNSRecords, Sign: extensionObjects,
@@ -117,7 +117,7 @@ var sets = []Set{
 	},
 	{
 		Name: steps.Etcd, Sign: "its pods",
-		Why: "the members of both seeds are one cluster, in which raft lets one lead",
+		Why: "the members of both seeds are one cluster, in which raft permits one leader",
 	},
 }
 

@@ -15,18 +15,7 @@ var startKubeAPIServer = Step{
 	Owner:     Destination,
 	Title:     "Start the kube-apiserver in the destination",
 	Finish:    completed,
-	Work: []Work{
-		{
-			Title: "Join the last etcd member of the destination",
-			By:    Destination, Reasons: []Reason{ReasonJoiningLastEtcdMember},
-			Only: onlyWhenForced,
-		},
-		{
-			Title: "Retire the etcd members of the source",
-			By:    Source, Reasons: []Reason{ReasonReadyForSourceMemberRemoval},
-			Asks: ReasonReadyForSourceMemberRemoval,
-			Only: onlyWhenForced,
-		},
+	Work: append(moveMembers(WhenForced), []Work{
 		{
 			Title: "Restore the early extensions and roll the kube-apiserver out",
 			By:    Destination, Reasons: []Reason{ReasonDeployingKubeAPIServer},
@@ -38,9 +27,9 @@ var startKubeAPIServer = Step{
 		{
 			Title: "Connect the nodes to the VPN server of the destination",
 			By:    Destination, Reasons: []Reason{ReasonWaitingForTunnel},
-			Only: onlyWithWorkers,
+			When: WithWorkers,
 		},
-	},
+	}...),
 
 	Deadline: 20 * time.Minute,
 	Expected: 60 * time.Second,

@@ -9,13 +9,13 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
-// moveEtcd leads the clients to the destination and then leaves the etcds to its members alone.
+// moveEtcd moves the clients to the destination, and then the etcds.
 var moveEtcd = Step{
 	Condition: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
 	Owner:     Destination,
 	Title:     "Switch DNS and move the remaining etcd members",
 	Finish:    completed,
-	Work: []Work{
+	Work: append([]Work{
 		{
 			Title: "Switch the DNS records to the gateway of the destination",
 			By:    Destination, Reasons: []Reason{ReasonSwitchingDNSRecords},
@@ -24,21 +24,7 @@ var moveEtcd = Step{
 			Title: "Wait until no cache names the source",
 			By:    Destination, Reasons: []Reason{ReasonWaitingForDNS},
 		},
-		{
-			Title: "Join the last etcd member of the destination",
-			By:    Destination, Reasons: []Reason{ReasonJoiningLastEtcdMember},
-		},
-		{
-			Title: "Transfer leadership of each etcd to the destination",
-			By:    Source, Reasons: []Reason{ReasonReadyForSourceMemberRemoval},
-			Asks: ReasonReadyForSourceMemberRemoval,
-		},
-		{
-			Title: "Retire the etcd members of the source, one by one",
-			By:    Source, Reasons: []Reason{ReasonReadyForSourceMemberRemoval},
-			Asks: ReasonReadyForSourceMemberRemoval,
-		},
-	},
+	}, moveMembers(UnlessForced)...),
 
 	Deadline:        30 * time.Minute,
 	Expected:        204 * time.Second,
@@ -77,4 +63,32 @@ var moveEtcd = Step{
 	},
 	// The cluster is at its weakest with six members.
 	Midst: Midst{Reasons: []Reason{ReasonJoiningLastEtcdMember, ReasonReadyForSourceMemberRemoval}},
+}
+
+// moveMembers is how the members of the destination replace those of the source in each etcd: in this step, or before
+// the kube-apiserver of the destination starts. There are six voters from the second part to the third.
+func moveMembers(when When) []Work {
+	const asks = ReasonReadyForSourceMemberRemoval
+	return []Work{
+		{
+			Title: "Transfer leadership of each etcd away from the member of the source that leaves first",
+			By:    Destination, Reasons: []Reason{ReasonJoiningLastEtcdMember}, When: when,
+		},
+		{
+			Title: "Join the last etcd member of the destination",
+			By:    Destination, Reasons: []Reason{ReasonJoiningLastEtcdMember}, When: when,
+		},
+		{
+			Title: "Remove the first etcd member of the source",
+			By:    Source, Reasons: []Reason{asks}, Asks: asks, When: when,
+		},
+		{
+			Title: "Transfer leadership of each etcd to the destination, whose members now form a quorum",
+			By:    Source, Reasons: []Reason{asks}, Asks: asks, When: when,
+		},
+		{
+			Title: "Remove the other etcd members of the source, one by one",
+			By:    Source, Reasons: []Reason{asks}, Asks: asks, When: when,
+		},
+	}
 }

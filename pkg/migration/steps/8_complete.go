@@ -17,20 +17,36 @@ var complete = Step{
 	Finish:    completed,
 	Work: []Work{
 		{
+			Title: "Remove the exposure between the seeds",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
+		},
+		{
+			Title: "Transfer leadership of each etcd to the member that restarts last",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
+		},
+		{
+			Title: "Give the etcds their ordinary specification, with one rolling restart",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane, ReasonRollingEtcd},
+		},
+		{
+			Title: "Transfer leadership of each etcd to a member that has restarted",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
+		},
+		{
 			Title: "Start the other components and restore the extensions",
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},
 		{
 			Title: "Move VPN client and apiserver-proxy on the nodes to the destination",
 			By:    Destination, Reasons: []Reason{ReasonMovingNodes},
-			Only: onlyWithWorkers,
+			When: WithWorkers,
 		},
 		{
-			Title: "Give the etcds their ordinary specification, with one rolling restart",
-			By:    Destination, Reasons: []Reason{ReasonRollingEtcd},
+			Title: "Take a full snapshot, and delete the backups in the bucket of the source",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},
 		{
-			Title: "Take a full snapshot and check what the gardenlet needs to take over",
+			Title: "Check what the gardenlet of the destination needs to take over, and hand over",
 			By:    Destination, Reasons: []Reason{ReasonHandingOver},
 		},
 	},

@@ -18,11 +18,15 @@ import (
 var withdraw = Step{
 	Condition: joinDestination.Condition,
 	Owner:     Destination,
-	Title:     "Take everything of the shoot out of the destination",
+	Title:     "Remove everything of the shoot from the destination",
 	Finish:    Finish{Status: gardencorev1beta1.ConditionFalse, Reason: ReasonWithdrawn},
 	Work: []Work{
 		{
-			Title: "Take the members of the destination out of the etcds, one by one",
+			Title: "Transfer leadership of each etcd to the source",
+			By:    Destination, Reasons: []Reason{ReasonAborting},
+		},
+		{
+			Title: "Remove the members of the destination from the etcds, one by one",
 			By:    Destination, Reasons: []Reason{ReasonAborting},
 		},
 		{
@@ -40,7 +44,7 @@ var withdraw = Step{
 var restoreSource = Step{
 	Condition: prepareSource.Condition,
 	Owner:     Source,
-	Title:     "Make the source what it was before the migration",
+	Title:     "Restore the source to what it was before the migration",
 	Finish:    Finish{Status: gardencorev1beta1.ConditionFalse, Reason: ReasonAborted},
 	Work: []Work{
 		{
@@ -59,8 +63,8 @@ var restoreSource = Step{
 }
 
 const (
-	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is heeded while the current
-	// step is abortable, that is until DestinationEtcdPeersJoined is True.
+	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is accepted
+	// while the current step is abortable, that is until LastAbortable is finished.
 	AnnotationAbort = "migration.shoot.gardener.cloud/abort-live-migration"
 	// AnnotationForceShrink on a Shoot asks that the etcd members of the source leave before the kube-apiserver of the
 	// destination starts (GEP-0039). It is for seeds so distant that the latter does not start with members in both.
@@ -99,19 +103,13 @@ func Abortable(conditions []gardencorev1beta1.Condition) bool {
 
 // Aborted reports whether the conditions are those of a migration whose abort is completed: both seeds are as before.
 func Aborted(conditions []gardencorev1beta1.Condition) bool {
-	return recorded(conditions, AbortOf(Source))
+	return AbortOf(Source).Finished(conditions)
 }
 
 // Withdrawn reports whether nothing of the migration is left in the destination: it has never begun, or it has said so.
 func Withdrawn(conditions []gardencorev1beta1.Condition) bool {
 	step := AbortOf(Destination)
-	return !Begun(conditions, step) || recorded(conditions, step)
-}
-
-// recorded reports whether the conditions say that the step of an abort is finished.
-func recorded(conditions []gardencorev1beta1.Condition, step Step) bool {
-	condition := find(conditions, step.Condition)
-	return condition != nil && condition.Status == step.Finish.Status && condition.Reason == string(step.Finish.Reason)
+	return !Begun(conditions, step) || step.Finished(conditions)
 }
 
 // CheckAbort returns an error unless the role may now record its part in an abort.

@@ -81,7 +81,7 @@ var _ = Describe("#CheckAbort", func() {
 	})
 })
 
-var _ = Describe("#FirstOf", func() {
+var _ = Describe("#AbortOf", func() {
 	It("should be what the role's part in an abort is recorded in", func() {
 		Expect(steps.AbortOf(steps.Source).String()).To(Equal("SourceEtcdPreparedForPeerJoin"))
 		Expect(steps.AbortOf(steps.Destination).String()).To(Equal("DestinationEtcdPeersJoined"))

@@ -42,11 +42,15 @@ var _ = Describe("A step that is added", func() {
 		Expect(all[index].Type).To(Equal(added.Condition))
 		for i, step := range steps.Table()[:index] {
 			var err error
-			all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionProgressing,
-				steps.ReasonStarted, "")
+			all, err = conditions.Apply(clk, all, conditions.Change{
+				Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionProgressing,
+				Reason: steps.ReasonStarted, Message: "",
+			})
 			Expect(err).NotTo(HaveOccurred())
-			all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionTrue,
-				steps.ReasonCompleted, "")
+			all, err = conditions.Apply(clk, all, conditions.Change{
+				Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionTrue,
+				Reason: steps.ReasonCompleted, Message: "",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(all[i].Status).To(Equal(gardencorev1beta1.ConditionTrue))
 		}
@@ -55,8 +59,10 @@ var _ = Describe("A step that is added", func() {
 		Expect(current.Condition).To(Equal(added.Condition))
 		Expect(steps.Progress(all)).To(Equal(steps.Table()[index-1].Progress))
 
-		_, err := conditions.Apply(clk, all, added, steps.Source, gardencorev1beta1.ConditionProgressing,
-			steps.ReasonStarted, "")
+		_, err := conditions.Apply(clk, all, conditions.Change{
+			Step: added, Role: steps.Source, Status: gardencorev1beta1.ConditionProgressing,
+			Reason: steps.ReasonStarted, Message: "",
+		})
 		Expect(err).To(HaveOccurred(), "it is the destination's")
 		operation := conditions.LastOperation(clk, nil, all, added)
 		Expect(operation.Description).To(HavePrefix("Step 4 of 9 (destination): Copy the images"))
@@ -65,7 +71,7 @@ var _ = Describe("A step that is added", func() {
 	It("has its guards", func() {
 		for _, guard := range preflight.Guards() {
 			Expect(guard.Effects).To(HaveLen(9), string(guard.Name))
-			Expect(guard.Effects[index]).To(Equal(added.GuardOf(guard.Name, false)), string(guard.Name))
+			Expect(guard.Effects[index]).To(Equal(added.GuardOf(guard.Name).Effect), string(guard.Name))
 		}
 	})
 

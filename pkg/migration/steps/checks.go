@@ -3,6 +3,8 @@
 
 package steps
 
+import gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
 // Check names a check of pkg/preflight. Scripts may rely on the values.
 type Check string
 
@@ -62,14 +64,18 @@ var (
 	holdsUnlessForced = Guard{Effect: Holds, Forced: Warns}
 )
 
-// GuardOf returns what the check does to the step. forceShrink reports whether the Shoot has AnnotationForceShrink.
-func (s Step) GuardOf(check Check, forceShrink bool) Effect {
-	guard, ok := s.Guards[check]
-	switch {
-	case !ok:
-		return Ignores
-	case forceShrink && guard.Forced != "":
-		return guard.Forced
+// GuardOf returns what the check does to the step.
+func (s Step) GuardOf(check Check) Guard {
+	if guard, ok := s.Guards[check]; ok {
+		return guard
 	}
-	return guard.Effect
+	return Guard{Effect: Ignores}
+}
+
+// EffectOn returns what the check does to the step of this Shoot, which may have AnnotationForceShrink.
+func (g Guard) EffectOn(shoot *gardencorev1beta1.Shoot) Effect {
+	if g.Forced != "" && ForceShrinkRequested(shoot) {
+		return g.Forced
+	}
+	return g.Effect
 }

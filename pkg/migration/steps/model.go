@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
@@ -93,14 +94,22 @@ type Work struct {
 	Reasons []Reason
 	// Asks is the reason with which the owner asks the peer for this work; empty if the owner does it itself.
 	Asks Reason
-	// Only tells when the work is done; empty if it always is.
-	Only string
+	// When tells in which migrations the work is done.
+	When When
 }
 
-// When a part of a step is done, if not always.
+// When tells in which migrations a part of a step is done.
+type When string
+
 const (
-	onlyWithWorkers = "for shoots with workers"
-	onlyWhenForced  = "with the annotation " + AnnotationForceShrink
+	// Always is in every migration.
+	Always When = ""
+	// WithWorkers is for shoots with workers.
+	WithWorkers When = "for shoots with workers"
+	// WhenForced is with the annotation AnnotationForceShrink.
+	WhenForced When = "with the annotation " + AnnotationForceShrink
+	// UnlessForced is unless the work was done in an earlier step, because of that annotation.
+	UnlessForced When = "unless it was done in an earlier step"
 )
 
 // Midst tells when a step is in its midst.
@@ -123,6 +132,19 @@ func (m Midst) Reached(now, began time.Time, reason Reason) bool {
 
 // String returns the condition type of the step.
 func (s Step) String() string { return string(s.Condition) }
+
+// Finished reports whether the conditions say that the step is finished. A missing condition says that it is not. Nor
+// does False alone say so, which a passed deadline leaves as well: a step of an abort is told by its reason.
+func (s Step) Finished(conditions []gardencorev1beta1.Condition) bool {
+	condition := v1beta1helper.GetCondition(conditions, s.Condition)
+	return condition != nil && condition.Status == s.Finish.Status &&
+		(condition.Status == gardencorev1beta1.ConditionTrue || condition.Reason == string(s.Finish.Reason))
+}
+
+// Has reports whether a part of the step is done only then.
+func (s Step) Has(when When) bool {
+	return slices.ContainsFunc(s.Work, func(work Work) bool { return work.When == when })
+}
 
 // AssistOn returns the reason with which the owner asks the peer for its part in this step; empty if the peer has none.
 func (s Step) AssistOn() Reason {
@@ -155,18 +177,10 @@ var abort = []Step{
 }
 
 // Table returns the steps in their order. The caller owns the returned slice.
-func Table() []Step {
-	out := make([]Step, len(order))
-	copy(out, order)
-	return out
-}
+func Table() []Step { return slices.Clone(order) }
 
 // AbortTable returns the steps of an abort in their order. The caller owns the returned slice.
-func AbortTable() []Step {
-	out := make([]Step, len(abort))
-	copy(out, abort)
-	return out
-}
+func AbortTable() []Step { return slices.Clone(abort) }
 
 // Get returns the step that the given condition type records.
 func Get(conditionType gardencorev1beta1.ConditionType) (Step, bool) {
@@ -178,12 +192,7 @@ func Get(conditionType gardencorev1beta1.ConditionType) (Step, bool) {
 
 // Index returns the position of the condition type in the order, or -1 if it is no step.
 func Index(conditionType gardencorev1beta1.ConditionType) int {
-	for i, step := range order {
-		if step.Condition == conditionType {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(order, func(step Step) bool { return step.Condition == conditionType })
 }
 
 // First returns the step that every migration starts with.
@@ -191,6 +200,17 @@ func First() Step { return order[0] }
 
 // Last returns the step that ends every migration.
 func Last() Step { return order[len(order)-1] }
+
+// LastAbortable returns the last step in which an abort is still accepted.
+func LastAbortable() Step {
+	last := Step{}
+	for _, step := range order {
+		if step.Abortable {
+			last = step
+		}
+	}
+	return last
+}
 
 // AbortOf returns the role's step in an abort.
 func AbortOf(role Role) Step {
@@ -215,8 +235,7 @@ func ConditionTypes() []gardencorev1beta1.ConditionType {
 // condition counts as not True.
 func Current(conditions []gardencorev1beta1.Condition) (Step, bool) {
 	for _, step := range order {
-		if condition := find(conditions, step.Condition); condition == nil ||
-			condition.Status != gardencorev1beta1.ConditionTrue {
+		if !step.Finished(conditions) {
 			return step, true
 		}
 	}
@@ -233,15 +252,4 @@ func Progress(conditions []gardencorev1beta1.Condition) int32 {
 		return order[i-1].Progress
 	}
 	return 0
-}
-
-func find(
-	conditions []gardencorev1beta1.Condition, conditionType gardencorev1beta1.ConditionType,
-) *gardencorev1beta1.Condition {
-	for i := range conditions {
-		if conditions[i].Type == conditionType {
-			return &conditions[i]
-		}
-	}
-	return nil
 }

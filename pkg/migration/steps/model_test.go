@@ -92,6 +92,38 @@ var _ = Describe("A step", func() {
 		}
 	})
 
+	It("says of the parts that depend on the shoot when they are done", func() {
+		known := []steps.When{steps.Always, steps.WithWorkers, steps.WhenForced, steps.UnlessForced}
+		forced, unlessForced := []string{}, []string{}
+		for _, step := range all {
+			for _, work := range step.Work {
+				Expect(known).To(ContainElement(work.When), "%s: %s", step.Title, work.Title)
+				switch work.When {
+				case steps.WhenForced:
+					forced = append(forced, work.Title)
+				case steps.UnlessForced:
+					unlessForced = append(unlessForced, work.Title)
+				}
+			}
+		}
+		Expect(forced).NotTo(BeEmpty())
+		Expect(forced).To(Equal(unlessForced), "what is done early is not done again")
+	})
+
+	It("names every transfer of leadership", func() {
+		transfers := map[string]int{}
+		for _, step := range all {
+			for _, work := range step.Work {
+				if strings.HasPrefix(work.Title, "Transfer leadership") {
+					transfers[step.Title]++
+				}
+			}
+		}
+		table := steps.Table()
+		Expect(transfers).To(Equal(map[string]int{table[0].Title: 1, table[3].Title: 2, table[5].Title: 2,
+			table[7].Title: 2, steps.AbortOf(steps.Destination).Title: 1}))
+	})
+
 	It("is struck by the fault suite where its condition says so", func() {
 		for _, step := range steps.Table() {
 			shown := []steps.Reason{steps.ReasonStarted}
@@ -120,6 +152,16 @@ var _ = Describe("A step", func() {
 		}
 		for _, step := range steps.AbortTable() {
 			Expect(step.Guards).To(BeEmpty(), step.Title)
+		}
+	})
+
+	It("is abortable up to one of them, before the point of no return", func() {
+		last := steps.Index(steps.LastAbortable().Condition)
+		for i, step := range steps.Table() {
+			Expect(step.Abortable).To(Equal(i <= last), step.String())
+			if step.PointOfNoReturn {
+				Expect(i).To(BeNumerically(">", last))
+			}
 		}
 	})
 
@@ -161,6 +203,32 @@ var _ = Describe("A step", func() {
 		}
 	})
 })
+
+var _ = DescribeTable("A step is finished", func(step steps.Step, status gardencorev1beta1.ConditionStatus,
+	reason steps.Reason, finished bool,
+) {
+	conditions := []gardencorev1beta1.Condition{
+		{Type: "Other", Status: step.Finish.Status, Reason: string(step.Finish.Reason)},
+	}
+	Expect(step.Finished(conditions)).To(BeFalse(), "without its condition")
+	conditions = append(conditions,
+		gardencorev1beta1.Condition{Type: step.Condition, Status: status, Reason: string(reason)})
+	Expect(step.Finished(conditions)).To(Equal(finished))
+},
+	Entry("when its condition is True", steps.First(), gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, true),
+	Entry("not while it is at work", steps.First(), gardencorev1beta1.ConditionProgressing, steps.ReasonCompleted,
+		false),
+	Entry("not before it has begun", steps.First(), gardencorev1beta1.ConditionUnknown, steps.ReasonPending, false),
+	Entry("not when it is late", steps.First(), gardencorev1beta1.ConditionFalse, steps.ReasonDeadlineExceeded, false),
+	Entry("of an abort, by its reason", steps.AbortOf(steps.Source), gardencorev1beta1.ConditionFalse,
+		steps.ReasonAborted, true),
+	Entry("of an abort, not while it is at work", steps.AbortOf(steps.Source), gardencorev1beta1.ConditionFalse,
+		steps.ReasonAborting, false),
+	Entry("of an abort, not by the other role's reason", steps.AbortOf(steps.Destination),
+		gardencorev1beta1.ConditionFalse, steps.ReasonAborted, false),
+	Entry("of an abort, not when the step of the migration is finished", steps.AbortOf(steps.Destination),
+		gardencorev1beta1.ConditionTrue, steps.ReasonWithdrawn, false),
+)
 
 func entryOf(role steps.Role) steps.Step {
 	for _, step := range steps.Table() {
@@ -238,5 +306,29 @@ var _ = Describe("A reason", func() {
 				})
 			}
 		}
+	})
+})
+
+var _ = Describe("The annotations of a migration", func() {
+	It("are all removed when it is over, and no other", func() {
+		shoot := &gardencorev1beta1.Shoot{}
+		shoot.Annotations = map[string]string{
+			steps.AnnotationIntent: "", steps.AnnotationPauseBefore: "", steps.AnnotationForceShrink: "",
+			steps.AnnotationAbort: "", steps.AnnotationDeleteFormerBackups: "", "own": "kept",
+		}
+		names := 0
+		for _, name := range files(".") {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			Expect(err).NotTo(HaveOccurred())
+			ast.Inspect(file, func(n ast.Node) bool {
+				if spec, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(spec.Names[0].Name, "Annotation") {
+					names++
+				}
+				return true
+			})
+		}
+		Expect(shoot.Annotations).To(HaveLen(names+1), "the test knows all of them")
+		steps.RemoveAnnotations(shoot)
+		Expect(shoot.Annotations).To(Equal(map[string]string{"own": "kept"}))
 	})
 })

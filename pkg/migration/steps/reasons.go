@@ -119,7 +119,7 @@ const (
 	// old one have expired (TTL and margin). The operator waits; the message tells until when.
 	ReasonWaitingForDNS Reason = "WaitingForDNS"
 	// ReasonJoiningLastEtcdMember appears while the third member of the destination joins: from then until the first
-	// removal the cluster bears only two failed members of six. The operator waits.
+	// removal the cluster tolerates only two failed members of six. The operator waits.
 	ReasonJoiningLastEtcdMember Reason = "JoiningLastEtcdMember"
 	// ReasonReadyForSourceMemberRemoval appears when all members of the destination are healthy voters: it asks the
 	// source to retire its own members, one by one. From here on there is no way back. The operator waits.

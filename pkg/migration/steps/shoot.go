@@ -6,6 +6,7 @@ package steps
 import (
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 )
@@ -17,6 +18,18 @@ const (
 	// that has begun continues.
 	AnnotationPauseBefore = "migration.gardener.cloud/pause-before"
 )
+
+// annotations are those that people and agents set for one migration.
+var annotations = []string{AnnotationIntent, AnnotationPauseBefore, AnnotationForceShrink, AnnotationAbort,
+	AnnotationDeleteFormerBackups}
+
+// RemoveAnnotations removes the annotations of a migration that is over from the Shoot, in memory. Left behind, they
+// would make its next migration a live one, or pause or abort it.
+func RemoveAnnotations(shoot *gardencorev1beta1.Shoot) {
+	for _, annotation := range annotations {
+		delete(shoot.Annotations, annotation)
+	}
+}
 
 // Intended reports whether the shoot carries the intent annotation with a true value.
 func Intended(shoot *gardencorev1beta1.Shoot) bool {
@@ -52,12 +65,12 @@ func Conditions(shoot *gardencorev1beta1.Shoot) []gardencorev1beta1.Condition {
 }
 
 // Initialized reports whether the conditions belong to a migration that is not over. The hand-over sets the last
-// condition to True in the same write that changes status.seedName; thus a set that is complete and True always belongs
+// condition to True in the same write that changes status.seedName, so a set that is complete and True always belongs
 // to the previous migration, and the source replaces it when the next one starts. So does a set whose migration was
 // aborted.
 func Initialized(conditions []gardencorev1beta1.Condition) bool {
 	for _, step := range order {
-		if find(conditions, step.Condition) == nil {
+		if v1beta1helper.GetCondition(conditions, step.Condition) == nil {
 			return false
 		}
 	}
@@ -73,7 +86,7 @@ func InFlight(shoot *gardencorev1beta1.Shoot) bool {
 
 // Begun reports whether the owner of the step has ever acted on it: its condition is no longer Unknown.
 func Begun(conditions []gardencorev1beta1.Condition, step Step) bool {
-	condition := find(conditions, step.Condition)
+	condition := v1beta1helper.GetCondition(conditions, step.Condition)
 	return condition != nil && condition.Status != gardencorev1beta1.ConditionUnknown
 }
 
@@ -103,7 +116,7 @@ func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) b
 	if step.Owner == role || step.AssistOn() == "" {
 		return false
 	}
-	condition := find(conditions, step.Condition)
+	condition := v1beta1helper.GetCondition(conditions, step.Condition)
 	if condition == nil || condition.Reason != string(step.AssistOn()) {
 		return false
 	}
@@ -115,7 +128,7 @@ func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) b
 // and keeps the time of that transition until it is False or True. For a False one the end of the step before it stands
 // in. It returns the zero time when the step has not begun.
 func StartedAt(conditions []gardencorev1beta1.Condition, step Step) time.Time {
-	condition := find(conditions, step.Condition)
+	condition := v1beta1helper.GetCondition(conditions, step.Condition)
 	if condition == nil {
 		return time.Time{}
 	}
@@ -124,7 +137,7 @@ func StartedAt(conditions []gardencorev1beta1.Condition, step Step) time.Time {
 		return condition.LastTransitionTime.Time
 	case gardencorev1beta1.ConditionFalse, gardencorev1beta1.ConditionTrue:
 		if i := Index(step.Condition); i > 0 {
-			if previous := find(conditions, order[i-1].Condition); previous != nil {
+			if previous := v1beta1helper.GetCondition(conditions, order[i-1].Condition); previous != nil {
 				return previous.LastTransitionTime.Time
 			}
 		}

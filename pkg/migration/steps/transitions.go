@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
@@ -39,7 +40,7 @@ func CheckTransition(
 			current.Condition)
 	}
 	from := gardencorev1beta1.ConditionUnknown
-	if condition := find(conditions, step.Condition); condition != nil {
+	if condition := v1beta1helper.GetCondition(conditions, step.Condition); condition != nil {
 		from = condition.Status
 	}
 	if !slices.Contains(transitions[from], to) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/utils/ptr"
 
@@ -33,7 +34,7 @@ const (
 	Processing State = "Processing"
 	// Overdue means that a step takes longer than its deadline. It is still tried, but asks for an operator.
 	Overdue State = "Overdue"
-	// Aborting means that an abort is under way.
+	// Aborting means that an abort is in flight.
 	Aborting State = "Aborting"
 	// Aborted means that an abort is completed.
 	Aborted State = "Aborted"
@@ -195,7 +196,7 @@ func Summarize(shoot *gardencorev1beta1.Shoot, now time.Time) Summary {
 }
 
 func (s *Summary) tell(all []gardencorev1beta1.Condition, step steps.Step) {
-	if condition := find(all, step); condition != nil {
+	if condition := v1beta1helper.GetCondition(all, step.Condition); condition != nil {
 		s.Reason, s.Message = condition.Reason, condition.Message
 	}
 }
@@ -225,7 +226,7 @@ func stateOf(shoot *gardencorev1beta1.Shoot) State {
 		return Requested
 	}
 	current, _ := steps.Current(all)
-	condition := find(all, current)
+	condition := v1beta1helper.GetCondition(all, current.Condition)
 	reason := steps.Reason(condition.Reason)
 	switch {
 	case condition.Status == gardencorev1beta1.ConditionFalse:
@@ -251,7 +252,7 @@ func stepsOf(all []gardencorev1beta1.Condition, state State, now time.Time) []St
 			Status: string(gardencorev1beta1.ConditionUnknown), DeadlineSeconds: step.Deadline.Seconds(),
 			Current: unfinished && current.Condition == step.Condition && state != Aborted,
 		}
-		if condition := find(all, step); condition != nil {
+		if condition := v1beta1helper.GetCondition(all, step.Condition); condition != nil {
 			view.Status, view.Reason, view.Message = string(condition.Status), condition.Reason, condition.Message
 			view.Fault = condition.Status != gardencorev1beta1.ConditionTrue && state != Aborted &&
 				steps.Reason(condition.Reason).Fault()
@@ -287,7 +288,8 @@ func elapsedOf(
 // startedAt returns when the conditions were written: those of the steps that have not begun are as they were then.
 func startedAt(all []gardencorev1beta1.Condition) time.Time {
 	for _, step := range steps.Table() {
-		if condition := find(all, step); condition != nil && condition.Status == gardencorev1beta1.ConditionUnknown {
+		condition := v1beta1helper.GetCondition(all, step.Condition)
+		if condition != nil && condition.Status == gardencorev1beta1.ConditionUnknown {
 			return condition.LastTransitionTime.Time
 		}
 	}
@@ -299,7 +301,7 @@ func endedAt(all []gardencorev1beta1.Condition, state State) time.Time {
 	if state == Aborted {
 		step = steps.AbortOf(steps.Source)
 	}
-	if condition := find(all, step); condition != nil {
+	if condition := v1beta1helper.GetCondition(all, step.Condition); condition != nil {
 		return condition.LastUpdateTime.Time
 	}
 	return time.Time{}
@@ -307,20 +309,11 @@ func endedAt(all []gardencorev1beta1.Condition, state State) time.Time {
 
 func known(all []gardencorev1beta1.Condition) bool {
 	for _, step := range steps.Table() {
-		if find(all, step) != nil {
+		if v1beta1helper.GetCondition(all, step.Condition) != nil {
 			return true
 		}
 	}
 	return false
-}
-
-func find(all []gardencorev1beta1.Condition, step steps.Step) *gardencorev1beta1.Condition {
-	for i := range all {
-		if all[i].Type == step.Condition {
-			return &all[i]
-		}
-	}
-	return nil
 }
 
 // Runbook returns the page that belongs to what the summary says; empty if there is nothing to look up.

@@ -27,8 +27,10 @@ var _ = Describe("Summarize", func() {
 		apply = func(number int, status gardencorev1beta1.ConditionStatus, reason steps.Reason) {
 			GinkgoHelper()
 			step := steps.Table()[number-1]
-			updated, err := conditions.Apply(clk, steps.Conditions(shoot), step, step.Owner, status, reason,
-				"a message")
+			updated, err := conditions.Apply(clk, steps.Conditions(shoot), conditions.Change{
+				Step: step, Role: step.Owner, Status: status,
+				Reason: reason, Message: "a message",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 		}
@@ -43,7 +45,9 @@ var _ = Describe("Summarize", func() {
 		}
 		abort = func(role steps.Role, reason steps.Reason) {
 			GinkgoHelper()
-			updated, err := conditions.Abort(clk, steps.Conditions(shoot), role, reason, "a message")
+			updated, err := conditions.Abort(clk, steps.Conditions(shoot), conditions.AbortChange{
+				Role: role, Reason: reason, Message: "a message",
+			})
 			Expect(err).NotTo(HaveOccurred())
 			shoot.Status.LiveMigration.Conditions = updated
 		}

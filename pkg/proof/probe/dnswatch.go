@@ -14,15 +14,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// DNSChange is an answer that differs from the one before.
-type DNSChange struct {
-	Time    time.Time `json:"time"`
-	Name    string    `json:"name"`
-	Answer  string    `json:"answer"`
-	TTL     string    `json:"ttl,omitempty"`
-	Missing bool      `json:"missing,omitempty"`
-}
-
 // DNSWatch samples names at their DNS server and notices when one has no record.
 type DNSWatch struct {
 	resolver *Resolver
@@ -96,16 +87,6 @@ func (w *DNSWatch) Sample(ctx context.Context, name string) {
 		change.TTL = ttl.String()
 	}
 	w.changes = append(w.changes, change)
-}
-
-// DNSResult is what a DNSWatch saw.
-type DNSResult struct {
-	Samples int64 `json:"samples"`
-	// Unanswered counts samples to which the server gave no usable answer at all.
-	Unanswered int64 `json:"unanswered"`
-	// MomentsWithoutRecord counts the times at which a name was found without a record, each stretch once.
-	MomentsWithoutRecord int64       `json:"momentsWithoutRecord"`
-	Changes              []DNSChange `json:"changes"`
 }
 
 // Result returns what was seen so far.

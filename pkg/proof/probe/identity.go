@@ -71,7 +71,7 @@ func (p *Probe) becomeServiceAccount(ctx context.Context, client kubernetes.Inte
 // awaitIdentity waits until all instances of the API server know the service account and what it may do. Which one
 // answers is not for a client to choose, so several answers over connections of their own are asked for.
 func (p *Probe) awaitIdentity(ctx context.Context, config *rest.Config) error {
-	client, err := newRESTClient(config, &dialer{stats: p.controlStats, lookup: p.lookupFresh}, true)
+	client, err := newRESTClient(config, &dialer{stats: p.controlStats, lookup: p.lookupFresh, single: true})
 	if err != nil {
 		return err
 	}

@@ -143,16 +143,6 @@ func (l *ledger) missing(seen map[string]*bitset) (missing int64, examples []str
 	return missing, examples
 }
 
-// Phase is a part of the run.
-type Phase string
-
-// The phases of a run: before the trigger, from the trigger to completion, and after completion.
-const (
-	PhaseBefore Phase = "before"
-	PhaseDuring Phase = "during"
-	PhaseAfter  Phase = "after"
-)
-
 // timeline holds when writes were acknowledged and how long each took.
 type timeline struct {
 	mu        sync.Mutex

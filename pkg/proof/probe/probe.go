@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -55,13 +56,6 @@ type Probe struct {
 	mu        sync.Mutex
 	incidents []Incident
 	dropped   int64
-}
-
-// Incident is one failure that the probe met.
-type Incident struct {
-	Time  time.Time `json:"time"`
-	Kind  string    `json:"kind"`
-	Error string    `json:"error"`
 }
 
 // maxIncidents bounds what is remembered word by word; the counters count on.
@@ -122,16 +116,16 @@ func (p *Probe) lookupFresh(ctx context.Context, host string) ([]netip.Addr, err
 }
 
 func (p *Probe) keptClient() (rest.Interface, error) {
-	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupKept}, false)
+	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupKept})
 }
 
 func (p *Probe) freshClient() (rest.Interface, error) {
-	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupFresh}, true)
+	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupFresh, single: true})
 }
 
 // Start creates the probe's namespace, establishes the watches and starts the load, which continues until Stop.
 func (p *Probe) Start(ctx context.Context) error {
-	control, err := newClientSet(p.config.REST, &dialer{stats: p.controlStats, lookup: p.lookupFresh}, false)
+	control, err := newClientSet(p.config.REST, &dialer{stats: p.controlStats, lookup: p.lookupFresh})
 	if err != nil {
 		return err
 	}
@@ -211,6 +205,7 @@ func (p *Probe) startWatches(ctx context.Context) error {
 	return nil
 }
 
+// startLoad makes all clients and then starts all kinds of requests at once.
 func (p *Probe) startLoad() error {
 	loadCtx, stop := context.WithCancel(context.Background())
 	p.stopLoad = stop
@@ -224,62 +219,75 @@ func (p *Probe) startLoad() error {
 		}
 		kept = append(kept, client)
 	}
-
-	var starters []func()
-	missed := func() { p.counters.missedTicks.Add(1) }
-	// A request in flight is given the time to end by itself, hence the context that Stop does not cancel.
-	requestCtx := context.Background()
+	keptPool, err := p.newPool("kept", func(i int) (rest.Interface, error) { return kept[i%len(kept)], nil })
+	if err != nil {
+		return err
+	}
+	newPool, err := p.newPool("new", func(int) (rest.Interface, error) { return p.freshClient() })
+	if err != nil {
+		return err
+	}
 
 	fresh := func(rate int) int { return rate * *p.config.NewPercent / 100 }
-	for kind, share := range map[string]func(int) int{
-		"kept": func(rate int) int { return rate - fresh(rate) },
-		"new":  fresh,
+	share := func(rate int) int { return rate - fresh(rate) }
+	for _, paced := range []interface{ run(context.Context) }{
+		p.writer(keptPool, share(p.config.WritesPerSecond)), p.reader(keptPool, share(p.config.ReadsPerSecond)),
+		p.writer(newPool, fresh(p.config.WritesPerSecond)), p.reader(newPool, fresh(p.config.ReadsPerSecond)),
+		p.eventCreator(kept),
 	} {
-		writeSlots := make(chan *object, p.config.Keys)
-		readSlots := make(chan *readSlot, p.config.Keys)
-		for i := range p.config.Keys {
-			writeClient, readClient := kept[i%len(kept)], kept[(i+1)%len(kept)]
-			if kind == "new" {
-				var err error
-				if writeClient, err = p.freshClient(); err != nil {
-					return err
-				}
-				if readClient, err = p.freshClient(); err != nil {
-					return err
-				}
-			}
-			o := &object{name: fmt.Sprintf("%s-%d", kind, i), client: writeClient}
-			p.objects = append(p.objects, o)
-			writeSlots <- o
-			readSlots <- &readSlot{client: readClient, next: i}
-		}
-
-		starters = append(starters,
-			func() {
-				pace(loadCtx, share(p.config.WritesPerSecond), writeSlots,
-					missed, func(o *object) { p.write(requestCtx, o) })
-			},
-			func() {
-				pace(loadCtx, share(p.config.ReadsPerSecond), readSlots,
-					missed, func(s *readSlot) { p.readNext(requestCtx, s) })
-			})
-	}
-
-	eventSlots := make(chan rest.Interface, len(kept))
-	for _, client := range kept {
-		eventSlots <- client
-	}
-	var eventNumber atomic.Int64
-	starters = append(starters, func() {
-		pace(loadCtx, p.config.EventsPerSecond, eventSlots, missed, func(client rest.Interface) {
-			p.createEvent(requestCtx, client, eventNumber.Add(1))
-		})
-	})
-
-	for _, start := range starters {
-		p.load.Go(start)
+		p.load.Go(func() { paced.run(loadCtx) })
 	}
 	return nil
+}
+
+// pool are the objects that are written and read over one kind of connections.
+type pool struct {
+	writes chan *object
+	reads  chan *readSlot
+}
+
+// newPool returns a pool in which clientOf(i) writes the i-th object, and clientOf(i+1) reads.
+func (p *Probe) newPool(kind string, clientOf func(i int) (rest.Interface, error)) (pool, error) {
+	out := pool{writes: make(chan *object, p.config.Keys), reads: make(chan *readSlot, p.config.Keys)}
+	for i := range p.config.Keys {
+		writes, err := clientOf(i)
+		if err != nil {
+			return pool{}, err
+		}
+		reads, err := clientOf(i + 1)
+		if err != nil {
+			return pool{}, err
+		}
+		o := &object{name: fmt.Sprintf("%s-%d", kind, i), client: writes}
+		p.objects = append(p.objects, o)
+		out.writes <- o
+		out.reads <- &readSlot{client: reads, next: i}
+	}
+	return out, nil
+}
+
+func (p *Probe) missed() { p.counters.missedTicks.Add(1) }
+
+// A request in flight is given the time to end by itself, hence the contexts that Stop does not cancel.
+
+func (p *Probe) writer(from pool, rate int) pacer[*object] {
+	return pacer[*object]{rate: rate, slots: from.writes, missed: p.missed,
+		work: func(o *object) { p.write(context.Background(), o) }}
+}
+
+func (p *Probe) reader(from pool, rate int) pacer[*readSlot] {
+	return pacer[*readSlot]{rate: rate, slots: from.reads, missed: p.missed,
+		work: func(s *readSlot) { p.readNext(context.Background(), s) }}
+}
+
+func (p *Probe) eventCreator(clients []rest.Interface) pacer[rest.Interface] {
+	slots := make(chan rest.Interface, len(clients))
+	for _, client := range clients {
+		slots <- client
+	}
+	number := &atomic.Int64{}
+	return pacer[rest.Interface]{rate: p.config.EventsPerSecond, slots: slots, missed: p.missed,
+		work: func(client rest.Interface) { p.createEvent(context.Background(), client, number.Add(1)) }}
 }
 
 // readSlot reads all objects in turn over its own client.
@@ -340,19 +348,18 @@ func (p *Probe) Stop(ctx context.Context) (*Result, error) {
 	return result, errors.Join(errs...)
 }
 
+// drain waits until the watches have delivered everything, or until they no longer may. What is missing then is counted
+// by who asks.
 func (p *Probe) drain(ctx context.Context) {
-	deadline := time.Now().Add(p.config.DrainTimeout)
-	for time.Now().Before(deadline) && ctx.Err() == nil {
-		missing := int64(0)
-		for _, w := range p.watchers {
-			n, _ := w.missing(p.ledger)
-			missing += n
-		}
-		if missing == 0 {
-			return
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	_ = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, p.config.DrainTimeout, true,
+		func(context.Context) (bool, error) {
+			for _, w := range p.watchers {
+				if missing, _ := w.missing(p.ledger); missing > 0 {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
 }
 
 // verify reads everything back. Here, unlike in the load, looking again is right: the question is what is stored.
@@ -406,18 +413,17 @@ func (p *Probe) cleanup(ctx context.Context) error {
 	defer cancel()
 
 	var last error
-	for {
+	if err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		err := p.control.Delete().Resource("namespaces").Name(p.namespace).Do(ctx).Error()
 		if apierrors.IsNotFound(err) {
-			return nil
+			return true, nil
 		}
 		if err != nil && ctx.Err() == nil {
 			last = err
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("failed to delete namespace %s: %w", p.namespace, errors.Join(ctx.Err(), last))
-		case <-time.After(time.Second):
-		}
+		return false, nil
+	}); err != nil {
+		return fmt.Errorf("failed to delete namespace %s: %w", p.namespace, errors.Join(err, last))
 	}
+	return nil
 }

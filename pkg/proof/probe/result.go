@@ -4,115 +4,40 @@
 package probe
 
 import (
-	"fmt"
 	"math"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
-// Result is what the clients had to endure. Its fields are named as the report of `make demo` names them.
-type Result struct {
-	Writes                    int64    `json:"writes"`
-	WritesFailed              int64    `json:"writesFailed"`
-	Reads                     int64    `json:"reads"`
-	ReadsFailed               int64    `json:"readsFailed"`
-	RawConnectionErrors       int64    `json:"rawConnectionErrors"`
-	WatchEvents               int64    `json:"watchEvents"`
-	WatchEventsLost           int64    `json:"watchEventsLost"`
-	LongestWriteGapMs         int64    `json:"longestWriteGapMs"`
-	BaselineLongestWriteGapMs int64    `json:"baselineLongestWriteGapMs"`
-	WriteP99Ms                ByPhase  `json:"writeP99Ms"`
-	Details                   *Details `json:"-"`
-}
+// What a run comes to is recorded together with the migration: pkg/proof/recording has the types.
+type (
+	// Result is what the clients had to endure.
+	Result = recording.Probe
+	// Details say more.
+	Details = recording.ProbeDetails
+	// WatchDetails is what one long watch saw.
+	WatchDetails = recording.Watch
+	// ByPhase is a figure for each phase, in milliseconds.
+	ByPhase = recording.ByPhase
+	// Phase is a part of a run.
+	Phase = recording.Phase
+	// Incident is one failure that the probe met.
+	Incident = recording.Incident
+	// Series is the course of a run in points of equal length, Point what happened in one interval.
+	Series = recording.Series
+	Point  = recording.Point
+	// DNSResult is what a DNSWatch saw, DNSChange an answer that differs from the one before.
+	DNSResult = recording.Answers
+	DNSChange = recording.AnswerChange
+)
 
-// ByPhase is a figure for each phase, in milliseconds.
-type ByPhase struct {
-	Before float64 `json:"before"`
-	During float64 `json:"during"`
-	After  float64 `json:"after"`
-}
-
-// Details say more than the report has room for.
-type Details struct {
-	// Verified is true if everything acknowledged was looked for at the end.
-	Verified bool `json:"verified"`
-	// AcknowledgedWritesLost and AcknowledgedEventsLost are missing from etcd-main and etcd-events.
-	AcknowledgedWritesLost int64 `json:"acknowledgedWritesLost"`
-	AcknowledgedEventsLost int64 `json:"acknowledgedEventsLost"`
-
-	Seconds           float64 `json:"seconds"`
-	RequestsPerSecond float64 `json:"requestsPerSecond"`
-	// MissedTicks counts requests that were due and not sent because too many others were still waiting.
-	MissedTicks int64   `json:"missedTicks"`
-	StaleReads  int64   `json:"staleReads"`
-	WriteP50Ms  ByPhase `json:"writeP50Ms"`
-
-	Dials           int64 `json:"dials"`
-	DialErrors      int64 `json:"dialErrors"`
-	HandshakeErrors int64 `json:"handshakeErrors"`
-	ConnectionsLost int64 `json:"connectionsLost"`
-	RequestsResent  int64 `json:"requestsResent"`
-	// RequestsDeferred counts answers with Retry-After, upon which client-go sent the request again.
-	RequestsDeferred int64 `json:"requestsDeferred"`
-
-	Watches []WatchDetails `json:"watches"`
-	DNS     *DNSResult     `json:"dns,omitempty"`
-
-	// Phases holds when each phase began.
-	Phases map[Phase]time.Time `json:"phases,omitempty"`
-	// Series is the course of the run.
-	Series *Series `json:"series,omitempty"`
-
-	Incidents        []Incident `json:"incidents"`
-	IncidentsDropped int64      `json:"incidentsDropped"`
-}
-
-// WatchDetails is what one long watch saw.
-type WatchDetails struct {
-	Events int64 `json:"events"`
-	Lost   int64 `json:"lost"`
-	// LostExamples names some of the writes of which no event came.
-	LostExamples []string `json:"lostExamples,omitempty"`
-	// Established counts how often the watch was opened, Resets how often it could not continue where it had stopped.
-	Established int64   `json:"established"`
-	Resets      int64   `json:"resets"`
-	Duplicates  int64   `json:"duplicates"`
-	OutOfOrder  int64   `json:"outOfOrder"`
-	MaxLagMs    float64 `json:"maxLagMs"`
-}
-
-// Failures says what the clients had to endure, one line for each kind; nothing if all went well. A check that was not
-// made is no check that passed.
-func (r *Result) Failures() []string {
-	var out []string
-	add := func(count int64, what string) {
-		if count != 0 {
-			out = append(out, fmt.Sprintf("%d %s", count, what))
-		}
-	}
-	add(r.WritesFailed, "writes failed")
-	add(r.ReadsFailed, "reads failed")
-	add(r.WatchEventsLost, "watch events were lost")
-	if d := r.Details; d != nil {
-		add(d.AcknowledgedWritesLost, "acknowledged writes were lost")
-		add(d.AcknowledgedEventsLost, "acknowledged Events were lost")
-		if d.DNS != nil {
-			add(d.DNS.MomentsWithoutRecord, "moments without a DNS record")
-		}
-		for i, w := range d.Watches {
-			if w.Duplicates+w.OutOfOrder > 0 {
-				out = append(out, fmt.Sprintf("watch %d delivered %d events twice and %d out of order", i+1,
-					w.Duplicates, w.OutOfOrder))
-			}
-		}
-	}
-	if r.Details == nil || !r.Details.Verified {
-		out = append(out, "the acknowledged writes could not be verified")
-	}
-	if r.Writes == 0 || r.Reads == 0 {
-		out = append(out, "the run was too short: nothing was written or read")
-	}
-	return out
-}
+// The phases of a run.
+const (
+	PhaseBefore = recording.PhaseBefore
+	PhaseDuring = recording.PhaseDuring
+	PhaseAfter  = recording.PhaseAfter
+)
 
 // Snapshot is the state of the counters at a moment.
 type Snapshot struct {

@@ -16,28 +16,6 @@ const (
 	maxPoints = 600
 )
 
-// Series is the course of a run in points of equal length.
-type Series struct {
-	// Begin is when the first point begins.
-	Begin time.Time `json:"begin"`
-	// IntervalSeconds is how much time a point stands for.
-	IntervalSeconds float64 `json:"intervalSeconds"`
-	// Points are the points.
-	Points []Point `json:"points"`
-}
-
-// Point is what happened in one interval.
-type Point struct {
-	// Writes is the number of acknowledged writes.
-	Writes int `json:"writes"`
-	// P50Ms, P99Ms and MaxMs are their latencies; zero if there were none.
-	P50Ms float64 `json:"p50Ms"`
-	P99Ms float64 `json:"p99Ms"`
-	MaxMs float64 `json:"maxMs"`
-	// Failed is the number of requests of any kind that failed.
-	Failed int `json:"failed,omitempty"`
-}
-
 // phases returns when each phase began.
 func (t *timeline) phases() map[Phase]time.Time {
 	t.mu.Lock()

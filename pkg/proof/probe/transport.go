@@ -102,6 +102,8 @@ func (c *trackedConn) Close() error {
 type dialer struct {
 	stats  *connectionStats
 	lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// single gives every request a connection of its own.
+	single bool
 }
 
 func (d *dialer) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -220,15 +222,15 @@ func (b *tracedBody) Read(p []byte) (int, error) {
 
 // newRESTClient returns client-go's client for the core API on a transport of its own, with all that client-go
 // does by itself: it sends again what the server answered with Retry-After, and nothing else.
-func newRESTClient(base *rest.Config, d *dialer, single bool) (rest.Interface, error) {
-	clientSet, err := newClientSet(base, d, single)
+func newRESTClient(base *rest.Config, d *dialer) (rest.Interface, error) {
+	clientSet, err := newClientSet(base, d)
 	if err != nil {
 		return nil, err
 	}
 	return clientSet.CoreV1().RESTClient(), nil
 }
 
-func newClientSet(base *rest.Config, d *dialer, single bool) (kubernetes.Interface, error) {
+func newClientSet(base *rest.Config, d *dialer) (kubernetes.Interface, error) {
 	config := rest.CopyConfig(base)
 	config.Dial = d.dialContext
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
@@ -237,7 +239,7 @@ func newClientSet(base *rest.Config, d *dialer, single bool) (kubernetes.Interfa
 	config.RateLimiter = nil
 	config.Timeout = 0
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &tracedTransport{next: next, stats: d.stats, single: single}
+		return &tracedTransport{next: next, stats: d.stats, single: d.single}
 	})
 
 	clientSet, err := kubernetes.NewForConfig(config)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // Charts are drawn twice, for wide and for narrow windows: a drawing that is merely scaled down cannot be read.
@@ -46,18 +48,28 @@ func (c *canvas) x(t time.Time) float64 {
 	return c.left + part*(c.width-c.left-right)
 }
 
-func (c *canvas) rect(class string, x1, y, x2, height float64, title string) {
+// bar is a horizontal bar.
+type bar struct {
+	class string
+	// x1 and x2 are where it begins and ends, y is its upper edge.
+	x1, x2, y, height float64
+	// title is what a pointer on it shows.
+	title string
+}
+
+func (c *canvas) draw(b bar) {
 	// What took no time can be seen all the same.
 	fmt.Fprintf(&c.out, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"><title>%s</title></rect>`,
-		class, x1, y, max(2, x2-x1), height, html.EscapeString(title))
+		b.class, b.x1, b.y, max(2, b.x2-b.x1), b.height, html.EscapeString(b.title))
 }
 
 func (c *canvas) text(class string, x, y float64, text string) {
 	fmt.Fprintf(&c.out, `<text class="%s" x="%.1f" y="%.1f">%s</text>`, class, x, y, html.EscapeString(text))
 }
 
-func (c *canvas) line(class string, x1, y1, x2, y2 float64) {
-	fmt.Fprintf(&c.out, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, class, x1, y1, x2, y2)
+// level draws a line from the left end of the time axis to the right one.
+func (c *canvas) level(class string, y float64) {
+	fmt.Fprintf(&c.out, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, class, c.left, y, c.width-12, y)
 }
 
 // axis draws the times below everything, and lines up to the top.
@@ -76,7 +88,7 @@ func (c *canvas) axis(top float64) {
 		fmt.Fprintf(&c.under, `<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`, x, top, x, c.y)
 		c.text("tick", x, c.y+14, c.report.offset(at))
 	}
-	c.line("axis", c.left, c.y, c.width-12, c.y)
+	c.level("axis", c.y)
 	c.y += 22
 }
 
@@ -113,9 +125,16 @@ func (c *canvas) svg(label string) string {
 		c.y, html.EscapeString(label), c.under.String(), c.out.String())
 }
 
-func twice(r Report, wideLeft, narrowLeft float64, label string, draw func(*canvas)) string {
+// margins are the room for labels left of the time axis, in wide and in narrow windows.
+type margins struct{ wide, narrow float64 }
+
+// besideLabels are for charts with the names of what they show.
+var besideLabels = margins{wide: 345, narrow: 12}
+
+// twice draws a chart for wide and for narrow windows.
+func twice(r Report, left margins, label string, draw func(*canvas)) string {
 	var out strings.Builder
-	for _, size := range []struct{ width, left float64 }{{wideChart, wideLeft}, {narrowChart, narrowLeft}} {
+	for _, size := range []struct{ width, left float64 }{{wideChart, left.wide}, {narrowChart, left.narrow}} {
 		c := newCanvas(r, size.width, size.left)
 		draw(c)
 		out.WriteString(c.svg(label))
@@ -125,7 +144,7 @@ func twice(r Report, wideLeft, narrowLeft float64, label string, draw func(*canv
 
 // stepsChart draws the steps over time, in the colour of the owner's seed.
 func stepsChart(r Report) string {
-	return twice(r, 345, 12, "When each step was at work, and which side owned it", func(c *canvas) {
+	return twice(r, besideLabels, "When each step was at work, and which side owned it", func(c *canvas) {
 		top := c.y
 		for _, step := range r.Steps {
 			name := fmt.Sprintf("%d %s", step.Number, step.Condition)
@@ -142,8 +161,8 @@ func stepsChart(r Report) string {
 				}
 				took := duration(end.Sub(*step.Begin))
 				x1, x2 := c.x(*step.Begin), c.x(end)
-				c.rect(side(step.Owner), x1, c.y+4, x2, 16,
-					fmt.Sprintf("%s, %s, %s from %s", name, step.Owner, took, r.offset(*step.Begin)))
+				c.draw(bar{class: side(step.Owner), x1: x1, x2: x2, y: c.y + 4, height: 16,
+					title: fmt.Sprintf("%s, %s, %s from %s", name, step.Owner, took, r.offset(*step.Begin))})
 				switch room := float64(7 * len(took)); {
 				case c.width-x2 > room+16:
 					c.text("value", max(x2, x1+2)+5, c.y+16, took)
@@ -166,7 +185,7 @@ func side(owner string) string {
 
 // etcdChart draws when each member was in the cluster, and how many voters there were.
 func etcdChart(r Report, etcd Etcd) string {
-	return twice(r, 345, 12, "The members of "+etcd.Name+" over time", func(c *canvas) {
+	return twice(r, besideLabels, "The members of "+etcd.Name+" over time", func(c *canvas) {
 		top := c.y
 		for _, name := range memberNames(etcd) {
 			if c.narrow() {
@@ -184,8 +203,8 @@ func etcdChart(r Report, etcd Etcd) string {
 				if stay.learner {
 					kind, what = class+" learner", "learner"
 				}
-				c.rect(kind, c.x(stay.from), c.y+3, c.x(stay.to), 13,
-					fmt.Sprintf("%s: %s from %s to %s", name, what, r.offset(stay.from), r.offset(stay.to)))
+				c.draw(bar{class: kind, x1: c.x(stay.from), x2: c.x(stay.to), y: c.y + 3, height: 13,
+					title: fmt.Sprintf("%s: %s from %s to %s", name, what, r.offset(stay.from), r.offset(stay.to))})
 			}
 			c.y += 20
 		}
@@ -212,8 +231,8 @@ func etcdChart(r Report, etcd Etcd) string {
 				// One more voter than an odd number, and not one more failure that is tolerated.
 				class = "count even"
 			}
-			c.rect(class, c.x(from), c.y+3, c.x(to), 15,
-				fmt.Sprintf("%d voters from %s to %s", change.Voters, r.offset(from), r.offset(to)))
+			c.draw(bar{class: class, x1: c.x(from), x2: c.x(to), y: c.y + 3, height: 15,
+				title: fmt.Sprintf("%d voters from %s to %s", change.Voters, r.offset(from), r.offset(to))})
 			if x := c.x(from); x-lastX > 9 && c.x(to)-x > 9 {
 				c.text("number", (x+c.x(to))/2, c.y+15, fmt.Sprint(change.Voters))
 				lastX = x
@@ -247,7 +266,7 @@ func stays(r Report, etcd Etcd, name string) []stay {
 	var out []stay
 	open := false
 	for _, change := range etcd.Changes {
-		i := slices.IndexFunc(change.Members, func(member Member) bool { return member.Name == name })
+		i := slices.IndexFunc(change.Members, func(member recording.Member) bool { return member.Name == name })
 		if open {
 			out[len(out)-1].to = change.Time
 		}
@@ -268,7 +287,7 @@ func stays(r Report, etcd Etcd, name string) []stay {
 // latencyChart draws the latency of writes over time on a logarithmic scale, and where requests failed.
 func latencyChart(r Report) string {
 	series := r.Probe.Series
-	return twice(r, 46, 40, "Latency of writes over time, and failed requests", func(c *canvas) {
+	return twice(r, margins{wide: 46, narrow: 40}, "Latency of writes over time, and failed requests", func(c *canvas) {
 		const height = 200
 		lowest, highest := 1.0, 10.0
 		for _, point := range series.Points {
@@ -282,7 +301,7 @@ func latencyChart(r Report) string {
 		c.y = top + height
 		c.migration(top)
 		for ms := lowest; ms <= highest; ms *= 10 {
-			c.line("grid", c.left, y(ms), c.width-12, y(ms))
+			c.level("grid", y(ms))
 			label := fmt.Sprintf("%.0f ms", ms)
 			if ms >= 1000 {
 				label = fmt.Sprintf("%.0f s", ms/1000)
@@ -294,11 +313,11 @@ func latencyChart(r Report) string {
 		}
 		for _, curve := range []struct {
 			class string
-			value func(Point) float64
+			value func(recording.Point) float64
 		}{
-			{"max", func(p Point) float64 { return p.MaxMs }},
-			{"p99", func(p Point) float64 { return p.P99Ms }},
-			{"p50", func(p Point) float64 { return p.P50Ms }},
+			{"max", func(p recording.Point) float64 { return p.MaxMs }},
+			{"p99", func(p recording.Point) float64 { return p.P99Ms }},
+			{"p50", func(p recording.Point) float64 { return p.P50Ms }},
 		} {
 			path, move := strings.Builder{}, "M"
 			for i, point := range series.Points {
@@ -335,15 +354,15 @@ func phasesChart(p Probe) string {
 		}{{"before", p.P50.Before, p.P99.Before}, {"during", p.P50.During, p.P99.During},
 			{"after", p.P50.After, p.P99.After}} {
 			c.text("label", 0, c.y+22, phase.name)
-			for i, bar := range []struct {
+			for i, figure := range []struct {
 				class string
 				value float64
 			}{{"p50", phase.p50}, {"p99", phase.p99}} {
 				y := c.y + float64(i)*16 + 2
-				end := 70 + bar.value/highest*(width-70-120)
-				c.rect("bar "+bar.class, 70, y, end, 13,
-					fmt.Sprintf("%s %s: %.1f ms", phase.name, bar.class, bar.value))
-				c.text("value", max(end, 72)+5, y+11, fmt.Sprintf("%s %.1f ms", bar.class, bar.value))
+				end := 70 + figure.value/highest*(width-70-120)
+				c.draw(bar{class: "bar " + figure.class, x1: 70, x2: end, y: y, height: 13,
+					title: fmt.Sprintf("%s %s: %.1f ms", phase.name, figure.class, figure.value)})
+				c.text("value", max(end, 72)+5, y+11, fmt.Sprintf("%s %.1f ms", figure.class, figure.value))
 			}
 			c.y += 42
 		}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // Report is a live migration from the beginning to the end.
@@ -76,15 +78,9 @@ type Etcd struct {
 
 // Members is a member list from a time on.
 type Members struct {
-	Time    time.Time `json:"time"`
-	Voters  int       `json:"voters"`
-	Members []Member  `json:"members"`
-}
-
-// Member is a member of an etcd.
-type Member struct {
-	Name    string `json:"name"`
-	Learner bool   `json:"learner,omitempty"`
+	Time    time.Time          `json:"time"`
+	Voters  int                `json:"voters"`
+	Members []recording.Member `json:"members"`
 }
 
 // Probe is what clients noticed.
@@ -100,35 +96,12 @@ type Probe struct {
 	LongestGapMs  int64 `json:"longestGapMs"`
 	BaselineGapMs int64 `json:"baselineGapMs"`
 	// P50 and P99 are latencies of writes in milliseconds.
-	P50 ByPhase `json:"p50Ms"`
-	P99 ByPhase `json:"p99Ms"`
+	P50 recording.ByPhase `json:"p50Ms"`
+	P99 recording.ByPhase `json:"p99Ms"`
 	// After is when the last phase began; zero if that is not known.
 	After time.Time `json:"after,omitzero"`
 	// Series is the course; nil if it was not recorded.
-	Series *Series `json:"series,omitempty"`
-}
-
-// ByPhase is a figure for the time before, during and after the migration.
-type ByPhase struct {
-	Before float64 `json:"before"`
-	During float64 `json:"during"`
-	After  float64 `json:"after"`
-}
-
-// Series is a course in points of equal length.
-type Series struct {
-	Begin           time.Time `json:"begin"`
-	IntervalSeconds float64   `json:"intervalSeconds"`
-	Points          []Point   `json:"points"`
-}
-
-// Point is what happened in one interval.
-type Point struct {
-	Writes int     `json:"writes"`
-	P50Ms  float64 `json:"p50Ms"`
-	P99Ms  float64 `json:"p99Ms"`
-	MaxMs  float64 `json:"maxMs"`
-	Failed int     `json:"failed,omitempty"`
+	Series *recording.Series `json:"series,omitempty"`
 }
 
 // Fact is a figure with its name.
@@ -192,7 +165,7 @@ func (r Report) offset(t time.Time) string {
 func (r *Report) addMemberEvents() {
 	for _, etcd := range r.Etcds {
 		for i := 1; i < len(etcd.Changes); i++ {
-			before, now := map[string]Member{}, map[string]Member{}
+			before, now := map[string]recording.Member{}, map[string]recording.Member{}
 			for _, member := range etcd.Changes[i-1].Members {
 				before[member.Name] = member
 			}

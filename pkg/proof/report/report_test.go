@@ -25,6 +25,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/pkg/proof/report"
 )
 
@@ -72,15 +73,15 @@ func withWorkers() report.Report {
 
 // withSeries adds a course of the latencies to the recording, which has failures and a gap.
 func withSeries(r report.Report) report.Report {
-	series := &report.Series{Begin: r.Begin, IntervalSeconds: 2}
+	series := &recording.Series{Begin: r.Begin, IntervalSeconds: 2}
 	for i := range int(r.End.Sub(r.Begin).Seconds() / 2) {
-		point := report.Point{Writes: 32, P50Ms: 20 + float64(i%7), P99Ms: 70 + float64(i%11)*8,
+		point := recording.Point{Writes: 32, P50Ms: 20 + float64(i%7), P99Ms: 70 + float64(i%11)*8,
 			MaxMs: 100 + float64(i%13)*20}
 		switch {
 		case i >= 130 && i < 140:
 			point.P50Ms, point.P99Ms, point.MaxMs = 80, 600, 900
 		case i == 141:
-			point = report.Point{Failed: 2}
+			point = recording.Point{Failed: 2}
 		}
 		series.Points = append(series.Points, point)
 	}
@@ -98,15 +99,19 @@ func shoot(finished int) *gardencorev1beta1.Shoot {
 			break
 		}
 		var err error
-		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionProgressing,
-			steps.ReasonStarted, "at work")
+		all, err = conditions.Apply(clk, all, conditions.Change{
+			Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionProgressing,
+			Reason: steps.ReasonStarted, Message: "at work",
+		})
 		Expect(err).NotTo(HaveOccurred())
 		if i == finished {
 			break
 		}
 		clk.Step(time.Minute)
-		all, err = conditions.Apply(clk, all, step, step.Owner, gardencorev1beta1.ConditionTrue, steps.ReasonCompleted,
-			"done")
+		all, err = conditions.Apply(clk, all, conditions.Change{
+			Step: step, Role: step.Owner, Status: gardencorev1beta1.ConditionTrue,
+			Reason: steps.ReasonCompleted, Message: "done",
+		})
 		Expect(err).NotTo(HaveOccurred())
 	}
 	out := &gardencorev1beta1.Shoot{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -71,7 +72,7 @@ func (r *Report) setSteps(all []gardencorev1beta1.Condition, views []summary.Ste
 	for i, view := range views {
 		step := Step{Number: view.Number, Condition: view.Condition, Owner: view.Owner, Title: view.Title,
 			Begin: previous}
-		condition := find(all, view.Condition)
+		condition := v1beta1helper.GetCondition(all, gardencorev1beta1.ConditionType(view.Condition))
 		if begun := steps.StartedAt(all, steps.Table()[i]); !begun.IsZero() {
 			step.Begin = &begun
 		}
@@ -98,13 +99,4 @@ func (r *Report) setSteps(all []gardencorev1beta1.Condition, views []summary.Ste
 		}
 		r.Steps = append(r.Steps, step)
 	}
-}
-
-func find(all []gardencorev1beta1.Condition, condition string) *gardencorev1beta1.Condition {
-	for i := range all {
-		if string(all[i].Type) == condition {
-			return &all[i]
-		}
-	}
-	return nil
 }

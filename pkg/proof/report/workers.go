@@ -8,58 +8,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
-// recordedOwnership is what is read of who acted in which seed.
-type recordedOwnership struct {
-	Samples    int      `json:"samples"`
-	Violations []string `json:"violations"`
-}
-
-// recordedWorkers is what is read of the nodes of a shoot with workers.
-type recordedWorkers struct {
-	Pools []struct {
-		Name     string `json:"name"`
-		Machines []struct {
-			Name   string `json:"name"`
-			Before string `json:"before"`
-			After  string `json:"after"`
-		} `json:"machines"`
-	} `json:"pools"`
-	MachinesCreated []string `json:"machinesCreated"`
-	MachinesDeleted []string `json:"machinesDeleted"`
-	NodesCreated    []string `json:"nodesCreated"`
-	NodesDeleted    []string `json:"nodesDeleted"`
-	States          []struct {
-		Resource string `json:"resource"`
-		Before   string `json:"before"`
-		After    string `json:"after"`
-	} `json:"states"`
-	Changed    []string `json:"changed"`
-	Misdone    []string `json:"misdone"`
-	Operations int      `json:"operations"`
-	VPN        struct {
-		Requests int      `json:"requests"`
-		Failed   int      `json:"failed"`
-		Errors   []string `json:"errors"`
-	} `json:"vpn"`
-	InCluster struct {
-		inClusterCounts
-		BaselineLongestGapMs int64                      `json:"baselineLongestGapMs"`
-		Nodes                map[string]inClusterCounts `json:"nodes"`
-		Errors               []string                   `json:"errors"`
-		Doubts               []string                   `json:"doubts"`
-	} `json:"inCluster"`
-}
-
-type inClusterCounts struct {
-	Requests     int   `json:"requests"`
-	Failed       int   `json:"failed"`
-	CutByProxy   int   `json:"cutByProxy"`
-	LongestGapMs int64 `json:"longestGapMs"`
-}
-
-func (c inClusterCounts) row(name string) Row {
+// inClusterRow is a row of what clients inside of the shoot have noticed, on one node or on all.
+func inClusterRow(name string, c recording.InClusterNode) Row {
 	return Row{
 		Cells: []string{name, strconv.Itoa(c.Requests), strconv.Itoa(c.Failed), strconv.Itoa(c.CutByProxy),
 			strconv.FormatInt(c.LongestGapMs, 10)},
@@ -68,7 +22,7 @@ func (c inClusterCounts) row(name string) Row {
 }
 
 // addOwnership tells how often both seeds were looked at, and what was found.
-func (r *Report) addOwnership(o recordedOwnership) {
+func (r *Report) addOwnership(o recording.Ownership) {
 	r.Facts = append(r.Facts,
 		Fact{Name: "violations of who acts in which seed", Note: fmt.Sprintf("in %d looks", o.Samples),
 			Value: strconv.Itoa(len(o.Violations)), Bad: len(o.Violations) > 0 || o.Samples == 0})
@@ -89,13 +43,13 @@ func (r *Report) addOwnership(o recordedOwnership) {
 
 // addWorkers tells what became of machines and nodes, of the state of extensions, and of who goes to the nodes and
 // comes from them.
-func (r *Report) addWorkers(w recordedWorkers) {
+func (r *Report) addWorkers(w recording.Workers) {
 	r.addMachines(w)
 	r.addStates(w)
 	r.addNodeTraffic(w)
 }
 
-func (r *Report) addMachines(w recordedWorkers) {
+func (r *Report) addMachines(w recording.Workers) {
 	machines := Table{
 		Title: "Worker pools, machines and nodes", Header: []string{"pool", "machine", "node before", "node after"},
 		Note: fmt.Sprintf("machines created: %d, deleted: %d; nodes created: %d, deleted: %d", len(w.MachinesCreated),
@@ -127,7 +81,7 @@ func (r *Report) addMachines(w recordedWorkers) {
 		Fact{Name: "machines and nodes created or deleted", Value: strconv.Itoa(sum), Bad: sum > 0})
 }
 
-func (r *Report) addStates(w recordedWorkers) {
+func (r *Report) addStates(w recording.Workers) {
 	states := Table{
 		Title: "State of extensions", Header: []string{"resource", "before", "after"},
 		Note: fmt.Sprintf("changed, with machines and nodes: %d; operations of the test extension: %d, of which "+
@@ -153,7 +107,7 @@ func (r *Report) addStates(w recordedWorkers) {
 	)
 }
 
-func (r *Report) addNodeTraffic(w recordedWorkers) {
+func (r *Report) addNodeTraffic(w recording.Workers) {
 	r.Facts = append(r.Facts,
 		Fact{Name: "failed requests through the VPN", Note: fmt.Sprintf("of %d", w.VPN.Requests),
 			Value: strconv.Itoa(w.VPN.Failed), Bad: w.VPN.Failed > 0 || w.VPN.Requests == 0},
@@ -182,13 +136,16 @@ func (r *Report) addNodeTraffic(w recordedWorkers) {
 		Title:  "Inside of the shoot",
 		Header: []string{"node", "requests", "failed", "of these cut", "longest time without an answer (ms)"},
 		Note: fmt.Sprintf("Clients on the nodes, by the address of the Service default/kubernetes. Cut are requests "+
-			"that were on their way while an apiserver-proxy of the same node ended with all its connections. "+
+			"that were in flight while an apiserver-proxy of the same node ended with all its connections. "+
 			"The longest time without an answer before the trigger was %d ms.", w.InCluster.BaselineLongestGapMs),
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.InCluster.Nodes)) {
-		inside.Rows = append(inside.Rows, w.InCluster.Nodes[name].row(name))
+		inside.Rows = append(inside.Rows, inClusterRow(name, w.InCluster.Nodes[name]))
 	}
-	inside.Rows = append(inside.Rows, w.InCluster.row("all"))
+	inside.Rows = append(inside.Rows, inClusterRow("all", recording.InClusterNode{
+		Requests: w.InCluster.Requests, Failed: w.InCluster.Failed, CutByProxy: w.InCluster.CutByProxy,
+		LongestGapMs: w.InCluster.LongestGapMs,
+	}))
 	for _, text := range slices.Concat(w.InCluster.Doubts, w.InCluster.Errors) {
 		inside.Rows = append(inside.Rows, Row{Cells: []string{text, "", "", "", ""}, Bad: true})
 	}

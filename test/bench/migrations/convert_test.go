@@ -14,6 +14,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/probe"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/bench/data"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
@@ -89,7 +90,7 @@ var _ = DescribeTable("outcome", func(err error, expected string) {
 
 var _ = Describe("figures", func() {
 	report := func() *demo.Report {
-		return &demo.Report{
+		return &demo.Report{Recording: recording.Recording{
 			Source: "seed-a", Destination: "seed-b", DurationSeconds: 400,
 			Probe: probe.Result{
 				Writes: 100, WritesFailed: 1, Reads: 200, ReadsFailed: 2, WatchEvents: 50, WatchEventsLost: 3,
@@ -104,7 +105,8 @@ var _ = Describe("figures", func() {
 				},
 			},
 			Etcd:  map[string]driver.EtcdReport{driver.RoleMain: {SixMemberWindowSeconds: 7}},
-			Steps: []driver.StepReport{{Condition: steps.First().Condition, Owner: steps.Source, Seconds: 30}},
+			Steps: []driver.StepReport{{Condition: steps.First().Condition, Owner: string(steps.Source), Seconds: 30}},
+		},
 			Details: demo.Details{
 				Triggered: begin,
 				Etcd: map[string][]driver.MembersAt{

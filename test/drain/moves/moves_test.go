@@ -58,8 +58,8 @@ var _ = Describe("Moves", func() {
 	It("should not count what is aborted or gone", func() {
 		see("x", "b", "a")
 		aborted := shoot("x", "b", "a")
-		updated, err := conditions.Abort(clock.RealClock{}, conditions.Initialize(clock.RealClock{}, nil), steps.Source,
-			steps.ReasonAborted, "as before")
+		updated, err := conditions.Abort(clock.RealClock{}, conditions.Initialize(clock.RealClock{}, nil),
+			conditions.AbortChange{Role: steps.Source, Reason: steps.ReasonAborted, Message: "as before"})
 		Expect(err).NotTo(HaveOccurred())
 		aborted.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 		m.See(watch.Modified, aborted)

@@ -67,7 +67,10 @@ var _ = Describe("kubectl livecpm", func() {
 			GinkgoHelper()
 			write(func(old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition {
 				step := steps.Table()[number-1]
-				updated, err := conditions.Apply(clock.RealClock{}, old, step, step.Owner, status, reason, "simulated")
+				updated, err := conditions.Apply(clock.RealClock{}, old, conditions.Change{
+					Step: step, Role: step.Owner, Status: status,
+					Reason: reason, Message: "simulated",
+				})
 				Expect(err).NotTo(HaveOccurred())
 				return updated
 			})
@@ -75,7 +78,9 @@ var _ = Describe("kubectl livecpm", func() {
 		abort = func(role steps.Role, reason steps.Reason) {
 			GinkgoHelper()
 			write(func(old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition {
-				updated, err := conditions.Abort(clock.RealClock{}, old, role, reason, "simulated")
+				updated, err := conditions.Abort(clock.RealClock{}, old, conditions.AbortChange{
+					Role: role, Reason: reason, Message: "simulated",
+				})
 				Expect(err).NotTo(HaveOccurred())
 				return updated
 			})
@@ -195,8 +200,10 @@ var _ = Describe("kubectl livecpm", func() {
 		}
 		s := current()
 		patch := client.MergeFrom(s.DeepCopy())
-		updated, err := conditions.Apply(clock.RealClock{}, steps.Conditions(s), steps.Last(), steps.Last().Owner,
-			gardencorev1beta1.ConditionTrue, steps.ReasonCompleted, "simulated")
+		updated, err := conditions.Apply(clock.RealClock{}, steps.Conditions(s), conditions.Change{
+			Step: steps.Last(), Role: steps.Last().Owner, Status: gardencorev1beta1.ConditionTrue,
+			Reason: steps.ReasonCompleted, Message: "simulated",
+		})
 		Expect(err).NotTo(HaveOccurred())
 		s.Status.LiveMigration.Conditions = updated
 		s.Status.SeedName = new(destination)

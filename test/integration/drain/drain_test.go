@@ -188,7 +188,7 @@ var _ = Describe("Drain", func() {
 		Eventually(sim.starts).Should(HaveLen(2))
 		sim.hold(false)
 		Eventually(condition).
-			Should(Equal("False ShootsBlocked The shoots that are left stay until what blocks them is gone. " +
+			Should(Equal("False ShootsBlocked The remaining shoots stay until nothing blocks them any more. " +
 				"10 shoots: 6 done, 0 running, 0 waiting, 4 blocked (NoCandidate: 1, NotHighlyAvailable: 1, " +
 				"OptedOut: 1, " +
 				"ShootHibernated: 1)"))

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// World is a shoot and the parts of its control plane in the seeds at one moment. It can be recorded as YAML.
-type World struct {
+// ControlPlane is a shoot and the parts of its control plane in the seeds at one moment. It can be recorded as YAML.
+type ControlPlane struct {
 	// Now is the moment.
 	Now metav1.Time `json:"now"`
 	// Shoot is the shoot.

@@ -7,14 +7,15 @@ import (
 	"strconv"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// World is what decisions are made from.
-type World struct {
+// Garden is what decisions are made from: all seeds and shoots of a garden at one moment, and what may be done to them.
+type Garden struct {
 	// Now is the time of the look.
 	Now time.Time
 	// Budget is what must not be exceeded.
@@ -148,13 +149,11 @@ func ShootOf(shoot *gardencorev1beta1.Shoot) Shoot {
 
 	conditions := steps.Conditions(shoot)
 	if out.moving() && out.Intended && steps.Initialized(conditions) {
-		if current, unfinished := steps.Current(conditions); unfinished {
-			for _, condition := range conditions {
-				if condition.Type == current.Condition && condition.Status == gardencorev1beta1.ConditionFalse &&
-					condition.Reason == string(steps.ReasonDeadlineExceeded) {
-					out.LateSince = condition.LastTransitionTime.Time
-				}
-			}
+		current, _ := steps.Current(conditions)
+		condition := v1beta1helper.GetCondition(conditions, current.Condition)
+		if condition != nil && condition.Status == gardencorev1beta1.ConditionFalse &&
+			condition.Reason == string(steps.ReasonDeadlineExceeded) {
+			out.LateSince = condition.LastTransitionTime.Time
 		}
 	}
 	out.Aborted = out.moving() && out.Intended && steps.Aborted(conditions) && !out.startedAfter(conditions)
@@ -167,12 +166,8 @@ func (s Shoot) startedAfter(conditions []gardencorev1beta1.Condition) bool {
 	if s.StartedBy != s.Status || s.Result != "" {
 		return false
 	}
-	for _, condition := range conditions {
-		if condition.Type == steps.AbortOf(steps.Source).Condition {
-			return condition.LastTransitionTime.Time.Before(s.StartedAt)
-		}
-	}
-	return false
+	condition := v1beta1helper.GetCondition(conditions, steps.AbortOf(steps.Source).Condition)
+	return condition != nil && condition.LastTransitionTime.Time.Before(s.StartedAt)
 }
 
 // moving reports whether the seed names differ.
@@ -187,7 +182,7 @@ func (s Shoot) onItsWay() (source, destination string, ok bool) {
 }
 
 // Ended returns how the last move that a drain has started is over, where that has not been recorded yet. A move begins
-// with the change of the seed name, in one write with the annotations. Thus who finds the shoot where it was and
+// with the change of the seed name, in one write with the annotations. So whoever finds the shoot where it was and
 // nothing recorded knows that somebody has set the seed name back.
 func (s Shoot) Ended() (Result, bool) {
 	switch {

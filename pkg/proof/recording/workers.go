@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recording
+
+// Workers is what a migration meant for the nodes of a shoot with workers.
+type Workers struct {
+	// Machines are the machines after the migration, each with its node.
+	Machines map[string]string `json:"machines"`
+	// Pools are the worker pools with their machines, before and after.
+	Pools []Pool `json:"pools"`
+	// MachinesCreated and MachinesDeleted are the machines that the cloud has seen come and go, NodesCreated and
+	// NodesDeleted the nodes that the shoot has.
+	MachinesCreated []string `json:"machinesCreated"`
+	MachinesDeleted []string `json:"machinesDeleted"`
+	NodesCreated    []string `json:"nodesCreated"`
+	NodesDeleted    []string `json:"nodesDeleted"`
+	// States are the states that extensions keep, before and after.
+	States []State `json:"states"`
+	// Changed is what is not as it was before: machines, nodes, and the state that extensions keep.
+	Changed []string `json:"changed"`
+	// Misdone are operations of the test extension that failed, or that two seeds did at the same time.
+	Misdone []string `json:"misdone"`
+	// Operations is how many operations the test extension has recorded during the migration.
+	Operations int `json:"operations"`
+	// VPN counts requests of the kube-apiserver to kubelets, which go through the VPN.
+	VPN Requests `json:"vpn"`
+	// InCluster counts requests of clients on the nodes to the address of the Service default/kubernetes.
+	InCluster InCluster `json:"inCluster"`
+}
+
+// Pool is a worker pool.
+type Pool struct {
+	Name     string    `json:"name"`
+	Machines []Machine `json:"machines"`
+}
+
+// Machine is a machine with the names of its node before and after the migration; empty where it had none or was none.
+type Machine struct {
+	Name   string `json:"name"`
+	Before string `json:"before"`
+	After  string `json:"after"`
+}
+
+// State is the state that an extension keeps, as a digest: states may hold what nobody should read.
+type State struct {
+	Resource string `json:"resource"`
+	Before   string `json:"before"`
+	After    string `json:"after"`
+}
+
+// Requests counts requests.
+type Requests struct {
+	Requests int `json:"requests"`
+	Failed   int `json:"failed"`
+	// Errors are the first errors.
+	Errors []string `json:"errors,omitempty"`
+}
+
+// InCluster is what clients inside of the shoot have noticed that use the address of the Service default/kubernetes.
+type InCluster struct {
+	Requests int `json:"requests"`
+	// Failed are all requests that failed. CutByProxy are those of them that were in flight while an apiserver-proxy of
+	// the same node ended with all its connections: the price of rolling it, which Gardener's own updates have as well.
+	Failed     int `json:"failed"`
+	CutByProxy int `json:"cutByProxy"`
+	// LongestGapMs is the longest time in which one client had no answer, BaselineLongestGapMs the one before the
+	// trigger.
+	LongestGapMs         int64 `json:"longestGapMs"`
+	BaselineLongestGapMs int64 `json:"baselineLongestGapMs"`
+	// Nodes are the counts by node.
+	Nodes map[string]InClusterNode `json:"nodes"`
+	// Errors are the first errors of each node.
+	Errors []string `json:"errors,omitempty"`
+	// Doubts are why the counts may not be all: a client that began again, and one that could not be asked in the end.
+	Doubts []string `json:"doubts,omitempty"`
+}
+
+// InClusterNode is what was counted on one node.
+type InClusterNode struct {
+	Requests     int     `json:"requests"`
+	Failed       int     `json:"failed"`
+	CutByProxy   int     `json:"cutByProxy"`
+	LongestGapMs int64   `json:"longestGapMs"`
+	Seconds      float64 `json:"seconds"`
+}
