@@ -71,31 +71,31 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 	if err != nil {
 		return err
 	}
-	deps := environment.Deps
+	reader, writer := environment.GardenCluster.GetAPIReader(), environment.GardenCluster.GetClient()
 	w := &work{options: options, since: map[task]time.Time{}}
 	checker, err := preflight.New(preflight.Options{
-		Reader:    deps.GardenAPIReader,
-		OwnSeed:   deps.SeedName(),
+		Reader:    reader,
+		OwnSeed:   environment.SeedName(),
 		Gardenlet: gardenlet,
 		Version:   options.Version,
 		Etcds:     w.etcds,
-		Clock:     deps.Clock,
+		Clock:     clock.RealClock{},
 	})
 	if err != nil {
 		return err
 	}
 	reconciler, err := agent.New(agent.Options{
-		GardenClient:    deps.GardenClient,
-		GardenAPIReader: deps.GardenAPIReader,
-		Recorder:        deps.Recorder,
-		SeedName:        deps.SeedName(),
+		GardenClient:    writer,
+		GardenAPIReader: reader,
+		Recorder:        environment.GardenCluster.GetEventRecorder("livecpm-agent"),
+		SeedName:        environment.SeedName(),
 		Config:          config.Controllers.LiveMigration,
 		Actions: map[steps.Role]migration.Actions{
 			steps.Source:      w.actions(steps.Source),
 			steps.Destination: w.actions(steps.Destination),
 		},
 		Clock:     clock.RealClock{},
-		Gate:      gate.New(deps.GardenClient, deps.GardenAPIReader),
+		Gate:      gate.New(writer, reader),
 		Preflight: checker,
 	})
 	if err != nil {
