@@ -80,7 +80,7 @@ func Run(ctx context.Context, log logr.Logger, options Options) error {
 
 	w := &work{options: options, since: map[task]time.Time{}}
 	reconciler, err := simulation.NewReconciler(simulation.Agent{
-		SeedName:        options.SeedName,
+		SeedName:        environment.SeedName(),
 		GardenClient:    environment.GardenCluster.GetClient(),
 		GardenAPIReader: environment.GardenCluster.GetAPIReader(),
 		Recorder:        environment.GardenCluster.GetEventRecorder("livecpm-agent"),
