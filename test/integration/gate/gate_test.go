@@ -258,7 +258,7 @@ var _ = Describe("Gate", func() {
 
 			It("should not be set while a classic migration is in flight", func() {
 				Expect(garden.Bind(ctx, shoot, destination)).To(Succeed())
-				Expect(setIntent("true")).To(beDenied("cannot be set while a classic migration is under way"))
+				Expect(setIntent("true")).To(beDenied("cannot be set while a classic migration is in flight"))
 			})
 		})
 
@@ -313,8 +313,8 @@ var _ = Describe("Gate", func() {
 			It("should not let an abort be taken back while it is in flight", func() {
 				begun()
 				Expect(setAbort("true")).To(Succeed())
-				Expect(removeAbort()).To(beDenied("must not be removed while the abort is under way"))
-				Expect(setAbort("false")).To(beDenied("must not be removed while the abort is under way"))
+				Expect(removeAbort()).To(beDenied("must not be removed while the abort is in flight"))
+				Expect(setAbort("false")).To(beDenied("must not be removed while the abort is in flight"))
 			})
 
 			It("should let an abort be asked for again after a completed one", func() {
