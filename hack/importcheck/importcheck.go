@@ -196,7 +196,8 @@ var Rules = []Rule{
 		Why: "what is written depends on the Shoot or the Seed alone; the main judges before it lets steer write",
 	},
 	{
-		In: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/proof/recording"), Forbidden: own("pkg", "cmd"), Indirect: true,
+		In:        own("pkg/proof/probe", "pkg/proof/inventory", "pkg/proof/recording"),
+		Forbidden: own("pkg", "cmd"), Indirect: true,
 		Allowed: own("pkg/proof/probe", "pkg/proof/inventory", "pkg/proof/recording"),
 		Why:     "what measures a migration knows nothing of how it is made",
 	},

@@ -112,6 +112,8 @@ func seed(name, version string) *gardencorev1beta1.Seed {
 
 // patchStatus does what the registry of gardener-apiserver does and the fake client does not: a patch of the status may
 // change metadata as well.
+//
+//nolint:revive // The interceptor's signature.
 func (w *world) patchStatus(
 	ctx context.Context, c client.Client, _ string, obj client.Object, patch client.Patch,
 	_ ...client.SubResourcePatchOption,

@@ -5,11 +5,17 @@ package recovery
 
 import "context"
 
-// Follow lets an operator follow the pages with another shell.
-func Follow(
-	ctx context.Context, shell runner, pages map[string]*Page, source, destination string, scenario Scenario,
-) error {
-	o := &operator{runner: shell, pages: pages, source: source, destination: destination}
+// Operator is an operator with another shell.
+type Operator struct {
+	Shell runner
+	Pages map[string]*Page
+	// Source and Destination are the names of the seeds.
+	Source, Destination string
+}
+
+// Follow lets the operator follow the pages.
+func (f Operator) Follow(ctx context.Context, scenario Scenario) error {
+	o := &operator{runner: f.Shell, pages: f.Pages, source: f.Source, destination: f.Destination}
 	if err := o.begin(ctx, "NS=shoot--demo--live\n"); err != nil {
 		return err
 	}

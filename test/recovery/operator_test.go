@@ -74,7 +74,7 @@ var _ = Describe("The operator", func() {
 		return "seed-a"
 	}
 	follow := func(ctx context.Context, t *terminal, scenario recovery.Scenario) error {
-		return recovery.Follow(ctx, t, pages, "seed-a", "seed-b", scenario)
+		return recovery.Operator{Shell: t, Pages: pages, Source: "seed-a", Destination: "seed-b"}.Follow(ctx, scenario)
 	}
 
 	for _, scenario := range recovery.Scenarios() {

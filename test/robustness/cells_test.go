@@ -100,7 +100,7 @@ var _ = Describe("Plan", func() {
 	It("should run every cell once, in migrations that a director accepts", func() {
 		var planned []robustness.Cell
 		for _, migration := range robustness.Plan(robustness.AllCells()) {
-			_, err := robustness.NewDirector(migration, fault.All(), nil, nil, nil)
+			_, err := robustness.NewDirector(migration, robustness.Stage{Faults: fault.All()})
 			Expect(err).NotTo(HaveOccurred())
 			planned = append(planned, migration...)
 		}
@@ -223,7 +223,7 @@ var _ = Describe("Short", func() {
 		}
 		Expect(kills).To(HaveLen(len(steps.Table())))
 		Expect(families).To(And(HaveKey("relay-kill"), HaveKey("etcd-kill"), HaveKey("cut")))
-		_, err := robustness.NewDirector(robustness.Short(), fault.All(), nil, nil, nil)
+		_, err := robustness.NewDirector(robustness.Short(), robustness.Stage{Faults: fault.All()})
 		Expect(err).NotTo(HaveOccurred())
 	})
 })

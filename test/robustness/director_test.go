@@ -103,14 +103,16 @@ var _ = Describe("Director", func() {
 	})
 
 	direct := func(cells ...robustness.Cell) (robustness.Director, error) {
-		return robustness.NewDirector(cells, []fault.Fault{kill, cut, slow, skew, nowhere},
-			clock, func() time.Time { return acked },
-			func(_ context.Context, condition gardencorev1beta1.ConditionType) error {
+		return robustness.NewDirector(cells, robustness.Stage{
+			Faults: []fault.Fault{kill, cut, slow, skew, nowhere},
+			Clock:  clock, LastAcknowledged: func() time.Time { return acked },
+			Pause: func(_ context.Context, condition gardencorev1beta1.ConditionType) error {
 				if pauseFails == nil {
 					notes = append(notes, fmt.Sprintf("pause %d", steps.Index(condition)+1))
 				}
 				return pauseFails
-			})
+			},
+		})
 	}
 	start := func(ctx context.Context, cells ...robustness.Cell) robustness.Director {
 		GinkgoHelper()

@@ -16,13 +16,21 @@ import (
 // Director drives a director by hand.
 type Director struct{ *director }
 
+// Stage is what a director works with.
+type Stage struct {
+	// Faults are those that the cells may name.
+	Faults []fault.Fault
+	Clock  clock.PassiveClock
+	// LastAcknowledged is when the last write of a client was acknowledged.
+	LastAcknowledged func() time.Time
+	// Pause makes the migration hold before a step.
+	Pause func(context.Context, gardencorev1beta1.ConditionType) error
+}
+
 // NewDirector returns a director of the given faults.
-func NewDirector(
-	cells []Cell, faults []fault.Fault, c clock.PassiveClock, lastAcknowledged func() time.Time,
-	pause func(context.Context, gardencorev1beta1.ConditionType) error,
-) (Director, error) {
+func NewDirector(cells []Cell, stage Stage) (Director, error) {
 	d, err := newDirector(cells, func(name string) (fault.Fault, bool) {
-		for _, f := range faults {
+		for _, f := range stage.Faults {
 			if f.Name() == name {
 				return f, true
 			}
@@ -32,7 +40,7 @@ func NewDirector(
 	if err != nil {
 		return Director{}, err
 	}
-	d.clock, d.lastAcknowledged, d.pause = c, lastAcknowledged, pause
+	d.clock, d.lastAcknowledged, d.pause = stage.Clock, stage.LastAcknowledged, stage.Pause
 	return Director{d}, nil
 }
 

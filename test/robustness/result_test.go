@@ -70,9 +70,11 @@ var _ = Describe("Result", func() {
 	judge := func(ctx context.Context, errs ...error) {
 		GinkgoHelper()
 		clock := clocktesting.NewFakeClock(begin)
-		d, err := robustness.NewDirector(cells, []fault.Fault{kill, &testFault{name: "stop", notes: &notes}},
-			clock, func() time.Time { return clock.Now().Add(time.Second) },
-			func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
+		d, err := robustness.NewDirector(cells, robustness.Stage{
+			Faults: []fault.Fault{kill, &testFault{name: "stop", notes: &notes}},
+			Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now().Add(time.Second) },
+			Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+		})
 		Expect(err).NotTo(HaveOccurred())
 		for step := range 3 {
 			clock.SetTime(at(10 * (step + 1)))
@@ -130,9 +132,11 @@ var _ = Describe("Result", func() {
 			clock := clocktesting.NewFakeClock(begin)
 			slow := &testFault{name: "slow", notes: &notes, course: fault.Course{Lasts: time.Hour, ThroughStep: true}}
 			d, err := robustness.NewDirector([]robustness.Cell{cell("slow", 2, fault.Boundary),
-				cell("kill", 2, fault.Inside), cell("kill", 3, fault.Boundary)},
-				[]fault.Fault{kill, slow}, clock, func() time.Time { return clock.Now().Add(time.Second) },
-				func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
+				cell("kill", 2, fault.Inside), cell("kill", 3, fault.Boundary)}, robustness.Stage{
+				Faults: []fault.Fault{kill, slow},
+				Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now().Add(time.Second) },
+				Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+			})
 			Expect(err).NotTo(HaveOccurred())
 			for _, observed := range []struct {
 				second, step int
@@ -214,9 +218,11 @@ var _ = Describe("Result", func() {
 		}
 		for _, inForce := range []bool{true, false} {
 			clock := clocktesting.NewFakeClock(begin)
-			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, []fault.Fault{skew},
-				clock, func() time.Time { return clock.Now() },
-				func(context.Context, gardencorev1beta1.ConditionType) error { return nil })
+			d, err := robustness.NewDirector([]robustness.Cell{cell("skew", 1, fault.Boundary)}, robustness.Stage{
+				Faults: []fault.Fault{skew},
+				Clock:  clock, LastAcknowledged: func() time.Time { return clock.Now() },
+				Pause: func(context.Context, gardencorev1beta1.ConditionType) error { return nil },
+			})
 			Expect(err).NotTo(HaveOccurred())
 			d.Observe(ctx, migrating(1, steps.ReasonPaused))
 			skew.inForce = inForce

@@ -142,7 +142,8 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			setUp(0)
 			deploy("kube-apiserver", "one")
 			Expect(deps.SeedClientSet.Client().Create(ctx, restarted.DeepCopy())).To(Succeed())
-			err := destination.WaitUnlessRestarted(ctx, deps, namespace, time.Millisecond, forever)
+			err := destination.WaitUnlessRestarted(ctx, deps,
+				destination.Rollout{Namespace: namespace, Interval: time.Millisecond, Wait: forever})
 			Expect(err).To(MatchError(ContainSubstring("the next attempt gives it more time")))
 		})
 
@@ -151,12 +152,14 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			deploy("kube-apiserver", "one")
 			Expect(deps.SeedClientSet.Client().Create(ctx, restarted.DeepCopy())).To(Succeed())
 			looks := 0
-			err := destination.WaitUnlessRestarted(ctx, deps, namespace,
-				time.Millisecond, func(ctx context.Context) error {
+			err := destination.WaitUnlessRestarted(ctx, deps, destination.Rollout{
+				Namespace: namespace, Interval: time.Millisecond,
+				Wait: func(ctx context.Context) error {
 					Consistently(ctx.Err, 50*time.Millisecond, time.Millisecond).Should(Succeed())
 					looks++
 					return nil
-				})
+				},
+			})
 			Expect(err).NotTo(HaveOccurred())
 			Expect(looks).To(Equal(1))
 		})
@@ -165,8 +168,10 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			setUp(0)
 			deploy("kube-apiserver", "one")
 			failure := errors.New("the deployment is stuck")
-			Expect(destination.WaitUnlessRestarted(ctx, deps, namespace,
-				time.Millisecond, func(context.Context) error { return failure })).To(MatchError(failure))
+			Expect(destination.WaitUnlessRestarted(ctx, deps, destination.Rollout{
+				Namespace: namespace, Interval: time.Millisecond,
+				Wait: func(context.Context) error { return failure },
+			})).To(MatchError(failure))
 		})
 	})
 

@@ -241,7 +241,8 @@ var _ = Describe("Shoots with workers", func() {
 			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 			deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, timeout
 			b := newBotanist(deps)
-			err := destination.MoveVPN(ctx, deps, b, b, shoot, kubelets())
+			err := destination.MoveVPN(ctx, deps,
+				destination.VPNMove{Botanist: b, Plain: b, Shoot: shoot, Kubelets: kubelets()})
 			if err == nil {
 				Expect(b.Shoot.Components.SystemComponents.VPNShoot.(*vpnClient).pods).To(HaveLen(1))
 			}

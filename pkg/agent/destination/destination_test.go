@@ -160,7 +160,8 @@ var _ = Describe("Scaling an Etcd", func() {
 			}},
 		}
 		deps := newDeps(etcd)
-		Expect(destination.ScaleEtcd(ctx, deps, newMigration(), "main", 3)).To(Succeed())
+		Expect(destination.ScaleEtcd(ctx, deps, newMigration(),
+			destination.EtcdSize{Role: "main", Members: 3})).To(Succeed())
 
 		scaled := &druidcorev1alpha1.Etcd{}
 		Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(etcd), scaled)).To(Succeed())
@@ -168,7 +169,8 @@ var _ = Describe("Scaling an Etcd", func() {
 		Expect(scaled.Spec.Etcd).To(Equal(etcd.Spec.Etcd))
 		Expect(scaled.Annotations).To(HaveKeyWithValue("gardener.cloud/operation", "reconcile"))
 
-		Expect(destination.ScaleEtcd(ctx, deps, newMigration(), "main", 2)).To(Succeed())
+		Expect(destination.ScaleEtcd(ctx, deps, newMigration(),
+			destination.EtcdSize{Role: "main", Members: 2})).To(Succeed())
 		after := &druidcorev1alpha1.Etcd{}
 		Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKeyFromObject(etcd), after)).To(Succeed())
 		Expect(after.ResourceVersion).To(Equal(scaled.ResourceVersion))

@@ -107,11 +107,15 @@ func SwitchDNS(ctx context.Context, deps *Deps, m *migration.Migration) (steps.O
 	return (&destination{Options: deps.Options()}).switchDNS(ctx, m)
 }
 
+// EtcdSize is how many members an Etcd is to have.
+type EtcdSize struct {
+	Role    string
+	Members int32
+}
+
 // ScaleEtcd scales an Etcd.
-func ScaleEtcd(
-	ctx context.Context, deps *Deps, m *migration.Migration, etcdRole string, members int32,
-) error {
-	return (&destination{Options: deps.Options()}).scaleEtcd(ctx, m, etcdRole, members)
+func ScaleEtcd(ctx context.Context, deps *Deps, m *migration.Migration, to EtcdSize) error {
+	return (&destination{Options: deps.Options()}).scaleEtcd(ctx, m, to.Role, to.Members)
 }
 
 // LastOperationForCompletion tells how the botanist of the last step is made.
@@ -188,14 +192,21 @@ func CheckTunnel(ctx context.Context, c client.Client, r rest.Interface) error {
 	return checkTunnel(ctx, &shootAccess{client: c, rest: r})
 }
 
+// VPNMove is what the regular VPN client is moved with.
+type VPNMove struct {
+	Botanist, Plain *botanist.Botanist
+	// Shoot and Kubelets are the ways into the shoot.
+	Shoot    client.Client
+	Kubelets rest.Interface
+}
+
 // MoveVPN runs the part of the last step in which the regular VPN client takes the place of the temporary one.
-func MoveVPN(
-	ctx context.Context, deps *Deps, b, plain *botanist.Botanist, c client.Client, r rest.Interface,
-) error {
-	d := &destination{Options: deps.Options(),
-		access: func(*botanist.Botanist) (*shootAccess, error) { return &shootAccess{client: c, rest: r}, nil }}
+func MoveVPN(ctx context.Context, deps *Deps, move VPNMove) error {
+	d := &destination{Options: deps.Options(), access: func(*botanist.Botanist) (*shootAccess, error) {
+		return &shootAccess{client: move.Shoot, rest: move.Kubelets}, nil
+	}}
 	g := flow.NewGraph("test")
-	n := &nodesMove{destination: d, botanist: b, plain: plain,
+	n := &nodesMove{destination: d, botanist: move.Botanist, plain: move.Plain,
 		advertisement: &advertisement{address: "240.1.2.3", own: "240.1.2.3"}}
 	n.addSecondProxy(g)
 	n.addVPNClient(g)
@@ -212,12 +223,18 @@ func ShrinkEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.
 	return (&destination{Options: deps.Options()}).shrinkEtcd(ctx, m)
 }
 
+// Rollout is a start of the kube-apiserver that is waited for.
+type Rollout struct {
+	Namespace string
+	// Interval is the time between two looks for a restart.
+	Interval time.Duration
+	// Wait returns when the kube-apiserver is rolled out.
+	Wait func(context.Context) error
+}
+
 // WaitUnlessRestarted waits as the step in which the kube-apiserver starts does.
-func WaitUnlessRestarted(
-	ctx context.Context, deps *Deps, namespace string, interval time.Duration,
-	rolledOut func(context.Context) error,
-) error {
-	return (&destination{Options: deps.Options()}).waitUnlessRestarted(ctx, namespace, interval, rolledOut)
+func WaitUnlessRestarted(ctx context.Context, deps *Deps, of Rollout) error {
+	return (&destination{Options: deps.Options()}).waitUnlessRestarted(ctx, of.Namespace, of.Interval, of.Wait)
 }
 
 // UntilServing waits as the switch of DNS does.

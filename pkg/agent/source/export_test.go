@@ -114,26 +114,32 @@ func CleanUp(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Out
 
 // CleanupGraph runs the flow of the cleanup for a shoot with workers of which all is left.
 func CleanupGraph(ctx context.Context, deps *Deps, m *migration.Migration, b *botanist.Botanist) error {
-	return runCleanup(ctx, deps, m, b, true)
+	return runCleanup(ctx, deps, cleaned{migration: m, botanist: b, workers: true})
 }
 
 // CleanupGraphWorkerless does the same for a shoot without workers.
 func CleanupGraphWorkerless(
 	ctx context.Context, deps *Deps, m *migration.Migration, b *botanist.Botanist,
 ) error {
-	return runCleanup(ctx, deps, m, b, false)
+	return runCleanup(ctx, deps, cleaned{migration: m, botanist: b})
 }
 
-func runCleanup(
-	ctx context.Context, deps *Deps, m *migration.Migration, b *botanist.Botanist, workers bool,
-) error {
+// cleaned is what is cleaned up.
+type cleaned struct {
+	migration *migration.Migration
+	botanist  *botanist.Botanist
+	// workers tells that the shoot has workers.
+	workers bool
+}
+
+func runCleanup(ctx context.Context, deps *Deps, of cleaned) error {
 	s := &source{Options: deps.Options()}
-	left, err := s.readRemains(ctx, b.Shoot.ControlPlaneNamespace)
+	left, err := s.readRemains(ctx, of.botanist.Shoot.ControlPlaneNamespace)
 	if err != nil {
 		return err
 	}
-	left.workers = workers
-	return s.cleanupGraph(m, b, left).Compile().Run(ctx, flow.Opts{})
+	left.workers = of.workers
+	return s.cleanupGraph(of.migration, of.botanist, left).Compile().Run(ctx, flow.Opts{})
 }
 
 // Graphs returns the flows of the source by the situation that they are for.

@@ -58,9 +58,8 @@ var _ = DescribeTable("#FormerBackups", func(mutate func(*gardencorev1beta1.Shoo
 	Entry("nobody when all is complete", func(s *gardencorev1beta1.Shoot) {
 		setStatus(s, len(steps.ConditionTypes())-1, gardencorev1beta1.ConditionTrue)
 	}, "", ""),
-	Entry("the source when the destination has withdrawn", func(s *gardencorev1beta1.Shoot) { abort(s, true) },
-		"seed-a", "seed-b"),
-	Entry("nobody while the destination withdraws", func(s *gardencorev1beta1.Shoot) { abort(s, false) }, "", ""),
+	Entry("the source when the destination has withdrawn", abortWithdrawn, "seed-a", "seed-b"),
+	Entry("nobody while the destination withdraws", abort, "", ""),
 )
 
 func setStatus(shoot *gardencorev1beta1.Shoot, index int, status gardencorev1beta1.ConditionStatus) {
@@ -68,7 +67,7 @@ func setStatus(shoot *gardencorev1beta1.Shoot, index int, status gardencorev1bet
 }
 
 // abort makes the shoot one whose migration is being aborted in its second step.
-func abort(shoot *gardencorev1beta1.Shoot, withdrawn bool) {
+func abort(shoot *gardencorev1beta1.Shoot) {
 	shoot.Annotations[steps.AnnotationAbort] = "true"
 	for i := range shoot.Status.LiveMigration.Conditions {
 		if i > 1 {
@@ -76,8 +75,11 @@ func abort(shoot *gardencorev1beta1.Shoot, withdrawn bool) {
 		}
 	}
 	setStatus(shoot, 1, gardencorev1beta1.ConditionProgressing)
-	if withdrawn {
-		setStatus(shoot, 1, gardencorev1beta1.ConditionFalse)
-		shoot.Status.LiveMigration.Conditions[1].Reason = string(steps.ReasonWithdrawn)
-	}
+}
+
+// abortWithdrawn does the same, and the destination has withdrawn.
+func abortWithdrawn(shoot *gardencorev1beta1.Shoot) {
+	abort(shoot)
+	setStatus(shoot, 1, gardencorev1beta1.ConditionFalse)
+	shoot.Status.LiveMigration.Conditions[1].Reason = string(steps.ReasonWithdrawn)
 }

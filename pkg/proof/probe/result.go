@@ -24,11 +24,13 @@ type (
 	Phase = recording.Phase
 	// Incident is one failure that the probe met.
 	Incident = recording.Incident
-	// Series is the course of a run in points of equal length, Point what happened in one interval.
+	// Series is the course of a run in points of equal length.
 	Series = recording.Series
-	Point  = recording.Point
-	// DNSResult is what a DNSWatch saw, DNSChange an answer that differs from the one before.
+	// Point is what happened in one interval of a Series.
+	Point = recording.Point
+	// DNSResult is what a DNSWatch saw.
 	DNSResult = recording.Answers
+	// DNSChange is an answer that differs from the one before.
 	DNSChange = recording.AnswerChange
 )
 

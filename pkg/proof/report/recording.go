@@ -31,8 +31,8 @@ func FromRecording(reportJSON, detailsJSON []byte) (Report, error) {
 		}
 	}
 	if in.Shoot == "" || in.Result == "" {
-		return Report{}, errors.New("it is no report of a migration, because it names no shoot or no result; pass the " +
-			"report.json that the demo writes")
+		return Report{}, errors.New("it is no report of a migration, because it names no shoot or no result; pass " +
+			"the report.json that the demo writes")
 	}
 	if det.Probe == nil {
 		det.Probe = &recording.ProbeDetails{}

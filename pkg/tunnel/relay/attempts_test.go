@@ -42,7 +42,7 @@ var _ = Describe("Attempts", func() {
 	BeforeEach(func() {
 		innerCA, outerCA = newAuthority("etcd"), newAuthority("relay")
 		files := outerCA.write(GinkgoT().TempDir(), outerName)
-		target = newEtcd(innerCA, false)
+		target = newEtcd(innerCA)
 		DeferCleanup(target.Close)
 		far = farConfig(files, target.Addr().String())
 		near = nearConfig(files, far.Far.Port)

@@ -195,8 +195,7 @@ func metric(cfg *config.Config, prefix string) string {
 	return ""
 }
 
-// etcd is a TLS server that sends back what it got once the other side has closed its half; with stream it echoes at
-// once.
+// etcd is a TLS server that sends back what it got.
 type etcd struct {
 	net.Listener
 
@@ -206,7 +205,22 @@ type etcd struct {
 	names []string
 }
 
-func newEtcd(a *authority, stream bool) *etcd {
+// newEtcd returns one that answers once the other side has closed its half.
+func newEtcd(a *authority) *etcd {
+	return serveEtcd(a, func(conn net.Conn) {
+		content, err := io.ReadAll(conn)
+		if err == nil {
+			_, _ = conn.Write(content)
+		}
+	})
+}
+
+// newStreamingEtcd returns one that echoes at once.
+func newStreamingEtcd(a *authority) *etcd {
+	return serveEtcd(a, func(conn net.Conn) { _, _ = io.Copy(conn, conn) })
+}
+
+func serveEtcd(a *authority, answer func(net.Conn)) *etcd {
 	e := &etcd{}
 	e.Listener = must(tls.Listen("tcp", "127.0.0.1:0",
 		&tls.Config{Certificates: []tls.Certificate{a.keyPair(innerName)}}))
@@ -226,14 +240,7 @@ func newEtcd(a *authority, stream bool) *etcd {
 				e.mu.Lock()
 				e.names = append(e.names, tlsConn.ConnectionState().ServerName)
 				e.mu.Unlock()
-				if stream {
-					_, _ = io.Copy(conn, conn)
-					return
-				}
-				content, err := io.ReadAll(conn)
-				if err == nil {
-					_, _ = conn.Write(content)
-				}
+				answer(conn)
 			}()
 		}
 	}()

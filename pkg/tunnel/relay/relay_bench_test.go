@@ -16,7 +16,7 @@ import (
 func BenchmarkRelay(b *testing.B) {
 	innerCA, outerCA := newAuthority("etcd"), newAuthority("relay")
 	files := outerCA.write(b.TempDir(), outerName)
-	target := newEtcd(innerCA, true)
+	target := newStreamingEtcd(innerCA)
 	defer target.Close()
 	far := farConfig(files, target.Addr().String())
 	near := nearConfig(files, far.Far.Port)

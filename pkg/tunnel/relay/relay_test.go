@@ -41,7 +41,7 @@ var _ = Describe("Relay", func() {
 	BeforeEach(func() {
 		innerCA, outerCA = newAuthority("etcd"), newAuthority("relay")
 		files = outerCA.write(GinkgoT().TempDir(), outerName)
-		target = newEtcd(innerCA, false)
+		target = newEtcd(innerCA)
 		DeferCleanup(func() { _ = target.Close() }) // some tests close it themselves
 		far = farConfig(files, target.Addr().String())
 		near = nearConfig(files, far.Far.Port)

@@ -77,6 +77,8 @@ func (g *gardenlet) addControllers(
 }
 
 // controllers are the table of all controllers.
+//
+//nolint:funlen // A table of controllers.
 func (g *gardenlet) controllers(ctx context.Context, a access) []controller {
 	var (
 		mgr       = g.manager

@@ -12,31 +12,36 @@ import (
 	"github.com/livecpm/livecpm/test/robustness/history"
 )
 
-// op makes an operation of the key "k" that lasts from call to end, in seconds.
-func op(client int, kind history.Kind, call, end int, change func(*history.Operation)) history.Operation {
+// turn is the time of an operation, in seconds, and the client whose operation it is.
+type turn struct{ client, call, end int }
+
+func by(client, call, end int) turn { return turn{client: client, call: call, end: end} }
+
+// op makes an operation of the key "k".
+func op(t turn, kind history.Kind, change func(*history.Operation)) history.Operation {
 	o := history.Operation{
-		Client: client, Kind: kind, Key: "k", Outcome: history.Done,
-		Call: time.Duration(call) * time.Second, Return: time.Duration(end) * time.Second,
+		Client: t.client, Kind: kind, Key: "k", Outcome: history.Done,
+		Call: time.Duration(t.call) * time.Second, Return: time.Duration(t.end) * time.Second,
 	}
 	change(&o)
 	return o
 }
 
-func create(client, call, end int, value string, revision uint64) history.Operation {
-	return op(client, history.Create, call, end, func(o *history.Operation) { o.Value, o.Revision = value, revision })
+func create(t turn, value string, revision uint64) history.Operation {
+	return op(t, history.Create, func(o *history.Operation) { o.Value, o.Revision = value, revision })
 }
 
-func update(client, call, end int, expect, value string, revision uint64) history.Operation {
-	return op(client, history.Update, call,
-		end, func(o *history.Operation) { o.Expect, o.Value, o.Revision = expect, value, revision })
+func update(t turn, expect, value string, revision uint64) history.Operation {
+	return op(t, history.Update,
+		func(o *history.Operation) { o.Expect, o.Value, o.Revision = expect, value, revision })
 }
 
-func remove(client, call, end int, expect string) history.Operation {
-	return op(client, history.Delete, call, end, func(o *history.Operation) { o.Expect = expect })
+func remove(t turn, expect string) history.Operation {
+	return op(t, history.Delete, func(o *history.Operation) { o.Expect = expect })
 }
 
-func read(client, call, end int, found string, revision uint64) history.Operation {
-	return op(client, history.Read, call, end, func(o *history.Operation) { o.Found, o.Revision = found, revision })
+func read(t turn, found string, revision uint64) history.Operation {
+	return op(t, history.Read, func(o *history.Operation) { o.Found, o.Revision = found, revision })
 }
 
 func with(o history.Operation, outcome history.Outcome) history.Operation {
@@ -61,82 +66,93 @@ var _ = Describe("Check", func() {
 		Expect(history.Check(&history.History{Operations: list}, anything).Linearizable).To(Equal(expected))
 	},
 		Entry("nothing happened", operations{}, "Ok"),
-		Entry("a read finds what was written", operations{create(0, 0, 1, "a", 101), read(1, 2, 3, "a", 101)}, "Ok"),
-		Entry("a read misses what was written", operations{create(0, 0, 1, "a", 101), read(1, 2, 3, "", 0)}, "Illegal"),
+		Entry("a read finds what was written",
+			operations{create(by(0, 0, 1), "a", 101), read(by(1, 2, 3), "a", 101)}, "Ok"),
+		Entry("a read misses what was written",
+			operations{create(by(0, 0, 1), "a", 101), read(by(1, 2, 3), "", 0)}, "Illegal"),
 		Entry("a read at the same time may find either",
-			operations{create(0, 0, 5, "a", 101), read(1, 1, 2, "", 0), read(1, 3, 4, "a", 101)}, "Ok"),
+			operations{create(by(0, 0, 5), "a", 101), read(by(1, 1, 2), "", 0), read(by(1, 3, 4), "a", 101)}, "Ok"),
 		Entry("a read goes back to what another one found to be past",
-			operations{create(0, 0, 1, "a", 101), update(0, 2, 9, "a", "b", 102), read(1, 3, 4, "b", 102),
-				read(1, 5, 6, "a", 101)}, "Illegal"),
+			operations{create(by(0, 0, 1), "a", 101), update(by(0, 2, 9), "a", "b", 102), read(by(1, 3, 4), "b", 102),
+				read(by(1, 5, 6), "a", 101)}, "Illegal"),
 		Entry("of two updates of the same state one wins", operations{
-			create(0, 0, 1, "a", 101), update(0, 2, 5, "a", "b", 102),
-			with(update(1, 2, 5, "a", "c", 0), history.Rejected), read(2, 6, 7, "b", 102),
+			create(by(0, 0, 1), "a", 101), update(by(0, 2, 5), "a", "b", 102),
+			with(update(by(1, 2, 5), "a", "c", 0), history.Rejected), read(by(2, 6, 7), "b", 102),
 		}, "Ok"),
 		Entry("both of two updates of the same state win", operations{
-			create(0, 0, 1, "a", 101), update(0, 2, 5, "a", "b", 102), update(1, 2, 5, "a", "c", 103),
+			create(by(0, 0, 1), "a", 101), update(by(0, 2, 5), "a", "b", 102), update(by(1, 2, 5), "a", "c", 103),
 		}, "Illegal"),
 		Entry("an update is refused without reason",
-			operations{create(0, 0, 1, "a", 101), with(update(1, 2, 3, "a", "b", 0), history.Rejected)}, "Illegal"),
+			operations{create(by(0, 0, 1), "a", 101), with(update(by(1, 2, 3), "a", "b", 0), history.Rejected)},
+			"Illegal"),
 		Entry("an update of an object that does not exist is refused",
-			operations{with(update(1, 2, 3, "a", "b", 0), history.Rejected)}, "Ok"),
+			operations{with(update(by(1, 2, 3), "a", "b", 0), history.Rejected)}, "Ok"),
 		Entry("a create is refused because the object exists",
-			operations{create(0, 0, 1, "a", 101), with(create(1, 2, 3, "b", 0), history.Rejected)}, "Ok"),
+			operations{create(by(0, 0, 1), "a", 101), with(create(by(1, 2, 3), "b", 0), history.Rejected)}, "Ok"),
 		Entry("a create is refused although the object does not exist",
-			operations{with(create(1, 2, 3, "b", 0), history.Rejected)}, "Illegal"),
-		Entry("an object is created twice", operations{create(0, 0, 1, "a", 101), create(1, 2, 3, "b", 102)},
+			operations{with(create(by(1, 2, 3), "b", 0), history.Rejected)}, "Illegal"),
+		Entry("an object is created twice", operations{create(by(0, 0, 1), "a", 101), create(by(1, 2, 3), "b", 102)},
 			"Illegal"),
 		Entry("an object is created again after it was deleted",
-			operations{create(0, 0, 1, "a", 101), remove(0, 2, 3, "a"), read(0, 4, 5, "", 0),
-				create(1, 6, 7, "b", 103)}, "Ok"),
+			operations{create(by(0, 0, 1), "a", 101), remove(by(0, 2, 3), "a"), read(by(0, 4, 5), "", 0),
+				create(by(1, 6, 7), "b", 103)}, "Ok"),
 		Entry("a deleted object comes back",
-			operations{create(0, 0, 1, "a", 101), remove(0, 2, 3, "a"), read(0, 4, 5, "a", 101)}, "Illegal"),
+			operations{create(by(0, 0, 1), "a", 101), remove(by(0, 2, 3), "a"), read(by(0, 4, 5), "a", 101)},
+			"Illegal"),
 		Entry("what was deleted was another version",
-			operations{create(0, 0, 1, "a", 101), update(0, 2, 3, "a", "b", 102), remove(0, 4, 5, "a")}, "Illegal"),
+			operations{create(by(0, 0, 1), "a", 101), update(by(0, 2, 3), "a", "b", 102), remove(by(0, 4, 5), "a")},
+			"Illegal"),
 		Entry("a delete of another version is refused",
-			operations{create(0, 0, 1, "a", 101), update(0, 2, 3, "a", "b", 102),
-				with(remove(0, 4, 5, "a"), history.Rejected)}, "Ok"),
-		Entry("revisions go back", operations{create(0, 0, 1, "a", 105), update(0, 2, 3, "a", "b", 103)}, "Illegal"),
-		Entry("one value has two revisions", operations{create(0, 0, 1, "a", 101), read(0, 2, 3, "a", 102)}, "Illegal"),
+			operations{create(by(0, 0, 1), "a", 101), update(by(0, 2, 3), "a", "b", 102),
+				with(remove(by(0, 4, 5), "a"), history.Rejected)}, "Ok"),
+		Entry("revisions go back",
+			operations{create(by(0, 0, 1), "a", 105), update(by(0, 2, 3), "a", "b", 103)}, "Illegal"),
+		Entry("one value has two revisions",
+			operations{create(by(0, 0, 1), "a", 101), read(by(0, 2, 3), "a", 102)}, "Illegal"),
 		Entry("an unknown write was carried out",
-			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "a", 101)}, "Ok"),
+			operations{with(create(by(0, 0, 1), "a", 0), history.Unknown), read(by(1, 2, 3), "a", 101)}, "Ok"),
 		Entry("an unknown write was carried out late",
-			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "", 0), read(1, 4, 5, "a", 101)},
+			operations{with(create(by(0, 0, 1), "a", 0), history.Unknown), read(by(1, 2, 3), "", 0),
+				read(by(1, 4, 5), "a", 101)},
 			"Ok"),
 		Entry("an unknown write was never carried out",
-			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "", 0)}, "Ok"),
+			operations{with(create(by(0, 0, 1), "a", 0), history.Unknown), read(by(1, 2, 3), "", 0)}, "Ok"),
 		Entry("an unknown write was carried out and undone",
-			operations{with(create(0, 0, 1, "a", 0), history.Unknown), read(1, 2, 3, "a", 101), read(1, 4, 5, "", 0)},
+			operations{with(create(by(0, 0, 1), "a", 0), history.Unknown), read(by(1, 2, 3), "a", 101),
+				read(by(1, 4, 5), "", 0)},
 			"Illegal"),
 		Entry("an unknown update makes a later one fail",
-			operations{create(0, 0, 1, "a", 101), with(update(0, 2, 3, "a", "b", 0), history.Unknown),
-				with(update(1, 4, 5, "a", "c", 0), history.Rejected)}, "Ok"),
+			operations{create(by(0, 0, 1), "a", 101), with(update(by(0, 2, 3), "a", "b", 0), history.Unknown),
+				with(update(by(1, 4, 5), "a", "c", 0), history.Rejected)}, "Ok"),
 		Entry("an unknown write before it was sent",
-			operations{read(1, 0, 1, "a", 101), with(create(0, 2, 3, "a", 0), history.Unknown)}, "Illegal"),
+			operations{read(by(1, 0, 1), "a", 101), with(create(by(0, 2, 3), "a", 0), history.Unknown)}, "Illegal"),
 		Entry("an unknown delete was carried out",
-			operations{create(0, 0, 1, "a", 101), with(remove(0, 2, 3, "a"), history.Unknown), read(1, 4, 5, "", 0)},
+			operations{create(by(0, 0, 1), "a", 101), with(remove(by(0, 2, 3), "a"), history.Unknown),
+				read(by(1, 4, 5), "", 0)},
 			"Ok"),
 		Entry("an unknown delete of another version does nothing",
-			operations{create(0, 0, 1, "a", 101), with(remove(0, 2, 3, "z"), history.Unknown), read(1, 4, 5, "", 0)},
+			operations{create(by(0, 0, 1), "a", 101), with(remove(by(0, 2, 3), "z"), history.Unknown),
+				read(by(1, 4, 5), "", 0)},
 			"Illegal"),
 		Entry("a read without an answer says nothing",
-			operations{create(0, 0, 1, "a", 101), with(read(1, 2, 3, "", 0), history.Failed)}, "Ok"),
-		Entry("a write of nobody", operations{read(1, 2, 3, "x", 101)}, "Illegal"),
+			operations{create(by(0, 0, 1), "a", 101), with(read(by(1, 2, 3), "", 0), history.Failed)}, "Ok"),
+		Entry("a write of nobody", operations{read(by(1, 2, 3), "x", 101)}, "Illegal"),
 	)
 
 	It("should look at every key by itself", func() {
-		other := create(1, 2, 3, "b", 99)
+		other := create(by(1, 2, 3), "b", 99)
 		other.Key = "l"
-		h := &history.History{Operations: operations{create(0, 0, 1, "a", 101), other}}
+		h := &history.History{Operations: operations{create(by(0, 0, 1), "a", 101), other}}
 		Expect(history.Check(h, anything).Linearizable).To(Equal("Ok"))
 	})
 
 	It("should not accept a search that did not end", func() {
 		list := operations{}
 		for i := range 40 {
-			list = append(list, with(create(i, 0, 1, string(rune('A'+i)), 0), history.Unknown))
+			list = append(list, with(create(by(i, 0, 1), string(rune('A'+i)), 0), history.Unknown))
 		}
 		for i := range 200 {
-			list = append(list, read(100+i, 2, 300, string(rune('A'+i%40)), 0))
+			list = append(list, read(by(100+i, 2, 300), string(rune('A'+i%40)), 0))
 		}
 		requirements := anything
 		requirements.Timeout = time.Nanosecond
@@ -152,9 +168,9 @@ var _ = Describe("Check", func() {
 		BeforeEach(func() {
 			story = &history.History{
 				Operations: operations{
-					create(0, 0, 1, "a", 101), update(1, 2, 3, "a", "b", 103), remove(0, 4, 5, "b"),
-					create(1, 6, 7, "c", 107),
-					with(update(0, 8, 9, "c", "d", 0), history.Unknown), read(1, 20, 21, "d", 109),
+					create(by(0, 0, 1), "a", 101), update(by(1, 2, 3), "a", "b", 103), remove(by(0, 4, 5), "b"),
+					create(by(1, 6, 7), "c", 107),
+					with(update(by(0, 8, 9), "c", "d", 0), history.Unknown), read(by(1, 20, 21), "d", 109),
 				},
 				Streams: []*history.Stream{
 					stream(event(history.Added, "a", 101, 1), event(history.Modified, "b", 103, 3),
@@ -208,7 +224,7 @@ var _ = Describe("Check", func() {
 				h.Streams[0].Events = append(h.Streams[0].Events, event(history.Modified, "x", 111, 12))
 			}, "MODIFIED k=x at revision 111, which no write explains"),
 			Entry("an event of a write that was refused", func(h *history.History) {
-				h.Operations = append(h.Operations, with(update(2, 12, 13, "d", "e", 0), history.Rejected))
+				h.Operations = append(h.Operations, with(update(by(2, 12, 13), "d", "e", 0), history.Rejected))
 				h.Streams[0].Events = append(h.Streams[0].Events, event(history.Modified, "e", 111, 12))
 			}, "MODIFIED k=e at revision 111, which no write explains"),
 			Entry("an event with another revision than the answer", func(h *history.History) {
@@ -221,12 +237,12 @@ var _ = Describe("Check", func() {
 				h.Streams[0].Events = append(h.Streams[0].Events, event(history.Deleted, "d", 111, 12))
 			}, "DELETED k=d at revision 111, which no write explains"),
 			Entry("a change that skips one", func(h *history.History) {
-				h.Operations = append(h.Operations, with(update(2, 12, 13, "x", "e", 0), history.Unknown))
+				h.Operations = append(h.Operations, with(update(by(2, 12, 13), "x", "e", 0), history.Unknown))
 				h.Streams[0].Events = append(h.Streams[0].Events, event(history.Modified, "e", 111, 12))
 			}, "from d to e, which was written over x"),
 			Entry("two stories of one revision", func(h *history.History) {
-				h.Operations = append(h.Operations, with(update(2, 12, 13, "d", "e", 0), history.Unknown),
-					with(update(3, 12, 13, "d", "f", 0), history.Unknown))
+				h.Operations = append(h.Operations, with(update(by(2, 12, 13), "d", "e", 0), history.Unknown),
+					with(update(by(3, 12, 13), "d", "f", 0), history.Unknown))
 				h.Streams[0].Events = append(h.Streams[0].Events, event(history.Modified, "e", 111, 12))
 				h.Streams[1].Events = append(h.Streams[1].Events, event(history.Modified, "f", 111, 12))
 			}, "another one MODIFIED k=e"),
@@ -239,10 +255,10 @@ var _ = Describe("Check", func() {
 				}
 			}, "no watch holds the whole history"),
 			Entry("a read that is older than what was delivered", func(h *history.History) {
-				h.Operations[len(h.Operations)-1] = read(1, 20, 21, "c", 107)
+				h.Operations[len(h.Operations)-1] = read(by(1, 20, 21), "c", 107)
 			}, "client 1 read k=c at revision 107 after a watch had delivered revision 109"),
 			Entry("a read that misses what was delivered", func(h *history.History) {
-				h.Operations[len(h.Operations)-1] = read(1, 20, 21, "", 0)
+				h.Operations[len(h.Operations)-1] = read(by(1, 20, 21), "", 0)
 			}, "found k absent after a watch had delivered it at revision 109"),
 		)
 
@@ -255,8 +271,8 @@ var _ = Describe("Check", func() {
 		})
 
 		It("should count a delete as lost that had to be repeated", func() {
-			story.Operations = append(story.Operations[:2], remove(0, 4, 5, "b"), read(2, 6, 7, "b", 103),
-				remove(1, 8, 9, "b"))
+			story.Operations = append(story.Operations[:2], remove(by(0, 4, 5), "b"), read(by(2, 6, 7), "b", 103),
+				remove(by(1, 8, 9), "b"))
 			for _, s := range story.Streams {
 				s.Events = s.Events[:3]
 			}
@@ -265,7 +281,7 @@ var _ = Describe("Check", func() {
 
 		It("should settle an unknown write by what a watch has seen, so that the search has less to do", func() {
 			// Had the write been left open, it could have come last and the second read would be explained.
-			story.Operations[5] = read(1, 20, 21, "c", 107)
+			story.Operations[5] = read(by(1, 20, 21), "c", 107)
 			Expect(history.Check(story, anything).Linearizable).To(Equal("Illegal"))
 		})
 
@@ -273,14 +289,14 @@ var _ = Describe("Check", func() {
 			for _, s := range story.Streams {
 				s.Events = s.Events[:4]
 			}
-			story.Operations[5] = with(update(1, 20, 21, "c", "e", 0), history.Rejected)
+			story.Operations[5] = with(update(by(1, 20, 21), "c", "e", 0), history.Rejected)
 			Expect(history.Check(story, anything).Linearizable).To(Equal("Illegal"))
 		})
 
 		It("should leave a delete open that another one may have been", func() {
 			story.Operations = append(story.Operations[:2],
-				with(remove(0, 4, 5, "b"), history.Unknown), with(remove(1, 4, 5, "b"), history.Unknown),
-				read(1, 20, 21, "", 0))
+				with(remove(by(0, 4, 5), "b"), history.Unknown), with(remove(by(1, 4, 5), "b"), history.Unknown),
+				read(by(1, 20, 21), "", 0))
 			for _, s := range story.Streams {
 				s.Events = s.Events[:3]
 			}
@@ -302,9 +318,10 @@ var _ = Describe("Check", func() {
 var _ = Describe("Window", func() {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	h := &history.History{Begin: begin, Operations: operations{
-		create(0, 0, 1, "a", 101), update(0, 2, 4, "a", "b", 102), with(update(0, 5, 6, "b", "c", 0), history.Unknown),
-		with(read(1, 5, 7, "", 0), history.Failed), with(update(1, 6, 8, "a", "d", 0), history.Rejected),
-		update(1, 9, 11, "b", "e", 103), read(1, 12, 13, "e", 103),
+		create(by(0, 0, 1), "a", 101), update(by(0, 2, 4), "a", "b", 102),
+		with(update(by(0, 5, 6), "b", "c", 0), history.Unknown),
+		with(read(by(1, 5, 7), "", 0), history.Failed), with(update(by(1, 6, 8), "a", "d", 0), history.Rejected),
+		update(by(1, 9, 11), "b", "e", 103), read(by(1, 12, 13), "e", 103),
 	}}
 
 	DescribeTable("should sum up a part of the history", func(from, to int, expected history.Window) {

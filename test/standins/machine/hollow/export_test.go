@@ -83,10 +83,17 @@ func ReadFile(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
 	return mounted{client: client, pod: pod, container: &pod.Spec.Containers[0]}.read(ctx, file)
 }
 
-// KeepToken keeps the token that is mounted into the pod's first container.
-func KeepToken(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, mountedAt, file string) error {
-	files := mounted{client: client, pod: pod, container: &pod.Spec.Containers[0]}
-	projection, err := files.token(mountedAt)
+// MountedToken is a token that is mounted into the first container of a pod.
+type MountedToken struct {
+	Pod *corev1.Pod
+	// At is where the container has it.
+	At string
+}
+
+// KeepToken keeps the token in the file.
+func KeepToken(ctx context.Context, client kubernetes.Interface, token MountedToken, file string) error {
+	files := mounted{client: client, pod: token.Pod, container: &token.Pod.Spec.Containers[0]}
+	projection, err := files.token(token.At)
 	if err != nil {
 		return err
 	}

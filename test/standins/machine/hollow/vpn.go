@@ -80,7 +80,8 @@ func (v *vpnClient) connect(ctx context.Context) error {
 		TLS:  config,
 		Dial: (&net.Dialer{}).DialContext,
 		Connected: func() {
-			v.log.Info("The tunnel is established", "endpoint", v.env[envEndpoint], "destination", v.env[envDestination])
+			v.log.Info("The tunnel is established", "endpoint", v.env[envEndpoint],
+				"destination", v.env[envDestination])
 		},
 	}).Run(ctx)
 }

@@ -628,13 +628,14 @@ var _ = Describe("Files of pods", func() {
 		file := filepath.Join(GinkgoT().TempDir(), "pod", "token")
 		keep, cancel := context.WithCancel(ctx)
 		defer cancel()
-		Expect(hollow.KeepToken(keep, client, pod, "/var/run/secrets/kubernetes.io/serviceaccount/token", file)).
+		Expect(hollow.KeepToken(keep, client,
+			hollow.MountedToken{Pod: pod, At: "/var/run/secrets/kubernetes.io/serviceaccount/token"}, file)).
 			To(Succeed())
 		Expect(os.ReadFile(file)).To(BeEquivalentTo("account-token"))
 		info, err := os.Stat(file)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
-		Expect(hollow.KeepToken(keep, client, pod, "/s/file", file)).
+		Expect(hollow.KeepToken(keep, client, hollow.MountedToken{Pod: pod, At: "/s/file"}, file)).
 			To(MatchError(ContainSubstring("volume s has no token at file")))
 	})
 })
