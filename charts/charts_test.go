@@ -83,7 +83,7 @@ func names(objects []client.Object) []string {
 }
 
 var _ = Describe("livecpm-garden", func() {
-	It("is the gate, which fails closed, and the policy against removal", func() {
+	It("should be the gate, which fails closed, and the policy against removal", func() {
 		objects := render(charts.Garden, nil)
 		Expect(names(objects)).To(ConsistOf(
 			"v1.ValidatingAdmissionPolicy "+gate.PolicyName,
@@ -113,7 +113,7 @@ var _ = Describe("livecpm-garden", func() {
 		Expect(binding.Spec.MatchResources).To(BeNil())
 	})
 
-	It("names the steps of the model", func() {
+	It("should name the steps of the model", func() {
 		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](render(charts.Garden, nil),
 			gate.PolicyName)
 		quoted := regexp.MustCompile(`c\.type == '([^']+)'`)
@@ -152,7 +152,7 @@ var _ = Describe("livecpm-garden", func() {
 			string(gardencorev1beta1.ShootReadyForMigration)))
 	})
 
-	It("tells the way out with every refusal", func() {
+	It("should tell the way out with every refusal", func() {
 		for _, validation := range called[*admissionregistrationv1.ValidatingAdmissionPolicy](
 			render(charts.Garden, nil), gate.PolicyName).Spec.Validations {
 			Expect(validation.Message).To(HavePrefix("livecpm gate: "))
@@ -162,7 +162,8 @@ var _ = Describe("livecpm-garden", func() {
 		}
 	})
 
-	It("refuses removal by the ConfigMap that the controller manager writes, and refuses nothing without it", func() {
+	It("should refuse removal by the ConfigMap that the controller manager writes, "+
+		"and refuse nothing without it", func() {
 		objects := render(charts.Garden, map[string]any{"registration": map[string]any{"name": "other"}})
 		policy := called[*admissionregistrationv1.ValidatingAdmissionPolicy](objects, removalguard.PolicyName)
 		Expect(policy.Spec.ParamKind).
@@ -185,7 +186,7 @@ var _ = Describe("livecpm-garden", func() {
 		})))
 	})
 
-	It("gives agents that gardenlets install what the seed authorizer does not, and no more", func() {
+	It("should give agents that gardenlets install what the seed authorizer does not, and no more", func() {
 		objects := render(charts.Garden, map[string]any{
 			"registration": map[string]any{"name": "other"},
 			"rbac": map[string]any{
@@ -220,7 +221,7 @@ var _ = Describe("livecpm-garden", func() {
 		Expect(names(objects)).NotTo(ContainElement(HavePrefix("v1.Role ")))
 	})
 
-	It("gives agents with a gardenlet's identity nothing but reading", func() {
+	It("should give agents with a gardenlet's identity nothing but reading", func() {
 		for _, object := range render(charts.Garden, map[string]any{"rbac": map[string]any{"enabled": true}}) {
 			for _, rule := range rulesOf(object) {
 				Expect(rule.Verbs).To(HaveEach(BeElementOf("get", "list")))
@@ -228,7 +229,7 @@ var _ = Describe("livecpm-garden", func() {
 		}
 	})
 
-	It("binds all roles to the subjects", func() {
+	It("should bind all roles to the subjects", func() {
 		objects := render(charts.Garden, map[string]any{"rbac": map[string]any{
 			"enabled": true, "ownIdentity": true,
 			"subjects": []any{map[string]any{"kind": "ServiceAccount", "name": "agent", "namespace": "livecpm"}},
@@ -255,7 +256,7 @@ var _ = Describe("livecpm-garden", func() {
 })
 
 var _ = Describe("livecpm-agent", func() {
-	It("has all parts", func() {
+	It("should have all parts", func() {
 		Expect(names(render(charts.Agent, nil))).To(ConsistOf(
 			"v1.ConfigMap livecpm-agent",
 			"v1.ServiceAccount livecpm-agent",
@@ -270,7 +271,7 @@ var _ = Describe("livecpm-agent", func() {
 		))
 	})
 
-	It("runs the agent with no privileges on the node", func() {
+	It("should run the agent with no privileges on the node", func() {
 		deployment := only[*appsv1.Deployment](render(charts.Agent, nil))
 		Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
 
@@ -301,7 +302,7 @@ var _ = Describe("livecpm-agent", func() {
 		Expect(mounted).To(HaveLen(len(pod.Volumes)))
 	})
 
-	It("selects the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike", func() {
+	It("should select the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike", func() {
 		objects := render(charts.Agent, nil)
 		deployment := only[*appsv1.Deployment](objects)
 		podLabels := labels.Set(deployment.Spec.Template.Labels)
@@ -320,7 +321,7 @@ var _ = Describe("livecpm-agent", func() {
 		}
 	})
 
-	It("writes a component configuration that the agent accepts and that fits the mounts", func() {
+	It("should write a component configuration that the agent accepts and that fits the mounts", func() {
 		objects := render(charts.Agent, map[string]any{
 			"relay": map[string]any{"image": map[string]any{"ref": "livecpm.local/livecpm-relay:v1"}},
 			"config": map[string]any{
@@ -354,14 +355,14 @@ var _ = Describe("livecpm-agent", func() {
 			To(ContainElement(HaveField("ResourceNames", ConsistOf(config.LeaderElection.ResourceName))))
 	})
 
-	It("rolls when the configuration changes", func() {
+	It("should roll when the configuration changes", func() {
 		checksum := func(values map[string]any) string {
 			return only[*appsv1.Deployment](render(charts.Agent, values)).Spec.Template.Annotations["checksum/config"]
 		}
 		Expect(checksum(map[string]any{"config": map[string]any{"logLevel": "debug"}})).NotTo(Equal(checksum(nil)))
 	})
 
-	It("shares the gardenlet's image vector overwrites", func() {
+	It("should share the gardenlet's image vector overwrites", func() {
 		objects := render(charts.Agent, map[string]any{"gardenlet": map[string]any{
 			"imageVectorOverwrite":           map[string]any{"configMapName": "overwrite"},
 			"componentImageVectorOverwrites": map[string]any{"configMapName": "overwrite-components"},
@@ -379,14 +380,14 @@ var _ = Describe("livecpm-agent", func() {
 		))
 	})
 
-	It("spreads over zones and needs no budget for one replica", func() {
+	It("should spread over zones and need no budget for one replica", func() {
 		Expect(only[*appsv1.Deployment](render(charts.Agent, map[string]any{"zones": 3})).
 			Spec.Template.Spec.TopologySpreadConstraints).To(HaveLen(2))
 		Expect(names(render(charts.Agent, map[string]any{"replicaCount": 1}))).
 			NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
 	})
 
-	It("asks for no permission with a wildcard", func() {
+	It("should ask for no permission with a wildcard", func() {
 		for _, object := range render(charts.Agent, nil) {
 			for _, rule := range rulesOf(object) {
 				for _, list := range [][]string{rule.Verbs, rule.Resources, rule.APIGroups} {
@@ -425,7 +426,7 @@ var _ = Describe("livecpm-agent", func() {
 		return out
 	}
 
-	It("stays below the gardenlet's permissions in the seed", func() {
+	It("should stay below the gardenlet's permissions in the seed", func() {
 		var above []string
 		ceiling := ceiling()
 		for _, object := range render(charts.Agent, nil) {
@@ -449,7 +450,7 @@ var _ = Describe("livecpm-agent", func() {
 		Expect(given).To(ConsistOf(above))
 	})
 
-	It("gives a drop-in gardenlet the lease that all agents of the seed share", func() {
+	It("should give a drop-in gardenlet the lease that all agents of the seed share", func() {
 		pod, dropIn := render(charts.Agent, nil), render(charts.Agent, map[string]any{"dropIn": true})
 		Expect(names(dropIn)).To(ConsistOf("v1.ClusterRole livecpm:gardenlet",
 			"v1.ClusterRoleBinding livecpm:gardenlet", "v1.Role livecpm-gardenlet", "v1.RoleBinding livecpm-gardenlet"))
@@ -465,7 +466,7 @@ var _ = Describe("livecpm-agent", func() {
 		}
 	})
 
-	It("adopts what the gardenlet has where it is told to, with nothing to mount", func() {
+	It("should adopt what the gardenlet has where it is told to, with nothing to mount", func() {
 		objects := render(charts.Agent, map[string]any{"gardenlet": map[string]any{
 			"adopt": true, "configMap": map[string]any{"name": ""},
 			"gardenKubeconfig": map[string]any{"secretName": ""},
@@ -484,7 +485,7 @@ var _ = Describe("livecpm-agent", func() {
 		}
 	})
 
-	It("covers all kinds of extensions, which upstream's code lists when it saves the state of a shoot", func() {
+	It("should cover all kinds of extensions, which upstream's code lists when it saves the state of a shoot", func() {
 		granted := map[string]bool{}
 		for _, object := range render(charts.Agent, nil) {
 			for _, rule := range rulesOf(object) {
@@ -503,7 +504,7 @@ var _ = Describe("livecpm-agent", func() {
 		}
 	})
 
-	It("refuses to render without what it cannot do without", func() {
+	It("should refuse to render without what it cannot do without", func() {
 		installed := charts.Release{Chart: charts.Agent, Name: release, Namespace: namespace, Kubernetes: "v1.36.3"}
 		_, err := installed.Render(map[string]any{
 			"gardenlet": map[string]any{"configMap": map[string]any{"name": ""}},

@@ -70,11 +70,11 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		"v1.NetworkPolicy allow-egress-from-livecpm-controller-manager",
 	}
 
-	It("has all parts where virtual garden and runtime are one cluster", func() {
+	It("should have all parts where virtual garden and runtime are one cluster", func() {
 		Expect(names(with(nil))).To(ConsistOf(append(append([]any{}, virtual...), runtime...)...))
 	})
 
-	It("can be split into what is for the virtual garden and what is for the runtime cluster", func() {
+	It("should split into what is for the virtual garden and what is for the runtime cluster", func() {
 		Expect(names(with(nil, values{"runtime": off}))).To(ConsistOf(virtual...))
 		Expect(names(with(nil, values{"virtualGarden": off}))).To(ConsistOf(runtime...))
 		Expect(names(with(nil, values{"virtualGarden": off, "rbac": values{"enabled": true}}))).
@@ -82,7 +82,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(names(render(charts.Garden, values{"virtualGarden": off}))).To(BeEmpty())
 	})
 
-	It("runs with no privileges on the node", func() {
+	It("should run with no privileges on the node", func() {
 		deployment := only[*appsv1.Deployment](with(nil))
 		Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
 
@@ -102,7 +102,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(container.VolumeMounts).To(HaveLen(len(pod.Volumes)))
 	})
 
-	It("writes a configuration that the controller manager accepts and that fits Deployment and permissions", func() {
+	It("should write a configuration that the controller manager accepts and that fits "+
+		"Deployment and permissions", func() {
 		objects := with(nil)
 		config := configOf(objects)
 		Expect(config.GardenClientConnection.Kubeconfig).To(BeEmpty())
@@ -131,7 +132,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
-	It("reaches a virtual garden with a kubeconfig and somebody's identity", func() {
+	It("should reach a virtual garden with a kubeconfig and somebody's identity", func() {
 		objects := with(values{
 			"gardenKubeconfig": values{"secretName": "virtual-garden", "key": "config"},
 			"subjects": []any{
@@ -154,8 +155,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(called[*rbacv1.RoleBinding](objects, "livecpm:controller-manager:drain").Subjects).To(subject)
 	})
 
-	It("may write nothing but the two objects of the gate, what a drain moves and tells, what is in flight, entries "+
-		"of former backups, events and its lease", func() {
+	It("should be allowed to write nothing but the two objects of the gate, what a drain moves and tells, "+
+		"what is in flight, entries of former backups, events and its lease", func() {
 		Expect(granted(with(nil))).To(ConsistOf(
 			"core.gardener.cloud/seeds patch", "core.gardener.cloud/seeds/status patch",
 			"core.gardener.cloud/shoots patch", "core.gardener.cloud/shoots/binding patch",
@@ -173,7 +174,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		))
 	})
 
-	It("may not drain where that is switched off", func() {
+	It("should not be allowed to drain where that is switched off", func() {
 		objects := with(values{"config": values{"controllers": values{"drain": values{"enabled": false}}}})
 		Expect(configOf(objects).Controllers.Drain.Enabled).To(HaveValue(BeFalse()))
 		Expect(granted(objects)).NotTo(ContainElement(Or(
@@ -183,7 +184,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(granted(objects)).To(ContainElement("core.gardener.cloud/shoots/status patch"))
 	})
 
-	It("may not write down what is in flight where that is switched off", func() {
+	It("should not be allowed to write down what is in flight where that is switched off", func() {
 		objects := with(values{"config": values{"controllers": values{"removalGuard": values{"enabled": false}}}})
 		Expect(configOf(objects).Controllers.RemovalGuard.Enabled).To(HaveValue(BeFalse()))
 		Expect(granted(objects)).NotTo(ContainElement(HaveSuffix(removalguard.ConfigMapName)))
@@ -191,13 +192,13 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(called[*rbacv1.Role](with(nil), "livecpm:controller-manager:removal").Namespace).To(Equal("garden"))
 	})
 
-	It("may not create BackupEntries where that is switched off", func() {
+	It("should not be allowed to create BackupEntries where that is switched off", func() {
 		objects := with(values{"config": values{"controllers": values{"formerBackups": values{"enabled": false}}}})
 		Expect(configOf(objects).Controllers.FormerBackups.Enabled).To(HaveValue(BeFalse()))
 		Expect(granted(objects)).NotTo(ContainElement(ContainSubstring("backupentries")))
 	})
 
-	It("may not write the objects of the gate where it only reports", func() {
+	It("should not be allowed to write the objects of the gate where it only reports", func() {
 		objects := with(values{"config": values{"controllers": values{"gateWatchdog": values{"restore": false}}}})
 		Expect(configOf(objects).Controllers.GateWatchdog.Restore).To(HaveValue(BeFalse()))
 		Expect(granted(objects)).NotTo(ContainElement(HavePrefix("admissionregistration.k8s.io/")))
@@ -207,8 +208,8 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		)))
 	})
 
-	It("selects the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike, and not those "+
-		"of the agent", func() {
+	It("should select the pods with Service, PodDisruptionBudget, NetworkPolicy and Deployment alike, "+
+		"and not those of the agent", func() {
 		objects := with(nil)
 		deployment := only[*appsv1.Deployment](objects)
 		podLabels := labels.Set(deployment.Spec.Template.Labels)
@@ -232,7 +233,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		}
 	})
 
-	It("rolls when the configuration changes, spreads over zones and needs no budget for one replica", func() {
+	It("should roll when the configuration changes, spread over zones and need no budget for one replica", func() {
 		checksum := func(objects []client.Object) string {
 			return only[*appsv1.Deployment](objects).Spec.Template.Annotations["checksum/config"]
 		}
@@ -242,7 +243,7 @@ var _ = Describe("livecpm-garden's controller manager", func() {
 		Expect(names(with(values{"replicaCount": 1}))).NotTo(ContainElement(ContainSubstring("PodDisruptionBudget")))
 	})
 
-	It("lets the pods reach the API server and DNS only", func() {
+	It("should let the pods reach the API server and DNS only", func() {
 		egress := only[*networkingv1.NetworkPolicy](
 			with(values{"networkPolicy": values{"apiServerPorts": []any{8443}}})).Spec.Egress
 		var ports []string

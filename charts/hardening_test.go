@@ -55,7 +55,7 @@ var _ = Describe("Hardening", func() {
 		}
 	}
 
-	It("runs one Deployment with one container and nothing else", func() {
+	It("should run one Deployment with one container and nothing else", func() {
 		each(func(objects []client.Object) {
 			spec := only[*appsv1.Deployment](objects).Spec.Template.Spec
 			Expect(spec.Containers).To(HaveLen(1))
@@ -70,7 +70,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("runs nothing as root and gives no way to become it", func() {
+	It("should run nothing as root and give no way to become it", func() {
 		each(func(objects []client.Object) {
 			spec := only[*appsv1.Deployment](objects).Spec.Template.Spec
 			Expect(spec.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
@@ -93,7 +93,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("uses the runtime's seccomp profile, and says that Gardener need not set one", func() {
+	It("should use the runtime's seccomp profile, and say that Gardener need not set one", func() {
 		each(func(objects []client.Object) {
 			template := only[*appsv1.Deployment](objects).Spec.Template
 			Expect(template.Spec.SecurityContext.SeccompProfile).
@@ -102,7 +102,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("shares nothing with the node", func() {
+	It("should share nothing with the node", func() {
 		each(func(objects []client.Object) {
 			spec := only[*appsv1.Deployment](objects).Spec.Template.Spec
 			Expect(spec.HostNetwork || spec.HostPID || spec.HostIPC).To(BeFalse())
@@ -119,7 +119,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("writes nowhere but into a small /tmp", func() {
+	It("should write nowhere but into a small /tmp", func() {
 		each(func(objects []client.Object) {
 			spec := only[*appsv1.Deployment](objects).Spec.Template.Spec
 			Expect(spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
@@ -144,7 +144,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("mounts a token only where the API server of the own cluster is asked", func() {
+	It("should mount a token only where the API server of the own cluster is asked", func() {
 		each(func(objects []client.Object) {
 			account := only[*corev1.ServiceAccount](objects)
 			Expect(account.AutomountServiceAccountToken).To(HaveValue(BeFalse()),
@@ -159,7 +159,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("requests what it needs and bounds its memory, not its CPU", func() {
+	It("should request what it needs and bound its memory, not its CPU", func() {
 		each(func(objects []client.Object) {
 			resources := only[*appsv1.Deployment](objects).Spec.Template.Spec.Containers[0].Resources
 			Expect(resources.Requests.Cpu().IsZero()).To(BeFalse())
@@ -169,7 +169,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("lets nobody in but Gardener's Prometheus, and him to the metrics only", func() {
+	It("should let nobody in but Gardener's Prometheus, and him to the metrics only", func() {
 		each(func(objects []client.Object) {
 			deployment := only[*appsv1.Deployment](objects)
 			policy := only[*networkingv1.NetworkPolicy](objects)
@@ -196,7 +196,7 @@ var _ = Describe("Hardening", func() {
 		})
 	})
 
-	It("asks Gardener's policies for the ways out that it takes", func() {
+	It("should ask Gardener's policies for the ways out that it takes", func() {
 		const allowed = "allowed"
 		Expect(only[*appsv1.Deployment](render(charts.Agent, nil)).Spec.Template.Labels).To(And(
 			HaveKeyWithValue("networking.gardener.cloud/to-dns", allowed),
@@ -218,7 +218,7 @@ var _ = Describe("Hardening", func() {
 		Expect(virtual).NotTo(HaveKey("networking.gardener.cloud/to-runtime-apiserver"))
 	})
 
-	It("passes nothing secret by environment or arguments", func() {
+	It("should pass nothing secret by environment or arguments", func() {
 		each(func(objects []client.Object) {
 			container := only[*appsv1.Deployment](objects).Spec.Template.Spec.Containers[0]
 			Expect(container.EnvFrom).To(BeEmpty())

@@ -147,7 +147,7 @@ var _ = Describe("The check before Helm removes a release", func() {
 })
 
 var _ = Describe("#Archive", func() {
-	It("gives the same bytes twice, and what it packs renders as the chart does", func() {
+	It("should give the same bytes twice, and pack what renders as the chart does", func() {
 		first, err := charts.Archive(charts.Agent)
 		Expect(err).NotTo(HaveOccurred())
 		second, err := charts.Archive(charts.Agent)
@@ -166,7 +166,7 @@ var _ = Describe("#Archive", func() {
 		}
 	})
 
-	It("reports a chart that there is not", func() {
+	It("should report a chart that is missing", func() {
 		_, err := charts.Archive("none")
 		Expect(err).To(MatchError(ContainSubstring("failed to pack chart none")))
 	})

@@ -169,7 +169,7 @@ func expectKnown(expr string, metrics map[string][]string) {
 }
 
 var _ = Describe("Monitoring", func() {
-	It("is left out unless asked for: not every cluster has the kinds", func() {
+	It("should be left out unless asked for: not every cluster has the kinds", func() {
 		for _, m := range monitored {
 			Expect(monitoringObjects(m.chart, nil)).To(BeEmpty())
 		}
@@ -179,7 +179,7 @@ var _ = Describe("Monitoring", func() {
 				"monitoring": values{"enabled": true}}})).To(BeEmpty(), "the virtual garden runs no Prometheus")
 	})
 
-	It("is found by the Prometheus and the Plutono of Gardener", func() {
+	It("should be found by the Prometheus and the Plutono of Gardener", func() {
 		for _, m := range monitored {
 			objects := monitoringObjects(m.chart, m.values)
 			Expect(objects).To(And(HaveLen(3), HaveKey("PrometheusRule"), HaveKey("ServiceMonitor"),
@@ -195,7 +195,7 @@ var _ = Describe("Monitoring", func() {
 		}
 	})
 
-	It("carries rules and dashboard unchanged into the cluster", func() {
+	It("should carry rules and dashboard unchanged into the cluster", func() {
 		for _, m := range monitored {
 			objects := monitoringObjects(m.chart, m.values)
 			content, err := os.ReadFile(filepath.Join(m.chart, "monitoring", "rules.yaml"))
@@ -213,7 +213,7 @@ var _ = Describe("Monitoring", func() {
 		}
 	})
 
-	It("asks the pods for metrics by the Service, whose name is the job in the rules", func() {
+	It("should ask the pods for metrics by the Service, whose name is the job in the rules", func() {
 		for _, m := range monitored {
 			monitor := monitoringObjects(m.chart, m.values)["ServiceMonitor"]
 			// The other objects do not need the kinds of prometheus-operator.
@@ -251,7 +251,7 @@ var _ = Describe("Monitoring", func() {
 		}
 	})
 
-	It("uses no metric and no label that the code does not have", func() {
+	It("should use no metric and no label that the code does not have", func() {
 		metrics := known()
 		for _, m := range monitored {
 			for _, rule := range rulesIn(m.chart) {
@@ -272,7 +272,7 @@ var _ = Describe("Monitoring", func() {
 		}
 	})
 
-	It("leaves no metric out: each is in a rule or on a dashboard", func() {
+	It("should leave no metric out: each is in a rule or on a dashboard", func() {
 		var all strings.Builder
 		for _, m := range monitored {
 			for _, rule := range rulesIn(m.chart) {
@@ -289,7 +289,7 @@ var _ = Describe("Monitoring", func() {
 		}
 	})
 
-	It("says with every alert how bad it is, what it means and where to read on", func() {
+	It("should say with every alert how bad it is, what it means and where to read on", func() {
 		seen := map[string]bool{}
 		for _, m := range monitored {
 			for _, rule := range rulesIn(m.chart) {
@@ -315,7 +315,7 @@ var _ = Describe("Monitoring", func() {
 		}
 	})
 
-	It("has a test for every alert", func() {
+	It("should have a test for every alert", func() {
 		for chart, file := range map[string]string{charts.Agent: "agent-rules.test.yaml",
 			charts.Garden: "garden-rules.test.yaml"} {
 			content, err := os.ReadFile(filepath.Join("testdata", file))
@@ -346,7 +346,7 @@ var _ = Describe("Monitoring", func() {
 		}
 	})
 
-	It("draws panels that say what they show", func() {
+	It("should draw panels that say what they show", func() {
 		uids := map[string]bool{}
 		for _, m := range monitored {
 			board := dashboardIn(m.chart)
@@ -366,7 +366,7 @@ var _ = Describe("Monitoring", func() {
 })
 
 var _ = Describe("Alerts and dashboards", func() {
-	It("count the steps of the model", func() {
+	It("should count the steps of the model", func() {
 		for file, form := range map[string]string{"rules.yaml": "of %d)", "dashboard.json": "step (1 to %d)"} {
 			content, err := os.ReadFile(filepath.Join("livecpm-agent", "monitoring", file))
 			Expect(err).NotTo(HaveOccurred())

@@ -184,11 +184,11 @@ var _ = Describe("The permissions of the agent in its seed", func() {
 		return out
 	}
 
-	It("are each there for a use that is known, and no other and none twice", func() {
+	It("should each be there for a use that is known, and no other and none twice", func() {
 		Expect(granted()).To(Equal(used()))
 	})
 
-	It("are used where the table says", func() {
+	It("should be used where the table says", func() {
 		gardenerModule, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gardener/gardener").
 			Output()
 		Expect(err).NotTo(HaveOccurred())
@@ -202,7 +202,7 @@ var _ = Describe("The permissions of the agent in its seed", func() {
 		}
 	})
 
-	It("include no watch, and an update and a deletion of many at once only of what Gardener's library does so",
+	It("should include no watch, and an update and a deletion of many at once only of what Gardener's library does so",
 		func() {
 			for _, permission := range granted() {
 				resource, verb, _ := strings.Cut(permission, " ")

@@ -160,7 +160,7 @@ func helmValues(raw []byte) map[string]any {
 }
 
 var _ = Describe("The folder examples", func() {
-	It("has nothing that is not checked here", func() {
+	It("should have nothing that is not checked here", func() {
 		var paths []string
 		Expect(filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() {
@@ -179,7 +179,7 @@ var _ = Describe("The folder examples", func() {
 		))
 	})
 
-	It("has the generated files as they are generated (make examples)", func() {
+	It("should have the generated files as they are generated (make examples)", func() {
 		rawChart := regexp.MustCompile(`rawChart: \S+`)
 		files, err := examples.Files()
 		Expect(err).NotTo(HaveOccurred())
@@ -199,7 +199,7 @@ var _ = Describe("The folder examples", func() {
 })
 
 var _ = Describe("ControllerRegistration", func() {
-	It("demands the agent in every seed", func() {
+	It("should demand the agent in every seed", func() {
 		objects := objectsIn(examples.ControllerRegistration)
 		Expect(objects).To(HaveLen(2))
 		registration, deployment := only[*gardencorev1beta1.ControllerRegistration](objects),
@@ -212,7 +212,7 @@ var _ = Describe("ControllerRegistration", func() {
 		Expect(deployment.InjectGardenKubeconfig).To(HaveValue(BeTrue()))
 	})
 
-	It("is what gardener-operator makes of the Extension, but for where the chart is", func() {
+	It("should be what gardener-operator makes of the Extension, but for where the chart is", func() {
 		objects := objectsIn(examples.ControllerRegistration)
 		registration, deployment := only[*gardencorev1beta1.ControllerRegistration](objects),
 			only[*gardencorev1.ControllerDeployment](objects)
@@ -229,7 +229,7 @@ var _ = Describe("ControllerRegistration", func() {
 		Expect(madeDeployment.Helm.Values.Raw).To(MatchJSON(deployment.Helm.Values.Raw))
 	})
 
-	It("has the name that the garden chart guards and gives permissions to", func() {
+	It("should have the name that the garden chart guards and gives permissions to", func() {
 		installed := charts.Release{Chart: charts.Garden, Name: "livecpm", Namespace: "garden", Kubernetes: "v1.36.3"}
 		manifests, err := installed.Render(valuesIn("gardener-operator/garden-virtual-values.yaml"))
 		Expect(err).NotTo(HaveOccurred())
@@ -247,7 +247,7 @@ var _ = Describe("ControllerRegistration", func() {
 		Expect(permitted).To(BeTrue())
 	})
 
-	It("installs an agent that finds everything with what the gardenlet mixes in", func() {
+	It("should install an agent that finds everything with what the gardenlet mixes in", func() {
 		deployment := only[*gardencorev1.ControllerDeployment](objectsIn(examples.ControllerRegistration))
 		objects := asGardenlet(deployment.Helm.RawChart, helmValues(deployment.Helm.Values.Raw))
 
@@ -291,7 +291,7 @@ var _ = Describe("ControllerRegistration", func() {
 		}
 	})
 
-	It("puts everything into the namespace garden, which alone may reach the shoots' etcds", func() {
+	It("should put everything into the namespace garden, which alone may reach the shoots' etcds", func() {
 		deployment := only[*gardencorev1.ControllerDeployment](objectsIn(examples.ControllerRegistration))
 		for _, object := range asGardenlet(deployment.Helm.RawChart, helmValues(deployment.Helm.Values.Raw)) {
 			switch typed := object.(type) {
@@ -309,7 +309,7 @@ var _ = Describe("ControllerRegistration", func() {
 })
 
 var _ = Describe("Values", func() {
-	It("render both charts", func() {
+	It("should render both charts", func() {
 		names := func(chart, path string) []string {
 			GinkgoHelper()
 			installed := charts.Release{Chart: chart, Name: "livecpm", Namespace: "garden", Kubernetes: "v1.36.3"}
@@ -334,7 +334,7 @@ var _ = Describe("Values", func() {
 		Expect(names(charts.Agent, "helm/agent-values.yaml")).To(ContainElements("ConfigMap", "Deployment"))
 	})
 
-	It("let Helm's agent use the gardenlet's identity", func() {
+	It("should let Helm's agent use the gardenlet's identity", func() {
 		installed := charts.Release{Chart: charts.Agent, Name: "livecpm", Namespace: "garden", Kubernetes: "v1.36.3"}
 		manifests, err := installed.Render(valuesIn("helm/agent-values.yaml"))
 		Expect(err).NotTo(HaveOccurred())
@@ -350,7 +350,7 @@ var _ = Describe("Values", func() {
 })
 
 var _ = Describe("The drop-in gardenlet", func() {
-	It("is a Gardenlet whose configuration the agent accepts as well", func() {
+	It("should be a Gardenlet whose configuration the agent accepts as well", func() {
 		gardenletfeatures.RegisterFeatureGates()
 		gardenlet := only[*seedmanagementv1alpha1.Gardenlet](objectsIn("gardenlet/gardenlet.yaml"))
 		file := filepath.Join(GinkgoT().TempDir(), "config.yaml")
@@ -364,7 +364,7 @@ var _ = Describe("The drop-in gardenlet", func() {
 		Expect(gardenlet.Spec.Deployment.Env).To(ContainElement(HaveField("Name", "LIVECPM_RELAY_IMAGE")))
 	})
 
-	It("comes with permissions and nothing else", func() {
+	It("should come with permissions and nothing else", func() {
 		extension := only[*operatorv1alpha1.Extension](objectsIn("gardenlet/extension.yaml"))
 		archive, err := charts.Archive(charts.Agent)
 		Expect(err).NotTo(HaveOccurred())

@@ -41,7 +41,7 @@ var _ = Describe("Images", func() {
 		}
 	})
 
-	It("gives the same bytes twice", func() {
+	It("should give the same bytes twice", func() {
 		first, err := images.Build(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
 		firstBytes, err := os.ReadFile(first[0].File)
@@ -57,7 +57,7 @@ var _ = Describe("Images", func() {
 		Expect(bytes.Equal(firstBytes, secondBytes)).To(BeTrue(), "the tarballs differ")
 	})
 
-	It("puts the program, the authorities and the user into the image and nothing of the builder", func() {
+	It("should put the program, the authorities and the user into the image and nothing of the builder", func() {
 		built, err := images.Build(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(built[0].References).
@@ -116,7 +116,7 @@ var _ = Describe("Images", func() {
 			"the binary has to report Gardener's version")
 	})
 
-	It("writes what the image consists of, the same twice", func() {
+	It("should write what the image consists of, the same twice", func() {
 		built, err := images.Build(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(built[0].SBOMs).To(ConsistOf(filepath.Join(options.Out, "hello.cdx.json")))
@@ -150,7 +150,7 @@ var _ = Describe("Images", func() {
 		Expect(os.ReadFile(again[0].SBOMs[0])).To(Equal(content))
 	})
 
-	It("makes one image for several architectures, with a bill of materials for each", func() {
+	It("should make one image for several architectures, with a bill of materials for each", func() {
 		options.Architectures = []string{"amd64", "arm64"}
 		built, err := images.Build(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
@@ -181,7 +181,7 @@ var _ = Describe("Images", func() {
 		Expect(index.Manifests[0].Digest).NotTo(Equal(index.Manifests[1].Digest), "both hold the same program")
 	})
 
-	It("changes the digest with the authorities", func() {
+	It("should change the digest with the authorities", func() {
 		first, err := images.Build(ctx, options)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(os.WriteFile(options.CABundle, []byte("others"), 0o600)).To(Succeed())
@@ -190,7 +190,7 @@ var _ = Describe("Images", func() {
 		Expect(second[0].Digest).NotTo(Equal(first[0].Digest))
 	})
 
-	It("refuses what it cannot build", func() {
+	It("should refuse what it cannot build", func() {
 		broken := options
 		broken.CABundle = "/nonexistent"
 		_, err := images.Build(ctx, broken)
@@ -209,13 +209,13 @@ var _ = Describe("Images", func() {
 	})
 
 	Describe("Version", func() {
-		It("is what git says", func() {
+		It("should be what git says", func() {
 			version, err := images.Version(ctx, "../..")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(version).NotTo(BeEmpty())
 		})
 
-		It("is the file VERSION where there is no repository", func() {
+		It("should be the file VERSION where there is no repository", func() {
 			dir := GinkgoT().TempDir()
 			_, err := images.Version(ctx, dir)
 			Expect(err).To(MatchError(ContainSubstring("there is no file VERSION")))

@@ -108,7 +108,7 @@ var _ = Describe("Check", func() {
 			importcheck.Package{ImportPath: "test/landscape", Imports: own("hack/images")}, ""),
 	)
 
-	It("finds every rule's packages in rules that can be violated", func() {
+	It("should find every rule's packages in rules that can be violated", func() {
 		for _, rule := range importcheck.Rules {
 			Expect(rule.In).NotTo(BeEmpty())
 			Expect(rule.Forbidden).NotTo(BeEmpty())

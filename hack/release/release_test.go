@@ -72,7 +72,7 @@ var _ = Describe("Build", func() {
 		Entry("are not those of a longer version", "v1.2", ""),
 	)
 
-	It("refuses a version of which the repository's changelog says nothing, before it compiles anything", func() {
+	It("should refuse a version of which the repository's changelog says nothing, before it compiles anything", func() {
 		options := newOptions()
 		options.Changelog, options.Version = "CHANGELOG.md", "v99.0.0"
 		Expect(release.Build(ctx, options)).To(MatchError(And(
@@ -96,7 +96,7 @@ var _ = Describe("Build", func() {
 			return content
 		}
 
-		It("has all files, and checksums of each", func() {
+		It("should have all files, and checksums of each", func() {
 			expected := []string{
 				"LICENSE", "licences.md", release.NotesFile, "controllerregistration.yaml", "livecpm-agent-1.2.3.tgz",
 				"livecpm-garden-1.2.3.tgz",
@@ -132,7 +132,7 @@ var _ = Describe("Build", func() {
 			}
 		})
 
-		It("has charts whose images are those of the release", func() {
+		It("should have charts whose images are those of the release", func() {
 			for chart, expected := range map[string][]string{
 				"livecpm-agent": {"registry.example.com:5000/us/livecpm-agent:v1.2.3",
 					"registry.example.com:5000/us/livecpm-relay:v1.2.3"},
@@ -162,7 +162,7 @@ var _ = Describe("Build", func() {
 			}
 		})
 
-		It("registers the chart that is in it", func() {
+		It("should register the chart that is in it", func() {
 			for document := range strings.SplitSeq(string(read("controllerregistration.yaml")), "\n---\n") {
 				deployment := &gardencorev1.ControllerDeployment{}
 				Expect(yaml.Unmarshal([]byte(document), deployment)).To(Succeed())
@@ -179,7 +179,7 @@ var _ = Describe("Build", func() {
 			Fail("no ControllerDeployment")
 		})
 
-		It("makes the same bytes again", func() {
+		It("should make the same bytes again", func() {
 			again := newOptions()
 			Expect(release.Build(ctx, again)).To(Succeed())
 			checksums, err := os.ReadFile(filepath.Join(again.Out, release.ChecksumFile))

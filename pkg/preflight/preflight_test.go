@@ -119,7 +119,7 @@ func find(findings []preflight.Finding, name preflight.Name) preflight.Finding {
 }
 
 var _ = Describe("Evaluate", func() {
-	It("passes in a fit world, each check once", func() {
+	It("should pass in a fit world, each check once", func() {
 		findings := preflight.Evaluate(fit())
 		Expect(preflight.Obstacles(findings)).To(BeEmpty())
 		Expect(preflight.Sentences(findings)).To(BeEmpty())
@@ -483,7 +483,7 @@ var _ = Describe("Evaluate", func() {
 			"off in seed seed-a", func(w *preflight.Facts) { w.Gardenlet.ETCDConfig = nil }),
 	)
 
-	It("cannot say anything about seeds that it cannot read", func() {
+	It("should say Unknown of seeds that it cannot read", func() {
 		world := fit()
 		world.Destination = preflight.SeedView{Name: "seed-b", Error: errors.New("forbidden")}
 		obstacles := preflight.Obstacles(preflight.Evaluate(world))
@@ -496,7 +496,7 @@ var _ = Describe("Evaluate", func() {
 		)))
 	})
 
-	It("names all obstacles", func() {
+	It("should name all obstacles", func() {
 		world := fit()
 		world.Shoot.Spec.ControlPlane = nil
 		world.Destination.Seed.Status.Gardener.Version = "v1.150.1"
@@ -504,7 +504,7 @@ var _ = Describe("Evaluate", func() {
 			To(ConsistOf(HavePrefix("HighAvailability is Fail: "), HavePrefix("GardenletVersion is Fail: ")))
 	})
 
-	It("knows a member that is down from a quorum that is lost", func() {
+	It("should know a member that is down from a quorum that is lost", func() {
 		world := fit()
 		fell(&world, 0)
 		findings := preflight.Evaluate(world)
@@ -513,7 +513,7 @@ var _ = Describe("Evaluate", func() {
 		Expect(preflight.Obstacles(findings)).To(ConsistOf(HaveField("Name", steps.EtcdHealth)))
 	})
 
-	It("says Unknown of both kinds of alarms when they cannot be listed", func() {
+	It("should say Unknown of both kinds of alarms when they cannot be listed", func() {
 		world := fit()
 		world.Etcds[1].AlarmsError = errors.New("boom")
 		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(
@@ -523,7 +523,7 @@ var _ = Describe("Evaluate", func() {
 		))
 	})
 
-	It("shows an etcd without a quorum as that and as nothing else", func() {
+	It("should show an etcd without a quorum as that and as nothing else", func() {
 		world := fit()
 		fell(&world, 0, 1)
 		alarm(&world, "NOSPACE")
@@ -532,7 +532,7 @@ var _ = Describe("Evaluate", func() {
 		Expect(preflight.Obstacles(preflight.Evaluate(world))).To(ConsistOf(HaveField("Name", steps.EtcdQuorum)))
 	})
 
-	It("asks for the prefix in the source only", func() {
+	It("should ask for the prefix in the source only", func() {
 		world := fit()
 		world.OwnSeed = "seed-b"
 		Expect(preflight.Evaluate(world)).NotTo(ContainElement(HaveField("Name", preflight.EtcdMemberPrefix)))
@@ -549,13 +549,13 @@ var _ = Describe("Evaluate", func() {
 		Entry("where there is none yet", func(w *preflight.Facts) { w.OwnSeed, w.Etcds = "seed-b", nil }),
 	)
 
-	It("leaves out what it has no configuration for", func() {
+	It("should leave out what it has no configuration for", func() {
 		world := fit()
 		world.Gardenlet = nil
 		Expect(preflight.Evaluate(world)).NotTo(ContainElement(HaveField("Name", preflight.EtcdMemberNames)))
 	})
 
-	It("does not pass where they should be and are not", func() {
+	It("should not pass where they should be and are not", func() {
 		world := fit()
 		world.Etcds = nil
 		Expect(find(preflight.Evaluate(world), steps.EtcdQuorum)).To(And(
@@ -609,7 +609,7 @@ var _ = Describe("Verdict", func() {
 			func(w *preflight.Facts) { w.ManagedSeedsError = errors.New("boom") }),
 	)
 
-	It("has a reason of its own for every check, which holds a step that has not begun", func() {
+	It("should have a reason of its own for every check, which holds a step that has not begun", func() {
 		seen := map[steps.Reason][]preflight.Name{}
 		for _, finding := range preflight.Evaluate(fit()) {
 			reason := preflight.ReasonOf(finding.Name)
@@ -689,7 +689,7 @@ var _ = Describe("EvaluateStep", func() {
 			"hhwwwwww", func(w *preflight.Facts) { fill(w, 7<<30, 7<<30) }),
 	)
 
-	It("is made of the guards in their order", func() {
+	It("should be made of the guards in their order", func() {
 		for i, step := range steps.Table() {
 			var expected []preflight.Name
 			for _, guard := range preflight.Guards() {
@@ -707,18 +707,18 @@ var _ = Describe("EvaluateStep", func() {
 		}
 	})
 
-	It("leaves out everything else", func() {
+	It("should leave out everything else", func() {
 		world := fit()
 		world.Bastions = []string{"cli"}
 		world.Shoot.Status.LastOperation = nil
 		Expect(preflight.Sentences(preflight.EvaluateStep(world, steps.Table()[2]))).To(BeEmpty())
 	})
 
-	It("has nothing to say about what is no step", func() {
+	It("should have nothing to say about what is no step", func() {
 		Expect(preflight.EvaluateStep(fit(), steps.Step{Condition: "Other"})).To(BeEmpty())
 	})
 
-	It("holds when a seed cannot be read", func() {
+	It("should hold when a seed cannot be read", func() {
 		world := fit()
 		world.Source = preflight.SeedView{Name: "seed-a", Error: errors.New("forbidden")}
 		reason, _ := preflight.Verdict(preflight.EvaluateStep(world, steps.Table()[3]))
@@ -779,13 +779,13 @@ var _ = Describe("Checker", func() {
 		}
 	}
 
-	It("reads the seeds and the distances", func() {
+	It("should read the seeds and the distances", func() {
 		Expect(preflight.Sentences(check())).To(BeEmpty())
 		Expect(find(check(), preflight.RegionDistance).Evidence).
 			To(Equal("the distance from region region-a to region region-b is 180 of at most 180"))
 	})
 
-	It("takes the name of the cloud profile also from the old field", func() {
+	It("should take the name of the cloud profile also from the old field", func() {
 		world.Shoot.Spec.CloudProfile = nil
 		//nolint:staticcheck // Deprecated, but older shoots have nothing else.
 		world.Shoot.Spec.CloudProfileName = new("local")
@@ -809,32 +809,32 @@ var _ = Describe("Checker", func() {
 		Entry("the clock", "Clock", func(o *preflight.Options) { o.Clock = nil }),
 	)
 
-	It("finds the Bastions of the shoot in the own seed", func() {
+	It("should find the Bastions of the shoot in the own seed", func() {
 		objects = append(objects, bastion("b", "live", "seed-a"), bastion("a", "live", "seed-a"),
 			bastion("other-shoot", "other", "seed-a"), bastion("other-seed", "live", "seed-b"))
 		Expect(find(check(), preflight.Bastions)).
 			To(And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot has Bastions (a, b)")))
 	})
 
-	It("finds the ManagedSeeds of the shoot", func() {
+	It("should find the ManagedSeeds of the shoot", func() {
 		world.Shoot.Namespace = "garden"
 		objects = append(objects, managedSeed("mine", "live", "seed-a"), managedSeed("other-shoot", "other", "seed-a"))
 		Expect(find(check(), preflight.NotASeed)).To(
 			And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot is a seed (ManagedSeed mine)")))
 	})
 
-	It("does not take a shoot in another namespace for the one of a ManagedSeed", func() {
+	It("should not take a shoot in another namespace for the one of a ManagedSeed", func() {
 		objects = append(objects, managedSeed("garden's", "live", "seed-a"))
 		Expect(find(check(), preflight.NotASeed).Status).To(Equal(preflight.Pass))
 	})
 
-	It("looks at the etcds at the time of the clock", func() {
+	It("should look at the etcds at the time of the clock", func() {
 		world.Etcds[0].DefragmentationSchedule = "6 5 * * *"
 		Expect(find(check(), steps.EtcdDefragmentation)).To(
 			And(HaveField("Status", preflight.Fail), HaveField("Evidence", ContainSubstring("2026-03-04T05:06:00Z"))))
 	})
 
-	It("makes all checks before the first step of each role, and those of the guards before the others", func() {
+	It("should make all checks before the first step of each role, and those of the guards before the others", func() {
 		objects = append(objects, bastion("a", "live", "seed-a"))
 		table := steps.Table()
 
@@ -853,7 +853,7 @@ var _ = Describe("Checker", func() {
 		Expect(reason).To(BeEmpty())
 	})
 
-	It("tells warnings apart from what holds", func() {
+	It("should tell warnings apart from what holds", func() {
 		fill(&world, 7<<30, 7<<30)
 		reason, message, warnings := newChecker().Before(ctx, world.Shoot, steps.Table()[2])
 		Expect(reason).To(BeEmpty())
@@ -861,7 +861,7 @@ var _ = Describe("Checker", func() {
 		Expect(warnings).To(ConsistOf(HavePrefix("EtcdSize is Warn: ")))
 	})
 
-	It("reads for the guards no more than they look at", func() {
+	It("should read for the guards no more than they look at", func() {
 		funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			Fail("nothing is to be listed")
 			return nil
@@ -870,7 +870,7 @@ var _ = Describe("Checker", func() {
 			To(HaveEach(HaveField("Status", preflight.Pass)))
 	})
 
-	It("reads nothing for a shoot that does not migrate", func() {
+	It("should read nothing for a shoot that does not migrate", func() {
 		etcds = func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
 			Fail("nothing is to be read")
 			return nil, nil
@@ -884,7 +884,7 @@ var _ = Describe("Checker", func() {
 		Expect(preflight.Obstacles(check())).To(ConsistOf(HaveField("Name", preflight.Intent)))
 	})
 
-	It("says Unknown when it cannot read", func() {
+	It("should say Unknown when it cannot read", func() {
 		funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("no lists today")
 		}

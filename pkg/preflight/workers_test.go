@@ -46,7 +46,7 @@ func fitWithWorkers() preflight.Facts {
 }
 
 var _ = Describe("Shoots with workers", func() {
-	It("are fit if the agent permits them and all is settled", func() {
+	It("should be fit if the agent permits them and all is settled", func() {
 		findings := preflight.Evaluate(fitWithWorkers())
 		Expect(preflight.Obstacles(findings)).To(BeEmpty())
 		Expect(find(findings, preflight.Workerless).Evidence).
@@ -128,7 +128,7 @@ var _ = Describe("Shoots with workers", func() {
 			preflight.Bastions, steps.ReasonBastionExists, "ssh"),
 	)
 
-	It("carries a machine over whose node is not ready", func() {
+	It("should carry a machine over whose node is not ready", func() {
 		w := fitWithWorkers()
 		w.Machines.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachineUnknown
 		findings := preflight.Evaluate(w)
@@ -137,7 +137,7 @@ var _ = Describe("Shoots with workers", func() {
 			To(Equal("4 machines are settled, 1 of them with nodes that are not ready"))
 	})
 
-	It("carries a pool without machines over", func() {
+	It("should carry a pool without machines over", func() {
 		w := fitWithWorkers()
 		w.Machines = preflight.MachinesView{
 			Deployments: []machinev1alpha1.MachineDeployment{{ObjectMeta: metav1.ObjectMeta{Name: "pool-a"}}},
@@ -145,7 +145,7 @@ var _ = Describe("Shoots with workers", func() {
 		Expect(preflight.Obstacles(preflight.Evaluate(w))).To(BeEmpty())
 	})
 
-	It("does not take machines that could not be read for settled", func() {
+	It("should not take machines that could not be read for settled", func() {
 		w := fitWithWorkers()
 		w.MachinesError = errors.New("forbidden")
 		finding := find(preflight.Evaluate(w), preflight.Machines)
@@ -153,7 +153,7 @@ var _ = Describe("Shoots with workers", func() {
 		Expect(finding.Reason).To(Equal(steps.ReasonPrerequisitesUnknown))
 	})
 
-	It("lets only the source look at the machines", func() {
+	It("should let only the source look at the machines", func() {
 		w := fitWithWorkers()
 		w.OwnSeed = "seed-b"
 		w.Machines.Machines[0].Status.CurrentStatus.Phase = machinev1alpha1.MachineFailed
@@ -184,13 +184,13 @@ var _ = Describe("Shoots with workers", func() {
 			return checker.Check(context.Background(), w.Shoot)
 		}
 
-		It("looks at machines where shoots with workers are permitted", func() {
+		It("should look at machines where shoots with workers are permitted", func() {
 			Expect(find(check(true, fitWithWorkers()), preflight.Machines).Evidence).
 				To(ContainSubstring("no such kind"))
 			Expect(asked).To(Equal(1))
 		})
 
-		It("leaves them alone otherwise, and for shoots without workers", func() {
+		It("should leave them alone otherwise, and for shoots without workers", func() {
 			check(false, fitWithWorkers())
 			Expect(asked).To(BeZero())
 			check(true, fit())

@@ -168,7 +168,7 @@ var _ = Describe("Looking at both seeds", func() {
 			&extensionsv1alpha1.BackupEntry{ObjectMeta: metav1.ObjectMeta{Name: "source-" + namespace + "--uid"}}),
 	)
 
-	It("tells the phases before and after the look", func() {
+	It("should tell the phases before and after the look", func() {
 		reader := newReader(shootIn(7, "seed-a"), nil, nil)
 		reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
 			WithInterceptorFuncs(interceptor.Funcs{
@@ -186,7 +186,7 @@ var _ = Describe("Looking at both seeds", func() {
 		Expect(sample.Time).To(Equal(now))
 	})
 
-	It("knows a shoot that was handed over", func() {
+	It("should know a shoot that was handed over", func() {
 		sample, err := newReader(shootIn(9, "seed-b"), nil, nil).Sample(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(sample.From).To(Equal(ownership.After))
@@ -211,26 +211,26 @@ var _ = Describe("Looking at both seeds", func() {
 		}
 		worker := func() *extensionsv1alpha1.Worker { return &extensionsv1alpha1.Worker{ObjectMeta: meta("live")} }
 
-		It("is content with one owner", func() {
+		It("should be content with one owner", func() {
 			result := run(newReader(shootIn(4, "seed-a"), []client.Object{worker()}, nil))
 			Expect(result.Err(2, ownership.Phase(3))).To(Succeed())
 		})
 
-		It("fails on an overlap", func() {
+		It("should fail on an overlap", func() {
 			result := run(newReader(shootIn(4, "seed-a"), []client.Object{worker()}, []client.Object{worker()}))
 			Expect(result.Err(2)).
 				To(MatchError(ContainSubstring(
 					"worker was at work in both seeds at the same time between step 4 and step 4")))
 		})
 
-		It("fails if it has seen too little", func() {
+		It("should fail if it has seen too little", func() {
 			result := run(newReader(shootIn(4, "seed-a"), nil, nil))
 			Expect(result.Err(100000)).To(MatchError(ContainSubstring("instead of at least 100000")))
 			Expect(result.Err(1, ownership.Phase(3), ownership.Phase(5))).
 				To(MatchError(ContainSubstring("not looked at in step 6")))
 		})
 
-		It("fails if a seed cannot be looked at", func() {
+		It("should fail if a seed cannot be looked at", func() {
 			reader := newReader(shootIn(4, "seed-a"), nil, nil)
 			reader.Source = fakeclient.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
 				WithInterceptorFuncs(interceptor.Funcs{

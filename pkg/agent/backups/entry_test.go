@@ -124,13 +124,13 @@ var _ = Describe("RemoveMigrated", func() {
 			State: gardencorev1beta1.LastOperationStateSucceeded}
 	})
 
-	It("has nothing to do when the gardenlet has removed it", func() {
+	It("should have nothing to do when the gardenlet has removed it", func() {
 		err, gone := remove()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(gone).To(BeTrue())
 	})
 
-	It("removes what the gardenlet has forgotten", func() {
+	It("should remove what the gardenlet has forgotten", func() {
 		err, gone := remove(entry)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(gone).To(BeTrue())

@@ -120,12 +120,12 @@ var _ = Describe("DeleteFormer", func() {
 		Expect(annotation()).To(BeEmpty())
 	}
 
-	It("deletes them through an entry of its own", func() {
+	It("should delete them through an entry of its own", func() {
 		Expect(backups.DeleteFormer(ctx, b, bucket)).To(Succeed())
 		gone()
 	})
 
-	It("asks for the entry that it may not create, and does the rest itself", func() {
+	It("should ask for the entry that it may not create, and do the rest itself", func() {
 		created = apierrors.NewForbidden(gardencorev1beta1.Resource("backupentries"), key.Name,
 			errors.New("only allowed during shoot Restore operation"))
 		Expect(backups.DeleteFormer(ctx, b, bucket)).
@@ -147,7 +147,7 @@ var _ = Describe("DeleteFormer", func() {
 		gone()
 	})
 
-	It("asks for nothing when the creation fails otherwise", func() {
+	It("should ask for nothing when the creation fails otherwise", func() {
 		created = errors.New("no route")
 		Expect(backups.DeleteFormer(ctx, b, bucket)).To(MatchError(ContainSubstring("no route")))
 		Expect(annotation()).To(BeEmpty())

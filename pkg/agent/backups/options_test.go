@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("New", func() {
-	It("names what is missing", func() {
+	It("should name what is missing", func() {
 		_, err := backups.New(backups.Options{SeedName: "seed-a"})
 		Expect(err).To(MatchError("failed to set up the access to backups: these options are missing: " +
 			"GardenAPIReader, SeedClientSet"))

@@ -13,7 +13,7 @@ import (
 )
 
 var _ = Describe("NewFactory", func() {
-	It("refuses to make botanists of nothing", func() {
+	It("should refuse to make botanists of nothing", func() {
 		_, err := botanist.NewFactory(botanist.Options{GardenClusterIdentity: "garden"})
 		Expect(err).To(MatchError("failed to set up the construction of botanists: these options are missing: " +
 			"GardenClient, GardenAPIReader, SeedClientSet, ShootClientMap, GardenletConfig, Identity"))
@@ -21,7 +21,7 @@ var _ = Describe("NewFactory", func() {
 })
 
 var _ = Describe("WithTemporaryVPNClients", func() {
-	It("doubles the number of clients, and leaves that of the servers", func() {
+	It("should double the number of clients, and leave that of the servers", func() {
 		o := &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{VPNHighAvailabilityNumberOfSeedServers: 2,
 			VPNHighAvailabilityNumberOfShootClients: 2}}
 		botanist.Adjust(o, botanist.WithTemporaryVPNClients)

@@ -89,13 +89,13 @@ var _ = Describe("ReadOnlyPublished", func() {
 		Entry("when it would lose a key", map[string]string{}),
 	)
 
-	It("leaves it to the gardenlet to publish what is missing", func() {
+	It("should leave it to the gardenlet to publish what is missing", func() {
 		Expect(sync(restricted(), map[string]string{"ca.crt": "of the shoot"})).To(Succeed())
 		Expect(garden.Get(ctx, key, &corev1.ConfigMap{})).To(WithTransform(apierrors.IsNotFound, BeTrue()))
 		Expect(writes).To(BeZero())
 	})
 
-	It("fails when a control plane has other authorities than its clients trust", func() {
+	It("should fail when a control plane has other authorities than its clients trust", func() {
 		publish(map[string]string{"ca.crt": "of the shoot"})
 		Expect(sync(restricted(), map[string]string{"ca.crt": "of somebody else"})).To(MatchError(
 			ContainSubstring("ConfigMap garden-demo/live.ca-cluster publishes another ca.crt than this " +
@@ -103,7 +103,7 @@ var _ = Describe("ReadOnlyPublished", func() {
 		Expect(writes).To(BeZero())
 	})
 
-	It("fails when it cannot compare", func() {
+	It("should fail when it cannot compare", func() {
 		configMap := publish(map[string]string{"ca.crt": "of the shoot"})
 		failed = errors.New("no route")
 		Expect(botanist.ReadOnlyPublished(garden).Patch(ctx, configMap, client.MergeFrom(configMap))).
@@ -113,7 +113,7 @@ var _ = Describe("ReadOnlyPublished", func() {
 		Expect(writes).To(BeZero())
 	})
 
-	It("writes everything else", func() {
+	It("should write everything else", func() {
 		Expect(sync(nil, map[string]string{"ca.crt": "of the shoot"})).To(Succeed())
 		Expect(sync(nil, map[string]string{"ca.crt": "of somebody else"})).To(Succeed())
 		configMap := &corev1.ConfigMap{}

@@ -34,13 +34,13 @@ var _ = Describe("DeleteDeployments", func() {
 		deployment = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "kube-controller-manager", Namespace: "ns"}}
 	})
 
-	It("deletes what exists and does not mind what does not", func() {
+	It("should delete what exists and not mind what does not", func() {
 		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
 		Expect(in(c, patience.Eventually).DeleteDeployments(ctx, "ns", controlplane.Controllers...)).To(Succeed())
 		Expect(apierrors.IsNotFound(c.Get(ctx, client.ObjectKeyFromObject(deployment), deployment))).To(BeTrue())
 	})
 
-	It("waits for pods that are still there", func() {
+	It("should wait for pods that are still there", func() {
 		deployment.Finalizers = []string{metav1.FinalizerDeleteDependents}
 		c := fakeclient.NewClientBuilder().WithObjects(deployment).Build()
 		Expect(in(c, 20*time.Millisecond).DeleteDeployments(ctx, "ns", deployment.Name)).

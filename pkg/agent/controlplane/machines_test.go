@@ -39,14 +39,14 @@ var _ = Describe("Machines", func() {
 		return of(fakekubernetes.NewClientSetBuilder().WithAPIReader(c).Build(), patience.Eventually)
 	}
 
-	It("has the machines of the shoot, and of no other", func() {
+	It("should have the machines of the shoot, and of no other", func() {
 		view, err := in(interceptor.Funcs{}).Machines(ctx, shoot)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(view.Deployments).To(HaveLen(1))
 		Expect(view.Machines).To(HaveLen(2))
 	})
 
-	It("tells what could not be read", func() {
+	It("should tell what could not be read", func() {
 		_, err := in(calls.Refuse(errors.New("forbidden"), calls.List)).Machines(ctx, shoot)
 		Expect(err).
 			To(MatchError(ContainSubstring(

@@ -12,7 +12,7 @@ import (
 )
 
 var _ = Describe("New", func() {
-	It("names what is missing", func() {
+	It("should name what is missing", func() {
 		_, err := controlplane.New(controlplane.Options{Timings: flows.DefaultTimings()})
 		Expect(err).To(MatchError("failed to set up the access to control planes: these options are missing: " +
 			"SeedClientSet, DestroyTunnel"))

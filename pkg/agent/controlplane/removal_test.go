@@ -61,7 +61,7 @@ var _ = Describe("Removal", func() {
 		})
 	}
 
-	It("waits for etcds that still exist", func() {
+	It("should wait for etcds that still exist", func() {
 		timeoutCtx, expire := patience.Expiring(ctx)
 		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace}}
 		Expect(controlplane.WaitUntilEtcdsGone(timeoutCtx, looked(newClient(etcd), expire), namespace,
@@ -69,7 +69,7 @@ var _ = Describe("Removal", func() {
 		Expect(controlplane.WaitUntilEtcdsGone(ctx, newClient(), namespace, time.Millisecond)).To(Succeed())
 	})
 
-	It("waits for an object that still exists", func() {
+	It("should wait for an object that still exists", func() {
 		timeoutCtx, expire := patience.Expiring(ctx)
 		key := client.ObjectKey{Name: namespace}
 		existing := newClient(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})

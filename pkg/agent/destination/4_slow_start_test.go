@@ -85,12 +85,12 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		}
 	)
 
-	It("is what Gardener gives it, when the leaders are near", func() {
+	It("should be what Gardener gives it, when the leaders are near", func() {
 		setUp(0)
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(BeNil())
 	})
 
-	It("is longer over a distance, and for nothing else", func() {
+	It("should be longer over a distance, and for nothing else", func() {
 		setUp(25 * time.Millisecond)
 		containers := deploy("kube-apiserver", "one").Spec.Template.Spec.Containers
 		Expect(containers[0].StartupProbe).To(Equal(startup))
@@ -102,7 +102,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		}
 	})
 
-	It("stays as it was when the step is tried again", func() {
+	It("should stay as it was when the step is tried again", func() {
 		setUp(25 * time.Millisecond)
 		first := deploy("kube-apiserver", "one")
 		Expect(deploy("kube-apiserver", "one").Spec).To(Equal(first.Spec))
@@ -115,7 +115,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		Expect(again.Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
 	})
 
-	It("is longer for one that was too slow before", func() {
+	It("should be longer for one that was too slow before", func() {
 		setUp(0)
 		slow := deploy("kube-apiserver", "one")
 		setUp(25*time.Millisecond,
@@ -123,7 +123,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
 	})
 
-	It("is longer when the kubelet has ended the one of a former attempt", func() {
+	It("should be longer when the kubelet has ended the one of a former attempt", func() {
 		setUp(0, kubeAPIServerPod("one", "kubernetes", 0, corev1.ContainerState{}),
 			kubeAPIServerPod("two", "other", 1, corev1.ContainerState{}))
 		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(BeNil())
@@ -138,7 +138,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			return fmt.Errorf("failed to wait: %w", ctx.Err())
 		}
 
-		It("is given up when the kubelet has ended it, so that the next attempt gives it more time", func() {
+		It("should be given up when the kubelet has ended it, so that the next attempt gives it more time", func() {
 			setUp(0)
 			deploy("kube-apiserver", "one")
 			Expect(deps.SeedClientSet.Client().Create(ctx, restarted.DeepCopy())).To(Succeed())
@@ -147,7 +147,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			Expect(err).To(MatchError(ContainSubstring("the next attempt gives it more time")))
 		})
 
-		It("is waited for to the end when it has more time already", func() {
+		It("should be waited for to the end when it has more time already", func() {
 			setUp(25 * time.Millisecond)
 			deploy("kube-apiserver", "one")
 			Expect(deps.SeedClientSet.Client().Create(ctx, restarted.DeepCopy())).To(Succeed())
@@ -164,7 +164,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 			Expect(looks).To(Equal(1))
 		})
 
-		It("says why it failed when that was another reason", func() {
+		It("should say why it failed when that was another reason", func() {
 			setUp(0)
 			deploy("kube-apiserver", "one")
 			failure := errors.New("the deployment is stuck")
@@ -175,7 +175,7 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		})
 	})
 
-	It("is not guessed when no leader answers", func() {
+	It("should not be guessed when no leader answers", func() {
 		setUp(0)
 		deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
 			name := "seed-a-etcd-" + etcdRole + "-0"

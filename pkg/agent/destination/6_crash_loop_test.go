@@ -48,7 +48,7 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 		}
 	)
 
-	It("is asked whether it serves, and left alone", func() {
+	It("should be asked whether it serves, and left alone", func() {
 		setUp(deployment(corev1.ConditionTrue), kubeAPIServerPod("one", "kubernetes", 5, crashLooping()))
 		deps.Timings.RolloutTimeout = patience.Eventually
 		asked := 0
@@ -62,7 +62,7 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 		Expect(left()).To(ConsistOf("one"))
 	})
 
-	It("does not wait for restarts that take longer than a new pod", func() {
+	It("should not wait for restarts that take longer than a new pod", func() {
 		setUp(deployment(corev1.ConditionFalse),
 			kubeAPIServerPod("long", "kubernetes", 3, crashLooping()),
 			kubeAPIServerPod("short", "kubernetes", 2, crashLooping()),
@@ -81,13 +81,13 @@ var _ = Describe("A kube-apiserver that clients are to be led to", func() {
 		Expect(left()).To(ConsistOf("short", "running", "creating", "other"))
 	})
 
-	It("has to be there", func() {
+	It("should be required to exist", func() {
 		setUp()
 		Expect(destination.UntilServing(ctx, deps, newMigration(), func(context.Context) error { return nil })).
 			To(MatchError(ContainSubstring("not ready for clients")))
 	})
 
-	It("has to serve", func() {
+	It("should be required to serve", func() {
 		setUp(deployment(corev1.ConditionTrue))
 		Expect(destination.UntilServing(ctx, deps,
 			newMigration(), func(context.Context) error { return errors.New("no route") })).

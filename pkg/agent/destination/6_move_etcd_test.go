@@ -106,14 +106,14 @@ var _ = Describe("Moving the etcds", func() {
 		}
 	)
 
-	It("is done at once when the source's members are gone", func() {
+	It("should be done at once when the source's members are gone", func() {
 		setUp(0, 3, 0, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Finished()).To(BeTrue())
 	})
 
-	It("does not join the last member while caches may name the source", func() {
+	It("should not join the last member while caches may name the source", func() {
 		setUp(3, 2, 3, 2, map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",
 			destination.AnnotationMovedAt:   time.Now().UTC().Format(time.RFC3339),
@@ -125,7 +125,7 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(clusters["main"].Leader()).To(HavePrefix("seed-a-"))
 	})
 
-	It("asks for the last members and waits for them", func() {
+	It("should ask for the last members and wait for them", func() {
 		setUp(3, 2, 3, 2, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())
@@ -140,7 +140,7 @@ var _ = Describe("Moving the etcds", func() {
 		}
 	})
 
-	It("does not let the first member that leaves have leadership", func() {
+	It("should not let the first member that leaves have leadership", func() {
 		setUp(3, 2, 3, 2, outlived)
 		list, err := clusters["main"].List(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -151,7 +151,7 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
 	})
 
-	It("asks the source as soon as the first of the clusters has all members of the destination", func() {
+	It("should ask the source as soon as the first of the clusters has all members of the destination", func() {
 		setUp(3, 2, 3, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())
@@ -160,7 +160,7 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(replicas("etcd-main")).To(Equal(int32(3)), "now it is the turn of etcd-main")
 	})
 
-	It("says that a quorum is lost while it waits for the source, and keeps the reason that the source acts on",
+	It("should say that a quorum is lost while it waits for the source, and keep the reason that the source acts on",
 		func() {
 			setUp(3, 3, 3, 2, outlived)
 			var messages []string
@@ -203,13 +203,13 @@ var _ = Describe("Moving the etcds", func() {
 			Expect(deps.SeedClientSet.Client().Create(ctx, pod)).To(Succeed())
 		})
 
-		It("replaces it when the etcds answer", func() {
+		It("should replace it when the etcds answer", func() {
 			_, err := destination.MoveEtcd(attempt, deps, m)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(left()).To(BeFalse())
 		})
 
-		It("leaves it alone as long as one of them has no quorum", func() {
+		It("should leave it alone as long as one of them has no quorum", func() {
 			for ordinal := range 3 {
 				clusters["main"].SetUp(fmt.Sprintf("seed-a-etcd-main-%d", ordinal), false)
 			}
@@ -219,7 +219,7 @@ var _ = Describe("Moving the etcds", func() {
 		})
 	})
 
-	It("switches DNS although the source's members were made to leave before", func() {
+	It("should switch DNS although the source's members were made to leave before", func() {
 		setUp(0, 3, 0, 3, map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",
 			destination.AnnotationMovedAt:   time.Now().UTC().Format(time.RFC3339),
@@ -229,7 +229,7 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
 	})
 
-	It("makes the source's members leave before DNS is switched, if that is asked for", func() {
+	It("should make the source's members leave before DNS is switched, if that is asked for", func() {
 		setUp(3, 2, 3, 2, nil)
 		outcome, err := destination.ShrinkEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())
@@ -247,14 +247,14 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(outcome.Finished()).To(BeTrue())
 	})
 
-	It("continues asking after a restart in the middle of the retirement", func() {
+	It("should continue asking after a restart in the middle of the retirement", func() {
 		setUp(2, 3, 1, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
 	})
 
-	It("sees the source retire", func() {
+	It("should see the source retire", func() {
 		setUp(3, 3, 3, 3, outlived)
 		asked, ask := context.WithCancel(context.Background())
 		m.Report = func(_ context.Context, reason steps.Reason, _ string) error {

@@ -152,7 +152,7 @@ var _ = Describe("Shoots with workers", func() {
 			Entry("none", "", "has the addresses [] instead of one"),
 		)
 
-		It("is compared by what it means", func() {
+		It("should be compared by what it means", func() {
 			Expect(destination.Moves("64:ff9b:1::6440:1", "64:ff9b:1::100.64.0.1")).To(BeFalse())
 			Expect(destination.Moves("240.1.2.3", "240.1.2.3")).To(BeFalse())
 			Expect(destination.Moves("240.1.2.3", "240.4.5.6")).To(BeTrue())
@@ -160,7 +160,7 @@ var _ = Describe("Shoots with workers", func() {
 				"an address that is not known is no reason to leave the nodes unprepared")
 		})
 
-		It("has moved when nobody else's is published", func() {
+		It("should have moved when nobody else's is published", func() {
 			shoot := newShoot(slice("kubernetes", "kubernetes", "64:ff9b:1::6440:1"))
 			Expect(destination.CheckPublished(ctx, shoot, "64:ff9b:1::100.64.0.1")).To(Succeed())
 			Expect(destination.CheckPublished(ctx, shoot, "240.4.5.6")).
@@ -170,7 +170,7 @@ var _ = Describe("Shoots with workers", func() {
 				newShoot(slice("kubernetes", "kubernetes", "240.1.2.3", "240.4.5.6")), "240.4.5.6")).To(HaveOccurred())
 		})
 
-		It("is the one that was remembered, without asking again", func() {
+		It("should be the one that was remembered, without asking again", func() {
 			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace,
 				Annotations: map[string]string{destination.AnnotationAdvertisedAddress: "240.1.2.3"}}})
 			Expect(destination.LearnAdvertisement(ctx, deps, newBotanist(deps))).To(Equal("240.1.2.3"))
@@ -180,7 +180,7 @@ var _ = Describe("Shoots with workers", func() {
 			Expect(ns.Annotations).NotTo(HaveKey(destination.AnnotationAdvertisedAddress))
 		})
 
-		It("cannot be kept without DNS", func() {
+		It("should not be kept without DNS", func() {
 			deps := newDeps(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 			b := newBotanist(deps)
 			b.Garden.InternalDomain = nil
@@ -188,13 +188,13 @@ var _ = Describe("Shoots with workers", func() {
 			Expect(err).To(MatchError(ContainSubstring("the nodes have no apiserver-proxy")))
 		})
 
-		It("takes the place of the destination's own, which is known afterwards", func() {
+		It("should take the place of the destination's own, which is known afterwards", func() {
 			b := newBotanist(newDeps())
 			Expect(destination.Advertise(b, "240.1.2.3", 2)).To(Equal("240.4.5.6"))
 			Expect(b.APIServerClusterIP).To(Equal("240.1.2.3"))
 		})
 
-		It("is the destination's own again when nothing is remembered", func() {
+		It("should be the destination's own again when nothing is remembered", func() {
 			b := newBotanist(newDeps())
 			Expect(destination.Advertise(b, "", 1)).To(BeEmpty())
 			Expect(b.APIServerClusterIP).To(Equal("240.4.5.6"))
@@ -202,7 +202,7 @@ var _ = Describe("Shoots with workers", func() {
 	})
 
 	Describe("the tunnel", func() {
-		It("stands if kubelets answer, each in its turn", func() {
+		It("should stand if kubelets answer, each in its turn", func() {
 			Expect(destination.CheckTunnel(ctx, newShoot(node("a", corev1.ConditionTrue),
 				node("b", corev1.ConditionTrue), node("c", corev1.ConditionFalse)), kubelets())).To(Succeed())
 			Expect(entries).To(HaveLen(6))
@@ -212,21 +212,21 @@ var _ = Describe("Shoots with workers", func() {
 			Expect(entries).NotTo(ContainElement(ContainSubstring("nodes/c")))
 		})
 
-		It("does not stand if one of them cannot be reached", func() {
+		It("should not stand if one of them cannot be reached", func() {
 			fail["b"] = true
 			Expect(destination.CheckTunnel(ctx,
 				newShoot(node("a", corev1.ConditionTrue), node("b", corev1.ConditionTrue)), kubelets())).
 				To(MatchError(ContainSubstring("failed to reach the kubelet of node b through the tunnel")))
 		})
 
-		It("is not known to stand if no node is ready", func() {
+		It("should not be known to stand if no node is ready", func() {
 			Expect(destination.CheckTunnel(ctx,
 				newShoot(node("a", corev1.ConditionFalse), node("b", corev1.ConditionUnknown)), kubelets())).
 				To(MatchError("none of the 2 nodes of the shoot is ready"))
 			Expect(entries).To(BeEmpty())
 		})
 
-		It("is of no account without nodes", func() {
+		It("should be of no account without nodes", func() {
 			Expect(destination.CheckTunnel(ctx, newShoot(), kubelets())).To(Succeed())
 			Expect(entries).To(BeEmpty())
 		})
@@ -250,7 +250,8 @@ var _ = Describe("Shoots with workers", func() {
 		}
 		move := func(shoot client.Client) error { return moveWithin(patience.Eventually, shoot) }
 
-		It("removes the temporary one only when the regular one stands, and looks at the tunnel without it", func() {
+		It("should remove the temporary one only when the regular one stands, "+
+			"and look at the tunnel without it", func() {
 			Expect(move(newShoot(node("a", corev1.ConditionTrue), temporary()))).To(Succeed())
 			Expect(slices.Compact(entries)).To(Equal([]string{
 				"deploy regular client", "regular client ready", "delete livecpm-vpn-shoot",
@@ -258,13 +259,13 @@ var _ = Describe("Shoots with workers", func() {
 			}))
 		})
 
-		It("can be repeated", func() {
+		It("should be repeatable", func() {
 			shoot := newShoot(node("a", corev1.ConditionTrue), temporary())
 			Expect(move(shoot)).To(Succeed())
 			Expect(move(shoot)).To(Succeed())
 		})
 
-		It("fails as long as the tunnel does not stand", func() {
+		It("should fail as long as the tunnel does not stand", func() {
 			fail["a"] = true
 			Expect(moveWithin(time.Second, newShoot(node("a", corev1.ConditionTrue), temporary()))).
 				To(MatchError(ContainSubstring("failed to reach the kubelet of node a")))

@@ -12,13 +12,13 @@ import (
 )
 
 var _ = Describe("NewActions", func() {
-	It("returns the whole part of the role", func() {
+	It("should return the whole part of the role", func() {
 		actions, err := destination.NewActions(newDeps().Options())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(actions.Missing(steps.Destination)).To(BeEmpty())
 	})
 
-	It("names what is missing", func() {
+	It("should name what is missing", func() {
 		_, err := destination.NewActions(destination.Options{})
 		Expect(err).To(MatchError("failed to set up the destination's part in live migrations: these options are " +
 			"missing: Botanists, Backups, ShootStates, Tunnel, Etcds, ControlPlane, NameServers, SeedClientSet, " +

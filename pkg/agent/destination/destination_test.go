@@ -86,11 +86,11 @@ func newMigration() *migration.Migration {
 }
 
 var _ = Describe("Flows", func() {
-	It("have the tasks that are written down, each after what it waits for", func() {
+	It("should have the tasks that are written down, each after what it waits for", func() {
 		graphs.Compare("testdata/graphs", destination.Graphs(newDeps(), newMigration()))
 	})
 
-	It("compile", func() {
+	It("should compile", func() {
 		for situation, graph := range destination.Graphs(newDeps(), newMigration()) {
 			compiled := graph.Compile()
 			Expect(compiled.Len()).To(BeNumerically(">", 0), situation)
@@ -128,7 +128,7 @@ var _ = Describe("Waiting for DNS caches", func() {
 		Entry("a malformed TTL", "2026-11-20T12:00:00Z", "long", true, false),
 	)
 
-	It("continues where another agent stopped", func() {
+	It("should continue where another agent stopped", func() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{
 			destination.AnnotationFormerTTL: "2m0s",
 			destination.AnnotationMovedAt:   now.Add(-time.Minute).Format(time.RFC3339),
@@ -139,7 +139,7 @@ var _ = Describe("Waiting for DNS caches", func() {
 		Expect(outcome.Message).To(ContainSubstring("2026-11-20T12:01:30Z"))
 	})
 
-	It("does not guess a TTL", func() {
+	It("should not guess a TTL", func() {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: map[string]string{
 			destination.AnnotationMovedAt: now.Add(-time.Minute).Format(time.RFC3339),
 		}}}
@@ -149,7 +149,7 @@ var _ = Describe("Waiting for DNS caches", func() {
 })
 
 var _ = Describe("Scaling an Etcd", func() {
-	It("changes the number of members only, and only upwards", func() {
+	It("should change the number of members only, and only upwards", func() {
 		etcd := &druidcorev1alpha1.Etcd{
 			ObjectMeta: metav1.ObjectMeta{Name: "etcd-main", Namespace: namespace},
 			Spec: druidcorev1alpha1.EtcdSpec{Replicas: 2, Etcd: druidcorev1alpha1.EtcdConfig{
@@ -209,7 +209,7 @@ var _ = Describe("Probing the kube-apiserver", func() {
 		}}
 	}
 
-	It("asks whether it is ready, before anything is written", func() {
+	It("should ask whether it is ready, before anything is written", func() {
 		shoot := newShoot(http.StatusInternalServerError)
 		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
 			To(MatchError(ContainSubstring("failed to get /readyz of the kube-apiserver through the gateway")))
@@ -217,7 +217,7 @@ var _ = Describe("Probing the kube-apiserver", func() {
 		Expect(shoot.Actions()).To(BeEmpty())
 	})
 
-	It("does not take a kube-apiserver for ready that it cannot ask", func() {
+	It("should not take a kube-apiserver for ready that it cannot ask", func() {
 		shoot := newShoot(http.StatusOK)
 		shoot.rest = nil
 		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
@@ -225,7 +225,7 @@ var _ = Describe("Probing the kube-apiserver", func() {
 		Expect(shoot.Actions()).To(BeEmpty())
 	})
 
-	It("writes, reads and deletes a canary, also when a former one is left", func() {
+	It("should write, read and delete a canary, also when a former one is left", func() {
 		shoot := newShoot(http.StatusOK,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-canary", Namespace: "kube-system"}})
 		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).To(Succeed())
@@ -243,7 +243,7 @@ var _ = Describe("Probing the kube-apiserver", func() {
 })
 
 var _ = Describe("Completing", func() {
-	It("restores as long as there is a ShootState, and reconciles after it was deleted", func() {
+	It("should restore as long as there is a ShootState, and reconcile after it was deleted", func() {
 		deps, m := newDeps(), newMigration()
 		Expect(destination.LastOperationForCompletion(ctx, deps, m.Shoot)).
 			To(Equal(gardencorev1beta1.LastOperationTypeReconcile))
@@ -263,7 +263,7 @@ var _ = Describe("Handing over", func() {
 		return actions
 	}
 
-	It("makes the shoot one of the destination that waits for a reconciliation", func() {
+	It("should make the shoot one of the destination that waits for a reconciliation", func() {
 		m := newMigration()
 		shoot := m.Shoot.DeepCopy()
 		shoot.Status.LastErrors = []gardencorev1beta1.LastError{{Description: "x"}}
@@ -278,7 +278,7 @@ var _ = Describe("Handing over", func() {
 			"the frame takes care of annotations")
 	})
 
-	It("leaves the restoration of a shoot with workers to the gardenlet", func() {
+	It("should leave the restoration of a shoot with workers to the gardenlet", func() {
 		m := newMigration()
 		shoot := m.Shoot.DeepCopy()
 		shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}}
@@ -288,7 +288,7 @@ var _ = Describe("Handing over", func() {
 		Expect(shoot.Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateSucceeded))
 	})
 
-	It("refuses a shoot that is not meant for this seed", func() {
+	It("should refuse a shoot that is not meant for this seed", func() {
 		m := newMigration()
 		m.Shoot.Spec.SeedName = ptr.To("seed-c")
 		Expect(actions().HandOver(m, m.Shoot)).

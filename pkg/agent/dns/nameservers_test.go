@@ -55,7 +55,7 @@ var _ = Describe("NameServers", func() {
 		DeferCleanup(s.Shutdown)
 	})
 
-	It("returns sorted values and the longest TTL", func() {
+	It("should return sorted values and the longest TTL", func() {
 		answers, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(answers).To(ConsistOf(livecpmdns.Answer{Server: server, Values: []string{"10.0.0.1", "10.0.0.2"},
@@ -63,20 +63,20 @@ var _ = Describe("NameServers", func() {
 		Expect(livecpmdns.LongestTTL(answers)).To(Equal(2 * time.Minute))
 	})
 
-	It("returns an empty answer for a name that does not exist", func() {
+	It("should return an empty answer for a name that does not exist", func() {
 		content.Store(&zone{rcode: dns.RcodeNameError})
 		answers, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(answers).To(ConsistOf(livecpmdns.Answer{Server: server}))
 	})
 
-	It("fails when a server does not know, because others may be told anything", func() {
+	It("should fail when a server does not know, because others may be told anything", func() {
 		content.Store(&zone{rcode: dns.RcodeServerFailure})
 		_, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "A")
 		Expect(err).To(MatchError(ContainSubstring("SERVFAIL")))
 	})
 
-	It("fails for a record type that it does not know", func() {
+	It("should fail for a record type that it does not know", func() {
 		_, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "X")
 		Expect(err).To(MatchError(ContainSubstring(`unknown record type "X"`)))
 	})

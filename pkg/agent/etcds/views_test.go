@@ -80,7 +80,7 @@ var _ = Describe("Views", func() {
 		}
 	})
 
-	It("tells what an Etcd is configured with and what its members say", func() {
+	It("should tell what an Etcd is configured with and what its members say", func() {
 		clusters["main"].SetDatabase("seed-a-etcd-main-1", 30, 20)
 		clusters["main"].SetDefragmenting("seed-a-etcd-main-2", true)
 		events := etcd("etcd-events")
@@ -101,7 +101,7 @@ var _ = Describe("Views", func() {
 			HaveField("Quota", int64(8<<30)), HaveField("DefragmentationSchedule", "")))
 	})
 
-	It("tells which members are not healthy, and does not blame them for an alarm", func() {
+	It("should tell which members are not healthy, and not blame them for an alarm", func() {
 		clusters["main"].SetUp("seed-a-etcd-main-2", false)
 		clusters["main"].RaiseAlarm("seed-a-etcd-main-0", etcdclient.AlarmNoSpace)
 		id, err := clusters["events"].AddLearner("https://new:2381")
@@ -117,7 +117,7 @@ var _ = Describe("Views", func() {
 				Problem: "it has not started"}))
 	})
 
-	It("names the raiser of an alarm also when it has left", func() {
+	It("should name the raiser of an alarm also when it has left", func() {
 		clusters["main"].RaiseAlarm("seed-a-etcd-main-2", etcdclient.AlarmCorrupt)
 		list, err := clusters["main"].List(ctx)
 		Expect(err).NotTo(HaveOccurred())
@@ -128,7 +128,7 @@ var _ = Describe("Views", func() {
 			ConsistOf(preflight.EtcdAlarm{Member: etcdclient.Member{ID: list.Members[2].ID}.String(), Type: "CORRUPT"}))
 	})
 
-	It("continues to the next etcd when one has no quorum", func() {
+	It("should continue to the next etcd when one has no quorum", func() {
 		clusters["main"].SetUp("seed-a-etcd-main-0", false)
 		clusters["main"].SetUp("seed-a-etcd-main-1", false)
 		views, err := look("seed-a", etcd("etcd-main"), etcd("etcd-events"))
@@ -138,7 +138,7 @@ var _ = Describe("Views", func() {
 		Expect(views[1].Members).To(HaveLen(3))
 	})
 
-	It("leaves out an Etcd that the destination does not have yet", func() {
+	It("should leave out an Etcd that the destination does not have yet", func() {
 		Expect(look("seed-b")).To(BeEmpty())
 		Expect(look("seed-b", etcd("etcd-events"))).To(ConsistOf(HaveField("Name", "etcd-events")))
 	})

@@ -145,7 +145,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 	}
 
 	Describe("of the VPN client", func() {
-		It("connects as many clients behind the regular ones, with certificates of their own", func() {
+		It("should connect as many clients behind the regular ones, with certificates of their own", func() {
 			b = newBotanist(true, 4)
 			components, err := overlap.NewComponents(b)
 			Expect(err).NotTo(HaveOccurred())
@@ -196,7 +196,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 			}
 		})
 
-		It("connects one client where the VPN is not highly available", func() {
+		It("should connect one client where the VPN is not highly available", func() {
 			b = newBotanist(false, 4)
 			components, err := overlap.NewComponents(b)
 			Expect(err).NotTo(HaveOccurred())
@@ -208,7 +208,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 			Expect(env(deployment.Spec.Template.Spec.Containers[0], "ENDPOINT")).To(Equal("livecpm-vpn.example.com"))
 		})
 
-		It("opens the network for its own pods only", func() {
+		It("should open the network for its own pods only", func() {
 			b = newBotanist(true, 4)
 			components, err := overlap.NewComponents(b)
 			Expect(err).NotTo(HaveOccurred())
@@ -229,7 +229,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 				To(HaveKeyWithValue("app", "livecpm-vpn-shoot"))
 		})
 
-		It("writes nothing into the seed but secrets, and leaves the botanist its client", func() {
+		It("should write nothing into the seed but secrets, and leave the botanist its client", func() {
 			b = newBotanist(true, 4)
 			components, err := overlap.NewComponents(b)
 			Expect(err).NotTo(HaveOccurred())
@@ -243,7 +243,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 			}
 		})
 
-		It("needs more clients than the regular ones", func() {
+		It("should need more clients than the regular ones", func() {
 			b = newBotanist(true, 2)
 			components, err := overlap.NewComponents(b)
 			Expect(err).NotTo(HaveOccurred())
@@ -253,7 +253,7 @@ var _ = Describe("The twins of Gardener's components", func() {
 	})
 
 	Describe("of the apiserver-proxy", func() {
-		It("serves another address on every node without getting in the way of the regular one", func() {
+		It("should serve another address on every node without getting in the way of the regular one", func() {
 			b = newBotanist(true, 2)
 			components, err := overlap.NewComponents(b)
 			Expect(err).NotTo(HaveOccurred())

@@ -59,7 +59,7 @@ var _ = Describe("Objects in the shoot", func() {
 		}
 	}
 
-	It("are written with the workload last, and may be written again", func() {
+	It("should be written with the workload last, and updated when they are written again", func() {
 		shoot := newShoot()
 		objects := []client.Object{
 			&appsv1.Deployment{ObjectMeta: meta("livecpm-deployment", overlap.VPN)},
@@ -78,26 +78,26 @@ var _ = Describe("Objects in the shoot", func() {
 		Expect(*deployment.Spec.Replicas).To(Equal(int32(3)))
 	})
 
-	It("are of kinds that the twin knows, so that a change of Gardener's component is noticed", func() {
+	It("should be of kinds that the twin knows, so that a change of Gardener's component is noticed", func() {
 		_, err := overlap.Rename(overlap.VPN,
 			[]client.Object{&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "role"}}})
 		Expect(err).To(MatchError(overlap.ErrUnknownKind))
 		Expect(err).To(MatchError(ContainSubstring("*v1.ClusterRole role")))
 	})
 
-	It("are no Services", func() {
+	It("should not be Services", func() {
 		Expect(overlap.Rename(overlap.VPN,
 			[]client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "service"}}})).To(BeEmpty())
 	})
 
-	It("do not take the place of somebody else's", func() {
+	It("should not take the place of somebody else's", func() {
 		shoot := newShoot(&corev1.ServiceAccount{ObjectMeta: meta("livecpm-account", "")})
 		Expect(overlap.Apply(ctx, shoot,
 			[]client.Object{&corev1.ServiceAccount{ObjectMeta: meta("livecpm-account", overlap.VPN)}})).
 			To(MatchError(ContainSubstring("there is another object of that name")))
 	})
 
-	It("are deleted by their label, and no others", func() {
+	It("should be deleted by their label, and no others", func() {
 		shoot := newShoot(
 			&appsv1.StatefulSet{ObjectMeta: meta("livecpm-vpn-shoot", overlap.VPN)},
 			&corev1.Secret{ObjectMeta: meta("livecpm-secret", overlap.VPN)},
@@ -115,7 +115,7 @@ var _ = Describe("Objects in the shoot", func() {
 		Expect(overlap.Destroy(ctx, shoot, overlap.VPN)).To(Succeed(), "again")
 	})
 
-	It("are gone with their last pod", func() {
+	It("should be gone with their last pod", func() {
 		Expect(overlap.CheckGone(ctx, newShoot(), overlap.APIServerProxy)).To(Succeed())
 		Expect(overlap.CheckGone(ctx, newShoot(pod("p", "n", corev1.ConditionTrue)), overlap.APIServerProxy)).
 			To(MatchError(ContainSubstring("1 pods")))

@@ -42,7 +42,7 @@ var _ = Describe("Fields", func() {
 		Entry("two of them, in their order", func(o *options) { o.List, o.Name = nil, "" }, "Name, List"),
 	)
 
-	It("is content when all is there, whatever the fields are that nobody else can set", func() {
+	It("should be content when all is there, whatever the fields are that nobody else can set", func() {
 		o := complete()
 		Expect(required.Fields("the thing", o)).To(Succeed())
 		o.own = 1
@@ -51,7 +51,7 @@ var _ = Describe("Fields", func() {
 		Expect(required.Fields("the thing", o)).To(Succeed())
 	})
 
-	It("leaves the optional ones out", func() {
+	It("should leave the optional ones out", func() {
 		Expect(required.Fields("the thing", options{Name: "x", List: []int{1}}, "Err", "Do")).To(Succeed())
 		Expect(required.Fields("the thing", options{}, "Err", "Do")).To(MatchError(HaveSuffix("Name, List")))
 	})

@@ -67,7 +67,7 @@ var _ = Describe("ShootState", func() {
 		gardenlet.SeedConfig.Name = "seed-a"
 	})
 
-	It("is persisted with a timestamp ahead of the migration", func() {
+	It("should be persisted with a timestamp ahead of the migration", func() {
 		for _, name := range names {
 			addSecret(name)
 		}
@@ -81,7 +81,7 @@ var _ = Describe("ShootState", func() {
 		Expect(shootstate.Check(state, now.Add(25*time.Hour))).To(MatchError(ContainSubstring("not ahead")))
 	})
 
-	It("is dated back to now without another change", func() {
+	It("should be dated back to now without another change", func() {
 		for _, name := range names {
 			addSecret(name)
 		}
@@ -96,12 +96,12 @@ var _ = Describe("ShootState", func() {
 		Expect(after.Spec).To(Equal(before.Spec))
 	})
 
-	It("cannot be dated when it is not there", func() {
+	It("should not be dated when it is not there", func() {
 		Expect(states().Date(ctx, shoot)).
 			To(MatchError(ContainSubstring("failed to read ShootState garden-demo/live")))
 	})
 
-	It("replaces entries of before when it is overwritten, and keeps them otherwise", func() {
+	It("should replace entries of before when it is overwritten, and keep them otherwise", func() {
 		for _, name := range names {
 			addSecret(name)
 		}
@@ -120,7 +120,7 @@ var _ = Describe("ShootState", func() {
 		Expect(state.Spec.Gardener).NotTo(ContainElement(HaveField("Name", "extension-state")))
 	})
 
-	It("is refused when a secret is missing that makes the cluster what it is", func() {
+	It("should be refused when a secret is missing that makes the cluster what it is", func() {
 		for _, name := range names[1:] {
 			addSecret(name)
 		}
@@ -128,7 +128,7 @@ var _ = Describe("ShootState", func() {
 			To(MatchError(ContainSubstring("lacks secrets [ca]")))
 	})
 
-	It("gets the time of now when it is renewed", func() {
+	It("should get the time of now when it is renewed", func() {
 		Expect(states().Replace(ctx, shoot)).NotTo(Succeed())
 		Expect(states().Renew(ctx, shoot)).To(Succeed())
 
@@ -137,7 +137,7 @@ var _ = Describe("ShootState", func() {
 		Expect(state.Annotations).To(HaveKeyWithValue("gardener.cloud/timestamp", now.Format(time.RFC3339)))
 	})
 
-	It("is deleted where the gardenlet keeps none, also twice", func() {
+	It("should be deleted where the gardenlet keeps none, also twice", func() {
 		Expect(states().Renew(ctx, shoot)).To(Succeed())
 		Expect(states().Delete(ctx, shoot)).To(Succeed())
 		Expect(states().Delete(ctx, shoot)).To(Succeed())
@@ -145,7 +145,7 @@ var _ = Describe("ShootState", func() {
 			&gardencorev1beta1.ShootState{}))).To(BeTrue())
 	})
 
-	It("exists, or does not, or cannot be read", func() {
+	It("should be known to exist or not, unless it cannot be read", func() {
 		Expect(states().Exists(ctx, shoot)).To(BeFalse())
 		Expect(states().Renew(ctx, shoot)).To(Succeed())
 		Expect(states().Exists(ctx, shoot)).To(BeTrue())
@@ -159,7 +159,7 @@ var _ = Describe("ShootState", func() {
 		Expect(err).To(MatchError("failed to read ShootState garden-demo/live: no route"))
 	})
 
-	It("is not accessible without all that it takes", func() {
+	It("should not be accessible without all that it takes", func() {
 		_, err := shootstate.New(shootstate.Options{GardenClient: gardenClient})
 		Expect(err).To(MatchError("failed to set up the access to ShootStates: these options are missing: " +
 			"GardenAPIReader, SeedClient, GardenletConfig, Clock, Lead"))

@@ -72,7 +72,7 @@ var _ = Describe("Releasing DNS records", func() {
 		}}
 	})
 
-	It("removes the shoot's objects and keeps those of the exposure", func() {
+	It("should remove the shoot's objects and keep those of the exposure", func() {
 		setUp(record("live-external"), record("live-internal"), record("livecpm-relay-etcd-main-0"))
 		outcome, err := source.ReleaseDNSRecords(ctx, deps, m)
 		Expect(err).NotTo(HaveOccurred())
@@ -82,7 +82,7 @@ var _ = Describe("Releasing DNS records", func() {
 		Expect(exists("livecpm-relay-etcd-main-0")).To(BeTrue())
 	})
 
-	It("takes the finalizers off before it deletes, so no controller sees a deletion", func() {
+	It("should take the finalizers off before it deletes, so no controller sees a deletion", func() {
 		var order []string
 		functions.Patch = func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
 			opts ...client.PatchOption) error {
@@ -108,7 +108,7 @@ var _ = Describe("Releasing DNS records", func() {
 		Expect(order).To(Equal([]string{"patch", "delete"}))
 	})
 
-	It("keeps etcd-druid from restarting what will be retired", func() {
+	It("should keep etcd-druid from restarting what will be retired", func() {
 		setUp()
 		_, err := source.ReleaseDNSRecords(ctx, deps, m)
 		Expect(err).NotTo(HaveOccurred())
@@ -119,7 +119,7 @@ var _ = Describe("Releasing DNS records", func() {
 		}
 	})
 
-	It("has nothing to do when it is repeated", func() {
+	It("should have nothing to do when it is repeated", func() {
 		setUp()
 		outcome, err := source.ReleaseDNSRecords(ctx, deps, m)
 		Expect(err).NotTo(HaveOccurred())

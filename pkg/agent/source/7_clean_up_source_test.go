@@ -76,7 +76,7 @@ var _ = Describe("Cleaning up", func() {
 		Entry("nothing", nil, source.Remains{Gone: true}),
 	)
 
-	It("is done when nothing is left", func() {
+	It("should be done when nothing is left", func() {
 		m := &migration.Migration{
 			Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}},
 			Clock: testclock.NewFakeClock(now),
@@ -86,7 +86,7 @@ var _ = Describe("Cleaning up", func() {
 		Expect(outcome.Finished()).To(BeTrue())
 	})
 
-	It("leaves the kube-apiserver alone until its clients had time to leave", func() {
+	It("should leave the kube-apiserver alone until its clients had time to leave", func() {
 		m := &migration.Migration{
 			Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{
 				TechnicalID: namespace,
@@ -105,7 +105,7 @@ var _ = Describe("Cleaning up", func() {
 		Expect(outcome.Message).To(ContainSubstring("2026-11-20T12:04:00Z"))
 	})
 
-	It("counts the time from the end of the step that waited for DNS caches", func() {
+	It("should count the time from the end of the step that waited for DNS caches", func() {
 		Expect(source.DrainedAt(conditions(gardencorev1beta1.ConditionTrue, now), time.Minute)).
 			To(Equal(now.Add(time.Minute)))
 		_, err := source.DrainedAt(conditions(gardencorev1beta1.ConditionProgressing, now), time.Minute)
@@ -114,7 +114,7 @@ var _ = Describe("Cleaning up", func() {
 		Expect(err).To(HaveOccurred())
 	})
 
-	It("waits for secrets that the resource manager still holds", func() {
+	It("should wait for secrets that the resource manager still holds", func() {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "managedresource-x", Namespace: namespace,
 			Finalizers: []string{"resources.gardener.cloud/gardener-resource-manager"}}}
 		timeoutCtx, expire := patience.Expiring(ctx)

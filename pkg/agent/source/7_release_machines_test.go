@@ -356,7 +356,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		return meta.LenList(list)
 	}
 
-	It("stops who asks for machines, saves them, and only then releases their objects", func() {
+	It("should stop who asks for machines, save them, and only then release their objects", func() {
 		Expect(run()).To(Succeed())
 
 		order := []int{
@@ -390,7 +390,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		Expect(book.at("destroyBefore Extension")).To(BeNumerically("<", book.at("migrate ControlPlane")))
 	})
 
-	It("saves every machine with its node and deletes no machine, only its object", func() {
+	It("should save every machine with its node and delete no machine, only its object", func() {
 		Expect(run()).To(Succeed())
 		Expect(savedMachines()).To(Equal([]string{"one@node-one", "two@node-two"}))
 		Expect(remaining(&machinev1alpha1.MachineList{})).To(BeZero())
@@ -399,7 +399,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		Expect(remaining(&machinev1alpha1.MachineClassList{})).To(BeZero())
 	})
 
-	It("does not release a machine that the ShootState does not have", func() {
+	It("should not release a machine that the ShootState does not have", func() {
 		// It belongs to no MachineDeployment, so Gardener does not save it.
 		stray := machine("stray")
 		stray.OwnerReferences = nil
@@ -411,7 +411,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		Expect(book.entries).NotTo(ContainElement("delete Deployment kube-apiserver"))
 	})
 
-	It("goes no further when a worker cannot be migrated", func() {
+	It("should go no further when a worker cannot be migrated", func() {
 		b.Shoot.Components.Extensions.Worker = fakeWorker{component: component{name: "Worker", journal: book,
 			fail: map[string]error{"waitMigrate": errors.New("still busy")}}}
 		deps.Timings.RolloutTimeout = waitInVain
@@ -437,7 +437,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 			})
 		})
 
-		It("does not save what is left of them", func() {
+		It("should not save what is left of them", func() {
 			Expect(run()).To(Succeed())
 			Expect(savedMachines()).To(Equal([]string{"one@node-one", "two@node-two"}))
 			Expect(remaining(&machinev1alpha1.MachineList{})).To(BeZero())
@@ -445,7 +445,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		})
 	})
 
-	It("leaves all of that out for a shoot without workers", func() {
+	It("should leave all of that out for a shoot without workers", func() {
 		Expect(source.CleanupGraphWorkerless(ctx, deps, m, b)).To(Succeed())
 		for _, entry := range book.entries {
 			Expect(entry).NotTo(ContainSubstring("Worker"))

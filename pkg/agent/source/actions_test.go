@@ -12,13 +12,13 @@ import (
 )
 
 var _ = Describe("NewActions", func() {
-	It("returns the whole part of the role", func() {
+	It("should return the whole part of the role", func() {
 		actions, err := source.NewActions(newDeps().Options())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(actions.Missing(steps.Source)).To(BeEmpty())
 	})
 
-	It("works without a permission for shoots with workers, and without nothing else", func() {
+	It("should work without a permission for shoots with workers, and without nothing else", func() {
 		options := newDeps().Options()
 		options.PermitsWorkers = false
 		_, err := source.NewActions(options)

@@ -17,12 +17,12 @@ import (
 )
 
 var _ = Describe("Flows", func() {
-	It("have the tasks that are written down, each after what it waits for", func() {
+	It("should have the tasks that are written down, each after what it waits for", func() {
 		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{}, Role: steps.Source}
 		graphs.Compare("testdata/graphs", source.Graphs(newDeps(), m))
 	})
 
-	It("compile", func() {
+	It("should compile", func() {
 		m := &migration.Migration{Shoot: &gardencorev1beta1.Shoot{}, Role: steps.Source}
 		for situation, graph := range source.Graphs(newDeps(), m) {
 			compiled := graph.Compile()

@@ -11,7 +11,7 @@ import (
 )
 
 var _ = Describe("New", func() {
-	It("names what is missing", func() {
+	It("should name what is missing", func() {
 		_, err := tunnel.New(tunnel.Options{SeedName: "seed-a", RelayImage: "relay"})
 		Expect(err).To(MatchError("failed to set up the tunnel between the seeds: these options are missing: " +
 			"GardenAPIReader, SeedClient"))

@@ -200,7 +200,7 @@ var _ = Describe("Client", Ordered, func() {
 		return c
 	}
 
-	It("lists members and asks one of them, each with the server name of the endpoint", func() {
+	It("should list members and ask one of them, each with the server name of the endpoint", func() {
 		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}},
 			member: Endpoint{Address: address, ServerName: memberHost}})
 		list, err := c.List(ctx)
@@ -219,7 +219,7 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(c.Health(ctx)).To(Succeed())
 	})
 
-	It("gives those who only look nothing to change the cluster with", func() {
+	It("should give those who only look nothing to change the cluster with", func() {
 		at := places{service: []Endpoint{{Address: address, ServerName: clientHost}}}
 		r := NewReader(tlsConfig, at, 2*time.Second, (&net.Dialer{}).DialContext)
 		DeferCleanup(r.Close)
@@ -230,7 +230,7 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(changes).To(BeFalse())
 	})
 
-	It("has the list of a member that has lost the others only from that member", func() {
+	It("should have the list of a member that has lost the others only from that member", func() {
 		server.alone = true
 		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}},
 			member: Endpoint{Address: address, ServerName: memberHost}})
@@ -242,14 +242,14 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(list.ClusterID).To(BeEquivalentTo(7))
 	})
 
-	It("says whose list it could not have", func() {
+	It("should say whose list it could not have", func() {
 		c := cluster(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
 		_, err := c.ListOf(ctx, Member{Name: "seed-a-etcd-main-0"})
 		Expect(err).To(MatchError(
 			ContainSubstring("failed to get the member list of etcd member seed-a-etcd-main-0 at " + deadAddress)))
 	})
 
-	It("asks a member again over the same connection, and over a new one after a failure", func() {
+	It("should ask a member again over the same connection, and over a new one after a failure", func() {
 		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
 		handshakes := func() int { return len(server.names()) }
 		ask := func() {
@@ -271,21 +271,21 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(handshakes()).To(BeNumerically(">", connected))
 	})
 
-	It("continues to the next endpoint when one does not answer", func() {
+	It("should continue to the next endpoint when one does not answer", func() {
 		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost},
 			{Address: address, ServerName: clientHost}}})
 		_, err := c.List(ctx)
 		Expect(err).NotTo(HaveOccurred())
 	})
 
-	It("names what failed where when nobody answers", func() {
+	It("should name what failed where when nobody answers", func() {
 		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost}}})
 		_, err := c.List(ctx)
 		Expect(err).
 			To(MatchError(And(ContainSubstring("failed to list the etcd members"), ContainSubstring(deadAddress))))
 	})
 
-	It("does not take one member for another", func() {
+	It("should not take one member for another", func() {
 		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
 		_, err := c.Status(ctx, Member{ID: 6, Name: "seed-a-etcd-main-1"})
 		Expect(err).To(MatchError(ContainSubstring("member 5 answered")))
@@ -314,7 +314,7 @@ var _ = Describe("Client", Ordered, func() {
 			ErrBadTransferee, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
 	)
 
-	It("lists alarms with who raised them", func() {
+	It("should list alarms with who raised them", func() {
 		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}})
 		Expect(c.Alarms(ctx)).To(Equal([]Alarm{{MemberID: 5, Type: AlarmNoSpace}, {MemberID: 9, Type: AlarmCorrupt}}))
 		server.refuse = errors.New("no")
@@ -356,7 +356,7 @@ var _ = Describe("Client", Ordered, func() {
 		Entry("nobody there", http.StatusOK, "", "127.0.0.1:1", MatchError(ContainSubstring("127.0.0.1:1"))),
 	)
 
-	It("tells a member that serves gRPC alone from one whose metrics cannot be read", func() {
+	It("should tell a member that serves gRPC alone from one whose metrics cannot be read", func() {
 		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
 		_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
 		Expect(err).To(MatchError(ErrNoMetric))
@@ -367,13 +367,13 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(err).NotTo(MatchError(ErrNoMetric))
 	})
 
-	It("asks for no metrics of a member that it cannot find", func() {
+	It("should ask for no metrics of a member that it cannot find", func() {
 		c := cluster(places{err: errors.New("no idea")})
 		_, err := c.Defragmenting(ctx, Member{ID: 5, Name: "seed-a-etcd-main-0"})
 		Expect(err).To(MatchError("failed to locate etcd member seed-a-etcd-main-0: no idea"))
 	})
 
-	It("takes the secrets that an Etcd refers to", func() {
+	It("should take the secrets that an Etcd refers to", func() {
 		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd-main"}}
 		seed := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).WithObjects(ca, clientSecret).Build()
 		_, err := TLSFromEtcd(ctx, seed, etcd)
@@ -390,7 +390,7 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(config.Certificates).To(HaveLen(1))
 	})
 
-	It("rejects secrets without certificates", func() {
+	It("should reject secrets without certificates", func() {
 		_, err := TLSFromSecrets(&corev1.Secret{}, clientSecret)
 		Expect(err).To(MatchError(ContainSubstring("holds no CA certificate")))
 		_, err = TLSFromSecrets(ca, &corev1.Secret{})

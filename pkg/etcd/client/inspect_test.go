@@ -24,7 +24,7 @@ var _ = Describe("Inspect", func() {
 
 	BeforeEach(func() { c = fake.New(url, "a", "b", "c") })
 
-	It("asks every member that has started", func() {
+	It("should ask every member that has started", func() {
 		c.SetDatabase("a", 30, 20)
 		c.SetDefragmenting("b", true)
 		c.RaiseAlarm("a", AlarmNoSpace)
@@ -49,7 +49,7 @@ var _ = Describe("Inspect", func() {
 		))
 	})
 
-	It("fails without a quorum", func() {
+	It("should fail without a quorum", func() {
 		c.SetUp("a", false)
 		c.SetUp("b", false)
 		_, err := Inspect(ctx, c, time.Minute)

@@ -55,7 +55,7 @@ var _ = Describe("Decorate", func() {
 		}
 	})
 
-	It("creates a joining Etcd with upstream's component, keeps it joining, and lets go in the end", func() {
+	It("should create a joining Etcd with upstream's component, keep it joining, and let go in the end", func() {
 		By("creating")
 		plain := component(2, c)
 		Expect(NewEtcd(logr.Discard(), c, JoiningEtcd{Namespace: namespace,
@@ -94,12 +94,12 @@ var _ = Describe("Decorate", func() {
 		Expect(etcd.Spec.Etcd.BootstrapWithExistingCluster).To(BeNil())
 	})
 
-	It("never creates an Etcd that would be a cluster of its own", func() {
+	It("should never create an Etcd that would be a cluster of its own", func() {
 		Expect(component(2, Decorate(c, nil)).Deploy(ctx)).
 			To(MatchError(ContainSubstring("no cluster given for it to join")))
 	})
 
-	It("leaves other objects alone", func() {
+	It("should leave other objects alone", func() {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "other"}}
 		Expect(Decorate(c, nil).Create(ctx, secret)).To(Succeed())
 	})

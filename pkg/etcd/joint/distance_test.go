@@ -67,20 +67,20 @@ var _ = Describe("LeaderDistance", func() {
 		})
 	})
 
-	It("is that of the leader that is farther away, however busy the nodes are", func(ctx SpecContext) {
+	It("should be that of the leader that is farther away, however busy the nodes are", func(ctx SpecContext) {
 		clusters["events"].way, clusters["events"].busy = 10*time.Millisecond, 500*time.Millisecond
 		distance, err := j.LeaderDistance(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(distance).To(Equal(10 * time.Millisecond))
 	})
 
-	It("is not known when a leader does not answer", func(ctx SpecContext) {
+	It("should not be known when a leader does not answer", func(ctx SpecContext) {
 		clusters["main"].err = errors.New("no answer")
 		_, err := j.LeaderDistance(ctx)
 		Expect(err).To(MatchError(And(ContainSubstring("the leader of etcd-main"), ContainSubstring("no answer"))))
 	})
 
-	It("is not known without a leader", func(ctx SpecContext) {
+	It("should not be known without a leader", func(ctx SpecContext) {
 		for ordinal := range 3 {
 			s.clusters["events"].SetUp(memberName("seed-a", "events", ordinal), false)
 		}

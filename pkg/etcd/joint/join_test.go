@@ -37,7 +37,7 @@ var _ = Describe("Join", func() {
 	})
 
 	Describe("#CheckSource and #Bootstrap", func() {
-		It("describes a healthy source", func() {
+		It("should describe a healthy source", func() {
 			Expect(j.CheckSource(ctx)).To(Succeed())
 			bootstrap, err := j.Bootstrap(ctx, "events")
 			Expect(err).NotTo(HaveOccurred())
@@ -54,7 +54,7 @@ var _ = Describe("Join", func() {
 			}))
 		})
 
-		It("refuses a source with a member that is down", func() {
+		It("should refuse a source with a member that is down", func() {
 			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
 			Expect(j.CheckSource(ctx)).
 				To(MatchError(And(ContainSubstring("etcd-main"), ContainSubstring("seed-a-etcd-main-1"))))
@@ -62,13 +62,13 @@ var _ = Describe("Join", func() {
 			Expect(err).To(MatchError(ContainSubstring("cannot be joined")))
 		})
 
-		It("refuses a cluster with members of the destination", func() {
+		It("should refuse a cluster with members of the destination", func() {
 			s.joinDestination("main", 1)
 			_, err := j.Bootstrap(ctx, "main")
 			Expect(err).To(MatchError(ContainSubstring("4 voters")))
 		})
 
-		It("fails when the quorum is lost", func() {
+		It("should fail when the quorum is lost", func() {
 			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
 			s.clusters["main"].SetUp("seed-a-etcd-main-2", false)
 			Expect(j.CheckSource(ctx)).To(MatchError(ContainSubstring("timed out")))
@@ -83,7 +83,7 @@ var _ = Describe("Join", func() {
 			return progress
 		}
 
-		It("promotes each learner once it has caught up", func() {
+		It("should promote each learner once it has caught up", func() {
 			Expect(advance().Reason).To(Equal(steps.ReasonJoiningEtcdMembers))
 
 			for ordinal := range 2 {
@@ -101,7 +101,7 @@ var _ = Describe("Join", func() {
 			Expect(s.sawVoters("main")).To(Equal([]int{3, 4, 5}))
 		})
 
-		It("does not promote a learner that does not answer, although it has the data", func() {
+		It("should not promote a learner that does not answer, although it has the data", func() {
 			id := s.addLearner("main", 0)
 			s.clusters["main"].Start(id, "seed-b-etcd-main-0")
 			s.clusters["main"].CatchUp(id)
@@ -116,7 +116,7 @@ var _ = Describe("Join", func() {
 			Expect(s.clusters["main"].Calls()).To(Equal([]string{"promote seed-b-etcd-main-0"}))
 		})
 
-		It("does not promote when a failure of the new voter would cost the quorum", func() {
+		It("should not promote when a failure of the new voter would cost the quorum", func() {
 			id := s.addLearner("main", 0)
 			s.clusters["main"].Start(id, "seed-b-etcd-main-0")
 			s.clusters["main"].CatchUp(id)
@@ -127,7 +127,7 @@ var _ = Describe("Join", func() {
 			Expect(s.clusters["main"].Calls()).To(BeEmpty())
 		})
 
-		It("removes a learner that never starts, with its pod", func() {
+		It("should remove a learner that never starts, with its pod", func() {
 			fakeClock := testclock.NewFakeClock(time.Now())
 			j = s.joint(steps.Destination, func(c *Config) { c.Clock = fakeClock })
 			s.addLearner("main", 0)
@@ -143,7 +143,7 @@ var _ = Describe("Join", func() {
 				To(MatchError(ContainSubstring("not found")))
 		})
 
-		It("leaves a pod alone that has followed the one of the stuck learner", func() {
+		It("should leave a pod alone that has followed the one of the stuck learner", func() {
 			fakeClock := testclock.NewFakeClock(time.Now())
 			j = s.joint(steps.Destination, func(c *Config) { c.Clock = fakeClock })
 			s.addLearner("main", 0)
@@ -188,7 +188,7 @@ var _ = Describe("Join", func() {
 				return there.UID
 			}
 
-			It("begins again, and only that one", func() {
+			It("should begin again, and only that one", func() {
 				join(0)
 				advance()
 				fakeClock.Step(2 * time.Minute)
@@ -205,7 +205,7 @@ var _ = Describe("Join", func() {
 				Expect(s.clusters["main"].Calls()).To(Equal([]string{"promote seed-b-etcd-main-0"}))
 			})
 
-			It("is left alone while etcd takes no more learners", func() {
+			It("should be left alone while etcd takes no more learners", func() {
 				advance()
 				fakeClock.Step(2 * time.Minute)
 				join(0)
@@ -217,7 +217,7 @@ var _ = Describe("Join", func() {
 				Expect(s.deletions()).To(HaveLen(1))
 			})
 
-			It("is left alone while the cluster has no quorum, and gets its time again afterwards", func() {
+			It("should be left alone while the cluster has no quorum, and get its time again afterwards", func() {
 				advance()
 				fakeClock.Step(10 * time.Minute)
 				s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
@@ -234,7 +234,7 @@ var _ = Describe("Join", func() {
 				Expect(s.deletions()).To(HaveLen(1))
 			})
 
-			It("is left alone while its etcd does not run, and while it ends", func() {
+			It("should be left alone while its etcd does not run, and while it ends", func() {
 				there := &corev1.Pod{}
 				Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-0"}, there)).
 					To(Succeed())
@@ -247,7 +247,7 @@ var _ = Describe("Join", func() {
 				Expect(s.deletions()).To(BeEmpty())
 			})
 
-			It("is none of the source's business", func() {
+			It("should be none of the source's business", func() {
 				j = s.joint(steps.Source, func(c *Config) { c.Clock = fakeClock })
 				advance()
 				fakeClock.Step(10 * time.Minute)
@@ -256,7 +256,7 @@ var _ = Describe("Join", func() {
 			})
 		})
 
-		It("touches nothing when a stranger is in the member list", func() {
+		It("should touch nothing when a stranger is in the member list", func() {
 			id, err := s.clusters["main"].AddLearner("https://stranger:2380")
 			Expect(err).NotTo(HaveOccurred())
 			s.clusters["main"].Start(id, "stranger")
@@ -265,7 +265,7 @@ var _ = Describe("Join", func() {
 			Expect(s.clusters["main"].Calls()).To(BeEmpty())
 		})
 
-		It("waits while a voter is unhealthy", func() {
+		It("should wait while a voter is unhealthy", func() {
 			s.joinDestination("main", 2)
 			s.clusters["main"].SetUp("seed-a-etcd-main-0", false)
 			progress := advance()
@@ -273,7 +273,7 @@ var _ = Describe("Join", func() {
 			Expect(progress.Reason).To(Equal(steps.ReasonWaitingForEtcdMember))
 		})
 
-		It("says so when the quorum is lost, and changes nothing", func() {
+		It("should say so when the quorum is lost, and change nothing", func() {
 			s.joinDestination("main", 2)
 			for _, name := range []string{"seed-a-etcd-main-0", "seed-a-etcd-main-1", "seed-a-etcd-main-2"} {
 				s.clusters["main"].SetUp(name, false)
@@ -292,7 +292,7 @@ var _ = Describe("Join", func() {
 			Expect(missing).To(ContainSubstring("no leader is known"))
 		})
 
-		It("takes members of which none answers for a cut", func() {
+		It("should take members of which none answers for a cut", func() {
 			s.joinDestination("main", 2)
 			for _, name := range s.clusters["main"].Names() {
 				s.clusters["main"].SetUp(name, false)
@@ -301,7 +301,7 @@ var _ = Describe("Join", func() {
 			Expect(err).To(MatchError(ContainSubstring("failed to look at etcd-main")))
 		})
 
-		It("calls six members joined although one of the destination restarts", func() {
+		It("should call six members joined although one of the destination restarts", func() {
 			s.joinDestination("main", 3)
 			s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
 			progress, err := j.Advance(ctx, "main", 3)
@@ -316,7 +316,7 @@ var _ = Describe("Join", func() {
 	})
 
 	Describe("#Join", func() {
-		It("waits for both clusters and reports", func() {
+		It("should wait for both clusters and report", func() {
 			s.joinDestination("main", 2)
 			s.joinDestination("events", 1)
 			var reported []string
@@ -337,7 +337,7 @@ var _ = Describe("Join", func() {
 				ContainElement(And(ContainSubstring("JoiningEtcdMembers"), ContainSubstring("etcd-events: 1 of 2"))))
 		})
 
-		It("ends with the context and says what was missing", func() {
+		It("should end with the context and say what was missing", func() {
 			timeout, expire := patience.Expiring(ctx)
 			err := j.Join(timeout, 2, func(context.Context, steps.Reason, string) error { expire(); return nil })
 			Expect(err).To(MatchError(ContainSubstring("0 of 2 members")))
@@ -370,7 +370,7 @@ var _ = Describe("Join", func() {
 			Expect(s.client.Update(ctx, joining)).To(Succeed())
 		})
 
-		It("leaves the StatefulSet alone while two members join and before etcd-druid has scaled it", func() {
+		It("should leave the StatefulSet alone while two members join and before etcd-druid has scaled it", func() {
 			Expect(advance(2).Spec.UpdateStrategy.RollingUpdate).To(BeNil())
 			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(statefulSet), statefulSet)).To(Succeed())
 			statefulSet.Spec.Replicas = new(int32(2))
@@ -379,7 +379,7 @@ var _ = Describe("Join", func() {
 			Expect(etcd().Annotations).To(HaveLen(1))
 		})
 
-		It("holds, pauses etcd-druid when it is done, and releases when only the destination is left", func() {
+		It("should hold, pause etcd-druid when it is done, and release when only the destination is left", func() {
 			Expect(*advance(3).Spec.UpdateStrategy.RollingUpdate.Partition).To(Equal(int32(2)))
 			Expect(etcd().Annotations).To(And(HaveKey("druid.gardener.cloud/disable-etcd-component-protection"),
 				Not(HaveKey("druid.gardener.cloud/suspend-etcd-spec-reconcile"))))
@@ -407,7 +407,7 @@ var _ = Describe("Join", func() {
 			Expect(etcd().Annotations).To(BeEmpty())
 		})
 
-		It("does not hold an Etcd with its ordinary specification", func() {
+		It("should not hold an Etcd with its ordinary specification", func() {
 			plain := etcd()
 			plain.Spec.Etcd.BootstrapWithExistingCluster = nil
 			Expect(s.client.Update(ctx, plain)).To(Succeed())
@@ -438,7 +438,7 @@ var _ = Describe("Join", func() {
 	)
 
 	Describe("#CheckPlain", func() {
-		It("says what is missing", func() {
+		It("should say what is missing", func() {
 			plain, message, err := j.CheckPlain(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(plain).To(BeFalse())

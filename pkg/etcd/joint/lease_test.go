@@ -47,7 +47,7 @@ var _ = Describe("AnnounceMembers", func() {
 		return list.Items
 	}
 
-	It("creates the Lease of the member to come as it will be, and leaves the others alone", func() {
+	It("should create the Lease of the member to come as it will be, and leave the others alone", func() {
 		Expect(AnnounceMembers(ctx, c, etcd, 3)).To(Succeed())
 		Expect(AnnounceMembers(ctx, c, etcd, 3)).To(Succeed(), "again, after an interruption")
 
@@ -66,7 +66,7 @@ var _ = Describe("AnnounceMembers", func() {
 		}
 	})
 
-	It("says nothing of TLS where there is none", func() {
+	It("should say nothing of TLS where there is none", func() {
 		etcd.Spec.Etcd.PeerUrlTLS = nil
 		Expect(AnnounceMembers(ctx, c, etcd, 3)).To(Succeed())
 		Expect(leases()).To(HaveLen(2))

@@ -38,7 +38,7 @@ var _ = Describe("Retire", func() {
 		keep = func(context.Context) error { s.event("kept"); return nil }
 	})
 
-	It("retires the members of both clusters, highest ordinal first, pod before member", func() {
+	It("should retire the members of both clusters, highest ordinal first, pod before member", func() {
 		s.joinDestination("main", 3)
 		s.joinDestination("events", 3)
 		Expect(j.Retire(ctx, keep, nil)).To(Succeed())
@@ -69,7 +69,7 @@ var _ = Describe("Retire", func() {
 		Expect(left).To(BeTrue())
 	})
 
-	It("does not let a leaving member wait for watches to end", func() {
+	It("should not let a leaving member wait for watches to end", func() {
 		s.joinDestination("main", 3)
 		s.lead("main", "seed-b-etcd-main-0")
 		// A kubelet has yet to stop it: it is still there when the StatefulSet has deleted it.
@@ -100,7 +100,7 @@ var _ = Describe("Retire", func() {
 		Expect(s.deletions()).To(HaveLen(asked))
 	})
 
-	It("scales although the end of the pod changes the StatefulSet meanwhile, unless somebody else has scaled it",
+	It("should scale although the end of the pod changes the StatefulSet meanwhile, unless somebody else has scaled it",
 		func() {
 			statefulSet := func() *appsv1.StatefulSet {
 				GinkgoHelper()
@@ -139,7 +139,7 @@ var _ = Describe("Retire", func() {
 				MatchError(And(ContainSubstring("failed to scale StatefulSet"), ContainSubstring("has 3 now"))))
 		})
 
-	It("does not take a timeout for a StatefulSet that is scaled", func() {
+	It("should not take a timeout for a StatefulSet that is scaled", func() {
 		s.joinDestination("main", 3)
 		s.lead("main", "seed-b-etcd-main-0")
 		s.patchErr = context.DeadlineExceeded
@@ -148,7 +148,7 @@ var _ = Describe("Retire", func() {
 		Expect(err).To(MatchError(context.DeadlineExceeded))
 	})
 
-	It("finishes from wherever it was killed", func() {
+	It("should finish from wherever it was killed", func() {
 		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		for moves := 0; ; moves++ {
@@ -167,7 +167,7 @@ var _ = Describe("Retire", func() {
 		}))
 	})
 
-	It("transfers leadership with six voters only if the member that leaves has it", func() {
+	It("should transfer leadership with six voters only if the member that leaves has it", func() {
 		s.joinDestination("main", 3)
 		s.lead("main", "seed-a-etcd-main-2")
 		progress, err := j.RetireNext(ctx, "main", keep)
@@ -236,9 +236,8 @@ var _ = Describe("Retire", func() {
 		}, "seed-b-etcd-main-0", "waiting for etcd-events: ", false),
 	)
 
-	It("does not transfer leadership while a member of the destination is down, of which the source's vote "+
-		"would have to "+
-		"take the place", func() {
+	It("should not transfer leadership while a member of the destination is down, "+
+		"of which the source's vote would have to take the place", func() {
 		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		for range 2 { // scale, remove
@@ -258,7 +257,7 @@ var _ = Describe("Retire", func() {
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 	})
 
-	It("keeps the client services alive also when the members have gone by hand", func() {
+	It("should keep the client services alive also when the members have gone by hand", func() {
 		s.joinDestination("main", 3)
 		for ordinal := range 3 {
 			s.clusters["main"].SetUp(memberName("seed-a", "main", ordinal), false)
@@ -277,7 +276,7 @@ var _ = Describe("Retire", func() {
 		Expect(of("kept")).To(Equal([]string{"kept"}))
 	})
 
-	It("does nothing before all members of the destination are voters", func() {
+	It("should do nothing before all members of the destination are voters", func() {
 		s.joinDestination("main", 2)
 		progress, err := j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
@@ -291,7 +290,7 @@ var _ = Describe("Retire", func() {
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
 	})
 
-	It("does not scale when the client services cannot be kept alive", func() {
+	It("should not scale when the client services cannot be kept alive", func() {
 		s.joinDestination("main", 3)
 		s.joinDestination("events", 3)
 		var err error
@@ -304,7 +303,8 @@ var _ = Describe("Retire", func() {
 		Expect(*statefulSet.Spec.Replicas).To(Equal(int32(3)))
 	})
 
-	It("ends the time with six members although a member of the destination restarts, but waits with five", func() {
+	It("should end the time with six members although a member of the destination restarts, "+
+		"but wait with five", func() {
 		s.retireSource("events", 0)
 		s.joinDestination("main", 3)
 		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
@@ -326,7 +326,7 @@ var _ = Describe("Retire", func() {
 		Expect(of("etcd-main")).To(ContainElement("scaled etcd-main to 1"))
 	})
 
-	It("does not stop a member when too many others are down", func() {
+	It("should not stop a member when too many others are down", func() {
 		s.joinDestination("main", 3)
 		s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
 		s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
@@ -338,7 +338,7 @@ var _ = Describe("Retire", func() {
 		Expect(of("etcd-main")).To(BeEmpty())
 	})
 
-	It("touches nothing without a quorum", func() {
+	It("should touch nothing without a quorum", func() {
 		s.joinDestination("main", 3)
 		for _, name := range []string{"seed-b-etcd-main-0", "seed-b-etcd-main-1", "seed-b-etcd-main-2"} {
 			s.clusters["main"].SetUp(name, false)

@@ -28,7 +28,7 @@ var _ = Describe("Withdraw", func() {
 		j = s.joint(steps.Destination)
 	})
 
-	It("takes the members of the destination out of both clusters again, pod before member", func() {
+	It("should take the members of the destination out of both clusters again, pod before member", func() {
 		s.joinDestination("main", 2)
 		s.joinDestination("events", 1)
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
@@ -52,14 +52,14 @@ var _ = Describe("Withdraw", func() {
 		Expect(etcd.Annotations).To(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation))
 	})
 
-	It("transfers leadership back first", func() {
+	It("should transfer leadership back first", func() {
 		s.joinDestination("main", 2)
 		s.lead("main", "seed-b-etcd-main-0")
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
 	})
 
-	It("takes away learners, started or not", func() {
+	It("should take away learners, started or not", func() {
 		s.joinDestination("main", 1)
 		s.addLearner("main", 1)
 		id := s.addLearner("events", 0)
@@ -69,12 +69,12 @@ var _ = Describe("Withdraw", func() {
 		Expect(s.clusters["events"].Names()).To(HaveLen(3))
 	})
 
-	It("stops pods that have not become members", func() {
+	It("should stop pods that have not become members", func() {
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.happened()).To(ConsistOf("scaled etcd-main to 0", "scaled etcd-events to 0"))
 	})
 
-	It("has nothing to do without Etcds", func() {
+	It("should have nothing to do without Etcds", func() {
 		for _, etcdRole := range naming.EtcdRoles {
 			Expect(s.client.Delete(ctx,
 				&druidcorev1alpha1.Etcd{ObjectMeta: pod(naming.EtcdName(etcdRole)).ObjectMeta})).To(Succeed())
@@ -83,7 +83,7 @@ var _ = Describe("Withdraw", func() {
 		Expect(s.happened()).To(BeEmpty())
 	})
 
-	It("finishes from wherever it was killed", func() {
+	It("should finish from wherever it was killed", func() {
 		s.joinDestination("main", 2)
 		for moves := 0; ; moves++ {
 			Expect(moves).To(BeNumerically("<", 30))
@@ -96,21 +96,21 @@ var _ = Describe("Withdraw", func() {
 		Expect(s.clusters["main"].Names()).To(HaveLen(3))
 	})
 
-	It("continues although a member of the destination is down, which may be why it is done", func() {
+	It("should continue although a member of the destination is down, which may be why it is done", func() {
 		s.joinDestination("main", 2)
 		s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.clusters["main"].Names()).To(HaveLen(3))
 	})
 
-	It("continues although an alarm refuses the writes of clients", func() {
+	It("should continue although an alarm refuses the writes of clients", func() {
 		s.joinDestination("main", 2)
 		s.clusters["main"].RaiseAlarm("seed-a-etcd-main-0", "NOSPACE")
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.clusters["main"].Names()).To(HaveLen(3))
 	})
 
-	It("stops while members may hold different data", func() {
+	It("should stop while members may hold different data", func() {
 		s.joinDestination("main", 2)
 		s.clusters["main"].RaiseAlarm("seed-a-etcd-main-0", "CORRUPT")
 		progress, err := j.WithdrawNext(ctx, "main")
@@ -119,7 +119,7 @@ var _ = Describe("Withdraw", func() {
 		Expect(s.clusters["main"].Names()).To(HaveLen(5))
 	})
 
-	It("stops no member that the quorum needs", func() {
+	It("should stop no member that the quorum needs", func() {
 		s.joinDestination("main", 2)
 		s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
 		s.clusters["main"].SetUp("seed-a-etcd-main-2", false)
@@ -148,25 +148,25 @@ var _ = Describe("RemoveDestination", func() {
 		j = s.joint(steps.Source)
 	})
 
-	It("is content with the clusters of before the migration", func() {
+	It("should be content with the clusters of before the migration", func() {
 		Expect(j.RemoveDestination(ctx)).To(Succeed())
 		Expect(s.happened()).To(BeEmpty())
 	})
 
-	It("removes what a pod has added in its last moment", func() {
+	It("should remove what a pod has added in its last moment", func() {
 		s.addLearner("main", 0)
 		Expect(j.RemoveDestination(ctx)).To(Succeed())
 		Expect(s.clusters["main"].Names()).To(HaveLen(3))
 	})
 
-	It("does not remove a member that answers", func() {
+	It("should not remove a member that answers", func() {
 		s.joinDestination("main", 1)
 		Expect(j.RemoveDestination(ctx)).
 			To(MatchError(ContainSubstring("still answers although the destination has withdrawn")))
 		Expect(s.clusters["main"].Names()).To(HaveLen(4))
 	})
 
-	It("is not content while a member of the source is down", func() {
+	It("should not be content while a member of the source is down", func() {
 		s.clusters["events"].SetUp("seed-a-etcd-events-1", false)
 		Expect(j.RemoveDestination(ctx)).To(MatchError(ContainSubstring("3 healthy voters of the source are expected")))
 	})

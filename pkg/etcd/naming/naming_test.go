@@ -12,24 +12,24 @@ import (
 )
 
 var _ = Describe("Naming", func() {
-	It("gives a member of the two seeds the same host, and peer URLs that differ", func() {
+	It("should give a member of the two seeds the same host, and peer URLs that differ", func() {
 		source := naming.PeerURL(steps.Source, "shoot--p--s", "main", 1)
 		destination := naming.PeerURL(steps.Destination, "shoot--p--s", "main", 1)
 		Expect(source).To(Equal("https://etcd-main-1.etcd-main-peer.shoot--p--s.svc:2380"))
 		Expect(destination).To(Equal("https://etcd-main-1.etcd-main-peer.shoot--p--s.svc:2381"))
 	})
 
-	It("gives a member of the two seeds names that differ", func() {
+	It("should give a member of the two seeds names that differ", func() {
 		Expect(naming.MemberName("seed-a", "events", 2)).To(Equal("seed-a-etcd-events-2"))
 		Expect(naming.MemberName("seed-b", "events", 2)).To(Equal("seed-b-etcd-events-2"))
 	})
 
-	It("names the services", func() {
+	It("should name the services", func() {
 		Expect(naming.ClientHost("ns", "main")).To(Equal("etcd-main-client.ns.svc"))
 		Expect(naming.MemberHost("ns", "main", 0)).To(Equal("etcd-main-0.etcd-main-peer.ns.svc"))
 	})
 
-	It("leads to the other seed through the relay", func() {
+	It("should lead to the other seed through the relay", func() {
 		Expect(naming.RelayClientAddress("ns")).To(Equal("livecpm-relay.ns.svc:22379"))
 		Expect(naming.SourceClientEndpoint("ns", "main")).
 			To(Equal("https://source-client.etcd-main-peer.ns.svc:22379"))

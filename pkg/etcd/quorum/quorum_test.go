@@ -111,12 +111,12 @@ var _ = Describe("Quorum", func() {
 		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
 	)
 
-	It("tells a lost quorum from other errors", func() {
+	It("should tell a lost quorum from other errors", func() {
 		Expect(IsLost(fmt.Errorf("wrapped: %w", members("s0 d0! d1 d2*").Remove(id("s0"))))).To(BeTrue())
 		Expect(IsLost(members("s0 d0 d1 d2").Remove(id("s2")))).To(BeFalse())
 	})
 
-	It("gives up the highest ordinal first", func() {
+	It("should give up the highest ordinal first", func() {
 		var order []string
 		for _, m := range members("s0 d0 s2 s1* d1").RemovalOrder(Source) {
 			order = append(order, m.Name)
@@ -148,7 +148,7 @@ var _ = Describe("Quorum", func() {
 		Entry("a learner only", "d0?", false, false),
 	)
 
-	It("finds the leader", func() {
+	It("should find the leader", func() {
 		leader, ok := members("s0 s1* s2").Leader()
 		Expect(ok).To(BeTrue())
 		Expect(leader.ID).To(Equal(id("s1")))

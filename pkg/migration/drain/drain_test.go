@@ -209,14 +209,14 @@ var _ = Describe("Make", func() {
 		Entry("cancelled", func(w *drain.Garden, _ *drain.Shoot) { w.Seeds[0].Draining = false }, "Waiting Cancelled"),
 	)
 
-	It("tells when to look again because of the time alone", func() {
+	It("should tell when to look again because of the time alone", func() {
 		w := garden(at("seed-a", "x"),
 			ended(moved(at("seed-a", "y"), "seed-b", ago(time.Hour)), drain.Succeeded, ago(20*time.Second)))
 		Expect(drain.Make(w).LookAgain).To(Equal(now.Add(40 * time.Second)))
 		Expect(drain.Make(garden(at("seed-a", "x"))).LookAgain).To(BeZero())
 	})
 
-	It("starts the least important first, and the youngest of those", func() {
+	It("should start the least important first, and the youngest of those", func() {
 		shoot := func(name string, purpose gardencorev1beta1.ShootPurpose, age time.Duration) drain.Shoot {
 			s := at("seed-a", name)
 			s.Purpose, s.CreatedAt = purpose, ago(age)
@@ -242,7 +242,7 @@ var _ = Describe("Make", func() {
 		Expect(started(plan)).To(HaveExactElements("young-a seed-a->seed-b Live", "young-b seed-a->seed-b Live"))
 	})
 
-	It("passes over what waits for a destination", func() {
+	It("should pass over what waits for a destination", func() {
 		w := garden(at("seed-a", "a"), at("seed-a", "b"), at("seed-c", "c"), at("seed-c", "d"))
 		w.Shoots[2].Spec, w.Shoots[3].Spec = "seed-b", "seed-b"
 		w.Assess = func(s drain.Shoot) drain.Assessment {
@@ -265,7 +265,7 @@ var _ = Describe("Make", func() {
 			return plan.Seeds[0]
 		}
 
-		It("opens after so many failures in a row, of whichever kind", func() {
+		It("should open after so many failures in a row, of whichever kind", func() {
 			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute)).CircuitOpen).To(BeFalse())
 			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute)).
 				CircuitOpen).To(BeTrue())
@@ -283,14 +283,14 @@ var _ = Describe("Make", func() {
 			Expect(message).To(ContainSubstring("3 migrations in a row have failed"))
 		})
 
-		It("counts from the last success on", func() {
+		It("should count from the last success on", func() {
 			success := ended(moved(at("seed-a", "s"), "seed-b", ago(50*time.Minute)), drain.Succeeded,
 				ago(15*time.Minute))
 			Expect(open(failed("1", 30*time.Minute), failed("2", 20*time.Minute), success, failed("3", 10*time.Minute)).
 				FailuresInARow).To(Equal(1))
 		})
 
-		It("closes when the drain continues after a cancellation", func() {
+		It("should close when the drain continues after a cancellation", func() {
 			w := garden(failed("1", 30*time.Minute), failed("2", 20*time.Minute), failed("3", 10*time.Minute),
 				at("seed-a", "next"))
 			w.Seeds[0].ResumedAt = ago(time.Second)
@@ -301,7 +301,7 @@ var _ = Describe("Make", func() {
 	})
 
 	Describe("cancellation", func() {
-		It("lets what runs finish, and then has nothing to say", func() {
+		It("should let what runs finish, and then have nothing to say", func() {
 			w := garden(moved(at("seed-a", "runs"), "seed-b", ago(time.Minute)), at("seed-a", "stays"))
 			w.Seeds[0].Draining, w.Seeds[0].Marked = false, false
 			plan := drain.Make(w)
@@ -314,7 +314,7 @@ var _ = Describe("Make", func() {
 			Expect(drain.Make(w).Seeds).To(BeEmpty())
 		})
 
-		It("is not bothered by moves that somebody else has started", func() {
+		It("should not be bothered by moves that somebody else has started", func() {
 			w := garden(at("seed-a", "x"))
 			w.Seeds[0].Draining, w.Seeds[0].Marked = false, false
 			w.Shoots[0].Spec, w.Shoots[0].Intended = "seed-b", true
@@ -322,13 +322,13 @@ var _ = Describe("Make", func() {
 		})
 	})
 
-	It("does not count what an earlier drain has moved", func() {
+	It("should not count what an earlier drain has moved", func() {
 		w := garden(ended(moved(at("seed-a", "x"), "seed-b", ago(2*time.Hour)), drain.Succeeded, ago(90*time.Minute)))
 		Expect(lines(drain.Make(w))).To(BeEmpty())
 	})
 
 	// A garden in which everything may happen at any time: the budget holds whatever comes.
-	It("never exceeds the budget", func() {
+	It("should never exceed the budget", func() {
 		random := rand.New(rand.NewPCG(1, uint64(GinkgoRandomSeed())))
 		pick := func(n int) int { return random.IntN(n) }
 		starts := 0
@@ -438,7 +438,7 @@ var _ = Describe("ShootOf", func() {
 		}
 	}
 
-	It("reads what the annotations say", func() {
+	It("should read what the annotations say", func() {
 		Expect(drain.ShootOf(full())).To(Equal(drain.Shoot{
 			Key: drain.Key{Namespace: "garden-demo", Name: "x"}, Spec: "seed-b", Status: "seed-a",
 			Purpose: gardencorev1beta1.ShootPurposeProduction, CreatedAt: now, OptedOut: true, Ignored: true,
@@ -461,7 +461,7 @@ var _ = Describe("ShootOf", func() {
 		}
 	}
 
-	It("sees that a step is past its deadline, or that the migration was aborted", func() {
+	It("should see that a step is past its deadline, or that the migration was aborted", func() {
 		late := full()
 		conditions(late, gardencorev1beta1.Condition{Status: gardencorev1beta1.ConditionFalse,
 			Reason: "DeadlineExceeded", LastTransitionTime: metav1.NewTime(ago(time.Minute))})
@@ -499,7 +499,7 @@ var _ = Describe("ShootOf", func() {
 })
 
 var _ = Describe("SeedOf", func() {
-	It("reads what the annotations say", func() {
+	It("should read what the annotations say", func() {
 		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a", Annotations: map[string]string{
 			"migration.gardener.cloud/drain": "true", "migration.gardener.cloud/drain-fallback": "classic",
 			"migration.gardener.cloud/drain-scheduling-visible": "false",
@@ -557,7 +557,7 @@ var _ = Describe("SeedPlan", func() {
 				"blocked (Reasona: 1, Reasonb: 1, Reasonc: 1, Reasond: 1, Reasone: 1, and others)"),
 	)
 
-	It("publishes a table that can be read again", func() {
+	It("should publish a table that can be read again", func() {
 		w := garden(at("seed-a", "a"), moved(at("seed-a", "b"), "seed-b", ago(time.Minute)),
 			ended(moved(at("seed-a", "c"), "seed-b", ago(10*time.Minute)), drain.Succeeded, ago(5*time.Minute)))
 		w.Shoots[0].Purpose = gardencorev1beta1.ShootPurposeProduction
@@ -583,7 +583,7 @@ var _ = Describe("SeedPlan", func() {
 		}))
 	})
 
-	It("publishes no table that no object could hold", func() {
+	It("should publish no table that no object could hold", func() {
 		var shoots []drain.Shoot
 		for i := range 3000 {
 			shoots = append(shoots, at("seed-a", fmt.Sprint("shoot-", i)))

@@ -23,7 +23,7 @@ var _ = Describe("The table", func() {
 		steps.Taken: 2, steps.HeldByDestination: 3,
 	}
 
-	It("has an owner for every set and step, begins in the source and never goes back", func() {
+	It("should have an owner for every set and step, begin in the source and never go back", func() {
 		for _, set := range ownership.Sets() {
 			Expect(set.Owners).To(HaveLen(len(steps.Table())), string(set.Name))
 			Expect(set.Sign).NotTo(BeEmpty(), string(set.Name))
@@ -39,7 +39,7 @@ var _ = Describe("The table", func() {
 		}
 	})
 
-	It("lets a step in which the source lets go lie between its own and the destination's", func() {
+	It("should let a step in which the source lets go lie between its own and the destination's", func() {
 		for _, set := range ownership.Sets() {
 			for i := 1; i < len(set.Owners); i++ {
 				before, after := set.Owners[i-1], set.Owners[i]
@@ -50,7 +50,7 @@ var _ = Describe("The table", func() {
 		}
 	})
 
-	It("names a set once", func() {
+	It("should name a set once", func() {
 		var names []steps.Components
 		for _, set := range ownership.Sets() {
 			Expect(names).NotTo(ContainElement(set.Name))
@@ -58,7 +58,7 @@ var _ = Describe("The table", func() {
 		}
 	})
 
-	It("lets only what serves run in both seeds", func() {
+	It("should let only what serves run in both seeds", func() {
 		Expect(ownership.Exclusive()).To(Equal([]string{
 			"kube-controller-manager", "kube-scheduler", "gardener-resource-manager", "machine-controller-manager",
 			"cluster-autoscaler",
@@ -72,7 +72,7 @@ var _ = Describe("The table", func() {
 		Expect(both).To(ConsistOf(steps.VPNServer, steps.KubeAPIServer, steps.Etcd))
 	})
 
-	It("cannot be changed by who reads it", func() {
+	It("should not be changeable by who reads it", func() {
 		ownership.Sets()[0].Name = "another"
 		_, found := ownership.Get(steps.KubeControllerManager)
 		Expect(found).To(BeTrue())
@@ -195,7 +195,7 @@ var _ = Describe("Judge", func() {
 			"etcd was at work in both seeds at the same time", steps.Source, steps.Destination),
 	)
 
-	It("tells all that is wrong, in the order of the table", func() {
+	It("should tell all that is wrong, in the order of the table", func() {
 		violations := ownership.Judge(ownership.Sample{Time: now, From: 7, To: 7,
 			Running: map[steps.Components]map[steps.Role][]string{
 				steps.Etcd:          running(steps.Source, steps.Destination),

@@ -36,7 +36,7 @@ var _ = Describe("A step that is added", func() {
 		all = conditions.Initialize(clk, nil)
 	})
 
-	It("has a condition and its turn", func() {
+	It("should have a condition and its turn", func() {
 		Expect(steps.ConditionTypes()).To(HaveLen(9))
 		Expect(all).To(HaveLen(9))
 		Expect(all[index].Type).To(Equal(added.Condition))
@@ -68,21 +68,21 @@ var _ = Describe("A step that is added", func() {
 		Expect(operation.Description).To(HavePrefix("Step 4 of 9 (destination): Copy the images"))
 	})
 
-	It("has its guards", func() {
+	It("should have its guards", func() {
 		for _, guard := range preflight.Guards() {
 			Expect(guard.Effects).To(HaveLen(9), string(guard.Name))
 			Expect(guard.Effects[index]).To(Equal(added.GuardOf(guard.Name).Effect), string(guard.Name))
 		}
 	})
 
-	It("has its ownership", func() {
+	It("should have its ownership", func() {
 		for _, set := range ownership.Sets() {
 			Expect(set.Owners).To(HaveLen(9), string(set.Name))
 			Expect(set.Owners[index]).To(Equal(added.Ownership[set.Name]), string(set.Name))
 		}
 	})
 
-	It("is seen by people", func() {
+	It("should be seen by people", func() {
 		found, err := summary.FindStep("DestinationImagesCopied")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.Title).To(Equal(added.Title))
@@ -98,7 +98,7 @@ var _ = Describe("A step that is added", func() {
 		Expect(seen.Steps).To(HaveLen(9))
 	})
 
-	It("needs an action of its owner, and of nobody else", func() {
+	It("should need an action of its owner, and of nobody else", func() {
 		action := migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 			return steps.Outcome{}, nil
 		})

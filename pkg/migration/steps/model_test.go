@@ -66,7 +66,7 @@ func files(folder string) []string {
 var _ = Describe("A step", func() {
 	all := append(steps.Table(), steps.AbortTable()...)
 
-	It("says what is done in it, by whom, and how its condition shows that", func() {
+	It("should say what is done in it, by whom, and how its condition shows that", func() {
 		for _, step := range all {
 			Expect(step.Work).NotTo(BeEmpty(), step.Title)
 			asks := 0
@@ -92,7 +92,7 @@ var _ = Describe("A step", func() {
 		}
 	})
 
-	It("says of the parts that depend on the shoot when they are done", func() {
+	It("should say of the parts that depend on the shoot when they are done", func() {
 		known := []steps.When{steps.Always, steps.WithWorkers, steps.WhenForced, steps.UnlessForced}
 		forced, unlessForced := []string{}, []string{}
 		for _, step := range all {
@@ -110,7 +110,7 @@ var _ = Describe("A step", func() {
 		Expect(forced).To(Equal(unlessForced), "what is done early is not done again")
 	})
 
-	It("names every transfer of leadership", func() {
+	It("should name every transfer of leadership", func() {
 		transfers := map[string]int{}
 		for _, step := range all {
 			for _, work := range step.Work {
@@ -124,7 +124,7 @@ var _ = Describe("A step", func() {
 			table[7].Title: 2, steps.AbortOf(steps.Destination).Title: 1}))
 	})
 
-	It("is struck by the fault suite where its condition says so", func() {
+	It("should be struck by the fault suite where its condition says so", func() {
 		for _, step := range steps.Table() {
 			shown := []steps.Reason{steps.ReasonStarted}
 			for _, work := range step.Work {
@@ -137,7 +137,8 @@ var _ = Describe("A step", func() {
 		}
 	})
 
-	It("says of every check and of every set of components what it does, unless it is a step of an abort", func() {
+	It("should say of every check and of every set of components what it does, "+
+		"unless it is a step of an abort", func() {
 		checks := slices.Collect(maps.Values(constants("Check")))
 		components := slices.Collect(maps.Values(constants("Components")))
 		for _, step := range steps.Table() {
@@ -155,7 +156,7 @@ var _ = Describe("A step", func() {
 		}
 	})
 
-	It("is abortable up to one of them, before the point of no return", func() {
+	It("should be abortable up to one of them, before the point of no return", func() {
 		last := steps.Index(steps.LastAbortable().Condition)
 		for i, step := range steps.Table() {
 			Expect(step.Abortable).To(Equal(i <= last), step.String())
@@ -165,7 +166,7 @@ var _ = Describe("A step", func() {
 		}
 	})
 
-	It("is the only place of what marks it", func() {
+	It("should be the only place of what marks it", func() {
 		entries, pointsOfNoReturn, handOvers := map[steps.Role]int{}, 0, 0
 		for _, step := range steps.Table() {
 			if step.Entry {
@@ -194,7 +195,7 @@ var _ = Describe("A step", func() {
 		}
 	})
 
-	It("has a file of its own, which says its number", func() {
+	It("should have a file of its own, which says its number", func() {
 		Expect(files(".")).To(ContainElement("abort.go"))
 		for i := range steps.Table() {
 			prefix := strconv.Itoa(i+1) + "_"
@@ -242,7 +243,7 @@ func entryOf(role steps.Role) steps.Step {
 // The roles and what they call may publish only what the model knows: the page of a step, the plan and the moments of
 // the fault suite come from there.
 var _ = Describe("A reason", func() {
-	It("belongs to the work of a step, to every step that looks at the etcds, or to the frame", func() {
+	It("should belong to the work of a step, to every step that looks at the etcds, or to the frame", func() {
 		known := map[steps.Reason]bool{}
 		for _, step := range append(steps.Table(), steps.AbortTable()...) {
 			for _, work := range step.Work {
@@ -266,7 +267,7 @@ var _ = Describe("A reason", func() {
 		}
 	})
 
-	It("is published by the role whose step it belongs to", func() {
+	It("should be published by the role whose step it belongs to", func() {
 		names := constants("Reason")
 		for role, folder := range map[steps.Role]string{
 			steps.Source: "../../agent/source", steps.Destination: "../../agent/destination",
@@ -310,7 +311,7 @@ var _ = Describe("A reason", func() {
 })
 
 var _ = Describe("The annotations of a migration", func() {
-	It("are all removed when it is over, and no other", func() {
+	It("should all be removed when it is over, and no other", func() {
 		shoot := &gardencorev1beta1.Shoot{}
 		shoot.Annotations = map[string]string{
 			steps.AnnotationIntent: "", steps.AnnotationPauseBefore: "", steps.AnnotationForceShrink: "",

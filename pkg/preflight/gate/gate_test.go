@@ -89,13 +89,13 @@ var _ = Describe("Gate", func() {
 		}
 	})
 
-	It("is closed when the policy refuses the dry run", func() {
+	It("should be closed when the policy refuses the dry run", func() {
 		Expect(verify()).To(Succeed())
 		Expect(asked).To(Equal(gardencorev1beta1.ConditionTrue))
 		Expect(dry).To(BeTrue(), "the probe must be a dry run")
 	})
 
-	It("asks with the constraint True also when it is False now", func() {
+	It("should ask with the constraint True also when it is False now", func() {
 		shoot.Status.Constraints = []gardencorev1beta1.Condition{
 			{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionFalse},
 			{Type: gardencorev1beta1.ShootHibernationPossible, Status: gardencorev1beta1.ConditionTrue},
@@ -104,19 +104,19 @@ var _ = Describe("Gate", func() {
 		Expect(asked).To(Equal(gardencorev1beta1.ConditionTrue))
 	})
 
-	It("needs no policy when the shoot is not between two seeds", func() {
+	It("should need no policy when the shoot is not between two seeds", func() {
 		shoot.Status.SeedName = shoot.Spec.SeedName
 		answer = nil
 		Expect(verify()).To(Succeed())
 		Expect(asked).To(BeEmpty())
 	})
 
-	It("is open when the dry run is accepted", func() {
+	It("should be open when the dry run is accepted", func() {
 		answer = nil
 		Expect(verify()).To(beOpen(gate.ProblemNotInForce, "install or repair the chart livecpm-garden"))
 	})
 
-	It("is open when the constraint is left over", func() {
+	It("should be open when the constraint is left over", func() {
 		shoot.Status.Constraints = []gardencorev1beta1.Condition{
 			{Type: gardencorev1beta1.ShootReadyForMigration, Status: gardencorev1beta1.ConditionTrue},
 		}
@@ -170,7 +170,7 @@ var _ = Describe("Gate", func() {
 				"the constraint", "remove the annotation"),
 	)
 
-	It("is open without the intent annotation", func() {
+	It("should be open without the intent annotation", func() {
 		delete(shoot.Annotations, "migration.gardener.cloud/live-migrate")
 		Expect(verify()).To(beOpen(gate.ProblemNoIntent, "live-migrate is not true"))
 	})
@@ -188,7 +188,7 @@ var _ = Describe("Gate", func() {
 		Entry("the server is gone", errors.New("connection refused")),
 	)
 
-	It("is not proved when the shoot cannot be read", func() {
+	It("should not be proved when the shoot cannot be read", func() {
 		c := fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).Build()
 		err := gate.New(c, c).Verify(ctx, shoot)
 		Expect(err).To(beOpen(gate.ProblemNotProved, "failed to read Shoot garden-demo/live"))

@@ -134,7 +134,7 @@ var _ = Describe("Exposure", func() {
 			return ""
 		}
 
-		It("routes from the source to the destination", func() {
+		It("should route from the source to the destination", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			cfg := relayConfig()
 			Expect(cfg.Near).To(HaveLen(2))
@@ -164,7 +164,7 @@ var _ = Describe("Exposure", func() {
 				values.Role, values.Domain, values.PeerDomain = steps.Destination, values.PeerDomain, values.Domain
 			})
 
-			It("is the mirror image", func() {
+			It("should be the mirror image", func() {
 				Expect(e.Deploy(ctx)).To(Succeed())
 				cfg := relayConfig()
 				Expect(remote(cfg, 2380, "etcd-events-0.etcd-events-peer.shoot--demo--live.svc").Host).
@@ -175,7 +175,7 @@ var _ = Describe("Exposure", func() {
 			})
 		})
 
-		It("accepts for a target what the relay of the other seed accepts for it, and nothing else", func() {
+		It("should accept for a target what the relay of the other seed accepts for it, and nothing else", func() {
 			configOf := func(values Values) *config.Config {
 				GinkgoHelper()
 				Expect(New(logr.Discard(), c, values).Deploy(ctx)).To(Succeed())
@@ -198,7 +198,8 @@ var _ = Describe("Exposure", func() {
 			}
 		})
 
-		It("opens the ingress gateway and the DNS names for exactly what the relay and its certificate serve", func() {
+		It("should open the ingress gateway and the DNS names for exactly "+
+			"what the relay and its certificate serve", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			_, certificate := CertificateConfigs(namespace, values.Domain)
 			var served []string
@@ -238,7 +239,7 @@ var _ = Describe("Exposure", func() {
 			}
 		})
 
-		It("runs a hardened relay that rolls when its configuration changes", func() {
+		It("should run a hardened relay that rolls when its configuration changes", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
 			get(statefulSet)
@@ -273,7 +274,7 @@ var _ = Describe("Exposure", func() {
 			Expect(statefulSet.Spec.Template.Annotations["checksum/config"]).NotTo(Equal(checksum))
 		})
 
-		It("gives the relay the memory that its limits can take, and lets the collector know of it", func() {
+		It("should give the relay the memory that its limits can take, and let the collector know of it", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			statefulSet := &appsv1.StatefulSet{ObjectMeta: meta(Name)}
 			get(statefulSet)
@@ -289,7 +290,7 @@ var _ = Describe("Exposure", func() {
 			Expect(soft.Value()).To(And(BeNumerically("<", limit), BeNumerically(">", limit*8/10)))
 		})
 
-		It("lets nobody in but etcd, the API server and the gateway, and only to the ports for them", func() {
+		It("should let nobody in but etcd, the API server and the gateway, and only to the ports for them", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			policies := &networkingv1.NetworkPolicyList{}
 			Expect(c.List(ctx, policies, client.InNamespace(namespace))).To(Succeed())
@@ -341,7 +342,8 @@ var _ = Describe("Exposure", func() {
 			}))
 		})
 
-		It("lets packets through on every port that somebody may try, so that the wrong one refuses at once", func() {
+		It("should let packets through on every port that somebody may try, "+
+			"so that the wrong one refuses at once", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			ports := func(list []networkingv1.NetworkPolicyPort) (out []int) {
 				for _, port := range list {
@@ -363,7 +365,7 @@ var _ = Describe("Exposure", func() {
 				To(Equal(map[string]string{"app": "kubernetes", "role": "apiserver"}))
 		})
 
-		It("refuses incomplete values and names that DNS does not allow", func() {
+		It("should refuse incomplete values and names that DNS does not allow", func() {
 			values.PeerDomain = ""
 			Expect(New(logr.Discard(), c, values).Deploy(ctx)).
 				To(MatchError(ContainSubstring("ingress domain of the other seed is unknown")))
@@ -374,7 +376,7 @@ var _ = Describe("Exposure", func() {
 		Context("in a seed without a DNS provider", func() {
 			BeforeEach(func() { values.DNS = nil })
 
-			It("makes no records", func() {
+			It("should make no records", func() {
 				Expect(e.Deploy(ctx)).To(Succeed())
 				records := &extensionsv1alpha1.DNSRecordList{}
 				Expect(c.List(ctx, records)).To(Succeed())
@@ -384,7 +386,7 @@ var _ = Describe("Exposure", func() {
 	})
 
 	Describe("#Sync and #KeepClientService", func() {
-		It("does nothing before the relay is deployed", func() {
+		It("should do nothing before the relay is deployed", func() {
 			relayPod(0)
 			Expect(e.Sync(ctx)).To(Succeed())
 			slices := &discoveryv1.EndpointSliceList{}
@@ -392,7 +394,7 @@ var _ = Describe("Exposure", func() {
 			Expect(slices.Items).To(BeEmpty())
 		})
 
-		It("publishes the relay beside the members of the source", func() {
+		It("should publish the relay beside the members of the source", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			relayPod(0)
 			relayPod(1, func(p *corev1.Pod) { p.Status.Conditions = nil })
@@ -416,7 +418,7 @@ var _ = Describe("Exposure", func() {
 				To(MatchError(ContainSubstring("not found")))
 		})
 
-		It("keeps the client services alive and up to date from then on", func() {
+		It("should keep the client services alive and up to date from then on", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			Expect(e.KeepClientService(ctx)).To(MatchError(ContainSubstring("no pod of the relay has an address")))
 			relayPod(0)
@@ -440,7 +442,7 @@ var _ = Describe("Exposure", func() {
 		Context("in the destination", func() {
 			BeforeEach(func() { values.Role = steps.Destination })
 
-			It("also publishes the host of the source cluster", func() {
+			It("should also publish the host of the source cluster", func() {
 				Expect(e.Deploy(ctx)).To(Succeed())
 				relayPod(0)
 				relayPod(1)
@@ -458,7 +460,7 @@ var _ = Describe("Exposure", func() {
 	})
 
 	Describe("#Destroy", func() {
-		It("leaves nothing behind, also when repeated", func() {
+		It("should leave nothing behind, also when repeated", func() {
 			Expect(e.Deploy(ctx)).To(Succeed())
 			relayPod(0)
 			Expect(e.Sync(ctx)).To(Succeed())
@@ -481,7 +483,7 @@ var _ = Describe("Exposure", func() {
 		})
 	})
 
-	It("does not forget its DNSRecords when the seed has lost its DNS provider", func() {
+	It("should not forget its DNSRecords when the seed has lost its DNS provider", func() {
 		Expect(e.Deploy(ctx)).To(Succeed())
 		values.DNS = nil
 		Expect(New(logr.Discard(), c, values).Destroy(ctx)).
@@ -490,7 +492,7 @@ var _ = Describe("Exposure", func() {
 		Expect(New(logr.Discard(), c, values).Destroy(ctx)).To(Succeed())
 	})
 
-	It("leaves no certificate behind that a later relay could trust", func() {
+	It("should leave no certificate behind that a later relay could trust", func() {
 		for _, name := range []string{SecretNameCA, SecretNameCA + "-bundle", Name, "ca-etcd"} {
 			secret := &corev1.Secret{ObjectMeta: meta(name + "-0123")}
 			secret.Labels = map[string]string{"managed-by": "secrets-manager", "name": name}
@@ -504,7 +506,7 @@ var _ = Describe("Exposure", func() {
 		Expect(secrets.Items).To(ConsistOf(HaveField("Name", "ca-etcd-0123")))
 	})
 
-	It("uses names that the certificates of etcd cover", func() {
+	It("should use names that the certificates of etcd cover", func() {
 		covered := kubernetesutils.DNSNamesForService("*.etcd-main-peer", namespace)
 		for _, host := range []string{naming.MemberHost(namespace, "main", 0),
 			naming.SourceClientHost + ".etcd-main-peer." + namespace + ".svc"} {
@@ -517,7 +519,7 @@ var _ = Describe("Exposure", func() {
 			To(Equal("https://source-client.etcd-main-peer.shoot--demo--live.svc:22379"))
 	})
 
-	It("takes the DNS provider of the seed", func() {
+	It("should take the DNS provider of the seed", func() {
 		garden := fake.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
 			WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "dns"},
 				Data: map[string][]byte{"key": []byte("value")}}).Build()

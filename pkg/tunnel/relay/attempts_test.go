@@ -102,7 +102,7 @@ var _ = Describe("Attempts", func() {
 	Describe("from outside the seed", func() {
 		BeforeEach(func() { run(near, far) })
 
-		It("shows no certificate to a wrong server name", func() {
+		It("should show no certificate to a wrong server name", func() {
 			for _, name := range []string{"elsewhere.example", "etcd-main-0.ingress.seed-b.example", ""} {
 				_, err := outer(name)
 				Expect(err).To(HaveOccurred())
@@ -111,7 +111,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(1))
 		})
 
-		It("does not know another shoot, whatever its relay's certificate", func() {
+		It("should not know another shoot, whatever its relay's certificate", func() {
 			other := newAuthority("relay of the other shoot").keyPair(otherOuterName)
 			_, err := outer(otherOuterName, other)
 			Expect(err).To(HaveOccurred())
@@ -121,7 +121,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(1))
 		})
 
-		It("refuses the certificate of another shoot's relay", func() {
+		It("should refuse the certificate of another shoot's relay", func() {
 			conn, err := outer(outerName, newAuthority("relay of the other shoot").keyPair(otherOuterName))
 			if err == nil { // with TLS 1.3 the client hears of it after its own handshake
 				turnedAway(conn)
@@ -130,7 +130,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(1))
 		})
 
-		It("drops plain text from outside", func() {
+		It("should drop plain text from outside", func() {
 			conn := plain(far.Far.Port)
 			_, _ = conn.Write([]byte("GET /v3/kv/range HTTP/1.1\r\nHost: " + outerName + "\r\n\r\n"))
 			_ = conn.SetReadDeadline(time.Now().Add(patience.Eventually))
@@ -142,7 +142,7 @@ var _ = Describe("Attempts", func() {
 	})
 
 	Describe("with a certificate of this shoot's relays", func() {
-		It("drops plain text inside", func() {
+		It("should drop plain text inside", func() {
 			run(near, far)
 			conn, err := outer(outerName, outerCA.keyPair(outerName))
 			Expect(err).NotTo(HaveOccurred())
@@ -153,7 +153,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(1))
 		})
 
-		It("drops another server name inside", func() {
+		It("should drop another server name inside", func() {
 			run(near, far)
 			for _, name := range []string{otherInnerName, "kubernetes.default.svc",
 				"etcd-events-0.etcd-events-peer.shoot--demo--live.svc"} {
@@ -166,7 +166,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(1))
 		})
 
-		It("drops who says nothing inside", func() {
+		It("should drop who says nothing inside", func() {
 			far.Limits.HandshakeTimeout.Duration = slowHandshake
 			run(near, far)
 			conn, err := outer(outerName, outerCA.keyPair(outerName))
@@ -178,7 +178,7 @@ var _ = Describe("Attempts", func() {
 	})
 
 	Describe("from the shoot's namespace", func() {
-		It("dials nobody for a server name that is not a member of the shoot", func() {
+		It("should dial nobody for a server name that is not a member of the shoot", func() {
 			run(near, far)
 			for _, name := range []string{otherInnerName, "kubernetes.default.svc", "etcd-main-0"} {
 				_, err := dial(innerCA, near.Near[0].Port, name)
@@ -190,7 +190,7 @@ var _ = Describe("Attempts", func() {
 				"the other relay has seen none of them")
 		})
 
-		It("dials nobody for a connection without a server name", func() {
+		It("should dial nobody for a connection without a server name", func() {
 			run(near, far)
 			_, err := tls.Dial("tcp", address(near.Near[0].Port),
 				&tls.Config{InsecureSkipVerify: true}) // #nosec G402 -- Nothing answers.
@@ -199,7 +199,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(1))
 		})
 
-		It("drops plain text from inside", func() {
+		It("should drop plain text from inside", func() {
 			run(near, far)
 			conn := plain(near.Near[0].Port)
 			_, _ = conn.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
@@ -210,7 +210,7 @@ var _ = Describe("Attempts", func() {
 	})
 
 	Describe("by patience", func() {
-		It("ends slow handshakes on every port", func() {
+		It("should end slow handshakes on every port", func() {
 			far.Limits.HandshakeTimeout.Duration, near.Limits.HandshakeTimeout.Duration = slowHandshake, slowHandshake
 			run(near, far)
 			for _, port := range []int32{far.Far.Port, near.Near[0].Port} {
@@ -227,7 +227,7 @@ var _ = Describe("Attempts", func() {
 	})
 
 	Describe("by number", func() {
-		It("lets the oldest handshakes give way in a flood, and serves on", func() {
+		It("should let the oldest handshakes give way in a flood, and serve on", func() {
 			near.Limits.MaxHandshakes, far.Limits.MaxHandshakes = 4, 4
 			// Nobody is dropped for being slow.
 			near.Limits.HandshakeTimeout.Duration, far.Limits.HandshakeTimeout.Duration = time.Hour, time.Hour
@@ -252,7 +252,7 @@ var _ = Describe("Attempts", func() {
 			Expect(target.accepted.Load()).To(BeEquivalentTo(2))
 		})
 
-		It("keeps established connections when the limit is reached, and refuses the next", func() {
+		It("should keep established connections when the limit is reached, and refuse the next", func() {
 			near.Limits.MaxConnections = 2
 			run(near, far)
 			var open []*tls.Conn
@@ -277,7 +277,7 @@ var _ = Describe("Attempts", func() {
 	})
 
 	Describe("on the log", func() {
-		It("writes one line of a kind at a time, and how many it has left out", func() {
+		It("should write one line of a kind at a time, and how many it has left out", func() {
 			var (
 				mu    sync.Mutex
 				lines []string
@@ -318,7 +318,7 @@ var _ = Describe("Attempts", func() {
 	})
 
 	Describe("with what was recorded or kept", func() {
-		It("does not accept the recorded bytes of a relay", func() {
+		It("should not accept the recorded bytes of a relay", func() {
 			recorded := record(address(far.Far.Port))
 			near.Near[0].Routes[0].Remote.Port = recorded.port()
 			run(near, far)
@@ -331,7 +331,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(2), "the replay did not get to the target")
 		})
 
-		It("resumes no session", func() {
+		It("should resume no session", func() {
 			run(near, far)
 			tickets := &ticketCounter{ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 			cfg := &tls.Config{
@@ -350,7 +350,7 @@ var _ = Describe("Attempts", func() {
 			Expect(tickets.got.Load()).To(BeZero())
 		})
 
-		It("refuses the certificates of an earlier migration", func() {
+		It("should refuse the certificates of an earlier migration", func() {
 			earlier := outerCA.keyPair(outerName)
 			outerCA = newAuthority("relay") // of the same name: that is how every migration's is called
 			files := outerCA.write(GinkgoT().TempDir(), outerName)
@@ -364,7 +364,7 @@ var _ = Describe("Attempts", func() {
 			Expect(stillServes()).To(Equal(1))
 		})
 
-		It("answers nobody any more after its end", func() {
+		It("should answer nobody any more after its end", func() {
 			stop := start(far, clock.RealClock{})
 			Expect(stop()).To(Succeed())
 			_, err := outer(outerName, outerCA.keyPair(outerName))

@@ -120,8 +120,8 @@ var _ = Describe("A migration", Ordered, func() {
 	})
 
 	for _, kind := range []string{"extension", "gardenlet"} {
-		It(fmt.Sprintf("gets all that it asks of the garden with the identity of a %s, but for one thing that the "+
-			"controller manager does", kind), func() {
+		It(fmt.Sprintf("should get all that it asks of the garden with the identity of a %s, "+
+			"but for one thing that the controller manager does", kind), func() {
 			gardenlets()
 			startControllerManager()
 			shoot, entry := migratable("flow-" + kind)

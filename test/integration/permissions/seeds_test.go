@@ -104,8 +104,8 @@ func (b *belongings) permitted(c client.Client) []string {
 
 var _ = Describe("Seeds", func() {
 	for _, kind := range []string{"extension", "gardenlet"} {
-		It(fmt.Sprintf("gives the agent with the identity of a %s what belongs to the shoots of its seed, from the "+
-			"request for a migration to the hand-over, and nothing of other seeds", kind), func() {
+		It(fmt.Sprintf("should give the agent with the identity of a %s what belongs to the shoots of its seed, "+
+			"from the request for a migration to the hand-over, and nothing of other seeds", kind), func() {
 			identity := identities[kind]
 			a, b, c := clientOf(identity(seedA)), clientOf(identity(seedB)), clientOf(identity(seedC))
 			mine, foreign := newBelongings("live-"+kind, seedA), newBelongings("foreign-"+kind, seedC)
@@ -147,7 +147,8 @@ var _ = Describe("Seeds", func() {
 			}
 		})
 
-		It(fmt.Sprintf("lets the agent with the identity of a %s list only what belongs to its seed", kind), func() {
+		It(fmt.Sprintf("should let the agent with the identity of a %s list "+
+			"only what belongs to its seed", kind), func() {
 			c := clientOf(identities[kind](seedB))
 			ofSeed := func(name string) client.MatchingLabels {
 				return client.MatchingLabels{v1beta1constants.LabelPrefixSeedName + name: "true"}
@@ -248,8 +249,8 @@ var _ = Describe("UpdateRestriction", func() {
 
 var _ = Describe("SeedRestriction", func() {
 	for _, kind := range []string{"extension", "gardenlet"} {
-		It(fmt.Sprintf("refuses what the agent with the identity of a %s would create for the shoots of other seeds",
-			kind), func() {
+		It(fmt.Sprintf("should refuse what the agent with the identity of a %s would create "+
+			"for the shoots of other seeds", kind), func() {
 			own, foreign := newShoot("own-"+kind, seedB), newShoot("bare-"+kind, seedC)
 			for _, shoot := range []*gardencorev1beta1.Shoot{own, foreign} {
 				Expect(garden.CreateShoot(ctx, shoot)).To(Succeed())

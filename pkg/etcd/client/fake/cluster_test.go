@@ -42,12 +42,12 @@ var _ = Describe("Cluster", func() {
 
 	BeforeEach(func() { c = New(url, "a", "b", "c") })
 
-	It("refuses a peer URL that a member has", func() {
+	It("should refuse a peer URL that a member has", func() {
 		_, err := c.AddLearner(url("b"))
 		Expect(err).To(MatchError(ErrPeerURLExists))
 	})
 
-	It("tells every member of an alarm that one of them raised", func() {
+	It("should tell every member of an alarm that one of them raised", func() {
 		c.RaiseAlarm("b", etcdclient.AlarmNoSpace)
 		Expect(c.Alarms(ctx)).To(ConsistOf(etcdclient.Alarm{MemberID: byName("b").ID, Type: "NOSPACE"}))
 		for _, name := range []string{"a", "b", "c"} {
@@ -61,7 +61,7 @@ var _ = Describe("Cluster", func() {
 		Expect(err).To(MatchError(ErrTimeout))
 	})
 
-	It("knows sizes and defragmentations of single members", func() {
+	It("should know sizes and defragmentations of single members", func() {
 		c.SetDatabase("b", 30, 20)
 		c.SetDefragmenting("c", true)
 		status, err := c.Status(ctx, byName("b"))
@@ -75,19 +75,19 @@ var _ = Describe("Cluster", func() {
 		Expect(err).To(MatchError(ErrDown))
 	})
 
-	It("refuses a second learner", func() {
+	It("should refuse a second learner", func() {
 		learner("d")
 		_, err := c.AddLearner(url("e"))
 		Expect(err).To(MatchError(ErrTooManyLearners))
 	})
 
-	It("refuses a learner while a voter is down", func() {
+	It("should refuse a learner while a voter is down", func() {
 		c.SetUp("c", false)
 		_, err := c.AddLearner(url("d"))
 		Expect(err).To(MatchError(etcdclient.ErrUnhealthy))
 	})
 
-	It("promotes a learner only when it has caught up", func() {
+	It("should promote a learner only when it has caught up", func() {
 		id := learner("d")
 		Expect(c.Promote(ctx, id)).To(MatchError(etcdclient.ErrLearnerNotReady))
 		c.CatchUp(id)
@@ -96,20 +96,20 @@ var _ = Describe("Cluster", func() {
 		Expect(c.Promote(ctx, 1)).To(MatchError(etcdclient.ErrMemberNotFound))
 	})
 
-	It("removes a member once", func() {
+	It("should remove a member once", func() {
 		id := byName("c").ID
 		Expect(c.Remove(ctx, id)).To(Succeed())
 		Expect(c.Names()).To(Equal([]string{"a", "b"}))
 		Expect(c.Remove(ctx, id)).To(MatchError(etcdclient.ErrMemberNotFound))
 	})
 
-	It("does not remove a healthy member when the others would lose the quorum", func() {
+	It("should not remove a healthy member when the others would lose the quorum", func() {
 		c.SetUp("c", false)
 		Expect(c.Remove(ctx, byName("b").ID)).To(MatchError(etcdclient.ErrUnhealthy))
 		Expect(c.Remove(ctx, byName("c").ID)).To(Succeed())
 	})
 
-	It("answers nothing without a quorum", func() {
+	It("should answer nothing without a quorum", func() {
 		id := byName("a").ID
 		c.SetUp("b", false)
 		c.SetUp("c", false)
@@ -124,7 +124,7 @@ var _ = Describe("Cluster", func() {
 		Expect(status.LeaderID).To(BeZero())
 	})
 
-	It("transfers leadership from the leader to a voter only", func() {
+	It("should transfer leadership from the leader to a voter only", func() {
 		a, b := byName("a"), byName("b")
 		id := learner("d")
 		Expect(c.MoveLeader(ctx, b, a.ID)).To(MatchError(etcdclient.ErrNotLeader))
@@ -134,7 +134,7 @@ var _ = Describe("Cluster", func() {
 		Expect(c.Leader()).To(Equal("b"))
 	})
 
-	It("elects another leader when the leader goes down", func() {
+	It("should elect another leader when the leader goes down", func() {
 		c.SetUp("a", false)
 		Expect(c.Leader()).To(Equal("b"))
 	})

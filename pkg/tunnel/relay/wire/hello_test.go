@@ -193,7 +193,7 @@ func serverNameOf(records []byte) (string, bool) {
 	return "", ok
 }
 
-var _ = It("the second parser of the fuzz target finds what the first one does", func() {
+var _ = It("should find with the second parser of the fuzz target what the first one finds", func() {
 	for name, hello := range map[string][]byte{
 		"etcd.example": clientHello(&tls.Config{ServerName: "etcd.example", NextProtos: []string{"h2"}}),
 		"old.example":  fragment(clientHello(&tls.Config{ServerName: "old.example", MaxVersion: tls.VersionTLS12}), 9),
