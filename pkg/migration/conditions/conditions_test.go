@@ -60,12 +60,6 @@ var _ = Describe("Conditions", func() {
 		})
 	})
 
-	It("should cut texts without breaking characters", func() {
-		Expect(Cut("short", 5)).To(Equal("short"))
-		Expect(Cut("longer", 5)).To(Equal("lo…"))
-		Expect(Cut("aéééééé", 5)).To(Equal("a…"))
-	})
-
 	Describe("#Apply", func() {
 		var conditions []gardencorev1beta1.Condition
 
