@@ -209,7 +209,7 @@ func (o *options) probeResult(result *probe.Result, runErr error) error {
 		failures = []string{}
 	}
 	if err := o.print(probed{Result: result, Failures: failures, Details: result.Details},
-		func() string { return steer.Measured(result).Text(o.view()) }); err != nil {
+		func() string { return view.ProbeResult(result, o.view()) }); err != nil {
 		return errors.Join(runErr, err)
 	}
 	if runErr != nil {

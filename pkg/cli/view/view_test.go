@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livecpm/livecpm/pkg/cli/inspect"
-	"github.com/livecpm/livecpm/pkg/cli/steer"
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -203,12 +202,12 @@ var _ = Describe("Probe", func() {
 	It("should not show figures of a migration that there was not", func() {
 		r := result()
 		r.LongestWriteGapMs, r.WriteP99Ms.During, r.Details.WriteP50Ms.During = 0, 0, 0
-		Expect(steer.Measured(r).Text(view.Options{})).
+		Expect(view.ProbeResult(r, view.Options{})).
 			To(And(MatchRegexp(`longest gap \(ms\) +180 +- *\n`), MatchRegexp(`p99 \(ms\) +61\.2 +- +-\n`)))
 	})
 
 	It("should draw a run in which all went well",
-		func() { expectGolden("probe-fine", steer.Measured(result()).Text(view.Options{})) })
+		func() { expectGolden("probe-fine", view.ProbeResult(result(), view.Options{})) })
 
 	It("should draw a run in which not all went well, with some of what happened", func() {
 		r := result()
@@ -219,7 +218,7 @@ var _ = Describe("Probe", func() {
 				Error: "failed to update kept-9: rpc error: code = Unknown desc = raft proposal dropped",
 			})
 		}
-		expectGolden("probe-failed", steer.Measured(r).Text(view.Options{}))
+		expectGolden("probe-failed", view.ProbeResult(r, view.Options{}))
 	})
 })
 
