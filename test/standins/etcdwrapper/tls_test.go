@@ -21,8 +21,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// tlsMember is a member whose clients use TLS, as those of shoots do. stop stops it, as a signal does, and its end comes
-// from done. The client is ready to be used.
+// tlsMember is a member whose clients use TLS, as those of shoots do. The function stop stops it, as a signal does, and
+// its end comes from done. The client is ready to be used.
 type tlsMember struct {
 	client *clientv3.Client
 	http   *http.Client
