@@ -135,6 +135,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	if err := l.Config.RecordShoot(); err != nil {
 		return err
 	}
+	if err := l.Config.RecordManners(); err != nil {
+		return err
+	}
 	parts, phases := parts(l.Config), l.phases()
 	if len(only) > 0 {
 		parts = slices.DeleteFunc(parts, func(part outlook.Part) bool { return !slices.Contains(only, part.Name) })
@@ -352,6 +355,11 @@ func (l *Landscape) startSupervisor(ctx context.Context) error {
 		spec.Command = append(spec.Command,
 			"--seed="+strings.Join([]string{seed.Name, seed.Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)},
 				","))
+	}
+	for _, seed := range l.Config.Seeds {
+		if name := l.Config.BalancerName(seed); name != "" {
+			spec.Command = append(spec.Command, "--hostname="+seed.Name+"="+name)
+		}
 	}
 	_, err := l.Processes.Ensure(ctx, spec)
 	return err
