@@ -39,6 +39,8 @@ type Landscape struct {
 	Config *config.Config
 	// Processes are the landscape's daemons.
 	Processes *process.Manager
+	// Moves reports that the shoot is going to be moved when the landscape is up, which takes more of the machine.
+	Moves bool
 
 	progress *progress
 	// nodeImages are those of every node, seedImages those of what a seed is set up with, shootImages those of what the
@@ -122,6 +124,11 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	for _, name := range only {
 		if !slices.Contains(Phases(), name) {
 			return fmt.Errorf("no phase %q; there are %s", name, strings.Join(Phases(), ", "))
+		}
+	}
+	if len(only) == 0 {
+		if err := l.reckon(ctx); err != nil {
+			return err
 		}
 	}
 	unlock, err := l.lock()

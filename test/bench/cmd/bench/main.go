@@ -319,7 +319,9 @@ func (b *bench) bringUp(ctx context.Context) error {
 	_, err = build.Tool(ctx, b.cfg, largestComponent)
 	b.cold = err != nil
 	begin := time.Now()
-	if err := landscape.New(b.cfg, b.out).Up(ctx); err != nil {
+	l := landscape.New(b.cfg, b.out)
+	l.Moves = true
+	if err := l.Up(ctx); err != nil {
 		return err
 	}
 	if down {
