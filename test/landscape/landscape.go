@@ -39,6 +39,8 @@ type Landscape struct {
 	Config *config.Config
 	// Processes are the landscape's daemons.
 	Processes *process.Manager
+	// Moves reports that the shoot is going to be moved when the landscape is up, which takes more of the machine.
+	Moves bool
 
 	progress *progress
 	// nodeImages are those of every node, seedImages those of what a seed is set up with, shootImages those of what the
@@ -124,6 +126,11 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 			return fmt.Errorf("no phase %q; there are %s", name, strings.Join(Phases(), ", "))
 		}
 	}
+	if len(only) == 0 {
+		if err := l.reckon(ctx); err != nil {
+			return err
+		}
+	}
 	unlock, err := l.lock()
 	if err != nil {
 		return err
@@ -133,6 +140,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 		return err
 	}
 	if err := l.Config.RecordShoot(); err != nil {
+		return err
+	}
+	if err := l.Config.RecordManners(); err != nil {
 		return err
 	}
 	parts, phases := parts(l.Config), l.phases()
@@ -352,6 +362,11 @@ func (l *Landscape) startSupervisor(ctx context.Context) error {
 		spec.Command = append(spec.Command,
 			"--seed="+strings.Join([]string{seed.Name, seed.Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)},
 				","))
+	}
+	for _, seed := range l.Config.Seeds {
+		if name := l.Config.BalancerName(seed); name != "" {
+			spec.Command = append(spec.Command, "--hostname="+seed.Name+"="+name)
+		}
 	}
 	_, err := l.Processes.Ensure(ctx, spec)
 	return err

@@ -95,5 +95,7 @@ func landscapeOf() *config.Config {
 func bringUp(ctx context.Context, cfg *config.Config) {
 	GinkgoHelper()
 	By("bringing the landscape up, its shoot included")
-	Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
+	l := landscape.New(cfg, GinkgoWriter)
+	l.Moves = true
+	Expect(l.Up(ctx)).To(Succeed())
 }

@@ -115,6 +115,9 @@ type Config struct {
 	Gardenlet Gardenlet
 	// Shoot is the name of the shoot that the landscape gets.
 	Shoot string
+	// DNS is how the DNS provider behaves, Waits which waits gardenlets and agents have.
+	DNS   DNS
+	Waits Waits
 }
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
@@ -211,7 +214,7 @@ func FromEnvironment() (*Config, error) {
 	if out.Shoot, err = out.shoot(os.Getenv(EnvShoot)); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return out, out.readManners()
 }
 
 // shoot reads the value of EnvShoot.
@@ -343,6 +346,7 @@ func New(place Place) (*Config, error) {
 		Authorizers: true,
 		Gardenlet:   GardenletComposed,
 		Shoot:       ShootLive,
+		Waits:       WaitsShort,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
 			ServiceCIDR: "10.96.0.0/16"},
 	}

@@ -30,6 +30,8 @@ type Controller struct {
 	Client kubernetes.Interface
 	// IP is the address.
 	IP string
+	// Hostname, when set, is what the Service gets to know instead of the address. DNS leads from it there.
+	Hostname string
 	// EnsureAddress makes the seed's node answer for the address.
 	EnsureAddress func() error
 }
@@ -76,15 +78,20 @@ func (c *Controller) Reconcile(ctx context.Context, service *corev1.Service) err
 	if err := c.EnsureAddress(); err != nil {
 		return err
 	}
-	if ingress := service.Status.LoadBalancer.Ingress; len(ingress) == 1 && ingress[0].IP == c.IP {
+	wanted := corev1.LoadBalancerIngress{IP: c.IP}
+	if c.Hostname != "" {
+		wanted = corev1.LoadBalancerIngress{Hostname: c.Hostname}
+	}
+	if ingress := service.Status.LoadBalancer.Ingress; len(ingress) == 1 && ingress[0].IP == wanted.IP &&
+		ingress[0].Hostname == wanted.Hostname {
 		return nil
 	}
 	service = service.DeepCopy()
-	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: c.IP}}
+	service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{wanted}
 	if _, err := c.Client.CoreV1().Services(service.Namespace).UpdateStatus(ctx, service,
 		metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("failed to set address of service %s/%s: %w", service.Namespace, service.Name, err)
 	}
-	c.Log.Info("Gave the gateway its address", "ip", c.IP)
+	c.Log.Info("Gave the gateway its address", "ip", c.IP, "hostname", c.Hostname)
 	return nil
 }

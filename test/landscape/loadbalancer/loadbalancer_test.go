@@ -56,6 +56,16 @@ var _ = Describe("Controller", func() {
 		Expect(ensured).To(HaveLen(1))
 	})
 
+	It("should give the gateway a host name where clouds do", func() {
+		created := create()
+		Expect(controller.Reconcile(ctx, created)).To(Succeed())
+		created.Status.LoadBalancer.Ingress = ingress()
+		controller.Hostname = "seed-a.lb.livecpm.example"
+		Expect(controller.Reconcile(ctx, created)).To(Succeed())
+		Expect(ingress()).To(Equal([]corev1.LoadBalancerIngress{{Hostname: "seed-a.lb.livecpm.example"}}))
+		Expect(ensured).To(HaveLen(2), "the name leads to the address")
+	})
+
 	It("should leave other types of Services alone", func() {
 		service.Spec.Type = corev1.ServiceTypeClusterIP
 		Expect(controller.Reconcile(ctx, create())).To(Succeed())

@@ -317,7 +317,7 @@ func (n *Node) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 		VolumeDir:         n.dir("volumes"),
 		PodCIDR:           n.seed.PodCIDR,
 		DNSIP:             n.seed.DNSIP,
-		Upstream:          n.cfg.Garden.IP,
+		Upstream:          strings.Join(n.cfg.NameServers(), " "),
 		Socket:            containerdSocket,
 		PauseImage:        image.Ref(pauseImage),
 		CoreDNSImage:      image.Ref(corednsImage),

@@ -65,7 +65,7 @@ var _ = Describe("Node", func() {
 			})))
 		}
 		Expect(string(files["coredns"])).To(And(ContainSubstring("forward . 10.250.0.10"),
-			ContainSubstring("denial 9984 5"), ContainSubstring("clusterIP: 10.97.0.10")))
+			ContainSubstring("cache 30\n"), ContainSubstring("ttl 30\n"), ContainSubstring("clusterIP: 10.97.0.10")))
 		Expect(string(files["provisioner"])).To(ContainSubstring(`"paths": ["/s/volumes"]`))
 		Expect(string(files["single-node"])).To(And(ContainSubstring(`env{name: "GOGC", value: "300"}`),
 			ContainSubstring(`env{name: "GOMAXPROCS", value: "7"}`)))

@@ -161,9 +161,11 @@ func (s *Setup) readGardenletValues() error {
 		"InternalDomain":   config.InternalDomain,
 		"ShootDomain":      config.ShootDomain,
 		"IngressDomain":    s.Seed.IngressDomain,
-		"NodeCIDR":         s.Seed.IP + "/32",
-		"PodCIDR":          s.Seed.PodCIDR,
-		"ServiceCIDR":      s.Seed.ServiceCIDR,
+
+		"DNSEntryTTLSeconds": int(s.Config.Waits.DNSEntryTTL().Seconds()),
+		"NodeCIDR":           s.Seed.IP + "/32",
+		"PodCIDR":            s.Seed.PodCIDR,
+		"ServiceCIDR":        s.Seed.ServiceCIDR,
 	})
 	if err != nil {
 		return err

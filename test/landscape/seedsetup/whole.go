@@ -7,6 +7,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,13 +168,18 @@ func (s *Setup) agentConfiguration() ([]byte, error) {
 
 // AgentSettings are those of the agent's settings that an operator would change for this landscape.
 func AgentSettings(cfg *config.Config) map[string]any {
+	var resolvers []any
+	for _, server := range cfg.NameServers() {
+		resolvers = append(resolvers, net.JoinHostPort(server, "53"))
+	}
 	return map[string]any{
 		// How long each task of a flow takes is only said there.
 		"logLevel": "debug",
-		"dns":      map[string]any{"resolvers": []any{cfg.Garden.IP + ":53"}},
+		"dns":      map[string]any{"resolvers": resolvers},
 		// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the
-		// graceful end of the kube-apiserver. Waiting longer for them would only make the demo longer.
-		"flows": map[string]any{"drainTimeout": "20s"},
+		// graceful end of the kube-apiserver. Waiting longer for them would only make the demo longer; the benchmark's
+		// part production has livecpm's own default.
+		"flows": map[string]any{"drainTimeout": cfg.Waits.DrainTimeout().String()},
 		// What the landscape is there to prove.
 		"controllers": map[string]any{"liveMigration": map[string]any{"workers": true}},
 	}

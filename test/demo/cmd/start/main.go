@@ -80,6 +80,9 @@ func (s *start) run(ctx context.Context) error {
 	for _, line := range plan.Lines() {
 		s.screen.Line("%s", line)
 	}
+	if err := s.reckon(there); err != nil {
+		return err
+	}
 	if err := s.build(ctx, there, append(outlook.Components(), more...)); err != nil {
 		return err
 	}
@@ -89,6 +92,20 @@ func (s *start) run(ctx context.Context) error {
 		return fmt.Errorf("failed to start the demo: %w", err)
 	}
 	return nil
+}
+
+// reckon says what the machine lacks, before anything is built. What would fail is an error.
+func (s *start) reckon(there outlook.State) error {
+	room, err := outlook.Survey()
+	if err != nil {
+		return err
+	}
+	lines, err := outlook.Judge(outlook.Reckon(room, outlook.Demand{Shoot: s.shoot, Workers: s.shoot == "workers",
+		Moves: true, There: there, Others: outlook.OtherShoots(s.state, s.shoot)}))
+	for _, line := range append(lines, "") {
+		s.screen.Line("%s", line)
+	}
+	return err
 }
 
 // shootOf is the shoot that was asked for, or that of the landscape that is up.

@@ -23,22 +23,27 @@ import (
 )
 
 func main() {
-	var seeds []string
+	var (
+		seeds []string
+		names map[string]string
+	)
 	command := &cobra.Command{
 		Use:           "supervisor",
 		Short:         "Give the ingress gateways of the landscape's seeds their addresses",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd, seeds) },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd, seeds, names) },
 	}
 	command.Flags().StringArrayVar(&seeds, "seed", nil, "name,network namespace,address,kubeconfig of a seed")
+	command.Flags().StringToStringVar(&names, "hostname", nil,
+		"seed=host name that its gateway gets instead of its address, as some clouds have it (repeatable)")
 	if err := command.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(cmd *cobra.Command, seeds []string) error {
+func run(cmd *cobra.Command, seeds []string, names map[string]string) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	log := zap.New(zap.UseDevMode(false))
@@ -60,6 +65,7 @@ func run(cmd *cobra.Command, seeds []string) error {
 			Log:           log.WithValues("seed", parts[0]),
 			Client:        client,
 			IP:            parts[2],
+			Hostname:      names[parts[0]],
 			EnsureAddress: func() error { return network.EnsureAddress(parts[1], parts[2]) },
 		}
 		group.Go(func() { controller.Run(ctx) })
