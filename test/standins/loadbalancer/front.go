@@ -105,6 +105,7 @@ func (f *Front) Set(ctx context.Context, target Target) error {
 			continue
 		}
 		config := net.ListenConfig{KeepAliveConfig: keepAlive}
+		config.SetMultipathTCP(false) // its sockets take no filters
 		listener, err := config.Listen(ctx, "tcp4", netip.AddrPortFrom(f.address, uint16(port)).String())
 		if err != nil {
 			return fmt.Errorf("failed to accept connections to %s: %w", f.seed, err)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type link struct {
 	// serverName is set as soon as the ClientHello is seen; named is told then.
 	serverName atomic.Pointer[string]
 	named      func(serverName string)
+
+	mu sync.Mutex // of the sockets' filters
 }
 
 // effect returns the faults of the connection as far as it is known what it is.
@@ -47,6 +50,24 @@ func (l *link) effect() (effect, <-chan struct{}) {
 		c.serverName = *name
 	}
 	return l.faults.of(c)
+}
+
+// enforce lets the kernel drop what the faults in force want dropped, and returns them.
+func (l *link) enforce() (effect, <-chan struct{}, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	effect, changed := l.effect()
+	var errs []error
+	for socket, frozen := range map[*net.TCPConn]bool{
+		l.client: effect.upstream.frozen, l.backend: effect.downstream.frozen,
+	} {
+		if frozen {
+			errs = append(errs, drop(socket))
+		} else {
+			errs = append(errs, pass(socket))
+		}
+	}
+	return effect, changed, errors.Join(errs...)
 }
 
 // admit holds a new connection back until a handshake would have passed the faults in force: one round trip, and not
@@ -92,7 +113,11 @@ func (l *link) admit(ctx context.Context) error {
 // run copies until both directions have ended, and passes on what the ends of the connection do: the end of one
 // direction, and resets.
 func (l *link) run(ctx context.Context) error {
-	defer l.faults.watch(l.interrupt)()
+	// The filters are in place when a fault is added, not some time later.
+	defer l.faults.watch(func() {
+		_, _, _ = l.enforce() // fails for sockets that are closed; the halves see everything else
+		l.interrupt()
+	})()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, l.interrupt)()
@@ -160,15 +185,15 @@ func (h *half) settle(ctx context.Context) (disturbance, error) {
 		if err := ctx.Err(); err != nil {
 			return disturbance{}, err
 		}
-		effect, changed := h.effect()
+		effect, changed, err := h.enforce()
+		if err != nil {
+			return disturbance{}, err
+		}
 		if effect.reset {
 			return disturbance{}, errCut
 		}
 		if disturbed := effect.of(h.direction); !disturbed.frozen {
-			return disturbed, pass(h.src)
-		}
-		if err := drop(h.src); err != nil {
-			return disturbance{}, err
+			return disturbed, nil
 		}
 		select {
 		case <-changed:
