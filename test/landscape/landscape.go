@@ -353,15 +353,17 @@ func (l *Landscape) startSeeds(ctx context.Context) error {
 
 func (l *Landscape) startSupervisor(ctx context.Context) error {
 	spec := process.Spec{
-		Name:       "supervisor",
-		Command:    []string{l.Config.Dir("bin", "supervisor")},
+		Name: "supervisor",
+		Command: []string{l.Config.Dir("bin", "supervisor"), "--hub=" + l.Config.HubNetns(),
+			"--admin=" + l.Config.LoadBalancerAdmin(),
+			"--client=" + config.ClientMachine + "=" + l.Config.HostIP,
+			"--client=" + l.Config.Garden.Name + "=" + l.Config.Garden.IP},
 		Namespaces: process.Namespaces{Net: network.Path(l.Config.HubNetns())},
 		Files:      []string{l.Config.Dir("bin", "supervisor")},
 	}
 	for _, seed := range l.Config.Seeds {
 		spec.Command = append(spec.Command,
-			"--seed="+strings.Join([]string{seed.Name, seed.Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)},
-				","))
+			"--seed="+strings.Join([]string{seed.Name, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)}, ","))
 	}
 	for _, seed := range l.Config.Seeds {
 		if name := l.Config.BalancerName(seed); name != "" {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -55,6 +56,12 @@ const (
 	// live.
 	defaultDrainBudget     = 2
 	processorsPerMigration = 2
+
+	// ClientMachine is the name by which the load balancers know connections of the machine itself.
+	ClientMachine = "machine"
+
+	// loadBalancerAdminPort is where the hub serves the faults of the load balancers.
+	loadBalancerAdminPort = "8001"
 
 	// ClientsCgroup is the child of the garden's cgroup that programs join which put load on the landscape.
 	ClientsCgroup = "clients"
@@ -147,7 +154,7 @@ type Seed struct {
 	Netns string
 	// IP is the address of the node and of the kube-apiserver.
 	IP string
-	// LoadBalancerIP is given to the Service istio-ingress/istio-ingressgateway.
+	// LoadBalancerIP is the public address of the Service istio-ingress/istio-ingressgateway. The hub has it.
 	LoadBalancerIP string
 	// PodCIDR and ServiceCIDR are the seed's own ranges.
 	PodCIDR, ServiceCIDR string
@@ -401,6 +408,9 @@ func (c *Config) HostInterface() string { return c.Prefix + "0" }
 
 // HubNetns is the network namespace that holds the bridge between all parts of the landscape.
 func (c *Config) HubNetns() string { return c.Prefix + "-hub" }
+
+// LoadBalancerAdmin is where the load balancers in front of the seeds serve their status and their faults.
+func (c *Config) LoadBalancerAdmin() string { return net.JoinHostPort(c.HubIP, loadBalancerAdminPort) }
 
 // Netns lists every network namespace of the landscape.
 func (c *Config) Netns() []string {

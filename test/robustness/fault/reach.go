@@ -28,8 +28,8 @@ func NewTargets(landscape *config.Config, log func(format string, args ...any)) 
 		Processes: process.NewManager(landscape.State),
 		Proc:      "/proc",
 		Signal:    unix.Kill,
-		Gateway:   GatewayOf,
-		Log:       log,
+		LoadBalancer: func(seed Seed) LoadBalancer { return LoadBalancerOf(landscape, seed.Name) },
+		Log:          log,
 	}
 }
 
