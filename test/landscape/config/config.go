@@ -115,6 +115,8 @@ type Config struct {
 	Gardenlet Gardenlet
 	// Shoot is the name of the shoot that the landscape gets.
 	Shoot string
+	// Policies says how the seeds enforce NetworkPolicies.
+	Policies Policies
 }
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
@@ -203,6 +205,9 @@ func FromEnvironment() (*Config, error) {
 		return nil, err
 	}
 	if out.Audit, err = onOff(EnvAudit, "off"); err != nil {
+		return nil, err
+	}
+	if out.Policies, err = policies(); err != nil {
 		return nil, err
 	}
 	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
@@ -343,6 +348,7 @@ func New(place Place) (*Config, error) {
 		Authorizers: true,
 		Gardenlet:   GardenletComposed,
 		Shoot:       ShootLive,
+		Policies:    PoliciesOn,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
 			ServiceCIDR: "10.96.0.0/16"},
 	}
