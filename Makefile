@@ -20,6 +20,8 @@ export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
 export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
 # The shoot of the landscape: live, which has no workers, or workers. Empty: that of the landscape that is up, else live.
 export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
+# How the seeds enforce NetworkPolicies: on (the default), packets, or off, which is for comparisons.
+export LIVECPM_POLICIES := $(or $(POLICIES),$(LIVECPM_POLICIES))
 
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
@@ -144,7 +146,7 @@ fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed
+landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. POLICIES=packets|off: judge NetworkPolicies otherwise
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status

@@ -35,6 +35,7 @@ packages() {
   containerd) echo github.com/containerd/containerd/v2/cmd/{containerd,ctr,containerd-shim-runc-v2} ;;
   cni) echo github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local,meta/portmap} ;;
   coredns) echo coredns=. ;; # with the plugins that hack/tools/coredns/main.go names
+  kube-network-policies) echo kube-network-policies=. ;; # its library with hack/tools/kube-network-policies/main.go
   local-path-provisioner) echo github.com/rancher/local-path-provisioner ;;
   gardener-admission-controller) echo github.com/gardener/gardener/cmd/gardener-admission-controller ;;
   gardener) echo github.com/gardener/gardener/cmd/{gardener-apiserver,gardener-controller-manager,gardener-resource-manager,gardener-extension-provider-local} ;;
@@ -54,7 +55,7 @@ packages() {
 
 # What the landscape runs, in the order in which it needs them (test/outlook). The others are built on request only
 # (hack/build-tools.sh golangci-lint): linters, kubectl, etcdctl, and what shoots with workers need.
-components() { echo etcd kubernetes containerd cni coredns gardener gardener-admission-controller local-path-provisioner etcd-druid etcd-backup-restore; }
+components() { echo etcd kubernetes containerd cni kube-network-policies coredns gardener gardener-admission-controller local-path-provisioner etcd-druid etcd-backup-restore; }
 
 module() { # the folder of the component's module; what is added to a module becomes a component of its own, so that the rest stays cached
   case "$1" in

@@ -31,7 +31,7 @@ all            git                                 git              names the ve
 all            /etc/ssl/certs/ca-certificates.crt  ca-certificates  checks the Go module proxy, and is put into the images
 landscape      runc                                runc             starts the containers of the seeds
 landscape      nft                                 nftables         holds the rules of kube-proxy
-landscape      iptables                            iptables         holds the rules of port mappings
+landscape      iptables                            iptables         holds the rules of port mappings and of network policies
 landscape      mount                               mount            lets the kubelet mount volumes
 landscape      nsenter                             util-linux       enters the namespaces of the seeds
 test           gcc                                 gcc              builds the race detector into the tests

@@ -115,6 +115,16 @@ func WaitForRecord(
 	return d.waitForRecords(ctx, m, []dnsRecord{{name: name}}, address)
 }
 
+// WithdrawTunnel runs the task of the last step that removes the exposure before the etcds are rolled.
+func WithdrawTunnel(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	return (&destination{Options: deps.Options()}).Tunnel.Withdraw(ctx, m)
+}
+
+// LeaveMigrationPorts runs this part of the last step.
+func LeaveMigrationPorts(ctx context.Context, deps *Deps, m *migration.Migration) (string, error) {
+	return (&destination{Options: deps.Options()}).leaveMigrationPorts(ctx, m)
+}
+
 // EtcdSize is how many members an Etcd is to have.
 type EtcdSize struct {
 	Role    string

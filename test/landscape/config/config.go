@@ -125,6 +125,8 @@ type Config struct {
 	// DNS is how the DNS provider behaves, Waits which waits gardenlets and agents have.
 	DNS   DNS
 	Waits Waits
+	// Policies says how the seeds enforce NetworkPolicies.
+	Policies Policies
 }
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
@@ -213,6 +215,9 @@ func FromEnvironment() (*Config, error) {
 		return nil, err
 	}
 	if out.Audit, err = onOff(EnvAudit, "off"); err != nil {
+		return nil, err
+	}
+	if out.Policies, err = policies(); err != nil {
 		return nil, err
 	}
 	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
@@ -354,6 +359,7 @@ func New(place Place) (*Config, error) {
 		Gardenlet:   GardenletComposed,
 		Shoot:       ShootLive,
 		Waits:       WaitsShort,
+		Policies:    PoliciesOn,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
 			ServiceCIDR: "10.96.0.0/16"},
 	}

@@ -111,6 +111,10 @@ func (n *Node) Up(ctx context.Context, report func(format string, args ...any), 
 		return err
 	}
 
+	// Before the first pod.
+	if err := n.enforcePolicies(ctx, controlPlane); err != nil {
+		return err
+	}
 	fresh, err := n.ensureKubelet(ctx, controlPlane)
 	if err != nil {
 		return err

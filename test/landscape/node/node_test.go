@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livecpm/livecpm/test/landscape/apply"
+	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/node"
 )
 
@@ -35,6 +36,21 @@ var _ = Describe("Node", func() {
 		Expect(kubelet).To(HaveKeyWithValue("maxPods", BeEquivalentTo(200)))
 		Expect(kubelet).To(HaveKeyWithValue("clusterDNS", []any{"10.97.0.10"}))
 		Expect(kubelet).To(HaveKeyWithValue("containerRuntimeEndpoint", "unix:///run/containerd/containerd.sock"))
+	})
+
+	It("should let nothing pass unjudged, and judge what makes a connection only", func() {
+		rules := node.PolicyRules(config.PoliciesOn, "10.241.0.0/16")
+		Expect(rules).To(And(
+			ContainSubstring("-s 10.241.0.0/16 -j NFQUEUE --queue-num 100\n"),
+			ContainSubstring("-d 10.241.0.0/16 -j NFQUEUE --queue-num 100\n"),
+			ContainSubstring("-m conntrack --ctstate ESTABLISHED,RELATED -j RETURN"),
+			ContainSubstring("-I INPUT -j LIVECPM-POLICIES"),
+			ContainSubstring("-I POSTROUTING -m owner ! --uid-owner 0 -j LIVECPM-POLICIES"),
+			Not(ContainSubstring("bypass")),
+		))
+		Expect(node.PolicyRules(config.PoliciesPackets, "10.241.0.0/16")).To(And(
+			ContainSubstring("--ctstate ESTABLISHED --ctdir REPLY -j RETURN"),
+			Not(ContainSubstring("ESTABLISHED,RELATED"))))
 	})
 
 	It("should keep the service proxy off the machine's limits", func() {

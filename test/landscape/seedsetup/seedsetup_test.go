@@ -128,6 +128,13 @@ var _ = Describe("Gardenlets that set up their seed", func() {
 		Expect(template.Annotations).To(HaveKey("landscape.livecpm.dev/agent-configuration"))
 		Expect(template.Annotations).To(HaveKey("landscape.livecpm.dev/image"), "those of all gardenlets stay")
 
+		for _, service := range []string{"livecpm-relay-tcp-22379", "etcd-main-client-tcp-2379",
+			"etcd-events-client-tcp-2379", "etcd-main-client-tcp-8080", "etcd-events-client-tcp-8080"} {
+			Expect(template.Labels).To(HaveKeyWithValue(
+				"networking.resources.gardener.cloud/to-all-shoots-"+service, "allowed"),
+				"what the agent asks in the namespaces of shoots")
+		}
+
 		content, err := s.AgentConfiguration()
 		Expect(err).NotTo(HaveOccurred())
 		mounted := filepath.Join(GinkgoT().TempDir(), filepath.Base(file))

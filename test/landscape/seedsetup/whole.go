@@ -17,10 +17,14 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/component"
 	"github.com/gardener/gardener/pkg/component/autoscaling/vpa"
+	etcdconstants "github.com/gardener/gardener/pkg/component/etcd/etcd/constants"
 	"github.com/gardener/gardener/pkg/controllerutils"
 	"github.com/gardener/gardener/pkg/utils"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/image"
@@ -140,6 +144,7 @@ func (s *Setup) addVariantValues() error {
 			map[string]any{"name": envRelayImage, "value": image.Ref("livecpm-relay")},
 			map[string]any{"name": envAgentConfig, "value": agentConfigDir + "/" + agentConfigKey},
 		},
+		"podLabels": dropInLabels(),
 		"additionalVolumes": []any{
 			map[string]any{"name": "livecpm-agent", "configMap": map[string]any{"name": agentConfigMap}},
 		},
@@ -152,6 +157,26 @@ func (s *Setup) addVariantValues() error {
 		},
 	})
 	return nil
+}
+
+// dropInLabels are those by which Gardener's policies let the pods of a drop-in reach what an agent reaches in the
+// namespaces of shoots and upstream's gardenlet does not (docs/deployment/gardenlet.md). The chart of the agent gives
+// them to its own pods.
+func dropInLabels() map[string]any {
+	labels := map[string]any{
+		gardenerutils.NetworkPolicyLabel(v1beta1constants.LabelNetworkPolicyShootNamespaceAlias+"-"+exposure.Name,
+			naming.PortRelayClient): v1beta1constants.LabelNetworkPolicyAllowed,
+	}
+	for _, etcdRole := range naming.EtcdRoles {
+		for _, port := range []int32{naming.PortClient, etcdconstants.PortBackupRestore} {
+			labels[gardenerutils.NetworkPolicyLabel(v1beta1constants.LabelNetworkPolicyShootNamespaceAlias+"-"+
+				naming.ClientServiceName(etcdRole), port)] = v1beta1constants.LabelNetworkPolicyAllowed
+		}
+	}
+	// Upstream's chart has it already.
+	delete(labels, gardenerutils.NetworkPolicyLabel(v1beta1constants.LabelNetworkPolicyShootNamespaceAlias+"-"+
+		naming.ClientServiceName(v1beta1constants.ETCDRoleMain), etcdconstants.PortBackupRestore))
+	return labels
 }
 
 // agentConfiguration is the file of the agent in a drop-in gardenlet.
