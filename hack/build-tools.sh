@@ -151,6 +151,10 @@ build() {
   else
     compile_all "$1" "$tmp" "$log"
   fi
+  # What pilot-agent makes Envoy's configuration of belongs to it, and is in the module only.
+  if [ "$1" = istio ]; then
+    cp "$(tool istio list -m -f '{{.Dir}}' istio.io/istio)/tools/packaging/common/envoy_bootstrap.json" "$tmp/"
+  fi
   touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"
   echo "$1: built in $((SECONDS - start)) s"
 }
