@@ -18,6 +18,7 @@ export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
 
 # The gardenlet of the landscape: composed, upstream or drop-in. Empty: that of the landscape that is up, else composed.
 export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
+export LIVECPM_TLS_TERMINATION := $(or $(TLS_TERMINATION),$(LIVECPM_TLS_TERMINATION))
 # The shoot of the landscape: live, which has no workers, or workers. Empty: that of the landscape that is up, else live.
 export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 # How the seeds enforce NetworkPolicies: on (the default), packets, or off, which is for comparisons.
@@ -146,7 +147,7 @@ fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. POLICIES=packets|off: judge NetworkPolicies otherwise
+landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=packets|off: judge NetworkPolicies otherwise
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status

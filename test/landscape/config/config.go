@@ -40,6 +40,11 @@ const (
 	// Without it, it is the one of the landscape that is up, and composed if none is.
 	EnvGardenlet = "LIVECPM_GARDENLET"
 
+	// EnvTLSTermination names the environment variable that says where TLS of shoots' clients ends: on for the ingress
+	// gateways, as by default in Gardener, off for the kube-apiservers. Without it, it is as in the landscape that is
+	// up, and on if none is.
+	EnvTLSTermination = "LIVECPM_TLS_TERMINATION"
+
 	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no
 	// workers, or workers. Without it, it is the one of the landscape that is up, and live if none is.
 	EnvShoot = "LIVECPM_SHOOT"
@@ -120,6 +125,9 @@ type Config struct {
 	Audit bool
 	// Gardenlet is the gardenlet of all seeds.
 	Gardenlet Gardenlet
+	// TLSTermination reports whether the ingress gateways end the TLS of shoots' clients, Gardener's feature gate
+	// IstioTLSTermination. Otherwise they pass it through to the kube-apiservers.
+	TLSTermination bool
 	// Shoot is the name of the shoot that the landscape gets.
 	Shoot string
 	// DNS is how the DNS provider behaves, Waits which waits gardenlets and agents have.
@@ -221,6 +229,9 @@ func FromEnvironment() (*Config, error) {
 		return nil, err
 	}
 	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
+		return nil, err
+	}
+	if out.TLSTermination, err = out.tlsTermination(); err != nil {
 		return nil, err
 	}
 	if out.Shoot, err = out.shoot(os.Getenv(EnvShoot)); err != nil {
@@ -360,6 +371,8 @@ func New(place Place) (*Config, error) {
 		Shoot:       ShootLive,
 		Waits:       WaitsShort,
 		Policies:    PoliciesOn,
+
+		TLSTermination: true,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
 			ServiceCIDR: "10.96.0.0/16"},
 	}

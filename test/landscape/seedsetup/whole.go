@@ -18,6 +18,7 @@ import (
 	"github.com/gardener/gardener/pkg/component"
 	"github.com/gardener/gardener/pkg/component/autoscaling/vpa"
 	etcdconstants "github.com/gardener/gardener/pkg/component/etcd/etcd/constants"
+	"github.com/gardener/gardener/pkg/component/networking/istio"
 	"github.com/gardener/gardener/pkg/controllerutils"
 	"github.com/gardener/gardener/pkg/utils"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
@@ -42,12 +43,6 @@ var gardenletPackages = map[config.Gardenlet]string{
 
 //go:embed manifests/placeholders.yaml
 var placeholdersManifest string
-
-//go:embed manifests/istiod.yaml
-var istiodManifest string
-
-// gatewayServiceAccount is that of the ingress gateway which the gardenlet deploys.
-const gatewayServiceAccount = "istio-ingressgateway-service-account"
 
 const (
 	// agentConfigMap has the configuration of the agent in a drop-in gardenlet.
@@ -74,7 +69,7 @@ func (s *Setup) stepsBeforeGardenlet() []step {
 }
 
 // deployGivens deploys the definitions of an autoscaler that the cluster has by itself (the Seed's settings say so),
-// the policies for placeholders, and what the ingress gateway's pods need of istiod.
+// the policies for placeholders, and the filters of gateways, which are in force before the gardenlet deploys the first.
 func (s *Setup) deployGivens(ctx context.Context) error {
 	crds, err := vpa.NewCRD(s.client, nil)
 	if err != nil {
@@ -90,10 +85,14 @@ func (s *Setup) deployGivens(ctx context.Context) error {
 	if err := apply.Manifests(ctx, s.client, policies); err != nil {
 		return err
 	}
-	if err := s.deployIngressAccess(ctx, gatewayServiceAccount); err != nil {
+	istioCRDs, err := istio.NewCRD(s.client)
+	if err != nil {
 		return err
 	}
-	return apply.Manifests(ctx, s.client, []byte(istiodManifest))
+	if err := component.OpWait(istioCRDs).Deploy(ctx); err != nil {
+		return fmt.Errorf("failed to deploy custom resource definitions of Istio: %w", err)
+	}
+	return s.deployEnvoyFilters(ctx)
 }
 
 // PlaceholderPolicies returns the admission policies that let placeholders pass for the programs that they stand for.
