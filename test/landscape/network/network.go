@@ -127,7 +127,8 @@ func EnableForwarding(name string) error {
 	return sysctl(name, map[string]string{"net/ipv4/ip_forward": "1", "net/bridge/bridge-nf-call-iptables": "1"})
 }
 
-// EnsurePublicAddress lets the hub answer for an address of the landscape's network, for a Service of type LoadBalancer.
+// EnsurePublicAddress lets the hub answer for an address of the landscape's network, for a Service of type
+// LoadBalancer.
 func EnsurePublicAddress(hubNetns, address string) error {
 	hub, closeHub, err := handle(hubNetns)
 	if err != nil {

@@ -27,8 +27,8 @@ const (
 	familyLatency = "rtt"
 )
 
-// traffic disturbs what goes from seed to seed for the shoot. Each connection passes one load balancer, that of the seed
-// it leads to, so both are made faulty.
+// traffic disturbs what goes from seed to seed for the shoot. Each connection passes one load balancer, that of the
+// seed it leads to, so both are made faulty.
 type traffic struct {
 	fault
 

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sourceOffset is where an IPv4 header has the address of the sender; networkHeader is where the kernel lets a filter of
-// a socket find that header.
+// sourceOffset is where an IPv4 header has the address of the sender; networkHeader is where the kernel lets a filter
+// of a socket find that header.
 const (
 	sourceOffset  = 12
 	networkHeader = 0xfff00000 // SKF_NET_OFF, which the library has not

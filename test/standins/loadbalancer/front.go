@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package loadbalancer stands in for the load balancer that a provider puts in front of a Service: outside of the
-// cluster, on layer 4. It owns public addresses, hands each connection to the node port of a healthy node, and passes on
-// bytes, ends and resets as they come. It is also what adds latency to the ways between the seeds, and cuts them.
+// cluster, on layer 4. It owns public addresses, hands each connection to the node port of a healthy node, and passes
+// on bytes, ends and resets as they come. It is also what adds latency to the ways between the seeds, and cuts them.
 package loadbalancer
 
 import (

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	chunkSize   = 16 << 10
+	chunkSize   = 32 << 10
 	chunksOnWay = 1024
 	// helloSize is how much of a connection is read for a ClientHello at most.
 	helloSize = 64 << 10
@@ -257,11 +257,11 @@ func (h *half) pump(ctx context.Context, pending []byte) error {
 			return err
 		}
 		if disturbed.latency > 0 {
-			err = h.copyDelayed(ctx, pending, disturbed.latency)
+			err = h.copyDelayed(ctx, pending)
+			pending = nil // written, or the connection is lost
 		} else {
-			err = h.copyPlain(pending)
+			pending, err = h.copyPlain(pending)
 		}
-		pending = nil // written, or the connection is lost
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			continue
 		}
@@ -273,21 +273,37 @@ func (h *half) pump(ctx context.Context, pending []byte) error {
 	}
 }
 
-// copyPlain lets the kernel splice from socket to socket. An expired deadline loses nothing: it is only noticed when
-// nothing is on its way.
-func (h *half) copyPlain(pending []byte) error {
+// copyPlain copies without delay. It could let the kernel splice from socket to socket, but then nobody would see what
+// arrives after a fault has come and before the copy is interrupted: that is returned, to be delayed.
+func (h *half) copyPlain(pending []byte) (late []byte, err error) {
 	if len(pending) > 0 {
 		if _, err := h.dst.Write(pending); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	_, err := io.Copy(h.dst, h.src)
-	return err
+	data := make([]byte, chunkSize)
+	for {
+		n, err := h.src.Read(data)
+		if (n > 0 || errors.Is(err, io.EOF)) && h.latency() > 0 {
+			return data[:n], os.ErrDeadlineExceeded // the end is read again
+		}
+		if n > 0 {
+			if _, err := h.dst.Write(data[:n]); err != nil {
+				return nil, err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // copyDelayed delivers each chunk a fixed time after it arrived, so that latency rises and throughput stays. What is on
 // its way when reading ends is still delivered. The end travels as long as the data, in whatever manner it comes.
-func (h *half) copyDelayed(ctx context.Context, pending []byte, latency time.Duration) error {
+func (h *half) copyDelayed(ctx context.Context, pending []byte) error {
 	type chunk struct {
 		due  time.Time
 		data []byte
@@ -307,19 +323,19 @@ func (h *half) copyDelayed(ctx context.Context, pending []byte, latency time.Dur
 		written <- err
 	}()
 	if len(pending) > 0 {
-		way <- chunk{time.Now().Add(latency), pending}
+		way <- chunk{h.due(), pending}
 	}
 	var readErr error
 	for readErr == nil {
 		data := make([]byte, chunkSize)
 		var n int
 		if n, readErr = h.src.Read(data); n > 0 {
-			way <- chunk{time.Now().Add(latency), data[:n]}
+			way <- chunk{h.due(), data[:n]}
 		}
 	}
 	var ended error
 	if !errors.Is(readErr, os.ErrDeadlineExceeded) {
-		ended = sleepUntil(ctx, time.Now().Add(latency))
+		ended = sleepUntil(ctx, h.due())
 	}
 	close(way)
 	if err := errors.Join(<-written, ended); err != nil {
@@ -330,6 +346,15 @@ func (h *half) copyDelayed(ctx context.Context, pending []byte, latency time.Dur
 	}
 	return readErr
 }
+
+// latency returns that which is in force now. The faults may have changed since a read began.
+func (h *half) latency() time.Duration {
+	effect, _ := h.effect()
+	return effect.of(h.direction).latency
+}
+
+// due returns when that arrives on the other side which has come just now.
+func (h *half) due() time.Time { return time.Now().Add(h.latency()) }
 
 func sleepUntil(ctx context.Context, due time.Time) error {
 	timer := time.NewTimer(time.Until(due))
@@ -342,17 +367,16 @@ func sleepUntil(ctx context.Context, due time.Time) error {
 	}
 }
 
-// awaitReset waits for the end of the other direction, and returns an error if the sender, which has sent its end, resets
-// the connection before. Nothing can be read any more, and nothing may be there to be written: only the socket's state
-// tells.
+// awaitReset waits for the end of the other direction, and returns an error if the sender, which has sent its end,
+// resets the connection before. Nothing can be read any more, and nothing may be there to be written: only the socket's
+// state tells.
 func (h *half) awaitReset(ctx context.Context, other <-chan struct{}) error {
 	raw, err := h.src.SyscallConn()
 	if err != nil {
 		return err
 	}
 	for {
-		disturbed, err := h.settle(ctx)
-		if err != nil {
+		if _, err := h.settle(ctx); err != nil {
 			return err
 		}
 		select {
@@ -366,7 +390,7 @@ func (h *half) awaitReset(ctx context.Context, other <-chan struct{}) error {
 			return lost != nil
 		})
 		if lost != nil {
-			return errors.Join(lost, sleepUntil(ctx, time.Now().Add(disturbed.latency)))
+			return errors.Join(lost, sleepUntil(ctx, h.due()))
 		}
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err

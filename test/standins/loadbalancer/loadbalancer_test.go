@@ -360,19 +360,19 @@ var _ = Describe("Front", func() {
 		Expect(read(backend)).To(MatchError(io.EOF))
 		Expect(client.SetLinger(0)).To(Succeed())
 		Expect(client.Close()).To(Succeed())
-		Eventually(func() error {
-			_, err := backend.Write([]byte("x"))
-			return err
-		}).Should(Or(MatchError(syscall.ECONNRESET), MatchError(syscall.EPIPE)))
 		Eventually(func() []loadbalancer.Connections { return f.front.Status().Connections }).Should(BeEmpty())
+		_, err := backend.Write([]byte("x"))
+		Expect(err).To(Or(MatchError(syscall.ECONNRESET), MatchError(syscall.EPIPE)))
 	})
 
 	It("should reset new connections that no node takes", func() {
 		f.target.Nodes = []netip.Addr{third} // where nothing listens
 		Expect(f.front.Set(f.ctx, f.target)).To(Succeed())
 		client, err := f.from(machine)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(read(client)).To(MatchError(syscall.ECONNRESET))
+		if err == nil { // the reset may come before the program knows that it is connected
+			err = read(client)
+		}
+		Expect(err).To(MatchError(syscall.ECONNRESET))
 	})
 
 	It("should keep present connections when the target changes, and refuse at ports that are gone", func() {
@@ -525,7 +525,7 @@ var _ = Describe("faults", func() {
 	It("should not limit throughput by latency", func() {
 		conn := f.echoing(machine, relayHost)
 		f.add(seedToSeed + `"latency": "3s"}`)
-		// 128 chunks each way, one after the other, would take more than ten minutes.
+		// 64 chunks each way, one after the other, would take more than six minutes.
 		Expect(conn.SetDeadline(time.Now().Add(patience.Eventually))).To(Succeed())
 		Expect(echo(conn, bytes.Repeat([]byte("0123456789abcdef"), 1<<17))).To(BeNumerically(">=", 6*time.Second))
 	})
