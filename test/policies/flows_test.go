@@ -91,7 +91,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 				Labels: map[string]string{"kubernetes.io/metadata.name": "garden"}},
 				Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
-				"kubernetes.io/metadata.name": namespace, v1beta1constants.GardenRole: v1beta1constants.GardenRoleShoot}},
+				"kubernetes.io/metadata.name": namespace,
+				v1beta1constants.GardenRole:   v1beta1constants.GardenRoleShoot}},
 				Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
 			&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
 				Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.250.0.11"}},
@@ -125,7 +126,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			_, err := (&networkpolicy.Reconciler{RuntimeClient: c, Resolver: hostnameresolver.NewNoOpProvider(),
 				RuntimeNetworks: networkpolicy.RuntimeNetworkConfig{
 					IPFamilies: []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv4},
-					Nodes:      []string{"10.250.0.11/32"}, Pods: []string{"10.241.0.0/16"}, Services: []string{"10.97.0.0/16"},
+					Nodes:      []string{"10.250.0.11/32"},
+					Pods:       []string{"10.241.0.0/16"},
+					Services:   []string{"10.97.0.0/16"},
 				}}).Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Name: ns}})
 			Expect(err).NotTo(HaveOccurred())
 		}

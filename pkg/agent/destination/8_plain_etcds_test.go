@@ -25,7 +25,7 @@ import (
 )
 
 var _ = Describe("Leaving the ports of the migration", func() {
-	// policies says which NetworkPolicies the seed has after the etcds are withdrawn from the exposure and some of their
+	// policies says which NetworkPolicies the seed has after the exposure is withdrawn and some of the etcds'
 	// members have left the destination's port.
 	policies := func(roleOf func(etcdRole string, ordinal int) steps.Role) (missing string, left []string) {
 		GinkgoHelper()
