@@ -47,6 +47,7 @@ var _ = Describe("Controller", func() {
 		served    *front
 		ensured   chan struct{}
 		refuses   error
+		hostname  string
 		service   *corev1.Service
 		nodes     chan []netip.Addr
 		begin     func()
@@ -64,7 +65,7 @@ var _ = Describe("Controller", func() {
 			node("two", "10.250.0.32", nil),
 			node("three", "10.250.0.33", map[string]string{corev1.LabelNodeExcludeBalancers: "true"}))
 		served, ensured, nodes = &front{}, make(chan struct{}, 1), make(chan []netip.Addr, 1)
-		refuses = nil
+		refuses, hostname = nil, ""
 		service = &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: loadbalancer.Gateway.Namespace, Name: loadbalancer.Gateway.Name},
 			Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{
@@ -73,7 +74,7 @@ var _ = Describe("Controller", func() {
 		}
 		begin = func() {
 			controller := &loadbalancer.Controller{Log: logr.Discard(), Client: clientset, Service: loadbalancer.Gateway,
-				Address: netip.MustParseAddr("10.250.0.21"), Front: served,
+				Address: netip.MustParseAddr("10.250.0.21"), Front: served, Hostname: hostname,
 				EnsureAddress: func() error {
 					select {
 					case ensured <- struct{}{}:
@@ -139,7 +140,7 @@ var _ = Describe("Controller", func() {
 	})
 
 	It("should give the gateway a host name where clouds do", func(ctx SpecContext) {
-		controller.Hostname = "seed-a.lb.livecpm.example"
+		hostname = "seed-a.lb.livecpm.example"
 		create(ctx)
 		begin()
 		Eventually(func() []corev1.LoadBalancerIngress { return ingress(ctx) }).
