@@ -303,7 +303,7 @@ func (l *Landscape) startGarden(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := cgroups.Ensure(garden.Netns); err != nil {
+	if err := cgroups.Ensure(garden.Netns, machine.WeightGarden); err != nil {
 		return err
 	}
 	daemons, err := cgroups.EnsureLeaf(garden.Netns, "daemons")
@@ -452,7 +452,7 @@ func (l *Landscape) down() error {
 		failures = append(failures, machine.KillIn(network.Path(name)), network.Remove(name))
 	}
 	// A demo that still runs is not the landscape's to end.
-	failures = append(failures, cgroups.Evict(l.Config.Garden.Netns, config.ClientsCgroup),
+	failures = append(failures, cgroups.RemoveOwn(l.Config.ClientsCgroup()),
 		cgroups.Remove(l.Config.Garden.Netns), network.RemoveHostInterface(l.Config))
 	last, err := machine.DefaultSysctls().Release(l.Config.Prefix)
 	failures = append(failures, err)

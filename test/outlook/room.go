@@ -63,7 +63,7 @@ const (
 	memoryNew, memoryShoot, memoryMove = 12 * gigabyte, 6 * gigabyte, 4 * gigabyte
 
 	// loadHinders and loadForbids are runnable threads for each processor.
-	loadHinders, loadForbids = 1.0, 5.0
+	loadHinders, loadForbids = 1.0, 8.0
 )
 
 // Lack is something that a machine has too little of for a run.

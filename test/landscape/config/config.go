@@ -68,9 +68,6 @@ const (
 	// loadBalancerAdminPort is where the hub serves the faults of the load balancers.
 	loadBalancerAdminPort = "8001"
 
-	// ClientsCgroup is the child of the garden's cgroup that programs join which put load on the landscape.
-	ClientsCgroup = "clients"
-
 	// Domain is the parent of every zone that the landscape's DNS server serves.
 	Domain = "livecpm.example"
 	// InternalDomain is the garden's internal domain.
@@ -421,6 +418,9 @@ func (c *Config) Bin() string { return c.Dir("bin") }
 
 // Images returns the folder of image tarballs.
 func (c *Config) Images() string { return c.Dir("images") }
+
+// ClientsCgroup is the cgroup that programs join which put load on the landscape or observe it.
+func (c *Config) ClientsCgroup() string { return c.Prefix + "-clients" }
 
 // HostInterface is the name of the machine's own interface in the landscape's network.
 func (c *Config) HostInterface() string { return c.Prefix + "0" }

@@ -146,7 +146,7 @@ func (n *Node) prepare(ctx context.Context) (*cluster.ControlPlane, error) {
 	if err := network.EnableForwarding(n.seed.Netns); err != nil {
 		return nil, err
 	}
-	if err := n.cgroups.Ensure(n.seed.Netns); err != nil {
+	if err := n.cgroups.Ensure(n.seed.Netns, machine.WeightSeed); err != nil {
 		return nil, err
 	}
 	daemons, err := n.cgroups.EnsureLeaf(n.seed.Netns, "daemons")
