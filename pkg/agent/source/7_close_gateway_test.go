@@ -11,6 +11,8 @@ import (
 	"time"
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	seedpkg "github.com/gardener/gardener/pkg/gardenlet/operation/seed"
 	gardeneristio "github.com/gardener/gardener/pkg/utils/istio"
 	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	. "github.com/onsi/ginkgo/v2"
@@ -36,6 +38,13 @@ func gatewayConfig() *gardenletconfigv1alpha1.GardenletConfiguration {
 		Ingress: &gardenletconfigv1alpha1.SNIIngress{ServiceName: &name, Namespace: &ns,
 			Labels: map[string]string{"istio": "ingressgateway"}},
 	}}
+}
+
+// seedOf returns a seed with one zone, which has no zonal gateways.
+func seedOf(name string) *seedpkg.Seed {
+	seed := &seedpkg.Seed{}
+	seed.SetInfo(&gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return seed
 }
 
 // exposedAt returns what exposes a kube-apiserver, made by the functions that Gardener makes it with.

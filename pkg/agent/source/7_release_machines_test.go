@@ -43,6 +43,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -345,7 +346,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		}}
 		shootObject.SetInfo(m.Shoot)
 		b = &botanist.Botanist{Operation: &gardeneroperation.Operation{
-			Logger: logr.Discard(), Shoot: shootObject, Config: gatewayConfig(), SeedClientSet: clientSet, GardenClient: garden,
+			Logger: logr.Discard(), Shoot: shootObject, Config: gatewayConfig(), Seed: seedOf("seed-a"), SeedClientSet: clientSet, GardenClient: garden,
 			ShootClientMap: fakeclientmap.NewClientMap(),
 		}}
 	})
@@ -516,7 +517,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		It("should let Envoy drain those from inside of a shoot with workers afterwards", func() {
 			expose(true)
 			resource := &resourcesv1alpha1.ManagedResource{
-				ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-sni", Namespace: namespace}}
+				ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-sni", Namespace: namespace},
+				Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed")}}
 			Expect(seed.Create(ctx, resource)).To(Succeed())
 			var there []bool
 			finish(source.CleanupGraph, func() {
