@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	istionetworkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -102,7 +103,7 @@ func run(ctx context.Context, log logr.Logger, opts options) error {
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme,
-		istionetworkingv1beta1.AddToScheme} {
+		istionetworkingv1alpha3.AddToScheme, istionetworkingv1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("failed to build scheme: %w", err)
 		}

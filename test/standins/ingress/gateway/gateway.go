@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	istionetworkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,7 +46,12 @@ func (g *Gateway) Sync(ctx context.Context) error {
 	if err := g.Backends.Reader.List(ctx, virtualServices); err != nil {
 		return fmt.Errorf("failed to list VirtualServices: %w", err)
 	}
+	filters := &istionetworkingv1alpha3.EnvoyFilterList{}
+	if err := g.Backends.Reader.List(ctx, filters, client.InNamespace(g.Identity.Namespace)); err != nil {
+		return fmt.Errorf("failed to list EnvoyFilters: %w", err)
+	}
 	table, problems := BuildTable(g.Identity, gateways.Items, virtualServices.Items)
+	table.RemoveFilterChains(g.Identity, filters.Items)
 	for _, problem := range problems {
 		g.Log.Info("Ignored part of the configuration", "problem", problem)
 	}
@@ -207,5 +213,6 @@ func (g *Gateway) count(sni string, delta int) {
 
 // Objects are the kinds that a Gateway reads.
 func Objects() []client.Object {
-	return []client.Object{&istionetworkingv1beta1.Gateway{}, &istionetworkingv1beta1.VirtualService{}}
+	return []client.Object{&istionetworkingv1beta1.Gateway{}, &istionetworkingv1beta1.VirtualService{},
+		&istionetworkingv1alpha3.EnvoyFilter{}}
 }

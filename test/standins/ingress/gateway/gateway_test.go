@@ -26,6 +26,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	istionetworkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
 	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -163,7 +164,7 @@ var _ = Describe("Gateway", func() {
 		certificate, roots = selfSigned()
 		scheme := runtime.NewScheme()
 		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, discoveryv1.AddToScheme,
-			istionetworkingv1beta1.AddToScheme} {
+			istionetworkingv1alpha3.AddToScheme, istionetworkingv1beta1.AddToScheme} {
 			Expect(add(scheme)).To(Succeed())
 		}
 		kube = fakeclient.NewClientBuilder().WithScheme(scheme).Build()
