@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nativetest gives tests the images with programs that are not this project's.
+package nativetest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+
+	"github.com/livecpm/livecpm/hack/images/tarball"
+	"github.com/livecpm/livecpm/test/landscape/native"
+)
+
+// EnvBinary names another envoy than the one of the landscape.
+const EnvBinary = "LIVECPM_ENVOY"
+
+// users are those that the images name.
+const users = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"
+
+// EnvoyImage returns the folder of an image with envoy. A spec that cannot have it is skipped, and says what to do.
+func EnvoyImage() string {
+	ginkgo.GinkgoHelper()
+	needsRoot()
+	files, err := native.Envoy(envoy())
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	return unpack(files)
+}
+
+// OpenVPNImage returns the folder of an image with OpenVPN, and with the program at the other paths. A spec that cannot
+// have it is skipped, and says what to do.
+func OpenVPNImage(program string, paths ...string) string {
+	ginkgo.GinkgoHelper()
+	needsRoot()
+	if _, err := exec.LookPath("/usr/sbin/openvpn"); err != nil {
+		ginkgo.Skip("NOT TESTED, this needs Debian's openvpn: hack/setup.sh test installs it: " + err.Error())
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		ginkgo.Skip("NOT TESTED, this needs tun devices: " + err.Error())
+	}
+	files, err := native.OpenVPN()
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	for _, path := range paths {
+		files = append(files, tarball.File{Path: path, Source: program})
+	}
+	return unpack(files)
+}
+
+func needsRoot() {
+	ginkgo.GinkgoHelper()
+	if os.Geteuid() != 0 {
+		ginkgo.Skip("NOT TESTED, this needs root: namespaces and mounts")
+	}
+}
+
+func unpack(files []tarball.File) string {
+	ginkgo.GinkgoHelper()
+	folder := ginkgo.GinkgoT().TempDir()
+	// Programs that are not root's go through it.
+	for parent := folder; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
+		gomega.Expect(os.Chmod(parent, 0o755)).To(gomega.Succeed()) // #nosec G302 -- It is a folder.
+	}
+	files = append(files, tarball.File{Path: "etc/passwd", Data: []byte(users), Mode: 0o644})
+	gomega.Expect(native.Unpack(folder, files)).To(gomega.Succeed())
+	return folder
+}
+
+func envoy() string {
+	ginkgo.GinkgoHelper()
+	if binary := os.Getenv(EnvBinary); binary != "" {
+		return binary
+	}
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	folder, err := exec.Command(filepath.Join(strings.TrimSpace(string(root)), "hack", "build-tools.sh"), "--path",
+		"envoy").Output() // #nosec G204 -- The repository's own script.
+	binary := filepath.Join(strings.TrimSpace(string(folder)), "envoy")
+	if err == nil {
+		_, err = os.Stat(binary)
+	}
+	if err != nil {
+		ginkgo.Skip(fmt.Sprintf("NOT TESTED, this needs envoy: hack/build-tools.sh envoy gets it, or %s names one: %s",
+			EnvBinary, err))
+	}
+	return binary
+}
