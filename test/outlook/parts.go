@@ -89,6 +89,8 @@ var tools = []struct {
 	{"gardener-admission-controller", 6 * time.Second},
 	{"local-path-provisioner", 2 * time.Second},
 	{"etcd-druid", 10 * time.Second},
+	{"envoy", 5 * time.Second},
+	{"istio", 120 * time.Second},
 	{"etcd-backup-restore", 60 * time.Second},
 }
 
