@@ -34,18 +34,27 @@ type Program struct {
 	Targets []string
 }
 
-// Envoy is what an image with envoy consists of, besides the users.
-func Envoy(binary string) ([]tarball.File, error) {
-	return Files(Program{Source: binary, Targets: []string{"/usr/local/bin/envoy"}})
-}
-
 // OpenVPN is what an image with OpenVPN consists of, besides the users: OpenVPN, what it and its scripts call, and a
 // shell.
 func OpenVPN() ([]tarball.File, error) {
+	more, err := IPTables()
+	if err != nil {
+		return nil, err
+	}
+	own, err := Files(
+		Program{Source: "/usr/sbin/openvpn", Targets: []string{"/usr/sbin/openvpn"}},
+		Program{Source: "/bin/dash", Targets: []string{"/bin/sh"}},
+		Program{Source: "/sbin/ip", Targets: []string{"/sbin/ip"}},
+	)
+	if err != nil {
+		return nil, err
+	}
+	return Merge(own, more), nil
+}
+
+// IPTables is what iptables consists of, for both families of addresses and both interfaces of the kernel.
+func IPTables() ([]tarball.File, error) {
 	programs := []Program{
-		{Source: "/usr/sbin/openvpn", Targets: []string{"/usr/sbin/openvpn"}},
-		{Source: "/bin/dash", Targets: []string{"/bin/sh"}},
-		{Source: "/sbin/ip", Targets: []string{"/sbin/ip"}},
 		{Source: "/usr/sbin/xtables-nft-multi", Targets: []string{"/usr/sbin/iptables-nft", "/usr/sbin/ip6tables-nft"}},
 		{Source: "/usr/sbin/xtables-legacy-multi",
 			Targets: []string{"/usr/sbin/iptables-legacy", "/usr/sbin/ip6tables-legacy"}},
@@ -64,7 +73,23 @@ func OpenVPN() ([]tarball.File, error) {
 	for _, file := range found {
 		programs = append(programs, Program{Source: file, Targets: []string{file}})
 	}
-	return Files(programs...)
+	files, err := Files(programs...)
+	if err != nil {
+		return nil, err
+	}
+	// The older of the two has its lock there, and does not make the folder.
+	return append(files, tarball.File{Path: "/run/xtables.lock", Mode: 0o600}), nil
+}
+
+// Merge returns the files of both, each path once.
+func Merge(files, more []tarball.File) []tarball.File {
+	out := slices.Clone(files)
+	for _, file := range more {
+		if !slices.ContainsFunc(out, func(has tarball.File) bool { return has.Path == file.Path }) {
+			out = append(out, file)
+		}
+	}
+	return out
 }
 
 // Below returns the files as they are in a folder of another image.

@@ -35,7 +35,9 @@ func Find() (v4, v6 Tables, err error) {
 }
 
 // Append adds a rule to the end of a chain.
-func (t Tables) Append(table, chain string, spec ...string) error { return t.change("-A", table, chain, spec) }
+func (t Tables) Append(table, chain string, spec ...string) error {
+	return t.change("-A", table, chain, spec)
+}
 
 // AppendOnce adds a rule to the end of a chain that does not have it.
 func (t Tables) AppendOnce(table, chain string, spec ...string) error {
@@ -53,7 +55,9 @@ func (t Tables) Delete(table, chain string, spec ...string) error {
 	return t.change("-D", table, chain, spec)
 }
 
-func (t Tables) has(table, chain string, spec []string) bool { return t.change("-C", table, chain, spec) == nil }
+func (t Tables) has(table, chain string, spec []string) bool {
+	return t.change("-C", table, chain, spec) == nil
+}
 
 func (t Tables) change(what, table, chain string, spec []string) error {
 	return t.run(slices.Concat([]string{"-t", table, what, chain}, spec)...)

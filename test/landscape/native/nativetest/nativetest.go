@@ -5,7 +5,7 @@
 package nativetest
 
 import (
-	"fmt"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,11 +15,10 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/hack/images/tarball"
+	"github.com/livecpm/livecpm/test/landscape/build"
+	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/native"
 )
-
-// EnvBinary names another envoy than the one of the landscape.
-const EnvBinary = "LIVECPM_ENVOY"
 
 // users are those that the images name.
 const users = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"
@@ -28,8 +27,10 @@ const users = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/h
 func EnvoyImage() string {
 	ginkgo.GinkgoHelper()
 	needsRoot()
-	files, err := native.Envoy(envoy())
-	gomega.Expect(err).NotTo(gomega.HaveOccurred())
+	files, err := build.Envoy(context.Background(), landscape(), "/usr/local/bin/envoy")
+	if err != nil {
+		ginkgo.Skip("NOT TESTED, this needs envoy: hack/build-tools.sh envoy gets it: " + err.Error())
+	}
 	return unpack(files)
 }
 
@@ -71,22 +72,16 @@ func unpack(files []tarball.File) string {
 	return folder
 }
 
-func envoy() string {
+// landscape is as much of a landscape's configuration as components are found by.
+func landscape() *config.Config {
 	ginkgo.GinkgoHelper()
-	if binary := os.Getenv(EnvBinary); binary != "" {
-		return binary
-	}
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
-	folder, err := exec.Command(filepath.Join(strings.TrimSpace(string(root)), "hack", "build-tools.sh"), "--path",
-		"envoy").Output() // #nosec G204 -- The repository's own script.
-	binary := filepath.Join(strings.TrimSpace(string(folder)), "envoy")
-	if err == nil {
-		_, err = os.Stat(binary)
+	cache := os.Getenv(config.EnvCache)
+	if cache == "" {
+		folder, err := os.UserCacheDir()
+		gomega.Expect(err).NotTo(gomega.HaveOccurred())
+		cache = filepath.Join(folder, "livecpm")
 	}
-	if err != nil {
-		ginkgo.Skip(fmt.Sprintf("NOT TESTED, this needs envoy: hack/build-tools.sh envoy gets it, or %s names one: %s",
-			EnvBinary, err))
-	}
-	return binary
+	return &config.Config{Repo: strings.TrimSpace(string(root)), Cache: cache}
 }

@@ -75,7 +75,9 @@ type Rule struct {
 	Spec []string
 }
 
-func rule(table, chain string, spec ...string) Rule { return Rule{Table: table, Chain: chain, Spec: spec} }
+func rule(table, chain string, spec ...string) Rule {
+	return Rule{Table: table, Chain: chain, Spec: spec}
+}
 
 // ServerRules translate the addresses of the shoot for what the envoy beside the server sends: it is known by its
 // group.
