@@ -39,8 +39,10 @@ func EnvoyImage() string {
 func OpenVPNImage(program string, paths ...string) string {
 	ginkgo.GinkgoHelper()
 	needsRoot()
-	if _, err := exec.LookPath("/usr/sbin/openvpn"); err != nil {
-		ginkgo.Skip("NOT TESTED, this needs Debian's openvpn: hack/setup.sh test installs it: " + err.Error())
+	for _, file := range []string{"/usr/sbin/openvpn", "/sbin/ip", "/usr/sbin/xtables-nft-multi"} {
+		if _, err := os.Stat(file); err != nil {
+			ginkgo.Skip("NOT TESTED, this needs Debian's package: hack/setup.sh test installs it: " + err.Error())
+		}
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		ginkgo.Skip("NOT TESTED, this needs tun devices: " + err.Error())
