@@ -72,7 +72,7 @@ func workerImages(
 			"/cloud-controller-manager-local", "", garden.CloudControllerImage),
 		"extension-test": single(programs.own("extension-test"), "/extension-test", nonroot,
 			garden.TestExtensionImage),
-		"standin-machine": machine,
+		"standin-machine":    machine,
 		"standin-vpn-server": container.server(refs.find(imagevector.ContainerImageNameVpnServer, target)),
 		"envoy-proxy": {Refs: []string{refs.find(imagevector.ContainerImageNameEnvoyProxy, target)},
 			Files: container.envoy, Entrypoint: []string{pathEnvoy}, User: nonroot},

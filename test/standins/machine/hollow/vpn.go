@@ -29,7 +29,8 @@ const (
 
 // vpnEntrypoint is that of the image of the VPN client: a shell that OpenVPN takes the place of, so that it is told
 // when the pod ends.
-var vpnEntrypoint = []string{"/bin/sh", "-c", "/bin/vpn-client && exec /usr/sbin/openvpn --config /openvpn-client.config"}
+var vpnEntrypoint = []string{"/bin/sh", "-c",
+	"/bin/vpn-client && exec /usr/sbin/openvpn --config /openvpn-client.config"}
 
 // vpnClient is what runs of a pod of the VPN client: its containers, in a network namespace of their own (see
 // test/standins/vpn). It is known by its environment, so that it does not matter how the pod is called or who has made
