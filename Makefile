@@ -106,6 +106,7 @@ test: test-unit test-integration ## Run unit and integration tests (race detecto
 
 .PHONY: test-unit
 test-unit: setup-test ## Run the unit tests
+	hack/build-tools.sh envoy
 	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout 20m $(UNIT_PACKAGES)
 	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...

@@ -73,7 +73,7 @@ var forShoot = []string{
 	"kube-apiserver", "kube-controller-manager", "etcd-backup-restore", "standin-etcd-wrapper", "standin-chown",
 	"kube-scheduler", "machine-controller-manager", "machine-controller-manager-provider-local",
 	"cloud-controller-manager-local",
-	"standin-machine", "standin-vpn-server", "standin-vpn-proxy",
+	"standin-machine", "standin-vpn-server", "envoy-proxy",
 }
 
 // useOf tells what an image is for.

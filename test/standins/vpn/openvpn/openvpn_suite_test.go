@@ -1,19 +1,16 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package tunnel_test
+package openvpn_test
 
 import (
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
-	"github.com/livecpm/livecpm/test/patience"
 )
 
-func TestTunnel(t *testing.T) {
+func TestOpenVPN(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(patience.Eventually)
-	RunSpecs(t, "VPN Tunnel Suite")
+	RunSpecs(t, "OpenVPN Configuration Suite")
 }
