@@ -135,6 +135,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	if err := l.Config.RecordShoot(); err != nil {
 		return err
 	}
+	if err := l.Config.RecordNodes(); err != nil {
+		return err
+	}
 	parts, phases := parts(l.Config), l.phases()
 	if len(only) > 0 {
 		parts = slices.DeleteFunc(parts, func(part outlook.Part) bool { return !slices.Contains(only, part.Name) })
@@ -350,7 +353,7 @@ func (l *Landscape) startSupervisor(ctx context.Context) error {
 	}
 	for _, seed := range l.Config.Seeds {
 		spec.Command = append(spec.Command,
-			"--seed="+strings.Join([]string{seed.Name, seed.Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)},
+			"--seed="+strings.Join([]string{seed.Name, seed.Nodes[0].Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)},
 				","))
 	}
 	_, err := l.Processes.Ensure(ctx, spec)

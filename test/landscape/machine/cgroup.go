@@ -81,8 +81,11 @@ func (c Cgroups) Ensure(name string) error {
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return fmt.Errorf("failed to make cgroup: %w", err)
 		}
-		if err := favour(group); err != nil {
-			return err
+		// A cgroup within another one shares what that one has.
+		if !strings.ContainsRune(name, filepath.Separator) {
+			if err := favour(group); err != nil {
+				return err
+			}
 		}
 		if c.Unified {
 			if err := enableControllers(group); err != nil {

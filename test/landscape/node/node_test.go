@@ -56,7 +56,7 @@ var _ = Describe("Node", func() {
 	})
 
 	It("should install DNS and volumes", func() {
-		for _, name := range []string{"coredns", "provisioner", "single-node"} {
+		for _, name := range []string{"coredns", "provisioner", "single-node", "small-machine"} {
 			objects, err := apply.Decode(files[name])
 			Expect(err).NotTo(HaveOccurred())
 			Expect(objects).NotTo(BeEmpty())
@@ -67,7 +67,9 @@ var _ = Describe("Node", func() {
 		Expect(string(files["coredns"])).To(And(ContainSubstring("forward . 10.250.0.10"),
 			ContainSubstring("denial 9984 5"), ContainSubstring("clusterIP: 10.97.0.10")))
 		Expect(string(files["provisioner"])).To(ContainSubstring(`"paths": ["/s/volumes"]`))
-		Expect(string(files["single-node"])).To(And(ContainSubstring(`env{name: "GOGC", value: "300"}`),
+		Expect(string(files["provisioner"])).To(ContainSubstring(`"paths": ["/t/volumes"]`))
+		Expect(string(files["single-node"])).To(ContainSubstring("topologySpreadConstraints"))
+		Expect(string(files["small-machine"])).To(And(Not(ContainSubstring("podAntiAffinity")), ContainSubstring(`env{name: "GOGC", value: "300"}`),
 			ContainSubstring(`env{name: "GOMAXPROCS", value: "7"}`)))
 	})
 
