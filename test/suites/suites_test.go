@@ -27,6 +27,7 @@ const (
 	labelFaults    = "faults"
 	labelRecovery  = "recovery"
 	labelDrain     = "drain"
+	labelNodes     = "nodes"
 )
 
 // limits bound what is run: the sum of those of which a label is chosen.
@@ -41,6 +42,7 @@ var limits = []struct {
 	{[]string{labelFaults}, 168 * time.Hour},
 	{[]string{labelRecovery}, 8 * time.Hour},
 	{[]string{labelDrain}, 6 * time.Hour},
+	{[]string{labelNodes}, 5 * time.Hour},
 }
 
 const (

@@ -153,6 +153,10 @@ func (c *Config) readNodes(nodes, tolerance string) error {
 			tolerance = string(ToleranceZone)
 		}
 	}
+	if number == nodesApart && c.HasWorkers() {
+		return fmt.Errorf("%s is %s, whose machines share a bridge on a node: set %s to 1", EnvShoot, ShootWorkers,
+			EnvNodes)
+	}
 	return c.SetNodes(number, Tolerance(tolerance))
 }
 

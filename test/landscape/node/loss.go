@@ -127,18 +127,50 @@ func boundTo(volume *corev1.PersistentVolume, name string) bool {
 	return false
 }
 
-// PowerOn brings a node back that was lost, with the images that it had and nothing else.
-func (n *Node) PowerOn(ctx context.Context, name string, report func(format string, args ...any)) error {
-	h, err := n.host(name)
-	if err != nil {
-		return err
+// Off returns the nodes that do not run, or not completely. It is empty where the seed has one node.
+func (n *Node) Off() []string {
+	var off []string
+	for _, h := range n.hosts() {
+		if n.seed.Apart() && (!h.powered() || n.processes.PID(h.node.Name+"-kubelet") == 0) {
+			off = append(off, h.node.Name)
+		}
 	}
-	for _, folder := range []string{"kubelet", "volumes", "pod-logs", "root"} {
-		if err := os.RemoveAll(h.dir(folder)); err != nil {
-			return fmt.Errorf("failed to empty %s: %w", name, err)
+	return off
+}
+
+func (h *host) powered() bool { return h.processes.PID(h.node.Name+"-nodeinit") != 0 }
+
+// Replace forgets the nodes that have lost their power, and brings empty ones in their places. It can be called again
+// when it fails: nodes that run by then are only completed.
+func (n *Node) Replace(ctx context.Context, report func(format string, args ...any)) error {
+	for _, name := range n.Off() {
+		h, err := n.host(name)
+		if err != nil {
+			return err
+		}
+		if h.powered() {
+			continue
+		}
+		claims, err := n.Forget(ctx, name)
+		if err != nil {
+			return err
+		}
+		report("forgot node %s with the volumes of %v", name, claims)
+		if err := h.empty(); err != nil {
+			return err
 		}
 	}
 	return n.Up(ctx, report)
+}
+
+// empty leaves the node with the images that it had and nothing else. Images cannot be pulled here.
+func (h *host) empty() error {
+	for _, folder := range []string{"kubelet", "volumes", "pod-logs", "root"} {
+		if err := os.RemoveAll(h.dir(folder)); err != nil {
+			return fmt.Errorf("failed to empty %s: %w", h.node.Name, err)
+		}
+	}
+	return nil
 }
 
 // AwaitNotReady waits until the cluster has noticed that a node is gone.

@@ -32,6 +32,8 @@ type Targets struct {
 	Etcd func(ctx context.Context, seed Seed, pod string) (Member, error)
 	// Gateway speaks to the faults of a seed's ingress gateway.
 	Gateway func(seed Seed) Gateway
+	// Power switches the nodes of a seed.
+	Power func(seed Seed) Power
 	// Log tells what is done.
 	Log func(format string, args ...any)
 }
