@@ -18,11 +18,14 @@ export LIVECPM_CACHE ?= $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)
 
 # The gardenlet of the landscape: composed, upstream or drop-in. Empty: that of the landscape that is up, else composed.
 export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
+export LIVECPM_TLS_TERMINATION := $(or $(TLS_TERMINATION),$(LIVECPM_TLS_TERMINATION))
 # The shoot of the landscape: live, which has no workers, or workers. Empty: that of the landscape that is up, else live.
 export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 # The nodes of each seed, 1 or 3, and what the shoot tolerates, node or zone. Empty: those of the landscape that is up, else 1.
 export LIVECPM_NODES := $(or $(NODES),$(LIVECPM_NODES))
 export LIVECPM_TOLERANCE := $(or $(TOLERANCE),$(LIVECPM_TOLERANCE))
+# How the seeds enforce NetworkPolicies: on (the default), packets, or off, which is for comparisons.
+export LIVECPM_POLICIES := $(or $(POLICIES),$(LIVECPM_POLICIES))
 
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
@@ -106,6 +109,7 @@ test: test-unit test-integration ## Run unit and integration tests (race detecto
 
 .PHONY: test-unit
 test-unit: setup-test ## Run the unit tests
+	hack/build-tools.sh envoy
 	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout 20m $(UNIT_PACKAGES)
 	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
 	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
@@ -147,7 +151,7 @@ fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. NODES=3: three nodes in each seed, TOLERANCE=node for one zone
+landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=packets|off: judge NetworkPolicies otherwise. NODES=3: three nodes in each seed, TOLERANCE=node for one zone
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status

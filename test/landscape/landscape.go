@@ -39,6 +39,8 @@ type Landscape struct {
 	Config *config.Config
 	// Processes are the landscape's daemons.
 	Processes *process.Manager
+	// Moves reports that the shoot is going to be moved when the landscape is up, which takes more of the machine.
+	Moves bool
 
 	progress *progress
 	// nodeImages are those of every node, seedImages those of what a seed is set up with, shootImages those of what the
@@ -124,6 +126,11 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 			return fmt.Errorf("no phase %q; there are %s", name, strings.Join(Phases(), ", "))
 		}
 	}
+	if len(only) == 0 {
+		if err := l.reckon(ctx); err != nil {
+			return err
+		}
+	}
 	unlock, err := l.lock()
 	if err != nil {
 		return err
@@ -132,10 +139,16 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	if err := l.Config.RecordGardenlet(); err != nil {
 		return err
 	}
+	if err := l.Config.RecordTLSTermination(); err != nil {
+		return err
+	}
 	if err := l.Config.RecordShoot(); err != nil {
 		return err
 	}
 	if err := l.Config.RecordNodes(); err != nil {
+		return err
+	}
+	if err := l.Config.RecordManners(); err != nil {
 		return err
 	}
 	parts, phases := parts(l.Config), l.phases()
@@ -293,7 +306,7 @@ func (l *Landscape) startGarden(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := cgroups.Ensure(garden.Netns); err != nil {
+	if err := cgroups.Ensure(garden.Netns, machine.WeightGarden); err != nil {
 		return err
 	}
 	daemons, err := cgroups.EnsureLeaf(garden.Netns, "daemons")
@@ -346,15 +359,22 @@ func (l *Landscape) startSeeds(ctx context.Context) error {
 
 func (l *Landscape) startSupervisor(ctx context.Context) error {
 	spec := process.Spec{
-		Name:       "supervisor",
-		Command:    []string{l.Config.Dir("bin", "supervisor")},
+		Name: "supervisor",
+		Command: []string{l.Config.Dir("bin", "supervisor"), "--hub=" + l.Config.HubNetns(),
+			"--admin=" + l.Config.LoadBalancerAdmin(),
+			"--client=" + config.ClientMachine + "=" + l.Config.HostIP,
+			"--client=" + l.Config.Garden.Name + "=" + l.Config.Garden.IP},
 		Namespaces: process.Namespaces{Net: network.Path(l.Config.HubNetns())},
 		Files:      []string{l.Config.Dir("bin", "supervisor")},
 	}
 	for _, seed := range l.Config.Seeds {
 		spec.Command = append(spec.Command,
-			"--seed="+strings.Join([]string{seed.Name, seed.Nodes[0].Netns, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)},
-				","))
+			"--seed="+strings.Join([]string{seed.Name, seed.LoadBalancerIP, l.Config.Kubeconfig(seed.Name)}, ","))
+	}
+	for _, seed := range l.Config.Seeds {
+		if name := l.Config.BalancerName(seed); name != "" {
+			spec.Command = append(spec.Command, "--hostname="+seed.Name+"="+name)
+		}
 	}
 	_, err := l.Processes.Ensure(ctx, spec)
 	return err
@@ -435,7 +455,7 @@ func (l *Landscape) down() error {
 		failures = append(failures, machine.KillIn(network.Path(name)), network.Remove(name))
 	}
 	// A demo that still runs is not the landscape's to end.
-	failures = append(failures, cgroups.Evict(l.Config.Garden.Netns, config.ClientsCgroup),
+	failures = append(failures, cgroups.RemoveOwn(l.Config.ClientsCgroup()),
 		cgroups.Remove(l.Config.Garden.Netns), network.RemoveHostInterface(l.Config))
 	last, err := machine.DefaultSysctls().Release(l.Config.Prefix)
 	failures = append(failures, err)

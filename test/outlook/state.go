@@ -112,6 +112,9 @@ func Began(now time.Time) time.Time {
 	return time.Unix(seconds, 0)
 }
 
+// Begun reports whether the run has begun with another program, which has looked at the machine.
+func Begun() bool { return os.Getenv(EnvBegan) != "" }
+
 // measuring is how long the speed of the machine is measured.
 const measuring = 200 * time.Millisecond
 

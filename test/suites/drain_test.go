@@ -98,7 +98,7 @@ var _ = Describe("Drain of a seed", Label(labelDrain), Ordered, func() {
 			// The clients would be on other machines.
 			cgroups, err := machine.DetectCgroups()
 			Expect(err).NotTo(HaveOccurred())
-			leave, err := cgroups.Join(cfg.Garden.Netns, "clients")
+			leave, err := cgroups.JoinOwn(cfg.ClientsCgroup(), machine.WeightClients)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(func() { Expect(leave()).To(Succeed()) })
 			By("putting load on the shoots that move")

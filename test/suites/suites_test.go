@@ -28,6 +28,7 @@ const (
 	labelRecovery  = "recovery"
 	labelDrain     = "drain"
 	labelNodes     = "nodes"
+	labelPolicies  = "policies"
 )
 
 // limits bound what is run: the sum of those of which a label is chosen.
@@ -43,6 +44,7 @@ var limits = []struct {
 	{[]string{labelRecovery}, 8 * time.Hour},
 	{[]string{labelDrain}, 6 * time.Hour},
 	{[]string{labelNodes}, 5 * time.Hour},
+	{[]string{labelPolicies}, time.Hour},
 }
 
 const (
@@ -97,5 +99,7 @@ func landscapeOf() *config.Config {
 func bringUp(ctx context.Context, cfg *config.Config) {
 	GinkgoHelper()
 	By("bringing the landscape up, its shoot included")
-	Expect(landscape.New(cfg, GinkgoWriter).Up(ctx)).To(Succeed())
+	l := landscape.New(cfg, GinkgoWriter)
+	l.Moves = true
+	Expect(l.Up(ctx)).To(Succeed())
 }

@@ -46,6 +46,8 @@ type Image struct {
 	Files []File
 	// Entrypoint is the program and its first arguments.
 	Entrypoint []string
+	// Env is added to the environment of the program, each as NAME=value.
+	Env []string
 	// User is the user (and group) to run as; empty means root.
 	User string
 	// Labels are put into the image's configuration.
@@ -196,7 +198,7 @@ func (i Image) build() (v1.Image, error) {
 		&v1.ConfigFile{
 			Architecture: i.architecture(), OS: system, Created: v1.Time{Time: epoch},
 			RootFS: v1.RootFS{Type: "layers"},
-			Config: v1.Config{User: i.User, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin:/"},
+			Config: v1.Config{User: i.User, Env: append([]string{"PATH=/usr/local/bin:/usr/bin:/bin:/"}, i.Env...),
 				Entrypoint: i.Entrypoint, WorkingDir: "/", Labels: i.Labels},
 		})
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
-	extensionsv1alpha1helper "github.com/gardener/gardener/pkg/api/extensions/v1alpha1/helper"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
@@ -31,13 +30,13 @@ const (
 	// annotationFormerTTL is for how long caches may keep the source's address: the TTL of the records before the
 	// switch.
 	annotationFormerTTL = "livecpm.gardener.cloud/former-dns-ttl"
-	// annotationMovedAt is when all name servers were first seen to answer with the destination's address.
+	// annotationMovedAt is when all name servers were first seen to lead to the destination's address.
 	annotationMovedAt = "livecpm.gardener.cloud/dns-moved-at"
 )
 
 // dnsSwitch is what the shoot's namespace in the destination says about the switch.
 type dnsSwitch struct {
-	// moved reports whether all name servers were seen to answer with the destination's address, at movedAt.
+	// moved reports whether all name servers were seen to lead to the destination's address, at movedAt.
 	moved   bool
 	movedAt time.Time
 	// measured reports whether the TTL of the records was read before the switch, which was formerTTL.
@@ -74,8 +73,8 @@ func (d *destination) switchDNS(ctx context.Context, m *migration.Migration) (st
 	return waitForCaches(m.Clock.Now(), seen.movedAt, seen.formerTTL, d.Timings.DNSMargin), nil
 }
 
-// moveRecords changes the records, waits until all name servers answer with the destination's address, and remembers
-// both when that was and the TTL of before.
+// moveRecords changes the records, waits until all name servers lead to the destination's address, and remembers both
+// when that was and the TTL of before.
 func (d *destination) moveRecords(ctx context.Context, m *migration.Migration, namespace *corev1.Namespace) error {
 	b, err := d.botanist(ctx, m)
 	if err != nil {
@@ -95,33 +94,36 @@ func (d *destination) moveRecords(ctx context.Context, m *migration.Migration, n
 	if err := flows.Run(ctx, m, steps.ReasonSwitchingDNSRecords, d.dnsGraph(m, b)); err != nil {
 		return err
 	}
-	if err := m.Report(ctx, steps.ReasonWaitingForDNS,
-		"Waiting until all name servers answer with "+b.APIServerAddress); err != nil {
-		return err
-	}
-	moved := func(ctx context.Context) (bool, error) {
-		if err := d.recordsMoved(ctx, records, b.APIServerAddress); err != nil {
-			return retry.MinorError(err)
-		}
-		return retry.Ok()
-	}
-	if err := retry.UntilTimeout(ctx, d.Timings.PollInterval, d.Timings.RolloutTimeout, moved); err != nil {
+	if err := d.waitForRecords(ctx, m, records, b.APIServerAddress); err != nil {
 		return err
 	}
 	return d.remember(ctx, namespace, annotationMovedAt, m.Clock.Now().UTC().Format(time.RFC3339))
 }
 
-func (d *destination) recordsMoved(ctx context.Context, records []dnsRecord, address string) error {
-	for _, record := range records {
-		answers, err := d.NameServers.Ask(ctx, record.name, record.recordType(address))
-		if err != nil {
-			return err
-		}
-		if moved, message := dns.Moved(answers, []string{address}); !moved {
-			return fmt.Errorf("DNS record %s has not moved yet: %s", record.name, message)
-		}
+// waitForRecords waits until all name servers lead to the destination's address, and says meanwhile which do not.
+func (d *destination) waitForRecords(
+	ctx context.Context, m *migration.Migration, records []dnsRecord, address string,
+) error {
+	waiting := "Waiting until all name servers lead to " + address
+	if err := m.Report(ctx, steps.ReasonWaitingForDNS, waiting); err != nil {
+		return err
 	}
-	return nil
+	target := dns.NewTarget(d.NameServers, address)
+	reached := func(ctx context.Context) (bool, error) {
+		for _, record := range records {
+			err := target.Reached(ctx, record.name)
+			if err == nil {
+				continue
+			}
+			// The text is the same as long as the same servers lag behind, so that this does not write each time.
+			if err := m.Report(ctx, steps.ReasonWaitingForDNS, waiting+": "+err.Error()); err != nil {
+				return retry.SevereError(err)
+			}
+			return retry.MinorError(fmt.Errorf("DNS record %s has not moved yet: %w", record.name, err))
+		}
+		return retry.Ok()
+	}
+	return retry.UntilTimeout(ctx, d.Timings.PollInterval, d.Timings.RolloutTimeout, reached)
 }
 
 func waitForCaches(now, movedAt time.Time, ttl, margin time.Duration) steps.Outcome {
@@ -139,10 +141,6 @@ type dnsRecord struct {
 	name string
 	// ttl is what this seed gives the record.
 	ttl time.Duration
-}
-
-func (dnsRecord) recordType(address string) string {
-	return string(extensionsv1alpha1helper.GetDNSRecordType(address))
 }
 
 func recordsOf(b *botanist.Botanist) []dnsRecord {

@@ -78,11 +78,9 @@ func (d *destination) finish(
 			return steps.Outcome{}, err
 		}
 	}
-	etcds := d.Etcds.Open(m)
-	defer func() { _ = etcds.Close() }()
-	if plain, missing, err := etcds.CheckPlain(ctx); err != nil {
+	if missing, err := d.leaveMigrationPorts(ctx, m); err != nil {
 		return steps.Outcome{}, err
-	} else if !plain {
+	} else if missing != "" {
 		return steps.Waiting(d.Timings.PollInterval, steps.ReasonRollingEtcd,
 			"The etcds do not yet run with their ordinary specification: %s", missing), nil
 	}
@@ -184,15 +182,16 @@ func (c *completion) addTask(task flow.Task) flow.TaskID {
 func (c *completion) addControlPlane() {
 	b, base := c.botanist, c.addBase(c.Graph, c.botanist)
 
-	// The relay listens on the port that the etcds move to; it would catch connections between the members.
-	destroyExposure := c.add("Removing the exposure between the seeds", func(ctx context.Context) error {
-		return c.Tunnel.Destroy(ctx, c.migration)
+	// The relay listens on the port that the etcds move to; it would catch connections between the members. The policy
+	// of the members' ports stays until all of them have moved (leaveMigrationPorts).
+	withdrawExposure := c.add("Removing the exposure between the seeds", func(ctx context.Context) error {
+		return c.Tunnel.Withdraw(ctx, c.migration)
 	})
 	// Their members restart one after the other, which takes longer than all the rest together. Only the hand-over
 	// waits for the end of it.
 	c.etcdsDeployed = c.add("Giving the etcds their ordinary specification", func(ctx context.Context) error {
 		return c.deployPlainEtcds(ctx, c.migration, b)
-	}, base.secrets, destroyExposure)
+	}, base.secrets, withdrawExposure)
 	c.etcdsRolled = c.Add(flow.Task{
 		Name: "Waiting until the etcds have been rolled",
 		Fn: func(ctx context.Context) error {

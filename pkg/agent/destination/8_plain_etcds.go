@@ -46,6 +46,19 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 	return nil
 }
 
+// leaveMigrationPorts removes what is left of the exposure, the policy that permits the peer ports of the migration,
+// as soon as no member needs it: all run with the ordinary specification. Until then it says what is missing. Without
+// the policy, members that still listen on the port of the migration could not be reached where policies are judged by
+// the packet, and a member that restarts could not reach them anywhere.
+func (d *destination) leaveMigrationPorts(ctx context.Context, m *migration.Migration) (missing string, err error) {
+	etcds := d.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+	if plain, missing, err := etcds.CheckPlain(ctx); err != nil || !plain {
+		return missing, err
+	}
+	return "", d.Tunnel.Destroy(ctx, m)
+}
+
 // waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to
 // it meanwhile that none of them is stopped while it has leadership.
 func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {

@@ -107,6 +107,24 @@ func SwitchDNS(ctx context.Context, deps *Deps, m *migration.Migration) (steps.O
 	return (&destination{Options: deps.Options()}).switchDNS(ctx, m)
 }
 
+// WaitForRecord waits until the name servers lead from one name to the address.
+func WaitForRecord(
+	ctx context.Context, servers dns.NameServers, timings flows.Timings, m *migration.Migration, name, address string,
+) error {
+	d := &destination{Options: Options{NameServers: servers, Timings: timings}}
+	return d.waitForRecords(ctx, m, []dnsRecord{{name: name}}, address)
+}
+
+// WithdrawTunnel runs the task of the last step that removes the exposure before the etcds are rolled.
+func WithdrawTunnel(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	return (&destination{Options: deps.Options()}).Tunnel.Withdraw(ctx, m)
+}
+
+// LeaveMigrationPorts runs this part of the last step.
+func LeaveMigrationPorts(ctx context.Context, deps *Deps, m *migration.Migration) (string, error) {
+	return (&destination{Options: deps.Options()}).leaveMigrationPorts(ctx, m)
+}
+
 // EtcdSize is how many members an Etcd is to have.
 type EtcdSize struct {
 	Role    string

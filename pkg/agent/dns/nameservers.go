@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -28,8 +29,8 @@ type Answer struct {
 
 // NameServers answers what the DNS servers responsible for a name say about it.
 type NameServers interface {
-	// Ask returns one answer for each name server. A name server that cannot be asked is an error: it cannot be known
-	// what it tells others.
+	// Ask returns one answer for each name server. A name server that cannot be asked is an error, which names all of
+	// them: it cannot be known what they tell others.
 	Ask(ctx context.Context, name, recordType string) ([]Answer, error)
 }
 
@@ -60,13 +61,23 @@ func (n *nameServers) Ask(ctx context.Context, name, recordType string) ([]Answe
 		}
 	}
 
-	answers := make([]Answer, 0, len(servers))
-	for _, server := range servers {
-		response, err := n.exchange(ctx, name, rrType, server)
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, answerOf(server, response, rrType))
+	// All are asked at once: the error names each server that does not answer, and they do not add up their timeouts.
+	var (
+		answers = make([]Answer, len(servers))
+		errs    = make([]error, len(servers))
+		asked   sync.WaitGroup
+	)
+	for i, server := range servers {
+		asked.Go(func() {
+			response, err := n.exchange(ctx, name, rrType, server)
+			if errs[i] = err; err == nil {
+				answers[i] = answerOf(server, response, rrType)
+			}
+		})
+	}
+	asked.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return answers, nil
 }
@@ -169,14 +180,14 @@ func (n *nameServers) exchange(ctx context.Context, name string, rrType uint16, 
 	response, _, err := n.client.ExchangeContext(ctx, query, server)
 	if err != nil {
 		return nil, fmt.Errorf("failed to ask name server %s for %s %s: %w", server, dns.TypeToString[rrType], name,
-			err)
+			n.withoutPorts(err))
 	}
 	if response.Truncated {
 		overTCP := *n.client
 		overTCP.Net = "tcp"
 		if response, _, err = overTCP.ExchangeContext(ctx, query, server); err != nil {
 			return nil, fmt.Errorf("failed to ask name server %s over TCP for %s %s: %w", server,
-				dns.TypeToString[rrType], name, err)
+				dns.TypeToString[rrType], name, n.withoutPorts(err))
 		}
 	}
 	if response.Rcode != dns.RcodeSuccess && response.Rcode != dns.RcodeNameError {
@@ -186,23 +197,26 @@ func (n *nameServers) exchange(ctx context.Context, name string, rrType uint16, 
 	return response, nil
 }
 
+// withoutPorts says the same about every attempt that fails alike. The text of the network's errors holds the port that
+// the question came from, which differs each time, and a condition's message is made of it.
+func (n *nameServers) withoutPorts(err error) error {
+	var network net.Error
+	if errors.As(err, &network) && network.Timeout() {
+		return fmt.Errorf("it did not answer within %s", n.client.Timeout)
+	}
+	var operation *net.OpError
+	if errors.As(err, &operation) {
+		return operation.Err
+	}
+	return err
+}
+
 func parent(domain string) string {
 	next, end := dns.NextLabel(domain, 0)
 	if end {
 		return "."
 	}
 	return domain[next:]
-}
-
-// Moved reports whether every name server answers with exactly the wanted values. The message names one that does not.
-func Moved(answers []Answer, want []string) (bool, string) {
-	want = slices.Sorted(slices.Values(want))
-	for _, answer := range answers {
-		if !slices.Equal(answer.Values, want) {
-			return false, fmt.Sprintf("name server %s answers %v instead of %v", answer.Server, answer.Values, want)
-		}
-	}
-	return len(answers) > 0, "no name server was asked"
 }
 
 // LongestTTL returns the longest TTL of the answers.

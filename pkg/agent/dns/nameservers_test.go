@@ -76,28 +76,27 @@ var _ = Describe("NameServers", func() {
 		Expect(err).To(MatchError(ContainSubstring("SERVFAIL")))
 	})
 
+	It("should name every server that does not answer, alike each time", func() {
+		var silent []string
+		for range 2 {
+			// A socket that nobody reads from.
+			conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(conn.Close)
+			silent = append(silent, conn.LocalAddr().String())
+		}
+		servers := livecpmdns.WithTimeout(livecpmdns.NewNameServers(silent), 50*time.Millisecond)
+		_, first := servers.Ask(ctx, "api.example.org", "A")
+		for _, address := range silent {
+			Expect(first).To(MatchError(ContainSubstring("failed to ask name server " + address +
+				" for A api.example.org: it did not answer within 50ms")))
+		}
+		_, second := servers.Ask(ctx, "api.example.org", "A")
+		Expect(second).To(MatchError(first.Error()))
+	})
+
 	It("should fail for a record type that it does not know", func() {
 		_, err := livecpmdns.NewNameServers([]string{server}).Ask(ctx, "api.example.org", "X")
 		Expect(err).To(MatchError(ContainSubstring(`unknown record type "X"`)))
 	})
 })
-
-var _ = DescribeTable("Moved", func(answers []livecpmdns.Answer, want []string, moved bool, message string) {
-	actual, text := livecpmdns.Moved(answers, want)
-	Expect(actual).To(Equal(moved))
-	if !moved {
-		Expect(text).To(ContainSubstring(message))
-	}
-},
-	Entry("nobody was asked", nil, []string{"10.0.0.1"}, false, "no name server was asked"),
-	Entry("all answer with the new address", []livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1"}},
-		{Server: "b", Values: []string{"10.0.0.1"}}}, []string{"10.0.0.1"}, true, ""),
-	Entry("one still answers with the old address", []livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1"}},
-		{Server: "b", Values: []string{"10.0.0.9"}}}, []string{"10.0.0.1"}, false, "name server b answers [10.0.0.9]"),
-	Entry("one answers with both addresses",
-		[]livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.9"}}}, []string{"10.0.0.1"}, false,
-		"name server a"),
-	Entry("one knows none", []livecpmdns.Answer{{Server: "a"}}, []string{"10.0.0.1"}, false, "name server a"),
-	Entry("the order does not matter", []livecpmdns.Answer{{Server: "a", Values: []string{"10.0.0.1", "10.0.0.2"}}},
-		[]string{"10.0.0.2", "10.0.0.1"}, true, ""),
-)

@@ -14,6 +14,9 @@ type Timings struct {
 	// DrainTimeout is how long the source's API server continues after the etcds have moved, so that requests on
 	// connections from before the switch of DNS can finish. It is stopped afterwards in any case.
 	DrainTimeout time.Duration
+	// GatewayDrain is how long the source's API server continues after its ingress gateway was seen to take no new
+	// connections, if the gateway ends TLS. It is at least the drain time of Envoy, which ends the kept ones.
+	GatewayDrain time.Duration
 	// JoinTimeout bounds one attempt of joining the destination's etcd members.
 	JoinTimeout time.Duration
 	// RolloutTimeout bounds one attempt of waiting for a component to become ready.
@@ -26,6 +29,7 @@ func DefaultTimings() Timings {
 		PollInterval:   2 * time.Second,
 		DNSMargin:      30 * time.Second,
 		DrainTimeout:   time.Minute,
+		GatewayDrain:   time.Minute,
 		JoinTimeout:    15 * time.Minute,
 		RolloutTimeout: 10 * time.Minute,
 	}

@@ -69,6 +69,7 @@ func timings(config *configv1alpha1.AgentConfiguration) flows.Timings {
 		PollInterval:   config.Flows.PollInterval.Duration,
 		DNSMargin:      config.DNS.Margin.Duration,
 		DrainTimeout:   config.Flows.DrainTimeout.Duration,
+		GatewayDrain:   config.Flows.GatewayDrain.Duration,
 		JoinTimeout:    config.Etcd.JoinTimeout.Duration,
 		RolloutTimeout: config.Flows.RolloutTimeout.Duration,
 	}

@@ -83,8 +83,9 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 //
 // DNS needs no more waiting here: the step before was only finished after the old records had left all caches, so since
 // then new connections go to the destination. What is left are connections from before. Clients rarely
-// close them; the kube-apiserver makes them do it when it ends gracefully (it lets requests finish, sends
-// GOAWAY on HTTP/2 connections and closes idle ones). The period gives requests that take long the time to finish.
+// close them. The ingress gateway makes them do it where it ends TLS (addClosing); elsewhere the kube-apiserver does
+// when it ends gracefully: it lets requests finish, sends GOAWAY on HTTP/2 connections and closes idle ones. The period
+// gives requests that take long the time to finish.
 func drainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (time.Time, error) {
 	condition := v1beta1helper.GetCondition(conditions, gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
 	if condition == nil || condition.Status != gardencorev1beta1.ConditionTrue {
@@ -155,10 +156,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 	extensionsGone := c.addExtensions(managedResourcesGone)
 	kubeAPIServerStopped := c.addStop(extensionsGone)
 	notExposed := c.add(flow.Task{
-		Name: "Removing the kube-apiserver from the ingress gateway",
-		Fn: func(ctx context.Context) error {
-			return b.Shoot.Components.ControlPlane.KubeAPIServerSNI.Destroy(ctx)
-		},
+		Name:         "Removing the kube-apiserver from the ingress gateway",
+		Fn:           c.removeFromGateway,
 		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
 	})
 	allExtensionsGone := c.addRemainingExtensions(kubeAPIServerStopped)
@@ -304,6 +303,8 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 		},
 		Dependencies: flow.NewTaskIDs(secretsReleased),
 	})
+	// Where Envoy ends TLS, the controllers come to the kube-apiserver through the gateway too.
+	closed := c.addClosing(flow.NewTaskIDs(stopControllers))
 	return c.add(flow.Task{
 		Name: "Stopping the kube-apiserver gracefully",
 		Fn: func(ctx context.Context) error {
@@ -312,7 +313,7 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 			}
 			return c.botanist.DeleteKubeAPIServer(ctx)
 		},
-		Dependencies: flow.NewTaskIDs(stopControllers),
+		Dependencies: flow.NewTaskIDs(closed),
 	})
 }
 

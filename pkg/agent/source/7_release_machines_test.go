@@ -12,6 +12,7 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	resourcesv1alpha1 "github.com/gardener/gardener/pkg/apis/resources/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakeclientmap "github.com/gardener/gardener/pkg/client/kubernetes/clientmap/fake"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
@@ -33,6 +34,8 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	istionetworkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
+	istionetworkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +43,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -342,7 +346,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		}}
 		shootObject.SetInfo(m.Shoot)
 		b = &botanist.Botanist{Operation: &gardeneroperation.Operation{
-			Logger: logr.Discard(), Shoot: shootObject, SeedClientSet: clientSet, GardenClient: garden,
+			Logger: logr.Discard(), Shoot: shootObject, Config: gatewayConfig(), Seed: seedOf("seed-a"), SeedClientSet: clientSet, GardenClient: garden,
 			ShootClientMap: fakeclientmap.NewClientMap(),
 		}}
 	})
@@ -442,6 +446,120 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 			Expect(savedMachines()).To(Equal([]string{"one@node-one", "two@node-two"}))
 			Expect(remaining(&machinev1alpha1.MachineList{})).To(BeZero())
 			Expect(book.at("save ShootState")).To(BeNumerically(">", book.at("waitMigrate ControlPlane")))
+		})
+	})
+
+	Describe("closing the way of clients at the ingress gateway", func() {
+		var (
+			clock  *testclock.FakeClock
+			looked []string
+			filter = &istionetworkingv1alpha3.EnvoyFilter{}
+			key    = client.ObjectKey{Namespace: gatewayNamespace, Name: namespace + "-livecpm-closed"}
+		)
+		// finish runs the cleanup, lets the given periods pass, and looks at the world before the end of each.
+		finish := func(run func(context.Context, *source.Deps, *migration.Migration, *botanist.Botanist) error,
+			look func(), periods ...time.Duration) {
+			GinkgoHelper()
+			done := make(chan error, 1)
+			go func() { done <- run(ctx, deps, m, b) }()
+			for _, period := range periods {
+				Eventually(clock.HasWaiters, patience.Eventually).Should(BeTrue())
+				look()
+				clock.Step(period - time.Second)
+				Consistently(done, "50ms").ShouldNot(Receive())
+				clock.Step(time.Second)
+			}
+			Eventually(done, patience.Eventually).Should(Receive(BeNil()))
+		}
+		serving := func() {
+			GinkgoHelper()
+			Expect(seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kube-apiserver"},
+				&appsv1.Deployment{})).To(Succeed())
+			Expect(seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kube-controller-manager"},
+				&appsv1.Deployment{})).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+			for _, kept := range []client.Object{&istionetworkingv1beta1.Gateway{},
+				&istionetworkingv1beta1.VirtualService{}} {
+				Expect(seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kube-apiserver"}, kept)).To(Succeed())
+			}
+			Expect(seed.Get(ctx, key, filter)).To(Succeed())
+			Expect(filter.OwnerReferences).To(ConsistOf(HaveField("Name", namespace)))
+			Expect(filter.Spec.WorkloadSelector.Labels).To(Equal(map[string]string{"istio": "ingressgateway"}))
+			var names []string
+			for _, patch := range filter.Spec.ConfigPatches {
+				Expect(patch.Patch.Operation.String()).To(Equal("REMOVE"))
+				names = append(names, patch.Match.GetListener().FilterChain.Sni)
+			}
+			Expect(names).To(ConsistOf(apiHost, "api.live.internal.example"))
+		}
+		expose := func(terminated bool) {
+			GinkgoHelper()
+			clock, looked = testclock.NewFakeClock(now), nil
+			m.Clock = clock
+			m.Report = func(context.Context, steps.Reason, string) error { return nil }
+			deps.Timings.GatewayDrain = time.Minute
+			deps.Look = func(_ context.Context, address, host string) error {
+				looked = append(looked, address+" "+host)
+				return nil
+			}
+			for _, object := range exposedAt(terminated) {
+				Expect(seed.Create(ctx, object)).To(Succeed())
+			}
+		}
+
+		It("should let Envoy drain the connections before the kube-apiserver stops where Envoy ends TLS", func() {
+			expose(true)
+			finish(source.CleanupGraphWorkerless, serving, time.Minute)
+			Expect(looked).To(HaveLen(5))
+			Expect(looked).To(HaveEach(gatewayAddress + ":443 " + apiHost))
+			Expect(seed.Get(ctx, key, filter)).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		})
+
+		It("should let Envoy drain those from inside of a shoot with workers afterwards", func() {
+			expose(true)
+			resource := &resourcesv1alpha1.ManagedResource{
+				ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-sni", Namespace: namespace},
+				Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed")}}
+			Expect(seed.Create(ctx, resource)).To(Succeed())
+			var there []bool
+			finish(source.CleanupGraph, func() {
+				serving()
+				there = append(there, seed.Get(ctx, client.ObjectKeyFromObject(resource), resource) == nil)
+			}, time.Minute, time.Minute)
+			Expect(there).To(Equal([]bool{true, false}))
+		})
+
+		It("should stop the kube-apiserver as soon as the way is closed where it ends TLS itself", func() {
+			expose(false)
+			finish(source.CleanupGraph, serving)
+			Expect(looked).To(HaveLen(5))
+		})
+
+		It("should go on with the drain that an agent before it has begun", func() {
+			expose(true)
+			ns := &corev1.Namespace{}
+			Expect(seed.Get(ctx, client.ObjectKey{Name: namespace}, ns)).To(Succeed())
+			ns.Annotations = map[string]string{
+				"livecpm.gardener.cloud/gateway-closed": now.Add(-40 * time.Second).Format(time.RFC3339)}
+			Expect(seed.Update(ctx, ns)).To(Succeed())
+			finish(source.CleanupGraphWorkerless, serving, 20*time.Second)
+			Expect(looked).To(BeEmpty())
+		})
+
+		It("should not stop the kube-apiserver while the gateway takes clients", func() {
+			expose(true)
+			deps.Timings.RolloutTimeout = waitInVain
+			deps.Look = func(context.Context, string, string) error { return errStillOpen }
+			Expect(source.CleanupGraphWorkerless(ctx, deps, m, b)).To(MatchError(ContainSubstring("still open")))
+			serving()
+		})
+
+		It("should not guess how clients come when half of the exposure is gone", func() {
+			expose(true)
+			deps.Timings.RolloutTimeout = waitInVain
+			Expect(seed.Delete(ctx, &istionetworkingv1beta1.VirtualService{
+				ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver", Namespace: namespace}})).To(Succeed())
+			Expect(source.CleanupGraphWorkerless(ctx, deps, m, b)).To(MatchError(ContainSubstring("has only one of")))
+			Expect(book.entries).NotTo(ContainElement("delete Deployment kube-apiserver"))
 		})
 	})
 

@@ -7,6 +7,8 @@
 package source
 
 import (
+	"context"
+
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 
@@ -47,6 +49,8 @@ type Options struct {
 
 type source struct {
 	Options
+	// look comes to the ingress gateway as a client would, and fails unless it is turned away; see checkClosed.
+	look func(ctx context.Context, address, host string) error
 }
 
 // NewActions returns the source's part in a live migration. It fails if something is missing that a step works with.
@@ -54,7 +58,7 @@ func NewActions(options Options) (migration.Actions, error) {
 	if err := required.Fields("the source's part in live migrations", options, "PermitsWorkers"); err != nil {
 		return migration.Actions{}, err
 	}
-	s := &source{Options: options}
+	s := &source{Options: options, look: checkClosed}
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin: migration.ActionFunc(

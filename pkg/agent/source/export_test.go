@@ -34,6 +34,7 @@ var (
 	NeededBefore         = neededBeforeKubeAPIServer
 	WaitingForDNSRecords = waitingForDNSRecords
 	WaitUntilSecretsGone = waitUntilSecretsReleased
+	CheckClosed          = checkClosed
 )
 
 // Deps are what the rooms are made of in tests.
@@ -44,6 +45,8 @@ type Deps struct {
 	Timings       flows.Timings
 	// NewCluster opens an etcd cluster.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
+	// Look looks whether the ingress gateway takes clients. By default it is closed.
+	Look func(ctx context.Context, address, host string) error
 }
 
 // Options returns the role's part with real rooms.
@@ -133,7 +136,10 @@ type cleaned struct {
 }
 
 func runCleanup(ctx context.Context, deps *Deps, of cleaned) error {
-	s := &source{Options: deps.Options()}
+	s := &source{Options: deps.Options(), look: deps.Look}
+	if s.look == nil {
+		s.look = func(context.Context, string, string) error { return nil }
+	}
 	left, err := s.readRemains(ctx, of.botanist.Shoot.ControlPlaneNamespace)
 	if err != nil {
 		return err

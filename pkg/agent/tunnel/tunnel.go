@@ -131,11 +131,23 @@ func (t *Tunnel) Sync(ctx context.Context, m *migration.Migration) (steps.Outcom
 
 // Destroy removes the exposure from this seed and waits until it is gone.
 func (t *Tunnel) Destroy(ctx context.Context, m *migration.Migration) error {
+	return t.remove(ctx, m, exposure.Interface.Destroy)
+}
+
+// Withdraw does the same, but leaves the members of the seed the policy by which they reach each other on the peer
+// ports of the migration. Destroy removes that as well, once they have left these ports.
+func (t *Tunnel) Withdraw(ctx context.Context, m *migration.Migration) error {
+	return t.remove(ctx, m, exposure.Interface.Withdraw)
+}
+
+func (t *Tunnel) remove(
+	ctx context.Context, m *migration.Migration, remove func(exposure.Interface, context.Context) error,
+) error {
 	deployed, err := t.Deployed(ctx, m)
 	if err != nil {
 		return err
 	}
-	if err := deployed.Destroy(ctx); err != nil {
+	if err := remove(deployed, ctx); err != nil {
 		return fmt.Errorf("failed to remove the exposure between the seeds: %w", err)
 	}
 	return deployed.WaitCleanup(ctx)

@@ -21,7 +21,15 @@ var cleanUpSource = Step{
 			By:    Source, Reasons: []Reason{ReasonWaitingForClientsToLeave},
 		},
 		{
-			Title: "Migrate the extensions and stop the control plane",
+			Title: "Migrate the extensions and stop the controllers",
+			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
+		},
+		{
+			Title: "Close the way of clients at the ingress gateway, and let it drain their connections if it ends TLS",
+			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
+		},
+		{
+			Title: "Stop the kube-apiserver",
 			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
 		},
 		{

@@ -67,6 +67,10 @@ type Istio struct {
 // Interface is the exposure as a component in Gardener's sense.
 type Interface interface {
 	component.DeployWaiter
+	// Withdraw removes everything that Destroy removes, except for the policy that permits the peer ports of both sides
+	// between the members of this seed. Members that leave the destination's port do so one after the other, without
+	// the relay; until the last of them has left, the others still have to reach it there.
+	Withdraw(ctx context.Context) error
 	// Sync brings the addresses of the relay's pods up to date wherever they are published. It does nothing before
 	// Deploy.
 	Sync(ctx context.Context) error
@@ -168,6 +172,16 @@ func (e *exposure) Wait(ctx context.Context) error {
 }
 
 func (e *exposure) Destroy(ctx context.Context) error {
+	if err := e.Withdraw(ctx); err != nil {
+		return err
+	}
+	if err := kubernetesutils.DeleteObject(ctx, e.client, e.objects().etcdPolicy); err != nil {
+		return fmt.Errorf("failed to delete the policy of the peer ports: %w", err)
+	}
+	return nil
+}
+
+func (e *exposure) Withdraw(ctx context.Context) error {
 	// The way in closes first, then cluster DNS and services forget the relay, and the relay goes last.
 	objects := e.objects()
 	if err := kubernetesutils.DeleteObjects(ctx, e.client, objects.virtualService, objects.destinationRule,
@@ -199,7 +213,7 @@ func (e *exposure) Destroy(ctx context.Context) error {
 	}
 	if err := kubernetesutils.DeleteObjects(ctx, e.client,
 		objects.statefulSet, objects.podDisruptionBudget, objects.service, objects.headlessService, objects.configMap,
-		objects.relayPolicy, objects.dialersPolicy, objects.etcdPolicy,
+		objects.relayPolicy, objects.dialersPolicy,
 	); err != nil {
 		return fmt.Errorf("failed to delete the relay: %w", err)
 	}

@@ -483,6 +483,28 @@ var _ = Describe("Exposure", func() {
 		})
 	})
 
+	Describe("#Withdraw", func() {
+		It("should leave the members nothing but the policy of their peer ports", func() {
+			Expect(e.Deploy(ctx)).To(Succeed())
+			relayPod(0)
+			Expect(e.Sync(ctx)).To(Succeed())
+			Expect(e.Withdraw(ctx)).To(Succeed())
+			Expect(c.Delete(ctx, &corev1.Pod{ObjectMeta: meta(Name + "-0")})).To(Succeed())
+			Expect(e.WaitCleanup(ctx)).To(Succeed())
+
+			policies := &networkingv1.NetworkPolicyList{}
+			Expect(c.List(ctx, policies, client.InNamespace(namespace))).To(Succeed())
+			Expect(policies.Items).To(ConsistOf(HaveField("Name", Name+"-etcd")))
+			statefulSets := &appsv1.StatefulSetList{}
+			Expect(c.List(ctx, statefulSets, client.InNamespace(namespace))).To(Succeed())
+			Expect(statefulSets.Items).To(BeEmpty())
+
+			Expect(e.Destroy(ctx)).To(Succeed())
+			Expect(c.List(ctx, policies, client.InNamespace(namespace))).To(Succeed())
+			Expect(policies.Items).To(BeEmpty())
+		})
+	})
+
 	It("should not forget its DNSRecords when the seed has lost its DNS provider", func() {
 		Expect(e.Deploy(ctx)).To(Succeed())
 		values.DNS = nil

@@ -25,12 +25,15 @@ const (
 	PartDistance  = "distance"
 	PartSize      = "size"
 	PartRelay     = "relay"
-	PartAgent     = "agent"
+	// PartProduction is a live migration with the waits and the name servers of production: those of the landscape are
+	// shorter, and flatter how long a migration takes.
+	PartProduction = "production"
+	PartAgent      = "agent"
 )
 
 // Parts returns all parts in the order in which they are run and shown.
 func Parts() []string {
-	return []string{PartRelay, PartAgent, PartLandscape, PartLive, PartDistance, PartSize}
+	return []string{PartRelay, PartAgent, PartLandscape, PartLive, PartProduction, PartDistance, PartSize}
 }
 
 // Environment is what a part was measured on.
@@ -373,8 +376,10 @@ type Set struct {
 	Agent     *Agent
 	Landscape *Landscape
 	Live      *Live
-	Distance  *Distance
-	Size      *Size
+	// Production has a live migration only.
+	Production *Live
+	Distance   *Distance
+	Size       *Size
 }
 
 // file returns the file of a part.
@@ -399,12 +404,13 @@ func Write(folder, part string, content any) error {
 func Read(folder string) (Set, error) {
 	var set Set
 	for part, read := range map[string]func(string) error{
-		PartRelay:     readInto(&set.Relay),
-		PartAgent:     readInto(&set.Agent),
-		PartLandscape: readInto(&set.Landscape),
-		PartLive:      readInto(&set.Live),
-		PartDistance:  readInto(&set.Distance),
-		PartSize:      readInto(&set.Size),
+		PartRelay:      readInto(&set.Relay),
+		PartAgent:      readInto(&set.Agent),
+		PartLandscape:  readInto(&set.Landscape),
+		PartLive:       readInto(&set.Live),
+		PartProduction: readInto(&set.Production),
+		PartDistance:   readInto(&set.Distance),
+		PartSize:       readInto(&set.Size),
 	} {
 		if err := read(file(folder, part)); err != nil {
 			return Set{}, fmt.Errorf("failed to read the figures of %s: %w", part, err)

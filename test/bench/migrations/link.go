@@ -8,14 +8,17 @@ import (
 	"errors"
 	"time"
 
-	"github.com/livecpm/livecpm/test/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/livecpm/livecpm/test/robustness/fault"
+	"github.com/livecpm/livecpm/test/standins/loadbalancer"
 )
 
-// link is what goes from seed to seed for the shoot. Each connection passes one gateway, that of the seed it leads to.
+// link is what goes from seed to seed for the shoot. Each connection passes one load balancer, that of the seed it
+// leads to.
 type link struct {
-	namespace string
-	gateways  map[string]fault.Gateway
+	namespace     string
+	loadBalancers []fault.LoadBalancer
 }
 
 func (b *Bench) link(ctx context.Context) (*link, error) {
@@ -23,25 +26,22 @@ func (b *Bench) link(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{namespace: shoot.Status.TechnicalID, gateways: map[string]fault.Gateway{}}
+	l := &link{namespace: shoot.Status.TechnicalID}
 	for _, seed := range b.Landscape.Seeds {
-		cluster, err := driver.Connect(b.Landscape, seed.Name)
-		if err != nil {
-			return nil, err
-		}
-		l.gateways[seed.Name] = fault.GatewayOf(fault.Seed{Name: seed.Name, Kube: cluster.Kube})
+		l.loadBalancers = append(l.loadBalancers, fault.LoadBalancerOf(b.Landscape, seed.Name))
 	}
 	return l, nil
 }
 
-// stretch adds the round trip. The gateway delays both directions of a connection.
+// stretch adds the round trip. The load balancer delays both directions of a connection, and its begin by a round
+// trip.
 func (l *link) stretch(ctx context.Context, roundTrip time.Duration) error {
 	if roundTrip == 0 {
 		return nil
 	}
-	for _, gateway := range l.gateways {
-		if err := gateway.Add(ctx,
-			fault.GatewayFault{SNI: "*--" + l.namespace + ".*", Latency: (roundTrip / 2).String()}); err != nil {
+	change := loadbalancer.Fault{SNI: fault.RelayNames(l.namespace), Latency: metav1.Duration{Duration: roundTrip / 2}}
+	for _, loadBalancer := range l.loadBalancers {
+		if err := loadBalancer.Add(ctx, change); err != nil {
 			return err
 		}
 	}
@@ -50,8 +50,8 @@ func (l *link) stretch(ctx context.Context, roundTrip time.Duration) error {
 
 func (l *link) reset(ctx context.Context) error {
 	var errs []error
-	for _, gateway := range l.gateways {
-		errs = append(errs, gateway.Lift(ctx, fault.GatewayFault{}))
+	for _, loadBalancer := range l.loadBalancers {
+		errs = append(errs, loadBalancer.Lift(ctx, loadbalancer.Fault{}))
 	}
 	return errors.Join(errs...)
 }

@@ -84,6 +84,15 @@ func (b *Bench) Live(ctx context.Context) (*data.Live, error) {
 	return out, nil
 }
 
+// Production moves the shoot live only, on a landscape that has the waits and the name servers of production.
+func (b *Bench) Production(ctx context.Context) (*data.Live, error) {
+	m, err := b.move(ctx, data.KindLive, 0)
+	if err != nil {
+		return nil, fmt.Errorf("failed to measure the live migration: %w", err)
+	}
+	return &data.Live{Live: m}, nil
+}
+
 // Distance moves the shoot live with the round trip between the seeds. A migration that does not come to its end
 // continues without the distance, so that the next one can begin.
 func (b *Bench) Distance(ctx context.Context, roundTrip time.Duration) (_ *data.Migration, err error) {

@@ -34,6 +34,7 @@ func Generate(set data.Set) map[string]string {
 	p.out.WriteString(head)
 	p.targets(set)
 	p.live(set.Live)
+	p.production(set.Production)
 	p.distance(set)
 	p.size(set.Size)
 	p.relay(set.Relay)
@@ -211,6 +212,22 @@ func (d *document) live(live *data.Live) {
 		d.steps("live-steps", "Steps of the live migration", live.Live.Steps)
 	}
 	d.measured(live.Environment)
+}
+
+func (d *document) production(production *data.Live) {
+	d.section("With the waits of production")
+	if production == nil || production.Live == nil {
+		d.notMeasured(data.PartProduction)
+		return
+	}
+	d.say("A live migration with the TTL of DNS records (120 s) and the drain (60 s) that Gardener and livecpm have " +
+		"without configuration, and with three name servers, of which two know of a change 30 s and 60 s later, and " +
+		"the last answers nothing for 30 s after it. The other parts have 30 s, 20 s and one name server.\n\n")
+	d.table([]string{"", production.Live.Kind}, migrationRows([]*data.Migration{production.Live}))
+	if len(production.Live.Steps) > 0 {
+		d.steps("production-steps", "Steps with the waits of production", production.Live.Steps)
+	}
+	d.measured(production.Environment)
 }
 
 func (d *document) steps(name, title string, steps []data.Step) {

@@ -44,7 +44,8 @@ var _ = Describe("Generate", func() {
 		stopped := migration(data.KindLive, 220)
 		stopped.Outcome, stopped.Reason = data.OutcomeStopped, "it took | too long"
 		return data.Set{
-			Live: &data.Live{Environment: environment, Classic: &classic, Live: &live},
+			Live:       &data.Live{Environment: environment, Classic: &classic, Live: &live},
+			Production: &data.Live{Environment: environment, Live: &live},
 			Distance: &data.Distance{Runs: []data.DistanceRun{
 				{Environment: environment, Migration: stopped},
 				{Environment: environment, Migration: migration(data.KindLive, 100)},
@@ -76,12 +77,13 @@ var _ = Describe("Generate", func() {
 		}
 	}
 	parts := map[string]func(*data.Set){
-		"live":      func(s *data.Set) { s.Live = nil },
-		"distance":  func(s *data.Set) { s.Distance = nil },
-		"size":      func(s *data.Set) { s.Size = nil },
-		"relay":     func(s *data.Set) { s.Relay = nil },
-		"agent":     func(s *data.Set) { s.Agent = nil },
-		"landscape": func(s *data.Set) { s.Landscape = nil },
+		"live":       func(s *data.Set) { s.Live = nil },
+		"production": func(s *data.Set) { s.Production = nil },
+		"distance":   func(s *data.Set) { s.Distance = nil },
+		"size":       func(s *data.Set) { s.Size = nil },
+		"relay":      func(s *data.Set) { s.Relay = nil },
+		"agent":      func(s *data.Set) { s.Agent = nil },
+		"landscape":  func(s *data.Set) { s.Landscape = nil },
 	}
 
 	It("should say of every part that it is not measured", func() {

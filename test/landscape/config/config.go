@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -39,6 +40,11 @@ const (
 	// Without it, it is the one of the landscape that is up, and composed if none is.
 	EnvGardenlet = "LIVECPM_GARDENLET"
 
+	// EnvTLSTermination names the environment variable that says where TLS of shoots' clients ends: on for the ingress
+	// gateways, as by default in Gardener, off for the kube-apiservers. Without it, it is as in the landscape that is
+	// up, and on if none is.
+	EnvTLSTermination = "LIVECPM_TLS_TERMINATION"
+
 	// EnvShoot names the environment variable with the name of the shoot that the landscape gets: live, which has no
 	// workers, or workers. Without it, it is the one of the landscape that is up, and live if none is.
 	EnvShoot = "LIVECPM_SHOOT"
@@ -56,8 +62,11 @@ const (
 	defaultDrainBudget     = 2
 	processorsPerMigration = 2
 
-	// ClientsCgroup is the child of the garden's cgroup that programs join which put load on the landscape.
-	ClientsCgroup = "clients"
+	// ClientMachine is the name by which the load balancers know connections of the machine itself.
+	ClientMachine = "machine"
+
+	// loadBalancerAdminPort is where the hub serves the faults of the load balancers.
+	loadBalancerAdminPort = "8001"
 
 	// Domain is the parent of every zone that the landscape's DNS server serves.
 	Domain = "livecpm.example"
@@ -113,10 +122,18 @@ type Config struct {
 	Audit bool
 	// Gardenlet is the gardenlet of all seeds.
 	Gardenlet Gardenlet
+	// TLSTermination reports whether the ingress gateways end the TLS of shoots' clients, Gardener's feature gate
+	// IstioTLSTermination. Otherwise they pass it through to the kube-apiservers.
+	TLSTermination bool
 	// Shoot is the name of the shoot that the landscape gets.
 	Shoot string
 	// Tolerance is what the landscape's own shoot tolerates.
 	Tolerance Tolerance
+	// DNS is how the DNS provider behaves, Waits which waits gardenlets and agents have.
+	DNS   DNS
+	Waits Waits
+	// Policies says how the seeds enforce NetworkPolicies.
+	Policies Policies
 }
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
@@ -138,8 +155,8 @@ type Garden struct {
 	ServiceCIDR string
 }
 
-// Seed describes one seed: a complete cluster with one node, which shares its namespaces with the control plane, or with
-// several, each in namespaces of its own.
+// Seed describes one seed: a complete cluster with one node, which shares its namespaces with the control plane, or
+// with several, each in namespaces of its own.
 type Seed struct {
 	// Name is the name of the seed and of its folder below the state folder.
 	Name string
@@ -151,7 +168,7 @@ type Seed struct {
 	Nodes []Node
 	// NodeCIDR is the range of the addresses of the nodes.
 	NodeCIDR string
-	// LoadBalancerIP is given to the Service istio-ingress/istio-ingressgateway.
+	// LoadBalancerIP is the public address of the Service istio-ingress/istio-ingressgateway. The hub has it.
 	LoadBalancerIP string
 	// PodCIDR and ServiceCIDR are the seed's own ranges.
 	PodCIDR, ServiceCIDR string
@@ -214,13 +231,22 @@ func FromEnvironment() (*Config, error) {
 	if out.Audit, err = onOff(EnvAudit, "off"); err != nil {
 		return nil, err
 	}
+	if out.Policies, err = policies(); err != nil {
+		return nil, err
+	}
 	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
+		return nil, err
+	}
+	if out.TLSTermination, err = out.tlsTermination(); err != nil {
 		return nil, err
 	}
 	if out.Shoot, err = out.shoot(os.Getenv(EnvShoot)); err != nil {
 		return nil, err
 	}
-	return out, out.readNodes(os.Getenv(EnvNodes), os.Getenv(EnvTolerance))
+	if err := out.readNodes(os.Getenv(EnvNodes), os.Getenv(EnvTolerance)); err != nil {
+		return nil, err
+	}
+	return out, out.readManners()
 }
 
 // shoot reads the value of EnvShoot.
@@ -352,6 +378,10 @@ func New(place Place) (*Config, error) {
 		Authorizers: true,
 		Gardenlet:   GardenletComposed,
 		Shoot:       ShootLive,
+		Waits:       WaitsShort,
+		Policies:    PoliciesOn,
+
+		TLSTermination: true,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
 			ServiceCIDR: "10.96.0.0/16"},
 	}
@@ -400,11 +430,17 @@ func (c *Config) Bin() string { return c.Dir("bin") }
 // Images returns the folder of image tarballs.
 func (c *Config) Images() string { return c.Dir("images") }
 
+// ClientsCgroup is the cgroup that programs join which put load on the landscape or observe it.
+func (c *Config) ClientsCgroup() string { return c.Prefix + "-clients" }
+
 // HostInterface is the name of the machine's own interface in the landscape's network.
 func (c *Config) HostInterface() string { return c.Prefix + "0" }
 
 // HubNetns is the network namespace that holds the bridge between all parts of the landscape.
 func (c *Config) HubNetns() string { return c.Prefix + "-hub" }
+
+// LoadBalancerAdmin is where the load balancers in front of the seeds serve their status and their faults.
+func (c *Config) LoadBalancerAdmin() string { return net.JoinHostPort(c.HubIP, loadBalancerAdminPort) }
 
 // Netns lists every network namespace of the landscape.
 func (c *Config) Netns() []string {

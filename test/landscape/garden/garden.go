@@ -26,6 +26,7 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/machine"
+	"github.com/livecpm/livecpm/test/landscape/network"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
@@ -305,16 +306,20 @@ func StartDNS(ctx context.Context, cfg *config.Config, processes *process.Manage
 	if err != nil {
 		return err
 	}
+	manners, err := dnsManners(cfg)
+	if err != nil {
+		return err
+	}
 	if _, err := processes.Ensure(ctx, process.Spec{
 		Name: "garden-dns",
-		Command: []string{
+		Command: append([]string{
 			binary,
 			"--listen=" + address,
 			"--zone=" + config.Domain,
 			"--zone=" + providerLocalZone,
 			"--state-file=" + cfg.Dir(cfg.Garden.Name, "dns.json"),
 			"--change-log=" + DNSChangeLog(cfg),
-		},
+		}, manners...),
 		Namespaces: process.Namespaces{Net: filepath.Join("/run/netns", cfg.Garden.Netns)},
 		Cgroups:    daemons,
 		Files:      []string{binary},
@@ -334,6 +339,30 @@ func StartDNS(ctx context.Context, cfg *config.Config, processes *process.Manage
 		}
 		return nil
 	})
+}
+
+// dnsManners are the flags of the DNS stand-in for the manners that the landscape asks for. The addresses of further
+// name servers come into being.
+func dnsManners(cfg *config.Config) ([]string, error) {
+	var flags []string
+	if cfg.DNS.Aliases {
+		flags = append(flags, "--aliases")
+		for _, seed := range cfg.Seeds {
+			flags = append(flags, "--host="+cfg.BalancerName(seed)+"="+seed.LoadBalancerIP)
+		}
+	}
+	for i, server := range cfg.NameServers()[1:] {
+		if err := network.EnsureAddress(cfg.Garden.Netns, server); err != nil {
+			return nil, err
+		}
+		// The first of them takes half of the time, and answers always.
+		lag, silence := cfg.DNS.Lag/2, time.Duration(0)
+		if i == 1 {
+			lag, silence = cfg.DNS.Lag, cfg.DNS.Silence
+		}
+		flags = append(flags, fmt.Sprintf("--replica=%s,%s,%s", server, lag, silence))
+	}
+	return flags, nil
 }
 
 // DNSChangeLog is the file with one line per changed record.

@@ -66,27 +66,27 @@ func (c Cgroups) hierarchies() ([]string, error) {
 
 // Ensure makes the cgroup in every hierarchy, in a state in which children can be made and used. In version 2 processes
 // may only be put into its children.
-func (c Cgroups) Ensure(name string) error {
+func (c Cgroups) Ensure(name string, weight Weight) error {
 	dirs, err := c.hierarchies()
 	if err != nil {
 		return err
 	}
+	weighed := false
 	for _, dir := range dirs {
 		group := filepath.Join(dir, name)
 		if c.Unified {
-			if err := enableControllers(dir); err != nil {
+			if err := c.enableAtRoot(); err != nil {
 				return err
 			}
 		}
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return fmt.Errorf("failed to make cgroup: %w", err)
 		}
-		// A cgroup within another one shares what that one has.
-		if !strings.ContainsRune(name, filepath.Separator) {
-			if err := favour(group); err != nil {
-				return err
-			}
+		given, err := weight.give(group)
+		if err != nil {
+			return err
 		}
+		weighed = weighed || given
 		if c.Unified {
 			if err := enableControllers(group); err != nil {
 				return err
@@ -107,20 +107,9 @@ func (c Cgroups) Ensure(name string) error {
 			}
 		}
 	}
-	return nil
-}
-
-// favour gives the group the weight of a machine of its own. By default all processes of a node together weigh as much
-// as a single thread outside of it.
-func favour(group string) error {
-	for file, weight := range map[string]string{"cpu.shares": "65536", "cpu.weight": "6400"} {
-		path := filepath.Join(group, file)
-		if _, err := os.Stat(path); err != nil {
-			continue
-		}
-		if err := os.WriteFile(path, []byte(weight), 0o644); err != nil {
-			return fmt.Errorf("failed to set the weight of cgroup %s: %w", group, err)
-		}
+	if !weighed {
+		return fmt.Errorf("failed to set the weight of cgroup %s: no hierarchy below %s has the controller cpu", name,
+			c.Root)
 	}
 	return nil
 }
@@ -152,15 +141,17 @@ func (c Cgroups) Join(parent, name string) (leave func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := os.ReadFile("/proc/self/cgroup")
+	lines, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, fmt.Errorf("failed to read the own cgroups: %w", err)
 	}
 	before := map[string]string{}
 	for _, folder := range folders {
 		hierarchy := strings.TrimSuffix(folder, filepath.Join("/", parent, name))
-		before[hierarchy] = filepath.Join(hierarchy,
-			ownCgroup(string(own), strings.Trim(strings.TrimPrefix(hierarchy, c.Root), "/")))
+		path := ownCgroup(string(lines), strings.Trim(strings.TrimPrefix(hierarchy, c.Root), "/"))
+		if before[hierarchy] = filepath.Join(hierarchy, path); path == "/" {
+			before[hierarchy] = c.outside(hierarchy)
+		}
 	}
 	leave = func() error {
 		var errs []error
@@ -185,19 +176,8 @@ func (c Cgroups) Evict(parent, name string) error {
 		return err
 	}
 	for _, hierarchy := range hierarchies {
-		processes, err := os.ReadFile(filepath.Join(hierarchy, parent, name, "cgroup.procs"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("failed to read the processes of cgroup %s: %w", filepath.Join(hierarchy, parent, name),
-				err)
-		}
-		for _, pid := range strings.Fields(string(processes)) {
-			if err := os.WriteFile(filepath.Join(hierarchy, "cgroup.procs"), []byte(pid), 0o644); err != nil &&
-				!errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("failed to move process %s out of its cgroup: %w", pid, err)
-			}
+		if err := moveAll(filepath.Join(hierarchy, parent, name), c.outside(hierarchy)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -131,12 +131,13 @@ var _ = Describe("Cgroups", func() {
 			Expect(os.Mkdir(filepath.Join(root, hierarchy), 0o755)).To(Succeed())
 		}
 		Expect(os.Symlink("cpu,cpuacct", filepath.Join(root, "cpu"))).To(Succeed())
+		write("1024", root, "cpu,cpuacct", "node", "cpu.shares")
 		write("0-1\n", root, "cpuset", "cpuset.cpus")
 		write("0\n", root, "cpuset", "cpuset.mems")
 		cgroups := machine.Cgroups{Root: root}
 
-		Expect(cgroups.Ensure("node")).To(Succeed())
-		Expect(cgroups.Ensure("node")).To(Succeed(), "a second time")
+		Expect(cgroups.Ensure("node", machine.WeightSeed)).To(Succeed())
+		Expect(cgroups.Ensure("node", machine.WeightSeed)).To(Succeed(), "a second time")
 		Expect(filepath.Join(root, "cpu,cpuacct", "node")).To(BeADirectory())
 		Expect(read(root, "cpuset", "node", "cpuset.cpus")).To(Equal("0-1"))
 		Expect(read(root, "cpuset", "node", "cpuset.mems")).To(Equal("0"))
@@ -147,10 +148,52 @@ var _ = Describe("Cgroups", func() {
 		// Unlike here, the files of a real cgroup vanish with its folder.
 		Expect(os.Remove(filepath.Join(root, "cpuset", "node", "cpuset.cpus"))).To(Succeed())
 		Expect(os.Remove(filepath.Join(root, "cpuset", "node", "cpuset.mems"))).To(Succeed())
+		Expect(os.Remove(filepath.Join(root, "cpu,cpuacct", "node", "cpu.shares"))).To(Succeed())
 		Expect(cgroups.Remove("node")).To(Succeed())
 		Expect(cgroups.Remove("node")).To(Succeed(), "a second time")
 		Expect(filepath.Join(root, "memory", "node")).NotTo(BeADirectory())
 		Expect(filepath.Join(root, "memory")).To(BeADirectory())
+	})
+
+	It("should weigh seeds, garden and clients in either version", func() {
+		write("1024", root, "cpu", "node", "cpu.shares")
+		Expect(machine.Cgroups{Root: root}.Ensure("node", machine.WeightSeed)).To(Succeed())
+		Expect(read(root, "cpu", "node", "cpu.shares")).To(Equal("65536"))
+		write("1024", root, "cpu", "node", "one", "cpu.shares")
+		Expect(machine.Cgroups{Root: root}.Ensure("node/one", machine.WeightNode)).To(Succeed())
+		Expect(read(root, "cpu", "node", "one", "cpu.shares")).To(Equal("1024"), "as the daemons beside it have")
+		Expect(read(root, "cpu", "node", "cpu.shares")).To(Equal("65536"))
+
+		root = GinkgoT().TempDir()
+		write("cpu\n", root, "cgroup.controllers")
+		write("cpu\n", root, "cgroup.subtree_control")
+		write("cpu\n", root, "node", "cgroup.controllers")
+		write("cpu\n", root, "node", "cgroup.subtree_control")
+		write("100", root, "node", "cpu.weight")
+		cgroups := machine.Cgroups{Root: root, Unified: true}
+		Expect(cgroups.Ensure("node", machine.WeightClients)).To(Succeed())
+		Expect(read(root, "node", "cpu.weight")).To(Equal("3200"))
+		for _, weight := range []machine.Weight{machine.WeightSeed, machine.WeightGarden, machine.WeightClients} {
+			Expect(weight).To(And(BeNumerically(">", 1), BeNumerically("<=", 100)), "what version 2 takes")
+		}
+	})
+
+	It("should not go on without weights", func() {
+		write("", root, "cgroup.controllers")
+		write("", root, "cgroup.subtree_control")
+		write("", root, "node", "cgroup.controllers")
+		write("", root, "node", "cgroup.subtree_control")
+		Expect(machine.Cgroups{Root: root, Unified: true}.Ensure("node", machine.WeightSeed)).
+			To(MatchError(ContainSubstring("has the controller cpu")))
+	})
+
+	It("should not put processes where version 2 does not take them", func() {
+		cgroups := machine.Cgroups{Root: root, Unified: true}
+		write("41\n", root, "garden", "clients", "cgroup.procs")
+		write("", root, "livecpm-outside", "cgroup.procs")
+		Expect(cgroups.Evict("garden", "clients")).To(Succeed())
+		Expect(read(root, "livecpm-outside", "cgroup.procs")).To(Equal("41"))
+		Expect(filepath.Join(root, "cgroup.procs")).NotTo(BeAnExistingFile())
 	})
 
 	It("should hand the controllers down in version 2", func() {
@@ -158,9 +201,10 @@ var _ = Describe("Cgroups", func() {
 		write("cpu io memory pids\n", root, "cgroup.subtree_control")
 		write("cpuset cpu io memory pids\n", root, "node", "cgroup.controllers")
 		write("cpuset cpu io memory pids\n", root, "node", "cgroup.subtree_control")
+		write("100", root, "node", "cpu.weight")
 		cgroups := machine.Cgroups{Root: root, Unified: true}
 
-		Expect(cgroups.Ensure("node")).To(Succeed())
+		Expect(cgroups.Ensure("node", machine.WeightSeed)).To(Succeed())
 		Expect(read(root, "cgroup.subtree_control")).To(Equal("+cpuset"), "only what was not enabled yet")
 		Expect(read(root, "node", "cgroup.subtree_control")).To(Equal("cpuset cpu io memory pids"))
 		Expect(cgroups.EnsureLeaf("node", "daemons")).To(ConsistOf(filepath.Join(root, "node", "daemons")))

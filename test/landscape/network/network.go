@@ -165,7 +165,18 @@ func EnableForwarding(name string) error {
 	return sysctl(name, map[string]string{"net/ipv4/ip_forward": "1", "net/bridge/bridge-nf-call-iptables": "1"})
 }
 
-// EnsureAddress adds an address to the interface of a cluster, for a Service of type LoadBalancer.
+// EnsurePublicAddress lets the hub answer for an address of the landscape's network, for a Service of type
+// LoadBalancer.
+func EnsurePublicAddress(hubNetns, address string) error {
+	hub, closeHub, err := handle(hubNetns)
+	if err != nil {
+		return err
+	}
+	defer closeHub()
+	return configure(hub, bridge, address+"/32")
+}
+
+// EnsureAddress adds an address to the interface of a member of the network.
 func EnsureAddress(name, address string) error {
 	member, closeMember, err := handle(name)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"github.com/livecpm/livecpm/test/landscape/apply"
 )
 
-// ParseImages and FirstIP let tests check what is read from others.
+// ParseImages, FirstIP and PolicyRules let tests check what is read from others.
 var (
 	ParseImages = parseImages
 	FirstIP     = firstIP
+	PolicyRules = policyRules
 )
 
 // RenderForTest renders everything a node is configured with.

@@ -74,8 +74,10 @@ func (h *host) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := h.cgroups.Ensure(h.node.Cgroup); err != nil {
-		return err
+	if h.seed.Apart() {
+		if err := h.cgroups.Ensure(h.node.Cgroup, machine.WeightNode); err != nil {
+			return err
+		}
 	}
 	var err error
 	if h.cgroupFolders, err = h.cgroups.EnsureLeaf(h.node.Cgroup, "daemons"); err != nil {
@@ -250,7 +252,7 @@ func (h *host) configure(ctx context.Context, controlPlane *cluster.ControlPlane
 		PodCIDR:           h.node.PodCIDR,
 		Masquerade:        !h.seed.Apart(),
 		DNSIP:             h.seed.DNSIP,
-		Upstream:          h.cfg.Garden.IP,
+		Upstream:          strings.Join(h.cfg.NameServers(), " "),
 		Socket:            containerdSocket,
 		PauseImage:        image.Ref(pauseImage),
 		CoreDNSImage:      image.Ref(corednsImage),
@@ -283,6 +285,10 @@ func (h *host) issue(controlPlane *cluster.ControlPlane) (serving *pki.Pair, pro
 	proxyKubeconfig = filepath.Join(folder, "kube-proxy.kubeconfig")
 	if err := controlPlane.Kubeconfig(proxyKubeconfig, "kube-proxy",
 		pki.Request{CommonName: "system:kube-proxy"}); err != nil {
+		return nil, "", err
+	}
+	if err := controlPlane.Kubeconfig(h.policyKubeconfig(), policyDaemon,
+		pki.Request{CommonName: policyUser}); err != nil {
 		return nil, "", err
 	}
 	return serving, proxyKubeconfig, controlPlane.Kubeconfig(

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node runs a seed: a complete Kubernetes cluster whose nodes live in namespaces of their own on this machine. One
-// process (nodeinit) holds the namespaces of a node; when it ends, the whole node is gone.
+// Package node runs a seed: a complete Kubernetes cluster whose nodes live in namespaces of their own on this machine.
+// One process (nodeinit) holds the namespaces of a node; when it ends, the whole node is gone.
 package node
 
 import (
@@ -100,8 +100,15 @@ func (n *Node) Up(ctx context.Context, report func(format string, args ...any), 
 func (n *Node) join(
 	ctx context.Context, hosts []*host, base *settings, report func(format string, args ...any),
 ) error {
+	if err := n.permitPolicyDaemons(ctx); err != nil {
+		return err
+	}
 	since := map[string]time.Time{}
 	for _, h := range hosts {
+		// Before the first pod.
+		if err := h.enforcePolicies(ctx); err != nil {
+			return err
+		}
 		fresh, err := h.ensureKubelet(ctx)
 		if err != nil {
 			return err
@@ -145,7 +152,7 @@ func (n *Node) prepare(ctx context.Context, hosts []*host) (*cluster.ControlPlan
 	if err := network.EnsureMember(n.cfg, n.seed.Netns, n.seed.IP); err != nil {
 		return nil, err
 	}
-	if err := n.cgroups.Ensure(n.seed.Netns); err != nil {
+	if err := n.cgroups.Ensure(n.seed.Netns, machine.WeightSeed); err != nil {
 		return nil, err
 	}
 	daemons, err := n.cgroups.EnsureLeaf(n.seed.Netns, "daemons")

@@ -8,6 +8,7 @@ import (
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 
+	"github.com/livecpm/livecpm/hack/images/tarball"
 	"github.com/livecpm/livecpm/test/landscape/garden"
 )
 
@@ -31,8 +32,21 @@ var ImageVectorOverwrite = imageVectorOverwrite
 
 // ImageSets are the sets that images of Gardener's vector are in.
 func ImageSets() []sets.Set[string] {
-	return []sets.Set[string]{realImages, gatewayImages, placeholderImages, otherImages}
+	return []sets.Set[string]{realImages, placeholderImages, otherImages}
 }
 
 // DruidImages is druidImages for tests.
 func DruidImages(dir string) (map[string]string, error) { return druidImages(garden.Module{Dir: dir}) }
+
+// IstiodImage is istiodImage for tests, of a component in a folder.
+func IstiodImage(dir string) (tarball.Image, error) {
+	refs := &gardenerRefs{version: "v0.0.0"}
+	made := istiodImage(programs{folders: map[string]string{toolIstio: dir}}, refs)
+	return made, refs.err
+}
+
+// GatewayPorts is gatewayPorts for tests.
+var GatewayPorts = gatewayPorts
+
+// EnvoyFilters is what is applied to all gateways.
+var EnvoyFilters = envoyFiltersManifest

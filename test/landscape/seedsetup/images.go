@@ -26,10 +26,7 @@ import (
 const (
 	// GardenletImage is the image of the gardenlet, whichever it is.
 	GardenletImage = "livecpm.local/gardenlet:landscape"
-	// IngressImage is the image of the ingress gateway's stand-in.
-	IngressImage = "livecpm.local/standin-ingress:landscape"
-
-	nonroot = "65532:65532"
+	nonroot        = "65532:65532"
 )
 
 // binary is a program of this repository that a seed runs.
@@ -48,7 +45,6 @@ type binary struct {
 func binaries(cfg *config.Config) []binary {
 	programs := []binary{
 		{name: "gardenlet", pkg: gardenletPackages[cfg.Gardenlet], stamp: true},
-		{name: "standin-ingress", dir: "test/standins/ingress"},
 		{name: "standin-etcd-wrapper", dir: "test/standins/etcdwrapper"},
 		{name: "standin-chown", dir: "test/standins/chown"},
 	}
@@ -77,7 +73,7 @@ var forShoot = []string{
 	"kube-apiserver", "kube-controller-manager", "etcd-backup-restore", "standin-etcd-wrapper", "standin-chown",
 	"kube-scheduler", "machine-controller-manager", "machine-controller-manager-provider-local",
 	"cloud-controller-manager-local",
-	"standin-machine", "standin-vpn-server", "standin-vpn-proxy",
+	"standin-machine", "standin-vpn-server", "envoy-proxy",
 }
 
 // useOf tells what an image is for.
@@ -95,7 +91,7 @@ func Tarballs(ctx context.Context, cfg *config.Config, use Use) ([]image.Tarball
 	if err != nil {
 		return nil, err
 	}
-	byName, err := images(ctx, cfg, gardener)
+	byName, err := images(ctx, cfg, gardener, use)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +142,9 @@ func (b binary) build(ctx context.Context, cfg *config.Config, gardenerVersion s
 
 // images are those that seed prerequisites and shoots run, by a short name: real components under exactly the
 // references that gardener's and etcd-druid's manifests use, stand-ins and own programs.
-func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (map[string]tarball.Image, error) {
+func images(
+	ctx context.Context, cfg *config.Config, gardener garden.Module, use Use,
+) (map[string]tarball.Image, error) {
 	kubernetes, err := garden.Kubernetes(ctx, cfg.Repo)
 	if err != nil {
 		return nil, err
@@ -160,7 +158,8 @@ func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (ma
 	if err != nil {
 		return nil, err
 	}
-	programs, err := findPrograms(ctx, cfg, "gardener", "kubernetes", "etcd-druid", "etcd-backup-restore")
+	programs, err := findPrograms(ctx, cfg, "gardener", "kubernetes", "etcd-druid", "etcd-backup-restore",
+		toolIstio)
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +181,13 @@ func images(ctx context.Context, cfg *config.Config, gardener garden.Module) (ma
 			druidRefs["etcd-backup-restore-next"]),
 		"standin-etcd-wrapper": single(programs.own("standin-etcd-wrapper"), "/etcd-wrapper", nonroot,
 			druidRefs["etcd-wrapper-next"]),
-		"standin-chown":   single(programs.own("standin-chown"), "/bin/chown", "", druidRefs["alpine"]),
-		"standin-ingress": single(programs.own("standin-ingress"), "/standin-ingress", nonroot, IngressImage),
+		"standin-chown": single(programs.own("standin-chown"), "/bin/chown", "", druidRefs["alpine"]),
+		istiodName:      istiodImage(programs, refs),
+	}
+	if use == ForSeed {
+		if result[istioProxyName], err = istioProxyImage(ctx, cfg, programs, refs); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Gardenlet.SetsUpSeed() {
 		result["placeholder"] = single(programs.own("placeholder"), "/placeholder", nonroot, PlaceholderImage)

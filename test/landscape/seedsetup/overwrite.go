@@ -26,14 +26,14 @@ var (
 		imagevector.ContainerImageNameEnvoyProxy,
 		imagevector.ContainerImageNameEtcdDruid,
 		imagevector.ContainerImageNameGardenerResourceManager,
+		imagevector.ContainerImageNameIstioIstiod,
+		imagevector.ContainerImageNameIstioProxy,
 		imagevector.ContainerImageNameKubeApiserver,
 		imagevector.ContainerImageNameKubeControllerManager,
 		imagevector.ContainerImageNameKubeScheduler,
 		imagevector.ContainerImageNameMachineControllerManager,
 		imagevector.ContainerImageNameVpnServer,
 	)
-	// gatewayImages are those that the stand-in for the ingress gateway takes the place of.
-	gatewayImages = sets.New(imagevector.ContainerImageNameIstioProxy)
 	// placeholderImages run in the namespaces of a seed's own components and of shoots without workers, or may run
 	// there if an operator switches them on.
 	placeholderImages = sets.New(
@@ -48,7 +48,6 @@ var (
 		imagevector.ContainerImageNameFluentOperator,
 		imagevector.ContainerImageNameIngressDefaultBackend,
 		imagevector.ContainerImageNameIstioBasicAuthServer,
-		imagevector.ContainerImageNameIstioIstiod,
 		imagevector.ContainerImageNameKubeRbacProxy,
 		imagevector.ContainerImageNameKubeStateMetrics,
 		imagevector.ContainerImageNameNginxIngressController,
@@ -116,8 +115,6 @@ func imageVectorOverwrite(vector imagevectorutils.ImageVector) ([]byte, error) {
 	for _, source := range vector {
 		var ref string
 		switch {
-		case gatewayImages.Has(source.Name):
-			ref = IngressImage
 		case placeholderImages.Has(source.Name):
 			ref = PlaceholderImage
 		case realImages.Has(source.Name), otherImages.Has(source.Name):

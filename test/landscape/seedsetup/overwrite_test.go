@@ -45,11 +45,9 @@ var _ = Describe("imageVectorOverwrite", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return image.String()
 		}
-		Expect(find(merged, "istio-proxy")).To(Equal(IngressImage))
 		Expect(find(merged, "prometheus")).To(Equal(PlaceholderImage))
-		Expect(find(merged, "istio-istiod")).To(Equal(PlaceholderImage))
 		for _, real := range []string{"kube-apiserver", "kube-controller-manager", "etcd-druid",
-			"gardener-resource-manager", "kube-scheduler", "machine-controller-manager", "vpn-server", "envoy-proxy"} {
+			"gardener-resource-manager", "istio-istiod", "istio-proxy", "kube-scheduler", "machine-controller-manager", "vpn-server", "envoy-proxy"} {
 			Expect(find(merged, real)).To(Equal(find(imagevector.Containers(), real)))
 		}
 	})

@@ -3,8 +3,7 @@
 
 // Package seedsetup turns a plain cluster into a seed: upstream's custom resource definitions,
 // gardener-resource-manager, system resources, etcd-druid and the gardenlet itself, all deployed by upstream's own
-// components and chart, and the stand-in for the ingress gateway. It does what upstream's Seed reconciler does, less
-// what no shoot here needs. Where the gardenlet has that reconciler, it does nothing of it (whole.go).
+// components and charts, and Istio. It does what upstream's Seed reconciler does, less what no shoot here needs. Where the gardenlet has that reconciler, it does nothing of it (whole.go).
 package seedsetup
 
 import (
@@ -60,12 +59,6 @@ import (
 //go:embed manifests/gardenlet-values.yaml
 var gardenletValues string
 
-//go:embed manifests/ingress-access.yaml
-var ingressAccessManifest string
-
-//go:embed manifests/ingress.yaml
-var ingressManifest string
-
 // Setup makes one seed.
 type Setup struct {
 	Config *config.Config
@@ -117,9 +110,10 @@ func (s *Setup) steps() []step {
 		{"namespaces", s.deployNamespaces},
 		{"what machines need", s.deployCloud},
 		{"gardenlet", s.deployGardenlet},
-		{"ingress gateway stand-in", s.deployIngress},
 		{"gardener-resource-manager, system resources and etcd-druid", s.deploySystem},
-		{"gardenlet and ingress gateway stand-in to become available", func(ctx context.Context) error {
+		{"filters of Istio's own Envoy", s.deployEnvoyFilters},
+		{"istiod and the ingress gateway", s.deployIstio},
+		{"gardenlet and ingress gateway to become available", func(ctx context.Context) error {
 			return s.awaitDeployments(ctx, gardenletKey, ingressKey)
 		}},
 	}
@@ -161,9 +155,12 @@ func (s *Setup) readGardenletValues() error {
 		"InternalDomain":   config.InternalDomain,
 		"ShootDomain":      config.ShootDomain,
 		"IngressDomain":    s.Seed.IngressDomain,
-		"NodeCIDR":         s.Seed.NodeCIDR,
-		"PodCIDR":          s.Seed.PodCIDR,
-		"ServiceCIDR":      s.Seed.ServiceCIDR,
+
+		"DNSEntryTTLSeconds": int(s.Config.Waits.DNSEntryTTL().Seconds()),
+		"NodeCIDR":           s.Seed.NodeCIDR,
+		"PodCIDR":            s.Seed.PodCIDR,
+		"ServiceCIDR":        s.Seed.ServiceCIDR,
+		"TLSTermination":     s.Config.TLSTermination,
 	})
 	if err != nil {
 		return err
@@ -231,28 +228,6 @@ func (s *Setup) deployGardenlet(ctx context.Context) error {
 	}
 	return s.clients.ChartApplier().ApplyFromEmbeddedFS(ctx, charts.ChartGardenlet, charts.ChartPathGardenlet,
 		v1beta1constants.GardenNamespace, "gardenlet", kubernetes.Values(s.values))
-}
-
-func (s *Setup) deployIngress(ctx context.Context) error {
-	if err := s.deployIngressAccess(ctx, "istio-ingressgateway"); err != nil {
-		return err
-	}
-	manifests, err := apply.Render("ingress.yaml", ingressManifest,
-		map[string]string{"Image": IngressImage, "Digest": s.Digests["standin-ingress"]})
-	if err != nil {
-		return err
-	}
-	return apply.Manifests(ctx, s.client, manifests)
-}
-
-// deployIngressAccess lets the stand-in for the ingress gateway read the seed with the service account.
-func (s *Setup) deployIngressAccess(ctx context.Context, serviceAccount string) error {
-	manifests, err := apply.Render("ingress-access.yaml", ingressAccessManifest,
-		map[string]string{"ServiceAccount": serviceAccount})
-	if err != nil {
-		return err
-	}
-	return apply.Manifests(ctx, s.client, manifests)
 }
 
 // deploySystem deploys what upstream's Seed reconciler deploys with the same values, and waits until it is healthy.

@@ -7,6 +7,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,10 +17,15 @@ import (
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/component"
 	"github.com/gardener/gardener/pkg/component/autoscaling/vpa"
+	etcdconstants "github.com/gardener/gardener/pkg/component/etcd/etcd/constants"
+	"github.com/gardener/gardener/pkg/component/networking/istio"
 	"github.com/gardener/gardener/pkg/controllerutils"
 	"github.com/gardener/gardener/pkg/utils"
+	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/image"
@@ -37,12 +43,6 @@ var gardenletPackages = map[config.Gardenlet]string{
 
 //go:embed manifests/placeholders.yaml
 var placeholdersManifest string
-
-//go:embed manifests/istiod.yaml
-var istiodManifest string
-
-// gatewayServiceAccount is that of the ingress gateway which the gardenlet deploys.
-const gatewayServiceAccount = "istio-ingressgateway-service-account"
 
 const (
 	// agentConfigMap has the configuration of the agent in a drop-in gardenlet.
@@ -69,7 +69,7 @@ func (s *Setup) stepsBeforeGardenlet() []step {
 }
 
 // deployGivens deploys the definitions of an autoscaler that the cluster has by itself (the Seed's settings say so),
-// the policies for placeholders, and what the ingress gateway's pods need of istiod.
+// the policies for placeholders, and the filters of gateways, which are in force before the gardenlet deploys the first.
 func (s *Setup) deployGivens(ctx context.Context) error {
 	crds, err := vpa.NewCRD(s.client, nil)
 	if err != nil {
@@ -85,10 +85,14 @@ func (s *Setup) deployGivens(ctx context.Context) error {
 	if err := apply.Manifests(ctx, s.client, policies); err != nil {
 		return err
 	}
-	if err := s.deployIngressAccess(ctx, gatewayServiceAccount); err != nil {
+	istioCRDs, err := istio.NewCRD(s.client)
+	if err != nil {
 		return err
 	}
-	return apply.Manifests(ctx, s.client, []byte(istiodManifest))
+	if err := component.OpWait(istioCRDs).Deploy(ctx); err != nil {
+		return fmt.Errorf("failed to deploy custom resource definitions of Istio: %w", err)
+	}
+	return s.deployEnvoyFilters(ctx)
 }
 
 // PlaceholderPolicies returns the admission policies that let placeholders pass for the programs that they stand for.
@@ -139,6 +143,7 @@ func (s *Setup) addVariantValues() error {
 			map[string]any{"name": envRelayImage, "value": image.Ref("livecpm-relay")},
 			map[string]any{"name": envAgentConfig, "value": agentConfigDir + "/" + agentConfigKey},
 		},
+		"podLabels": dropInLabels(),
 		"additionalVolumes": []any{
 			map[string]any{"name": "livecpm-agent", "configMap": map[string]any{"name": agentConfigMap}},
 		},
@@ -151,6 +156,26 @@ func (s *Setup) addVariantValues() error {
 		},
 	})
 	return nil
+}
+
+// dropInLabels are those by which Gardener's policies let the pods of a drop-in reach what an agent reaches in the
+// namespaces of shoots and upstream's gardenlet does not (docs/deployment/gardenlet.md). The chart of the agent gives
+// them to its own pods.
+func dropInLabels() map[string]any {
+	labels := map[string]any{
+		gardenerutils.NetworkPolicyLabel(v1beta1constants.LabelNetworkPolicyShootNamespaceAlias+"-"+exposure.Name,
+			naming.PortRelayClient): v1beta1constants.LabelNetworkPolicyAllowed,
+	}
+	for _, etcdRole := range naming.EtcdRoles {
+		for _, port := range []int32{naming.PortClient, etcdconstants.PortBackupRestore} {
+			labels[gardenerutils.NetworkPolicyLabel(v1beta1constants.LabelNetworkPolicyShootNamespaceAlias+"-"+
+				naming.ClientServiceName(etcdRole), port)] = v1beta1constants.LabelNetworkPolicyAllowed
+		}
+	}
+	// Upstream's chart has it already.
+	delete(labels, gardenerutils.NetworkPolicyLabel(v1beta1constants.LabelNetworkPolicyShootNamespaceAlias+"-"+
+		naming.ClientServiceName(v1beta1constants.ETCDRoleMain), etcdconstants.PortBackupRestore))
+	return labels
 }
 
 // agentConfiguration is the file of the agent in a drop-in gardenlet.
@@ -167,13 +192,18 @@ func (s *Setup) agentConfiguration() ([]byte, error) {
 
 // AgentSettings are those of the agent's settings that an operator would change for this landscape.
 func AgentSettings(cfg *config.Config) map[string]any {
+	var resolvers []any
+	for _, server := range cfg.NameServers() {
+		resolvers = append(resolvers, net.JoinHostPort(server, "53"))
+	}
 	return map[string]any{
 		// How long each task of a flow takes is only said there.
 		"logLevel": "debug",
-		"dns":      map[string]any{"resolvers": []any{cfg.Garden.IP + ":53"}},
+		"dns":      map[string]any{"resolvers": resolvers},
 		// Kept connections do not end by themselves: what is left after the clients' DNS caches is moved by the
-		// graceful end of the kube-apiserver. Waiting longer for them would only make the demo longer.
-		"flows": map[string]any{"drainTimeout": "20s"},
+		// graceful end of the kube-apiserver. Waiting longer for them would only make the demo longer; the benchmark's
+		// part production has livecpm's own default.
+		"flows": map[string]any{"drainTimeout": cfg.Waits.DrainTimeout().String()},
 		// What the landscape is there to prove.
 		"controllers": map[string]any{"liveMigration": map[string]any{"workers": true}},
 	}

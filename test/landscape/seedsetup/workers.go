@@ -20,8 +20,8 @@ import (
 // and machines are served by the real provider-local, with the real machine-controller-manager and its driver, and the
 // real kube-scheduler. provider-local keeps machines as pods of the cluster whose kubeconfig is in the shoot's
 // credentials, in any case the same one, wherever the control plane is: here the first seed, which plays the cloud. The
-// image of its machines is not available and is stood in for (test/standins/machine), as are the images of the VPN
-// (test/standins/vpn).
+// image of its machines is not available and is stood in for (test/standins/machine). The images of the VPN have
+// Debian's OpenVPN, and a stand-in for what configures it (test/standins/vpn). Envoy is the real one.
 
 // The components that only such a shoot needs.
 const (
@@ -49,9 +49,14 @@ func workerImages(
 		return nil, err
 	}
 	target := imagevectorutils.TargetVersion(kubernetes)
-	machine := single(programs.own("standin-machine"), "/machine", "", garden.MachineImage)
-	machine.Files = append(machine.Files,
-		tarball.File{Path: "/bin/sh", Source: programs.own("standin-shell")})
+	container, err := findContainers(ctx, cfg, programs)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := container.machine(programs)
+	if err != nil {
+		return nil, err
+	}
 	return map[string]tarball.Image{
 		"kube-scheduler": single(programs.upstream("kubernetes", "kube-scheduler"),
 			"/usr/local/bin/kube-scheduler", "", refs.find(imagevector.ContainerImageNameKubeScheduler, target)),
@@ -67,11 +72,10 @@ func workerImages(
 			"/cloud-controller-manager-local", "", garden.CloudControllerImage),
 		"extension-test": single(programs.own("extension-test"), "/extension-test", nonroot,
 			garden.TestExtensionImage),
-		"standin-machine": machine,
-		"standin-vpn-server": single(programs.own("standin-vpn"), "/bin/vpn-server", "",
-			refs.find(imagevector.ContainerImageNameVpnServer, target)),
-		"standin-vpn-proxy": single(programs.own("standin-vpn"), "/usr/local/bin/envoy", nonroot,
-			refs.find(imagevector.ContainerImageNameEnvoyProxy, target)),
+		"standin-machine":    machine,
+		"standin-vpn-server": container.server(refs.find(imagevector.ContainerImageNameVpnServer, target)),
+		"envoy-proxy": {Refs: []string{refs.find(imagevector.ContainerImageNameEnvoyProxy, target)},
+			Files: container.envoy, Entrypoint: []string{pathEnvoy}, User: nonroot},
 	}, nil
 }
 

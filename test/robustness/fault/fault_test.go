@@ -161,11 +161,11 @@ var _ = Describe("Faults", func() {
 
 	DescribeTable("should disturb the traffic into both seeds", func(ctx SpecContext, name, expected string) {
 		Expect(inject(ctx, name)).To(Succeed())
-		Expect(targets.gateway).To(Equal(map[string][]string{"seed-a": {expected}, "seed-b": {expected}}))
+		Expect(targets.traffic).To(Equal(map[string][]string{"seed-a": {expected}, "seed-b": {expected}}))
 		Expect(heal(ctx, name)).To(Succeed())
-		Expect(targets.gateway).To(HaveEach(BeEmpty()))
+		Expect(targets.traffic).To(HaveEach(BeEmpty()))
 	},
-		Entry(nil, "cut-60s", "*--shoot--demo--live.* latency= cut=freeze"),
+		Entry(nil, "cut-60s", "*--shoot--demo--live.* latency=0s cut=freeze"),
 		Entry(nil, "rtt-180ms", "*--shoot--demo--live.* latency=90ms cut="),
 	)
 
@@ -173,9 +173,9 @@ var _ = Describe("Faults", func() {
 		Expect(inject(ctx, "rtt-180ms")).To(Succeed())
 		Expect(inject(ctx, "cut-5s")).To(Succeed())
 		Expect(heal(ctx, "cut-5s")).To(Succeed())
-		Expect(targets.gateway).To(HaveEach(Equal([]string{"*--shoot--demo--live.* latency=90ms cut="})))
+		Expect(targets.traffic).To(HaveEach(Equal([]string{"*--shoot--demo--live.* latency=90ms cut="})))
 		Expect(heal(ctx, "rtt-180ms")).To(Succeed())
-		Expect(targets.gateway).To(HaveEach(BeEmpty()))
+		Expect(targets.traffic).To(HaveEach(BeEmpty()))
 	})
 
 	It("should stop the servers of the garden's API and let them continue", func(ctx SpecContext) {

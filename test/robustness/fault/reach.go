@@ -25,11 +25,11 @@ const seedTimeout = 20 * time.Second
 // NewTargets returns the daemons of the landscape, but no shoot yet (see Enter).
 func NewTargets(landscape *config.Config, log func(format string, args ...any)) *Targets {
 	return &Targets{
-		Processes: process.NewManager(landscape.State),
-		Proc:      "/proc",
-		Signal:    unix.Kill,
-		Gateway:   GatewayOf,
-		Log:       log,
+		Processes:    process.NewManager(landscape.State),
+		Proc:         "/proc",
+		Signal:       unix.Kill,
+		LoadBalancer: func(seed Seed) LoadBalancer { return LoadBalancerOf(landscape, seed.Name) },
+		Log:          log,
 	}
 }
 

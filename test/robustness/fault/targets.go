@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/standins/loadbalancer"
 )
 
 // Targets are what faults hit, and the ways to reach it.
@@ -30,8 +31,8 @@ type Targets struct {
 	Signal func(pid int, signal unix.Signal) error
 	// Etcd connects to the member of the shoot's etcd-main that runs in the pod.
 	Etcd func(ctx context.Context, seed Seed, pod string) (Member, error)
-	// Gateway speaks to the faults of a seed's ingress gateway.
-	Gateway func(seed Seed) Gateway
+	// LoadBalancer speaks to the faults of the load balancer in front of a seed.
+	LoadBalancer func(seed Seed) LoadBalancer
 	// Power switches the nodes of a seed.
 	Power func(seed Seed) Power
 	// Log tells what is done.
@@ -59,12 +60,12 @@ type Member interface {
 	Close() error
 }
 
-// Gateway makes the traffic into a seed faulty.
-type Gateway interface {
-	Add(ctx context.Context, fault GatewayFault) error
+// LoadBalancer makes the traffic into a seed faulty. The seed of a fault is that of the load balancer.
+type LoadBalancer interface {
+	Add(ctx context.Context, fault loadbalancer.Fault) error
 	// Lift ends the faults with the same latency and the same cut, whatever connections they are for, and no
 	// others. Without both it ends all.
-	Lift(ctx context.Context, fault GatewayFault) error
+	Lift(ctx context.Context, fault loadbalancer.Fault) error
 }
 
 // sides are the roles that a family of faults has a member for.

@@ -30,6 +30,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/robustness/fault"
+	"github.com/livecpm/livecpm/test/standins/loadbalancer"
 )
 
 const shootNamespace = "shoot--demo--live"
@@ -45,7 +46,7 @@ type fakes struct {
 	containers map[string]string
 	signals    []string
 	etcd       *etcd
-	gateway    map[string][]string
+	traffic    map[string][]string
 	// lastPID is the id of the process that was made last.
 	lastPID int
 }
@@ -89,20 +90,20 @@ func (m member) Close() error {
 	return nil
 }
 
-type gatewayOf struct {
+type loadBalancerOf struct {
 	fakes *fakes
 	seed  string
 }
 
-func (g gatewayOf) Add(_ context.Context, change fault.GatewayFault) error {
-	g.fakes.gateway[g.seed] = append(g.fakes.gateway[g.seed],
-		fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency, change.Cut))
+func (l loadBalancerOf) Add(_ context.Context, change loadbalancer.Fault) error {
+	l.fakes.traffic[l.seed] = append(l.fakes.traffic[l.seed],
+		fmt.Sprintf("%s latency=%s cut=%s", change.SNI, change.Latency.Duration, change.Cut))
 	return nil
 }
 
-func (g gatewayOf) Lift(_ context.Context, change fault.GatewayFault) error {
-	g.fakes.gateway[g.seed] = slices.DeleteFunc(g.fakes.gateway[g.seed], func(there string) bool {
-		return strings.HasSuffix(there, fmt.Sprintf(" latency=%s cut=%s", change.Latency, change.Cut))
+func (l loadBalancerOf) Lift(_ context.Context, change loadbalancer.Fault) error {
+	l.fakes.traffic[l.seed] = slices.DeleteFunc(l.fakes.traffic[l.seed], func(there string) bool {
+		return strings.HasSuffix(there, fmt.Sprintf(" latency=%s cut=%s", change.Latency.Duration, change.Cut))
 	})
 	return nil
 }
@@ -120,7 +121,7 @@ func newFakes() *fakes {
 		pids:       map[string]int{"gardener-apiserver": 71, "garden-kube-apiserver": 72},
 		containers: map[string]string{},
 		etcd:       &etcd{leader: "etcd-main-1"},
-		gateway:    map[string][]string{},
+		traffic:    map[string][]string{},
 		lastPID:    1000,
 	}
 	var seeds []client.Object
@@ -136,8 +137,8 @@ func newFakes() *fakes {
 		Etcd: func(_ context.Context, _ fault.Seed, pod string) (fault.Member, error) {
 			return member{targets.etcd, pod}, nil
 		},
-		Gateway: func(seed fault.Seed) fault.Gateway { return gatewayOf{targets, seed.Name} },
-		Log:     func(string, ...any) {},
+		LoadBalancer: func(seed fault.Seed) fault.LoadBalancer { return loadBalancerOf{targets, seed.Name} },
+		Log:          func(string, ...any) {},
 	}
 
 	for i, role := range []steps.Role{steps.Source, steps.Destination} {

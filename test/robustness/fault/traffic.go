@@ -4,37 +4,36 @@
 package fault
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-)
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// GatewayFault is what the stand-in for the ingress gateway takes (test/standins/ingress/gateway).
-type GatewayFault struct {
-	SNI     string `json:"sni"`
-	Latency string `json:"latency,omitempty"`
-	Cut     string `json:"cut,omitempty"`
-}
+	"github.com/livecpm/livecpm/test/landscape/config"
+	"github.com/livecpm/livecpm/test/standins/loadbalancer"
+)
 
 const (
 	familyCut     = "cut"
 	familyLatency = "rtt"
 )
 
-// cutFreeze drops what is on its way and what is to come, and closes nothing, as a broken network does.
-const cutFreeze = "freeze"
-
-// traffic disturbs what goes from seed to seed for the shoot. Each connection passes one gateway, that of the seed it
-// leads to, so both are made faulty.
+// traffic disturbs what goes from seed to seed for the shoot. Each connection passes one load balancer, that of the
+// seed it leads to, so both are made faulty.
 type traffic struct {
 	fault
 
 	latency time.Duration
-	cut     string
+	cut     loadbalancer.Cut
 }
 
 // trafficSpan is when members in both seeds talk to each other, or are about to.
@@ -54,7 +53,7 @@ func cuts() []Fault {
 	}{{"5s", 5 * time.Second}, {"60s", time.Minute}, {"10m", 10 * time.Minute}} {
 		faults = append(faults,
 			&traffic{fault: fault{name: family + "-" + cut.name, family: family, span: trafficSpan,
-				course: Course{Lasts: cut.lasts}}, cut: cutFreeze})
+				course: Course{Lasts: cut.lasts}}, cut: loadbalancer.CutFreeze})
 	}
 	return faults
 }
@@ -81,18 +80,17 @@ func latencies() []Fault {
 // Inject implements Fault.
 func (f *traffic) Inject(ctx context.Context, targets *Targets) error {
 	change := f.change()
-	change.SNI = "*--" + targets.Namespace + ".*"
+	change.SNI = RelayNames(targets.Namespace)
 	targets.Log("traffic between the seeds: %s", f.Name())
-	return targets.on(sides, func(seed Seed) error { return targets.Gateway(seed).Add(ctx, change) })
+	return targets.on(sides, func(seed Seed) error { return targets.LoadBalancer(seed).Add(ctx, change) })
 }
 
-// change is what the fault asks of a gateway, for no connection in particular.
-func (f *traffic) change() GatewayFault {
-	change := GatewayFault{Cut: f.cut}
-	if f.latency > 0 {
-		change.Latency = f.latency.String()
-	}
-	return change
+// RelayNames is a pattern for the server names that the relays of a shoot ask for at the other seed's gateway.
+func RelayNames(namespace string) string { return "*--" + namespace + ".*" }
+
+// change is what the fault asks of a load balancer, for no connection in particular.
+func (f *traffic) change() loadbalancer.Fault {
+	return loadbalancer.Fault{Cut: f.cut, Latency: metav1.Duration{Duration: f.latency}}
 }
 
 // Heal implements Fault. It leaves other faults of the traffic in force.
@@ -100,58 +98,65 @@ func (f *traffic) Heal(ctx context.Context, targets *Targets) error {
 	var errs []error
 	for _, role := range sides {
 		if seed, ok := targets.Seeds[role]; ok {
-			errs = append(errs, targets.Gateway(seed).Lift(ctx, f.change()))
+			errs = append(errs, targets.LoadBalancer(seed).Lift(ctx, f.change()))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-const (
-	gatewayNamespace = "istio-ingress"
-	gatewaySelector  = "app=istio-ingressgateway"
-	gatewayAdminPort = "15021"
-)
+// admin implements LoadBalancer by the admin port of the landscape's load balancers.
+type admin struct {
+	address, seed string
+}
 
-// adminPort implements Gateway by the gateway's admin port, which is reached through the seed's API server.
-type adminPort struct{ seed Seed }
+// LoadBalancerOf returns the load balancer in front of a seed of the landscape.
+func LoadBalancerOf(landscape *config.Config, seed string) LoadBalancer {
+	return admin{address: landscape.LoadBalancerAdmin(), seed: seed}
+}
 
-// GatewayOf returns the gateway of a seed of the landscape.
-func GatewayOf(seed Seed) Gateway { return adminPort{seed} }
-
-func (p adminPort) Add(ctx context.Context, change GatewayFault) error {
+func (a admin) Add(ctx context.Context, change loadbalancer.Fault) error {
+	change.To = []string{a.seed}
 	body, err := json.Marshal(change)
 	if err != nil {
-		return fmt.Errorf("failed to encode fault of the gateway: %w", err)
+		return fmt.Errorf("failed to encode fault of the load balancer: %w", err)
 	}
-	return p.each(ctx, func(pod string) error {
-		return p.seed.Kube.CoreV1().RESTClient().Post().Namespace(gatewayNamespace).Resource("pods").
-			Name(pod+":"+gatewayAdminPort).SubResource("proxy").Suffix("faults").
-			SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
-	})
+	return a.request(ctx, http.MethodPost, nil, body)
 }
 
-func (p adminPort) Lift(ctx context.Context, change GatewayFault) error {
-	return p.each(ctx, func(pod string) error {
-		request := p.seed.Kube.CoreV1().RESTClient().Delete().Namespace(gatewayNamespace).Resource("pods").
-			Name(pod + ":" + gatewayAdminPort).SubResource("proxy").Suffix("faults")
-		for key, value := range map[string]string{"latency": change.Latency, "cut": change.Cut} {
-			if value != "" {
-				request.Param(key, value)
-			}
-		}
-		return request.Do(ctx).Error()
-	})
+func (a admin) Lift(ctx context.Context, change loadbalancer.Fault) error {
+	query := url.Values{"to": {a.seed}}
+	if change.Latency.Duration != 0 {
+		query.Set("latency", change.Latency.Duration.String())
+	}
+	if change.Cut != "" {
+		query.Set("cut", string(change.Cut))
+	}
+	return a.request(ctx, http.MethodDelete, query, nil)
 }
 
-func (p adminPort) each(ctx context.Context, do func(pod string) error) error {
-	pods, err := runningPods(ctx, p.seed, gatewayNamespace, gatewaySelector)
+// adminClient goes to the landscape directly, whatever proxy the environment names.
+var adminClient = &http.Client{Timeout: seedTimeout, Transport: &http.Transport{}}
+
+func (a admin) request(ctx context.Context, method string, query url.Values, body []byte) error {
+	failed := func(err error) error {
+		return fmt.Errorf("failed to change the faults of the load balancer of %s: %w", a.seed, err)
+	}
+	target := url.URL{Scheme: "http", Host: a.address, Path: "/faults", RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return err
+		return failed(err)
 	}
-	for _, pod := range pods {
-		if err := do(pod.Name); err != nil {
-			return fmt.Errorf("failed to change the faults of gateway %s in %s: %w", pod.Name, p.seed.Name, err)
-		}
+	response, err := adminClient.Do(request)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return failed(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return failed(fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(answer))))
 	}
 	return nil
 }

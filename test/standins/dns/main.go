@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,6 +40,8 @@ func newCommand(log logr.Logger) *cobra.Command {
 		opts    = server.Options{Log: log}
 		listen  string
 		address string
+		others  []string
+		hosts   map[string]string
 	)
 	cmd := &cobra.Command{
 		Use:           "dns",
@@ -57,6 +60,19 @@ func newCommand(log logr.Logger) *cobra.Command {
 			if opts.Address, err = netip.ParseAddr(address); err != nil {
 				return fmt.Errorf("failed to parse --address (default: the host of --listen): %w", err)
 			}
+			opts.Hosts = map[string]netip.Addr{}
+			for name, text := range hosts {
+				if opts.Hosts[name], err = netip.ParseAddr(text); err != nil {
+					return fmt.Errorf("failed to parse --host %s: %w", name, err)
+				}
+			}
+			for _, text := range others {
+				other, err := parseReplica(text)
+				if err != nil {
+					return err
+				}
+				opts.Replicas = append(opts.Replicas, other)
+			}
 			return run(cmd.Context(), log, listen, opts)
 		},
 	}
@@ -65,8 +81,33 @@ func newCommand(log logr.Logger) *cobra.Command {
 	cmd.Flags().StringSliceVar(&opts.Zones, "zone", nil, "zone served with authority (repeatable)")
 	cmd.Flags().StringVar(&opts.StateFile, "state-file", "", "file that keeps the records across restarts")
 	cmd.Flags().StringVar(&opts.ChangeLog, "change-log", "", "file that takes one JSON line per changed record set")
+	cmd.Flags().BoolVar(&opts.Aliases, "aliases", false,
+		"answer for a CNAME into a served zone with the addresses of its target, as Route 53 does")
+	cmd.Flags().StringToStringVar(&hosts, "host", nil, "name=address of a load balancer (repeatable)")
+	cmd.Flags().StringArrayVar(&others, "replica", nil, "address,lag,silence of another name server, at the port of "+
+		"--listen: how much later it knows of a change, and for how long after each change it answers nothing "+
+		"(repeatable)")
 	cmd.Flags().DurationVar(&opts.TTLCap, "ttl-cap", 0, "longest TTL to answer with; 0 answers as written")
 	return cmd
+}
+
+// parseReplica reads a value of --replica.
+func parseReplica(text string) (server.Replica, error) {
+	parts := strings.Split(text, ",")
+	if len(parts) != 3 {
+		return server.Replica{}, fmt.Errorf("failed to parse --replica %q: want address,lag,silence", text)
+	}
+	var (
+		out  server.Replica
+		errs [3]error
+	)
+	out.Address, errs[0] = netip.ParseAddr(parts[0])
+	out.Lag, errs[1] = time.ParseDuration(parts[1])
+	out.Silence, errs[2] = time.ParseDuration(parts[2])
+	if err := errors.Join(errs[:]...); err != nil {
+		return server.Replica{}, fmt.Errorf("failed to parse --replica %q: %w", text, err)
+	}
+	return out, nil
 }
 
 func run(ctx context.Context, log logr.Logger, listen string, opts server.Options) (err error) {
@@ -76,23 +117,26 @@ func run(ctx context.Context, log logr.Logger, listen string, opts server.Option
 	}
 	defer func() { err = errors.Join(err, handler.Close()) }()
 
-	packets, err := net.ListenPacket("udp", listen)
+	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return fmt.Errorf("failed to listen: %w", err)
+		return fmt.Errorf("failed to parse --listen: %w", err)
 	}
-	connections, err := net.Listen("tcp", packets.LocalAddr().String())
+	servers, err := serversAt(listen, handler)
+	for i, replica := range opts.Replicas {
+		var more []*dns.Server
+		if err == nil {
+			more, err = serversAt(net.JoinHostPort(replica.Address.String(), port), handler.ReplicaHandler(i))
+		}
+		servers = append(servers, more...)
+	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("failed to listen: %w", err), packets.Close())
-	}
-	servers := []*dns.Server{
-		{PacketConn: packets, Handler: handler, MsgAcceptFunc: server.Accept},
-		{Listener: connections, Handler: handler, MsgAcceptFunc: server.Accept, ReadTimeout: 5 * time.Second},
+		return err // the sockets end with the program
 	}
 	failed := make(chan error, len(servers))
 	for _, s := range servers {
 		go func() { failed <- s.ActivateAndServe() }()
 	}
-	log.Info("Serving", "address", packets.LocalAddr().String(), "zones", opts.Zones)
+	log.Info("Serving", "address", listen, "replicas", len(opts.Replicas), "zones", opts.Zones)
 	select {
 	case <-ctx.Done():
 		log.Info("Stopping")
@@ -103,4 +147,20 @@ func run(ctx context.Context, log logr.Logger, listen string, opts server.Option
 		err = errors.Join(err, s.Shutdown())
 	}
 	return err
+}
+
+// serversAt returns the servers of one address, for UDP and TCP.
+func serversAt(address string, handler dns.Handler) ([]*dns.Server, error) {
+	packets, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("failed to listen: %w", err)
+	}
+	connections, err := net.Listen("tcp", packets.LocalAddr().String())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("failed to listen: %w", err), packets.Close())
+	}
+	return []*dns.Server{
+		{PacketConn: packets, Handler: handler, MsgAcceptFunc: server.Accept},
+		{Listener: connections, Handler: handler, MsgAcceptFunc: server.Accept, ReadTimeout: 5 * time.Second},
+	}, nil
 }

@@ -7,15 +7,18 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
-// exitMarker remembers across container restarts whether etcd ended in good order. The sidecar's quick validation is
-// only enough after an orderly end; a crash, or a stop request, leaves no marker.
+// exitMarker remembers across container restarts whether etcd was asked to end. The sidecar's quick validation is
+// only enough after such an end; a crash, or a stop request, leaves no marker.
 type exitMarker struct{ path string }
 
 // validationMode names the check that the sidecar has to make of the data directory.
 func (e exitMarker) validationMode() string {
+	// The marker of the images of etcd before etcd-wrapper. Failing to remove it changes nothing.
+	_ = os.Remove(filepath.Join(filepath.Dir(e.path), "validation_marker"))
 	content, err := os.ReadFile(e.path)
 	if err != nil {
 		return "full"

@@ -5,6 +5,7 @@ go 1.26.0
 replace go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc => go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.46.0
 
 require (
+	go.etcd.io/etcd/client/pkg/v3 v3.5.27
 	go.etcd.io/etcd/client/v3 v3.5.27
 	go.etcd.io/etcd/server/v3 v3.5.27
 	go.uber.org/zap v1.17.0
@@ -45,7 +46,6 @@ require (
 	github.com/xiang90/probing v0.0.0-20190116061207-43a291ad63a2 // indirect
 	go.etcd.io/bbolt v1.3.12 // indirect
 	go.etcd.io/etcd/api/v3 v3.5.27 // indirect
-	go.etcd.io/etcd/client/pkg/v3 v3.5.27 // indirect
 	go.etcd.io/etcd/client/v2 v2.305.27 // indirect
 	go.etcd.io/etcd/pkg/v3 v3.5.27 // indirect
 	go.etcd.io/etcd/raft/v3 v3.5.27 // indirect

@@ -6,8 +6,9 @@
 // directory, fetches the etcd configuration from it and runs an embedded etcd of the version that Gardener ships.
 // Beside etcd it serves the readiness probe and the stop request that druid and the sidecar rely on.
 //
-// In one thing it is known to be kinder than etcd as Gardener configures it: it serves gRPC on a listener of its own,
-// so that a member that stops lets the requests in flight finish (see serveGRPCAlone).
+// It does what the real one does, its oddities included, and nothing that would be kinder: etcd gets the configuration
+// as it is, a signal is recorded before etcd has stopped, and etcd is given no time to become ready before the record
+// of the last exit goes. docs/development/landscape.md says what is left to tell them apart.
 package main
 
 import (
@@ -16,9 +17,11 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -50,57 +53,75 @@ func (o *options) addFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.etcdClientKey, "etcd-client-key-path", "", "client key for the local etcd")
 	fs.IntVar(&o.wrapperPort, "etcd-wrapper-port", 9095, "port of the readiness probe and the stop request")
 	fs.DurationVar(&o.etcdReadyTimeout, "etcd-ready-timeout", 0,
-		"give up when etcd is not ready in this time; 0 waits forever")
+		"wait so long for etcd before it counts as started, ready or not")
+}
+
+// validate refuses what a request to the sidecar cannot be made from.
+func (o *options) validate() error {
+	_, _, err := net.SplitHostPort(o.sidecarAddress)
+	if err != nil {
+		err = fmt.Errorf("failed to parse --backup-restore-host-port %q: %w", o.sidecarAddress, err)
+	}
+	if o.sidecarTLS && strings.TrimSpace(o.sidecarCAFile) == "" {
+		err = errors.Join(err, errors.New("failed to find a CA bundle: --backup-restore-ca-cert-bundle-path is empty"))
+	}
+	return err
 }
 
 func main() {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if len(os.Args) < 2 || os.Args[1] != "start-etcd" {
 		fmt.Fprintf(os.Stderr, "usage: %s start-etcd [flags]\n", filepath.Base(os.Args[0]))
-		os.Exit(2)
+		os.Exit(1)
 	}
+	exit := exitMarker{path: filepath.Join(dataVolume, "exit_code")}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go stopOnSignal(log, signals, exit, stop)
+
 	var opts options
 	flags := flag.NewFlagSet("start-etcd", flag.ExitOnError)
 	opts.addFlags(flags)
 	_ = flags.Parse(os.Args[2:])
 
-	// /stop cancels the context without a signal: the next start then validates the whole data directory.
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	exit := exitMarker{path: filepath.Join(dataVolume, "exit_code")}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	received := make(chan os.Signal, 1)
-	go func() {
-		s := <-signals
-		received <- s
-		stop()
-	}()
-
-	err := wrapper{log: log, opts: opts, exit: exit}.run(ctx, stop)
-	select {
-	case s := <-received:
-		if writeErr := exit.write(s); writeErr != nil {
-			log.Error("failed to record the signal that ended etcd", "error", writeErr)
-		}
-	default:
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		log.Error("failed to run etcd", "error", err)
+	if err := (wrapper{log: log, opts: opts, exit: exit, volume: dataVolume}).run(ctx, stop); err != nil {
+		log.Error("failed to start etcd", "error", err)
 		os.Exit(1)
 	}
 	log.Info("stopped")
 }
 
-// wrapper runs one member.
-type wrapper struct {
-	log  *slog.Logger
-	opts options
-	exit exitMarker
+// stopOnSignal records the first signal before anything stops. Whoever is killed while etcd stops has a record of an
+// orderly end, and the sidecar makes the quick check of its data. The second signal ends the process at once.
+//
+// /stop does not come by here: the next start then validates the whole data directory.
+func stopOnSignal(log *slog.Logger, signals <-chan os.Signal, exit exitMarker, stop context.CancelFunc) {
+	received := <-signals
+	if err := exit.write(received); err != nil {
+		log.Error("failed to record the signal", "error", err)
+	}
+	log.Info("received a signal", "signal", received.String())
+	stop()
+	<-signals
+	os.Exit(1)
 }
 
-// run runs etcd until the context ends, which stop ends too.
+// wrapper runs one member.
+type wrapper struct {
+	log    *slog.Logger
+	opts   options
+	exit   exitMarker
+	volume string
+}
+
+// run runs etcd until the context ends, which stop ends too, or etcd stops. That etcd has failed is no error: the
+// process then ends with 0, as after a stop. Only what keeps etcd from being started is one.
 func (w wrapper) run(ctx context.Context, stop context.CancelFunc) error {
+	if err := w.opts.validate(); err != nil {
+		return err
+	}
 	sidecar, err := newSidecar(w.log, w.opts)
 	if err != nil {
 		return err
@@ -112,7 +133,11 @@ func (w wrapper) run(ctx context.Context, stop context.CancelFunc) error {
 	if err != nil {
 		return fmt.Errorf("failed to fetch the etcd configuration: %w", err)
 	}
-	m, err := newMember(w.log, w.opts, dataVolume, configuration)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return fmt.Errorf("failed to find the home folder: %w", err)
+	}
+	m, err := newMember(w.log, w.opts, home, configuration)
 	if err != nil {
 		return err
 	}

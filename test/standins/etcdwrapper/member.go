@@ -8,10 +8,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,8 +23,6 @@ import (
 )
 
 const (
-	// httpPort is where etcd's HTTP endpoints are, on the loopback interface.
-	httpPort          = 2382
 	readinessInterval = 2 * time.Second
 	readinessTimeout  = 5 * time.Second
 )
@@ -36,115 +35,104 @@ type member struct {
 	ready  atomic.Bool
 }
 
-// newMember parses the configuration by way of a file, the only form that etcd reads; folder must be writable.
+// newMember parses the configuration by way of a file, the only form that etcd reads, and changes nothing in it.
 func newMember(log *slog.Logger, opts options, folder, configuration string) (*member, error) {
-	file, err := os.CreateTemp(folder, "etcd-*.conf.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("failed to create the etcd configuration file: %w", err)
-	}
-	defer os.Remove(file.Name())
-	if _, err := file.WriteString(configuration); err != nil {
+	file := filepath.Join(folder, "etcd.conf.yaml")
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		return nil, fmt.Errorf("failed to write the etcd configuration file: %w", err)
 	}
-	if err := file.Close(); err != nil {
-		return nil, fmt.Errorf("failed to write the etcd configuration file: %w", err)
-	}
-	config, err := embed.ConfigFromFile(file.Name())
+	config, err := embed.ConfigFromFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse the etcd configuration: %w", err)
 	}
-	serveGRPCAlone(config)
 	log.Info("etcd configuration", "name", config.Name, "initialCluster", config.InitialCluster, "initialClusterState",
 		config.ClusterState)
 	return &member{log: log, opts: opts, config: config}, nil
 }
 
-// serveGRPCAlone moves etcd's HTTP endpoints (/health, /metrics) off the client port, to the loopback interface. With
-// both on one port and TLS, etcd 3.5.27 runs gRPC inside net/http, and serveCtx.serve (server/embed/serve.go) stops the
-// gRPC server as soon as the listener is closed: a member that is asked to stop cuts off the requests in flight on it,
-// whatever the grace period. gRPC on a port of its own is stopped gracefully. The configuration of etcd-druid does not
-// do this.
-func serveGRPCAlone(config *embed.Config) {
-	if len(config.ListenClientUrls) == 0 || len(config.ListenClientHttpUrls) > 0 {
-		return
-	}
-	config.ListenClientHttpUrls = []url.URL{
-		{Scheme: config.ListenClientUrls[0].Scheme, Host: fmt.Sprintf("127.0.0.1:%d", httpPort)},
-	}
-}
-
-// run serves etcd until the context ends or etcd stops by itself.
+// run serves etcd until the context ends or etcd stops by itself. In the end the probes go first, then the client, then
+// etcd as Etcd.Close does it (server/embed/etcd.go of etcd 3.5.27): with TLS, gRPC and HTTP are on one listener, whose
+// HTTP server has seven seconds to shut down, and then gRPC is stopped without grace. Leadership moves after that.
 func (m *member) run(ctx context.Context, stop context.CancelFunc, exit exitMarker) error {
 	syscall.Umask(0o077)
+	if err := restrictFiles(m.config.Dir); err != nil {
+		return err
+	}
 	client, err := m.newClient(ctx)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	var etcd *embed.Etcd
+	defer func() {
+		client.Close()
+		if etcd != nil {
+			etcd.Close()
+		}
+		stop()
+	}()
 	go m.observeReadiness(ctx, client)
 	server := m.newServer(stop)
 	defer server.Close()
 	go m.serve(server)
 
-	etcd, err := m.start(ctx)
-	if err != nil {
+	if etcd, err = m.start(); err != nil {
 		return err
 	}
-	defer etcd.Close() // hands leadership over before it stops
 	if err := exit.remove(); err != nil {
 		m.log.Error("failed to remove the record of the last exit", "error", err)
 	}
 	select {
 	case <-ctx.Done():
 		m.log.Info("stopping etcd")
-		return nil
 	case <-etcd.Server.StopNotify():
-		return errors.New("etcd stopped by itself")
+		m.log.Error("etcd stopped by itself")
 	case err := <-etcd.Err():
-		return fmt.Errorf("etcd failed: %w", err)
+		m.log.Error("etcd failed", "error", err)
 	}
+	return nil
 }
 
-// start returns when etcd is ready. A joining member may block in StartEtcd until it hears from the others, hence the
-// goroutine: a pod that is deleted meanwhile must not wait for that.
-func (m *member) start(ctx context.Context) (*embed.Etcd, error) {
-	type result struct {
-		etcd *embed.Etcd
-		err  error
-	}
-	started := make(chan result, 1)
-	go func() {
-		etcd, err := embed.StartEtcd(m.config)
-		started <- result{etcd, err}
-	}()
-	var timeout <-chan time.Time
-	if m.opts.etcdReadyTimeout > 0 {
-		timeout = time.After(m.opts.etcdReadyTimeout)
-	}
-	var etcd *embed.Etcd
-	select {
-	case r := <-started:
-		if r.err != nil {
-			return nil, fmt.Errorf("failed to start etcd: %w", r.err)
+// restrictFiles takes the files below a folder, which need not exist, away from everybody but their owner.
+func restrictFiles(folder string) error {
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
 		}
-		etcd = r.etcd
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		return os.Chmod(path, 0o600)
+	})
+	if _, statErr := os.Stat(folder); errors.Is(statErr, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("failed to change the mode of the files in %q: %w", folder, err)
+	}
+	return nil
+}
+
+// start returns when etcd has been started. Whether it is ready is for the probe to say: etcd-druid sets no time for
+// it, so that there is no wait at all, and what takes longer than the time is only logged. A signal does not interrupt
+// a start.
+func (m *member) start() (*embed.Etcd, error) {
+	etcd, err := embed.StartEtcd(m.config)
+	if err != nil {
+		return nil, fmt.Errorf("failed to start etcd: %w", err)
 	}
 	select {
 	case <-etcd.Server.ReadyNotify():
 		m.log.Info("etcd is ready to serve clients")
 	case <-etcd.Server.StopNotify():
 		m.log.Error("etcd stopped while it was starting")
-	case <-ctx.Done():
-	case <-timeout:
-		etcd.Close()
-		return nil, fmt.Errorf("etcd was not ready after %s", m.opts.etcdReadyTimeout)
+	case <-time.After(m.opts.etcdReadyTimeout):
+		m.log.Info("etcd is not ready yet")
 	}
 	return etcd, nil
 }
 
-func (m *member) tlsEnabled() bool { return m.config.ClientTLSInfo.CertFile != "" }
+// tlsEnabled tells whether clients use TLS: only with certificate, key and CA.
+func (m *member) tlsEnabled() bool {
+	tls := m.config.ClientTLSInfo
+	return tls.CertFile != "" && tls.KeyFile != "" && tls.TrustedCAFile != ""
+}
 
 func (m *member) newClient(ctx context.Context) (*clientv3.Client, error) {
 	config := clientv3.Config{
@@ -173,8 +161,11 @@ func (m *member) newClient(ctx context.Context) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// observeReadiness asks with a linearizable read, so a member without quorum, or a learner, is not ready.
+// observeReadiness asks with a linearizable read, so a member without quorum, or a learner, is not ready. An answer is
+// asked for every two seconds, however long the one before took.
 func (m *member) observeReadiness(ctx context.Context, client *clientv3.Client) {
+	ticker := time.NewTicker(readinessInterval)
+	defer ticker.Stop()
 	for {
 		getCtx, cancel := context.WithTimeout(ctx, readinessTimeout)
 		_, err := client.Get(getCtx, "foo")
@@ -182,12 +173,16 @@ func (m *member) observeReadiness(ctx context.Context, client *clientv3.Client) 
 		if m.ready.Swap(err == nil) != (err == nil) {
 			m.log.Info("readiness changed", "ready", err == nil, "error", err)
 		}
-		if sleep(ctx, readinessInterval) != nil {
+		select {
+		case <-ctx.Done():
 			return
+		case <-ticker.C:
 		}
 	}
 }
 
+// newServer serves the probe and the stop request, and nothing else. Requests to stop by another verb than POST are
+// answered with 200 and have no effect.
 func (m *member) newServer(stop context.CancelFunc) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -195,14 +190,18 @@ func (m *member) newServer(stop context.CancelFunc) *http.Server {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	mux.HandleFunc("POST /stop", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/stop", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return
+		}
 		m.log.Info("received stop request")
-		w.WriteHeader(http.StatusOK)
 		stop()
+		w.WriteHeader(http.StatusOK)
 	})
 	return &http.Server{Addr: fmt.Sprintf(":%d", m.opts.wrapperPort), Handler: mux, ReadHeaderTimeout: readinessTimeout}
 }
 
+// serve serves with etcd's server certificate and asks clients for none. A port that cannot be had ends the process.
 func (m *member) serve(server *http.Server) {
 	var err error
 	if m.tlsEnabled() {
@@ -212,5 +211,6 @@ func (m *member) serve(server *http.Server) {
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
 		m.log.Error("failed to serve probes", "error", err)
+		os.Exit(1)
 	}
 }

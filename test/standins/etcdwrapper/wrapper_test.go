@@ -75,13 +75,13 @@ member-name-prefix: unknown-keys-are-ignored
 `, folder, client, peer)
 }
 
-func awaitReady(ctx context.Context, t *testing.T, base string) {
+func awaitReady(ctx context.Context, t *testing.T, client *http.Client, base string) {
 	t.Helper()
 	for ready := false; !ready; {
 		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			t.Fatal("etcd did not become ready")
 		}
-		if response, err := http.Get(base + "/readyz"); err == nil {
+		if response, err := client.Get(base + "/readyz"); err == nil {
 			response.Body.Close()
 			ready = response.StatusCode == http.StatusOK
 		}
@@ -101,6 +101,7 @@ func TestRunsEtcdAfterTheSidecarPreparedIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sidecar.interval = time.Millisecond
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
 	exit := exitMarker{path: filepath.Join(folder, "exit_code")}
@@ -125,11 +126,19 @@ func TestRunsEtcdAfterTheSidecarPreparedIt(t *testing.T) {
 	go func() { done <- m.run(ctx, stop, exit) }()
 
 	base := fmt.Sprintf("http://127.0.0.1:%d", port)
-	awaitReady(ctx, t, base)
+	awaitReady(ctx, t, http.DefaultClient, base)
 	if _, err := os.Stat(exit.path); !os.IsNotExist(err) {
 		t.Errorf("the record of the last exit must be gone once etcd runs: %v", err)
 	}
-	response, err := http.Post(base+"/stop", "", nil)
+	response, err := http.Get(base + "/stop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK || ctx.Err() != nil {
+		t.Error("only POST stops, and any other verb is answered with 200")
+	}
+	response, err = http.Post(base+"/stop", "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,4 +173,32 @@ func TestValidationMode(t *testing.T) {
 		}
 	}
 	expect("full")
+}
+
+func TestRecordsTheSignalBeforeItStops(t *testing.T) {
+	exit := exitMarker{path: filepath.Join(t.TempDir(), "exit_code")}
+	signals, recorded := make(chan os.Signal, 1), make(chan string, 1)
+	signals <- syscall.SIGTERM
+	go stopOnSignal(slog.New(slog.DiscardHandler), signals, exit, func() { recorded <- exit.validationMode() })
+	if got := <-recorded; got != "sanity" {
+		t.Errorf("validation mode when the stop begins = %s, want the signal recorded", got)
+	}
+}
+
+func TestGivesUpOnTheConfigurationAfterFiveAttempts(t *testing.T) {
+	attempts := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		attempts++
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer server.Close()
+	sidecar, err := newSidecar(slog.New(slog.DiscardHandler),
+		options{sidecarAddress: strings.TrimPrefix(server.URL, "http://")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sidecar.interval = time.Millisecond
+	if _, err := sidecar.etcdConfiguration(t.Context()); err == nil || attempts != 5 {
+		t.Errorf("error %v after %d attempts", err, attempts)
+	}
 }

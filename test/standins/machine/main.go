@@ -32,6 +32,8 @@ const (
 	// userData is where provider-local mounts it, folder outlives a restart of the container.
 	userData = "/etc/machine/userdata"
 	folder   = "/run/hollow-node"
+	// images is where the machine has the images of the containers that it runs.
+	images = "/images"
 	// device is the pod's interface.
 	device = "eth0"
 	// bootTime is how long a machine takes until it joins. Machine-controller-manager takes a Node that is there before
@@ -81,7 +83,7 @@ func run(ctx context.Context, log logr.Logger) error {
 	if err := boot(ctx); err != nil {
 		return err
 	}
-	return (&hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder, Links: links}).Run(ctx)
+	return (&hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder, Images: images, Links: links}).Run(ctx)
 }
 
 // boot takes its time when the machine is new, not when its container has been restarted.

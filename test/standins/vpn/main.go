@@ -1,180 +1,202 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vpn stands in for the programs of the pods of vpn-seed-server, whose images are not available: for the VPN
-// server, and, when it is called envoy, for the proxy beside it. The pods, their Service, certificates and probes are
-// those that Gardener makes. A kube-apiserver asks the proxy (HTTP CONNECT over TLS) for an address in the shoot, and
-// the server opens it through the tunnel of the client in the shoot (see package tunnel, and test/standins/machine for
-// the client). Only the VPN without high availability is stood in for: the highly available one needs routes in the
-// pods of kube-apiserver.
+// Command vpn stands in for the two programs of github.com/gardener/vpn2, vpn-server in the seed and vpn-client in the
+// shoot, of which neither image nor module is available. They prepare the pod and write the configuration of OpenVPN,
+// which is Debian's and does the rest (see package openvpn). Only the VPN without high availability is stood in for.
 package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
+	"flag"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
+	"net/netip"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/gardener/gardener/pkg/logger"
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/errgroup"
+	"github.com/vishvananda/netlink"
 
-	"github.com/livecpm/livecpm/test/standins/accept"
-	"github.com/livecpm/livecpm/test/standins/vpn/tunnel"
-)
-
-// The ports and folders are those of Gardener's pods; inside is between the two programs of a pod.
-const (
-	tunnelAddress = ":1194"
-	proxyAddress  = ":9443"
-	inside        = "127.0.0.1:1195"
-	serverCerts   = "/srv/secrets/vpn-server"
-	proxyCerts    = "/srv/secrets/envoy-proxy"
+	"github.com/livecpm/livecpm/test/standins/iptables"
+	"github.com/livecpm/livecpm/test/standins/vpn/openvpn"
 )
 
 func main() {
 	log := logger.MustNewZapLogger(logger.InfoLevel, logger.FormatJSON)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if err := run(ctx, log, filepath.Base(os.Args[0]), os.Args[1:]); err != nil {
+	if err := run(context.Background(), log, os.Args); err != nil {
 		log.Error(err, "Failed")
-		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, log logr.Logger, name string, args []string) error {
-	if name == "envoy" {
-		return serveProxy(ctx, log)
+func run(_ context.Context, log logr.Logger, args []string) error {
+	program, command := filepath.Base(args[0]), ""
+	if len(args) > 1 {
+		command = args[1]
 	}
-	if len(args) == 0 {
-		return serveTunnel(ctx, log)
+	switch program + " " + command {
+	case "vpn-server setup":
+		return enableIPv6()
+	case "vpn-server ":
+		return configureServer(log)
+	case "vpn-server firewall":
+		return firewall(args[2:])
+	case "vpn-server liveness":
+		return probe(func(status *openvpn.Status) error { return status.Alive(time.Now().UTC()) })
+	case "vpn-server readiness":
+		return probe((*openvpn.Status).Ready)
+	case "vpn-client setup":
+		return tuneKernel()
+	case "vpn-client ":
+		return configureClient(log)
 	}
-	switch args[0] {
-	case "setup":
-		return nil // routes and interfaces are OpenVPN's
-	case "liveness":
-		return ask(ctx, "http://"+inside+"/livez")
-	case "readiness":
-		return ask(ctx, "http://"+inside+"/readyz")
-	}
-	return fmt.Errorf("unknown command %q", args[0])
+	return fmt.Errorf("unknown command %q of %q", command, program)
 }
 
-// ask is what the probes run.
-func ask(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func configureServer(log logr.Logger) error {
+	settings, err := openvpn.ServerSettings(os.Getenv)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	v4, _, err := iptables.Find()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, response.Status)
+	rules, err := settings.ServerRules()
+	if err != nil {
+		return err
+	}
+	if err := addOnce(v4, rules); err != nil {
+		return err
+	}
+	mtu, err := tunnelMTU(settings)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(openvpn.ClientFolder, 0o750); err != nil {
+		return fmt.Errorf("failed to make folder: %w", err)
+	}
+	log.Info("Configuring OpenVPN", "networks", settings.InTunnel(), "mtu", mtu)
+	return errors.Join(write(openvpn.ServerFile, settings.ServerConfig(mtu)),
+		write(filepath.Join(openvpn.ClientFolder, openvpn.ShootClient), settings.RoutesToClient()))
+}
+
+func configureClient(log logr.Logger) error {
+	settings, err := openvpn.ClientSettings(os.Getenv)
+	if err != nil {
+		return err
+	}
+	v4, v6, err := iptables.Find()
+	if err != nil {
+		return err
+	}
+	for _, family := range settings.Families {
+		rules, err := settings.ClientRules(family)
+		if err != nil {
+			return err
+		}
+		if err := addOnce(map[string]iptables.Tables{"IPv4": v4, "IPv6": v6}[family], rules); err != nil {
+			return err
+		}
+	}
+	mtu, err := tunnelMTU(settings)
+	if err != nil {
+		return err
+	}
+	if err := releaseAddresses(); err != nil {
+		return err
+	}
+	log.Info("Configuring OpenVPN", "gateway", settings.Endpoint, "destination", settings.Header, "mtu", mtu)
+	return write(openvpn.ClientFile, settings.ClientConfig(mtu))
+}
+
+func addOnce(tables iptables.Tables, rules []openvpn.Rule) error {
+	for _, rule := range rules {
+		if err := tables.AppendOnce(rule.Table, rule.Chain, rule.Spec...); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// certificates reads those of a folder each time again.
-func certificates(folder string) func() (*tls.Config, error) {
-	return func() (*tls.Config, error) {
-		var files [3][]byte
-		for i, name := range []string{"ca.crt", "tls.crt", "tls.key"} {
-			content, err := os.ReadFile(filepath.Join(folder, name))
-			if err != nil {
-				return nil, fmt.Errorf("failed to read certificates: %w", err)
-			}
-			files[i] = content
-		}
-		return tunnel.TLSConfig(files[0], files[1], files[2])
+func write(file, content string) error {
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		return fmt.Errorf("failed to write configuration: %w", err)
 	}
+	return nil
 }
 
-func serveTunnel(ctx context.Context, log logr.Logger) error {
-	server := &tunnel.Server{Log: log}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", tunnelAddress)
+func probe(judge func(*openvpn.Status) error) error {
+	settings, err := openvpn.ServerSettings(os.Getenv)
 	if err != nil {
-		return fmt.Errorf("failed to listen: %w", err)
+		return err
 	}
-	local := &http.Server{Addr: inside, Handler: server, ReadHeaderTimeout: 10 * time.Second}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Serve(ctx, listener, certificates(serverCerts)) })
-	group.Go(func() error {
-		defer context.AfterFunc(ctx, func() { _ = local.Close() })()
-		if err := local.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("failed to serve the proxy: %w", err)
+	status, err := openvpn.ReadStatus(settings.StatusFile)
+	if err != nil {
+		return err
+	}
+	return judge(status)
+}
+
+// firewall is what OpenVPN runs at the server when it has made its device or is about to end.
+func firewall(args []string) error {
+	flags := flag.NewFlagSet("firewall", flag.ContinueOnError)
+	device := flags.String("device", "", "the device of the tunnel")
+	mode := flags.String("mode", "", "up or down")
+	networks := flags.String("shoot-network", "", "networks that are behind the tunnel")
+	seedPods := flags.String("seed-pod-network", "", "network of the seed's pods")
+	// OpenVPN adds words of its own, which come last and are not flags.
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("failed to read flags: %w", err)
+	}
+	v4, v6, err := iptables.Find()
+	if err != nil {
+		return err
+	}
+	change := iptables.Tables.Append
+	switch *mode {
+	case "up":
+	case "down":
+		change = iptables.Tables.Delete
+	default:
+		return fmt.Errorf("mode is %q, and has to be up or down", *mode)
+	}
+	for _, rule := range openvpn.FirewallRules(*device) {
+		if err := errors.Join(change(v4, rule.Table, rule.Chain, rule.Spec...),
+			change(v6, rule.Table, rule.Chain, rule.Spec...)); err != nil {
+			return err
 		}
+	}
+	// A network that is not one has no rules, as when the device goes down: they are left.
+	seed, _ := netip.ParsePrefix(*seedPods)
+	for _, rule := range openvpn.SeedRules(*device, seed) {
+		if err := change(v4, rule.Table, rule.Chain, rule.Spec...); err != nil {
+			return err
+		}
+	}
+	if *mode == "down" || *networks == "" {
 		return nil
-	})
-	log.Info("Serving", "tunnel", tunnelAddress)
-	return group.Wait()
+	}
+	return routeTo(*device, strings.Split(*networks, ","))
 }
 
-// serveProxy takes off TLS and leaves the rest to the VPN server.
-func serveProxy(ctx context.Context, log logr.Logger) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", proxyAddress)
+func routeTo(device string, networks []string) error {
+	link, err := netlink.LinkByName(device)
 	if err != nil {
-		return fmt.Errorf("failed to listen: %w", err)
+		return fmt.Errorf("failed to find interface %s: %w", device, err)
 	}
-	log.Info("Serving", "proxy", proxyAddress)
-	return frontProxy{log: log, config: certificates(proxyCerts), server: inside}.accept(ctx, listener)
-}
-
-// frontProxy takes off TLS before the VPN server.
-type frontProxy struct {
-	log logr.Logger
-	// config reads the certificates.
-	config func() (*tls.Config, error)
-	// server is the address of the VPN server.
-	server string
-}
-
-// accept passes on what the listener accepts until the context ends.
-func (p frontProxy) accept(ctx context.Context, listener net.Listener) error {
-	return accept.Each(ctx, listener, func(conn net.Conn) {
-		go func() {
-			defer func() { _ = conn.Close() }()
-			if err := p.pass(ctx, conn); err != nil && !errors.Is(err, io.EOF) {
-				p.log.V(1).Info("Connection ended", "reason", err.Error())
-			}
-		}()
-	})
-}
-
-func (p frontProxy) pass(ctx context.Context, conn net.Conn) error {
-	settings, err := p.config()
-	if err != nil {
-		return err
+	for _, network := range networks {
+		destination, err := netlink.ParseIPNet(network)
+		if err != nil {
+			return fmt.Errorf("failed to read network: %w", err)
+		}
+		if err := netlink.RouteReplace(&netlink.Route{Dst: destination, LinkIndex: link.Attrs().Index}); err != nil {
+			return fmt.Errorf("failed to add a route to %s: %w", network, err)
+		}
 	}
-	secured := tls.Server(conn, settings)
-	handshake, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	// Probes connect and say nothing.
-	if err := secured.HandshakeContext(handshake); err != nil {
-		return err
-	}
-	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.server)
-	if err != nil {
-		return fmt.Errorf("failed to reach the VPN server: %w", err)
-	}
-	defer func() { _ = server.Close() }()
-	go func() {
-		_, _ = io.Copy(server, secured)
-		_ = server.(*net.TCPConn).CloseWrite()
-	}()
-	_, err = io.Copy(secured, server)
-	return err
+	return nil
 }

@@ -74,6 +74,7 @@ func SetDefaults(c *AgentConfiguration) {
 	setDuration(&c.Flows.PollInterval, 2*time.Second)
 	setDuration(&c.Flows.RolloutTimeout, 10*time.Minute)
 	setDuration(&c.Flows.DrainTimeout, time.Minute)
+	setDuration(&c.Flows.GatewayDrain, time.Minute)
 	setDuration(&c.Flows.ShootStateLead, 24*time.Hour)
 }
 

@@ -63,6 +63,7 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 	errs = append(errs, validatePositive(c.Flows.PollInterval, path.Child("pollInterval"))...)
 	errs = append(errs, validatePositive(c.Flows.RolloutTimeout, path.Child("rolloutTimeout"))...)
 	errs = append(errs, validateNotNegative(c.Flows.DrainTimeout, path.Child("drainTimeout"))...)
+	errs = append(errs, validatePositive(c.Flows.GatewayDrain, path.Child("gatewayDrain"))...)
 	errs = append(errs, validatePositive(c.Flows.ShootStateLead, path.Child("shootStateLead"))...)
 
 	return errs

@@ -264,6 +264,11 @@ func (in *Flows) DeepCopyInto(out *Flows) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.GatewayDrain != nil {
+		in, out := &in.GatewayDrain, &out.GatewayDrain
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.ShootStateLead != nil {
 		in, out := &in.ShootStateLead, &out.ShootStateLead
 		*out = new(v1.Duration)

@@ -179,6 +179,8 @@ func (b *bench) measure(ctx context.Context, part string) error {
 	switch part {
 	case data.PartLive:
 		return b.measureLive(ctx, environment, mover)
+	case data.PartProduction:
+		return b.measureProduction(ctx, environment, mover)
 	case data.PartDistance:
 		return b.measureDistances(ctx, environment, mover)
 	case data.PartSize:
@@ -213,6 +215,29 @@ func (b *bench) measureLive(ctx context.Context, environment data.Environment, m
 	}
 	result.Environment = environment
 	return data.Write(b.folder, data.PartLive, result)
+}
+
+// measureProduction changes the waits and the name servers of the landscape, and changes them back.
+func (b *bench) measureProduction(
+	ctx context.Context, environment data.Environment, mover *migrations.Bench,
+) (err error) {
+	dns, waits := b.cfg.DNS, b.cfg.Waits
+	// Gateways keep their addresses or host names: those cannot be changed.
+	production := config.ProductionDNS()
+	b.cfg.DNS.Lag, b.cfg.DNS.Silence, b.cfg.Waits = production.Lag, production.Silence, config.WaitsProduction
+	defer func() {
+		b.cfg.DNS, b.cfg.Waits = dns, waits
+		err = errors.Join(err, landscape.New(b.cfg, b.out).Up(context.WithoutCancel(ctx)))
+	}()
+	if err := landscape.New(b.cfg, b.out).Up(ctx); err != nil {
+		return err
+	}
+	result, err := mover.Production(ctx)
+	if err != nil {
+		return err
+	}
+	result.Environment = environment
+	return data.Write(b.folder, data.PartProduction, result)
 }
 
 func (b *bench) measureDistances(ctx context.Context, environment data.Environment, mover *migrations.Bench) error {
@@ -294,7 +319,9 @@ func (b *bench) bringUp(ctx context.Context) error {
 	_, err = build.Tool(ctx, b.cfg, largestComponent)
 	b.cold = err != nil
 	begin := time.Now()
-	if err := landscape.New(b.cfg, b.out).Up(ctx); err != nil {
+	l := landscape.New(b.cfg, b.out)
+	l.Moves = true
+	if err := l.Up(ctx); err != nil {
 		return err
 	}
 	if down {

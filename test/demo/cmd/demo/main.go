@@ -132,7 +132,9 @@ func (f *flags) run(ctx context.Context) (err error) {
 		return err
 	}
 	f.during.Store("while the landscape came up")
-	if err := landscape.NewWith(cfg, f.screen, there.tracker).Up(ctx); err != nil {
+	l := landscape.NewWith(cfg, f.screen, there.tracker)
+	l.Moves = true
+	if err := l.Up(ctx); err != nil {
 		return err
 	}
 	if f.back {

@@ -315,6 +315,97 @@ var _ = Describe("Server", func() {
 		})
 	})
 
+	Describe("manners of providers", func() {
+		const balancer = "seed-a.lb.livecpm.example."
+
+		// ask asks the replica of the number; it returns nil if there is no answer.
+		ask := func(handler dns.Handler, m *dns.Msg) *dns.Msg {
+			w := &recorder{}
+			handler.ServeDNS(w, m)
+			return w.response
+		}
+
+		It("should answer for an alias with addresses, and know no CNAME", func() {
+			stop()
+			opts.Aliases, opts.Hosts = true, map[string]netip.Addr{balancer: netip.MustParseAddr("10.250.0.21")}
+			serve()
+			insert(apiName+" 120 IN CNAME "+balancer, "far.livecpm.example. 120 IN CNAME elsewhere.example.",
+				"none.livecpm.example. 120 IN CNAME missing.livecpm.example.")
+
+			addresses := query(apiName, dns.TypeA)
+			Expect(data(addresses)).To(Equal([]string{"10.250.0.21"}))
+			Expect(addresses.Answer).To(HaveEach(HaveField("Hdr", And(HaveField("Name", apiName),
+				HaveField("Ttl", uint32(60))))), "the TTL is the load balancer's")
+			for _, empty := range []*dns.Msg{query(apiName, dns.TypeCNAME), query(apiName, dns.TypeAAAA),
+				query("none.livecpm.example", dns.TypeA)} {
+				Expect(empty.Rcode).To(Equal(dns.RcodeSuccess))
+				Expect(empty.Answer).To(BeEmpty())
+			}
+			Expect(data(query("far.livecpm.example", dns.TypeA))).To(Equal([]string{"elsewhere.example."}),
+				"a provider has no aliases to what it does not serve")
+			Expect(update(func(m *dns.Msg) { m.Insert([]dns.RR{rr("%s 60 IN A 10.0.0.1", balancer)}) })).
+				To(Equal(dns.RcodeRefused))
+		})
+
+		It("should let replicas take up changes later, each at its own time", func() {
+			opts.StateFile, opts.ChangeLog = "", ""
+			opts.Replicas = []server.Replica{
+				{Address: netip.MustParseAddr("10.250.0.53"), Lag: time.Minute},
+				{Address: netip.MustParseAddr("10.250.0.54"), Lag: 3 * time.Minute},
+			}
+			s, err := server.New(opts)
+			Expect(err).NotTo(HaveOccurred())
+			set := func(address string) {
+				m := new(dns.Msg).SetUpdate(zone)
+				m.RemoveRRset([]dns.RR{rr("%s 60 IN A 10.0.0.0", apiName)})
+				m.Insert([]dns.RR{rr("%s 60 IN A %s", apiName, address)})
+				Expect(ask(s, m).Rcode).To(Equal(dns.RcodeSuccess))
+			}
+			answers := func() []string {
+				var all []string
+				for _, handler := range []dns.Handler{s, s.ReplicaHandler(0), s.ReplicaHandler(1)} {
+					all = append(all, strings.Join(
+						data(ask(handler, new(dns.Msg).SetQuestion(apiName, dns.TypeA))), " "))
+				}
+				return all
+			}
+			Expect(data(ask(s, new(dns.Msg).SetQuestion(zone, dns.TypeNS)))).
+				To(Equal([]string{"ns." + zone, "ns2." + zone, "ns3." + zone}))
+			Expect(data(ask(s, new(dns.Msg).SetQuestion("ns3."+zone, dns.TypeA)))).To(Equal([]string{"10.250.0.54"}))
+
+			set("10.0.0.1")
+			Expect(answers()).To(Equal([]string{"10.0.0.1", "", ""}))
+			clock.SetTime(clock.Now().Add(2 * time.Minute))
+			set("10.0.0.2")
+			Expect(answers()).To(Equal([]string{"10.0.0.2", "10.0.0.1", ""}))
+			clock.SetTime(clock.Now().Add(time.Minute))
+			Expect(answers()).To(Equal([]string{"10.0.0.2", "10.0.0.2", "10.0.0.1"}))
+			clock.SetTime(clock.Now().Add(2 * time.Minute))
+			set("10.0.0.3")
+			Expect(answers()).To(Equal([]string{"10.0.0.3", "10.0.0.2", "10.0.0.2"}))
+
+			refused := new(dns.Msg).SetUpdate(zone)
+			refused.Insert([]dns.RR{rr("%s 60 IN A 10.0.0.9", apiName)})
+			Expect(ask(s.ReplicaHandler(0), refused).Rcode).To(Equal(dns.RcodeRefused))
+		})
+
+		It("should not answer for a while after a change", func() {
+			opts.StateFile, opts.ChangeLog = "", ""
+			opts.Replicas = []server.Replica{
+				{Address: netip.MustParseAddr("10.250.0.53"), Silence: time.Minute}}
+			s, err := server.New(opts)
+			Expect(err).NotTo(HaveOccurred())
+			question := new(dns.Msg).SetQuestion(apiName, dns.TypeA)
+			Expect(ask(s.ReplicaHandler(0), question)).NotTo(BeNil(), "before the first change")
+			m := new(dns.Msg).SetUpdate(zone)
+			m.Insert([]dns.RR{rr("%s 60 IN A 10.0.0.1", apiName)})
+			Expect(ask(s, m).Rcode).To(Equal(dns.RcodeSuccess))
+			Expect(ask(s.ReplicaHandler(0), question)).To(BeNil())
+			clock.SetTime(clock.Now().Add(time.Minute))
+			Expect(data(ask(s.ReplicaHandler(0), question))).To(Equal([]string{"10.0.0.1"}))
+		})
+	})
+
 	Describe("persistence", func() {
 		It("should have its records again after a restart, and continue with the log", func() {
 			insert(apiName + " 120 IN A 10.250.0.21")
@@ -359,6 +450,7 @@ var _ = Describe("Server", func() {
 		Entry("no zones", func(o *server.Options) { o.Zones = nil }),
 		Entry("a zone that is none", func(o *server.Options) { o.Zones = []string{"a..b"} }),
 		Entry("no address", func(o *server.Options) { o.Address = netip.Addr{} }),
+		Entry("a replica without an address", func(o *server.Options) { o.Replicas = make([]server.Replica, 1) }),
 	)
 })
 
@@ -368,3 +460,16 @@ type redirect struct{ address *string }
 func (r redirect) Exchange(m *dns.Msg, _ string) (*dns.Msg, time.Duration, error) {
 	return (&dns.Client{Timeout: patience.Eventually}).Exchange(m, *r.address)
 }
+
+// recorder keeps what a handler answers.
+type recorder struct {
+	dns.ResponseWriter
+	response *dns.Msg
+}
+
+func (r *recorder) WriteMsg(m *dns.Msg) error {
+	r.response = m
+	return nil
+}
+
+func (*recorder) RemoteAddr() net.Addr { return &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)} }

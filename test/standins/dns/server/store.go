@@ -53,13 +53,16 @@ type store struct {
 	stateFile string
 	changeLog *os.File // nil: changes are not logged
 
-	mu     sync.RWMutex
-	serial uint32
-	sets   recordSets
+	// keep is for how long replicas answer with what was.
+	keep time.Duration
+
+	mu sync.RWMutex
+	// history is what was known, and from when on; the last entry is what is.
+	history []snapshot
 }
 
 func openStore(stateFile, changeLog string, clk clock.PassiveClock) (*store, error) {
-	s := &store{clock: clk, stateFile: stateFile, serial: 1, sets: recordSets{}}
+	s := &store{clock: clk, stateFile: stateFile, history: []snapshot{{serial: 1, sets: recordSets{}}}}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("failed to load state file %s: %w", stateFile, err)
 	}
@@ -95,14 +98,14 @@ func (s *store) load() error {
 	if err := json.Unmarshal(content, &st); err != nil {
 		return err
 	}
-	s.serial = st.Serial
+	s.history[0].serial = st.Serial
 	for _, line := range st.Records {
 		rr, err := dns.NewRR(line)
 		if err != nil {
 			return fmt.Errorf("failed to parse record %q: %w", line, err)
 		}
 		key := keyOf(rr)
-		s.sets[key] = append(s.sets[key], rr)
+		s.history[0].sets[key] = append(s.history[0].sets[key], rr)
 	}
 	return nil
 }
@@ -142,19 +145,19 @@ func (s *store) save(serial uint32, sets recordSets) error {
 func (s *store) update(modify func(recordSets) int) (rcode int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := maps.Clone(s.sets) // modify replaces slices and never writes into them
+	latest := s.history[len(s.history)-1]
+	next := maps.Clone(latest.sets) // modify replaces slices and never writes into them
 	if rcode := modify(next); rcode != dns.RcodeSuccess {
 		return rcode, nil
 	}
-	changes := diff(s.sets, next)
+	changes := diff(latest.sets, next)
 	if len(changes) == 0 {
 		return dns.RcodeSuccess, nil
 	}
-	if err := s.save(s.serial+1, next); err != nil {
+	if err := s.save(latest.serial+1, next); err != nil {
 		return dns.RcodeServerFailure, fmt.Errorf("failed to save state file: %w", err)
 	}
-	s.serial++
-	s.sets = next
+	s.remember(snapshot{since: s.clock.Now(), serial: latest.serial + 1, sets: next})
 	return dns.RcodeSuccess, s.log(changes)
 }
 

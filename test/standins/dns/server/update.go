@@ -24,7 +24,7 @@ func (s *Server) update(request *dns.Msg) (int, error) {
 		if s.zoneOf(name) == "" {
 			return dns.RcodeNotZone, nil
 		}
-		if _, own := s.own(name); own {
+		if _, own := s.own(name, 0); own {
 			return dns.RcodeRefused, nil
 		}
 	}

@@ -5,19 +5,16 @@ package hollow
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"path"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/livecpm/livecpm/test/standins/machine/apiserverproxy"
+	"github.com/livecpm/livecpm/test/standins/machine/container"
 	"github.com/livecpm/livecpm/test/standins/machine/device"
 )
 
@@ -30,22 +27,22 @@ const (
 	defaultInterval  = time.Minute
 )
 
-// apiServerProxy is what runs of a pod of Gardener's apiserver-proxy: the sidecar, which keeps the address on an
-// interface of the node, and envoy. It is known by the two, so that it does not matter how the pod is called or who has
-// made it; the one that Gardener makes and its twin may be on the node at the same time. The configuration is read
-// once, when the pod starts, as by envoy: Gardener's ConfigMaps have a name for each content, and another one means
-// another pod.
+// imageEnvoy is the folder of the image with envoy, below that of all images.
+const imageEnvoy = "envoy"
+
+// apiServerProxy is what runs of a pod of Gardener's apiserver-proxy: a stand-in for the sidecar, which keeps the
+// address on an interface of the node, and the real envoy, with the pod's command and what it mounts. It is known by
+// the two, so that it does not matter how the pod is called or who has made it; the one that Gardener makes and its
+// twin may be on the node at the same time.
 type apiServerProxy struct {
 	*readiness
 	log   logr.Logger
 	node  *Node
 	files mounted
 
-	configFile string
-	address    string
-	device     string
-	interval   time.Duration
-	probedPort int
+	address  string
+	device   string
+	interval time.Duration
 }
 
 // newAPIServerProxy returns the apiserver-proxy if the pod is one.
@@ -55,15 +52,7 @@ func newAPIServerProxy(host host, pod *corev1.Pod) (*apiServerProxy, bool) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
 		if len(container.Command) > 0 && path.Base(container.Command[0]) == "envoy" {
-			for j := 1; j+1 < len(container.Command); j++ {
-				if container.Command[j] == "-c" {
-					proxy.configFile = container.Command[j+1]
-					proxy.files = mounted{client: host.client, pod: pod, container: container}
-				}
-			}
-			if probe := container.ReadinessProbe; probe != nil && probe.HTTPGet != nil {
-				proxy.probedPort = probe.HTTPGet.Port.IntValue()
-			}
+			proxy.files = mounted{client: host.client, pod: pod, container: container}
 		}
 		for _, arg := range container.Args {
 			if value, is := strings.CutPrefix(arg, flagAddress); is {
@@ -79,13 +68,14 @@ func newAPIServerProxy(host host, pod *corev1.Pod) (*apiServerProxy, bool) {
 			}
 		}
 	}
-	return proxy, proxy.configFile != "" && proxy.address != "" && pod.Spec.HostNetwork
+	return proxy, proxy.files.container != nil && proxy.address != "" && pod.Spec.HostNetwork
 }
 
 // run serves until the context ends. The address stays on the interface after that, as it does without the sidecar's
 // flag --cleanup.
 func (a *apiServerProxy) run(ctx context.Context) {
-	keepTrying(ctx, retryInterval, a.serve, func(err error) {
+	defer a.node.removePodFolder(a.files.pod)
+	keepRestarting(ctx, a.serve, func(err error) {
 		a.set(err)
 		a.log.Info("apiserver-proxy does not serve", "reason", err.Error())
 	})
@@ -97,11 +87,7 @@ func (a *apiServerProxy) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("failed to read the address of the apiserver-proxy: %w", err)
 	}
-	content, err := a.files.read(ctx, a.configFile)
-	if err != nil {
-		return err
-	}
-	config, err := apiserverproxy.Parse(content)
+	mounts, err := a.files.materialise(ctx, a.node.podFolder(a.files.pod))
 	if err != nil {
 		return err
 	}
@@ -109,33 +95,30 @@ func (a *apiServerProxy) serve(ctx context.Context) error {
 	if err := device.Ensure(a.node.Links, a.device, address); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go a.keepAddress(ctx, address)
-	var ending atomic.Pointer[cut]
-	err = (&apiserverproxy.Proxy{
-		Log: a.log, Config: config,
-		Listening: func(listens net.Addr) {
-			a.log.Info("apiserver-proxy serves", "address", listens.String(), "interface", a.device, "gateway",
-				config.Gateway)
-			// The kubelet asks where the pod says, and envoy answers where its configuration says.
-			if a.probedPort != 0 && a.probedPort != config.ReadyPort() {
-				a.set(fmt.Errorf("the readiness probe asks port %d, and envoy tells at port %d that it is ready",
-					a.probedPort, config.ReadyPort()))
-				return
-			}
-			a.set(nil)
-		},
-		Ending: func(connections int) {
-			ending.Store(a.node.cuts.begin(time.Now()))
-			a.log.Info("apiserver-proxy closes its connections", "connections", connections)
-		},
-	}).Run(ctx)
-	a.node.cuts.end(ending.Load(), time.Now())
-	if err == nil {
-		err = errors.New("it ended")
+	output, err := a.node.containerLog(a.files)
+	if err != nil {
+		return err
 	}
-	return err
+	defer func() { _ = output.Close() }()
+	process, err := (&container.Container{Image: a.node.image(imageEnvoy), Args: a.files.command(), Env: a.files.env(),
+		Mounts: mounts, Output: output}).Start()
+	if err != nil {
+		return err
+	}
+	a.log.Info("apiserver-proxy starts", "address", a.address, "interface", a.device)
+	probing, stop := context.WithCancel(ctx)
+	defer stop()
+	go a.keepAddress(probing, address)
+	go a.files.probe(probing, a.node.IP.String(), a.set)
+	select {
+	case <-process.Done():
+		return fmt.Errorf("envoy has ended (see %s): %w", output.Name(), exit(process.Err()))
+	case <-ctx.Done():
+	}
+	ending := a.node.cuts.begin(time.Now())
+	process.Stop(a.files.grace())
+	a.node.cuts.end(ending, time.Now())
+	return ctx.Err()
 }
 
 // keepAddress is the sidecar.

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/livecpm/livecpm/test/standins/machine/container"
 )
 
 // Status is status for tests.
@@ -37,16 +39,16 @@ func (n *Node) Register(ctx context.Context, client kubernetes.Interface) error 
 // KubeletHandler is kubeletHandler for tests.
 func (n *Node) KubeletHandler() http.Handler { return n.kubeletHandler() }
 
-// VPNCertificates returns what the VPN client of the pod reads, and whether the pod is one.
-func VPNCertificates(
-	ctx context.Context, client kubernetes.Interface, pod *corev1.Pod,
-) (map[string][]byte, bool, error) {
-	vpn, ok := newVPNClient(logr.Discard(), client, pod)
+// VPNMounts writes what the VPN client of the pod mounts below a folder, and tells whether the pod is one.
+func VPNMounts(
+	ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, folder string,
+) ([]container.Mount, bool, error) {
+	vpn, ok := newVPNClient(host{log: logr.Discard(), client: client}, pod)
 	if !ok {
 		return nil, false, nil
 	}
-	files, err := vpn.certificates(ctx)
-	return files, true, err
+	mounts, err := vpn.files.materialise(ctx, folder)
+	return mounts, true, err
 }
 
 // CountsHandler is countsHandler for tests.

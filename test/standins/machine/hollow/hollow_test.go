@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/gardener/gardener/extensions/pkg/controller/operatingsystemconfig"
@@ -245,31 +247,43 @@ var _ = Describe("The VPN client", func() {
 		)
 	}
 
-	It("should be known by its environment and read what is mounted into its pod", func() {
-		files, is, err := hollow.VPNCertificates(context.Background(), secrets(), pod(func(*corev1.Pod) {}))
+	It("should be known by its environment and have what is mounted into its pod", func() {
+		folder := GinkgoT().TempDir()
+		mounts, is, err := hollow.VPNMounts(context.Background(), secrets(), pod(func(*corev1.Pod) {}), folder)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(is).To(BeTrue())
-		Expect(files).
-			To(Equal(map[string][]byte{"ca.crt": []byte("1"), "tls.crt": []byte("2"), "tls.key": []byte("3")}))
+		found := map[string]string{}
+		for _, mount := range mounts {
+			files, err := os.ReadDir(mount.Source)
+			Expect(err).NotTo(HaveOccurred())
+			for _, file := range files {
+				content, err := os.ReadFile(filepath.Join(mount.Source, file.Name()))
+				Expect(err).NotTo(HaveOccurred())
+				found[filepath.Join(mount.Target, file.Name())] = string(content)
+			}
+		}
+		Expect(found).To(Equal(map[string]string{
+			"/srv/secrets/tlsauth/vpn.tlsauth": "0", "/srv/secrets/vpn-client/ca.crt": "1",
+			"/srv/secrets/vpn-client/tls.crt": "2", "/srv/secrets/vpn-client/tls.key": "3",
+		}))
 	})
 
 	It("should not be any other pod", func() {
-		_, is, err := hollow.VPNCertificates(context.Background(), secrets(),
-			pod(func(p *corev1.Pod) { p.Spec.Containers[0].Env = p.Spec.Containers[0].Env[1:] }))
+		_, is, err := hollow.VPNMounts(context.Background(), secrets(),
+			pod(func(p *corev1.Pod) { p.Spec.Containers[0].Env = p.Spec.Containers[0].Env[1:] }), GinkgoT().TempDir())
 		Expect(err).NotTo(HaveOccurred())
 		Expect(is).To(BeFalse())
 	})
 
 	It("should say what it misses", func() {
-		_, _, err := hollow.VPNCertificates(context.Background(), secrets(), pod(func(p *corev1.Pod) {
+		_, _, err := hollow.VPNMounts(context.Background(), secrets(), pod(func(p *corev1.Pod) {
 			p.Spec.Volumes = p.Spec.Volumes[:1]
-			p.Spec.Containers[0].VolumeMounts = p.Spec.Containers[0].VolumeMounts[:1]
-		}))
-		Expect(err).To(MatchError(And(ContainSubstring("tlsauth"), ContainSubstring("has ca.crt"))))
+		}), GinkgoT().TempDir())
+		Expect(err).To(MatchError("the pod has no volume certs"))
 		client := secrets()
 		Expect(client.CoreV1().Secrets("kube-system").Delete(context.Background(), "ca", metav1.DeleteOptions{})).
 			To(Succeed())
-		_, _, err = hollow.VPNCertificates(context.Background(), client, pod(func(*corev1.Pod) {}))
+		_, _, err = hollow.VPNMounts(context.Background(), client, pod(func(*corev1.Pod) {}), GinkgoT().TempDir())
 		Expect(err).To(MatchError(ContainSubstring("failed to get Secret kube-system/ca")))
 	})
 })

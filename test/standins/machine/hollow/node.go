@@ -5,8 +5,9 @@
 // certificates that Gardener gives its machines, keeps its Node and its leases alive, and reports the pods that are
 // bound to it as running without starting anything of them. What has an effect are requests of the kube-apiserver to
 // the kubelet's port, which come through the VPN, and a few kinds of pods, of which a stand-in runs when one is bound
-// to the node: the VPN client (test/standins/vpn), the apiserver-proxy, kube-proxy, the client that uses both (packages
-// apiserverproxy, serviceproxy and incluster), and metrics-server.
+// to the node, or the real program: the VPN client (OpenVPN, see test/standins/vpn), the apiserver-proxy (envoy, in
+// package container like the former), kube-proxy, the client that uses both (packages serviceproxy and incluster), and
+// metrics-server.
 package hollow
 
 import (
@@ -56,6 +57,8 @@ type Node struct {
 	IP   net.IP
 	// Folder keeps the certificates and tells the machine's probe (see ReadyFile) that the node has joined.
 	Folder string
+	// Images is the folder with the images of the containers that run, each as a folder.
+	Images string
 	// Links are the network interfaces of the machine.
 	Links device.Links
 

@@ -40,6 +40,8 @@ type running struct {
 	end      context.CancelFunc
 	ip       string
 	workload workload // nil for most pods
+	// ended is closed when nothing of the pod runs any more.
+	ended chan struct{}
 }
 
 func (r *running) unready() error {
@@ -102,7 +104,12 @@ func (p *pods) reconcile(ctx context.Context, key string) error {
 	}
 	pod := object.(*corev1.Pod).DeepCopy()
 	if pod.DeletionTimestamp != nil {
-		p.end(pod.UID)
+		// The kubelet lets go of a pod when its containers have ended.
+		select {
+		case <-p.end(pod.UID):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		err := p.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name,
 			metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0),
 				Preconditions: &metav1.Preconditions{UID: &pod.UID}})
@@ -153,21 +160,32 @@ func (p *pods) begin(ctx context.Context, pod *corev1.Pod) (*running, error) {
 		pod.Status.PodIP = ip
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	started := &running{end: cancel, ip: pod.Status.PodIP, workload: p.workloadOf(pod, func() { p.enqueue(pod) })}
+	started := &running{end: cancel, ip: pod.Status.PodIP,
+		workload: p.workloadOf(pod, func() { p.enqueue(pod) }),
+		ended:    make(chan struct{})}
 	p.known[pod.UID] = started
-	if started.workload != nil {
-		go started.workload.run(ctx)
-	}
+	go func() {
+		defer close(started.ended)
+		if started.workload != nil {
+			started.workload.run(ctx)
+		}
+	}()
 	return started, nil
 }
 
-func (p *pods) end(uid types.UID) {
+// end ends what runs of a pod. The result is closed when that is over.
+func (p *pods) end(uid types.UID) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if started, known := p.known[uid]; known {
-		started.end()
-		delete(p.known, uid)
+	started, known := p.known[uid]
+	if !known {
+		over := make(chan struct{})
+		close(over)
+		return over
 	}
+	started.end()
+	delete(p.known, uid)
+	return started.ended
 }
 
 // address returns the address of the pod: one of the node's range, unless it shares the node's network. It leads

@@ -7,109 +7,139 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
-	"path"
-	"strings"
-	"time"
 
-	secretsutils "github.com/gardener/gardener/pkg/utils/secrets"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/livecpm/livecpm/test/standins/vpn/tunnel"
+	"github.com/livecpm/livecpm/test/standins/iptables"
+	"github.com/livecpm/livecpm/test/standins/machine/container"
 )
 
-// The variables by which Gardener configures the VPN client, and the name of its server's certificate.
 const (
-	envEndpoint    = "ENDPOINT"
-	envPort        = "OPENVPN_PORT"
-	envHeader      = "REVERSED_VPN_HEADER_KEY"
-	envDestination = "REVERSED_VPN_HEADER"
-	serverName     = "vpn-seed-server"
-	// reconnectInterval is how long the client waits after its tunnel has ended.
-	reconnectInterval = time.Second
+	// imageVPN is the folder of the image with the VPN client, below that of all images.
+	imageVPN = "vpn-client"
+	// uplink is the interface by which the machine reaches everything else, and podGateway the address by which a pod
+	// reaches its machine.
+	uplink     = "eth0"
+	podGateway = "169.254.1.1"
+	forwarding = "/proc/sys/net/ipv4/ip_forward"
 )
 
-// vpnClient is what runs of a pod of the VPN client. It is known by its environment, so that it does not matter how the
-// pod is called or who has made it.
+// vpnEntrypoint is that of the image of the VPN client: a shell that OpenVPN takes the place of, so that it is told
+// when the pod ends.
+var vpnEntrypoint = []string{"/bin/sh", "-c",
+	"/bin/vpn-client && exec /usr/sbin/openvpn --config /openvpn-client.config"}
+
+// vpnClient is what runs of a pod of the VPN client: its containers, in a network namespace of their own (see
+// test/standins/vpn). It is known by its environment, so that it does not matter how the pod is called or who has made
+// it.
 type vpnClient struct {
 	log   logr.Logger
+	node  *Node
 	files mounted
-	env   map[string]string
 }
 
 // newVPNClient returns the client if the pod is one.
-func newVPNClient(log logr.Logger, client kubernetes.Interface, pod *corev1.Pod) (*vpnClient, bool) {
+func newVPNClient(host host, pod *corev1.Pod) (*vpnClient, bool) {
 	for i := range pod.Spec.Containers {
-		container := &pod.Spec.Containers[i]
-		env := map[string]string{}
-		for _, variable := range container.Env {
-			env[variable.Name] = variable.Value
+		files := mounted{client: host.client, pod: pod, container: &pod.Spec.Containers[i]}
+		given := map[string]bool{}
+		for _, variable := range files.container.Env {
+			given[variable.Name] = variable.Value != ""
 		}
-		if env[envEndpoint] != "" && env[envPort] != "" && env[envHeader] != "" && env[envDestination] != "" {
-			return &vpnClient{log: log, files: mounted{client: client, pod: pod, container: container}, env: env}, true
+		if given["ENDPOINT"] && given["OPENVPN_PORT"] && given["REVERSED_VPN_HEADER"] &&
+			given["REVERSED_VPN_HEADER_KEY"] {
+			return &vpnClient{log: host.log, node: host.node, files: files}, true
 		}
 	}
 	return nil, false
 }
 
-// run keeps the tunnel until the context ends.
+// run keeps the containers running until the context ends.
 func (v *vpnClient) run(ctx context.Context) {
-	keepTrying(ctx, reconnectInterval, v.connect, func(err error) {
-		v.log.Info("No tunnel", "endpoint", v.env[envEndpoint], "reason", err.Error())
+	defer v.node.removePodFolder(v.files.pod)
+	keepRestarting(ctx, v.runPod, func(err error) {
+		v.log.Info("The VPN client does not run", "reason", err.Error())
 	})
 	v.log.Info("VPN client ended")
 }
 
-func (v *vpnClient) connect(ctx context.Context) error {
-	files, err := v.certificates(ctx)
+func (v *vpnClient) runPod(ctx context.Context) error {
+	network, err := v.node.connectPod(v.files.pod)
 	if err != nil {
 		return err
 	}
-	config, err := tunnel.TLSConfig(files[secretsutils.DataKeyCertificateCA], files[secretsutils.DataKeyCertificate],
-		files[secretsutils.DataKeyPrivateKey])
-	if err != nil {
-		return err
+	defer func() { _ = network.Close() }()
+	for i := range v.files.pod.Spec.InitContainers {
+		init := v.files
+		init.container = &v.files.pod.Spec.InitContainers[i]
+		if err := v.runContainer(ctx, init, init.command(), network); err != nil {
+			return fmt.Errorf("init container %s has failed: %w", init.container.Name, err)
+		}
 	}
-	config.ServerName = serverName
-	return (&tunnel.Client{
-		Gateway: net.JoinHostPort(v.env[envEndpoint], v.env[envPort]),
-		Header:  v.env[envHeader], Destination: v.env[envDestination],
-		TLS:  config,
-		Dial: (&net.Dialer{}).DialContext,
-		Connected: func() {
-			v.log.Info("The tunnel is established", "endpoint", v.env[envEndpoint],
-				"destination", v.env[envDestination])
-		},
-	}).Run(ctx)
+	args := v.files.command()
+	if len(args) == 0 {
+		args = vpnEntrypoint
+	}
+	return errors.Join(v.runContainer(ctx, v.files, args, network), errors.New("the VPN client has ended"))
 }
 
-// certificates reads what is mounted into the pod: one of the volumes has all three files.
-func (v *vpnClient) certificates(ctx context.Context) (map[string][]byte, error) {
-	names := []string{secretsutils.DataKeyCertificateCA, secretsutils.DataKeyCertificate,
-		secretsutils.DataKeyPrivateKey}
-	var searched []string
-	for _, mount := range v.files.container.VolumeMounts {
-		if mount.SubPath != "" {
-			continue
-		}
-		searched = append(searched, mount.Name)
-		files := map[string][]byte{}
-		for _, name := range names {
-			content, err := v.files.read(ctx, path.Join(mount.MountPath, name))
-			if errors.Is(err, os.ErrNotExist) {
-				break
-			}
-			if err != nil {
-				return nil, err
-			}
-			files[name] = content
-		}
-		if len(files) == len(names) {
-			return files, nil
-		}
+// runContainer returns when the container has ended.
+func (v *vpnClient) runContainer(
+	ctx context.Context, files mounted, args []string, network *container.Network,
+) error {
+	mounts, err := files.materialise(ctx, v.node.podFolder(files.pod))
+	if err != nil {
+		return err
 	}
-	return nil, fmt.Errorf("none of the volumes (%s) has %s", strings.Join(searched, ", "), strings.Join(names, ", "))
+	output, err := v.node.containerLog(files)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = output.Close() }()
+	process, err := (&container.Container{Image: v.node.image(imageVPN), Args: args, Env: files.env(), Mounts: mounts,
+		Network: network, Output: output}).Start()
+	if err != nil {
+		return err
+	}
+	v.log.Info("A container of the VPN client starts", "container", files.container.Name, "log", output.Name())
+	select {
+	case <-process.Done():
+	case <-ctx.Done():
+		process.Stop(files.grace())
+	}
+	return process.Err()
+}
+
+// connectPod makes the network of a pod and connects it with the machine, which forwards for it and lends it its own
+// addresses for everything that is not on the machine.
+func (n *Node) connectPod(pod *corev1.Pod) (*container.Network, error) {
+	address, err := netip.ParseAddr(pod.Status.PodIP)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the address of the pod: %w", err)
+	}
+	if err := os.WriteFile(forwarding, []byte("1"), 0o600); err != nil {
+		return nil, fmt.Errorf("failed to let the machine forward: %w", err)
+	}
+	tables, _, err := iptables.Find()
+	if err != nil {
+		return nil, err
+	}
+	if err := tables.AppendOnce("nat", "POSTROUTING", "-s", address.String(), "-o", uplink, "-j", "MASQUERADE"); err !=
+		nil {
+		return nil, err
+	}
+	network, err := container.NewNetwork()
+	if err != nil {
+		return nil, err
+	}
+	// Names of interfaces have at most 15 characters.
+	octets := address.As4()
+	if err := network.Connect(container.Plug{Name: fmt.Sprintf("pod%d.%d.%d", octets[1], octets[2], octets[3]),
+		Pod: address, Gateway: netip.MustParseAddr(podGateway)}); err != nil {
+		return nil, errors.Join(err, network.Close())
+	}
+	return network, nil
 }

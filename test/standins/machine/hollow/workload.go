@@ -31,7 +31,7 @@ type workload interface {
 func (p *pods) workloadOf(pod *corev1.Pod, changed func()) workload {
 	log := p.node.Log.WithValues("pod", pod.Namespace+"/"+pod.Name)
 	host := host{log: log, node: p.node, client: p.client, changed: changed}
-	if client, ok := newVPNClient(log, p.client, pod); ok {
+	if client, ok := newVPNClient(host, pod); ok {
 		return client
 	}
 	if proxy, ok := newAPIServerProxy(host, pod); ok {
@@ -72,8 +72,7 @@ func keepTrying(ctx context.Context, interval time.Duration, attempt func(contex
 	}
 }
 
-// unready tells nothing: a VPN client is taken for ready as soon as it was started, since a probe of it finds a process
-// only.
+// unready tells nothing: a pod of the VPN client has no probes.
 func (v *vpnClient) unready() error { return nil }
 
 // errStarting is why a pod is not ready whose program has not come that far.

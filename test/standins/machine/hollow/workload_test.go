@@ -48,6 +48,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/livecpm/livecpm/test/landscape/native/nativetest"
 	"github.com/livecpm/livecpm/test/standins/machine/hollow"
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
@@ -77,6 +78,14 @@ func (i *interfaces) on(name string) []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.addrs[name]
+}
+
+// envoys returns the folder with the image of envoy.
+func envoys() string {
+	GinkgoHelper()
+	folder := GinkgoT().TempDir()
+	Expect(os.Symlink(nativetest.EnvoyImage(), filepath.Join(folder, "envoy"))).To(Succeed())
+	return folder
 }
 
 // freePort returns a port of the address at which nobody listens.
@@ -332,6 +341,7 @@ var _ = Describe("Pods of which something runs", func() {
 	// proxyPod is a pod of the apiserver-proxy. Its probes ask at a port that is free.
 	proxyPod := func(name string) *corev1.Pod {
 		GinkgoHelper()
+		node.Images = envoys()
 		adminPort := freePort("0.0.0.0")
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: types.UID(name)},
 			Spec: *proxyTemplate.DeepCopy()}
@@ -345,7 +355,8 @@ var _ = Describe("Pods of which something runs", func() {
 		volume.Name = name
 		for i := range pod.Spec.Containers {
 			if probe := pod.Spec.Containers[i].ReadinessProbe; probe != nil {
-				probe.HTTPGet.Port = intstr.FromInt32(int32(adminPort))
+				// The machine that tests does not have the node's address.
+				probe.HTTPGet.Host, probe.HTTPGet.Port = "127.0.0.1", intstr.FromInt32(int32(adminPort))
 			}
 		}
 		return pod
@@ -440,11 +451,11 @@ var _ = Describe("Pods of which something runs", func() {
 		Expect(err).NotTo(HaveOccurred())
 		add(proxyPod("apiserver-proxy-a"))
 		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).
-			Should(ready(corev1.ConditionFalse, "failed to listen for clients"))
+			Should(ready(corev1.ConditionFalse, "envoy has ended"))
 		Expect(pods.Changed).To(Receive(Equal("kube-system/apiserver-proxy-a")))
 		Expect(taken.Close()).To(Succeed())
-		Eventually(pods.Changed).Should(Receive(Equal("kube-system/apiserver-proxy-a")))
-		Expect(status("kube-system", "apiserver-proxy-a")).To(ready(corev1.ConditionTrue, ""))
+		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).
+			Should(ready(corev1.ConditionTrue, ""))
 	})
 
 	It("should not call an apiserver-proxy ready whose probe asks elsewhere", func() {
@@ -456,7 +467,7 @@ var _ = Describe("Pods of which something runs", func() {
 		}
 		add(pod)
 		Eventually(func() corev1.PodStatus { return status("kube-system", "apiserver-proxy-a") }).
-			Should(ready(corev1.ConditionFalse, "the readiness probe asks port 1"))
+			Should(ready(corev1.ConditionFalse, "readiness probe failed"))
 	})
 
 	It("should not call a kube-proxy ready without its kubeconfig", func() {
