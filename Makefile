@@ -21,6 +21,11 @@ export LIVECPM_GARDENLET := $(or $(GARDENLET),$(LIVECPM_GARDENLET))
 export LIVECPM_TLS_TERMINATION := $(or $(TLS_TERMINATION),$(LIVECPM_TLS_TERMINATION))
 # The shoot of the landscape: live, which has no workers, or workers. Empty: that of the landscape that is up, else live.
 export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
+# The nodes of each seed, 1 or 3, and what the shoot tolerates, node or zone. Empty: those of the landscape that is up, else 1.
+export LIVECPM_NODES := $(or $(NODES),$(LIVECPM_NODES))
+export LIVECPM_TOLERANCE := $(or $(TOLERANCE),$(LIVECPM_TOLERANCE))
+# How the members of shoots' etcds stop: graceful (the default), or shipped, as real ones do.
+export LIVECPM_ETCD := $(or $(ETCD),$(LIVECPM_ETCD))
 # How the seeds enforce NetworkPolicies: on (the default), packets, or off, which is for comparisons.
 export LIVECPM_POLICIES := $(or $(POLICIES),$(LIVECPM_POLICIES))
 
@@ -135,7 +140,7 @@ bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 # One tree of specs (test/suites), of which labels choose. What only recovery or bench need is installed and built only for them.
 # Without LABELS the run has an hour; labels that are named have limits of their own, and show their progress.
 .PHONY: test-e2e
-test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, drain, faults, recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=: docs/development/testing.md)
+test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, drain, faults, nodes (with NODES=3), recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=: docs/development/testing.md)
 	$(if $(findstring recovery,$(LABELS)),hack/build-tools.sh kubectl etcdctl)
 	LIVECPM_LABELS='$(or $(LABELS),migration || bench)' MOMENTS='$(MOMENTS)' FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' \
 		KUBEBUILDER_ASSETS="$$($(if $(findstring bench,$(or $(LABELS),bench)),hack/envtest-assets.sh,true))" \
@@ -148,7 +153,7 @@ fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=packets|off: judge NetworkPolicies otherwise
+landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=packets|off: judge NetworkPolicies otherwise. ETCD=shipped: etcd members stop as real ones do. NODES=3: three nodes in each seed, TOLERANCE=node for one zone
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status

@@ -145,6 +145,9 @@ func (l *Landscape) Up(ctx context.Context, only ...string) error {
 	if err := l.Config.RecordShoot(); err != nil {
 		return err
 	}
+	if err := l.Config.RecordNodes(); err != nil {
+		return err
+	}
 	if err := l.Config.RecordManners(); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (l *Landscape) reckon(ctx context.Context) error {
 	}
 	lines, err := outlook.Judge(outlook.Reckon(room, outlook.Demand{
 		Shoot: l.Config.Shoot, Workers: l.Config.HasWorkers(), Moves: l.Moves, There: there,
-		Others: outlook.OtherShoots(l.Config.State, l.Config.Shoot),
+		Nodes: len(l.Config.Seeds[0].Nodes), Others: outlook.OtherShoots(l.Config.State, l.Config.Shoot),
 	}))
 	for _, line := range lines {
 		l.progress.screen.Line("%s", line)

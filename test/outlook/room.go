@@ -36,6 +36,8 @@ type Demand struct {
 	Shoot string
 	// Workers reports whether it has workers, Moves whether its control plane is moved, rather than only run.
 	Workers, Moves bool
+	// Nodes is how many nodes each of the two seeds has. Less than one is one.
+	Nodes int
 	// There is what is there already.
 	There State
 	// Others are highly available shoots that are there besides.
@@ -53,6 +55,9 @@ const (
 	// landscapeWork, and so on, are processors of the reference machine, on average. The first is what is left of the
 	// measured 0.5 at rest without the shoot; that of another shoot is as much again.
 	landscapeWork, otherWork, liveWork, workersWork = 0.25, 0.25, 1.45, 1.75
+	// nodeWork and nodeMemory are what each node of a seed takes beyond its first one, with the gateways of its zone and
+	// its own copies of images and programs. Both are estimates.
+	nodeWork, nodeMemory = 0.1, gigabyte / 2
 	// slowest is how many times longer than on the reference machine a migration may take and still come to its end: on
 	// machines that were half as fast all did.
 	slowest = 3
@@ -87,6 +92,9 @@ func Reckon(room Room, demand Demand) []Lack {
 
 // busy reports whether the run creates or moves a control plane.
 func (d Demand) busy() bool { return d.Moves || !d.There.Shoot }
+
+// further is how many nodes there are beyond one in each of the two seeds.
+func (d Demand) further() int { return 2 * max(d.Nodes-1, 0) }
 
 // does says what the run does.
 func (d Demand) does() string {
@@ -131,7 +139,7 @@ func processors(room Room, demand Demand) (Lack, bool) {
 }
 
 func speed(room Room, demand Demand) (Lack, bool) {
-	needs := landscapeWork + otherWork*float64(len(demand.Others))
+	needs := landscapeWork + otherWork*float64(len(demand.Others)) + nodeWork*float64(demand.further())
 	switch {
 	case !demand.busy():
 		needs += otherWork
@@ -153,7 +161,7 @@ func memory(room Room, demand Demand) (Lack, bool) {
 	needs := int64(memoryMove)
 	switch {
 	case !demand.There.Up:
-		needs = memoryNew
+		needs = memoryNew + nodeMemory*int64(demand.further())
 	case !demand.There.Shoot:
 		needs = memoryShoot
 	case !demand.Moves:

@@ -78,6 +78,13 @@ var _ = Describe("Reckon", func() {
 
 		Entry("too little memory for a landscape", room(2, 1, 11*gb), live, true,
 			"11.0 GB of memory free, 12.0 GB are needed"),
+		Entry("too little for one with three nodes in each seed", room(4, 1, 13*gb),
+			with(live, func(d *outlook.Demand) { d.Nodes = 3 }), true, "13.0 GB of memory free, 14.0 GB are needed"),
+		Entry("three nodes in each seed on the reference machine", room(2, 1, 24*gb),
+			with(live, func(d *outlook.Demand) { d.Nodes = 3 }), false,
+			"the work of 2.1 processors of the reference to move shoot live"),
+		Entry("one node in each, said in words", room(2, 1, 12*gb),
+			with(live, func(d *outlook.Demand) { d.Nodes = 1 }), false),
 		Entry("memory for a move on a landscape that is up", room(2, 1, 4*gb), beside(live, there), false),
 		Entry("too little of it", room(2, 1, 3*gb), beside(live, there), true, "3.0 GB of memory free, 4.0 GB"),
 		Entry("too little of it for the shoot", room(2, 1, 5*gb), beside(live, up), true, "6.0 GB are needed"),

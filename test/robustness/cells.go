@@ -51,6 +51,9 @@ func (c Cell) String() string {
 
 // Repro returns the command that runs just this cell.
 func (c Cell) Repro() string {
+	if slices.ContainsFunc(fault.OfNodes(), func(f fault.Fault) bool { return f.Name() == c.Fault }) {
+		return "make test-e2e LABELS=nodes"
+	}
 	return fmt.Sprintf("make test-e2e LABELS=faults %s=%s %s=%s %s=%s", EnvFault, c.Fault, EnvStep, c.Step, EnvMoment,
 		c.Moment)
 }

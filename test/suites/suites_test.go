@@ -27,6 +27,7 @@ const (
 	labelFaults    = "faults"
 	labelRecovery  = "recovery"
 	labelDrain     = "drain"
+	labelNodes     = "nodes"
 	labelPolicies  = "policies"
 )
 
@@ -42,6 +43,7 @@ var limits = []struct {
 	{[]string{labelFaults}, 168 * time.Hour},
 	{[]string{labelRecovery}, 8 * time.Hour},
 	{[]string{labelDrain}, 6 * time.Hour},
+	{[]string{labelNodes}, 5 * time.Hour},
 	{[]string{labelPolicies}, time.Hour},
 }
 

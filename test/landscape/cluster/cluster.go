@@ -40,6 +40,9 @@ type Values struct {
 	PodCIDR string
 	// Aggregation lets extension API servers be registered.
 	Aggregation bool
+	// Endpoints lets the kube-apiserver send what is for a Service to one of its pods, whose addresses it reaches,
+	// because no service proxy runs where it does.
+	Endpoints bool
 	// Scheduler says whether there are nodes to schedule to.
 	Scheduler bool
 	// Controllers limits the controllers of kube-controller-manager; empty means all.
@@ -270,8 +273,11 @@ func (p *ControlPlane) APIServerFlags() []string {
 			"--requestheader-username-headers=X-Remote-User",
 			"--proxy-client-cert-file="+p.file("front-proxy-client.crt"),
 			"--proxy-client-key-file="+p.file("front-proxy-client.key"),
-			"--enable-aggregator-routing=true",
 		)
+	}
+	if p.values.Aggregation || p.values.Endpoints {
+		// It also routes webhooks.
+		flags = append(flags, "--enable-aggregator-routing=true")
 	}
 	return flags
 }

@@ -127,11 +127,15 @@ type Config struct {
 	TLSTermination bool
 	// Shoot is the name of the shoot that the landscape gets.
 	Shoot string
+	// Tolerance is what the landscape's own shoot tolerates.
+	Tolerance Tolerance
 	// DNS is how the DNS provider behaves, Waits which waits gardenlets and agents have.
 	DNS   DNS
 	Waits Waits
 	// Policies says how the seeds enforce NetworkPolicies.
 	Policies Policies
+	// Etcd says how the members of shoots' etcds stop.
+	Etcd EtcdStop
 }
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
@@ -153,22 +157,29 @@ type Garden struct {
 	ServiceCIDR string
 }
 
-// Seed describes one seed: a complete cluster with a single node.
+// Seed describes one seed: a complete cluster with one node, which shares its namespaces with the control plane, or
+// with several, each in namespaces of its own.
 type Seed struct {
-	// Name is the name of the seed, of its node and of its folder below the state folder.
+	// Name is the name of the seed and of its folder below the state folder.
 	Name string
-	// Netns is the name of the network namespace.
+	// Netns is the name of the network namespace of the control plane.
 	Netns string
-	// IP is the address of the node and of the kube-apiserver.
+	// IP is the address of the kube-apiserver.
 	IP string
+	// Nodes are the nodes of the cluster.
+	Nodes []Node
+	// NodeCIDR is the range of the addresses of the nodes.
+	NodeCIDR string
 	// LoadBalancerIP is the public address of the Service istio-ingress/istio-ingressgateway. The hub has it.
 	LoadBalancerIP string
 	// PodCIDR and ServiceCIDR are the seed's own ranges.
 	PodCIDR, ServiceCIDR string
 	// DNSIP is the cluster IP of the seed's cluster DNS.
 	DNSIP string
-	// Region and Zone label the node.
-	Region, Zone string
+	// Region labels the nodes.
+	Region string
+	// Zones are those of the nodes, each once.
+	Zones []string
 	// IngressDomain is the seed's ingress domain.
 	IngressDomain string
 	// Index is the number of the seed, from 1.
@@ -222,6 +233,9 @@ func FromEnvironment() (*Config, error) {
 	if out.Audit, err = onOff(EnvAudit, "off"); err != nil {
 		return nil, err
 	}
+	if out.Etcd, err = etcdStop(); err != nil {
+		return nil, err
+	}
 	if out.Policies, err = policies(); err != nil {
 		return nil, err
 	}
@@ -232,6 +246,9 @@ func FromEnvironment() (*Config, error) {
 		return nil, err
 	}
 	if out.Shoot, err = out.shoot(os.Getenv(EnvShoot)); err != nil {
+		return nil, err
+	}
+	if err := out.readNodes(os.Getenv(EnvNodes), os.Getenv(EnvTolerance)); err != nil {
 		return nil, err
 	}
 	return out, out.readManners()
@@ -368,6 +385,7 @@ func New(place Place) (*Config, error) {
 		Shoot:       ShootLive,
 		Waits:       WaitsShort,
 		Policies:    PoliciesOn,
+		Etcd:        EtcdGraceful,
 
 		TLSTermination: true,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",
@@ -384,12 +402,11 @@ func New(place Place) (*Config, error) {
 			ServiceCIDR:    fmt.Sprintf("10.%d.0.0/16", 96+n),
 			DNSIP:          fmt.Sprintf("10.%d.0.10", 96+n),
 			Region:         "region-" + name[len("seed-"):],
-			Zone:           "0",
 			IngressDomain:  "ingress." + name + "." + Domain,
 			Index:          n,
 		})
 	}
-	return c, nil
+	return c, c.SetNodes(1, ToleranceNode)
 }
 
 // Seed returns the seed with the given name.
@@ -436,6 +453,11 @@ func (c *Config) Netns() []string {
 	names := []string{c.HubNetns(), c.Garden.Netns}
 	for _, seed := range c.Seeds {
 		names = append(names, seed.Netns)
+		if seed.Apart() {
+			for _, node := range seed.Nodes {
+				names = append(names, node.Netns)
+			}
+		}
 	}
 	return names
 }

@@ -159,6 +159,10 @@ var _ = Describe("Cgroups", func() {
 		write("1024", root, "cpu", "node", "cpu.shares")
 		Expect(machine.Cgroups{Root: root}.Ensure("node", machine.WeightSeed)).To(Succeed())
 		Expect(read(root, "cpu", "node", "cpu.shares")).To(Equal("65536"))
+		write("1024", root, "cpu", "node", "one", "cpu.shares")
+		Expect(machine.Cgroups{Root: root}.Ensure("node/one", machine.WeightNode)).To(Succeed())
+		Expect(read(root, "cpu", "node", "one", "cpu.shares")).To(Equal("1024"), "as the daemons beside it have")
+		Expect(read(root, "cpu", "node", "cpu.shares")).To(Equal("65536"))
 
 		root = GinkgoT().TempDir()
 		write("cpu\n", root, "cgroup.controllers")

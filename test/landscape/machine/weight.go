@@ -23,8 +23,11 @@ type Weight int
 // busy, a seed has a third of the processors, garden and clients have a sixth each: a control plane cannot be starved by
 // its clients or by the garden, and what observes it cannot be starved by it and so measure itself.
 const (
-	// WeightSeed is that of a seed's node, with the control planes in it.
+	// WeightSeed is that of a seed: its cluster with all its nodes, and the control planes on them.
 	WeightSeed Weight = 64
+	// WeightNode is that of each of several nodes of a seed. Their cgroups are within that of the seed: they share what
+	// it has, with each other and with the cluster's own control plane.
+	WeightNode Weight = 1
 	// WeightGarden is that of the garden's cluster and of Gardener in it.
 	WeightGarden Weight = 32
 	// WeightClients is that of load, probes and observers.

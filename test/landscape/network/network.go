@@ -9,6 +9,7 @@
 package network
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -119,6 +120,43 @@ func EnsureMember(cfg *config.Config, name, address string) error {
 		return fmt.Errorf("failed to set default route of %q: %w", name, err)
 	}
 	return nil
+}
+
+// EnsureRoute routes a range, that of the pods of a node, to the address of that node.
+func EnsureRoute(name, cidr, via string) error {
+	member, closeMember, err := handle(name)
+	if err != nil {
+		return err
+	}
+	defer closeMember()
+	_, destination, err := net.ParseCIDR(cidr)
+	if err != nil {
+		return fmt.Errorf("failed to parse range %q: %w", cidr, err)
+	}
+	link, err := member.LinkByName(memberInterface)
+	if err != nil {
+		return fmt.Errorf("failed to find interface of %q: %w", name, err)
+	}
+	if err := member.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: destination,
+		Gw: net.ParseIP(via)}); err != nil {
+		return fmt.Errorf("failed to route %s to %s in %q: %w", cidr, via, name, err)
+	}
+	return nil
+}
+
+// EnsureMasquerade hides the pods of the range behind the address of their node where they talk to somebody outside of
+// the range. Among themselves, whatever node they are on, they keep their addresses.
+func EnsureMasquerade(ctx context.Context, nft, name, cidr string) error {
+	commands := []string{
+		"add table ip landscape",
+		"add chain ip landscape postrouting { type nat hook postrouting priority srcnat; }",
+		"flush chain ip landscape postrouting",
+		fmt.Sprintf("add rule ip landscape postrouting ip saddr %[1]s ip daddr != %[1]s masquerade", cidr),
+	}
+	_, err := process.Run(ctx, process.Spec{
+		Command: []string{nft, strings.Join(commands, "\n")}, Namespaces: process.Namespaces{Net: Path(name)},
+	})
+	return err
 }
 
 // EnableForwarding lets a node's namespace forward between its pods and the hub, and lets the service proxy see traffic

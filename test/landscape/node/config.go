@@ -33,6 +33,9 @@ func BaseImages() []image.Recipe {
 	}
 }
 
+//go:embed manifests/small-machine.yaml
+var smallMachineManifests string
+
 //go:embed manifests/single-node.yaml
 var singleNodeManifests string
 
@@ -49,7 +52,19 @@ type settings struct {
 	PodCIDR, DNSIP, Upstream                                              string
 	PauseImage, CoreDNSImage, ProvisionerImage, VolumeHelperImage, Socket string
 	GCPercent, MaxProcs                                                   int
+
+	// Volumes are the folders of volumes of all nodes.
+	Volumes []volumeFolder
+	// Replicas is the number of replicas of the cluster's DNS.
+	Replicas int
+	// SeedPods is the range of the pods of all nodes.
+	SeedPods string
+	// Masquerade lets the network of the pods hide them behind the node from everybody who is not on it.
+	Masquerade bool
 }
+
+// volumeFolder is where the volumes of a node are.
+type volumeFolder struct{ Node, Path string }
 
 // containerdTemplate: OOM scores are only raised where the machine lets them be, network namespaces are kept in the
 // node's own /run, and the sandbox image is never pulled. Nobody asks for the usage of containers; by default every
@@ -129,7 +144,7 @@ const proxyTemplate = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: nftables
 oomScoreAdj: 0
-clusterCIDR: {{ .PodCIDR }}
+clusterCIDR: {{ .SeedPods }}
 hostnameOverride: {{ .Name }}
 clientConnection: {kubeconfig: {{ printf "%q" .Kubeconfig }}}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
@@ -138,7 +153,8 @@ nftables: {minSyncPeriod: 100ms}
 
 func (s settings) render(name, text string) ([]byte, error) { return apply.Render(name, text, s) }
 
-// cniConfig returns the network configuration of the node's pods: a bridge, with masquerading towards the hub. Leases
+// cniConfig returns the network configuration of the node's pods: a bridge, with masquerading towards the hub unless
+// that is done for the pods of all nodes together. Leases
 // are in the node's own /run, so that a restarted node starts with none.
 func (s settings) cniConfig() ([]byte, error) {
 	return json.MarshalIndent(map[string]any{
@@ -147,7 +163,7 @@ func (s settings) cniConfig() ([]byte, error) {
 		"plugins": []any{
 			map[string]any{
 				"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-				"ipMasq": true, "ipMasqBackend": "nftables",
+				"ipMasq": s.Masquerade, "ipMasqBackend": "nftables",
 				"ipam": map[string]any{
 					"type":    "host-local",
 					"dataDir": "/run/cni/leases",

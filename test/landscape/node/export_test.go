@@ -27,6 +27,9 @@ func RenderForTest() (map[string][]byte, error) {
 		Upstream:   "10.250.0.10",
 		PauseImage: "r/pause:t", CoreDNSImage: "r/coredns:t", ProvisionerImage: "r/lpp:t", VolumeHelperImage: "r/vol:t",
 		Socket:    containerdSocket,
+		Volumes:   []volumeFolder{{"x", "/s/volumes"}, {"y", "/t/volumes"}},
+		Replicas:  2,
+		SeedPods:  "10.241.0.0/16",
 		GCPercent: 300, MaxProcs: 7,
 	}
 	result := map[string][]byte{}
@@ -34,7 +37,7 @@ func RenderForTest() (map[string][]byte, error) {
 	for name, text := range map[string]string{
 		"containerd": containerdTemplate, "kubelet": kubeletTemplate, "proxy": proxyTemplate,
 		"coredns": corednsManifests, "provisioner": provisionerManifests,
-		"single-node": singleNodeManifests,
+		"single-node": singleNodeManifests, "small-machine": smallMachineManifests,
 	} {
 		if result[name], err = apply.Render(name, text, s); err != nil {
 			return nil, err

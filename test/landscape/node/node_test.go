@@ -6,6 +6,7 @@ package node_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -39,7 +40,8 @@ var _ = Describe("Node", func() {
 	})
 
 	It("should let nothing pass unjudged, and judge what makes a connection only", func() {
-		rules := node.PolicyRules(config.PoliciesOn, "10.241.0.0/16")
+		seed := config.Seed{IP: "10.250.0.11", PodCIDR: "10.241.0.0/16"}
+		rules := node.PolicyRules(config.PoliciesOn, seed)
 		Expect(rules).To(And(
 			ContainSubstring("-s 10.241.0.0/16 -j NFQUEUE --queue-num 100\n"),
 			ContainSubstring("-d 10.241.0.0/16 -j NFQUEUE --queue-num 100\n"),
@@ -47,10 +49,24 @@ var _ = Describe("Node", func() {
 			ContainSubstring("-I INPUT -j LIVECPM-POLICIES"),
 			ContainSubstring("-I POSTROUTING -m owner ! --uid-owner 0 -j LIVECPM-POLICIES"),
 			Not(ContainSubstring("bypass")),
+			Not(ContainSubstring("10.250.0.11")),
 		))
-		Expect(node.PolicyRules(config.PoliciesPackets, "10.241.0.0/16")).To(And(
+		Expect(node.PolicyRules(config.PoliciesPackets, seed)).To(And(
 			ContainSubstring("--ctstate ESTABLISHED --ctdir REPLY -j RETURN"),
 			Not(ContainSubstring("ESTABLISHED,RELATED"))))
+	})
+
+	It("should let pass what a control plane sends that is on none of the nodes, and nothing else", func() {
+		seed := config.Seed{IP: "10.250.0.11", PodCIDR: "10.241.0.0/16", Nodes: make([]config.Node, 3)}
+		for _, policies := range []config.Policies{config.PoliciesOn, config.PoliciesPackets} {
+			rules := node.PolicyRules(policies, seed)
+			Expect(rules).To(And(
+				ContainSubstring(":LIVECPM-POLICIES - [0:0]\n-A LIVECPM-POLICIES -s 10.250.0.11 -j RETURN\n"),
+				ContainSubstring("-s 10.241.0.0/16 -j NFQUEUE --queue-num 100\n"),
+				ContainSubstring("-d 10.241.0.0/16 -j NFQUEUE --queue-num 100\n"),
+			))
+			Expect(strings.Count(rules, "10.250.0.11")).To(Equal(1))
+		}
 	})
 
 	It("should keep the service proxy off the machine's limits", func() {
@@ -72,7 +88,7 @@ var _ = Describe("Node", func() {
 	})
 
 	It("should install DNS and volumes", func() {
-		for _, name := range []string{"coredns", "provisioner", "single-node"} {
+		for _, name := range []string{"coredns", "provisioner", "single-node", "small-machine"} {
 			objects, err := apply.Decode(files[name])
 			Expect(err).NotTo(HaveOccurred())
 			Expect(objects).NotTo(BeEmpty())
@@ -83,8 +99,10 @@ var _ = Describe("Node", func() {
 		Expect(string(files["coredns"])).To(And(ContainSubstring("forward . 10.250.0.10"),
 			ContainSubstring("cache 30\n"), ContainSubstring("ttl 30\n"), ContainSubstring("clusterIP: 10.97.0.10")))
 		Expect(string(files["provisioner"])).To(ContainSubstring(`"paths": ["/s/volumes"]`))
-		Expect(string(files["single-node"])).To(And(ContainSubstring(`env{name: "GOGC", value: "300"}`),
-			ContainSubstring(`env{name: "GOMAXPROCS", value: "7"}`)))
+		Expect(string(files["provisioner"])).To(ContainSubstring(`"paths": ["/t/volumes"]`))
+		Expect(string(files["single-node"])).To(ContainSubstring("topologySpreadConstraints"))
+		Expect(string(files["small-machine"])).To(And(Not(ContainSubstring("podAntiAffinity")),
+			ContainSubstring(`env{name: "GOGC", value: "300"}`), ContainSubstring(`env{name: "GOMAXPROCS", value: "7"}`)))
 	})
 
 	It("should read which images a node has", func() {

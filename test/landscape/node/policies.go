@@ -13,10 +13,8 @@ import (
 
 	"github.com/livecpm/livecpm/test/landscape/apply"
 	"github.com/livecpm/livecpm/test/landscape/build"
-	"github.com/livecpm/livecpm/test/landscape/cluster"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/network"
-	"github.com/livecpm/livecpm/test/landscape/pki"
 	"github.com/livecpm/livecpm/test/landscape/process"
 )
 
@@ -25,7 +23,7 @@ import (
 // drops what comes into the queue, so nothing passes unjudged.
 
 const (
-	// policyDaemon is the component that judges, the daemon's name after that of the seed, and the binary.
+	// policyDaemon is the component that judges, the daemon's name after that of the node, and the binary.
 	policyDaemon = "kube-network-policies"
 	// policyUser is who it is at the seed's API server; manifests/policies.yaml says what it may.
 	policyUser = "livecpm:kube-network-policies"
@@ -51,16 +49,15 @@ var policyHooks = []string{
 //go:embed manifests/policies.yaml
 var policiesManifests string
 
-// enforcePolicies makes the rules and starts the judge, or removes both.
-func (n *Node) enforcePolicies(ctx context.Context, controlPlane *cluster.ControlPlane) error {
+// policyKubeconfig is what the judges of all nodes of the seed have.
+func (n *Node) policyKubeconfig() string {
+	return filepath.Join(n.cfg.PKI(n.seed.Name), policyDaemon+".kubeconfig")
+}
+
+// permitPolicyDaemons lets the judges of all nodes read what they judge by.
+func (n *Node) permitPolicyDaemons(ctx context.Context) error {
 	if n.cfg.Policies == config.PoliciesOff {
-		if err := n.processes.Stop(ctx, n.seed.Name+"-"+policyDaemon); err != nil {
-			return err
-		}
-		return n.iptables(ctx, noPolicyRules())
-	}
-	if err := n.iptables(ctx, policyRules(n.cfg.Policies, n.seed.PodCIDR)); err != nil {
-		return err
+		return nil
 	}
 	c, err := n.Client()
 	if err != nil {
@@ -69,26 +66,36 @@ func (n *Node) enforcePolicies(ctx context.Context, controlPlane *cluster.Contro
 	if err := apply.Manifests(ctx, c, []byte(policiesManifests)); err != nil {
 		return fmt.Errorf("failed to permit %s to read policies: %w", policyDaemon, err)
 	}
-	kubeconfig := filepath.Join(n.cfg.PKI(n.seed.Name), policyDaemon+".kubeconfig")
-	if err := controlPlane.Kubeconfig(kubeconfig, policyDaemon, pki.Request{CommonName: policyUser}); err != nil {
+	return nil
+}
+
+// enforcePolicies makes the rules of the node and starts its judge, or removes both.
+func (h *host) enforcePolicies(ctx context.Context) error {
+	if h.cfg.Policies == config.PoliciesOff {
+		if err := h.processes.Stop(ctx, h.node.Name+"-"+policyDaemon); err != nil {
+			return err
+		}
+		return h.iptables(ctx, noPolicyRules())
+	}
+	if err := h.iptables(ctx, policyRules(h.cfg.Policies, h.seed)); err != nil {
 		return err
 	}
-	dir, err := build.Tool(ctx, n.cfg, policyDaemon)
+	dir, err := build.Tool(ctx, h.cfg, policyDaemon)
 	if err != nil {
 		return err
 	}
-	_, err = n.processes.Ensure(ctx, controlPlane.Daemon(policyDaemon, []string{
+	_, err = h.processes.Ensure(ctx, h.daemon(policyDaemon, []string{
 		filepath.Join(dir, policyDaemon),
-		"--kubeconfig=" + kubeconfig,
-		"--node=" + n.seed.Name,
+		"--kubeconfig=" + h.policyKubeconfig(),
+		"--node=" + h.node.Name,
 		"--queue=" + strconv.Itoa(policyQueue),
 		"--metrics=127.0.0.1:" + strconv.Itoa(policyMetricsPort),
-	}, kubeconfig))
+	}, h.policyKubeconfig()))
 	return err
 }
 
 // iptables runs a shell script in the network namespace of the node.
-func (n *Node) iptables(ctx context.Context, script string) error {
+func (h *host) iptables(ctx context.Context, script string) error {
 	shell, err := build.Installed("sh", "dash")
 	if err != nil {
 		return err
@@ -101,17 +108,23 @@ func (n *Node) iptables(ctx context.Context, script string) error {
 	if _, err := process.Run(ctx, process.Spec{
 		Command:    []string{shell, "-ec", script},
 		Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-		Namespaces: process.Namespaces{Net: network.Path(n.seed.Netns)},
+		Namespaces: process.Namespaces{Net: network.Path(h.node.Netns)},
 	}); err != nil {
-		return fmt.Errorf("failed to set the rules for policies of %s: %w", n.seed.Name, err)
+		return fmt.Errorf("failed to set the rules for policies of %s: %w", h.node.Name, err)
 	}
 	return nil
 }
 
-// policyRules returns the script that makes the rules. The chain is replaced at once, so that no packet passes between
-// two versions of it.
-func policyRules(policies config.Policies, pods string) string {
+// policyRules returns the script that makes the rules of a node of the seed. Each node judges what its pods send, and
+// what others send to them, so that both ends judge what goes from node to node. The chain is replaced at once, so that
+// no packet passes between two versions of it.
+func policyRules(policies config.Policies, seed config.Seed) string {
 	var rules []string
+	if seed.Apart() {
+		// The seed's control plane is on none of the nodes. It may reach the pods all the same, as from a node that it
+		// shares with them. No pod has its address.
+		rules = append(rules, "-s "+seed.IP+" -j RETURN")
+	}
 	if policies == config.PoliciesPackets {
 		rules = append(rules,
 			"-m conntrack --ctstate RELATED -j RETURN",
@@ -122,7 +135,7 @@ func policyRules(policies config.Policies, pods string) string {
 	}
 	// Without --queue-bypass: nothing passes while nobody judges.
 	for _, side := range []string{"-s", "-d"} {
-		rules = append(rules, fmt.Sprintf("%s %s -j NFQUEUE --queue-num %d", side, pods, policyQueue))
+		rules = append(rules, fmt.Sprintf("%s %s -j NFQUEUE --queue-num %d", side, seed.PodCIDR, policyQueue))
 	}
 	lines := []string{"*mangle", ":" + policyChain + " - [0:0]"}
 	for _, rule := range rules {

@@ -179,10 +179,9 @@ func images(
 			refs.find(imagevector.ContainerImageNameEtcdDruid)),
 		"etcd-backup-restore": single(programs.upstream("etcd-backup-restore", "etcdbrctl"), "/etcdbrctl", nonroot,
 			druidRefs["etcd-backup-restore-next"]),
-		"standin-etcd-wrapper": single(programs.own("standin-etcd-wrapper"), "/etcd-wrapper", nonroot,
-			druidRefs["etcd-wrapper-next"]),
-		"standin-chown": single(programs.own("standin-chown"), "/bin/chown", "", druidRefs["alpine"]),
-		istiodName:      istiodImage(programs, refs),
+		"standin-etcd-wrapper": etcdWrapperImage(cfg, programs, druidRefs),
+		"standin-chown":        single(programs.own("standin-chown"), "/bin/chown", "", druidRefs["alpine"]),
+		istiodName:             istiodImage(programs, refs),
 	}
 	if use == ForSeed {
 		if result[istioProxyName], err = istioProxyImage(ctx, cfg, programs, refs); err != nil {
@@ -254,6 +253,15 @@ func single(source, target, user, ref string) tarball.Image {
 		Entrypoint: []string{target},
 		User:       user,
 	}
+}
+
+// etcdWrapperImage is the image of the stand-in for etcd-wrapper, which stops as the landscape wants it.
+func etcdWrapperImage(cfg *config.Config, programs programs, druidRefs map[string]string) tarball.Image {
+	out := single(programs.own("standin-etcd-wrapper"), "/etcd-wrapper", nonroot, druidRefs["etcd-wrapper-next"])
+	if cfg.Etcd == config.EtcdGraceful {
+		out.Env = append(out.Env, "STANDIN_STOP=graceful")
+	}
+	return out
 }
 
 // druidImages reads the references that etcd-druid has compiled in. Those with "next" in their name are for the etcd

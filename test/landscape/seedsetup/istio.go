@@ -103,7 +103,8 @@ func (s *Setup) deployIstio(ctx context.Context) error {
 }
 
 // newIstio does what upstream's Seed reconciler does, with the same values. A seed here has no classes of exposure and
-// no annotations of its load balancers.
+// no annotations of its load balancers. Where it has several zones, its settings say that there are no gateways of
+// single ones (manifests/gardenlet-values.yaml): all shoots use the gateway that is in all zones.
 func (s *Setup) newIstio(ctx context.Context) (istio.Interface, error) {
 	// The component asks for the gardenlet's gates.
 	gardenletfeatures.RegisterFeatureGates()

@@ -151,13 +151,13 @@ func (s *Setup) readGardenletValues() error {
 		"GardenKubeconfig": indent(string(kubeconfig), 6),
 		"Name":             s.Seed.Name,
 		"Region":           s.Seed.Region,
-		"Zone":             s.Seed.Zone,
+		"Zones":            s.Seed.Zones,
 		"InternalDomain":   config.InternalDomain,
 		"ShootDomain":      config.ShootDomain,
 		"IngressDomain":    s.Seed.IngressDomain,
 
 		"DNSEntryTTLSeconds": int(s.Config.Waits.DNSEntryTTL().Seconds()),
-		"NodeCIDR":           s.Seed.IP + "/32",
+		"NodeCIDR":           s.Seed.NodeCIDR,
 		"PodCIDR":            s.Seed.PodCIDR,
 		"ServiceCIDR":        s.Seed.ServiceCIDR,
 		"TLSTermination":     s.Config.TLSTermination,
@@ -208,7 +208,7 @@ func (s *Setup) deployCRDs(ctx context.Context) error {
 
 func (s *Setup) deployNamespaces(ctx context.Context) error {
 	if err := gardenerutils.ReconcileGardenNamespace(ctx, s.client, v1beta1constants.GardenNamespace,
-		[]string{s.Seed.Zone}, true, func(namespace *corev1.Namespace) {
+		s.Seed.Zones, true, func(namespace *corev1.Namespace) {
 			metav1.SetMetaDataLabel(&namespace.ObjectMeta, v1beta1constants.LabelRole, v1beta1constants.GardenNamespace)
 		}); err != nil {
 		return fmt.Errorf("failed to apply Namespace %q: %w", v1beta1constants.GardenNamespace, err)
@@ -308,7 +308,7 @@ func (s *Setup) resourceManager(secrets secretsmanager.Interface) (resourcemanag
 			LogFormat:                            s.gardenlet.LogFormat,
 			PriorityClassName:                    v1beta1constants.PriorityClassNameSeedSystemCritical,
 			SecretNameServerCA:                   v1beta1constants.SecretNameCASeed,
-			Zones:                                []string{s.Seed.Zone},
+			Zones:                                s.Seed.Zones,
 			PodKubeAPIServerLoadBalancingWebhook: resourcemanager.PodKubeAPIServerLoadBalancingWebhook{
 				Enabled: true,
 				Configs: []resourcemanager.PodKubeAPIServerLoadBalancingWebhookConfig{

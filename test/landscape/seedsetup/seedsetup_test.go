@@ -16,6 +16,7 @@ import (
 
 	"github.com/gardener/gardener/charts"
 	gardenletvalidation "github.com/gardener/gardener/pkg/api/config/gardenlet/v1alpha1/validation"
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	"github.com/gardener/gardener/pkg/chartrenderer"
 	gardenletfeatures "github.com/gardener/gardener/pkg/gardenlet/features"
@@ -48,6 +49,26 @@ var _ = Describe("Setup", func() {
 	It("should configure gardenlets that upstream accepts", func() {
 		for _, gardenlet := range gardenlets {
 			Expect(gardenletvalidation.ValidateGardenletConfiguration(gardenlet, nil)).To(BeEmpty())
+		}
+	})
+
+	It("should ask for no gateways of single zones, which would need addresses of their own", func() {
+		for _, gardenlet := range gardenlets {
+			Expect(gardenlet.SeedConfig.Spec.Provider.Zones).To(HaveLen(1))
+			Expect(gardenlet.SeedConfig.Spec.Settings.LoadBalancerServices).To(BeNil())
+		}
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cfg.SetNodes(3, config.ToleranceZone)).To(Succeed())
+		ca, err := pki.EnsureCA(cfg.PKI(cfg.Garden.Name), "ca")
+		Expect(err).NotTo(HaveOccurred())
+		for _, seed := range cfg.Seeds {
+			gardenlet, err := (&Setup{Config: cfg, Seed: seed, GardenCA: ca}).GardenletConfiguration()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(gardenletvalidation.ValidateGardenletConfiguration(gardenlet, nil)).To(BeEmpty())
+			Expect(gardenlet.SeedConfig.Spec.Provider.Zones).To(Equal([]string{"0", "1", "2"}))
+			Expect(v1beta1helper.SeedSettingZonalIngressEnabled(gardenlet.SeedConfig.Spec.Settings)).To(BeFalse())
 		}
 	})
 

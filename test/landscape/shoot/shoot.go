@@ -108,6 +108,7 @@ func (s *Shoot) manifest(region, kubernetesVersion string) ([]byte, error) {
 		"Seed":              s.Seed,
 		"KubernetesVersion": kubernetesVersion,
 		"HighlyAvailable":   !s.Single,
+		"Tolerance":         s.Config.Tolerance,
 		"Hibernated":        s.Hibernated,
 		"Pools":             []string{"one", "two"},
 		"MachinesPerPool":   machinesPerPool,

@@ -135,7 +135,7 @@ func Names() []string {
 
 // Get returns the fault with the name.
 func Get(name string) (Fault, bool) {
-	for _, f := range All() {
+	for _, f := range append(All(), OfNodes()...) {
 		if f.Name() == name {
 			return f, true
 		}

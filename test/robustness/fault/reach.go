@@ -42,6 +42,7 @@ func (t *Targets) Enter(landscape *config.Config, garden client.Client, shoot *g
 	t.Garden = garden
 	t.Namespace = shoot.Status.TechnicalID
 	t.Etcd = ConnectEtcd(landscape, t.Namespace)
+	t.Power = powerOf(landscape, t.Log)
 	t.Seeds = map[steps.Role]Seed{}
 	for _, seed := range landscape.Seeds {
 		role := steps.Source
@@ -70,7 +71,7 @@ func (t *Targets) Clear(ctx context.Context) error {
 
 func (t *Targets) clear(ctx context.Context, which func(Fault) bool) error {
 	var errs []error
-	for _, f := range All() {
+	for _, f := range append(All(), OfNodes()...) {
 		if !which(f) {
 			continue
 		}

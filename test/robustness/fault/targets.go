@@ -33,6 +33,8 @@ type Targets struct {
 	Etcd func(ctx context.Context, seed Seed, pod string) (Member, error)
 	// LoadBalancer speaks to the faults of the load balancer in front of a seed.
 	LoadBalancer func(seed Seed) LoadBalancer
+	// Power switches the nodes of a seed.
+	Power func(seed Seed) Power
 	// Log tells what is done.
 	Log func(format string, args ...any)
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -35,7 +36,15 @@ type member struct {
 	ready  atomic.Bool
 }
 
-// newMember parses the configuration by way of a file, the only form that etcd reads, and changes nothing in it.
+// stopVariable names the environment variable that lets a member stop as real ones do not: with the value graceful it
+// answers what is in flight. Other values change nothing.
+const stopVariable = "STANDIN_STOP"
+
+// gracefulHTTPPort is where etcd's HTTP endpoints are then, on the loopback interface.
+const gracefulHTTPPort = 9096
+
+// newMember parses the configuration by way of a file, the only form that etcd reads, and changes nothing in it, except
+// for what stopVariable asks.
 func newMember(log *slog.Logger, opts options, folder, configuration string) (*member, error) {
 	file := filepath.Join(folder, "etcd.conf.yaml")
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
@@ -45,9 +54,24 @@ func newMember(log *slog.Logger, opts options, folder, configuration string) (*m
 	if err != nil {
 		return nil, fmt.Errorf("failed to parse the etcd configuration: %w", err)
 	}
+	if os.Getenv(stopVariable) == "graceful" {
+		serveGRPCAlone(config)
+	}
 	log.Info("etcd configuration", "name", config.Name, "initialCluster", config.InitialCluster, "initialClusterState",
 		config.ClusterState)
 	return &member{log: log, opts: opts, config: config}, nil
+}
+
+// serveGRPCAlone moves etcd's HTTP endpoints (/health, /metrics) off the client port. With both on one port and TLS,
+// etcd 3.5.27 runs gRPC inside net/http, and serveCtx.serve (server/embed/serve.go) stops the gRPC server as soon as the
+// listener is closed, whatever net/http waits for. gRPC on a port of its own is stopped gracefully.
+func serveGRPCAlone(config *embed.Config) {
+	if len(config.ListenClientUrls) == 0 || len(config.ListenClientHttpUrls) > 0 {
+		return
+	}
+	config.ListenClientHttpUrls = []url.URL{
+		{Scheme: config.ListenClientUrls[0].Scheme, Host: fmt.Sprintf("127.0.0.1:%d", gracefulHTTPPort)},
+	}
 }
 
 // run serves etcd until the context ends or etcd stops by itself. In the end the probes go first, then the client, then

@@ -7,10 +7,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -100,8 +103,12 @@ func (s *start) reckon(there outlook.State) error {
 	if err != nil {
 		return err
 	}
+	nodes, err := nodesOf(s.state)
+	if err != nil {
+		return err
+	}
 	lines, err := outlook.Judge(outlook.Reckon(room, outlook.Demand{Shoot: s.shoot, Workers: s.shoot == "workers",
-		Moves: true, There: there, Others: outlook.OtherShoots(s.state, s.shoot)}))
+		Moves: true, Nodes: nodes, There: there, Others: outlook.OtherShoots(s.state, s.shoot)}))
 	for _, line := range append(lines, "") {
 		s.screen.Line("%s", line)
 	}
@@ -118,6 +125,26 @@ func shootOf(state string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(content))
+}
+
+// nodesOf is how many nodes were asked for in each seed, or how many the landscape has that is up.
+func nodesOf(state string) (int, error) {
+	value := os.Getenv("LIVECPM_NODES")
+	if value == "" {
+		content, err := os.ReadFile(filepath.Join(state, "nodes-variant"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return 1, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("failed to read how many nodes the landscape has: %w", err)
+		}
+		value, _, _ = strings.Cut(string(content), " ")
+	}
+	nodes, err := strconv.Atoi(value)
+	if err != nil {
+		return 0, fmt.Errorf("failed to read the number of nodes %q: %w", value, err)
+	}
+	return nodes, nil
 }
 
 // build compiles the demo. Meanwhile the modules of the components come, which are compiled next.

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/test/landscape/machine"
+	"github.com/livecpm/livecpm/test/landscape/network"
+)
+
+// end ends the node like a machine that loses its power: everything on it, and its connection.
+func (h *host) end() error {
+	if err := machine.KillIn(network.Path(h.node.Netns)); err != nil {
+		return fmt.Errorf("failed to end %s: %w", h.node.Name, err)
+	}
+	return network.Remove(h.node.Netns)
+}
+
+// host returns one of several nodes. A seed's only node cannot be lost without the cluster.
+func (n *Node) host(name string) (*host, error) {
+	node, err := n.seed.Node(name)
+	if err != nil {
+		return nil, err
+	}
+	if !n.seed.Apart() {
+		return nil, fmt.Errorf("%s is the only node of its cluster", name)
+	}
+	return &host{Node: n, node: node}, nil
+}
+
+// PowerOff ends a node like a machine that loses its power. Its volumes were in memory and are lost. The cluster is told
+// nothing.
+func (n *Node) PowerOff(name string) error {
+	h, err := n.host(name)
+	if err != nil {
+		return err
+	}
+	return h.end()
+}
+
+// Forget does what an operator does when a machine does not come back: it deletes the Node, and the claims and volumes
+// that were bound to it, so that empty ones can take their place. It returns the names of the claims.
+func (n *Node) Forget(ctx context.Context, name string) ([]client.ObjectKey, error) {
+	if _, err := n.host(name); err != nil {
+		return nil, err
+	}
+	c, err := n.Client()
+	if err != nil {
+		return nil, err
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	if err := c.List(ctx, volumes); err != nil {
+		return nil, fmt.Errorf("failed to list volumes of %s: %w", n.seed.Name, err)
+	}
+	if err := c.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("failed to delete node %s: %w", name, err)
+	}
+	var claims []client.ObjectKey
+	for i := range volumes.Items {
+		volume := &volumes.Items[i]
+		if !boundTo(volume, name) {
+			continue
+		}
+		if ref := volume.Spec.ClaimRef; ref != nil {
+			claims = append(claims, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+				Namespace: ref.Namespace, Name: ref.Name}}
+			if err := c.Delete(ctx, claim, client.Preconditions{UID: &ref.UID}); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("failed to delete claim %s/%s: %w", ref.Namespace, ref.Name, err)
+			}
+		}
+		// Nobody is left who could empty it: its provisioner would wait for a pod on the node.
+		patch := client.MergeFrom(volume.DeepCopy())
+		volume.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		if err := c.Patch(ctx, volume, patch); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("failed to give up volume %s: %w", volume.Name, err)
+		}
+		if err := c.Delete(ctx, volume); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("failed to delete volume %s: %w", volume.Name, err)
+		}
+	}
+	return claims, n.deletePods(ctx, c, name)
+}
+
+// deletePods deletes the pods of a node that is no more. Their claims are released by it.
+func (n *Node) deletePods(ctx context.Context, c client.Client, name string) error {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods); err != nil {
+		return fmt.Errorf("failed to list pods of %s: %w", n.seed.Name, err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Spec.NodeName != name {
+			continue
+		}
+		if err := c.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("failed to delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	return nil
+}
+
+// boundTo reports whether a volume can be used on the given node only.
+func boundTo(volume *corev1.PersistentVolume, name string) bool {
+	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return false
+	}
+	for _, term := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, expression := range append(term.MatchExpressions, term.MatchFields...) {
+			if expression.Operator == corev1.NodeSelectorOpIn && len(expression.Values) == 1 &&
+				expression.Values[0] == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Off returns the nodes that do not run, or not completely. It is empty where the seed has one node.
+func (n *Node) Off() []string {
+	var off []string
+	for _, h := range n.hosts() {
+		if n.seed.Apart() && (!h.powered() || n.processes.PID(h.node.Name+"-kubelet") == 0) {
+			off = append(off, h.node.Name)
+		}
+	}
+	return off
+}
+
+func (h *host) powered() bool { return h.processes.PID(h.node.Name+"-nodeinit") != 0 }
+
+// Replace forgets the nodes that have lost their power, and brings empty ones in their places. It can be called again
+// when it fails: nodes that run by then are only completed.
+func (n *Node) Replace(ctx context.Context, report func(format string, args ...any)) error {
+	for _, name := range n.Off() {
+		h, err := n.host(name)
+		if err != nil {
+			return err
+		}
+		if h.powered() {
+			continue
+		}
+		claims, err := n.Forget(ctx, name)
+		if err != nil {
+			return err
+		}
+		report("forgot node %s with the volumes of %v", name, claims)
+		if err := h.empty(); err != nil {
+			return err
+		}
+	}
+	return n.Up(ctx, report)
+}
+
+// empty leaves the node with the images that it had and nothing else. Images cannot be pulled here.
+func (h *host) empty() error {
+	for _, folder := range []string{"kubelet", "volumes", "pod-logs", "root"} {
+		if err := os.RemoveAll(h.dir(folder)); err != nil {
+			return fmt.Errorf("failed to empty %s: %w", h.node.Name, err)
+		}
+	}
+	return nil
+}
+
+// AwaitNotReady waits until the cluster has noticed that a node is gone.
+func (n *Node) AwaitNotReady(ctx context.Context, name string) error {
+	c, err := n.Client()
+	if err != nil {
+		return err
+	}
+	var last error
+	if err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		node := &corev1.Node{}
+		if last = c.Get(ctx, client.ObjectKey{Name: name}, node); last != nil {
+			return false, nil
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	}); err != nil {
+		return errors.Join(fmt.Errorf("failed to wait until %s is not ready: %w", name, err), last)
+	}
+	return nil
+}
