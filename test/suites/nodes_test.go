@@ -24,9 +24,9 @@ import (
 	"github.com/livecpm/livecpm/test/robustness/fault"
 )
 
-// The moments are those in which livecpm claims to survive (docs/operations): a node with members of etcd is not drained
-// in steps 2, 6 and 8, and no member loses its data before step 7. A fault of the next step holds the migration until
-// what was before it is over.
+// The moments are those in which livecpm claims to survive (docs/operations): a node with members of etcd is not
+// drained in steps 2, 6 and 8, and no member loses its data before step 7. A fault of the next step holds the migration
+// until what was before it is over.
 var _ = Describe("Nodes", Label(labelNodes), Ordered, ContinueOnFailure, func() {
 	var cfg *config.Config
 

@@ -124,7 +124,8 @@ var _ = Describe("Looking whether the ingress gateway takes clients", func() {
 		Expect(err).NotTo(HaveOccurred())
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		Expect(source.CheckClosed(short, listener.Addr().String(), apiHost)).To(MatchError(ContainSubstring("failed to look")))
+		Expect(source.CheckClosed(short, listener.Addr().String(), apiHost)).
+			To(MatchError(ContainSubstring("failed to look")))
 		Expect(listener.Close()).To(Succeed())
 		Expect(source.CheckClosed(ctx, listener.Addr().String(), apiHost)).
 			To(MatchError(ContainSubstring("failed to look")))

@@ -160,8 +160,8 @@ func (c *Config) readNodes(nodes, tolerance string) error {
 	return c.SetNodes(number, Tolerance(tolerance))
 }
 
-// RecordNodes keeps how many nodes the seeds of the landscape have, and what its shoot tolerates, until the landscape is
-// taken down. It is an error if they have others: the pods would be where they were.
+// RecordNodes keeps how many nodes the seeds of the landscape have, and what its shoot tolerates, until the landscape
+// is taken down. It is an error if they have others: the pods would be where they were.
 func (c *Config) RecordNodes() error {
 	nodes, tolerance, err := c.recordedNodes()
 	if err != nil {

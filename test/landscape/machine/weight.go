@@ -20,8 +20,8 @@ import (
 type Weight int
 
 // The weights of the landscape. In the field each of these is a machine of its own, or several. When everything is
-// busy, a seed has a third of the processors, garden and clients have a sixth each: a control plane cannot be starved by
-// its clients or by the garden, and what observes it cannot be starved by it and so measure itself.
+// busy, a seed has a third of the processors, garden and clients have a sixth each: a control plane cannot be starved
+// by its clients or by the garden, and what observes it cannot be starved by it and so measure itself.
 const (
 	// WeightSeed is that of a seed: its cluster with all its nodes, and the control planes on them.
 	WeightSeed Weight = 64

@@ -39,8 +39,8 @@ func (n *Node) host(name string) (*host, error) {
 	return &host{Node: n, node: node}, nil
 }
 
-// PowerOff ends a node like a machine that loses its power. Its volumes were in memory and are lost. The cluster is told
-// nothing.
+// PowerOff ends a node like a machine that loses its power. Its volumes were in memory and are lost. The cluster is
+// told nothing.
 func (n *Node) PowerOff(name string) error {
 	h, err := n.host(name)
 	if err != nil {

@@ -127,8 +127,8 @@ func (s *Setup) newIstio(ctx context.Context) (istio.Interface, error) {
 	return deployer, nil
 }
 
-// gatewayPorts are those of the ingress gateway's Service. The older way to the VPN has a port of its own for as long as
-// a feature gate does not remove it.
+// gatewayPorts are those of the ingress gateway's Service. The older way to the VPN has a port of its own for as long
+// as a feature gate does not remove it.
 func gatewayPorts(legacyPort bool) []corev1.ServicePort {
 	ports := []corev1.ServicePort{
 		{Name: "tcp", Port: 443, TargetPort: intstr.FromInt32(9443)},

@@ -47,7 +47,8 @@ var _ = Describe("imageVectorOverwrite", func() {
 		}
 		Expect(find(merged, "prometheus")).To(Equal(PlaceholderImage))
 		for _, real := range []string{"kube-apiserver", "kube-controller-manager", "etcd-druid",
-			"gardener-resource-manager", "istio-istiod", "istio-proxy", "kube-scheduler", "machine-controller-manager", "vpn-server", "envoy-proxy"} {
+			"gardener-resource-manager", "istio-istiod", "istio-proxy", "kube-scheduler", "machine-controller-manager",
+			"vpn-server", "envoy-proxy"} {
 			Expect(find(merged, real)).To(Equal(find(imagevector.Containers(), real)))
 		}
 	})

@@ -3,7 +3,8 @@
 
 // Package seedsetup turns a plain cluster into a seed: upstream's custom resource definitions,
 // gardener-resource-manager, system resources, etcd-druid and the gardenlet itself, all deployed by upstream's own
-// components and charts, and Istio. It does what upstream's Seed reconciler does, less what no shoot here needs. Where the gardenlet has that reconciler, it does nothing of it (whole.go).
+// components and charts, and Istio. It does what upstream's Seed reconciler does, less what no shoot here needs. Where
+// the gardenlet has that reconciler, it does nothing of it (whole.go).
 package seedsetup
 
 import (

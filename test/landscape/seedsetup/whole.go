@@ -69,7 +69,8 @@ func (s *Setup) stepsBeforeGardenlet() []step {
 }
 
 // deployGivens deploys the definitions of an autoscaler that the cluster has by itself (the Seed's settings say so),
-// the policies for placeholders, and the filters of gateways, which are in force before the gardenlet deploys the first.
+// the policies for placeholders, and the filters of gateways, which are in force before the gardenlet deploys the
+// first.
 func (s *Setup) deployGivens(ctx context.Context) error {
 	crds, err := vpa.NewCRD(s.client, nil)
 	if err != nil {

@@ -76,8 +76,8 @@ func OfNodes() []Fault {
 	}
 }
 
-// eviction is a fault that asks for evictions while the migration continues, and is told off by disruption budgets until
-// they permit it.
+// eviction is a fault that asks for evictions while the migration continues, and is told off by disruption budgets
+// until they permit it.
 type eviction struct {
 	fault
 

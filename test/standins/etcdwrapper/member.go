@@ -63,8 +63,8 @@ func newMember(log *slog.Logger, opts options, folder, configuration string) (*m
 }
 
 // serveGRPCAlone moves etcd's HTTP endpoints (/health, /metrics) off the client port. With both on one port and TLS,
-// etcd 3.5.27 runs gRPC inside net/http, and serveCtx.serve (server/embed/serve.go) stops the gRPC server as soon as the
-// listener is closed, whatever net/http waits for. gRPC on a port of its own is stopped gracefully.
+// etcd 3.5.27 runs gRPC inside net/http, and serveCtx.serve (server/embed/serve.go) stops the gRPC server as soon as
+// the listener is closed, whatever net/http waits for. gRPC on a port of its own is stopped gracefully.
 func serveGRPCAlone(config *embed.Config) {
 	if len(config.ListenClientUrls) == 0 || len(config.ListenClientHttpUrls) > 0 {
 		return

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package container runs programs of the images of a hollow node: with the image as root folder, with what a pod
-// mounts, in process and mount namespaces of their own, and in the network of the node or of a pod. There are no limits,
-// no capabilities are taken, and nothing is started again: see package hollow for the latter.
+// mounts, in process and mount namespaces of their own, and in the network of the node or of a pod. There are no
+// limits, no capabilities are taken, and nothing is started again: see package hollow for the latter.
 package container
 
 import (

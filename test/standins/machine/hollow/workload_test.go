@@ -273,8 +273,11 @@ var _ = Describe("Pods of which something runs", func() {
 		DeferCleanup(server.Close)
 		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 		kubeconfig := fmt.Sprintf(
-			`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],`+
-				`"clusters":[{"name":"x","cluster":{"server":%q,"certificate-authority-data":%q}}],"users":[{"name":"x","user":{"tokenFile":"/var/run/secrets/kubernetes.io/serviceaccount/token"}}]}`,
+			`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[`+
+				`{"name":"x","context":{"cluster":"x","user":"x"}}],`+
+				`"clusters":[{"name":"x","cluster":{"server":%q,"certificate-authority-data":%q}}],`+
+				`"users":[{"name":"x",`+
+				`"user":{"tokenFile":"/var/run/secrets/kubernetes.io/serviceaccount/token"}}]}`,
 			server.URL, encode(ca))
 
 		client = fake.NewClientset(
