@@ -102,12 +102,14 @@ func (s *Setup) deployIstio(ctx context.Context) error {
 	return nil
 }
 
+// Istio's component asks for the gardenlet's gates. Nobody can add gates any more when a program has made flags of them,
+// as the API server does that the suites have in their own process.
+func init() { gardenletfeatures.RegisterFeatureGates() }
+
 // newIstio does what upstream's Seed reconciler does, with the same values. A seed here has no classes of exposure and
 // no annotations of its load balancers. Where it has several zones, its settings say that there are no gateways of
 // single ones (manifests/gardenlet-values.yaml): all shoots use the gateway that is in all zones.
 func (s *Setup) newIstio(ctx context.Context) (istio.Interface, error) {
-	// The component asks for the gardenlet's gates.
-	gardenletfeatures.RegisterFeatureGates()
 	if err := features.DefaultFeatureGate.SetFromMap(s.gardenlet.FeatureGates); err != nil {
 		return nil, fmt.Errorf("failed to set feature gates: %w", err)
 	}
