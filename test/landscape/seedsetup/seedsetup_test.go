@@ -19,15 +19,12 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	"github.com/gardener/gardener/pkg/chartrenderer"
-	gardenletfeatures "github.com/gardener/gardener/pkg/gardenlet/features"
 
 	gardenletapp "github.com/livecpm/livecpm/cmd/gardenlet/app"
 	"github.com/livecpm/livecpm/test/landscape/config"
 	"github.com/livecpm/livecpm/test/landscape/pki"
 	. "github.com/livecpm/livecpm/test/landscape/seedsetup"
 )
-
-func init() { gardenletfeatures.RegisterFeatureGates() }
 
 var _ = Describe("Setup", func() {
 	var gardenlets []*gardenletconfigv1alpha1.GardenletConfiguration
