@@ -384,7 +384,7 @@ func New(place Place) (*Config, error) {
 		Gardenlet:   GardenletComposed,
 		Shoot:       ShootLive,
 		Waits:       WaitsShort,
-		Policies:    PoliciesOn,
+		Policies:    PoliciesOff,
 		Etcd:        EtcdGraceful,
 
 		TLSTermination: true,

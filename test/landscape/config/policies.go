@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// EnvPolicies names the environment variable that says how the seeds enforce NetworkPolicies: on, which is the default,
-// packets, or off.
+// EnvPolicies names the environment variable that says how the seeds enforce NetworkPolicies: off, which is the default,
+// on, or packets.
 const EnvPolicies = "LIVECPM_POLICIES"
 
 // Policies says how the seeds enforce the NetworkPolicies of their pods.
@@ -22,13 +22,13 @@ const (
 	// PoliciesPackets judges every packet of whoever has made the connection, by the policies of that moment. A
 	// connection whose policy goes is cut off at once.
 	PoliciesPackets Policies = "packets"
-	// PoliciesOff enforces nothing. It is for comparisons only.
+	// PoliciesOff enforces nothing.
 	PoliciesOff Policies = "off"
 )
 
 // policies reads how policies are enforced.
 func policies() (Policies, error) {
-	switch value := Policies(cmp.Or(os.Getenv(EnvPolicies), string(PoliciesOn))); value {
+	switch value := Policies(cmp.Or(os.Getenv(EnvPolicies), string(PoliciesOff))); value {
 	case PoliciesOn, PoliciesPackets, PoliciesOff:
 		return value, nil
 	default:
