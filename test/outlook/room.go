@@ -55,16 +55,16 @@ const (
 	// landscapeWork, and so on, are processors of the reference machine, on average. The first is what is left of the
 	// measured 0.5 at rest without the shoot; that of another shoot is as much again.
 	landscapeWork, otherWork, liveWork, workersWork = 0.25, 0.25, 1.45, 1.75
-	// nodeWork and nodeMemory are what each node of a seed takes beyond its first one, with the gateways of its zone and
-	// its own copies of images and programs. Both are estimates.
+	// nodeWork and nodeMemory are what each node of a seed takes beyond its first one, with the gateways of its zone
+	// and its own copies of images and programs. Both are estimates.
 	nodeWork, nodeMemory = 0.1, gigabyte / 2
 	// slowest is how many times longer than on the reference machine a migration may take and still come to its end: on
 	// machines that were half as fast all did.
 	slowest = 3
 
 	gigabyte = 1_000_000_000
-	// memoryNew is what a landscape with its shoot needs, memoryShoot what the shoot needs on one that is up, memoryMove
-	// what is left to use when both are there. The second is an estimate.
+	// memoryNew is what a landscape with its shoot needs, memoryShoot what the shoot needs on one that is up,
+	// memoryMove what is left to use when both are there. The second is an estimate.
 	memoryNew, memoryShoot, memoryMove = 12 * gigabyte, 6 * gigabyte, 4 * gigabyte
 
 	// loadHinders and loadForbids are runnable threads for each processor.
@@ -152,7 +152,8 @@ func speed(room Room, demand Demand) (Lack, bool) {
 	if has >= needs {
 		return Lack{}, false
 	}
-	return Lack{Refuses: has*slowest < needs, What: fmt.Sprintf("the work of %.1f processors of the reference %s%s; at "+
+	return Lack{Refuses: has*slowest < needs, What: fmt.Sprintf("the work of %.1f processors of the reference %s%s; "+
+		"at "+
 		"this moment the %d here do that of %.1f, and what computes takes %.1f times as long", needs,
 		demand.does(), demand.beside(), room.Cores, has, needs/max(has, 0.01)), Way: demand.wayOut()}, true
 }

@@ -94,9 +94,12 @@ var _ = Describe("Flows of a migration in a seed", func() {
 				"kubernetes.io/metadata.name": namespace,
 				v1beta1constants.GardenRole:   v1beta1constants.GardenRoleShoot}},
 				Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive}},
-			&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
-				Subsets: []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: "10.250.0.11"}},
-					Ports: []corev1.EndpointPort{{Port: 443, Protocol: corev1.ProtocolTCP}}}}},
+			// Gardener's controller reads this kind.
+			&corev1.Endpoints{ //nolint:staticcheck // As above.
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
+				Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // As above.
+					Addresses: []corev1.EndpointAddress{{IP: "10.250.0.11"}}, //nolint:staticcheck // As above.
+					Ports:     []corev1.EndpointPort{{Port: 443, Protocol: corev1.ProtocolTCP}}}}},
 			&extensionsv1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: namespace},
 				Spec: extensionsv1alpha1.ClusterSpec{Shoot: runtime.RawExtension{Object: &gardencorev1beta1.Shoot{
 					TypeMeta: metav1.TypeMeta{APIVersion: "core.gardener.cloud/v1beta1", Kind: "Shoot"}}}}},

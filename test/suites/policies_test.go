@@ -64,14 +64,14 @@ var _ = Describe("NetworkPolicies", Label(labelPolicies), Ordered, func() {
 		etcd = addressOf(ctx, c, namespace, map[string]string{"app": "etcd-statefulset", "role": "main"})
 		kubeAPIServer = addressOf(ctx, c, namespace, map[string]string{"app": "kubernetes", "role": "apiserver"})
 
-		plain = guest(ctx, c, namespace, "plain", nil)
-		allowed = guest(ctx, c, namespace, "allowed", map[string]string{
+		plain = guest(ctx, c, client.ObjectKey{Namespace: namespace, Name: "plain"}, nil)
+		allowed = guest(ctx, c, client.ObjectKey{Namespace: namespace, Name: "allowed"}, map[string]string{
 			gardenerutils.NetworkPolicyLabel(naming.ClientServiceName("main"), naming.PortClient): "allowed",
 			gardenerutils.NetworkPolicyLabel("kube-apiserver", portKubeAPIServer):                 "allowed",
 			v1beta1constants.LabelNetworkPolicyToRuntimeAPIServer:                                 "allowed",
 		})
 		// What a relay has, where no migration has permitted it anything.
-		like = guest(ctx, c, namespace, "like-a-relay", map[string]string{
+		like = guest(ctx, c, client.ObjectKey{Namespace: namespace, Name: "like-a-relay"}, map[string]string{
 			"app": exposure.Name,
 			v1beta1constants.LabelNetworkPolicyToPublicNetworks:  "allowed",
 			v1beta1constants.LabelNetworkPolicyToPrivateNetworks: "allowed",
@@ -176,11 +176,11 @@ func addressOf(ctx context.Context, c client.Client, namespace string, labels ma
 
 func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// guest runs a pod that does nothing, until the specs are over.
-func guest(ctx context.Context, c client.Client, namespace, name string, labels map[string]string) *corev1.Pod {
+// guest runs a pod of this name that does nothing, until the specs are over.
+func guest(ctx context.Context, c client.Client, name client.ObjectKey, labels map[string]string) *corev1.Pod {
 	GinkgoHelper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "policies-" + name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: "policies-" + name.Name, Labels: labels},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken:  new(false),
 			TerminationGracePeriodSeconds: new(int64),

@@ -43,9 +43,10 @@ var _ = Describe("Waiting for the name servers", func() {
 			messages = append(messages, message)
 			return nil
 		}
-		Expect(destination.WaitForRecord(ctx, &alias{silent: 2},
-			flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: patience.Eventually}, m,
-			"api.shoot.example.org", "after.elb.example.net")).To(Succeed())
+		Expect(destination.RecordWait{Servers: &alias{silent: 2}, Name: "api.shoot.example.org",
+			Address: "after.elb.example.net",
+			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: patience.Eventually},
+		}.Wait(ctx, m)).To(Succeed())
 		waiting := "Waiting until all name servers lead to after.elb.example.net"
 		Expect(messages).To(Equal([]string{waiting, waiting + ": failed to ask name server ns2",
 			waiting + ": failed to ask name server ns2"}))
@@ -54,9 +55,10 @@ var _ = Describe("Waiting for the name servers", func() {
 	It("should not wait forever, and say for what", func() {
 		m := newMigration()
 		m.Report = func(context.Context, steps.Reason, string) error { return nil }
-		Expect(destination.WaitForRecord(ctx, &alias{silent: 1 << 30},
-			flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: 50 * time.Millisecond}, m,
-			"api.shoot.example.org", "10.0.1.1")).To(MatchError(ContainSubstring(
+		Expect(destination.RecordWait{Servers: &alias{silent: 1 << 30}, Name: "api.shoot.example.org",
+			Address: "10.0.1.1",
+			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: 50 * time.Millisecond},
+		}.Wait(ctx, m)).To(MatchError(ContainSubstring(
 			"DNS record api.shoot.example.org has not moved yet: failed to ask name server ns2")))
 	})
 })

@@ -107,12 +107,17 @@ func SwitchDNS(ctx context.Context, deps *Deps, m *migration.Migration) (steps.O
 	return (&destination{Options: deps.Options()}).switchDNS(ctx, m)
 }
 
-// WaitForRecord waits until the name servers lead from one name to the address.
-func WaitForRecord(
-	ctx context.Context, servers dns.NameServers, timings flows.Timings, m *migration.Migration, name, address string,
-) error {
-	d := &destination{Options: Options{NameServers: servers, Timings: timings}}
-	return d.waitForRecords(ctx, m, []dnsRecord{{name: name}}, address)
+// RecordWait is a wait until name servers lead from one name to an address.
+type RecordWait struct {
+	Servers       dns.NameServers
+	Timings       flows.Timings
+	Name, Address string
+}
+
+// Wait waits.
+func (w RecordWait) Wait(ctx context.Context, m *migration.Migration) error {
+	d := &destination{Options: Options{NameServers: w.Servers, Timings: w.Timings}}
+	return d.waitForRecords(ctx, m, []dnsRecord{{name: w.Name}}, w.Address)
 }
 
 // WithdrawTunnel runs the task of the last step that removes the exposure before the etcds are rolled.

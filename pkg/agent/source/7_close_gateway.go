@@ -240,7 +240,8 @@ func (c *cleanup) closedSince(ctx context.Context, annotation string) (time.Time
 	}
 	since, err := time.Parse(time.RFC3339, value)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("failed to parse annotation %s of namespace %s: %w", annotation, c.namespace, err)
+		return time.Time{}, fmt.Errorf("failed to parse annotation %s of namespace %s: %w", annotation, c.namespace,
+			err)
 	}
 	return since, nil
 }

@@ -47,8 +47,16 @@ func seedOf(name string) *seedpkg.Seed {
 	return seed
 }
 
-// exposedAt returns what exposes a kube-apiserver, made by the functions that Gardener makes it with.
-func exposedAt(terminated bool) []client.Object {
+// tlsEnd is where the TLS of clients ends.
+type tlsEnd int
+
+const (
+	atServer tlsEnd = iota
+	atGateway
+)
+
+// exposed returns what exposes a kube-apiserver, made by the functions that Gardener makes it with.
+func exposed(end tlsEnd) []client.Object {
 	GinkgoHelper()
 	var (
 		meta     = metav1.ObjectMeta{Name: "kube-apiserver", Namespace: namespace}
@@ -57,7 +65,7 @@ func exposedAt(terminated bool) []client.Object {
 		hosts    = []string{apiHost, "api.live.internal.example"}
 		selector = map[string]string{"istio": "ingressgateway"}
 	)
-	if terminated {
+	if end == atGateway {
 		Expect(gardeneristio.GatewayWithMutualTLS(gateway, nil, selector, []gardeneristio.ServerConfig{
 			{Hosts: hosts, PortName: "tls", TLSSecret: "tls"},
 		})()).To(Succeed())

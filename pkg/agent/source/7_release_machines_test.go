@@ -346,7 +346,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		}}
 		shootObject.SetInfo(m.Shoot)
 		b = &botanist.Botanist{Operation: &gardeneroperation.Operation{
-			Logger: logr.Discard(), Shoot: shootObject, Config: gatewayConfig(), Seed: seedOf("seed-a"), SeedClientSet: clientSet, GardenClient: garden,
+			Logger: logr.Discard(), Shoot: shootObject, Config: gatewayConfig(),
+			Seed: seedOf("seed-a"), SeedClientSet: clientSet, GardenClient: garden,
 			ShootClientMap: fakeclientmap.NewClientMap(),
 		}}
 	})
@@ -479,7 +480,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 				&appsv1.Deployment{})).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 			for _, kept := range []client.Object{&istionetworkingv1beta1.Gateway{},
 				&istionetworkingv1beta1.VirtualService{}} {
-				Expect(seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kube-apiserver"}, kept)).To(Succeed())
+				Expect(seed.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kube-apiserver"}, kept)).
+					To(Succeed())
 			}
 			Expect(seed.Get(ctx, key, filter)).To(Succeed())
 			Expect(filter.OwnerReferences).To(ConsistOf(HaveField("Name", namespace)))
@@ -491,7 +493,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 			}
 			Expect(names).To(ConsistOf(apiHost, "api.live.internal.example"))
 		}
-		expose := func(terminated bool) {
+		expose := func(end tlsEnd) {
 			GinkgoHelper()
 			clock, looked = testclock.NewFakeClock(now), nil
 			m.Clock = clock
@@ -501,13 +503,13 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 				looked = append(looked, address+" "+host)
 				return nil
 			}
-			for _, object := range exposedAt(terminated) {
+			for _, object := range exposed(end) {
 				Expect(seed.Create(ctx, object)).To(Succeed())
 			}
 		}
 
 		It("should let Envoy drain the connections before the kube-apiserver stops where Envoy ends TLS", func() {
-			expose(true)
+			expose(atGateway)
 			finish(source.CleanupGraphWorkerless, serving, time.Minute)
 			Expect(looked).To(HaveLen(5))
 			Expect(looked).To(HaveEach(gatewayAddress + ":443 " + apiHost))
@@ -515,7 +517,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		})
 
 		It("should let Envoy drain those from inside of a shoot with workers afterwards", func() {
-			expose(true)
+			expose(atGateway)
 			resource := &resourcesv1alpha1.ManagedResource{
 				ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-sni", Namespace: namespace},
 				Spec:       resourcesv1alpha1.ManagedResourceSpec{Class: ptr.To("seed")}}
@@ -529,13 +531,13 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		})
 
 		It("should stop the kube-apiserver as soon as the way is closed where it ends TLS itself", func() {
-			expose(false)
+			expose(atServer)
 			finish(source.CleanupGraph, serving)
 			Expect(looked).To(HaveLen(5))
 		})
 
 		It("should go on with the drain that an agent before it has begun", func() {
-			expose(true)
+			expose(atGateway)
 			ns := &corev1.Namespace{}
 			Expect(seed.Get(ctx, client.ObjectKey{Name: namespace}, ns)).To(Succeed())
 			ns.Annotations = map[string]string{
@@ -546,7 +548,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		})
 
 		It("should not stop the kube-apiserver while the gateway takes clients", func() {
-			expose(true)
+			expose(atGateway)
 			deps.Timings.RolloutTimeout = waitInVain
 			deps.Look = func(context.Context, string, string) error { return errStillOpen }
 			Expect(source.CleanupGraphWorkerless(ctx, deps, m, b)).To(MatchError(ContainSubstring("still open")))
@@ -554,7 +556,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		})
 
 		It("should not guess how clients come when half of the exposure is gone", func() {
-			expose(true)
+			expose(atGateway)
 			deps.Timings.RolloutTimeout = waitInVain
 			Expect(seed.Delete(ctx, &istionetworkingv1beta1.VirtualService{
 				ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver", Namespace: namespace}})).To(Succeed())

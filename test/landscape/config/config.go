@@ -206,14 +206,7 @@ func FromEnvironment() (*Config, error) {
 		}
 		cache = filepath.Join(base, "livecpm")
 	}
-	prefix := os.Getenv(EnvPrefix)
-	if prefix == "" {
-		prefix = "livecpm"
-	}
-	network := os.Getenv(EnvNetwork)
-	if network == "" {
-		network = "10.250.0"
-	}
+	prefix, network := cmp.Or(os.Getenv(EnvPrefix), "livecpm"), cmp.Or(os.Getenv(EnvNetwork), "10.250.0")
 	if state, err = filepath.Abs(state); err != nil {
 		return nil, fmt.Errorf("failed to resolve the state folder: %w", err)
 	}

@@ -85,7 +85,8 @@ func parseDNS(value string) (DNS, error) {
 			err = errors.New("no such manner")
 		}
 		if err != nil || d.Lag < 0 || d.Silence < 0 {
-			return DNS{}, fmt.Errorf("%s is %q, and %q is none of %s, %s, or with commas %s, %s=2m, %s=30s (%w)", EnvDNS,
+			return DNS{}, fmt.Errorf("%s is %q, and %q is none of %s, %s, or with commas %s, %s=2m, %s=30s (%w)",
+				EnvDNS,
 				value, word, dnsPlain, dnsProduction, mannerAlias, mannerLag, mannerSilent,
 				cmp.Or(err, errors.New("negative")))
 		}

@@ -172,7 +172,8 @@ func (c *Config) RecordNodes() error {
 		return nil
 	}
 	if nodes != "" {
-		return fmt.Errorf("the landscape is up with %s nodes in each seed for failure tolerance %q, not with %s for %q: "+
+		return fmt.Errorf("the landscape is up with %s nodes in each seed for failure tolerance %q, not with %s "+
+			"for %q: "+
 			"take it down first (make landscape-down), or leave %s and %s unset", nodes, tolerance, number, c.Tolerance,
 			EnvNodes, EnvTolerance)
 	}

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// EnvPolicies names the environment variable that says how the seeds enforce NetworkPolicies: off, which is the default,
-// on, or packets.
+// EnvPolicies names the environment variable that says how the seeds enforce NetworkPolicies: off, which is the
+// default, on, or packets.
 const EnvPolicies = "LIVECPM_POLICIES"
 
 // Policies says how the seeds enforce the NetworkPolicies of their pods.

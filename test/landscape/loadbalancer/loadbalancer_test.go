@@ -73,8 +73,9 @@ var _ = Describe("Controller", func() {
 				{Name: "quic", Protocol: corev1.ProtocolUDP, Port: 443, NodePort: 30444}}},
 		}
 		begin = func() {
-			controller := &loadbalancer.Controller{Log: logr.Discard(), Client: clientset, Service: loadbalancer.Gateway,
-				Address: netip.MustParseAddr("10.250.0.21"), Front: served, Hostname: hostname,
+			controller := &loadbalancer.Controller{Log: logr.Discard(), Client: clientset,
+				Service: loadbalancer.Gateway, Address: netip.MustParseAddr("10.250.0.21"),
+				Front: served, Hostname: hostname,
 				EnsureAddress: func() error {
 					select {
 					case ensured <- struct{}{}:

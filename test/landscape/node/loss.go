@@ -63,7 +63,8 @@ func (n *Node) Forget(ctx context.Context, name string) ([]client.ObjectKey, err
 	if err := c.List(ctx, volumes); err != nil {
 		return nil, fmt.Errorf("failed to list volumes of %s: %w", n.seed.Name, err)
 	}
-	if err := c.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); client.IgnoreNotFound(err) != nil {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := c.Delete(ctx, node); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("failed to delete node %s: %w", name, err)
 	}
 	var claims []client.ObjectKey
@@ -183,7 +184,7 @@ func (n *Node) AwaitNotReady(ctx context.Context, name string) error {
 	if err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		node := &corev1.Node{}
 		if last = c.Get(ctx, client.ObjectKey{Name: name}, node); last != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // Looks again; the wait reports the last error.
 		}
 		for _, condition := range node.Status.Conditions {
 			if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {

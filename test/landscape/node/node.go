@@ -229,7 +229,8 @@ func (n *Node) awaitNode(ctx context.Context, c client.Client, name string, sinc
 	if err := n.processes.Wait(ctx, name+"-kubelet", func(ctx context.Context) error {
 		if !since.IsZero() {
 			lease := &coordinationv1.Lease{}
-			if err := c.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, lease); err != nil {
+			key := client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}
+			if err := c.Get(ctx, key, lease); err != nil {
 				return err
 			}
 			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {

@@ -48,9 +48,10 @@ func findContainers(ctx context.Context, cfg *config.Config, programs programs) 
 // shell, which with Debian's shell has to be asked for.
 func (c *containers) server(ref string) tarball.Image {
 	return tarball.Image{
-		Refs:       []string{ref},
-		Files:      append(slices.Clone(c.openVPN), tarball.File{Path: pathVPNServer, Source: c.vpn}),
-		Entrypoint: []string{"/bin/sh", "-c", pathVPNServer + " && exec /usr/sbin/openvpn --config /openvpn-server.config"},
+		Refs:  []string{ref},
+		Files: append(slices.Clone(c.openVPN), tarball.File{Path: pathVPNServer, Source: c.vpn}),
+		Entrypoint: []string{"/bin/sh", "-c",
+			pathVPNServer + " && exec /usr/sbin/openvpn --config /openvpn-server.config"},
 	}
 }
 

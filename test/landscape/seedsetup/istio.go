@@ -102,8 +102,8 @@ func (s *Setup) deployIstio(ctx context.Context) error {
 	return nil
 }
 
-// Istio's component asks for the gardenlet's gates. Nobody can add gates any more when a program has made flags of them,
-// as the API server does that the suites have in their own process.
+// Istio's component asks for the gardenlet's gates. Nobody can add gates any more when a program has made flags of
+// them, as the API server does that the suites have in their own process.
 func init() { gardenletfeatures.RegisterFeatureGates() }
 
 // newIstio does what upstream's Seed reconciler does, with the same values. A seed here has no classes of exposure and
@@ -113,7 +113,6 @@ func (s *Setup) newIstio(ctx context.Context) (istio.Interface, error) {
 	if err := features.DefaultFeatureGate.SetFromMap(s.gardenlet.FeatureGates); err != nil {
 		return nil, fmt.Errorf("failed to set feature gates: %w", err)
 	}
-	legacyPort := !features.DefaultFeatureGate.Enabled(features.RemoveHTTPProxyLegacyPort)
 	ingress := s.gardenlet.SNI.Ingress
 	deployer, err := sharedcomponent.NewIstio(ctx, s.client, s.clients.ChartRenderer(), "", *ingress.Namespace,
 		v1beta1constants.PriorityClassNameSeedSystemCritical, true,
@@ -121,7 +120,7 @@ func (s *Setup) newIstio(ctx context.Context) (istio.Interface, error) {
 		[]string{gardenerutils.NetworkPolicyLabel(
 			v1beta1constants.GardenNamespace+"-"+v1beta1constants.DeploymentNameIstioBasicAuthServer,
 			istiobasicauthserver.Port)},
-		nil, nil, nil, ingress.ServiceExternalIP, gatewayPorts(legacyPort), nil, true, legacyPort,
+		nil, nil, nil, ingress.ServiceExternalIP, gatewayPorts(), nil, true, legacyPort(),
 		s.gardenlet.SeedConfig.Spec.Provider.Zones, false, s.version)
 	if err != nil {
 		return nil, fmt.Errorf("failed to create Istio: %w", err)
@@ -131,15 +130,19 @@ func (s *Setup) newIstio(ctx context.Context) (istio.Interface, error) {
 
 // gatewayPorts are those of the ingress gateway's Service. The older way to the VPN has a port of its own for as long
 // as a feature gate does not remove it.
-func gatewayPorts(legacyPort bool) []corev1.ServicePort {
+func gatewayPorts() []corev1.ServicePort {
 	ports := []corev1.ServicePort{
 		{Name: "tcp", Port: 443, TargetPort: intstr.FromInt32(9443)},
 		{Name: "http-proxy", Port: vpnseedserver.HTTPProxyGatewayPort,
 			TargetPort: intstr.FromInt(vpnseedserver.HTTPProxyGatewayPort)},
 	}
-	if legacyPort {
+	if legacyPort() {
 		ports = append(ports, corev1.ServicePort{Name: "tls-tunnel", Port: vpnseedserver.GatewayPort,
 			TargetPort: intstr.FromInt32(vpnseedserver.GatewayPort)})
 	}
 	return ports
+}
+
+func legacyPort() bool {
+	return !features.DefaultFeatureGate.Enabled(features.RemoveHTTPProxyLegacyPort)
 }

@@ -6,6 +6,8 @@ package seedsetup_test
 import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/gardener/gardener/pkg/features"
 	istionetworkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
 	"sigs.k8s.io/yaml"
 
@@ -40,8 +42,13 @@ var _ = Describe("Istio", func() {
 	})
 
 	It("should open the port of the older way to the VPN only while Gardener has it", func() {
-		Expect(GatewayPorts(true)).To(ContainElement(HaveField("Port", BeEquivalentTo(8132))))
-		Expect(GatewayPorts(false)).NotTo(ContainElement(HaveField("Port", BeEquivalentTo(8132))))
-		Expect(GatewayPorts(false)).To(HaveLen(2))
+		gate := string(features.RemoveHTTPProxyLegacyPort)
+		DeferCleanup(features.DefaultFeatureGate.SetFromMap,
+			map[string]bool{gate: features.DefaultFeatureGate.Enabled(features.RemoveHTTPProxyLegacyPort)})
+		Expect(features.DefaultFeatureGate.SetFromMap(map[string]bool{gate: false})).To(Succeed())
+		Expect(GatewayPorts()).To(ContainElement(HaveField("Port", BeEquivalentTo(8132))))
+		Expect(features.DefaultFeatureGate.SetFromMap(map[string]bool{gate: true})).To(Succeed())
+		Expect(GatewayPorts()).NotTo(ContainElement(HaveField("Port", BeEquivalentTo(8132))))
+		Expect(GatewayPorts()).To(HaveLen(2))
 	})
 })

@@ -43,7 +43,8 @@ var _ = Describe("LoadBalancerOf", func() {
 			listener, err = net.Listen("tcp", landscape.LoadBalancerAdmin())
 			g.Expect(err).NotTo(HaveOccurred())
 		}).Should(Succeed())
-		server := &http.Server{Handler: loadbalancer.AdminHandler(logr.Discard(), faults), ReadHeaderTimeout: time.Second}
+		server := &http.Server{Handler: loadbalancer.AdminHandler(logr.Discard(), faults),
+			ReadHeaderTimeout: time.Second}
 		go func() { _ = server.Serve(listener) }()
 		DeferCleanup(server.Close)
 		first, second = fault.LoadBalancerOf(landscape, "seed-a"), fault.LoadBalancerOf(landscape, "seed-b")

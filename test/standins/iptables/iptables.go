@@ -65,9 +65,11 @@ func (t Tables) change(what, table, chain string, spec []string) error {
 
 func (t Tables) run(args ...string) error {
 	// They wait for each other: several of them at once are refused otherwise.
-	cmd := exec.Command(t.program, append([]string{"--wait"}, args...)...) // #nosec G204 -- The program's own arguments.
+	// #nosec G204 -- The program's own arguments.
+	cmd := exec.Command(t.program, append([]string{"--wait"}, args...)...)
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("failed to run %s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(output)))
+		return fmt.Errorf("failed to run %s: %w: %s", strings.Join(cmd.Args, " "), err,
+			strings.TrimSpace(string(output)))
 	}
 	return nil
 }

@@ -484,7 +484,9 @@ var _ = Describe("faults", func() {
 		Expect(echo(present, []byte("x"))).To(BeNumerically(">=", 200*time.Millisecond))
 		client, backend := f.pair(machine)
 		times := map[string]time.Duration{}
-		for name, way := range map[string][]*net.TCPConn{"upstream": {client, backend}, "downstream": {backend, client}} {
+		for name, way := range map[string][]*net.TCPConn{
+			"upstream": {client, backend}, "downstream": {backend, client},
+		} {
 			begin := time.Now()
 			_, err := way[0].Write([]byte("x"))
 			Expect(err).NotTo(HaveOccurred())
@@ -539,7 +541,6 @@ var _ = Describe("faults", func() {
 		Expect(time.Since(begin)).To(BeNumerically(">=", 300*time.Millisecond))
 
 		client, backend = f.pair(machine)
-		begin = time.Now()
 		_, err := client.Write([]byte("x"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(read(backend)).To(Succeed())

@@ -83,7 +83,8 @@ func run(ctx context.Context, log logr.Logger) error {
 	if err := boot(ctx); err != nil {
 		return err
 	}
-	return (&hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder, Images: images, Links: links}).Run(ctx)
+	node := &hollow.Node{Log: log, Data: data, Name: name, IP: ip, Folder: folder, Images: images, Links: links}
+	return node.Run(ctx)
 }
 
 // boot takes its time when the machine is new, not when its container has been restarted.

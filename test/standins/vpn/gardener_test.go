@@ -82,7 +82,8 @@ func render() *rendered {
 	issued := certificate("kube-apiserver-http-proxy", secretsutils.ClientCert, authority).SecretData()
 	pair, err := tls.X509KeyPair(issued["tls.crt"], issued["tls.key"])
 	Expect(err).NotTo(HaveOccurred())
-	out.apiServer = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "vpn-seed-server", RootCAs: pool(ca["ca.crt"]),
+	out.apiServer = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: "vpn-seed-server",
+		RootCAs:      pool(ca["ca.crt"]),
 		Certificates: []tls.Certificate{pair}}
 	for folder, issued := range map[string]*secretsutils.Certificate{
 		out.serverCertificates: certificate("vpn-seed-server", secretsutils.ServerCert, authority),
@@ -116,12 +117,14 @@ func (r *rendered) readServer(ctx context.Context, c client.Client) {
 	for _, volume := range spec.Volumes {
 		if volume.ConfigMap != nil {
 			config := &corev1.ConfigMap{}
-			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: volume.ConfigMap.Name}, config)).To(Succeed())
+			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: volume.ConfigMap.Name}, config)).
+				To(Succeed())
 			mount(r.proxyConfig, "envoy.yaml", []byte(config.Data["envoy.yaml"]))
 		}
 		if volume.Secret != nil {
 			found := &corev1.Secret{}
-			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: volume.Secret.SecretName}, found)).To(Succeed())
+			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: volume.Secret.SecretName}, found)).
+				To(Succeed())
 			for name, content := range found.Data {
 				mount(r.tlsAuth, name, content)
 			}

@@ -108,7 +108,8 @@ var _ = Describe("The way from a kube-apiserver into the shoot", func() {
 		return start(&c).Err()
 	}
 	entrypoint := func(name string) []string {
-		return []string{"/bin/sh", "-c", fmt.Sprintf("/bin/%s && exec /usr/sbin/openvpn --config /open%s.config", name, name)}
+		return []string{"/bin/sh", "-c",
+			fmt.Sprintf("/bin/%s && exec /usr/sbin/openvpn --config /open%s.config", name, name)}
 	}
 
 	BeforeEach(func() {

@@ -88,7 +88,8 @@ func (m mounted) env() []string {
 	var out []string
 	for _, variable := range m.container.Env {
 		value := variable.Value
-		if from := variable.ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.FieldPath == "metadata.name" {
+		from := variable.ValueFrom
+		if from != nil && from.FieldRef != nil && from.FieldRef.FieldPath == "metadata.name" {
 			value = m.pod.Name
 		}
 		out = append(out, variable.Name+"="+value)
@@ -220,7 +221,8 @@ func (m mounted) probe(ctx context.Context, address string, set func(error)) {
 		}
 		return time.Duration(given) * time.Second
 	}
-	url := "http://" + net.JoinHostPort(or(probe.HTTPGet.Host, address), probe.HTTPGet.Port.String()) + probe.HTTPGet.Path
+	host := net.JoinHostPort(or(probe.HTTPGet.Host, address), probe.HTTPGet.Port.String())
+	url := "http://" + host + probe.HTTPGet.Path
 	client := &http.Client{Timeout: seconds(probe.TimeoutSeconds, 1),
 		Transport: &http.Transport{DisableKeepAlives: true}}
 	wait := time.Duration(probe.InitialDelaySeconds) * time.Second

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// ServerFile and ClientFile are the files that OpenVPN is started with.
+	// ServerFile is the file that OpenVPN is started with in the seed.
 	ServerFile = "/openvpn-server.config"
+	// ClientFile is the one in the shoot.
 	ClientFile = "/openvpn-client.config"
 	// ClientFolder has a file for the client in the shoot, with what the server does for it.
 	ClientFolder = "/client-config-dir"
@@ -49,7 +50,8 @@ func (s *Settings) InTunnel() []netip.Prefix {
 func (s *Settings) maxRoutes() int64 {
 	sum := new(big.Int)
 	for _, network := range slices.Concat(s.Pods, s.Services, s.Nodes) {
-		hosts := new(big.Int).Lsh(big.NewInt(1), uint(network.Addr().BitLen()-network.Bits())) // #nosec G115 -- 0 to 128
+		// #nosec G115 -- 0 to 128
+		hosts := new(big.Int).Lsh(big.NewInt(1), uint(network.Addr().BitLen()-network.Bits()))
 		if network.Addr().Is4() && network.Bits() <= 30 {
 			hosts.Sub(hosts, big.NewInt(2)) // the network and its broadcast
 		}

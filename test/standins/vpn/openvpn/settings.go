@@ -105,7 +105,8 @@ func common(env func(string) string) (*Settings, error) {
 		return nil, err
 	}
 	if s.Network.Addr().Is4() || s.Network.Bits() != networkBits {
-		return nil, fmt.Errorf("VPN_NETWORK is %s, and has to be of IPv6 with a prefix of %d bits", s.Network, networkBits)
+		return nil, fmt.Errorf("VPN_NETWORK is %s, and has to be of IPv6 with a prefix of %d bits", s.Network,
+			networkBits)
 	}
 	if given := env("SEED_POD_NETWORK"); given != "" {
 		if s.SeedPods, err = prefix(given); err != nil {
