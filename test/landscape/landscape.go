@@ -358,8 +358,19 @@ func (l *Landscape) startSeeds(ctx context.Context) error {
 }
 
 func (l *Landscape) startSupervisor(ctx context.Context) error {
+	cgroups, err := machine.DetectCgroups()
+	if err != nil {
+		return err
+	}
+	// Whatever goes into a seed passes this process: outside of all cgroups with a weight, it would not get its turn for
+	// seconds when the seeds are busy.
+	daemons, err := cgroups.EnsureLeaf(l.Config.Garden.Netns, "daemons")
+	if err != nil {
+		return err
+	}
 	spec := process.Spec{
-		Name: "supervisor",
+		Cgroups: daemons,
+		Name:    "supervisor",
 		Command: []string{l.Config.Dir("bin", "supervisor"), "--hub=" + l.Config.HubNetns(),
 			"--admin=" + l.Config.LoadBalancerAdmin(),
 			"--client=" + config.ClientMachine + "=" + l.Config.HostIP,
@@ -376,7 +387,7 @@ func (l *Landscape) startSupervisor(ctx context.Context) error {
 			spec.Command = append(spec.Command, "--hostname="+seed.Name+"="+name)
 		}
 	}
-	_, err := l.Processes.Ensure(ctx, spec)
+	_, err = l.Processes.Ensure(ctx, spec)
 	return err
 }
 

@@ -164,7 +164,7 @@ func runningParts(lastBuild string) []Part {
 			First: 16 * second,
 			Again: 2 * second},
 		{Name: "supervisor", Title: "start the supervisor", Stage: StageLandscape, Kind: Fixed,
-			Needs: []string{"seeds"}},
+			Needs: []string{"garden", "seeds"}},
 		{Name: "dns", Title: "start the DNS server", Stage: StageLandscape, Kind: Start, Needs: []string{"garden"},
 			First: second},
 		{Name: "gardener", Title: "start Gardener", Stage: StageLandscape, Kind: Start,
