@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -33,7 +34,9 @@ type member struct {
 	log    *slog.Logger
 	opts   options
 	config *embed.Config
-	ready  atomic.Bool
+	// tls is that of the configuration, which etcd writes to while it starts.
+	tls   transport.TLSInfo
+	ready atomic.Bool
 }
 
 // stopVariable names the environment variable that lets a member stop as real ones do not: with the value graceful it
@@ -59,7 +62,7 @@ func newMember(log *slog.Logger, opts options, folder, configuration string) (*m
 	}
 	log.Info("etcd configuration", "name", config.Name, "initialCluster", config.InitialCluster, "initialClusterState",
 		config.ClusterState)
-	return &member{log: log, opts: opts, config: config}, nil
+	return &member{log: log, opts: opts, config: config, tls: config.ClientTLSInfo}, nil
 }
 
 // serveGRPCAlone moves etcd's HTTP endpoints (/health, /metrics) off the client port. With both on one port and TLS,
@@ -154,8 +157,7 @@ func (m *member) start() (*embed.Etcd, error) {
 
 // tlsEnabled tells whether clients use TLS: only with certificate, key and CA.
 func (m *member) tlsEnabled() bool {
-	tls := m.config.ClientTLSInfo
-	return tls.CertFile != "" && tls.KeyFile != "" && tls.TrustedCAFile != ""
+	return m.tls.CertFile != "" && m.tls.KeyFile != "" && m.tls.TrustedCAFile != ""
 }
 
 func (m *member) newClient(ctx context.Context) (*clientv3.Client, error) {
@@ -166,7 +168,7 @@ func (m *member) newClient(ctx context.Context) (*clientv3.Client, error) {
 		Logger:      zap.NewNop(), // the readiness loop logs its own findings once per change
 	}
 	if m.tlsEnabled() {
-		roots, err := certPool(m.config.ClientTLSInfo.TrustedCAFile)
+		roots, err := certPool(m.tls.TrustedCAFile)
 		if err != nil {
 			return nil, err
 		}
@@ -229,7 +231,7 @@ func (m *member) newServer(stop context.CancelFunc) *http.Server {
 func (m *member) serve(server *http.Server) {
 	var err error
 	if m.tlsEnabled() {
-		err = server.ListenAndServeTLS(m.config.ClientTLSInfo.CertFile, m.config.ClientTLSInfo.KeyFile)
+		err = server.ListenAndServeTLS(m.tls.CertFile, m.tls.KeyFile)
 	} else {
 		err = server.ListenAndServe()
 	}
