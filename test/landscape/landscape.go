@@ -362,8 +362,8 @@ func (l *Landscape) startSupervisor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Whatever goes into a seed passes this process: outside of all cgroups with a weight, it would not get its turn for
-	// seconds when the seeds are busy.
+	// Whatever goes into a seed passes this process: outside of all cgroups with a weight, it would not get its turn
+	// for seconds when the seeds are busy.
 	daemons, err := cgroups.EnsureLeaf(l.Config.Garden.Netns, "daemons")
 	if err != nil {
 		return err
