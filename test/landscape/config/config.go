@@ -308,11 +308,17 @@ func (c *Config) RecordGardenlet() error {
 }
 
 func (c *Config) recordedGardenlet() (Gardenlet, error) {
-	content, err := os.ReadFile(c.gardenletRecord())
+	content, err := readRecord(c.gardenletRecord(), "which gardenlet the landscape has")
+	return Gardenlet(content), err
+}
+
+// readRecord returns what a landscape that is up has recorded in the file, and nothing if none is up.
+func readRecord(file, what string) (string, error) {
+	content, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("failed to read which gardenlet the landscape has: %w", err)
+		return "", fmt.Errorf("failed to read %s: %w", what, err)
 	}
-	return Gardenlet(content), nil
+	return string(content), nil
 }
 
 func (c *Config) gardenletRecord() string { return c.Dir("gardenlet-variant") }

@@ -148,11 +148,8 @@ func (c *Config) orRecorded(variable, file, otherwise string) (string, error) {
 	if value := os.Getenv(variable); value != "" {
 		return value, nil
 	}
-	content, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("failed to read what the landscape has in place of %s: %w", variable, err)
-	}
-	return cmp.Or(strings.TrimSpace(string(content)), otherwise), nil
+	content, err := readRecord(file, "what the landscape has in place of "+variable)
+	return cmp.Or(strings.TrimSpace(content), otherwise), err
 }
 
 // RecordManners keeps DNS and Waits until the landscape is taken down. Gateways do not change between addresses and

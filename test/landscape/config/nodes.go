@@ -4,9 +4,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,9 +171,8 @@ func (c *Config) RecordNodes() error {
 	}
 	if nodes != "" {
 		return fmt.Errorf("the landscape is up with %s nodes in each seed for failure tolerance %q, not with %s "+
-			"for %q: "+
-			"take it down first (make landscape-down), or leave %s and %s unset", nodes, tolerance, number, c.Tolerance,
-			EnvNodes, EnvTolerance)
+			"for %q: take it down first (make landscape-down), or leave %s and %s unset", nodes, tolerance, number,
+			c.Tolerance, EnvNodes, EnvTolerance)
 	}
 	if err := os.WriteFile(c.nodesRecord(), []byte(number+" "+string(c.Tolerance)), 0o644); err != nil {
 		return fmt.Errorf("failed to record the landscape's nodes: %w", err)
@@ -184,12 +181,9 @@ func (c *Config) RecordNodes() error {
 }
 
 func (c *Config) recordedNodes() (nodes, tolerance string, err error) {
-	content, err := os.ReadFile(c.nodesRecord())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", "", fmt.Errorf("failed to read how many nodes the landscape has: %w", err)
-	}
-	nodes, tolerance, _ = strings.Cut(string(content), " ")
-	return nodes, tolerance, nil
+	content, err := readRecord(c.nodesRecord(), "how many nodes the landscape has")
+	nodes, tolerance, _ = strings.Cut(content, " ")
+	return nodes, tolerance, err
 }
 
 func (c *Config) nodesRecord() string { return c.Dir("nodes-variant") }

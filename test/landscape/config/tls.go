@@ -4,9 +4,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 )
 
@@ -51,11 +49,7 @@ func (c *Config) RecordTLSTermination() error {
 
 // recordedTLSTermination is empty if no landscape is up.
 func (c *Config) recordedTLSTermination() (string, error) {
-	content, err := os.ReadFile(c.tlsTerminationRecord())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("failed to read where the landscape's TLS ends: %w", err)
-	}
-	return string(content), nil
+	return readRecord(c.tlsTerminationRecord(), "where the landscape's TLS ends")
 }
 
 func (c *Config) tlsTerminationRecord() string { return c.Dir("tls-termination-variant") }

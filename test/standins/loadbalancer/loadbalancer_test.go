@@ -259,6 +259,21 @@ func (f *fixture) lift() {
 	Expect(status).To(Equal(http.StatusOK), answer)
 }
 
+// expectNoHandshakeUntilLifted expects that a new connection from the address is answered only when the faults are
+// lifted.
+func (f *fixture) expectNoHandshakeUntilLifted(address netip.Addr) {
+	GinkgoHelper()
+	dialed := make(chan error, 1)
+	go func() {
+		defer GinkgoRecover()
+		_, err := f.from(address)
+		dialed <- err
+	}()
+	Consistently(dialed, "200ms").ShouldNot(Receive())
+	f.lift()
+	Eventually(dialed).Should(Receive(BeNil()))
+}
+
 // within expects an answer that nothing delays.
 func within(conn net.Conn) {
 	GinkgoHelper()
@@ -635,15 +650,7 @@ var _ = Describe("faults", func() {
 		f.echoing(machine, relayHost)
 
 		By("not even answering the handshake of a new connection")
-		dialed := make(chan error, 1)
-		go func() {
-			defer GinkgoRecover()
-			_, err := f.from(neighbour)
-			dialed <- err
-		}()
-		Consistently(dialed, "200ms").ShouldNot(Receive())
-		f.lift()
-		Eventually(dialed).Should(Receive(BeNil()))
+		f.expectNoHandshakeUntilLifted(neighbour)
 		Expect(read(present)).To(Succeed())
 	})
 
@@ -653,15 +660,7 @@ var _ = Describe("faults", func() {
 		f.who.Set("seed-a")
 		Expect(f.who.Set("seed-b", neighbour)).To(BeTrue())
 		f.faults.Refresh()
-		dialed := make(chan error, 1)
-		go func() {
-			defer GinkgoRecover()
-			_, err := f.from(neighbour)
-			dialed <- err
-		}()
-		Consistently(dialed, "200ms").ShouldNot(Receive())
-		f.lift()
-		Eventually(dialed).Should(Receive(BeNil()))
+		f.expectNoHandshakeUntilLifted(neighbour)
 	})
 
 	It("should freeze one direction", func() {
