@@ -23,7 +23,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 )
 
-// Options are what Etcds need. All of them are required, but for NewCluster.
+// Options are what Etcds need. All of them are required, but for NewCluster and Front.
 type Options struct {
 	// SeedClient is a client of the agent's own seed. It must not be backed by a cache.
 	SeedClient client.Client
@@ -33,6 +33,8 @@ type Options struct {
 	Clock clock.Clock
 	// NewCluster may be set to use other than real etcd clusters.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
+	// Front returns the front of a shoot's etcd in this seed, or nil if it has none; see joint.Config.
+	Front func(ctx context.Context, m *migration.Migration, etcdRole string) (joint.Front, error)
 }
 
 // Etcds opens the etcd clusters of shoots from the agent's own seed.
@@ -42,7 +44,7 @@ type Etcds struct {
 
 // New returns Etcds.
 func New(options Options) (*Etcds, error) {
-	if err := required.Fields("the access to etcd", options, "NewCluster"); err != nil {
+	if err := required.Fields("the access to etcd", options, "NewCluster", "Front"); err != nil {
 		return nil, err
 	}
 	return &Etcds{options: options}, nil
@@ -63,7 +65,7 @@ func (e *Etcds) OpenWith(m *migration.Migration, b *botanist.Botanist) *joint.Jo
 }
 
 func (e *Etcds) config(m *migration.Migration) joint.Config {
-	return joint.Config{
+	config := joint.Config{
 		Log:             m.Log,
 		Client:          e.options.SeedClient,
 		Namespace:       v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
@@ -78,6 +80,12 @@ func (e *Etcds) config(m *migration.Migration) joint.Config {
 			})
 		},
 	}
+	if e.options.Front != nil {
+		config.Front = func(ctx context.Context, etcdRole string) (joint.Front, error) {
+			return e.options.Front(ctx, m, etcdRole)
+		}
+	}
+	return config
 }
 
 func clientTLS(ctx context.Context, b *botanist.Botanist) (*tls.Config, error) {

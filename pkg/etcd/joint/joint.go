@@ -62,6 +62,9 @@ type Config struct {
 	TLS func(ctx context.Context, etcdRole string) (*tls.Config, error)
 	// NewCluster may be set to use other than real clusters.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
+	// Front, if set, returns the front of the etcd with the role, or nil if it has none: in the source, and in the
+	// destination before its kube-apiserver starts. The caller closes it.
+	Front func(ctx context.Context, etcdRole string) (Front, error)
 	// OnVoters, if set, is called with the number of voters whenever they were counted.
 	OnVoters func(etcdRole string, voters int)
 }
