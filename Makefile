@@ -24,9 +24,9 @@ export LIVECPM_SHOOT := $(or $(SHOOT),$(LIVECPM_SHOOT))
 # The nodes of each seed, 1 or 3, and what the shoot tolerates, node or zone. Empty: those of the landscape that is up, else 1.
 export LIVECPM_NODES := $(or $(NODES),$(LIVECPM_NODES))
 export LIVECPM_TOLERANCE := $(or $(TOLERANCE),$(LIVECPM_TOLERANCE))
-# How the members of shoots' etcds stop: graceful (the default), or shipped, as real ones do.
+# How the members of shoots' etcds stop: shipped (the default), as real ones do, or graceful.
 export LIVECPM_ETCD := $(or $(ETCD),$(LIVECPM_ETCD))
-# How the seeds enforce NetworkPolicies: off (the default), on or packets.
+# How the seeds enforce NetworkPolicies: on (the default), packets or off.
 export LIVECPM_POLICIES := $(or $(POLICIES),$(LIVECPM_POLICIES))
 
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
@@ -153,7 +153,7 @@ fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/
 ##@ Landscape and demo (need root)
 
 .PHONY: landscape-up
-landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=on|packets: enforce NetworkPolicies. ETCD=shipped: etcd members stop as real ones do. NODES=3: three nodes in each seed, TOLERANCE=node for one zone
+landscape-up: setup-landscape ## Bring up garden, two seeds and gardenlets; a second run is a no-op. GARDENLET=upstream|drop-in: whole gardenlets, with all components of a seed. TLS_TERMINATION=off: TLS ends at the kube-apiservers instead of the ingress gateways. POLICIES=packets|off: judge each packet by the NetworkPolicies, or enforce none. ETCD=graceful: etcd members stop as real ones do not. NODES=3: three nodes in each seed, TOLERANCE=node for one zone
 	$(GO) run ./test/landscape/cmd/landscape up
 
 .PHONY: landscape-status

@@ -59,7 +59,7 @@ var _ = Describe("NetworkPolicies", Label(labelPolicies), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		cfg = landscapeOf()
 		bringUp(ctx, cfg)
-		Expect(cfg.Policies).NotTo(Equal(config.PoliciesOff), "nothing is enforced: set "+config.EnvPolicies+"=on")
+		Expect(cfg.Policies).NotTo(Equal(config.PoliciesOff), "nothing is enforced: unset "+config.EnvPolicies)
 		c, home, namespace = seedOfShoot(ctx, cfg)
 		etcd = addressOf(ctx, c, namespace, map[string]string{"app": "etcd-statefulset", "role": "main"})
 		kubeAPIServer = addressOf(ctx, c, namespace, map[string]string{"app": "kubernetes", "role": "apiserver"})

@@ -383,8 +383,8 @@ func New(place Place) (*Config, error) {
 		Gardenlet:   GardenletComposed,
 		Shoot:       ShootLive,
 		Waits:       WaitsShort,
-		Policies:    PoliciesOff,
-		Etcd:        EtcdGraceful,
+		Policies:    PoliciesOn,
+		Etcd:        EtcdShipped,
 
 		TLSTermination: true,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",

@@ -32,6 +32,24 @@ var _ = Describe("Config", func() {
 		Expect(seed.Region).To(Equal("region-b"))
 	})
 
+	It("should let etcd members stop as real ones do and enforce policies, unless it is told otherwise", func() {
+		GinkgoT().Setenv(config.EnvState, GinkgoT().TempDir())
+		defaults := func() *config.Config {
+			cfg, err := config.FromEnvironment()
+			Expect(err).NotTo(HaveOccurred())
+			return cfg
+		}
+		GinkgoT().Setenv(config.EnvEtcd, "")
+		GinkgoT().Setenv(config.EnvPolicies, "")
+		Expect(defaults().Etcd).To(Equal(config.EtcdShipped))
+		Expect(defaults().Policies).To(Equal(config.PoliciesOn))
+
+		GinkgoT().Setenv(config.EnvEtcd, "graceful")
+		GinkgoT().Setenv(config.EnvPolicies, "off")
+		Expect(defaults().Etcd).To(Equal(config.EtcdGraceful))
+		Expect(defaults().Policies).To(Equal(config.PoliciesOff))
+	})
+
 	It("should keep two landscapes apart", func() {
 		one, err := config.New(config.Place{Prefix: "one", Network: "10.250.0", Repo: "/repo",
 			State: "/one", Cache: "/cache"})

@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// EnvPolicies names the environment variable that says how the seeds enforce NetworkPolicies: off, which is the
-// default, on, or packets.
+// EnvPolicies names the environment variable that says how the seeds enforce NetworkPolicies: on, which is the
+// default, packets, or off.
 const EnvPolicies = "LIVECPM_POLICIES"
 
 // Policies says how the seeds enforce the NetworkPolicies of their pods.
@@ -28,7 +28,7 @@ const (
 
 // policies reads how policies are enforced.
 func policies() (Policies, error) {
-	switch value := Policies(cmp.Or(os.Getenv(EnvPolicies), string(PoliciesOff))); value {
+	switch value := Policies(cmp.Or(os.Getenv(EnvPolicies), string(PoliciesOn))); value {
 	case PoliciesOn, PoliciesPackets, PoliciesOff:
 		return value, nil
 	default:
