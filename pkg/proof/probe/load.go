@@ -3,6 +3,10 @@
 
 package probe
 
+// Every request of the load sets MaxRetries(0): client-go sends a request again when the server asks for it
+// (Retry-After), and a read when its connection breaks, and its caller never hears of it. What fails at the first try
+// has failed.
+
 import (
 	"context"
 	"fmt"
@@ -64,7 +68,7 @@ func (p *Probe) write(ctx context.Context, o *object) {
 		o.marked = o.sequence
 		name := fmt.Sprintf("%s-mark-%d", o.name, o.sequence)
 		if p.timedWrite(ctx, "create mark "+name, func(ctx context.Context) error {
-			return o.client.Post().Namespace(p.namespace).Resource("configmaps").
+			return o.client.Post().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").
 				Body(p.newConfigMap(name, 1)).Do(ctx).Error()
 		}) {
 			p.ledger.acknowledge(name, 1)
@@ -86,12 +90,12 @@ func (p *Probe) writeNext(ctx context.Context, o *object) {
 
 	ok := p.timedWrite(ctx, verb+o.name, func(ctx context.Context) error {
 		if o.sequence == 0 {
-			return o.client.Post().Namespace(p.namespace).Resource("configmaps").Body(next).Do(ctx).Into(result)
+			return o.client.Post().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Body(next).Do(ctx).Into(result)
 		}
 		// The resource version makes each write build on the one acknowledged before: were that one lost, the API
 		// server would report a conflict.
 		next.ResourceVersion = o.revision
-		return o.client.Put().Namespace(p.namespace).Resource("configmaps").Name(o.name).Body(next).Do(ctx).Into(result)
+		return o.client.Put().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Name(o.name).Body(next).Do(ctx).Into(result)
 	})
 	if !ok {
 		o.inDoubt = true
@@ -147,7 +151,7 @@ func (p *Probe) get(ctx context.Context, client rest.Interface, name string) (*c
 
 	p.counters.reads.Add(1)
 	current := &corev1.ConfigMap{}
-	err := client.Get().Namespace(p.namespace).Resource("configmaps").Name(name).Do(ctx).Into(current)
+	err := client.Get().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Name(name).Do(ctx).Into(current)
 	if err != nil {
 		return nil, fmt.Errorf("failed to get %s: %w", name, err)
 	}
@@ -191,7 +195,7 @@ func (p *Probe) createEvent(ctx context.Context, client rest.Interface, number i
 		Count:          1,
 	}
 	if p.timedWrite(ctx, "create "+name, func(ctx context.Context) error {
-		return client.Post().Namespace(p.namespace).Resource("events").Body(event).Do(ctx).Error()
+		return client.Post().MaxRetries(0).Namespace(p.namespace).Resource("events").Body(event).Do(ctx).Error()
 	}) {
 		p.ledger.acknowledgeEvent(name)
 	}

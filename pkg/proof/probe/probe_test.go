@@ -224,7 +224,7 @@ var _ = Describe("Probe", func() {
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
 	})
 
-	It("should leave Retry-After to client-go and count what its caller does not see", func() {
+	It("should count what client-go would send again by itself as failed", func() {
 		var refused atomic.Int64
 		result := run(locked(func() {
 			api.onWrite = func(w http.ResponseWriter, _ *corev1.ConfigMap) bool {
@@ -236,7 +236,7 @@ var _ = Describe("Probe", func() {
 				return true
 			}
 		}))
-		Expect(result.WritesFailed).To(BeZero())
+		Expect(result.WritesFailed).To(BeNumerically("==", 5))
 		Expect(result.Details.RequestsDeferred).To(BeNumerically("==", 5))
 		Expect(result.RawConnectionErrors).To(BeNumerically(">=", 5))
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())

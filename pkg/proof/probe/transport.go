@@ -35,7 +35,7 @@ type connectionStats struct {
 	// resent counts requests that net/http silently sent again on another connection.
 	resent atomic.Int64
 	// deferred counts answers that asked to send the request again later (Retry-After), as a kube-apiserver that shuts
-	// down gives them. client-go obeys by itself, and its caller never hears of it.
+	// down gives them. client-go would obey by itself.
 	deferred atomic.Int64
 	// closing is set once the probe itself tears its connections down. Nothing is counted from then on.
 	closing atomic.Bool

@@ -50,7 +50,8 @@ type ProbeDetails struct {
 	HandshakeErrors int64 `json:"handshakeErrors"`
 	ConnectionsLost int64 `json:"connectionsLost"`
 	RequestsResent  int64 `json:"requestsResent"`
-	// RequestsDeferred counts answers with Retry-After, upon which client-go sent the request again.
+	// RequestsDeferred counts answers with Retry-After, upon which client-go would send the request again by itself.
+	// They are among the failed requests.
 	RequestsDeferred int64 `json:"requestsDeferred"`
 
 	Watches []Watch  `json:"watches"`
