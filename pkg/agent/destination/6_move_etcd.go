@@ -63,7 +63,7 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
 	} else {
-		// The source has done this in the first step; leadership may have moved since.
+		// Not earlier: clients have left the source by now, and those of the destination are held meanwhile.
 		if err := etcds.SpareFirstToLeave(ctx); err != nil {
 			return steps.Outcome{}, err
 		}

@@ -43,10 +43,6 @@ func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Out
 		s.prepareGraph(m, b, prepareFacts{hasBackup: backups.Enabled(b)})); err != nil {
 		return steps.Outcome{}, err
 	}
-	// Now, before the busiest time of the migration.
-	if err := etcds.SpareFirstToLeave(ctx); err != nil {
-		return steps.Outcome{}, err
-	}
 	if err := etcds.CheckSource(ctx); err != nil {
 		return steps.Waiting(s.Timings.PollInterval, steps.ReasonWaitingForSourceEtcd,
 			"The etcds of the source are not ready: %s", err), nil

@@ -25,10 +25,6 @@ var prepareSource = Step{
 				"the backup entry",
 			By: Source, Reasons: []Reason{ReasonPersistingShootState},
 		},
-		{
-			Title: "Transfer leadership away from the members that leave first",
-			By:    Source, Reasons: []Reason{ReasonPersistingShootState},
-		},
 	},
 
 	Deadline:  15 * time.Minute,
