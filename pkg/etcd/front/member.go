@@ -195,6 +195,13 @@ func dialAny(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	return dialFirst(ctx, ips, port)
+}
+
+// dialFirst returns a connection to the address that accepts first.
+func dialFirst(ctx context.Context, ips []string, port string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	type result struct {
 		conn net.Conn
 		err  error
