@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command livecpm-relay carries the TLS connections of a shoot's etcd between two seeds during a live control plane
-// migration. See package relay.
+// migration, see package relay. Its command front passes on the requests of etcd's clients, see package front.
 package main
 
 import (
@@ -15,10 +15,13 @@ import (
 	"syscall"
 
 	"github.com/gardener/gardener/pkg/logger"
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/etcd/front"
+	frontconfig "github.com/livecpm/livecpm/pkg/etcd/front/config"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 )
@@ -32,8 +35,34 @@ func main() {
 	}
 }
 
+// options are the flags of each command.
+type options struct{ configFile, logLevel, logFormat string }
+
+func (o *options) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.configFile, "config", "", "configuration file (required)")
+	cmd.Flags().StringVar(&o.logLevel, "log-level", logger.InfoLevel, "one of "+strings.Join(logger.AllLogLevels, ", "))
+	cmd.Flags().StringVar(&o.logFormat, "log-format", logger.FormatJSON,
+		"one of "+strings.Join(logger.AllLogFormats, ", "))
+	verflag.AddFlags(cmd.Flags())
+	_ = cmd.MarkFlagRequired("config")
+}
+
+func (o *options) logger() (logr.Logger, error) {
+	if !slices.Contains(logger.AllLogLevels, o.logLevel) {
+		return logr.Logger{}, fmt.Errorf("--log-level must be one of %s", strings.Join(logger.AllLogLevels, ", "))
+	}
+	if !slices.Contains(logger.AllLogFormats, o.logFormat) {
+		return logr.Logger{}, fmt.Errorf("--log-format must be one of %s", strings.Join(logger.AllLogFormats, ", "))
+	}
+	log, err := logger.NewZapLogger(o.logLevel, o.logFormat)
+	if err != nil {
+		return logr.Logger{}, fmt.Errorf("failed to create logger: %w", err)
+	}
+	return log, nil
+}
+
 func newCommand() *cobra.Command {
-	var configFile, logLevel, logFormat string
+	var opts options
 	cmd := &cobra.Command{
 		Use:           "livecpm-relay",
 		Short:         "Carries etcd's TLS connections between two seeds, untouched",
@@ -42,17 +71,11 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			verflag.PrintAndExitIfRequested()
-			if !slices.Contains(logger.AllLogLevels, logLevel) {
-				return fmt.Errorf("--log-level must be one of %s", strings.Join(logger.AllLogLevels, ", "))
-			}
-			if !slices.Contains(logger.AllLogFormats, logFormat) {
-				return fmt.Errorf("--log-format must be one of %s", strings.Join(logger.AllLogFormats, ", "))
-			}
-			log, err := logger.NewZapLogger(logLevel, logFormat)
+			log, err := opts.logger()
 			if err != nil {
-				return fmt.Errorf("failed to create logger: %w", err)
+				return err
 			}
-			cfg, err := config.Load(configFile)
+			cfg, err := config.Load(opts.configFile)
 			if err != nil {
 				return err
 			}
@@ -63,11 +86,36 @@ func newCommand() *cobra.Command {
 			return r.Start(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&configFile, "config", "", "configuration file (required)")
-	cmd.Flags().StringVar(&logLevel, "log-level", logger.InfoLevel, "one of "+strings.Join(logger.AllLogLevels, ", "))
-	cmd.Flags().StringVar(&logFormat, "log-format", logger.FormatJSON,
-		"one of "+strings.Join(logger.AllLogFormats, ", "))
-	verflag.AddFlags(cmd.Flags())
-	_ = cmd.MarkFlagRequired("config")
+	opts.addTo(cmd)
+	cmd.AddCommand(newFrontCommand())
+	return cmd
+}
+
+// newFrontCommand returns the command of a front. It is in this program because both run in the shoot's namespace, and
+// one image serves for both.
+func newFrontCommand() *cobra.Command {
+	var opts options
+	cmd := &cobra.Command{
+		Use:   "front",
+		Short: "Passes on the requests of etcd's clients to the members in the same seed",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			verflag.PrintAndExitIfRequested()
+			log, err := opts.logger()
+			if err != nil {
+				return err
+			}
+			cfg, err := frontconfig.Load(opts.configFile)
+			if err != nil {
+				return err
+			}
+			f, err := front.New(cfg, log.WithName("front"), clock.RealClock{})
+			if err != nil {
+				return err
+			}
+			return f.Start(cmd.Context())
+		},
+	}
+	opts.addTo(cmd)
 	return cmd
 }

@@ -108,13 +108,22 @@ var Rules = []Rule{
 		Why: "joint cluster and tunnel serve the agents, not the other way round",
 	},
 	{
-		In: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Forbidden: clients, Indirect: true,
-		Why: "the relay runs in the shoots' namespaces and needs no access to an API server",
+		In: own("cmd/livecpm-relay", "pkg/tunnel/relay", "pkg/etcd/front"), Forbidden: clients, Indirect: true,
+		Why: "relay and front run in the shoots' namespaces and need no access to an API server; to etcd, the front " +
+			"brings what clients say, and says nothing itself but the question for the status",
 	},
 	{
 		In: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Forbidden: own("pkg", "cmd"),
-		Allowed: own("cmd/livecpm-relay", "pkg/tunnel/relay"), Indirect: true,
+		Allowed: own("cmd/livecpm-relay", "pkg/tunnel/relay", "pkg/etcd/front"), Indirect: true,
 		Why: "the relay forwards and knows nothing of migrations",
+	},
+	{
+		In: own("pkg/tunnel/relay"), Forbidden: own("pkg/etcd"), Indirect: true, Tests: true,
+		Why: "relay and front share a program and nothing else",
+	},
+	{
+		In: own("pkg/etcd/front"), Forbidden: own("pkg", "cmd"), Allowed: own("pkg/etcd/front"), Indirect: true,
+		Why: "the front passes requests on and knows nothing of migrations; who steers it does",
 	},
 	{
 		In: own("pkg/preflight"), Forbidden: acts, Indirect: true, Tests: true,
