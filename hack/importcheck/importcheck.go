@@ -67,7 +67,7 @@ var roles = own("pkg/agent/source", "pkg/agent/destination")
 
 // rooms are what the steps of both roles work with. Each has an own constructor that asks for what it needs.
 var rooms = own("pkg/agent/backups", "pkg/agent/shootstate", "pkg/agent/dns", "pkg/agent/tunnel", "pkg/agent/etcds",
-	"pkg/agent/controlplane")
+	"pkg/agent/front", "pkg/agent/controlplane")
 
 // base is what all rooms need: Gardener's botanist, Gardener's flows, and the check of constructors.
 var base = own("pkg/agent/botanist", "pkg/agent/flows", "pkg/agent/required")

@@ -34,7 +34,7 @@ func (d *destination) startKubeAPIServer(ctx context.Context, m *migration.Migra
 		return steps.Outcome{}, err
 	}
 	if err := flows.Run(ctx, m, steps.ReasonDeployingKubeAPIServer,
-		d.kubeAPIServerGraph(start.botanist, start.published)); err != nil {
+		d.kubeAPIServerGraph(m, start.botanist, start.published)); err != nil {
 		return steps.Outcome{}, err
 	}
 	if err := d.waitUntilServing(ctx, m, start.botanist); err != nil {
@@ -108,7 +108,12 @@ func (d *destination) waitUntilServing(ctx context.Context, m *migration.Migrati
 
 // kubeAPIServerGraph returns the flow that rolls the kube-apiserver out and exposes it. Of a shoot with workers it also
 // makes the way to the nodes.
-func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advertisement) *flow.Graph {
+//
+// Clients of etcd are led to its front before the kube-apiserver connects for the first time: a connection stays where
+// it is.
+func (d *destination) kubeAPIServerGraph(
+	m *migration.Migration, b *botanist.Botanist, published *advertisement,
+) *flow.Graph {
 	var (
 		g       = flow.NewGraph("rollout of the kube-apiserver")
 		timeout = d.Timings.RolloutTimeout
@@ -131,7 +136,7 @@ func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advert
 			Dependencies: flow.NewTaskIDs(restoreExtensions),
 		})
 	)
-	before.Insert(extensionsReady)
+	before.Insert(extensionsReady, d.addFront(g, m, base.namespace))
 	if workers {
 		before.Insert(d.addWayToNodes(g, b, published, base.secrets))
 	}
@@ -159,6 +164,32 @@ func (d *destination) kubeAPIServerGraph(b *botanist.Botanist, published *advert
 		})
 	}
 	return g
+}
+
+// addFront adds the fronts of the etcds and returns the task after which clients of etcd are led to them.
+func (d *destination) addFront(g *flow.Graph, m *migration.Migration, namespace flow.TaskID) flow.TaskID {
+	timeout := d.Timings.RolloutTimeout
+	deploy := g.Add(flow.Task{
+		Name: "Deploying the front of the etcds",
+		Fn: flows.Retry(func(ctx context.Context) error {
+			return d.Fronts.Deploy(ctx, m)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(namespace),
+	})
+	ready := g.Add(flow.Task{
+		Name: "Waiting until the front of the etcds is ready",
+		Fn: func(ctx context.Context) error {
+			return d.Fronts.Wait(ctx, m)
+		},
+		Dependencies: flow.NewTaskIDs(deploy),
+	})
+	return g.Add(flow.Task{
+		Name: "Leading the clients of the etcds to the front",
+		Fn: flows.Retry(func(ctx context.Context) error {
+			return d.Fronts.Lead(ctx, m)
+		}, timeout),
+		Dependencies: flow.NewTaskIDs(ready),
+	})
 }
 
 // addWayToNodes adds what the kube-apiserver of a shoot with workers needs before it starts: the address that clients

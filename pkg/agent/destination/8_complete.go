@@ -163,7 +163,7 @@ type completion struct {
 	facts     facts
 
 	// What later parts of the flow wait for.
-	etcdsDeployed, etcdsRolled                   flow.TaskID
+	etcdsDeployed, etcdsRolled, frontRemoved     flow.TaskID
 	kubeAPIServerReady, exposed                  flow.TaskID
 	resourceManagerReady, controllerManagerReady flow.TaskID
 }
@@ -199,6 +199,7 @@ func (c *completion) addControlPlane() {
 		},
 		Dependencies: flow.NewTaskIDs(c.etcdsDeployed),
 	})
+	c.addRemovalOfFront()
 	// It serves while a member restarts, as it does in any restart of a highly available etcd.
 	c.kubeAPIServerReady = c.addKubeAPIServer(c.Graph, b, kubeAPIServerRollout{
 		published: c.facts.published, wait: untilRolledOut(b),
@@ -221,6 +222,17 @@ func (c *completion) addControlPlane() {
 		func(ctx context.Context) error {
 			return b.Shoot.Components.ControlPlane.KubeControllerManager.Wait(ctx)
 		}, deployControllerManager)
+}
+
+// addRemovalOfFront adds the end of the fronts: no member restarts any more, so the kube-apiserver can reach the etcds
+// as it does in any control plane. Its connections end one by one.
+func (c *completion) addRemovalOfFront() {
+	ledBack := c.add("Leading the clients of the etcds back to the members", func(ctx context.Context) error {
+		return c.Fronts.LeadBack(ctx, c.migration)
+	}, c.etcdsRolled)
+	c.frontRemoved = c.add("Removing the front of the etcds", func(ctx context.Context) error {
+		return c.Fronts.Remove(ctx, c.migration)
+	}, ledBack)
 }
 
 // addEndWithWorkers adds what is left for a shoot with workers.
@@ -259,7 +271,7 @@ func (c *completion) addEndWithoutWorkers() {
 	// that restores may come after it.
 	updateAddresses := c.add("Updating the advertised addresses", func(ctx context.Context) error {
 		return c.botanist.UpdateAdvertisedAddresses(ctx)
-	}, restored, c.etcdsRolled, formerBackupsDeleted, dnsForgotten)
+	}, restored, c.frontRemoved, formerBackupsDeleted, dnsForgotten)
 	// The very last one: where no ShootState is kept, its absence says that everything else is done.
 	c.add("Renewing the ShootState", func(ctx context.Context) error {
 		if !c.facts.keepsShootState {

@@ -7,6 +7,8 @@
 package destination
 
 import (
+	"context"
+
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 
@@ -16,10 +18,12 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/dns"
 	"github.com/livecpm/livecpm/pkg/agent/etcds"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/front"
 	"github.com/livecpm/livecpm/pkg/agent/required"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Options are what the destination's part is made of. All of them are required.
@@ -32,6 +36,8 @@ type Options struct {
 	ShootStates *shootstate.ShootStates
 	// Tunnel is the way to the source.
 	Tunnel *tunnel.Tunnel
+	// Fronts are what the kube-apiserver reaches the etcd clusters through.
+	Fronts *front.Fronts
 	// Etcds opens the etcd clusters.
 	Etcds *etcds.Etcds
 	// ControlPlane removes what runs in this seed if the migration is aborted.
@@ -67,11 +73,37 @@ func NewActions(options Options) (migration.Actions, error) {
 			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined: migration.ActionFunc(d.joinPeers),
 			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(
 				d.startKubeAPIServer),
-			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(d.moveEtcd),
-			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:    migration.ActionFunc(d.complete),
+			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(
+				d.fronted(d.moveEtcd)),
+			gardencorev1beta1.ShootLiveMigrationMigrationCompleted: migration.ActionFunc(d.fronted(d.complete)),
 		},
-		Always:   migration.ActionFunc(d.Tunnel.Sync),
+		Always:   migration.ActionFunc(d.sync),
 		Abort:    migration.ActionFunc(d.abort),
 		HandOver: d.handOver,
 	}, nil
+}
+
+// sync keeps up to date what may change at any time: the addresses of the relay's pods, and where the services of etcd
+// lead to.
+func (d *destination) sync(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	outcome, err := d.Tunnel.Sync(ctx, m)
+	if err != nil {
+		return outcome, err
+	}
+	return outcome, d.Fronts.Sync(ctx, m)
+}
+
+// fronted returns the action with the fronts kept before the etcds while it runs: it makes etcd-druid reconcile their
+// Etcds, which leads clients to the members. What the frame does besides an action comes too seldom for that: who
+// connects meanwhile stays there.
+func (d *destination) fronted(action migration.ActionFunc) migration.ActionFunc {
+	return func(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+		var outcome steps.Outcome
+		err := d.Fronts.Keep(ctx, m, func(ctx context.Context) error {
+			var err error
+			outcome, err = action(ctx, m)
+			return err
+		})
+		return outcome, err
+	}
 }

@@ -5,6 +5,7 @@ package destination
 
 import (
 	"context"
+	"crypto/tls"
 	"time"
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
@@ -26,9 +27,11 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/dns"
 	"github.com/livecpm/livecpm/pkg/agent/etcds"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/front"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -79,6 +82,10 @@ func (d *Deps) Options() Options {
 			Clock: d.Clock, Lead: 24 * time.Hour,
 		})),
 		Tunnel: bridge,
+		Fronts: made(front.New(front.Options{
+			SeedClient: seed, Image: "relay", PollInterval: time.Millisecond,
+			NewSteering: func([]string, string, *tls.Config) joint.Front { return nil },
+		})),
 		Etcds: made(etcds.New(etcds.Options{
 			SeedClient: seed, SeedName: seedName, Clock: d.Clock, NewCluster: d.NewCluster,
 		})),
@@ -155,8 +162,8 @@ func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	return map[string]*flow.Graph{
 		"prepare with backup":    d.prepareGraph(m, b, prepareFacts{hasBackup: true}),
 		"prepare without backup": d.prepareGraph(m, b, prepareFacts{}),
-		"kube-apiserver":         d.kubeAPIServerGraph(b, &advertisement{}),
-		"kube-apiserver with workers": d.kubeAPIServerGraph(&botanist.Botanist{Operation: &gardeneroperation.Operation{
+		"kube-apiserver":         d.kubeAPIServerGraph(m, b, &advertisement{}),
+		"kube-apiserver with workers": d.kubeAPIServerGraph(m, &botanist.Botanist{Operation: &gardeneroperation.Operation{
 			Shoot: &shootpkg.Shoot{},
 		}}, &advertisement{}),
 		"overlap": (&nodesMove{destination: d, botanist: b, plain: b,

@@ -13,6 +13,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/agent/etcds"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/front"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
@@ -28,6 +29,8 @@ type Rooms struct {
 	ShootStates *shootstate.ShootStates
 	// Tunnel is the way between the seeds.
 	Tunnel *tunnel.Tunnel
+	// Fronts are the fronts of etcds.
+	Fronts *front.Fronts
 	// Etcds opens etcd clusters.
 	Etcds *etcds.Etcds
 	// ControlPlane works on what runs in the seed.
@@ -38,7 +41,7 @@ type Rooms struct {
 func NewRooms(e *Environment) (*Rooms, error) {
 	var (
 		rooms                          = &Rooms{}
-		errs                           [6]error
+		errs                           [7]error
 		gardenClient, garden           = e.GardenCluster.GetClient(), e.GardenCluster.GetAPIReader()
 		seedClient, seedName, realTime = e.SeedClientSet.Client(), e.SeedName(), clock.RealClock{}
 	)
@@ -57,8 +60,13 @@ func NewRooms(e *Environment) (*Rooms, error) {
 	rooms.Tunnel, errs[3] = tunnel.New(tunnel.Options{
 		GardenAPIReader: garden, SeedClient: seedClient, SeedName: seedName, RelayImage: e.Config.Relay.Image,
 	})
-	rooms.Etcds, errs[4] = etcds.New(etcds.Options{SeedClient: seedClient, SeedName: seedName, Clock: realTime})
-	rooms.ControlPlane, errs[5] = controlplane.New(controlplane.Options{
+	rooms.Fronts, errs[4] = front.New(front.Options{
+		SeedClient: seedClient, Image: e.Config.Relay.Image, NewSteering: newSteering,
+	})
+	rooms.Etcds, errs[5] = etcds.New(etcds.Options{
+		SeedClient: seedClient, SeedName: seedName, Clock: realTime, Front: rooms.Fronts.Open,
+	})
+	rooms.ControlPlane, errs[6] = controlplane.New(controlplane.Options{
 		SeedClientSet: e.SeedClientSet, Timings: timings(e.Config), DestroyTunnel: rooms.Tunnel.Destroy,
 	})
 	return rooms, errors.Join(errs[:]...)

@@ -17,6 +17,10 @@ var startKubeAPIServer = Step{
 	Finish:    completed,
 	Work: append(moveMembers(WhenForced), []Work{
 		{
+			Title: "Lead the clients of each etcd in the destination to its front",
+			By:    Destination, Reasons: []Reason{ReasonDeployingKubeAPIServer},
+		},
+		{
 			Title: "Restore the early extensions and roll the kube-apiserver out",
 			By:    Destination, Reasons: []Reason{ReasonDeployingKubeAPIServer},
 		},

@@ -33,6 +33,10 @@ var complete = Step{
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},
 		{
+			Title: "Lead the clients of each etcd back to its members, and remove the front",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
+		},
+		{
 			Title: "Start the other components and restore the extensions",
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package front
+
+import (
+	"fmt"
+
+	etcdconstants "github.com/gardener/gardener/pkg/component/etcd/etcd/constants"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+)
+
+// config is the configuration of the front's program.
+type config struct {
+	Etcd     string          `json:"etcd"`
+	Port     int32           `json:"port"`
+	Members  []configMember  `json:"members"`
+	TLS      configTLS       `json:"tls"`
+	Forwards []configForward `json:"forwards"`
+	Health   configEndpoint  `json:"health"`
+	Metrics  configEndpoint  `json:"metrics"`
+}
+
+type configMember struct {
+	Ordinal    int    `json:"ordinal"`
+	Address    string `json:"address"`
+	ServerName string `json:"serverName"`
+}
+
+type configTLS struct {
+	CAFile         string `json:"caFile"`
+	CertFile       string `json:"certFile"`
+	KeyFile        string `json:"keyFile"`
+	ClientCertFile string `json:"clientCertFile"`
+	ClientKeyFile  string `json:"clientKeyFile"`
+}
+
+type configForward struct {
+	Port       int32 `json:"port"`
+	TargetPort int32 `json:"targetPort"`
+}
+
+type configEndpoint struct {
+	Port int32 `json:"port"`
+}
+
+// configYAML returns the configuration. Both pods have the same one.
+func (c *component) configYAML(secrets secretNames) (string, error) {
+	out := config{
+		Etcd: naming.EtcdName(c.etcdRole),
+		Port: naming.PortClient,
+		TLS: configTLS{
+			CAFile:         mountPath + "/ca/" + secrets.caKey,
+			CertFile:       mountPath + "/server/" + corev1.TLSCertKey,
+			KeyFile:        mountPath + "/server/" + corev1.TLSPrivateKeyKey,
+			ClientCertFile: mountPath + "/client/" + corev1.TLSCertKey,
+			ClientKeyFile:  mountPath + "/client/" + corev1.TLSPrivateKeyKey,
+		},
+		// Who wants a snapshot asks a sidecar by the service for clients, too.
+		Forwards: []configForward{
+			{Port: etcdconstants.PortBackupRestore, TargetPort: etcdconstants.PortBackupRestore},
+		},
+		Health:  configEndpoint{Port: portHealth},
+		Metrics: configEndpoint{Port: portMetrics},
+	}
+	for ordinal, service := range c.objects().members {
+		out.Members = append(out.Members, configMember{
+			Ordinal: ordinal,
+			// Fully qualified, or each lookup would try the search domains first.
+			Address: fmt.Sprintf("%s.%s.svc.cluster.local.:%d", service.Name, service.Namespace, naming.PortClient),
+			// The certificate of a member is for its host in the peer service.
+			ServerName: naming.MemberHost(c.namespace, c.etcdRole, ordinal),
+		})
+	}
+	text, err := yaml.Marshal(out)
+	if err != nil {
+		return "", fmt.Errorf("failed to marshal the configuration of the front: %w", err)
+	}
+	return string(text), nil
+}
