@@ -204,12 +204,11 @@ type sight struct {
 	fault steps.Reason
 }
 
-// look reads both clusters once, and promotes and joins the members whose turn it is.
+// look reads both clusters once, and promotes and joins the members whose turn it is. It moves leadership to the
+// destination when the first member of the source has left both.
 func (r *retirement) look(ctx context.Context) (sight, error) {
 	var seen sight
-	looks, failures := joint.LookAtBoth(ctx, func(ctx context.Context, etcdRole string) (joint.Progress, error) {
-		return r.etcds.Advance(ctx, etcdRole, naming.MembersPerSeed)
-	})
+	looks, failures := joint.LookAtBoth(ctx, r.advance)
 	for i, etcdRole := range naming.EtcdRoles {
 		if failures[i] != nil {
 			seen.errs = append(seen.errs, fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), failures[i]))
@@ -242,6 +241,19 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 	}
 	seen.left = left && err == nil
 	return seen, nil
+}
+
+// advance takes one look at one cluster. The source retires its members, but leadership moves from here.
+func (r *retirement) advance(ctx context.Context, etcdRole string) (joint.Progress, error) {
+	progress, err := r.etcds.Advance(ctx, etcdRole, naming.MembersPerSeed)
+	if err != nil || !progress.Done {
+		return progress, err
+	}
+	missing, err := r.etcds.TakeLeadership(ctx, etcdRole)
+	if err == nil && missing != "" {
+		progress.Message += "; " + missing
+	}
+	return progress, err
 }
 
 // lookAfterKubeAPIServer replaces pods that wait for a restart, from time to time: clients are led here, and here they

@@ -59,22 +59,16 @@ func (d *destination) leaveMigrationPorts(ctx context.Context, m *migration.Migr
 	return "", d.Tunnel.Destroy(ctx, m)
 }
 
-// waitUntilEtcdsRolled waits until the members have restarted with the specification of deployPlainEtcds, and sees to
-// it meanwhile that none of them is stopped while it has leadership.
+// waitUntilEtcdsRolled lets the members restart with the specification of deployPlainEtcds, one by one. Only then does
+// it wait for what etcd-druid says of them, which is suspended until then.
 func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Migration, b *botanist.Botanist) error {
 	etcds := d.Etcds.OpenWith(m, b)
 	defer func() { _ = etcds.Close() }()
 
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.RolloutTimeout)
 	defer cancel()
-	return flow.Parallel(
-		func(ctx context.Context) error {
-			err := b.WaitUntilEtcdsReady(ctx)
-			if err != nil {
-				cancel()
-			}
-			return err
-		},
-		etcds.AccompanyRoll,
-	)(ctx)
+	if err := etcds.AccompanyRoll(ctx); err != nil {
+		return fmt.Errorf("failed to restart the members of the etcds: %w", err)
+	}
+	return b.WaitUntilEtcdsReady(ctx)
 }

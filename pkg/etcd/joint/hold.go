@@ -78,15 +78,23 @@ func (j *Joint) ReleaseRollout(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		patch, before := client.MergeFrom(etcd.DeepCopy()), len(etcd.Annotations)
-		delete(etcd.Annotations, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation)
-		delete(etcd.Annotations, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation)
-		if len(etcd.Annotations) == before {
-			continue
+		if err := j.release(ctx, etcd); err != nil {
+			return err
 		}
-		if err := j.Client.Patch(ctx, etcd, patch); err != nil {
-			return fmt.Errorf("failed to give Etcd %s back to etcd-druid: %w", client.ObjectKeyFromObject(etcd), err)
-		}
+	}
+	return nil
+}
+
+// release gives one Etcd back to etcd-druid.
+func (j *Joint) release(ctx context.Context, etcd *druidcorev1alpha1.Etcd) error {
+	patch, before := client.MergeFrom(etcd.DeepCopy()), len(etcd.Annotations)
+	delete(etcd.Annotations, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation)
+	delete(etcd.Annotations, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation)
+	if len(etcd.Annotations) == before {
+		return nil
+	}
+	if err := j.Client.Patch(ctx, etcd, patch); err != nil {
+		return fmt.Errorf("failed to give Etcd %s back to etcd-druid: %w", client.ObjectKeyFromObject(etcd), err)
 	}
 	return nil
 }

@@ -57,13 +57,19 @@ type Config struct {
 	StuckAfter time.Duration
 	// QuietTimeout is how long to wait for a good moment to transfer leadership. Defaults to 30 seconds.
 	QuietTimeout time.Duration
+	// FrontPatience is how long a front is asked again that does not do what it is asked for, before the work goes on
+	// without it. Defaults to 30 seconds.
+	FrontPatience time.Duration
+	// SteadyTime is how long a restarted member must have been as it should be before it counts as restarted. Defaults
+	// to three seconds.
+	SteadyTime time.Duration
 	// TLS returns the configuration of a client of the etcd with the role. By default the secrets are those that the
 	// Etcd resource refers to.
 	TLS func(ctx context.Context, etcdRole string) (*tls.Config, error)
 	// NewCluster may be set to use other than real clusters.
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
 	// Front, if set, returns the front of the etcd with the role, or nil if it has none: in the source, and in the
-	// destination before its kube-apiserver starts. The caller closes it.
+	// destination before its kube-apiserver starts. Joint asks each time it needs one, and closes it.
 	Front func(ctx context.Context, etcdRole string) (Front, error)
 	// OnVoters, if set, is called with the number of voters whenever they were counted.
 	OnVoters func(etcdRole string, voters int)
@@ -84,6 +90,10 @@ type Joint struct {
 	// aside holds since when a pod has run without being a member although it could become one, by role of the etcd.
 	// The pod's age does not tell: time counts only while the cluster can take a member in.
 	aside map[string]map[types.UID]time.Time
+	// steady holds since when a restarted member has been as it should be, by the UID of its pod.
+	steady map[types.UID]time.Time
+	// led is what the front was asked for last, by member. An agent that restarts asks again.
+	led map[ledTo]ledState
 	// moving is held while leadership of a cluster moves. It need not outlive the process: so does the move.
 	moving sync.Mutex
 }
@@ -102,8 +112,14 @@ func New(config Config) *Joint {
 	if config.QuietTimeout == 0 {
 		config.QuietTimeout = defaultQuietTimeout
 	}
+	if config.FrontPatience == 0 {
+		config.FrontPatience = defaultFrontPatience
+	}
+	if config.SteadyTime == 0 {
+		config.SteadyTime = defaultSteadyTime
+	}
 	j := &Joint{Config: config, clusters: map[string]etcdclient.Cluster{}, unstarted: map[uint64]time.Time{},
-		aside: map[string]map[types.UID]time.Time{}}
+		aside: map[string]map[types.UID]time.Time{}, steady: map[types.UID]time.Time{}, led: map[ledTo]ledState{}}
 	if j.TLS == nil {
 		j.TLS = j.tlsFromEtcd
 	}

@@ -34,16 +34,24 @@ func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 		if err != nil || hold != nil {
 			return err
 		}
-		leaving := seen.Members.RemovalOrder(quorum.Source)
-		if len(leaving) == 0 || !leaving[0].Leader {
-			return nil
-		}
-		target, ok := seen.Members.NextLeader(quorum.Source)
-		if !ok || target.ID == leaving[0].ID {
-			return nil
-		}
-		return j.transferLeadership(ctx, transfer{etcdRole: etcdRole, seen: seen, from: leaving[0], to: target})
+		_, err = j.spareFirst(ctx, etcdRole, seen)
+		return err
 	})
+}
+
+// spareFirst transfers leadership from the member of the source that leaves first, if it has it, to another one of the
+// source. It returns false if it has not, or if the source has no other member that can lead.
+func (j *Joint) spareFirst(ctx context.Context, etcdRole string, seen Observation) (bool, error) {
+	leaving := seen.Members.RemovalOrder(quorum.Source)
+	if len(leaving) == 0 || !leaving[0].Leader {
+		return false, nil
+	}
+	target, ok := seen.Members.NextLeader(quorum.Source)
+	if !ok || target.ID == leaving[0].ID {
+		return false, nil
+	}
+	err := j.transferLeadership(ctx, transfer{etcdRole: etcdRole, seen: seen, from: leaving[0], to: target})
+	return err == nil, err
 }
 
 // moveLeadershipTo transfers leadership to a member of the side. It returns false if a member of the side has it.
@@ -66,42 +74,61 @@ func (j *Joint) moveLeadershipTo(
 	return err == nil, err
 }
 
-// transferLeadership transfers leadership from one member to another at a moment that it chooses. Both clusters may
-// wait for their moments at the same time, but their leaderships never move at the same time: a request of a client may
-// need both, and members of both are on the same nodes. If leadership of the other cluster moves just then, the moment
-// is not quiet any more, and another one is chosen.
+// transferLeadership transfers leadership from one member to another: while the cluster's front holds the requests of its
+// clients, if there is one that does, and otherwise at a moment that it only chooses well. Both clusters may wait for
+// their moments at the same time, but their leaderships never move at the same time: a request of a client may need
+// both, and members of both are on the same nodes.
 func (j *Joint) transferLeadership(ctx context.Context, t transfer) error {
-	name := naming.EtcdName(t.etcdRole)
+	if held, err := j.transferHeld(ctx, t); held || err != nil {
+		return err
+	}
 	cluster, err := j.cluster(ctx, t.etcdRole)
 	if err != nil {
 		return err
 	}
-	from, to := t.seen.Raw[t.from.ID], t.seen.Raw[t.to.ID]
-	j.awaitQuiet(ctx, cluster, from, to)
-	for !j.moving.TryLock() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("failed to transfer leadership of %s: %w", name, ctx.Err())
-		case <-j.Clock.After(quietPause):
-		}
-		j.awaitQuiet(ctx, cluster, from, to)
+	if err := j.awaitTurn(ctx, cluster, t); err != nil {
+		return err
 	}
 	defer j.moving.Unlock()
-	// Leadership of the other cluster may have moved for so long that this one's time is over.
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("failed to transfer leadership of %s: %w", name, err)
-	}
-	j.Log.Info("Transferring leadership", "etcd", name, "from", from.Name, "to", to.Name)
+	from, to := t.ends()
+	j.Log.Info("Transferring leadership", "etcd", naming.EtcdName(t.etcdRole), "from", from.Name, "to", to.Name)
 	if err := cluster.MoveLeader(ctx, from, to.ID); err != nil && !errors.Is(err, etcdclient.ErrNotLeader) {
 		return err
 	}
 	return nil
 }
 
+// ends returns the entries in the member list of the one that leads and of the one that shall lead.
+func (t transfer) ends() (from, to etcdclient.Member) {
+	return t.seen.Raw[t.from.ID], t.seen.Raw[t.to.ID]
+}
+
+// awaitTurn returns at a good moment to transfer leadership, with the lock that keeps that of the other cluster from
+// moving. If the other one moves just then, the moment is not quiet any more, and another one is chosen.
+func (j *Joint) awaitTurn(ctx context.Context, cluster etcdclient.Reader, t transfer) error {
+	from, to := t.ends()
+	j.awaitQuiet(ctx, cluster, from, to)
+	for !j.moving.TryLock() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("failed to transfer leadership of %s: %w", naming.EtcdName(t.etcdRole), ctx.Err())
+		case <-j.Clock.After(quietPause):
+		}
+		j.awaitQuiet(ctx, cluster, from, to)
+	}
+	// Leadership of the other cluster may have moved for so long that this one's time is over.
+	if err := ctx.Err(); err != nil {
+		j.moving.Unlock()
+		return fmt.Errorf("failed to transfer leadership of %s: %w", naming.EtcdName(t.etcdRole), err)
+	}
+	return nil
+}
+
 // The choice of the moment. Raft drops the proposals that reach the former leader while leadership moves, and the
 // clients that made them get an error: at once where the leader itself was asked, after etcd's own time-out where
-// another member has passed them on. Nothing can bring them back, so what is left is to make the moment short and to
-// choose it well. Its length is that of messages between the members, which varies with how busy relays, gateways and
+// another member has passed them on. Nothing can bring them back. A front keeps the requests of the destination's
+// clients back meanwhile, but those of the source go past it. So the moment has to be short and well chosen with a
+// front, too. Its length is that of messages between the members, which varies with how busy relays, gateways and
 // nodes are right then; and writes come in bursts.
 
 const (
@@ -189,12 +216,20 @@ func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Reader, leade
 func statusOfFirst(
 	ctx context.Context, cluster etcdclient.Reader, first, second etcdclient.Member,
 ) (etcdclient.Status, error) {
+	status, _, err := statusOfBoth(ctx, cluster, first, second)
+	return status, err
+}
+
+// statusOfBoth asks both members at the same time.
+func statusOfBoth(
+	ctx context.Context, cluster etcdclient.Reader, first, second etcdclient.Member,
+) (ofFirst, ofSecond etcdclient.Status, err error) {
 	var (
 		group sync.WaitGroup
 		other error
 	)
-	group.Go(func() { _, other = cluster.Status(ctx, second) })
-	status, err := cluster.Status(ctx, first)
+	group.Go(func() { ofSecond, other = cluster.Status(ctx, second) })
+	ofFirst, err = cluster.Status(ctx, first)
 	group.Wait()
-	return status, errors.Join(err, other)
+	return ofFirst, ofSecond, errors.Join(err, other)
 }

@@ -24,6 +24,8 @@ type Observation struct {
 	Members quorum.Set
 	// Raw are the entries of the member list by ID.
 	Raw map[uint64]etcdclient.Member
+	// Statuses are what the members that answered say about themselves, by ID.
+	Statuses map[uint64]etcdclient.Status
 	// Problems say for each unhealthy member, by ID, what is wrong with it.
 	Problems map[uint64]string
 }
@@ -98,10 +100,14 @@ func (j *Joint) look(
 	}
 	group.Wait()
 
-	seen := Observation{ClusterID: list.ClusterID, Raw: map[uint64]etcdclient.Member{}, Problems: map[uint64]string{}}
+	seen := Observation{ClusterID: list.ClusterID, Raw: map[uint64]etcdclient.Member{},
+		Statuses: map[uint64]etcdclient.Status{}, Problems: map[uint64]string{}}
 	leader := look.Leader()
 	for _, member := range look.Members {
 		seen.Raw[member.ID] = member.Member
+		if member.StatusError == nil {
+			seen.Statuses[member.ID] = member.Status
+		}
 		side, ordinal := j.classify(etcdRole, member.Member)
 		problem := problemOf(list.ClusterID, leader, member)
 		if problem != "" {

@@ -70,15 +70,16 @@ func (j *Joint) Retire(
 //  1. the StatefulSet gives up its pod with the highest ordinal;
 //  2. when the pod is gone, its member is removed. Not earlier: a removed member that restarts would wipe its data and
 //     join again;
-//  3. with the first member gone, the destination's members form a quorum, and leadership moves to one of them. Then
-//     the two others go in the same way.
+//  3. with the first member gone, the destination's members form a quorum, and the destination moves leadership to one
+//     of them (TakeLeadership). When it has it, the two others go in the same way.
 //
 // A cluster waits before 3, and again after it, until the other one has come as far. So the time with six members is
-// not made longer by what happens in the other cluster, and nothing happens while leadership moves.
+// not made longer by what happens in the other cluster, and nothing happens while leadership moves. The wait for the
+// destination has no limit of its own: with five voters, three of which are in one seed, nothing is in danger.
 //
-// If leadership moved earlier, the new leader would need the vote of a member in the other seed, and raft takes no
-// writes until the vote is there: the moment would be three times as long. Leadership moves earlier only if the member
-// that has to go leads.
+// If leadership moved to the destination earlier, the new leader would need the vote of a member in the other seed, and
+// raft takes no writes until the vote is there: the moment would be three times as long. Leadership moves earlier only
+// if the member that has to go leads, and then within the source.
 //
 // Every move is preceded by a fresh member list and a projection of the quorum.
 func (j *Joint) RetireNext(
@@ -113,19 +114,58 @@ func (j *Joint) RetireNext(
 		if behind, err := j.otherIsBehind(ctx, etcdRole, seen); err != nil || behind != "" {
 			return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", behind), err
 		}
-	}
-	if leaving[0].Leader || seen.Members.Decides(quorum.Destination) {
-		moved, err := j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Destination)
-		if err != nil {
-			return Progress{}, err
+		if seen.Members.Decides(quorum.Destination) && !seen.Members.LeadershipIsOn(quorum.Destination) {
+			return waiting(steps.ReasonReadyForSourceMemberRemoval,
+				"waiting until the agent of the destination has moved leadership there: %s", seen.Summary()), nil
 		}
-		if moved {
-			return waiting(steps.ReasonReadyForSourceMemberRemoval, "leadership moves to the destination"), nil
-		}
+	} else if leaving[0].Leader {
+		return j.sendLeadershipAway(ctx, etcdRole, seen)
 	}
 	return j.takeAway(ctx, etcdRole, seen, departure{
 		side: quorum.Source, reason: steps.ReasonReadyForSourceMemberRemoval, mayStop: mayRetire, before: keep,
 	})
+}
+
+// sendLeadershipAway moves leadership from the member that leaves first while there are six voters. It goes to another
+// one of the source, which has no front: the destination moves it on, under the hold of its own.
+func (j *Joint) sendLeadershipAway(ctx context.Context, etcdRole string, seen Observation) (Progress, error) {
+	spared, err := j.spareFirst(ctx, etcdRole, seen)
+	if err != nil {
+		return Progress{}, err
+	}
+	if spared {
+		return waiting(steps.ReasonReadyForSourceMemberRemoval, "leadership moves to another member of the source"), nil
+	}
+	if _, err := j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Destination); err != nil {
+		return Progress{}, err
+	}
+	return waiting(steps.ReasonReadyForSourceMemberRemoval, "leadership moves to the destination"), nil
+}
+
+// TakeLeadership takes one look at a cluster whose members the source retires, and moves leadership to a member of the
+// destination when its turn has come: the first member of the source has left this cluster and the other one, and the
+// destination's voters are a quorum by themselves. The source waits for that. It returns what has to happen before, or
+// nothing if leadership has moved or if it is too early to say.
+//
+// It is the destination that does this, because its front can hold the requests of its clients meanwhile.
+func (j *Joint) TakeLeadership(ctx context.Context, etcdRole string) (string, error) {
+	seen, hold, err := j.observeForChange(ctx, etcdRole)
+	if err != nil || hold != nil {
+		return "", err
+	}
+	left := len(seen.Members.On(quorum.Source))
+	if left == 0 || left == naming.MembersPerSeed || len(seen.Members.Learners()) > 0 ||
+		seen.Members.LeadershipIsOn(quorum.Destination) {
+		return "", nil
+	}
+	if !seen.Members.Decides(quorum.Destination) {
+		return "leadership does not move before the members of the destination are healthy: " + seen.Summary(), nil
+	}
+	if behind, err := j.otherIsBehind(ctx, etcdRole, seen); err != nil || behind != "" {
+		return behind, err
+	}
+	_, err = j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Destination)
+	return "", err
 }
 
 // otherIsBehind tells what the other cluster has to do before this one, in which the first member of the source has

@@ -84,7 +84,7 @@ func moveMembers(when When) []Work {
 		},
 		{
 			Title: "Transfer leadership of each etcd to the destination, whose members now form a quorum",
-			By:    Source, Reasons: []Reason{asks}, Asks: asks, When: when,
+			By:    Destination, Reasons: []Reason{asks}, When: when,
 		},
 		{
 			Title: "Remove the other etcd members of the source, one by one",

@@ -25,11 +25,15 @@ var complete = Step{
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},
 		{
-			Title: "Give the etcds their ordinary specification, with one rolling restart",
+			Title: "Give the etcds their ordinary specification",
+			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
+		},
+		{
+			Title: "Restart the members of each etcd one by one, each when no client is led to it any more",
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane, ReasonRollingEtcd},
 		},
 		{
-			Title: "Transfer leadership of each etcd to a member that has restarted",
+			Title: "Transfer leadership of each etcd to a member that has restarted, before the last one restarts",
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},
 		{
