@@ -86,7 +86,7 @@ func turns(shoot *gardencorev1beta1.Shoot) map[gardencorev1beta1.ConditionType]s
 			continue
 		}
 		out[condition.Type] = string(condition.Status)
-		if step.AssistOn() != "" && condition.Reason == string(step.AssistOn()) ||
+		if step.AsksWith(steps.Reason(condition.Reason)) ||
 			condition.Reason == string(steps.ReasonWithdrawn) {
 			out[condition.Type] += "/" + condition.Reason
 		}

@@ -58,7 +58,7 @@ type Actions struct {
 	// Steps holds one action for each step that the role owns.
 	Steps map[gardencorev1beta1.ConditionType]Action
 	// Assists holds the role's part in steps of its peer. One runs while the peer's step is the current one and the
-	// peer has published the reason Step.AssistOn. The outcome's status is ignored: the condition belongs to the peer,
+	// peer has published one of the reasons Step.Asks. The outcome's status is ignored: the condition belongs to the peer,
 	// which observes the effect itself.
 	Assists map[gardencorev1beta1.ConditionType]Action
 	// Always runs on each pass before the step's action or assist, on both sides and whoever owns the current step, as
@@ -88,7 +88,7 @@ func (a Actions) Missing(role steps.Role) []string {
 		switch {
 		case step.Owner == role && a.Steps[step.Condition] == nil:
 			missing = append(missing, fmt.Sprintf("step %s", step))
-		case step.Owner != role && step.AssistOn() != "" && a.Assists[step.Condition] == nil:
+		case step.Owner != role && len(step.Asks()) > 0 && a.Assists[step.Condition] == nil:
 			missing = append(missing, fmt.Sprintf("part in step %s", step))
 		}
 		if step.HandsOver && step.Owner == role && a.HandOver == nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// moveEtcd switches DNS, waits until nobody needs the source's addresses, completes the members of the
+// moveEtcd switches DNS, waits until nobody needs the source's addresses and its clients have left, completes the members of the
 // destination and asks the source to retire its own.
 func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
@@ -31,6 +31,9 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 
 	// Once it is done, the seed says so, and it costs nothing.
 	if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
+		return outcome, err
+	}
+	if outcome, err := d.drainClients(ctx, m); err != nil || !outcome.Finished() {
 		return outcome, err
 	}
 	return d.moveMembers(ctx, m)

@@ -93,6 +93,7 @@ var _ = Describe("Moving the etcds", func() {
 		outlived = map[string]string{
 			destination.AnnotationFormerTTL: "1s",
 			destination.AnnotationMovedAt:   "2026-01-01T00:00:00Z",
+			destination.AnnotationDrain:     "2026-01-01T00:00:00Z",
 		}
 		remove = func(etcdRole string) {
 			list, err := clusters[etcdRole].List(ctx)

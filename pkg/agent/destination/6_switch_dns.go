@@ -198,9 +198,9 @@ func (d *destination) remember(ctx context.Context, namespace *corev1.Namespace,
 	return nil
 }
 
-// forgetDNS removes what was remembered of the switch.
+// forgetDNS removes what was remembered of the switch and of the clients that left the source after it.
 func (d *destination) forgetDNS(ctx context.Context, name string) error {
-	return d.forget(ctx, name, annotationFormerTTL, annotationMovedAt)
+	return d.forget(ctx, name, annotationFormerTTL, annotationMovedAt, annotationClientsDrain)
 }
 
 // forget removes what remember has written to the shoot's namespace.

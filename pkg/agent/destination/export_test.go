@@ -44,6 +44,7 @@ var (
 
 	AnnotationFormerTTL = annotationFormerTTL
 	AnnotationMovedAt   = annotationMovedAt
+	AnnotationDrain     = annotationClientsDrain
 )
 
 // Deps are what the rooms are made of in tests.

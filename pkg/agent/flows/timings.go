@@ -5,6 +5,10 @@ package flows
 
 import "time"
 
+// GatewayPush is how long istiod is given to hand a change to the Envoys of an ingress gateway: it holds changes back for
+// at most that long while others follow (PILOT_DEBOUNCE_MAX).
+const GatewayPush = 10 * time.Second
+
 // Timings are the configurable periods of the flows.
 type Timings struct {
 	// PollInterval is the pause between two looks at a world that is expected to change soon.
@@ -15,7 +19,8 @@ type Timings struct {
 	// connections from before the switch of DNS can finish. It is stopped afterwards in any case.
 	DrainTimeout time.Duration
 	// GatewayDrain is how long the source's API server continues after its ingress gateway was seen to take no new
-	// connections, if the gateway ends TLS. It is at least the drain time of Envoy, which ends the kept ones.
+	// connections, if the gateway ends TLS. It is at least the drain time of Envoy, which ends the kept ones. Its etcd
+	// members stay for as long after the gateway was told to drain the connections of clients.
 	GatewayDrain time.Duration
 	// JoinTimeout bounds one attempt of joining the destination's etcd members.
 	JoinTimeout time.Duration

@@ -40,6 +40,8 @@ type remains struct {
 	cluster bool
 	// workers reports whether the shoot has workers.
 	workers bool
+	// clients is how the clients were drained in the step before.
+	clients clientDrain
 	// machinesReleased reports whether the machines are safe in the ShootState and their objects are being deleted
 	// here. What is left of them then must not be saved again.
 	machinesReleased bool
@@ -62,6 +64,7 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 		return out, err
 	}
 	out.namespace = found
+	out.clients = clientDrainOf(ns.Annotations)
 	_, out.machinesReleased = ns.Annotations[annotationMachinesReleased]
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
@@ -79,7 +82,8 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 	return out, nil
 }
 
-// drainedAt is when the source's kube-apiserver may be stopped.
+// drainedAt is when the source's kube-apiserver may be stopped if its clients were not drained in the step before: the
+// kube-apiserver ends TLS, or the drain came too late.
 //
 // DNS needs no more waiting here: the step before was only finished after the old records had left all caches, so since
 // then new connections go to the destination. What is left are connections from before. Clients rarely
@@ -108,7 +112,8 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 	}
 
-	if left.kubeAPIServer {
+	// Who was told to leave in the step before has left; who has come since is drained when the way closes (addClosing).
+	if left.kubeAPIServer && !left.clients.finished(m.Clock.Now(), s.Timings.GatewayDrain) {
 		due, err := drainedAt(steps.Conditions(m.Shoot), s.Timings.DrainTimeout)
 		if err != nil {
 			return steps.Outcome{}, err
@@ -147,8 +152,9 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 // machines, and everything else that the provider manages.
 func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left remains) *flow.Graph {
 	c := &cleanup{
-		Graph: flow.NewGraph("cleanup of the source seed"), source: s, migration: m, botanist: b, left: left,
-		namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
+		Graph: flow.NewGraph("cleanup of the source seed"), left: left,
+		ingress: &ingress{source: s, migration: m, botanist: b,
+			namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)},
 		// Nothing can be created or restarted in a namespace that is being deleted.
 		skip: !left.namespace || left.terminating,
 	}
@@ -172,11 +178,8 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 // cleanup puts the flow of the cleanup together.
 type cleanup struct {
 	*flow.Graph
-	*source
-	migration *migration.Migration
-	botanist  *botanist.Botanist
-	left      remains
-	namespace string
+	*ingress
+	left remains
 	// skip leaves out what works in the namespace.
 	skip bool
 }

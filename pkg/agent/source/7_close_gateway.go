@@ -11,6 +11,8 @@ import (
 	"net"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/gardener/gardener/pkg/controllerutils"
 	"github.com/gardener/gardener/pkg/utils/flow"
@@ -23,7 +25,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
+	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -36,8 +40,8 @@ const (
 	// suffixClosed ends the name of the EnvoyFilter that closes the way. It begins with the shoot's namespace, as those
 	// of Gardener do.
 	suffixClosed = "-livecpm-closed"
-	// priorityClosed puts the EnvoyFilter behind those of Gardener, whose priority is 0.
-	priorityClosed = 100
+	// priorityClosed puts the EnvoyFilter behind those of Gardener, whose priority is 0, and behind the one of step 6.
+	priorityClosed = 101
 	// suffixWildcard ends the names of Gardener's objects for the seed's wildcard certificate, if another ingress
 	// gateway serves it (emptyWildcardGateway in pkg/component/kubernetes/apiserverexposure/sni.go).
 	suffixWildcard = "-wildcard"
@@ -50,6 +54,24 @@ const (
 	lookTimeout = 5 * time.Second
 	gatewayPort = "443"
 )
+
+// ingress is the shoot's way through the ingress gateway, in one attempt.
+type ingress struct {
+	*source
+	migration *migration.Migration
+	botanist  *botanist.Botanist
+	namespace string
+}
+
+// newIngress returns the shoot's way through the ingress gateway. Only a botanist knows which gateways serve the shoot.
+func (s *source) newIngress(ctx context.Context, m *migration.Migration) (*ingress, error) {
+	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
+	if err != nil {
+		return nil, err
+	}
+	return &ingress{source: s, migration: m, botanist: b,
+		namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}, nil
+}
 
 // frontDoor is how clients reach the source's kube-apiserver.
 type frontDoor struct {
@@ -64,23 +86,23 @@ type frontDoor struct {
 
 // readFrontDoor reads how the kube-apiserver is exposed. What is deployed counts: feature gate and annotation may have
 // been changed since. It returns nil if it is not exposed any more.
-func (c *cleanup) readFrontDoor(ctx context.Context) (*frontDoor, error) {
+func (i *ingress) readFrontDoor(ctx context.Context) (*frontDoor, error) {
 	var (
-		reader = c.SeedClientSet.APIReader()
+		reader = i.SeedClientSet.APIReader()
 		name   = v1beta1constants.DeploymentNameKubeAPIServer
 		routes = &istionetworkingv1beta1.VirtualService{}
 		door   = &frontDoor{gateways: map[string]*istionetworkingv1beta1.Gateway{}}
 	)
-	found, err := controlplane.Exists(ctx, reader, client.ObjectKey{Namespace: c.namespace, Name: name}, routes)
+	found, err := controlplane.Exists(ctx, reader, client.ObjectKey{Namespace: i.namespace, Name: name}, routes)
 	if err != nil {
 		return nil, err
 	}
 	for suffix, of := range map[string]func() string{
-		"": c.botanist.IstioNamespace, suffixWildcard: c.botanist.WildcardIstioNamespace,
+		"": i.botanist.IstioNamespace, suffixWildcard: i.botanist.WildcardIstioNamespace,
 	} {
 		gateway := &istionetworkingv1beta1.Gateway{}
 		exposed, err := controlplane.Exists(ctx, reader,
-			client.ObjectKey{Namespace: c.namespace, Name: name + suffix}, gateway)
+			client.ObjectKey{Namespace: i.namespace, Name: name + suffix}, gateway)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +118,7 @@ func (c *cleanup) readFrontDoor(ctx context.Context) (*frontDoor, error) {
 	}
 	if !found || door.host == "" {
 		return nil, fmt.Errorf("failed to find out how clients reach the kube-apiserver: namespace %s has only one of "+
-			"Gateway and VirtualService %s", c.namespace, name)
+			"Gateway and VirtualService %s", i.namespace, name)
 	}
 	door.terminated = len(routes.Spec.Http) > 0
 	return door, nil
@@ -124,10 +146,8 @@ func (c *cleanup) closeFrontDoor(ctx context.Context) error {
 	if err != nil || door == nil {
 		return err
 	}
-	for namespace, gateway := range door.gateways {
-		if err := c.removeFilterChains(ctx, namespace, gateway); err != nil {
-			return err
-		}
+	if err := c.changeFilterChains(ctx, door, closed()); err != nil {
+		return err
 	}
 	if since, err := c.closedSince(ctx, annotationGatewayClosed); err != nil || !since.IsZero() {
 		return err
@@ -146,40 +166,62 @@ func (c *cleanup) closeFrontDoor(ctx context.Context) error {
 	return c.recordClosed(ctx, annotationGatewayClosed)
 }
 
-// removeFilterChains writes the EnvoyFilter for the Envoys in the namespace. Like Gardener's own it belongs to the
-// shoot's namespace, and goes with it if nobody deletes it before.
-func (c *cleanup) removeFilterChains(
-	ctx context.Context, namespace string, gateway *istionetworkingv1beta1.Gateway,
-) error {
+// chainChange is an EnvoyFilter that changes the filter chains with the kube-apiserver's names.
+type chainChange struct {
+	suffix   string
+	priority int32
+	patch    *istioapinetworkingv1alpha3.EnvoyFilter_Patch
+}
+
+// closed returns the change that takes the filter chains away.
+func closed() chainChange {
+	return chainChange{suffix: suffixClosed, priority: priorityClosed,
+		patch: &istioapinetworkingv1alpha3.EnvoyFilter_Patch{
+			Operation: istioapinetworkingv1alpha3.EnvoyFilter_Patch_REMOVE,
+		}}
+}
+
+// changeFilterChains writes the EnvoyFilters for all Envoys that serve the kube-apiserver.
+func (i *ingress) changeFilterChains(ctx context.Context, door *frontDoor, change chainChange) error {
 	owner := &corev1.Namespace{}
-	if err := c.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: c.namespace}, owner); err != nil {
-		return fmt.Errorf("failed to read namespace %s: %w", c.namespace, err)
+	if err := i.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: i.namespace}, owner); err != nil {
+		return fmt.Errorf("failed to read namespace %s: %w", i.namespace, err)
 	}
-	filter := c.emptyFilter(namespace)
-	if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, c.SeedClientSet.Client(), filter, func() error {
-		filter.OwnerReferences = []metav1.OwnerReference{
-			*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("Namespace")),
+	for namespace, gateway := range door.gateways {
+		filter := i.emptyFilter(namespace, change.suffix)
+		if _, err := controllerutils.GetAndCreateOrMergePatch(ctx, i.SeedClientSet.Client(), filter, func() error {
+			change.mutate(filter, owner, gateway)
+			return nil
+		}); err != nil {
+			return fmt.Errorf("failed to write EnvoyFilter %s: %w", client.ObjectKeyFromObject(filter), err)
 		}
-		filter.Spec.Priority = priorityClosed
-		filter.Spec.WorkloadSelector = &istioapinetworkingv1alpha3.WorkloadSelector{Labels: gateway.Spec.Selector}
-		filter.Spec.ConfigPatches = nil
-		for _, host := range hostsOf(gateway) {
-			filter.Spec.ConfigPatches = append(filter.Spec.ConfigPatches, withoutFilterChain(host))
-		}
-		return nil
-	}); err != nil {
-		return fmt.Errorf("failed to write EnvoyFilter %s: %w", client.ObjectKeyFromObject(filter), err)
 	}
 	return nil
 }
 
-func (c *cleanup) emptyFilter(namespace string) *istionetworkingv1alpha3.EnvoyFilter {
-	return &istionetworkingv1alpha3.EnvoyFilter{
-		ObjectMeta: metav1.ObjectMeta{Name: c.namespace + suffixClosed, Namespace: namespace},
+// mutate fills the EnvoyFilter in. Like Gardener's own it belongs to the shoot's namespace, and goes with it if nobody
+// deletes it before.
+func (c chainChange) mutate(
+	filter *istionetworkingv1alpha3.EnvoyFilter, owner *corev1.Namespace, gateway *istionetworkingv1beta1.Gateway,
+) {
+	filter.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("Namespace")),
+	}
+	filter.Spec.Priority = c.priority
+	filter.Spec.WorkloadSelector = &istioapinetworkingv1alpha3.WorkloadSelector{Labels: gateway.Spec.Selector}
+	filter.Spec.ConfigPatches = nil
+	for _, host := range hostsOf(gateway) {
+		filter.Spec.ConfigPatches = append(filter.Spec.ConfigPatches, c.filterChain(host))
 	}
 }
 
-func withoutFilterChain(host string) *istioapinetworkingv1alpha3.EnvoyFilter_EnvoyConfigObjectPatch {
+func (i *ingress) emptyFilter(namespace, suffix string) *istionetworkingv1alpha3.EnvoyFilter {
+	return &istionetworkingv1alpha3.EnvoyFilter{
+		ObjectMeta: metav1.ObjectMeta{Name: i.namespace + suffix, Namespace: namespace},
+	}
+}
+
+func (c chainChange) filterChain(host string) *istioapinetworkingv1alpha3.EnvoyFilter_EnvoyConfigObjectPatch {
 	return &istioapinetworkingv1alpha3.EnvoyFilter_EnvoyConfigObjectPatch{
 		ApplyTo: istioapinetworkingv1alpha3.EnvoyFilter_FILTER_CHAIN,
 		Match: &istioapinetworkingv1alpha3.EnvoyFilter_EnvoyConfigObjectMatch{
@@ -190,9 +232,7 @@ func withoutFilterChain(host string) *istioapinetworkingv1alpha3.EnvoyFilter_Env
 				},
 			},
 		},
-		Patch: &istioapinetworkingv1alpha3.EnvoyFilter_Patch{
-			Operation: istioapinetworkingv1alpha3.EnvoyFilter_Patch_REMOVE,
-		},
+		Patch: c.patch,
 	}
 }
 
@@ -247,25 +287,29 @@ func (c *cleanup) closedSince(ctx context.Context, annotation string) (time.Time
 }
 
 func (c *cleanup) recordClosed(ctx context.Context, annotation string) error {
+	return c.annotate(ctx, annotation, c.migration.Clock.Now().UTC().Format(time.RFC3339))
+}
+
+// annotate writes an annotation to the shoot's namespace.
+func (i *ingress) annotate(ctx context.Context, annotation, value string) error {
 	namespace := &corev1.Namespace{}
-	if err := c.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: c.namespace}, namespace); err != nil {
-		return fmt.Errorf("failed to read namespace %s: %w", c.namespace, err)
+	if err := i.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: i.namespace}, namespace); err != nil {
+		return fmt.Errorf("failed to read namespace %s: %w", i.namespace, err)
 	}
 	patch := client.MergeFrom(namespace.DeepCopy())
-	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, annotation,
-		c.migration.Clock.Now().UTC().Format(time.RFC3339))
-	if err := c.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
-		return fmt.Errorf("failed to annotate namespace %s with %s: %w", c.namespace, annotation, err)
+	metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, annotation, value)
+	if err := i.SeedClientSet.Client().Patch(ctx, namespace, patch); err != nil {
+		return fmt.Errorf("failed to annotate namespace %s with %s: %w", i.namespace, annotation, err)
 	}
 	return nil
 }
 
-// drained returns a task that waits until Envoy has drained the connections of a way that is closed since the time in
+// gatewayDrained returns a task that waits until Envoy has drained the connections of a way that is closed since the time in
 // the annotation. Envoy ends them by itself after its drain time, so the wait has an end in any case.
 //
 // If the kube-apiserver ends TLS, there is nothing to wait for: Envoy cannot tell its clients to leave and would cut
 // them off after its drain time (45 s). The graceful end of the kube-apiserver (30 s) tells them, and begins now.
-func (c *cleanup) drained(annotation string) flow.TaskFn {
+func (c *cleanup) gatewayDrained(annotation string) flow.TaskFn {
 	return func(ctx context.Context) error {
 		door, err := c.readFrontDoor(ctx)
 		if err != nil || door == nil || !door.terminated {
@@ -331,7 +375,7 @@ func (c *cleanup) addClosing(dependencies flow.TaskIDs) flow.TaskID {
 	})
 	drained := c.add(flow.Task{
 		Name: "Waiting until the ingress gateway has drained the connections of clients",
-		Fn:   c.drained(annotationGatewayClosed), SkipIf: !c.left.kubeAPIServer, Dependencies: flow.NewTaskIDs(closed),
+		Fn:   c.gatewayDrained(annotationGatewayClosed), SkipIf: !c.left.kubeAPIServer, Dependencies: flow.NewTaskIDs(closed),
 	})
 	if !c.left.workers {
 		return drained
@@ -342,7 +386,7 @@ func (c *cleanup) addClosing(dependencies flow.TaskIDs) flow.TaskID {
 	})
 	return c.add(flow.Task{
 		Name: "Waiting until the ingress gateway has drained the connections from inside of the shoot",
-		Fn:   c.drained(annotationInnerGatewayClosed), SkipIf: !c.left.kubeAPIServer,
+		Fn:   c.gatewayDrained(annotationInnerGatewayClosed), SkipIf: !c.left.kubeAPIServer,
 		Dependencies: flow.NewTaskIDs(innerClosed),
 	})
 }
@@ -353,9 +397,11 @@ func (c *cleanup) removeFromGateway(ctx context.Context) error {
 		return err
 	}
 	for _, namespace := range []string{c.botanist.IstioNamespace(), c.botanist.WildcardIstioNamespace()} {
-		filter := c.emptyFilter(namespace)
-		if err := c.SeedClientSet.Client().Delete(ctx, filter); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("failed to delete EnvoyFilter %s: %w", client.ObjectKeyFromObject(filter), err)
+		for _, suffix := range []string{suffixDrained, suffixClosed} {
+			filter := c.emptyFilter(namespace, suffix)
+			if err := c.SeedClientSet.Client().Delete(ctx, filter); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("failed to delete EnvoyFilter %s: %w", client.ObjectKeyFromObject(filter), err)
+			}
 		}
 	}
 	return nil

@@ -51,6 +51,8 @@ type source struct {
 	Options
 	// look comes to the ingress gateway as a client would, and fails unless it is turned away; see checkClosed.
 	look func(ctx context.Context, address, host string) error
+	// ingressOf returns the shoot's way through the ingress gateway; see newIngress.
+	ingressOf func(ctx context.Context, m *migration.Migration) (*ingress, error)
 }
 
 // NewActions returns the source's part in a live migration. It fails if something is missing that a step works with.
@@ -59,6 +61,7 @@ func NewActions(options Options) (migration.Actions, error) {
 		return migration.Actions{}, err
 	}
 	s := &source{Options: options, look: checkClosed}
+	s.ingressOf = s.newIngress
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationSourceEtcdPreparedForPeerJoin: migration.ActionFunc(
@@ -71,8 +74,9 @@ func NewActions(options Options) (migration.Actions, error) {
 				s.cleanUp),
 		},
 		Assists: map[gardencorev1beta1.ConditionType]migration.Action{
-			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(s.retireMembers),
-			// Only if the operator has asked for it; see steps.AnnotationForceShrink.
+			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(s.moveEtcd),
+			// Only if the operator has asked for it; see steps.AnnotationForceShrink. DNS has not moved then, and clients
+			// that were told to leave would come back.
 			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(s.retireMembers),
 		},
 		Always: migration.ActionFunc(s.Tunnel.Sync),

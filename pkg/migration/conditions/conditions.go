@@ -183,7 +183,7 @@ func Judge(
 	}
 
 	reason := steps.ReasonDeadlineExceeded
-	if step.AssistOn() != "" && outcome.Reason == step.AssistOn() {
+	if step.AsksWith(outcome.Reason) {
 		reason = outcome.Reason
 	}
 	return gardencorev1beta1.ConditionFalse, reason,

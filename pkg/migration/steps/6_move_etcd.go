@@ -24,10 +24,14 @@ var moveEtcd = Step{
 			Title: "Wait until no cache names the source",
 			By:    Destination, Reasons: []Reason{ReasonWaitingForDNS},
 		},
+		{
+			Title: "Let the ingress gateway of the source drain the connections of clients if it ends TLS",
+			By:    Source, Reasons: []Reason{ReasonDrainingClients}, Asks: ReasonDrainingClients,
+		},
 	}, moveMembers(UnlessForced)...),
 
 	Deadline:        30 * time.Minute,
-	Expected:        204 * time.Second,
+	Expected:        274 * time.Second,
 	Progress:        75,
 	PointOfNoReturn: true,
 

@@ -17,7 +17,7 @@ var cleanUpSource = Step{
 	Finish:    completed,
 	Work: []Work{
 		{
-			Title: "Wait until requests on open connections have finished",
+			Title: "Wait until requests on open connections have finished, unless step 6 has drained these",
 			By:    Source, Reasons: []Reason{ReasonWaitingForClientsToLeave},
 		},
 		{
@@ -39,7 +39,7 @@ var cleanUpSource = Step{
 	},
 
 	Deadline: 45 * time.Minute,
-	Expected: 85 * time.Second,
+	Expected: 125 * time.Second,
 	Progress: 90,
 
 	Guards: map[Check]Guard{

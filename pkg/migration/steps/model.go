@@ -146,15 +146,20 @@ func (s Step) Has(when When) bool {
 	return slices.ContainsFunc(s.Work, func(work Work) bool { return work.When == when })
 }
 
-// AssistOn returns the reason with which the owner asks the peer for its part in this step; empty if the peer has none.
-func (s Step) AssistOn() Reason {
+// Asks returns the reasons with which the owner asks the peer for its parts in this step, each once and in the order of
+// the parts. It is empty if the peer has no part. The caller owns the returned slice.
+func (s Step) Asks() []Reason {
+	var asks []Reason
 	for _, work := range s.Work {
-		if work.Asks != "" {
-			return work.Asks
+		if work.Asks != "" && !slices.Contains(asks, work.Asks) {
+			asks = append(asks, work.Asks)
 		}
 	}
-	return ""
+	return asks
 }
+
+// AsksWith reports whether the reason asks the peer for a part in this step.
+func (s Step) AsksWith(reason Reason) bool { return slices.Contains(s.Asks(), reason) }
 
 // order is the order of a live migration (GEP-0039, "Migration flow"). At any time exactly one role acts: the owner of
 // the first step whose condition is not True.

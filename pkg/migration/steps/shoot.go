@@ -110,18 +110,23 @@ func PausedBefore(shoot *gardencorev1beta1.Shoot, step Step) bool {
 	return shoot.Annotations[AnnotationPauseBefore] == string(step.Condition) && !Begun(Conditions(shoot), step)
 }
 
-// AssistDue reports whether the role has to do its part in the step of its peer, because the peer asked for it. A step
-// that has exceeded its deadline still asks.
-func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) bool {
-	if step.Owner == role || step.AssistOn() == "" {
-		return false
-	}
+// AskedFor returns the reason with which the peer asks the role for its part in the peer's step; empty if it does not.
+// A step that has exceeded its deadline still asks.
+func AskedFor(conditions []gardencorev1beta1.Condition, step Step, role Role) Reason {
 	condition := v1beta1helper.GetCondition(conditions, step.Condition)
-	if condition == nil || condition.Reason != string(step.AssistOn()) {
-		return false
+	if step.Owner == role || condition == nil || !step.AsksWith(Reason(condition.Reason)) {
+		return ""
 	}
-	return condition.Status == gardencorev1beta1.ConditionProgressing ||
-		condition.Status == gardencorev1beta1.ConditionFalse
+	if condition.Status != gardencorev1beta1.ConditionProgressing &&
+		condition.Status != gardencorev1beta1.ConditionFalse {
+		return ""
+	}
+	return Reason(condition.Reason)
+}
+
+// AssistDue reports whether the role has to do its part in the step of its peer, because the peer asked for it.
+func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) bool {
+	return AskedFor(conditions, step, role) != ""
 }
 
 // StartedAt returns when work on the step began, read from the conditions: a condition becomes Progressing at its start

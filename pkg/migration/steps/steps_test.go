@@ -188,15 +188,22 @@ var _ = DescribeTable("#AssistDue",
 		conditions := allTrue()
 		conditions[index].Status, conditions[index].Reason = status, string(reason)
 		Expect(steps.AssistDue(conditions, steps.Table()[index], role)).To(Equal(due))
+		asked := steps.Reason("")
+		if due {
+			asked = reason
+		}
+		Expect(steps.AskedFor(conditions, steps.Table()[index], role)).To(Equal(asked))
 	},
 	Entry("the destination asks, the source is due", 5, isProgressing, steps.ReasonReadyForSourceMemberRemoval,
 		steps.Source, true),
+	Entry("the destination asks for another part", 5, isProgressing, steps.ReasonDrainingClients, steps.Source, true),
 	Entry("it still asks when overdue", 5, isFalse, steps.ReasonReadyForSourceMemberRemoval, steps.Source, true),
 	Entry("the owner does not assist itself", 5, isProgressing, steps.ReasonReadyForSourceMemberRemoval,
 		steps.Destination, false),
 	Entry("not asked yet", 5, isProgressing, steps.ReasonJoiningLastEtcdMember, steps.Source, false),
 	Entry("finished", 5, isTrue, steps.ReasonReadyForSourceMemberRemoval, steps.Source, false),
 	Entry("not begun", 5, isUnknown, steps.ReasonReadyForSourceMemberRemoval, steps.Source, false),
+	Entry("a step that does not ask for that part", 3, isProgressing, steps.ReasonDrainingClients, steps.Source, false),
 	Entry("a step without a part of the peer", 1, isProgressing, steps.ReasonReadyForSourceMemberRemoval, steps.Source,
 		false),
 	Entry("a step without a part of the peer and no reason", 1, isProgressing, steps.Reason(""), steps.Source, false),

@@ -150,8 +150,8 @@ func (w *work) step(ctx context.Context, m *migration.Migration) (steps.Outcome,
 		return steps.Done("The work is done"), nil
 	}
 	reason := steps.ReasonStarted
-	if m.Step.AssistOn() != "" {
-		reason = m.Step.AssistOn()
+	if asks := m.Step.Asks(); len(asks) > 0 {
+		reason = asks[len(asks)-1]
 	}
 	return steps.Waiting(left, reason, "The work continues"), nil
 }

@@ -60,7 +60,7 @@ var _ = Describe("actions", func() {
 			}
 			Expect(own.Steps).To(HaveKey(step.Condition))
 			Expect(other.Steps).NotTo(HaveKey(step.Condition))
-			if step.AssistOn() != "" {
+			if len(step.Asks()) > 0 {
 				Expect(other.Assists).To(HaveKey(step.Condition))
 			}
 		}
@@ -74,8 +74,8 @@ var _ = Describe("actions", func() {
 			outcome := attempt(step)
 			Expect(outcome.Finished()).To(BeFalse())
 			Expect(outcome.RequeueAfter).To(Equal(pace / 2))
-			if step.AssistOn() != "" {
-				Expect(outcome.Reason).To(Equal(step.AssistOn()))
+			if len(step.Asks()) > 0 {
+				Expect(step.AsksWith(outcome.Reason)).To(BeTrue())
 			}
 			clk.Step(pace / 2)
 			Expect(attempt(step).Finished()).To(BeTrue())

@@ -179,9 +179,10 @@ func (w *world) step(role steps.Role, conditionType gardencorev1beta1.ConditionT
 
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if m.Step.AssistOn() != "" && w.sourceMembers > 0 {
-			return steps.Waiting(10*time.Millisecond, m.Step.AssistOn(), "%d source members are left", w.sourceMembers),
-				nil
+		if asks := m.Step.Asks(); len(asks) > 0 && w.sourceMembers > 0 {
+			// With each of the reasons once, and then with the last one.
+			reason := asks[min(attempt-2, len(asks)-1)]
+			return steps.Waiting(10*time.Millisecond, reason, "%d source members are left", w.sourceMembers), nil
 		}
 		w.finished = append(w.finished, conditionType)
 		return steps.Done("done in attempt %d", attempt), nil
@@ -195,7 +196,7 @@ func (w *world) ofRole(role steps.Role) simulation.Work {
 		Assist: func(step steps.Step) migration.Action {
 			return migration.ActionFunc(func(context.Context, *migration.Migration) (steps.Outcome, error) {
 				defer GinkgoRecover()
-				Expect(step.AssistOn()).NotTo(BeEmpty(), "nobody asks for a part in step "+step.String())
+				Expect(step.Asks()).NotTo(BeEmpty(), "nobody asks for a part in step "+step.String())
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if w.sourceMembers > 0 {

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// annotationClientsDrain is on the shoot's namespace in the destination from when the source was asked to drain the
+// connections of clients. Its value is that time (RFC 3339), so that an agent that takes over resumes the wait.
+const annotationClientsDrain = "livecpm.gardener.cloud/clients-drain-asked-at"
+
+// drainClients asks the source to let its clients leave, and is done when they had the time for it. It comes before the
+// last members join, because nothing should wait while there are six voters.
+//
+// The source does not answer, so what is waited for is a time: for the change to reach the Envoys (flows.GatewayPush),
+// and for these to end what clients have kept (flows.gatewayDrain). The source, which may have been late, checks its own
+// clock before its first member leaves (beforeRetirement in pkg/agent/source). When members of the source may have begun
+// to leave, it is too late for all of this: a cluster must not be kept waiting then.
+func (d *destination) drainClients(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	namespace := &corev1.Namespace{}
+	name := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
+	if err := d.SeedClientSet.APIReader().Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return steps.Outcome{}, fmt.Errorf("failed to read namespace %s: %w", name, err)
+	}
+	asked, err := time.Parse(time.RFC3339, namespace.Annotations[annotationClientsDrain])
+	if err == nil {
+		return d.waitForDrain(m.Clock.Now(), asked), nil
+	}
+
+	// It has not been asked yet. What is malformed counts as missing: asking twice costs a minute and nothing else.
+	etcds := d.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+	begun, err := d.retirementBegun(ctx, etcds)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	if begun {
+		return steps.Done("The etcd members of the source leave already"), nil
+	}
+	outcome := d.waitForDrain(m.Clock.Now(), m.Clock.Now())
+	if outcome.Finished() {
+		return outcome, nil
+	}
+	// The time counts from when the source has been asked for certain.
+	if err := m.Report(ctx, outcome.Reason, outcome.Message); err != nil {
+		return steps.Outcome{}, err
+	}
+	now := m.Clock.Now()
+	if err := d.remember(ctx, namespace, annotationClientsDrain, now.UTC().Format(time.RFC3339)); err != nil {
+		return steps.Outcome{}, err
+	}
+	return d.waitForDrain(now, now), nil
+}
+
+func (d *destination) waitForDrain(now, asked time.Time) steps.Outcome {
+	until := asked.Add(flows.GatewayPush + d.Timings.GatewayDrain)
+	if left := until.Sub(now); left > 0 {
+		return steps.Waiting(min(left, 10*time.Second), steps.ReasonDrainingClients,
+			"Clients that have kept a connection to the source may leave it until %s", until.UTC().Format(time.RFC3339))
+	}
+	return steps.Done("Clients have left the source")
+}
