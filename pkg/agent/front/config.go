@@ -10,64 +10,31 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livecpm/livecpm/pkg/etcd/front/config"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 )
 
-// config is the configuration of the front's program.
-type config struct {
-	Etcd     string          `json:"etcd"`
-	Port     int32           `json:"port"`
-	Members  []configMember  `json:"members"`
-	TLS      configTLS       `json:"tls"`
-	Forwards []configForward `json:"forwards"`
-	Health   configEndpoint  `json:"health"`
-	Metrics  configEndpoint  `json:"metrics"`
-}
-
-type configMember struct {
-	Ordinal    int    `json:"ordinal"`
-	Address    string `json:"address"`
-	ServerName string `json:"serverName"`
-}
-
-type configTLS struct {
-	CAFile         string `json:"caFile"`
-	CertFile       string `json:"certFile"`
-	KeyFile        string `json:"keyFile"`
-	ClientCertFile string `json:"clientCertFile"`
-	ClientKeyFile  string `json:"clientKeyFile"`
-}
-
-type configForward struct {
-	Port       int32 `json:"port"`
-	TargetPort int32 `json:"targetPort"`
-}
-
-type configEndpoint struct {
-	Port int32 `json:"port"`
-}
-
 // configYAML returns the configuration. Both pods have the same one.
 func (c *component) configYAML(secrets secretNames) (string, error) {
-	out := config{
+	out := config.Config{
 		Etcd: naming.EtcdName(c.etcdRole),
 		Port: naming.PortClient,
-		TLS: configTLS{
+		TLS: config.TLS{
 			CAFile:         mountPath + "/ca/" + secrets.caKey,
-			CertFile:       mountPath + "/server/" + corev1.TLSCertKey,
-			KeyFile:        mountPath + "/server/" + corev1.TLSPrivateKeyKey,
+			ServerCertFile: mountPath + "/server/" + corev1.TLSCertKey,
+			ServerKeyFile:  mountPath + "/server/" + corev1.TLSPrivateKeyKey,
 			ClientCertFile: mountPath + "/client/" + corev1.TLSCertKey,
 			ClientKeyFile:  mountPath + "/client/" + corev1.TLSPrivateKeyKey,
 		},
 		// Who wants a snapshot asks a sidecar by the service for clients, too.
-		Forwards: []configForward{
-			{Port: etcdconstants.PortBackupRestore, TargetPort: etcdconstants.PortBackupRestore},
+		Forwards: []config.Forward{
+			{Port: etcdconstants.PortBackupRestore, MemberPort: etcdconstants.PortBackupRestore},
 		},
-		Health:  configEndpoint{Port: portHealth},
-		Metrics: configEndpoint{Port: portMetrics},
+		Health:  config.Endpoint{Port: portHealth},
+		Metrics: config.Endpoint{Port: portMetrics},
 	}
 	for ordinal, service := range c.objects().members {
-		out.Members = append(out.Members, configMember{
+		out.Members = append(out.Members, config.Member{
 			Ordinal: ordinal,
 			// Fully qualified, or each lookup would try the search domains first.
 			Address: fmt.Sprintf("%s.%s.svc.cluster.local.:%d", service.Name, service.Namespace, naming.PortClient),

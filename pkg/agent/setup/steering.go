@@ -4,22 +4,13 @@
 package setup
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
-	"time"
 
+	"github.com/livecpm/livecpm/pkg/etcd/front"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 )
 
-// newSteering returns what steers a front. There is none yet: nothing can be held or drained.
-func newSteering([]string, string, *tls.Config) joint.Front { return notSteered{} }
-
-type notSteered struct{}
-
-var errNotSteered = errors.New("fronts cannot be steered yet")
-
-func (notSteered) Hold(context.Context, time.Duration) (func(), error) { return nil, errNotSteered }
-func (notSteered) Drain(context.Context, int, time.Duration) error     { return errNotSteered }
-func (notSteered) Restore(context.Context, int) error                  { return errNotSteered }
-func (notSteered) Close() error                                        { return nil }
+// newSteering returns what steers the pods of a front.
+func newSteering(addresses []string, serverName string, config *tls.Config) joint.Front {
+	return front.NewSteering(front.SteeringConfig{Addresses: addresses, ServerName: serverName, TLS: config})
+}
