@@ -5,7 +5,6 @@ package front_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +26,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/livecpm/livecpm/pkg/etcd/front"
 	"github.com/livecpm/livecpm/pkg/etcd/front/config"
@@ -260,4 +260,32 @@ func (w *writers) end() int64 {
 	return w.writes.Load()
 }
 
-var _ = tls.VersionTLS12
+// steppedClock is a clock that does not go by itself, and knows which times were asked for.
+type steppedClock struct {
+	*testclock.FakeClock
+
+	mu    sync.Mutex
+	asked map[time.Duration]bool
+}
+
+func newSteppedClock() *steppedClock {
+	return &steppedClock{FakeClock: testclock.NewFakeClock(time.Now()), asked: map[time.Duration]bool{}}
+}
+
+// After implements clock.Clock.
+func (c *steppedClock) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[d] = true
+	return c.FakeClock.After(d)
+}
+
+// waitFor waits until somebody waits for the time.
+func (c *steppedClock) waitFor(d time.Duration) {
+	GinkgoHelper()
+	Eventually(func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.asked[d]
+	}).Should(BeTrue())
+}
