@@ -32,15 +32,15 @@ type configMember struct {
 
 type configTLS struct {
 	CAFile         string `json:"caFile"`
-	CertFile       string `json:"certFile"`
-	KeyFile        string `json:"keyFile"`
+	ServerCertFile string `json:"serverCertFile"`
+	ServerKeyFile  string `json:"serverKeyFile"`
 	ClientCertFile string `json:"clientCertFile"`
 	ClientKeyFile  string `json:"clientKeyFile"`
 }
 
 type configForward struct {
 	Port       int32 `json:"port"`
-	TargetPort int32 `json:"targetPort"`
+	MemberPort int32 `json:"memberPort"`
 }
 
 type configEndpoint struct {
@@ -50,18 +50,18 @@ type configEndpoint struct {
 // configYAML returns the configuration. Both pods have the same one.
 func (c *component) configYAML(secrets secretNames) (string, error) {
 	out := config{
-		Etcd: naming.EtcdName(c.etcdRole),
+		Etcd: c.etcdRole,
 		Port: naming.PortClient,
 		TLS: configTLS{
 			CAFile:         mountPath + "/ca/" + secrets.caKey,
-			CertFile:       mountPath + "/server/" + corev1.TLSCertKey,
-			KeyFile:        mountPath + "/server/" + corev1.TLSPrivateKeyKey,
+			ServerCertFile: mountPath + "/server/" + corev1.TLSCertKey,
+			ServerKeyFile:  mountPath + "/server/" + corev1.TLSPrivateKeyKey,
 			ClientCertFile: mountPath + "/client/" + corev1.TLSCertKey,
 			ClientKeyFile:  mountPath + "/client/" + corev1.TLSPrivateKeyKey,
 		},
 		// Who wants a snapshot asks a sidecar by the service for clients, too.
 		Forwards: []configForward{
-			{Port: etcdconstants.PortBackupRestore, TargetPort: etcdconstants.PortBackupRestore},
+			{Port: etcdconstants.PortBackupRestore, MemberPort: etcdconstants.PortBackupRestore},
 		},
 		Health:  configEndpoint{Port: portHealth},
 		Metrics: configEndpoint{Port: portMetrics},
