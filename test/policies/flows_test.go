@@ -5,6 +5,7 @@ package policies_test
 
 import (
 	"context"
+	"crypto/tls"
 	"maps"
 	"net/netip"
 
@@ -29,7 +30,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/livecpm/livecpm/pkg/agent/front"
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/policies"
@@ -62,7 +66,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 	}
 
 	// seed returns the ends of connections in a seed that plays the role, and what is permitted between them.
-	seed := func(role steps.Role, change func(exposure.Interface)) (policies.World, map[string]policies.End) {
+	seed := func(
+		role steps.Role, change func(client.Client, exposure.Interface),
+	) (policies.World, map[string]policies.End) {
 		GinkgoHelper()
 		pods := map[string]*corev1.Pod{}
 		add := func(name, ns string, labels map[string]string) {
@@ -123,7 +129,12 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: exposure.Name}, relays)).To(Succeed())
 		add("relay", namespace, relays.Spec.Template.Labels)
 		add("other-relay", namespace, relays.Spec.Template.Labels)
-		change(e)
+		change(c, e)
+		deployments := &appsv1.DeploymentList{}
+		Expect(c.List(ctx, deployments)).To(Succeed())
+		for _, deployment := range deployments.Items {
+			add(deployment.Name, namespace, deployment.Spec.Template.Labels)
+		}
 
 		for _, ns := range []string{"garden", namespace} {
 			_, err := (&networkpolicy.Reconciler{RuntimeClient: c, Resolver: hostnameresolver.NewNoOpProvider(),
@@ -210,22 +221,81 @@ var _ = Describe("Flows of a migration in a seed", func() {
 	}
 
 	DescribeTable("should be permitted, and no others", func(role steps.Role) {
-		world, ends := seed(role, func(exposure.Interface) {})
+		world, ends := seed(role, func(client.Client, exposure.Interface) {})
 		judge(world, ends, during, true)
 		judge(world, ends, never, false)
 	}, Entry("in the source", steps.Source), Entry("in the destination", steps.Destination))
 
 	It("should let the members reach each other on both ports while they leave that of the migration, and nobody else",
 		func() {
-			world, ends := seed(steps.Destination, func(e exposure.Interface) { Expect(e.Withdraw(ctx)).To(Succeed()) })
+			world, ends := seed(steps.Destination,
+				func(_ client.Client, e exposure.Interface) { Expect(e.Withdraw(ctx)).To(Succeed()) })
 			judge(world, ends, []flow{{"etcd-main-0", "etcd-main-1", 2380}, {"etcd-main-0", "etcd-main-1", 2381},
 				{"etcd-events-1", "etcd-events-0", 2381}}, true)
 			judge(world, ends, never, false)
 			judge(world, ends, []flow{{"kube-apiserver", "relay", 22379}, {"agent", "relay", 22379}}, false)
 		})
 
+	// withFront deploys the fronts, and lets the services for clients select the pods with the labels.
+	withFront := func(c client.Client, selected func(etcdRole string) map[string]string) {
+		GinkgoHelper()
+		pair := map[string][]byte{"tls.crt": []byte("x"), "tls.key": []byte("x"), "bundle.crt": []byte("x")}
+		Expect(c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd"},
+			Data: pair})).To(Succeed())
+		for _, etcdRole := range naming.EtcdRoles {
+			secret := corev1.SecretReference{Name: "etcd"}
+			Expect(c.Create(ctx, &druidcorev1alpha1.Etcd{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole)},
+				Spec: druidcorev1alpha1.EtcdSpec{Etcd: druidcorev1alpha1.EtcdConfig{
+					ClientUrlTLS: &druidcorev1alpha1.TLSConfig{ServerTLSSecretRef: secret, ClientTLSSecretRef: secret,
+						TLSCASecretRef: druidcorev1alpha1.SecretReference{SecretReference: secret,
+							DataKey: new("bundle.crt")}}}}})).To(Succeed())
+		}
+		fronts, err := front.New(front.Options{SeedClient: c, Image: "relay",
+			NewSteering: func([]string, string, *tls.Config) joint.Front { return nil }})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(fronts.Deploy(ctx, &migration.Migration{Log: logr.Discard(), Shoot: &gardencorev1beta1.Shoot{
+			Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}}})).To(Succeed())
+		for _, etcdRole := range naming.EtcdRoles {
+			service := &corev1.Service{}
+			Expect(c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: naming.ClientServiceName(etcdRole)},
+				service)).To(Succeed())
+			service.Spec.Selector = selected(etcdRole)
+			Expect(c.Update(ctx, service)).To(Succeed())
+		}
+	}
+	const mainFront, eventsFront = "livecpm-front-main", "livecpm-front-events"
+	// The policies that Gardener derives are those of one of the two selectors, also when the service has the other.
+	DescribeTable("should be permitted to the members and to the front, whichever of them the service selects",
+		func(selected func(etcdRole string) map[string]string) {
+			world, ends := seed(steps.Destination, func(c client.Client, _ exposure.Interface) { withFront(c, selected) })
+			judge(world, ends, during, true)
+			judge(world, ends, []flow{
+				{"kube-apiserver", mainFront, 2379}, {"kube-apiserver", eventsFront, 2379}, {"relay", mainFront, 2379},
+				{"relay", eventsFront, 2379}, {"etcd-main-0", mainFront, 2379}, {"agent", mainFront, 2379},
+				{"agent", eventsFront, 2379}, {"etcd-events-0", eventsFront, 2379},
+				{mainFront, "etcd-main-0", 2379}, {eventsFront, "etcd-events-1", 2379},
+				{mainFront, "etcd-main-0", 8080}, {"gardenlet", mainFront, 8080}, {"agent", eventsFront, 8080},
+				{"etcd-main-0", mainFront, 8080}, {"etcd-main-0", "etcd-main-1", 8080},
+			}, true)
+			judge(world, ends, never, false)
+			judge(world, ends, []flow{
+				{"stranger", mainFront, 2379}, {"stranger", mainFront, 8080}, {"kube-apiserver", mainFront, 8080},
+				{mainFront, "etcd-events-0", 2379}, {eventsFront, "etcd-main-0", 8080}, {mainFront, "etcd-main-0", 2381},
+				{mainFront, "relay", 22379}, {mainFront, "public gateway", 443}, {mainFront, "kube-apiserver", 443},
+				{mainFront, "node", 443}, {"relay", mainFront, 8080}, {"gardenlet", mainFront, 2379},
+				{"kube-apiserver", mainFront, 8082}, {"agent", mainFront, 8081}, {"etcd-events-0", mainFront, 2379},
+			}, false)
+		},
+		Entry("the members", etcdApp),
+		Entry("the front", func(etcdRole string) map[string]string {
+			return map[string]string{"app": "livecpm-front", "role": etcdRole}
+		}),
+	)
+
 	It("should not be permitted any more when the migration has ended", func() {
-		world, ends := seed(steps.Source, func(e exposure.Interface) { Expect(e.Destroy(ctx)).To(Succeed()) })
+		world, ends := seed(steps.Source,
+			func(_ client.Client, e exposure.Interface) { Expect(e.Destroy(ctx)).To(Succeed()) })
 		judge(world, ends, never, false)
 		judge(world, ends, []flow{{"etcd-main-0", "etcd-main-1", 2381}, {"etcd-main-0", "relay", 22379},
 			{"relay", "etcd-main-0", 2379}, {"kube-apiserver", "relay", 22379}, {"agent", "relay", 22379}}, false)

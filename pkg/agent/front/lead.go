@@ -72,7 +72,10 @@ func (c *component) sync(ctx context.Context) error {
 		return nil
 	}
 	if err := c.checkAnyReady(ctx); err != nil {
-		return err
+		// Clients stay where they are served. An error would stop the migration, and the front may be waiting for
+		// members that the migration has to bring up. Whoever wants to steer the front finds that it is not ready.
+		c.log.V(1).Info("The clients of etcd are not led to the front", "reason", err.Error())
+		return nil
 	}
 	etcd, err := c.getEtcd(ctx)
 	if err != nil {

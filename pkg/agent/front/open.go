@@ -53,23 +53,25 @@ func (c *component) addresses(ctx context.Context, now clock.PassiveClock) ([]st
 	}
 	var addresses []string
 	for _, pod := range pods {
-		switch {
-		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
-			// An evicted one, for example.
-		case pod.DeletionTimestamp != nil:
-			// Its time for what it has begun ends at the timestamp. After that it is dead, or its node is.
-			if now.Now().Before(pod.DeletionTimestamp.Time) {
-				return nil, fmt.Errorf("pod %s of the front is being deleted and may still pass requests on", pod.Name)
-			}
-		case !isReady(pod) || pod.Status.PodIP == "":
-			return nil, fmt.Errorf("pod %s of the front is not ready", pod.Name)
-		default:
-			addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(naming.PortClient)))
+		if !mayServe(pod, now) {
+			continue
 		}
+		// One that is being deleted is not ready and still passes requests on.
+		if pod.Status.PodIP == "" || pod.DeletionTimestamp == nil && !isReady(pod) {
+			return nil, fmt.Errorf("pod %s of the front is not ready", pod.Name)
+		}
+		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(naming.PortClient)))
 	}
 	if len(addresses) == 0 {
 		return nil, fmt.Errorf("the front has no pod; look at Deployment %s/%s", c.namespace,
 			naming.FrontName(c.etcdRole))
 	}
 	return addresses, nil
+}
+
+// mayServe reports whether a pod passes requests on, or may do so: unless it has ended, which an evicted one has, or its
+// time for what it has begun is over. That is at the timestamp; after it the pod is dead, or its node is.
+func mayServe(pod corev1.Pod, now clock.PassiveClock) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
+		(pod.DeletionTimestamp == nil || now.Now().Before(pod.DeletionTimestamp.Time))
 }

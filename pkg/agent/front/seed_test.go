@@ -6,6 +6,8 @@ package front_test
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
@@ -32,25 +34,34 @@ const namespace = "shoot--demo--live"
 // EndpointSlices and Deployments.
 type seed struct {
 	client.Client
+	// lock is for what several may change at the same time.
+	lock sync.Mutex
 	// denied is how many changes of a service the webhook still refuses, because it has not seen the annotation yet.
 	denied int
 	// changed is how often somebody has changed the selector of a service.
 	changed int
 	// frozen are services whose EndpointSlices do not follow.
 	frozen map[string]bool
+	// looks counts what was read.
+	looks atomic.Int64
 }
 
 func newSeed(ctx context.Context) *seed {
 	GinkgoHelper()
 	s := &seed{frozen: map[string]bool{}}
 	s.Client = fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
-		WithInterceptorFuncs(interceptor.Funcs{Patch: s.patch}).Build()
-	ca, err := (&secretsutils.CertificateSecretConfig{Name: "ca", CommonName: "ca",
-		CertType: secretsutils.CACert}).GenerateCertificate()
-	Expect(err).NotTo(HaveOccurred())
-	pair, err := (&secretsutils.CertificateSecretConfig{Name: "pair", CommonName: "pair",
-		CertType: secretsutils.ServerClientCert, SigningCA: ca}).GenerateCertificate()
-	Expect(err).NotTo(HaveOccurred())
+		WithInterceptorFuncs(interceptor.Funcs{Patch: s.patch,
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				opts ...client.ListOption) error {
+				s.looks.Add(1)
+				return c.List(ctx, list, opts...)
+			},
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+				opts ...client.GetOption) error {
+				s.looks.Add(1)
+				return c.Get(ctx, key, object, opts...)
+			}}).Build()
+	ca, pair := certificates()
 	for name, data := range map[string]map[string][]byte{
 		"ca-etcd-bundle-1": {"bundle.crt": ca.CertificatePEM},
 		"etcd-client-1":    {"tls.crt": pair.CertificatePEM, "tls.key": pair.PrivateKeyPEM},
@@ -84,6 +95,17 @@ func newSeed(ctx context.Context) *seed {
 	return s
 }
 
+// certificates are an authority and a certificate of it, made once.
+var certificates = sync.OnceValues(func() (ca, pair *secretsutils.Certificate) {
+	ca, err := (&secretsutils.CertificateSecretConfig{Name: "ca", CommonName: "ca",
+		CertType: secretsutils.CACert}).GenerateCertificate()
+	Expect(err).NotTo(HaveOccurred())
+	pair, err = (&secretsutils.CertificateSecretConfig{Name: "pair", CommonName: "pair",
+		CertType: secretsutils.ServerClientCert, SigningCA: ca}).GenerateCertificate()
+	Expect(err).NotTo(HaveOccurred())
+	return ca, pair
+})
+
 // patch plays the webhook, and the controller of EndpointSlices.
 func (s *seed) patch(
 	ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption,
@@ -92,6 +114,8 @@ func (s *seed) patch(
 	if !ok || service.Labels["app.kubernetes.io/managed-by"] != "etcd-druid" {
 		return c.Patch(ctx, object, patch, opts...)
 	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	etcd := &druidcorev1alpha1.Etcd{}
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace,
 		Name: service.Labels["app.kubernetes.io/part-of"]}, etcd); err != nil {
@@ -173,7 +197,7 @@ func (s *seed) runFronts(ctx context.Context) {
 			AvailableReplicas: 2, Conditions: []appsv1.DeploymentCondition{
 				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
 				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}}
-		Expect(s.Update(ctx, deployment)).To(Succeed())
+		Expect(s.Status().Update(ctx, deployment)).To(Succeed())
 	}
 }
 
