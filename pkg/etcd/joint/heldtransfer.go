@@ -148,6 +148,7 @@ func (j *Joint) stillRight(ctx context.Context, t transfer) (Observation, error)
 // awaitCaughtUp waits until the member that leads is still the leader for both, and the other one has its log, which it
 // has at once but for a busy machine.
 func (j *Joint) awaitCaughtUp(ctx context.Context, cluster etcdclient.Reader, from, to etcdclient.Member) error {
+	begin := j.Clock.Now()
 	for {
 		leads, follows, err := statusOfBoth(ctx, cluster, from, to)
 		switch {
@@ -157,11 +158,12 @@ func (j *Joint) awaitCaughtUp(ctx context.Context, cluster etcdclient.Reader, fr
 			return fmt.Errorf("member %s does not lead any more", from)
 		case caughtUp(follows, leads):
 			return nil
+		case ctx.Err() != nil || j.Clock.Since(begin) > holdTime:
+			return fmt.Errorf("member %s has not caught up: it has applied entry %d, the leader has committed %d", to,
+				follows.RaftAppliedIndex, leads.RaftIndex)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("member %s has not caught up: it has applied entry %d, the leader has committed %d", to,
-				follows.RaftAppliedIndex, leads.RaftIndex)
 		case <-j.Clock.After(confirmPause):
 		}
 	}
@@ -177,20 +179,22 @@ func caughtUp(member, leader etcdclient.Status) bool {
 func (j *Joint) confirmLeader(ctx context.Context, cluster etcdclient.Reader, from, to etcdclient.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
+	begin := j.Clock.Now()
 	for {
 		ofFrom, ofTo, err := statusOfBoth(ctx, cluster, from, to)
-		if err == nil && ofFrom.LeaderID == to.ID && ofTo.LeaderID == to.ID {
+		agree := err == nil && ofFrom.LeaderID == to.ID && ofTo.LeaderID == to.ID
+		late := ctx.Err() != nil || j.Clock.Since(begin) > confirmTime
+		switch {
+		case agree || late && ofTo.LeaderID == to.ID:
 			return nil
+		case late && err != nil:
+			return fmt.Errorf("it is not known whether %s leads: %w", to, err)
+		case late:
+			return fmt.Errorf("member %s does not lead: %s follows %x, %s follows %x", to, from, ofFrom.LeaderID, to,
+				ofTo.LeaderID)
 		}
 		select {
 		case <-ctx.Done():
-			if ofTo.LeaderID == to.ID {
-				return nil
-			}
-			if err == nil {
-				err = fmt.Errorf("member %s follows %x, member %s follows %x", from, ofFrom.LeaderID, to, ofTo.LeaderID)
-			}
-			return fmt.Errorf("the members do not agree that %s leads: %w", to, err)
 		case <-j.Clock.After(confirmPause):
 		}
 	}

@@ -83,21 +83,14 @@ func (j *Joint) observeHealthy(ctx context.Context, etcdRole string) (Observatio
 	return seen, nil
 }
 
-// mayRestart projects the quorum without the member of the destination with the ordinal, for as long as it restarts. No
-// other member may be down.
+// mayRestart projects the quorum without the member of the destination with the ordinal, for as long as it restarts. Of
+// three voters no other one may be down.
 func mayRestart(seen Observation, ordinal int) error {
 	member, ok := memberOf(seen, ordinal)
 	if !ok {
 		return fmt.Errorf("the destination has no member with the ordinal %d: %s", ordinal, seen.Members)
 	}
-	if err := seen.Members.Stop(member.ID); err != nil {
-		return err
-	}
-	others := seen.Members.Filter(func(m quorum.Member) bool { return m.ID != member.ID })
-	if len(others.Unhealthy()) > 0 {
-		return fmt.Errorf("member %s does not restart until the others are healthy: %s", member.Name, seen.Summary())
-	}
-	return nil
+	return seen.Members.Stop(member.ID)
 }
 
 // memberOf returns the member of the destination with the ordinal.
