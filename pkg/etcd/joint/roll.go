@@ -104,9 +104,13 @@ func memberOf(seen Observation, ordinal int) (quorum.Member, bool) {
 }
 
 // AccompanyRoll leads both clusters through their restart, and returns when all members have restarted and both Etcds
-// belong to etcd-druid again. What fails is retried.
+// belong to etcd-druid again. What fails is retried, and what is waited for is logged.
 func (j *Joint) AccompanyRoll(ctx context.Context) error {
-	return j.each(ctx, nil, j.RollNext)
+	log := func(_ context.Context, reason steps.Reason, message string) error {
+		j.Log.Info("Restarting the members one by one", "reason", reason, "waiting", message)
+		return nil
+	}
+	return j.each(ctx, log, j.RollNext)
 }
 
 // RollNext takes one look at a cluster whose Etcd got its ordinary specification, and makes the next move towards one
@@ -197,8 +201,8 @@ func (j *Joint) done(r rollout, seen Observation, ordinal int) string {
 		since = j.Clock.Now()
 		j.steady[pod.UID] = since
 	}
-	if steady := j.Clock.Since(since); steady < j.SteadyTime {
-		return fmt.Sprintf("it has been as it should be for %s", steady)
+	if j.Clock.Since(since) < j.SteadyTime {
+		return fmt.Sprintf("it has not been as it should be for %s", j.SteadyTime)
 	}
 	return ""
 }

@@ -371,7 +371,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			look()
 			stop("main", 2)
 			start("main", 2)
-			Expect(look().Message).To(ContainSubstring("it has been as it should be for"))
+			Expect(look().Message).To(ContainSubstring("it has not been as it should be for 1h"))
 			Expect(partitionOf("main")).To(Equal(2))
 		})
 
