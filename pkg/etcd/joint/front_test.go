@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,7 +103,7 @@ func (f *front) steer(what string, ordinal int, drained bool) error {
 	f.lock.Lock()
 	f.drained[f.etcdRole][ordinal] = drained
 	f.lock.Unlock()
-	f.event(fmt.Sprintf("%sed %s %d", map[string]string{"drain": "drain", "restore": "restor"}[what], f.etcdRole, ordinal))
+	f.event(fmt.Sprintf("%sed %s %d", strings.TrimSuffix(what, "e"), f.etcdRole, ordinal))
 	return nil
 }
 

@@ -80,7 +80,9 @@ func (j *Joint) openFront(ctx context.Context, etcdRole string) (Front, error) {
 	}
 	front, err := j.Front(ctx, etcdRole)
 	if err != nil {
-		return nil, &notHeldError{cause: fmt.Errorf("failed to reach the front of %s: %w", naming.EtcdName(etcdRole), err)}
+		return nil, &notHeldError{
+			cause: fmt.Errorf("failed to reach the front of %s: %w", naming.EtcdName(etcdRole), err),
+		}
 	}
 	return front, nil
 }

@@ -313,9 +313,12 @@ var _ = Describe("Retire", func() {
 			}
 		}, "waiting for etcd-events", false),
 		Entry("when both have come as far",
-			func() { s.removeSource("main", 2); s.joinDestination("events", 3); s.removeSource("events", 2) }, "", true),
-		Entry("when the other one is ahead", func() { s.removeSource("main", 2); s.retireSource("events", 1) }, "", true),
-		Entry("when more members are gone", func() { s.removeSource("main", 1); s.retireSource("events", 0) }, "", true),
+			func() { s.removeSource("main", 2); s.joinDestination("events", 3); s.removeSource("events", 2) },
+			"", true),
+		Entry("when the other one is ahead",
+			func() { s.removeSource("main", 2); s.retireSource("events", 1) }, "", true),
+		Entry("when more members are gone",
+			func() { s.removeSource("main", 1); s.retireSource("events", 0) }, "", true),
 		Entry("not when it has it", func() {
 			s.retireSource("events", 2)
 			s.lead("main", "seed-b-etcd-main-1")

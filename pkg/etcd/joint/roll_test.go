@@ -94,8 +94,8 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		get(etcd, naming.EtcdName(etcdRole))
 		return etcd.Annotations
 	}
-	// restartNext is what the controller of StatefulSets does next: it starts the pod that is gone, or stops the next one
-	// if all above it have come back. It judges whether the member may be stopped.
+	// restartNext is what the controller of StatefulSets does next: it starts the pod that is gone, or stops the next
+	// one if all above it have come back. It judges whether the member may be stopped.
 	restartNext := func(etcdRole string) {
 		GinkgoHelper()
 		for ordinal := 2; ordinal >= partitionOf(etcdRole); ordinal-- {
@@ -287,7 +287,8 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(j.PrepareRoll(ctx)).To(Succeed())
 			applied("main")
 			Expect(rollToEnd("main", func() *Joint { return j })).To(Equal([]string{
-				"stopped main 2", "started main 2", "stopped main 1", "started main 1", "stopped main 0", "started main 0",
+				"stopped main 2", "started main 2", "stopped main 1", "started main 1", "stopped main 0",
+				"started main 0",
 			}))
 			expectOrdinary("main")
 		})
@@ -396,7 +397,8 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			applied("main")
 			look()
 			leadTo("main", 2)
-			Expect(look().Message).To(ContainSubstring("leadership moves from seed-b-etcd-main-2 to seed-b-etcd-main-0"))
+			Expect(look().Message).To(
+				ContainSubstring("leadership moves from seed-b-etcd-main-2 to seed-b-etcd-main-0"))
 			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 		})
 
