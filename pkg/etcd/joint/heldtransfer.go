@@ -14,9 +14,12 @@ import (
 )
 
 const (
-	// holdTime bounds the time for which a front holds requests while leadership moves. It counts from when the front
-	// is asked, so waiting for the requests under way is a part of it. Clients of etcd wait longer than that.
+	// holdTime bounds the time for which a front holds requests while leadership moves. Clients of etcd wait longer
+	// than that.
 	holdTime = 1500 * time.Millisecond
+	// holdRest is what is left of it at least when the front says that it holds them: it does not wait for the requests
+	// under way for longer than the rest allows.
+	holdRest = holdTime / 4
 	// confirmTime is how long the members may take to agree on the new leader. By then the hold may have ended.
 	confirmTime = time.Second
 	// confirmPause is the pause between two questions under a hold, where every one of them makes it longer.
@@ -105,13 +108,14 @@ func (j *Joint) transferUnder(ctx context.Context, front Front, t transfer) erro
 
 	from, to := t.ends()
 	asked := j.Clock.Now()
-	held, cancel := context.WithTimeout(ctx, holdTime)
-	defer cancel()
-	release, err := front.Hold(held, holdTime)
+	release, err := j.hold(ctx, front)
 	if err != nil {
 		return &notHeldError{cause: fmt.Errorf("failed to hold the requests to %s: %w", name, err)}
 	}
 	defer release()
+	// The front has begun to hold them after it was asked.
+	held, cancel := context.WithTimeout(ctx, max(holdTime-j.Clock.Since(asked), holdRest))
+	defer cancel()
 	if err := j.awaitCaughtUp(held, cluster, from, to); err != nil {
 		return fmt.Errorf("leadership of %s does not move: %w", name, err)
 	}
@@ -125,6 +129,13 @@ func (j *Joint) transferUnder(ctx context.Context, front Front, t transfer) erro
 	j.Log.Info("Transferred leadership under a hold", "etcd", name, "to", to.Name,
 		"took", j.Clock.Since(asked).String())
 	return nil
+}
+
+// hold asks the front to hold requests. Reaching it is not a part of that time, and bounded as well.
+func (j *Joint) hold(ctx context.Context, front Front) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, steerTimeout)
+	defer cancel()
+	return front.Hold(ctx, holdTime)
 }
 
 // stillRight looks at the cluster again and returns what it has seen, or an error if the transfer must not be made any
