@@ -246,17 +246,23 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 	return seen, nil
 }
 
-// advance takes one look at one cluster. The source retires its members, but leadership moves from here.
+// advance takes one look at one cluster. The source retires its members, but leadership moves from here. If it cannot
+// move, the source waits for it, and the condition says why.
 func (r *retirement) advance(ctx context.Context, etcdRole string) (joint.Progress, error) {
 	progress, err := r.etcds.Advance(ctx, etcdRole, naming.MembersPerSeed)
 	if err != nil || !progress.Done {
 		return progress, err
 	}
 	missing, err := r.etcds.TakeLeadership(ctx, etcdRole)
-	if err == nil && missing != "" {
+	if err != nil {
+		r.migration.Log.Info("Failed to move leadership to the destination, retrying", "etcd",
+			naming.EtcdName(etcdRole), "reason", err.Error())
+		missing = err.Error()
+	}
+	if missing != "" {
 		progress.Message += "; " + missing
 	}
-	return progress, err
+	return progress, nil
 }
 
 // lookAfterKubeAPIServer replaces pods that wait for a restart, from time to time: clients are led here, and here they

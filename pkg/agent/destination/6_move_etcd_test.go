@@ -255,6 +255,25 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
 	})
 
+	It("should take leadership when the first member of the source has left both", func() {
+		setUp(2, 3, 2, 3, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		for etcdRole, cluster := range clusters {
+			Expect(cluster.Leader()).To(Equal("seed-b-etcd-" + etcdRole + "-0"))
+		}
+	})
+
+	It("should say what it waits for with leadership", func() {
+		setUp(2, 3, 3, 3, outlived)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Message).To(
+			ContainSubstring("waiting until the first member of the source has left etcd-events as well"))
+		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+	})
+
 	It("should see the source retire", func() {
 		setUp(3, 3, 3, 3, outlived)
 		asked, ask := context.WithCancel(context.Background())

@@ -14,9 +14,12 @@ import (
 )
 
 const (
-	// holdTime bounds the time for which a front holds requests while leadership moves. It counts from when the front
-	// is asked, so waiting for the requests under way is a part of it. Clients of etcd wait longer than that.
+	// holdTime bounds the time for which a front holds requests while leadership moves. Clients of etcd wait longer
+	// than that.
 	holdTime = 1500 * time.Millisecond
+	// holdRest is what is left of it at least when the front says that it holds them: it does not wait for the requests
+	// under way for longer than the rest allows.
+	holdRest = holdTime / 4
 	// confirmTime is how long the members may take to agree on the new leader. By then the hold may have ended.
 	confirmTime = time.Second
 	// confirmPause is the pause between two questions under a hold, where every one of them makes it longer.
@@ -80,7 +83,9 @@ func (j *Joint) openFront(ctx context.Context, etcdRole string) (Front, error) {
 	}
 	front, err := j.Front(ctx, etcdRole)
 	if err != nil {
-		return nil, &notHeldError{cause: fmt.Errorf("failed to reach the front of %s: %w", naming.EtcdName(etcdRole), err)}
+		return nil, &notHeldError{
+			cause: fmt.Errorf("failed to reach the front of %s: %w", naming.EtcdName(etcdRole), err),
+		}
 	}
 	return front, nil
 }
@@ -103,13 +108,14 @@ func (j *Joint) transferUnder(ctx context.Context, front Front, t transfer) erro
 
 	from, to := t.ends()
 	asked := j.Clock.Now()
-	held, cancel := context.WithTimeout(ctx, holdTime)
-	defer cancel()
-	release, err := front.Hold(held, holdTime)
+	release, err := j.hold(ctx, front)
 	if err != nil {
 		return &notHeldError{cause: fmt.Errorf("failed to hold the requests to %s: %w", name, err)}
 	}
 	defer release()
+	// The front has begun to hold them after it was asked.
+	held, cancel := context.WithTimeout(ctx, max(holdTime-j.Clock.Since(asked), holdRest))
+	defer cancel()
 	if err := j.awaitCaughtUp(held, cluster, from, to); err != nil {
 		return fmt.Errorf("leadership of %s does not move: %w", name, err)
 	}
@@ -123,6 +129,13 @@ func (j *Joint) transferUnder(ctx context.Context, front Front, t transfer) erro
 	j.Log.Info("Transferred leadership under a hold", "etcd", name, "to", to.Name,
 		"took", j.Clock.Since(asked).String())
 	return nil
+}
+
+// hold asks the front to hold requests. Reaching it is not a part of that time, and bounded as well.
+func (j *Joint) hold(ctx context.Context, front Front) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, steerTimeout)
+	defer cancel()
+	return front.Hold(ctx, holdTime)
 }
 
 // stillRight looks at the cluster again and returns what it has seen, or an error if the transfer must not be made any
@@ -148,6 +161,7 @@ func (j *Joint) stillRight(ctx context.Context, t transfer) (Observation, error)
 // awaitCaughtUp waits until the member that leads is still the leader for both, and the other one has its log, which it
 // has at once but for a busy machine.
 func (j *Joint) awaitCaughtUp(ctx context.Context, cluster etcdclient.Reader, from, to etcdclient.Member) error {
+	begin := j.Clock.Now()
 	for {
 		leads, follows, err := statusOfBoth(ctx, cluster, from, to)
 		switch {
@@ -157,11 +171,12 @@ func (j *Joint) awaitCaughtUp(ctx context.Context, cluster etcdclient.Reader, fr
 			return fmt.Errorf("member %s does not lead any more", from)
 		case caughtUp(follows, leads):
 			return nil
+		case ctx.Err() != nil || j.Clock.Since(begin) > holdTime:
+			return fmt.Errorf("member %s has not caught up: it has applied entry %d, the leader has committed %d", to,
+				follows.RaftAppliedIndex, leads.RaftIndex)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("member %s has not caught up: it has applied entry %d, the leader has committed %d", to,
-				follows.RaftAppliedIndex, leads.RaftIndex)
 		case <-j.Clock.After(confirmPause):
 		}
 	}
@@ -177,20 +192,22 @@ func caughtUp(member, leader etcdclient.Status) bool {
 func (j *Joint) confirmLeader(ctx context.Context, cluster etcdclient.Reader, from, to etcdclient.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
 	defer cancel()
+	begin := j.Clock.Now()
 	for {
 		ofFrom, ofTo, err := statusOfBoth(ctx, cluster, from, to)
-		if err == nil && ofFrom.LeaderID == to.ID && ofTo.LeaderID == to.ID {
+		agree := err == nil && ofFrom.LeaderID == to.ID && ofTo.LeaderID == to.ID
+		late := ctx.Err() != nil || j.Clock.Since(begin) > confirmTime
+		switch {
+		case agree || late && ofTo.LeaderID == to.ID:
 			return nil
+		case late && err != nil:
+			return fmt.Errorf("it is not known whether %s leads: %w", to, err)
+		case late:
+			return fmt.Errorf("member %s does not lead: %s follows %x, %s follows %x", to, from, ofFrom.LeaderID, to,
+				ofTo.LeaderID)
 		}
 		select {
 		case <-ctx.Done():
-			if ofTo.LeaderID == to.ID {
-				return nil
-			}
-			if err == nil {
-				err = fmt.Errorf("member %s follows %x, member %s follows %x", from, ofFrom.LeaderID, to, ofTo.LeaderID)
-			}
-			return fmt.Errorf("the members do not agree that %s leads: %w", to, err)
 		case <-j.Clock.After(confirmPause):
 		}
 	}

@@ -74,9 +74,9 @@ func (j *Joint) moveLeadershipTo(
 	return err == nil, err
 }
 
-// transferLeadership transfers leadership from one member to another: while the cluster's front holds the requests of its
-// clients, if there is one that does, and otherwise at a moment that it only chooses well. Both clusters may wait for
-// their moments at the same time, but their leaderships never move at the same time: a request of a client may need
+// transferLeadership transfers leadership from one member to another: while the cluster's front holds the requests of
+// its clients, if there is one that does, and otherwise at a moment that it only chooses well. Both clusters may wait
+// for their moments at the same time, but their leaderships never move at the same time: a request of a client may need
 // both, and members of both are on the same nodes.
 func (j *Joint) transferLeadership(ctx context.Context, t transfer) error {
 	if held, err := j.transferHeld(ctx, t); held || err != nil {

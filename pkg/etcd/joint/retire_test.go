@@ -28,6 +28,13 @@ var _ = Describe("Retire", func() {
 		keep func(context.Context) error
 	)
 
+	// takeLeadership does what the agent of the destination does with the cluster.
+	takeLeadership := func(etcdRole string) string {
+		GinkgoHelper()
+		missing, err := s.joint(steps.Destination).TakeLeadership(ctx, etcdRole)
+		Expect(err).NotTo(HaveOccurred())
+		return missing
+	}
 	of := func(name string) []string {
 		return slices.DeleteFunc(s.happened(), func(e string) bool { return !strings.Contains(e, name) && e != "kept" })
 	}
@@ -41,7 +48,14 @@ var _ = Describe("Retire", func() {
 	It("should retire the members of both clusters, highest ordinal first, pod before member", func() {
 		s.joinDestination("main", 3)
 		s.joinDestination("events", 3)
-		Expect(j.Retire(ctx, keep, nil)).To(Succeed())
+		report := func(_ context.Context, _ steps.Reason, message string) error {
+			if strings.Contains(message, "waiting until the agent of the destination") {
+				takeLeadership("main")
+				takeLeadership("events")
+			}
+			return nil
+		}
+		Expect(j.Retire(ctx, keep, report)).To(Succeed())
 
 		Expect(of("etcd-main")).To(Equal([]string{
 			"kept",
@@ -52,7 +66,8 @@ var _ = Describe("Retire", func() {
 		Expect(s.clusters["events"].Names()).
 			To(Equal([]string{"seed-b-etcd-events-0", "seed-b-etcd-events-1", "seed-b-etcd-events-2"}))
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
-		Expect(s.sawVoters("main")).To(Equal([]int{6, 5, 4, 3}))
+		// Several look at it at the same time, so they may be out of order.
+		Expect(s.sawVoters("main")).To(And(ContainElements(6, 5, 4, 3), HaveEach(BeElementOf(6, 5, 4, 3))))
 
 		for _, name := range []string{"etcd-main", "etcd-events"} {
 			etcd := &druidcorev1alpha1.Etcd{}
@@ -159,6 +174,7 @@ var _ = Describe("Retire", func() {
 			if progress.Done {
 				break
 			}
+			takeLeadership("main")
 		}
 		Expect(s.clusters["main"].Calls()[3:]).To(Equal([]string{
 			"remove seed-a-etcd-main-2",
@@ -172,7 +188,16 @@ var _ = Describe("Retire", func() {
 		s.lead("main", "seed-a-etcd-main-2")
 		progress, err := j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(progress.Message).To(Equal("leadership moves to the destination"))
+		Expect(progress.Message).To(Equal("leadership moves to another member of the source"))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+
+		s.lead("main", "seed-a-etcd-main-2")
+		for _, ordinal := range []int{0, 1} {
+			s.clusters["main"].SetUp(memberName("seed-a", "main", ordinal), false)
+		}
+		progress, err = j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("leadership moves to the destination"), "there is no other one")
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 
 		s.joinDestination("events", 3)
@@ -215,7 +240,7 @@ var _ = Describe("Retire", func() {
 			"waiting until the first member of the source has left etcd-events as well", false),
 		Entry("which has come as far", func() { s.joinDestination("events", 3); s.removeSource("events", 2) },
 			"seed-a-etcd-main-0",
-			"leadership moves to the destination", true),
+			"waiting until the agent of the destination has moved leadership there", false),
 		Entry("whose leadership is in the source",
 			func() { s.joinDestination("events", 3); s.removeSource("events", 2) },
 			"seed-b-etcd-main-0",
@@ -248,14 +273,58 @@ var _ = Describe("Retire", func() {
 		progress, err := j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+		Expect(takeLeadership("main")).To(ContainSubstring("before the members of the destination are healthy"))
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
 
 		s.clusters["main"].SetUp("seed-b-etcd-main-1", true)
 		progress, err = j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(progress.Message).To(Equal("leadership moves to the destination"))
+		Expect(progress.Message).To(ContainSubstring("waiting until the agent of the destination"))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"), "the source does not move it")
+		Expect(takeLeadership("main")).To(BeEmpty())
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 	})
+
+	DescribeTable("lets the destination take leadership when its turn has come",
+		func(prepare func(), missing string, moves bool) {
+			s.joinDestination("main", 3)
+			prepare()
+			before := s.clusters["main"].Leader()
+			if missing == "" {
+				Expect(takeLeadership("main")).To(BeEmpty())
+			} else {
+				Expect(takeLeadership("main")).To(ContainSubstring(missing))
+			}
+			if moves {
+				Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+			} else {
+				Expect(s.clusters["main"].Leader()).To(Equal(before))
+			}
+		},
+		Entry("not with six voters", func() { s.retireSource("events", 2) }, "", false),
+		Entry("not before the first member has left the other one",
+			func() { s.removeSource("main", 2); s.joinDestination("events", 3) },
+			"waiting until the first member of the source has left etcd-events as well", false),
+		Entry("not without a quorum of the other one", func() {
+			s.removeSource("main", 2)
+			s.joinDestination("events", 3)
+			for ordinal := range 3 {
+				s.clusters["events"].SetUp(memberName("seed-a", "events", ordinal), false)
+			}
+		}, "waiting for etcd-events", false),
+		Entry("when both have come as far",
+			func() { s.removeSource("main", 2); s.joinDestination("events", 3); s.removeSource("events", 2) },
+			"", true),
+		Entry("when the other one is ahead",
+			func() { s.removeSource("main", 2); s.retireSource("events", 1) }, "", true),
+		Entry("when more members are gone",
+			func() { s.removeSource("main", 1); s.retireSource("events", 0) }, "", true),
+		Entry("not when it has it", func() {
+			s.retireSource("events", 2)
+			s.lead("main", "seed-b-etcd-main-1")
+			s.removeSource("main", 2)
+		}, "", false),
+	)
 
 	It("should keep the client services alive also when the members have gone by hand", func() {
 		s.joinDestination("main", 3)
@@ -319,10 +388,9 @@ var _ = Describe("Retire", func() {
 		Expect(progress.Message).To(ContainSubstring("seed-b-etcd-main-1"))
 
 		s.clusters["main"].SetUp("seed-b-etcd-main-1", true)
-		for range 2 { // lead, scale
-			_, err = j.RetireNext(ctx, "main", keep)
-			Expect(err).NotTo(HaveOccurred())
-		}
+		Expect(takeLeadership("main")).To(BeEmpty())
+		_, err = j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
 		Expect(of("etcd-main")).To(ContainElement("scaled etcd-main to 1"))
 	})
 

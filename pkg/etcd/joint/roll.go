@@ -83,21 +83,14 @@ func (j *Joint) observeHealthy(ctx context.Context, etcdRole string) (Observatio
 	return seen, nil
 }
 
-// mayRestart projects the quorum without the member of the destination with the ordinal, for as long as it restarts. No
-// other member may be down.
+// mayRestart projects the quorum without the member of the destination with the ordinal, for as long as it restarts. Of
+// three voters no other one may be down.
 func mayRestart(seen Observation, ordinal int) error {
 	member, ok := memberOf(seen, ordinal)
 	if !ok {
 		return fmt.Errorf("the destination has no member with the ordinal %d: %s", ordinal, seen.Members)
 	}
-	if err := seen.Members.Stop(member.ID); err != nil {
-		return err
-	}
-	others := seen.Members.Filter(func(m quorum.Member) bool { return m.ID != member.ID })
-	if len(others.Unhealthy()) > 0 {
-		return fmt.Errorf("member %s does not restart until the others are healthy: %s", member.Name, seen.Summary())
-	}
-	return nil
+	return seen.Members.Stop(member.ID)
 }
 
 // memberOf returns the member of the destination with the ordinal.
@@ -111,9 +104,13 @@ func memberOf(seen Observation, ordinal int) (quorum.Member, bool) {
 }
 
 // AccompanyRoll leads both clusters through their restart, and returns when all members have restarted and both Etcds
-// belong to etcd-druid again. What fails is retried.
+// belong to etcd-druid again. What fails is retried, and what is waited for is logged.
 func (j *Joint) AccompanyRoll(ctx context.Context) error {
-	return j.each(ctx, nil, j.RollNext)
+	log := func(_ context.Context, reason steps.Reason, message string) error {
+		j.Log.Info("Restarting the members one by one", "reason", reason, "waiting", message)
+		return nil
+	}
+	return j.each(ctx, log, j.RollNext)
 }
 
 // RollNext takes one look at a cluster whose Etcd got its ordinary specification, and makes the next move towards one
@@ -204,8 +201,8 @@ func (j *Joint) done(r rollout, seen Observation, ordinal int) string {
 		since = j.Clock.Now()
 		j.steady[pod.UID] = since
 	}
-	if steady := j.Clock.Since(since); steady < j.SteadyTime {
-		return fmt.Sprintf("it has been as it should be for %s", steady)
+	if j.Clock.Since(since) < j.SteadyTime {
+		return fmt.Sprintf("it has not been as it should be for %s", j.SteadyTime)
 	}
 	return ""
 }

@@ -5,7 +5,9 @@ package joint_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -25,6 +27,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	var (
 		ctx = context.Background()
 		s   *seeds
+		f   *fronts
 		j   *Joint
 	)
 
@@ -68,7 +71,91 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		GinkgoHelper()
 		Expect(s.client.Create(ctx, pod(naming.PodName(etcdRole, ordinal)))).To(Succeed())
 		label(etcdRole, ordinal, after)
-		s.clusters[etcdRole].SetUp(memberName("seed-b", etcdRole, ordinal), true)
+		name := memberName("seed-b", etcdRole, ordinal)
+		s.clusters[etcdRole].SetPeerURLs(name, naming.PeerURL(steps.Source, namespace, etcdRole, ordinal))
+		s.clusters[etcdRole].SetUp(name, true)
+	}
+	partition := func(etcdRole string, lowest int32) {
+		GinkgoHelper()
+		statefulSet := &appsv1.StatefulSet{}
+		get(statefulSet, naming.EtcdName(etcdRole))
+		statefulSet.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: &lowest}
+		Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
+	}
+	partitionOf := func(etcdRole string) int {
+		GinkgoHelper()
+		statefulSet := &appsv1.StatefulSet{}
+		get(statefulSet, naming.EtcdName(etcdRole))
+		return int(*statefulSet.Spec.UpdateStrategy.RollingUpdate.Partition)
+	}
+	annotationsOf := func(etcdRole string) map[string]string {
+		GinkgoHelper()
+		etcd := &druidcorev1alpha1.Etcd{}
+		get(etcd, naming.EtcdName(etcdRole))
+		return etcd.Annotations
+	}
+	// restartNext is what the controller of StatefulSets does next: it starts the pod that is gone, or stops the next
+	// one if all above it have come back. It judges whether the member may be stopped.
+	restartNext := func(etcdRole string) {
+		GinkgoHelper()
+		for ordinal := 2; ordinal >= partitionOf(etcdRole); ordinal-- {
+			p := &corev1.Pod{}
+			key := client.ObjectKey{Namespace: namespace, Name: naming.PodName(etcdRole, ordinal)}
+			if err := s.client.Get(ctx, key, p); err != nil {
+				Expect(client.IgnoreNotFound(err)).NotTo(HaveOccurred())
+				start(etcdRole, ordinal)
+				s.event(fmt.Sprintf("started %s %d", etcdRole, ordinal))
+				return
+			}
+			if p.Labels[appsv1.StatefulSetRevisionLabel] == after {
+				continue
+			}
+			name := memberName("seed-b", etcdRole, ordinal)
+			world, err := j.Observe(ctx, etcdRole)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(world.Members.Healthy()).To(HaveLen(3), "%s must not be stopped while another one is down", name)
+			Expect(s.clusters[etcdRole].Leader()).NotTo(Equal(name), "the leader must not be stopped")
+			if !f.none && f.refusals["drain"] == 0 {
+				f.lock.Lock()
+				drained := fmt.Sprint(f.drained[etcdRole][0], f.drained[etcdRole][1], f.drained[etcdRole][2])
+				f.lock.Unlock()
+				Expect(drained).To(Equal(fmt.Sprint(ordinal == 0, ordinal == 1, ordinal == 2)),
+					"just the one that is stopped must be drained")
+			}
+			stop(etcdRole, ordinal)
+			s.event(fmt.Sprintf("stopped %s %d", etcdRole, ordinal))
+			return
+		}
+	}
+	// rollToEnd restarts the members of a cluster and returns what happened.
+	rollToEnd := func(etcdRole string, joint func() *Joint) []string {
+		GinkgoHelper()
+		for looks := 0; ; looks++ {
+			Expect(looks).To(BeNumerically("<", 50), "the restart does not end: %v", s.happened())
+			progress, err := joint().RollNext(ctx, etcdRole)
+			Expect(err).NotTo(HaveOccurred())
+			if progress.Done {
+				break
+			}
+			restartNext(etcdRole)
+		}
+		var out []string
+		for _, e := range s.happened() {
+			if strings.Contains(e, " "+etcdRole) {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	expectOrdinary := func(etcdRole string) {
+		GinkgoHelper()
+		Expect(partitionOf(etcdRole)).To(BeZero())
+		Expect(annotationsOf(etcdRole)).To(BeEmpty())
+		for ordinal := range 3 {
+			p := &corev1.Pod{}
+			get(p, naming.PodName(etcdRole, ordinal))
+			Expect(p.Labels).To(HaveKeyWithValue(appsv1.StatefulSetRevisionLabel, after))
+		}
 	}
 	moves := func(etcdRole string) []string {
 		var out []string
@@ -102,7 +189,8 @@ var _ = Describe("rolling restart of the destination's members", func() {
 
 	BeforeEach(func() {
 		s = newSeedsOf("seed-b")
-		j = s.joint(steps.Destination)
+		f = newFronts(s)
+		j = s.joint(steps.Destination, f.in, func(c *Config) { c.FrontPatience = time.Nanosecond })
 		for _, etcdRole := range naming.EtcdRoles {
 			s.retireSource(etcdRole, 0)
 			specification(etcdRole, bootstrap)
@@ -114,6 +202,27 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	})
 
 	Describe("PrepareRoll", func() {
+		It("should lead nothing any more to the member that restarts at once", func() {
+			leadTo("main", 2)
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			Expect(s.happened()).To(ContainElements("held main", "released main", "drained main 2", "drained events 2"))
+			Expect(f.drained["main"]).To(Equal(map[int]bool{2: true}))
+		})
+
+		It("should not lead past a member while another one is down", func() {
+			s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+			Expect(j.PrepareRoll(ctx)).To(MatchError(ContainSubstring("would lose the quorum")))
+			Expect(f.drained["main"]).To(BeEmpty())
+		})
+
+		It("should let etcd-druid apply the specification", func() {
+			specification("main", func(etcd *druidcorev1alpha1.Etcd) {
+				etcd.Annotations = map[string]string{druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation: "true"}
+			})
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			Expect(annotationsOf("main")).To(BeEmpty())
+		})
+
 		It("should leave leadership where the restart comes last", func() {
 			done := len(moves("main"))
 			Expect(j.PrepareRoll(ctx)).To(Succeed())
@@ -133,6 +242,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			specification("main", plain)
 			Expect(j.PrepareRoll(ctx)).To(Succeed())
 			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"))
+			Expect(f.drained["main"]).To(BeEmpty())
 		})
 
 		It("should say what is wrong without a quorum", func() {
@@ -144,46 +254,188 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	})
 
 	Describe("RollNext", func() {
-		It("should transfer leadership once, to the first member that is back", func() {
-			done := len(moves("main"))
-			specification("main", plain)
-			revision("main", after)
+		// applied is what etcd-druid and the controller of StatefulSets make of the ordinary specification.
+		applied := func(etcdRole string) {
+			GinkgoHelper()
+			specification(etcdRole, plain)
+			partition(etcdRole, 0)
+			revision(etcdRole, after)
+		}
 
-			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"))
-			stop("main", 2)
-			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"))
-			Expect(moves("main")).To(HaveLen(done))
-
-			start("main", 2)
-			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"),
-				"etcd restarts once more in the new pod")
-			s.clusters["main"].SetUp(memberName("seed-b", "main", 2), false)
-			s.clusters["main"].SetUp(memberName("seed-b", "main", 2), true)
-			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"))
-			Expect(moves("main")).To(HaveLen(done))
-
-			stop("main", 1)
-			Expect(look().Message).To(ContainSubstring("leadership moves"))
-			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"))
-			Expect(look().Message).To(ContainSubstring("the leader has been restarted"))
-
-			start("main", 1)
-			stop("main", 0)
-			Expect(look().Done).To(BeFalse())
-			start("main", 0)
-			Expect(look().Done).To(BeTrue())
-			Expect(moves("main")[done:]).To(Equal([]string{"seed-b-etcd-main-0 -> seed-b-etcd-main-2"}))
+		It("should restart the members one by one, each without clients and leadership", func() {
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			applied("main")
+			Expect(rollToEnd("main", func() *Joint { return j })).To(Equal([]string{
+				"drained main 2", "stopped main 2", "started main 2", "restored main 2",
+				"drained main 1", "stopped main 1", "started main 1", "restored main 1",
+				"held main", "released main",
+				"drained main 0", "stopped main 0", "started main 0", "restored main 0",
+			}))
+			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"), "it has restarted first")
+			expectOrdinary("main")
 		})
 
-		It("should not move it to a member that is not healthy yet", func() {
-			specification("main", plain)
-			revision("main", after)
+		It("should finish from wherever it was killed", func() {
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			applied("main")
+			rollToEnd("main", func() *Joint { return s.joint(steps.Destination, f.in) })
+			expectOrdinary("main")
+		})
+
+		It("should do the same without a front", func() {
+			f.none = true
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			applied("main")
+			Expect(rollToEnd("main", func() *Joint { return j })).To(Equal([]string{
+				"stopped main 2", "started main 2", "stopped main 1", "started main 1", "stopped main 0",
+				"started main 0",
+			}))
+			expectOrdinary("main")
+		})
+
+		It("should go on with a front that does not obey", func() {
+			f.refusals["drain"], f.refusals["restore"] = -1, -1
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			applied("main")
+			rollToEnd("main", func() *Joint { return j })
+			expectOrdinary("main")
+		})
+
+		It("should keep the StatefulSet where it is before etcd-druid has finished", func() {
+			applied("main")
+			specification("main", func(etcd *druidcorev1alpha1.Etcd) {
+				etcd.Annotations = map[string]string{
+					druidcorev1alpha1.DruidOperationAnnotation: druidcorev1alpha1.DruidOperationReconcile,
+				}
+			})
+			Expect(look().Message).To(ContainSubstring("etcd-druid has not applied"))
+			Expect(partitionOf("main")).To(Equal(2))
+			Expect(annotationsOf("main")).NotTo(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation),
+				"it would apply the specification later")
+			Expect(f.drained["main"][2]).To(BeTrue())
+
+			// It applies it once more and finishes.
+			partition("main", 0)
+			specification("main", func(etcd *druidcorev1alpha1.Etcd) {
+				delete(etcd.Annotations, druidcorev1alpha1.DruidOperationAnnotation)
+			})
+			look()
+			Expect(partitionOf("main")).To(Equal(2))
+			Expect(annotationsOf("main")).To(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation))
+		})
+
+		DescribeTable("should not go back when it comes late", func(reach func(), lowest int) {
+			applied("main")
 			stop("main", 2)
 			start("main", 2)
-			label("main", 1, after)
-			s.clusters["main"].SetUp(memberName("seed-b", "main", 2), false)
-			Expect(look().Message).To(ContainSubstring("no member has been restarted yet"))
+			reach()
+			look()
+			Expect(partitionOf("main")).To(Equal(lowest))
+		},
+			Entry("the next one is stopping", func() { stop("main", 1) }, 1),
+			Entry("the next one is back", func() { stop("main", 1); start("main", 1) }, 1),
+			Entry("the last one is stopping", func() { stop("main", 1); start("main", 1); stop("main", 0) }, 0),
+		)
+
+		DescribeTable("waits with the next member", func(missing func(), message string) {
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			missing()
+			for range 3 {
+				Expect(look().Message).To(ContainSubstring(message))
+				Expect(partitionOf("main")).To(Equal(2))
+				Expect(f.drained["main"][1]).To(BeFalse())
+			}
+		},
+			Entry("until the pod is ready", func() {
+				p := &corev1.Pod{}
+				get(p, "etcd-main-2")
+				p.Status.Conditions[0].Status = corev1.ConditionFalse
+				Expect(s.client.Status().Update(ctx, p)).To(Succeed())
+			}, "its pod is not ready"),
+			Entry("until it is healthy", func() { s.clusters["main"].SetUp("seed-b-etcd-main-2", false) },
+				"connection refused"),
+			Entry("until it is known by its peer URL", func() {
+				s.clusters["main"].SetPeerURLs("seed-b-etcd-main-2", "https://of-the-migration:2381")
+			}, "it has the peer URLs [https://of-the-migration:2381]"),
+			Entry("until it has the log", func() { s.clusters["main"].SetBehind("seed-b-etcd-main-2", 1000) },
+				"it has applied entry 0, the leader has committed 1000"),
+			Entry("until the others are healthy", func() { s.clusters["main"].SetUp("seed-b-etcd-main-0", false) },
+				"would lose the quorum"),
+		)
+
+		It("should wait until etcd has restarted once more in the new pod", func() {
+			j = s.joint(steps.Destination, f.in, func(c *Config) { c.SteadyTime = time.Hour })
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			Expect(look().Message).To(ContainSubstring("it has not been as it should be for 1h"))
+			Expect(partitionOf("main")).To(Equal(2))
+		})
+
+		It("should restart nothing when another member fails while requests end", func() {
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			s.onEvent = func(text string) {
+				if text == "drained main 1" {
+					s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+				}
+			}
+			for range 3 {
+				look()
+			}
+			Expect(partitionOf("main")).To(Equal(2))
+			Expect(f.drained["main"]).To(HaveKeyWithValue(1, false))
+		})
+
+		It("should take leadership from a member that may be stopped at any time", func() {
+			applied("main")
+			look()
+			leadTo("main", 2)
+			Expect(look().Message).To(
+				ContainSubstring("leadership moves from seed-b-etcd-main-2 to seed-b-etcd-main-0"))
 			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+		})
+
+		It("should not drain a member again that was done and does not answer", func() {
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			look()
+			Expect(f.drained["main"]).To(HaveKeyWithValue(2, false))
+			s.clusters["main"].SetUp("seed-b-etcd-main-2", false)
+			look()
+			Expect(f.drained["main"]).To(HaveKeyWithValue(2, false))
+		})
+
+		It("should see to it that an Etcd that was deployed again meanwhile gets through", func() {
+			applied("main")
+			look()
+			// The agent has restarted.
+			deployed := func(etcd *druidcorev1alpha1.Etcd) {
+				etcd.Annotations[druidcorev1alpha1.DruidOperationAnnotation] = druidcorev1alpha1.DruidOperationReconcile
+			}
+			specification("main", deployed)
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			var progress Progress
+			for range 30 {
+				restartNext("main")
+				progress = look()
+			}
+			Expect(progress.Done).To(BeFalse())
+			Expect(progress.Message).To(ContainSubstring("etcd-druid has not"))
+			Expect(annotationsOf("main")).NotTo(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation))
+			specification("main", func(etcd *druidcorev1alpha1.Etcd) {
+				delete(etcd.Annotations, druidcorev1alpha1.DruidOperationAnnotation)
+			})
+			Expect(look().Done).To(BeTrue())
+			expectOrdinary("main")
 		})
 
 		DescribeTable("should not take pods of an earlier change for restarted ones",
@@ -209,8 +461,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		)
 
 		It("should wait for the StatefulSet's controller", func() {
-			specification("main", plain)
-			revision("main", after)
+			applied("main")
 			statefulSet := &appsv1.StatefulSet{}
 			get(statefulSet, "etcd-main")
 			statefulSet.Generation = 5
@@ -220,23 +471,22 @@ var _ = Describe("rolling restart of the destination's members", func() {
 	})
 
 	It("should accompany the restart of both clusters to its end", func() {
+		Expect(j.PrepareRoll(ctx)).To(Succeed())
 		for _, etcdRole := range naming.EtcdRoles {
 			specification(etcdRole, plain)
+			partition(etcdRole, 0)
 			revision(etcdRole, after)
 		}
 		done := make(chan error, 1)
 		go func() { done <- j.AccompanyRoll(ctx) }()
-		for _, etcdRole := range naming.EtcdRoles {
-			for _, ordinal := range []int{2, 1, 0} {
-				Expect(s.clusters[etcdRole].Leader()).NotTo(Equal(memberName("seed-b", etcdRole, ordinal)),
-					"the leader must not be stopped")
-				stop(etcdRole, ordinal)
-				if ordinal == 1 {
-					Eventually(s.clusters[etcdRole].Leader).Should(Equal(memberName("seed-b", etcdRole, 2)))
-				}
-				start(etcdRole, ordinal)
+		Eventually(func(g Gomega) {
+			for _, etcdRole := range naming.EtcdRoles {
+				restartNext(etcdRole)
 			}
+			g.Expect(done).To(Receive(BeNil()))
+		}).Should(Succeed())
+		for _, etcdRole := range naming.EtcdRoles {
+			expectOrdinary(etcdRole)
 		}
-		Eventually(done).Should(Receive(BeNil()))
 	})
 })

@@ -157,8 +157,8 @@ func (j *Joint) keepRollout(ctx context.Context, r rollout) error {
 	return j.annotate(ctx, r.etcd, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation)
 }
 
-// setPartition sets the lowest ordinal that the StatefulSet may restart, unless the StatefulSet has changed since it was
-// looked at.
+// setPartition sets the lowest ordinal that the StatefulSet may restart, unless the StatefulSet has changed since it
+// was looked at.
 func (j *Joint) setPartition(ctx context.Context, r rollout, partition int) error {
 	if err := j.annotate(ctx, r.etcd, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation); err != nil {
 		return err

@@ -42,11 +42,12 @@ type seeds struct {
 	client   client.Client
 	clusters map[string]*fakecluster.Cluster
 
-	lock   sync.Mutex
-	voters map[string][]int
-	events []string
-	ended  []deletion
-	onEnd  func() // runs after the code under test has ended a pod
+	lock    sync.Mutex
+	voters  map[string][]int
+	events  []string
+	ended   []deletion
+	onEnd   func()            // runs after the code under test has ended a pod
+	onEvent func(text string) // runs after something was written down
 	// patchErr is what becomes of a patch of a StatefulSet.
 	patchErr error
 }
@@ -158,8 +159,11 @@ func (s *seeds) scaled(ctx context.Context, c client.Client, statefulSet *appsv1
 
 func (s *seeds) event(text string) {
 	s.lock.Lock()
-	defer s.lock.Unlock()
 	s.events = append(s.events, text)
+	s.lock.Unlock()
+	if s.onEvent != nil {
+		s.onEvent(text)
+	}
 }
 
 func (s *seeds) happened() []string {
@@ -185,6 +189,7 @@ func (s *seeds) joint(role steps.Role, mutate ...func(*Config)) *Joint {
 	config := Config{
 		Log: logr.Discard(), Client: s.client, Namespace: namespace, Role: role,
 		SourceSeed: "seed-a", DestinationSeed: "seed-b", PollInterval: time.Millisecond, QuietTimeout: time.Nanosecond,
+		SteadyTime: time.Nanosecond,
 		NewCluster: func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
 			return s.clusters[etcdRole], nil
 		},

@@ -34,6 +34,7 @@ type member struct {
 	defragmenting bool
 	hash          uint32
 	compacted     int64
+	behind        uint64
 }
 
 // Cluster is an etcd cluster in memory.
@@ -42,6 +43,7 @@ type Cluster struct {
 	id      uint64
 	nextID  uint64
 	leader  uint64
+	index   uint64
 	members []*member
 	removed []uint64
 	alarms  []etcdclient.Alarm
@@ -146,6 +148,29 @@ func (c *Cluster) SetDatabase(name string, size, inUse int64) {
 	}
 }
 
+// SetPeerURLs changes the peer URLs of the member with the name, as its sidecar does.
+func (c *Cluster) SetPeerURLs(name string, peerURLs ...string) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.PeerURLs = peerURLs
+		}
+	}
+}
+
+// SetBehind lets the member with the name have applied so many entries less than the others have.
+func (c *Cluster) SetBehind(name string, entries uint64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.index = max(c.index, entries)
+	for _, m := range c.members {
+		if m.Name == name {
+			m.behind = entries
+		}
+	}
+}
+
 // SetDefragmenting lets the defragmentation of the member with the name begin or end.
 func (c *Cluster) SetDefragmenting(name string, defragmenting bool) {
 	c.lock.Lock()
@@ -227,7 +252,7 @@ func (c *Cluster) Status(_ context.Context, member etcdclient.Member) (etcdclien
 	}
 	status := etcdclient.Status{
 		ClusterID: c.id, MemberID: m.ID, LeaderID: c.leader, Learner: m.Learner, Version: "3.5.27",
-		DBSize: m.dbSize, DBSizeInUse: m.inUse,
+		DBSize: m.dbSize, DBSizeInUse: m.inUse, RaftIndex: c.index - m.behind, RaftAppliedIndex: c.index - m.behind,
 	}
 	// Every member reports the alarms of all.
 	for _, alarm := range c.alarms {
