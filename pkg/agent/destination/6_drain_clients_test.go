@@ -48,7 +48,8 @@ var _ = Describe("Letting the clients leave the source", func() {
 				if strings.HasPrefix(name, "seed-b-") {
 					port = 2381
 				}
-				return fmt.Sprintf("https://%s.etcd-%s-peer.%s.svc:%d", name[len("seed-a-"):], etcdRole, namespace, port)
+				return fmt.Sprintf("https://%s.etcd-%s-peer.%s.svc:%d", name[len("seed-a-"):], etcdRole, namespace,
+					port)
 			}, names...), nil
 		}
 		messages = nil

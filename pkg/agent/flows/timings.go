@@ -5,8 +5,8 @@ package flows
 
 import "time"
 
-// GatewayPush is how long istiod is given to hand a change to the Envoys of an ingress gateway: it holds changes back for
-// at most that long while others follow (PILOT_DEBOUNCE_MAX).
+// GatewayPush is how long istiod is given to hand a change to the Envoys of an ingress gateway: it holds changes back
+// for at most that long while others follow (PILOT_DEBOUNCE_MAX).
 const GatewayPush = 10 * time.Second
 
 // Timings are the configurable periods of the flows.

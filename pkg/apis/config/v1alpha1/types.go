@@ -194,9 +194,8 @@ type Flows struct {
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// GatewayDrain is how long the source's kube-apiserver continues after its ingress gateway was seen to take no new
 	// connections, if TLS ends at the gateway (IstioTLSTermination). It must not be less than the drain time of Envoy,
-	// which Istio sets to 45s: what the gateway still keeps when the kube-apiserver stops is answered with 503. The last
-	// etcd members join as long, and 10s more, after the source was asked to let its clients leave.
-	// Default: 1m.
+	// which Istio sets to 45s: what the gateway still keeps when the kube-apiserver stops is answered with 503. The
+	// last etcd members join as long, and 10s more, after the source was asked to let its clients leave. Default: 1m.
 	// +optional
 	GatewayDrain *metav1.Duration `json:"gatewayDrain,omitempty"`
 	// ShootStateLead is how far in the future the ShootState's timestamp is set, which keeps gardenlets from
