@@ -58,8 +58,8 @@ type Actions struct {
 	// Steps holds one action for each step that the role owns.
 	Steps map[gardencorev1beta1.ConditionType]Action
 	// Assists holds the role's part in steps of its peer. One runs while the peer's step is the current one and the
-	// peer has published one of the reasons Step.Asks. The outcome's status is ignored: the condition belongs to the peer,
-	// which observes the effect itself.
+	// peer has published one of the reasons Step.Asks. The outcome's status is ignored: the condition belongs to the
+	// peer, which observes the effect itself.
 	Assists map[gardencorev1beta1.ConditionType]Action
 	// Always runs on each pass before the step's action or assist, on both sides and whoever owns the current step, as
 	// soon as the first step has begun, and again and again while a step's action runs: it must be safe beside it.

@@ -25,9 +25,9 @@ const annotationClientsDrain = "livecpm.gardener.cloud/clients-drain-asked-at"
 // last members join, because nothing should wait while there are six voters.
 //
 // The source does not answer, so what is waited for is a time: for the change to reach the Envoys (flows.GatewayPush),
-// and for these to end what clients have kept (flows.gatewayDrain). The source, which may have been late, checks its own
-// clock before its first member leaves (beforeRetirement in pkg/agent/source). When members of the source may have begun
-// to leave, it is too late for all of this: a cluster must not be kept waiting then.
+// and for these to end what clients have kept (flows.gatewayDrain). The source, which may have been late, checks its
+// own clock before its first member leaves (beforeRetirement in pkg/agent/source). When members of the source may have
+// begun to leave, it is too late for all of this: a cluster must not be kept waiting then.
 func (d *destination) drainClients(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	namespace := &corev1.Namespace{}
 	name := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)

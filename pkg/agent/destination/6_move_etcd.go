@@ -23,8 +23,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// moveEtcd switches DNS, waits until nobody needs the source's addresses and its clients have left, completes the members of the
-// destination and asks the source to retire its own.
+// moveEtcd switches DNS, waits until nobody needs the source's addresses and its clients have left, completes the
+// members of the destination and asks the source to retire its own.
 func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()

@@ -249,6 +249,11 @@ func MoveEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Ou
 	return (&destination{Options: deps.Options()}).moveEtcd(ctx, m)
 }
 
+// DrainClients runs this part of the step.
+func DrainClients(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).drainClients(ctx, m)
+}
+
 // ShrinkEtcd runs this part of the step.
 func ShrinkEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&destination{Options: deps.Options()}).shrinkEtcd(ctx, m)

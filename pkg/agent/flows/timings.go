@@ -5,8 +5,8 @@ package flows
 
 import "time"
 
-// GatewayPush is how long istiod is given to hand a change to the Envoys of an ingress gateway: it holds changes back for
-// at most that long while others follow (PILOT_DEBOUNCE_MAX).
+// GatewayPush is how long istiod is given to hand a change to the Envoys of an ingress gateway: it holds changes back
+// for at most that long while others follow (PILOT_DEBOUNCE_MAX).
 const GatewayPush = 10 * time.Second
 
 // Timings are the configurable periods of the flows.
@@ -16,7 +16,8 @@ type Timings struct {
 	// DNSMargin is waited in addition to a DNS record's TTL before the old address counts as forgotten.
 	DNSMargin time.Duration
 	// DrainTimeout is how long the source's API server continues after the etcds have moved, so that requests on
-	// connections from before the switch of DNS can finish. It is stopped afterwards in any case.
+	// connections from before the switch of DNS can finish, unless its ingress gateway has drained these before. It is
+	// stopped afterwards in any case.
 	DrainTimeout time.Duration
 	// GatewayDrain is how long the source's API server continues after its ingress gateway was seen to take no new
 	// connections, if the gateway ends TLS. It is at least the drain time of Envoy, which ends the kept ones. Its etcd

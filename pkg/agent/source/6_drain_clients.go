@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// annotationClientsDrained is on the shoot's namespace in the source from when its ingress gateway was told to drain
-	// the connections that clients have kept. Its value is the time (RFC 3339) from which all Envoys count as draining,
-	// or clientsNotDrained.
+	// annotationClientsDrained is on the shoot's namespace in the source from when its ingress gateway was told to
+	// drain the connections that clients have kept. Its value is the time (RFC 3339) from which all Envoys count as
+	// draining, or clientsNotDrained.
 	annotationClientsDrained = "livecpm.gardener.cloud/clients-drained-since"
 	// clientsNotDrained is its value where Envoy cannot tell clients to leave, because the kube-apiserver ends TLS.
 	clientsNotDrained = "never"
@@ -90,8 +90,8 @@ func (s *source) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Ou
 		return steps.Outcome{}, err
 	}
 	if wait > 0 {
-		return steps.Waiting(wait, steps.ReasonReadyForSourceMemberRemoval, "The ingress gateway drains the connections "+
-			"of clients until %s; the first etcd member stays until then",
+		return steps.Waiting(wait, steps.ReasonReadyForSourceMemberRemoval,
+			"The ingress gateway drains the connections of clients until %s; the first etcd member stays until then",
 			m.Clock.Now().Add(wait).UTC().Format(time.RFC3339)), nil
 	}
 	return s.retireMembers(ctx, m)
@@ -113,9 +113,10 @@ func (s *source) moveEtcd(ctx context.Context, m *migration.Migration) (steps.Ou
 // that Envoy stay longer and may lose a request, as they would without any of this.
 //
 // Two kinds of clients stay. Where the kube-apiserver ends TLS, Envoy forwards bytes, and all that it could do is cut
-// them off. Clients inside of the shoot come through apiserver-proxy and CONNECT to a listener of the shoot's own, which
-// an EnvoyFilter of Gardener adds. istiod makes all changes of filter chains before it adds listeners (patchListeners in
-// pilot/pkg/networking/core/envoyfilter/listener_patch.go), so no other EnvoyFilter reaches the chain of that one.
+// them off. Clients inside of the shoot come through apiserver-proxy and CONNECT to a listener of the shoot's own,
+// which an EnvoyFilter of Gardener adds. istiod makes all changes of filter chains before it adds listeners
+// (patchListeners in pilot/pkg/networking/core/envoyfilter/listener_patch.go), so no other EnvoyFilter reaches the
+// chain of that one.
 func (s *source) drainClients(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	drain, err := s.readClientDrain(ctx, m)
 	if err != nil {

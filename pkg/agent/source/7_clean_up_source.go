@@ -112,7 +112,8 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 	}
 
-	// Who was told to leave in the step before has left; who has come since is drained when the way closes (addClosing).
+	// Who was told to leave in the step before has left; who has come since is drained when the way closes
+	// (addClosing).
 	if left.kubeAPIServer && !left.clients.finished(m.Clock.Now(), s.Timings.GatewayDrain) {
 		due, err := drainedAt(steps.Conditions(m.Shoot), s.Timings.DrainTimeout)
 		if err != nil {

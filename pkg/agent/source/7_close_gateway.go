@@ -304,8 +304,8 @@ func (i *ingress) annotate(ctx context.Context, annotation, value string) error 
 	return nil
 }
 
-// gatewayDrained returns a task that waits until Envoy has drained the connections of a way that is closed since the time in
-// the annotation. Envoy ends them by itself after its drain time, so the wait has an end in any case.
+// gatewayDrained returns a task that waits until Envoy has drained the connections of a way that is closed since the
+// time in the annotation. Envoy ends them by itself after its drain time, so the wait has an end in any case.
 //
 // If the kube-apiserver ends TLS, there is nothing to wait for: Envoy cannot tell its clients to leave and would cut
 // them off after its drain time (45 s). The graceful end of the kube-apiserver (30 s) tells them, and begins now.
@@ -375,7 +375,8 @@ func (c *cleanup) addClosing(dependencies flow.TaskIDs) flow.TaskID {
 	})
 	drained := c.add(flow.Task{
 		Name: "Waiting until the ingress gateway has drained the connections of clients",
-		Fn:   c.gatewayDrained(annotationGatewayClosed), SkipIf: !c.left.kubeAPIServer, Dependencies: flow.NewTaskIDs(closed),
+		Fn:   c.gatewayDrained(annotationGatewayClosed), SkipIf: !c.left.kubeAPIServer,
+		Dependencies: flow.NewTaskIDs(closed),
 	})
 	if !c.left.workers {
 		return drained

@@ -484,6 +484,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 					To(Succeed())
 			}
 			Expect(seed.Get(ctx, key, filter)).To(Succeed())
+			Expect(filter.Spec.Priority).To(BeNumerically(">", 100), "after the one of step 6")
 			Expect(filter.OwnerReferences).To(ConsistOf(HaveField("Name", namespace)))
 			Expect(filter.Spec.WorkloadSelector.Labels).To(Equal(map[string]string{"istio": "ingressgateway"}))
 			var names []string
@@ -510,7 +511,12 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 
 		It("should let Envoy drain the connections before the kube-apiserver stops where Envoy ends TLS", func() {
 			expose(atGateway)
+			drained := &istionetworkingv1alpha3.EnvoyFilter{
+				ObjectMeta: metav1.ObjectMeta{Name: namespace + "-livecpm-drained", Namespace: gatewayNamespace}}
+			Expect(seed.Create(ctx, drained)).To(Succeed())
 			finish(source.CleanupGraphWorkerless, serving, time.Minute)
+			Expect(seed.Get(ctx, client.ObjectKeyFromObject(drained), drained)).
+				To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 			Expect(looked).To(HaveLen(5))
 			Expect(looked).To(HaveEach(gatewayAddress + ":443 " + apiHost))
 			Expect(seed.Get(ctx, key, filter)).To(MatchError(apierrors.IsNotFound, "IsNotFound"))

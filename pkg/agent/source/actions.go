@@ -75,8 +75,8 @@ func NewActions(options Options) (migration.Actions, error) {
 		},
 		Assists: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(s.moveEtcd),
-			// Only if the operator has asked for it; see steps.AnnotationForceShrink. DNS has not moved then, and clients
-			// that were told to leave would come back.
+			// Only if the operator has asked for it; see steps.AnnotationForceShrink. DNS has not moved then, and
+			// clients that were told to leave would come back.
 			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(s.retireMembers),
 		},
 		Always: migration.ActionFunc(s.Tunnel.Sync),

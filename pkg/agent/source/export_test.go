@@ -5,8 +5,10 @@ package source
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -37,6 +39,9 @@ var (
 	CheckClosed          = checkClosed
 )
 
+// AnnotationClientsDrained is where the drain of step 6 is recorded.
+const AnnotationClientsDrained = annotationClientsDrained
+
 // Deps are what the rooms are made of in tests.
 type Deps struct {
 	Garden        client.Client
@@ -47,6 +52,34 @@ type Deps struct {
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
 	// Look looks whether the ingress gateway takes clients. By default it is closed.
 	Look func(ctx context.Context, address, host string) error
+	// Botanist is the one that knows the ingress gateways. Without it, the way through them is not found.
+	Botanist *botanist.Botanist
+}
+
+// errNoBotanist is why the way through the ingress gateways is not found.
+var errNoBotanist = errors.New("no botanist")
+
+// source returns the role's part, with the botanist of the test.
+func (d *Deps) source() *source {
+	s := &source{Options: d.Options()}
+	s.ingressOf = func(_ context.Context, m *migration.Migration) (*ingress, error) {
+		if d.Botanist == nil {
+			return nil, errNoBotanist
+		}
+		return &ingress{source: s, migration: m, botanist: d.Botanist,
+			namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)}, nil
+	}
+	return s
+}
+
+// MoveEtcd runs the role's part in the step that moves the etcds.
+func MoveEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return deps.source().moveEtcd(ctx, m)
+}
+
+// BeforeRetirement tells for how long the first member stays.
+func BeforeRetirement(ctx context.Context, deps *Deps, m *migration.Migration) (time.Duration, error) {
+	return deps.source().beforeRetirement(ctx, m)
 }
 
 // Options returns the role's part with real rooms.

@@ -118,9 +118,9 @@ const (
 	// ReasonWaitingForDNS appears until the name servers answer with the new address and the caches that may hold the
 	// old one have expired (TTL and margin). The operator waits; the message tells until when.
 	ReasonWaitingForDNS Reason = "WaitingForDNS"
-	// ReasonDrainingClients asks the source to let its ingress gateway drain the connections that clients have kept: who
-	// has left before etcd members of the source stop does not notice that. It appears until the time for that is over.
-	// The operator waits; the message tells until when.
+	// ReasonDrainingClients asks the source to let its ingress gateway drain the connections that clients have kept:
+	// who has left before etcd members of the source stop does not notice that. It appears until the time for that is
+	// over. The operator waits; the message tells until when.
 	ReasonDrainingClients Reason = "DrainingClients"
 	// ReasonJoiningLastEtcdMember appears while the third member of the destination joins: from then until the first
 	// removal the cluster tolerates only two failed members of six. The operator waits.
@@ -129,9 +129,9 @@ const (
 	// source to retire its own members, one by one. From here on there is no way back. The operator waits.
 	ReasonReadyForSourceMemberRemoval Reason = "ReadyForSourceMemberRemoval"
 
-	// ReasonWaitingForClientsToLeave appears while requests on kept connections to the source's kube-apiserver may still
-	// finish, unless its ingress gateway has drained them in the step before. The operator waits; the message tells until
-	// when.
+	// ReasonWaitingForClientsToLeave appears while requests on kept connections to the source's kube-apiserver may
+	// still finish, unless its ingress gateway has drained them in the step before. The operator waits; the message
+	// tells until when.
 	ReasonWaitingForClientsToLeave Reason = "WaitingForClientsToLeave"
 	// ReasonStoppingSourceControlPlane appears while the control plane components of the source are stopped. The
 	// operator waits.

@@ -188,14 +188,14 @@ type Flows struct {
 	// RolloutTimeout bounds one attempt to wait for a component to become ready. Default: 10m.
 	// +optional
 	RolloutTimeout *metav1.Duration `json:"rolloutTimeout,omitempty"`
-	// DrainTimeout is how long the source's kube-apiserver may keep connections after DNS caches have expired. It is
-	// stopped then in any case. Default: 1m.
+	// DrainTimeout is how long the source's kube-apiserver may keep connections after the etcds have moved, unless its
+	// ingress gateway has drained them before. It is stopped then in any case. Default: 1m.
 	// +optional
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
 	// GatewayDrain is how long the source's kube-apiserver continues after its ingress gateway was seen to take no new
 	// connections, if TLS ends at the gateway (IstioTLSTermination). It must not be less than the drain time of Envoy,
-	// which Istio sets to 45s: what the gateway still keeps when the kube-apiserver stops is answered with 503.
-	// Default: 1m.
+	// which Istio sets to 45s: what the gateway still keeps when the kube-apiserver stops is answered with 503. The
+	// last etcd members join as long, and 10s more, after the source was asked to let its clients leave. Default: 1m.
 	// +optional
 	GatewayDrain *metav1.Duration `json:"gatewayDrain,omitempty"`
 	// ShootStateLead is how far in the future the ShootState's timestamp is set, which keeps gardenlets from

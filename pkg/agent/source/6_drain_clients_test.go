@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/shoot"
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	istionetworkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/agent/source"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+var _ = Describe("Draining the connections of clients before the etcds move", func() {
+	var (
+		ctx   = context.Background()
+		now   = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		clock *testclock.FakeClock
+		deps  *source.Deps
+		m     *migration.Migration
+		key   = client.ObjectKey{Namespace: gatewayNamespace, Name: namespace + "-livecpm-drained"}
+		six   = map[string]int{"main": 3, "events": 3}
+	)
+	// cluster has all members of the destination, and so many of the source.
+	cluster := func(etcdRole string, members int) *fake.Cluster {
+		var names []string
+		for ordinal := range members {
+			names = append(names, fmt.Sprintf("seed-a-etcd-%s-%d", etcdRole, ordinal))
+		}
+		for ordinal := range 3 {
+			names = append(names, fmt.Sprintf("seed-b-etcd-%s-%d", etcdRole, ordinal))
+		}
+		return fake.New(func(name string) string {
+			port := 2380
+			if strings.HasPrefix(name, "seed-b-") {
+				port = 2381
+			}
+			return fmt.Sprintf("https://%s.etcd-%s-peer.%s.svc:%d", name[len("seed-a-"):], etcdRole, namespace, port)
+		}, names...)
+	}
+	// setUp puts the objects beside a namespace with the annotation, if it has any.
+	setUp := func(recorded string, members map[string]int, objects ...client.Object) {
+		GinkgoHelper()
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, UID: "1"}}
+		if recorded != "" {
+			ns.Annotations = map[string]string{source.AnnotationClientsDrained: recorded}
+		}
+		clock = testclock.NewFakeClock(now)
+		deps = newDeps(append(objects, ns)...)
+		deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+			return cluster(etcdRole, members[etcdRole]), nil
+		}
+		step, found := steps.Get(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete)
+		Expect(found).To(BeTrue())
+		m = &migration.Migration{
+			Log: logr.Discard(), Clock: clock, Role: steps.Source, Step: step,
+			SourceSeed: "seed-a", DestinationSeed: "seed-b",
+			Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace}},
+		}
+		shootObject := &shoot.Shoot{ControlPlaneNamespace: namespace}
+		shootObject.SetInfo(m.Shoot)
+		deps.Botanist = &botanist.Botanist{Operation: &gardeneroperation.Operation{
+			Logger: logr.Discard(), Shoot: shootObject, Config: gatewayConfig(), Seed: seedOf("seed-a"),
+			SeedClientSet: deps.SeedClientSet,
+		}}
+	}
+	asked := func(reason steps.Reason) {
+		m.Shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: []gardencorev1beta1.Condition{{
+			Type:   gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
+			Status: gardencorev1beta1.ConditionProgressing, Reason: string(reason),
+		}}}
+	}
+	recorded := func() string {
+		GinkgoHelper()
+		ns := &corev1.Namespace{}
+		Expect(deps.SeedClientSet.Client().Get(ctx, client.ObjectKey{Name: namespace}, ns)).To(Succeed())
+		return ns.Annotations[source.AnnotationClientsDrained]
+	}
+	filter := func() (*istionetworkingv1alpha3.EnvoyFilter, error) {
+		out := &istionetworkingv1alpha3.EnvoyFilter{}
+		return out, deps.SeedClientSet.Client().Get(ctx, key, out)
+	}
+	drain := func() steps.Outcome {
+		GinkgoHelper()
+		asked(steps.ReasonDrainingClients)
+		outcome, err := source.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonDrainingClients))
+		Expect(outcome.Finished()).To(BeFalse())
+		return outcome
+	}
+
+	It("should change the filter chains of the kube-apiserver and keep them where Envoy ends TLS", func() {
+		setUp("", six, exposed(atGateway)...)
+		Expect(drain().Message).To(ContainSubstring("until 2026-11-20T12:01:10Z"))
+		Expect(recorded()).To(Equal("2026-11-20T12:00:10Z"), "istiod has ten seconds to hand it to the Envoys")
+
+		written, err := filter()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(written.OwnerReferences).To(ConsistOf(And(HaveField("Kind", "Namespace"), HaveField("Name", namespace))))
+		Expect(written.Spec.Priority).To(Equal(int32(100)))
+		Expect(written.Spec.WorkloadSelector.Labels).To(Equal(map[string]string{"istio": "ingressgateway"}))
+		var names []string
+		for _, patch := range written.Spec.ConfigPatches {
+			Expect(patch.ApplyTo.String()).To(Equal("FILTER_CHAIN"))
+			Expect(patch.Match.Context.String()).To(Equal("GATEWAY"))
+			Expect(patch.Patch.Operation.String()).To(Equal("MERGE"))
+			Expect(patch.Patch.Value.AsMap()).To(Equal(map[string]any{"metadata": map[string]any{
+				"filter_metadata": map[string]any{"livecpm.gardener.cloud": map[string]any{"drained": true}}}}),
+				"nothing that Envoy acts on")
+			names = append(names, patch.Match.GetListener().FilterChain.Sni)
+		}
+		Expect(names).To(ConsistOf(apiHost, "api.live.internal.example"))
+	})
+
+	It("should not begin again after a restart of the agent", func() {
+		setUp("2026-11-20T11:59:40Z", six, exposed(atGateway)...)
+		Expect(drain().Message).To(ContainSubstring("until 2026-11-20T12:00:40Z"))
+		Expect(recorded()).To(Equal("2026-11-20T11:59:40Z"))
+		_, err := filter()
+		Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	})
+
+	It("should begin again if what is recorded is malformed", func() {
+		setUp("yesterday", six, exposed(atGateway)...)
+		drain()
+		Expect(recorded()).To(Equal("2026-11-20T12:00:10Z"))
+	})
+
+	DescribeTable("leaves clients alone and says so", func(objects func() []client.Object) {
+		setUp("", six, objects()...)
+		Expect(drain().Message).To(ContainSubstring("cannot tell clients to leave"))
+		Expect(recorded()).To(Equal("never"))
+		_, err := filter()
+		Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		Expect(source.BeforeRetirement(ctx, deps, m)).To(BeZero())
+	},
+		Entry("where the kube-apiserver ends TLS", func() []client.Object { return exposed(atServer) }),
+		Entry("where nothing is exposed", func() []client.Object { return nil }),
+	)
+
+	It("should not record a drain that has failed", func() {
+		setUp("", six, exposed(atGateway)...)
+		deps.Botanist = nil
+		asked(steps.ReasonDrainingClients)
+		_, err := source.MoveEtcd(ctx, deps, m)
+		Expect(err).To(MatchError("no botanist"))
+		Expect(recorded()).To(BeEmpty())
+	})
+
+	DescribeTable("lets the first member stay until clients have left", func(
+		recorded string, members map[string]int, wait time.Duration,
+	) {
+		setUp(recorded, members, exposed(atGateway)...)
+		Expect(source.BeforeRetirement(ctx, deps, m)).To(Equal(wait))
+		_, err := filter()
+		Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	},
+		Entry("they have left", "2026-11-20T11:59:00Z", six, time.Duration(0)),
+		Entry("they leave", "2026-11-20T11:59:20Z", six, 20*time.Second),
+		Entry("Envoy is told a moment ago", "2026-11-20T12:00:05Z", six, 65*time.Second),
+		Entry("one member has gone", "2026-11-20T11:59:20Z", map[string]int{"main": 3, "events": 2}, time.Duration(0)),
+		Entry("one member has gone, and nobody has asked", "", map[string]int{"main": 2, "events": 3},
+			time.Duration(0)),
+		Entry("all members have gone", "", map[string]int{}, time.Duration(0)),
+	)
+
+	It("should wait with the reason that it is asked with", func() {
+		setUp("2026-11-20T11:59:20Z", six, exposed(atGateway)...)
+		asked(steps.ReasonReadyForSourceMemberRemoval)
+		outcome, err := source.MoveEtcd(ctx, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		Expect(outcome.RequeueAfter).To(Equal(20 * time.Second))
+		Expect(outcome.Message).To(ContainSubstring("until 2026-11-20T12:00:20Z"))
+	})
+
+	It("should not wait with six voters if nobody has asked, and drain nevertheless", func() {
+		setUp("", six, exposed(atGateway)...)
+		Expect(source.BeforeRetirement(ctx, deps, m)).To(BeZero())
+		_, err := filter()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(recorded()).To(BeEmpty(), "an agent that takes over must not wait either")
+	})
+
+	It("should not keep members because of a drain that is too late anyhow and fails", func() {
+		setUp("", six, exposed(atGateway)...)
+		deps.Botanist = nil
+		Expect(source.BeforeRetirement(ctx, deps, m)).To(BeZero())
+	})
+
+	DescribeTable("spares step 7 the wait for requests", func(recorded string, spared bool) {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver", Namespace: namespace}}
+		setUp(recorded, six, deployment)
+		m.Shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: []gardencorev1beta1.Condition{{
+			Type:   gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
+			Status: gardencorev1beta1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
+		}}}
+		outcome, err := source.CleanUp(ctx, deps, m)
+		if spared {
+			// It goes on, which it cannot without a garden.
+			Expect(err).To(MatchError(ContainSubstring("failed to read project")))
+			return
+		}
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForClientsToLeave))
+	},
+		Entry("if they have left", "2026-11-20T11:59:00Z", true),
+		Entry("not while they leave", "2026-11-20T11:59:01Z", false),
+		Entry("not if they could not be told to", "never", false),
+		Entry("not if nobody has asked", "", false),
+		Entry("not if nobody knows since when", "yesterday", false),
+	)
+})
