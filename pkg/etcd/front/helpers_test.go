@@ -128,11 +128,16 @@ func (r *runningFront) uses(members int) {
 	}, Equal(members)))
 }
 
+// says waits until the metrics have the line.
+func (r *runningFront) says(line string) {
+	GinkgoHelper()
+	Eventually(func() string { return r.get(r.metrics, "/metrics") }).Should(ContainSubstring("\n" + line + "\n"))
+}
+
 // held waits until so many requests are held.
 func (r *runningFront) held(requests int) {
 	GinkgoHelper()
-	Eventually(func() string { return r.get(r.metrics, "/metrics") }).
-		Should(ContainSubstring("\nlivecpm_front_held_requests %d\n", requests))
+	r.says(fmt.Sprintf("livecpm_front_held_requests %d", requests))
 }
 
 func (*runningFront) get(address, path string) string {

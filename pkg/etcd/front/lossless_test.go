@@ -53,7 +53,7 @@ var _ = Describe("Without loss", func() {
 			for ordinal, m := range e.members {
 				Expect(s.Drain(ctx, ordinal, time.Minute)).To(Succeed())
 				Expect(m.atWork()).To(BeZero())
-				Expect(m.watched()).To(BeZero())
+				Eventually(m.watched).Should(BeZero())
 				m.stop()
 				w.more(20)
 				m.start()

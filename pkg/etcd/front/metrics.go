@@ -14,6 +14,7 @@ type metrics struct {
 	requests           *prometheus.CounterVec
 	underWay           *prometheus.GaugeVec
 	refused            prometheus.Counter
+	holding            prometheus.Gauge
 	held               prometheus.Gauge
 	heldSeconds        prometheus.Histogram
 	ended              *prometheus.CounterVec
@@ -36,6 +37,9 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"member", "kind"}),
 		refused: factory.NewCounter(prometheus.CounterOpts{
 			Name: "livecpm_front_refused_requests_total", Help: "Requests refused because no member was eligible in time.",
+		}),
+		holding: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "livecpm_front_holding", Help: "Whether unary requests are held.",
 		}),
 		held: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "livecpm_front_held_requests", Help: "Requests that are held now.",

@@ -115,6 +115,7 @@ func (t *traffic) startHold(ctx context.Context, id string, atMost time.Duration
 	}
 	h := &hold{id: id, since: t.clock.Now(), over: make(chan struct{})}
 	t.hold = h
+	t.metrics.holding.Set(1)
 	t.after(atMost, h.over, func() { t.endHold(h, "the time is over") })
 	t.mu.Unlock()
 
@@ -162,6 +163,7 @@ func (t *traffic) endHold(h *hold, why string) {
 		return
 	}
 	t.hold = nil
+	t.metrics.holding.Set(0)
 	close(h.over)
 	for _, come := range h.queue {
 		close(come)
