@@ -94,7 +94,8 @@ var _ = Describe("Without loss", func() {
 			w.more(5)
 			Expect(s.Restore(ctx, n%3)).To(Succeed())
 		}
-		Expect(e.store.revision()).To(Equal(w.end()))
+		writes := w.end()
+		Expect(e.store.revision()).To(Equal(writes))
 	})
 
 	It("should let no client notice that one of two fronts ends", func() {
