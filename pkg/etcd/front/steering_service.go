@@ -224,7 +224,8 @@ func (t *traffic) drained(ctx context.Context, m *member) error {
 		case <-change:
 		case <-ctx.Done():
 			m.log.Info("Nobody waits any more for the member to be drained", "underWay", left)
-			return status.Errorf(codes.DeadlineExceeded, "%d requests are still under way at member %d", left, m.Ordinal)
+			return status.Errorf(codes.DeadlineExceeded, "%d requests are still under way at member %d", left,
+				m.Ordinal)
 		}
 	}
 }
