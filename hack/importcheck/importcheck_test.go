@@ -91,6 +91,17 @@ var _ = Describe("Check", func() {
 			importcheck.Package{ImportPath: "cmd/livecpm-relay", Deps: []string{"k8s.io/client-go/rest"}},
 			"indirectly"),
 
+		Entry("the front imports an etcd client",
+			importcheck.Package{ImportPath: "pkg/etcd/front", Deps: []string{"go.etcd.io/etcd/client/v3"}},
+			"indirectly"),
+		Entry("the front imports etcd's messages",
+			importcheck.Package{ImportPath: "pkg/etcd/front", Imports: []string{"go.etcd.io/etcd/api/v3/etcdserverpb"}},
+			""),
+		Entry("the front imports the joint cluster",
+			importcheck.Package{ImportPath: "pkg/etcd/front", Imports: own("pkg/etcd/joint")}, "directly"),
+		Entry("the relay's program imports the front",
+			importcheck.Package{ImportPath: "cmd/livecpm-relay", Deps: own("pkg/etcd/front/config")}, ""),
+
 		Entry("the product imports a stand-in",
 			importcheck.Package{ImportPath: "pkg/tunnel/relay", Imports: own("test/standins/dns")}, "directly"),
 		Entry("a test of the product imports a stand-in",

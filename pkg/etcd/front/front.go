@@ -3,10 +3,10 @@
 
 // Package front passes on the requests of etcd's clients to the members of an etcd cluster, each by itself.
 //
-// A member of etcd that stops cuts off the requests under way, and a cluster whose leadership moves drops some. A client
-// cannot tell whether such a request was carried out, so it does not repeat it. A front avoids both: it ends the
-// clients' connections, so that a member may come and go behind it; it drains a member before the member stops; and it
-// holds requests while leadership moves. Steering is how it is told to.
+// A member of etcd that stops cuts off the requests under way, and a cluster whose leadership moves drops some. No
+// client can tell whether such a request was carried out, so none repeats it. A front avoids both: it ends the clients'
+// connections, so that a member may come and go behind it; it drains a member before the member stops; and it holds
+// requests while leadership moves. Steering is how it is told to.
 //
 // A front knows nothing of the content of requests but their method. Whoever reaches it needs a client certificate of
 // etcd's authority, as for the members.
@@ -166,7 +166,8 @@ func (f *Front) listen(ctx context.Context) (listener net.Listener, forwarders [
 			return listener, forwarders, fmt.Errorf("failed to listen: %w", err)
 		}
 		forwarders = append(forwarders, &forwarder{config: forward, log: f.log.WithValues("port", forward.Port),
-			traffic: f.traffic, metrics: f.metrics, listener: l, slots: make(chan struct{}, f.config.Limits.MaxForwards)})
+			traffic: f.traffic, metrics: f.metrics, listener: l,
+			slots: make(chan struct{}, f.config.Limits.MaxForwards)})
 	}
 	return listener, forwarders, nil
 }

@@ -50,7 +50,7 @@ func freePort() int32 {
 
 func local(port int32) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-// newConfig returns the configuration of a front of the members.
+// newConfig returns the configuration of a front of the members that does not stay long when it is told to end.
 func newConfig(members ...*member) *config.Config {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
@@ -74,6 +74,7 @@ func newConfig(members ...*member) *config.Config {
 		cfg.Members = append(cfg.Members, config.Member{Ordinal: i, Address: m.address, ServerName: memberHost})
 	}
 	config.SetDefaults(cfg)
+	cfg.Limits.ShutdownDelay.Duration = time.Millisecond
 	Expect(config.Validate(cfg)).To(BeEmpty())
 	return cfg
 }
@@ -102,12 +103,10 @@ func startFront(cfg *config.Config, clk clock.WithTicker) *runningFront {
 	return r
 }
 
-// startReady starts a front and waits until it uses so many members. The delays of its shutdown are short.
+// startReady starts a front and waits until it uses the members.
 func startReady(members ...*member) *runningFront {
 	GinkgoHelper()
-	cfg := newConfig(members...)
-	cfg.Limits.ShutdownDelay.Duration = time.Millisecond
-	r := startFront(cfg, clock.RealClock{})
+	r := startFront(newConfig(members...), clock.RealClock{})
 	r.uses(len(members))
 	return r
 }
@@ -128,11 +127,16 @@ func (r *runningFront) uses(members int) {
 	}, Equal(members)))
 }
 
+// says waits until the metrics have the line.
+func (r *runningFront) says(line string) {
+	GinkgoHelper()
+	Eventually(func() string { return r.get(r.metrics, "/metrics") }).Should(ContainSubstring("\n" + line + "\n"))
+}
+
 // held waits until so many requests are held.
 func (r *runningFront) held(requests int) {
 	GinkgoHelper()
-	Eventually(func() string { return r.get(r.metrics, "/metrics") }).
-		Should(ContainSubstring("\nlivecpm_front_held_requests %d\n", requests))
+	r.says(fmt.Sprintf("livecpm_front_held_requests %d", requests))
 }
 
 func (*runningFront) get(address, path string) string {

@@ -53,7 +53,7 @@ var _ = Describe("Without loss", func() {
 			for ordinal, m := range e.members {
 				Expect(s.Drain(ctx, ordinal, time.Minute)).To(Succeed())
 				Expect(m.atWork()).To(BeZero())
-				Expect(m.watched()).To(BeZero())
+				Eventually(m.watched).Should(BeZero())
 				m.stop()
 				w.more(20)
 				m.start()
@@ -94,7 +94,8 @@ var _ = Describe("Without loss", func() {
 			w.more(5)
 			Expect(s.Restore(ctx, n%3)).To(Succeed())
 		}
-		Expect(e.store.revision()).To(Equal(w.end()))
+		writes := w.end()
+		Expect(e.store.revision()).To(Equal(writes))
 	})
 
 	It("should let no client notice that one of two fronts ends", func() {

@@ -40,7 +40,8 @@ const (
 	// openTimeout is how long a request may wait for its connection, which there is already. Nothing has been sent
 	// then, so it can go to another member.
 	openTimeout = 500 * time.Millisecond
-	// replay is how many bytes of a request are kept to send it again when the member says that it has not looked at it.
+	// replay is how many bytes of a request are kept to send it again when the member says that it has not looked at
+	// it.
 	replay = 16 << 20
 )
 

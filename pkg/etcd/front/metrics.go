@@ -14,6 +14,7 @@ type metrics struct {
 	requests           *prometheus.CounterVec
 	underWay           *prometheus.GaugeVec
 	refused            prometheus.Counter
+	holding            prometheus.Gauge
 	held               prometheus.Gauge
 	heldSeconds        prometheus.Histogram
 	ended              *prometheus.CounterVec
@@ -35,7 +36,11 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "livecpm_front_requests_under_way", Help: "Requests that a member has not ended yet, by kind.",
 		}, []string{"member", "kind"}),
 		refused: factory.NewCounter(prometheus.CounterOpts{
-			Name: "livecpm_front_refused_requests_total", Help: "Requests refused because no member was eligible in time.",
+			Name: "livecpm_front_refused_requests_total",
+			Help: "Requests refused because no member was eligible in time.",
+		}),
+		holding: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "livecpm_front_holding", Help: "Whether unary requests are held.",
 		}),
 		held: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "livecpm_front_held_requests", Help: "Requests that are held now.",
@@ -71,10 +76,5 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 // label returns the value of the label member.
 func label(ordinal int) string { return strconv.Itoa(ordinal) }
 
-// number returns what a gauge says for yes and no.
-func number(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
+// number is what a gauge says for yes and no.
+var number = map[bool]float64{true: 1}

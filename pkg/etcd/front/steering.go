@@ -26,6 +26,8 @@ const (
 	defaultDialTimeout = 2 * time.Second
 	// answerTimeout is how long a front may take for what it does at once, beyond connecting.
 	answerTimeout = 2 * time.Second
+	// pingFront is after which time without a word a front is asked whether it is still there.
+	pingFront = 10 * time.Second
 )
 
 // SteeringConfig says which fronts are steered.
@@ -85,7 +87,7 @@ func NewSteering(cfg SteeringConfig) *Steering {
 			}),
 			grpc.WithDisableServiceConfig(),
 			// A drain may wait for long, and must notice that the front is gone.
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingFront, Timeout: pingFront / 2}),
 			grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{})))
 		if err != nil {
 			s.err = fmt.Errorf("failed to prepare the connection to the front at %s: %w", address, err)

@@ -115,6 +115,7 @@ func (t *traffic) startHold(ctx context.Context, id string, atMost time.Duration
 	}
 	h := &hold{id: id, since: t.clock.Now(), over: make(chan struct{})}
 	t.hold = h
+	t.metrics.holding.Set(1)
 	t.after(atMost, h.over, func() { t.endHold(h, "the time is over") })
 	t.mu.Unlock()
 
@@ -162,6 +163,7 @@ func (t *traffic) endHold(h *hold, why string) {
 		return
 	}
 	t.hold = nil
+	t.metrics.holding.Set(0)
 	close(h.over)
 	for _, come := range h.queue {
 		close(come)
@@ -222,7 +224,8 @@ func (t *traffic) drained(ctx context.Context, m *member) error {
 		case <-change:
 		case <-ctx.Done():
 			m.log.Info("Nobody waits any more for the member to be drained", "underWay", left)
-			return status.Errorf(codes.DeadlineExceeded, "%d requests are still under way at member %d", left, m.Ordinal)
+			return status.Errorf(codes.DeadlineExceeded, "%d requests are still under way at member %d", left,
+				m.Ordinal)
 		}
 	}
 }

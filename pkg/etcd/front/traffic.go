@@ -328,7 +328,7 @@ func (t *traffic) answered(m *member, connection int, err error) {
 // judge makes the member eligible, or not if there is a reason. The traffic must be locked.
 func (t *traffic) judge(m *member, reason error) {
 	eligible := reason == nil
-	t.metrics.eligible.WithLabelValues(label(m.Ordinal)).Set(number(eligible))
+	t.metrics.eligible.WithLabelValues(label(m.Ordinal)).Set(number[eligible])
 	if m.eligible == eligible {
 		return
 	}

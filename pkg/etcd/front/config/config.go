@@ -122,7 +122,7 @@ func SetDefaults(cfg *Config) {
 	setDefault(&cfg.Port, DefaultPort)
 	for i := range cfg.Members {
 		member := &cfg.Members[i]
-		if host, _, err := splitAddress(member.Address); err == nil {
+		if host, err := hostOf(member.Address); err == nil {
 			setDefault(&member.ServerName, host)
 		}
 	}

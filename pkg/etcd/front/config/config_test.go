@@ -113,7 +113,8 @@ var _ = Describe("Config", func() {
 			c.Limits.MaxDrain.Duration = 2 * time.Hour
 		}, "limits.maxDrain: Invalid"),
 		Entry("negative times", func(c *config.Config) {
-			c.Limits.MemberWait.Duration, c.Limits.ShutdownDelay.Duration, c.Limits.ShutdownTimeout.Duration = -1, -1, -1
+			c.Limits.MemberWait.Duration, c.Limits.ShutdownDelay.Duration = -1, -1
+			c.Limits.ShutdownTimeout.Duration = -1
 		}, "limits.memberWait: Invalid", "limits.shutdownDelay: Invalid", "limits.shutdownTimeout: Invalid"),
 		Entry("negative number", func(c *config.Config) { c.Limits.MaxForwards = -1 }, "limits.maxForwards: Invalid"),
 	)

@@ -70,7 +70,7 @@ func validateMembers(members []Member, path *field.Path) field.ErrorList {
 		}
 		seen[member.Ordinal] = true
 
-		host, _, err := splitAddress(member.Address)
+		host, err := hostOf(member.Address)
 		if err != nil {
 			allErrs = append(allErrs, field.Invalid(path.Child("address"), member.Address, err.Error()))
 			continue
@@ -120,17 +120,16 @@ func validateLimits(limits Limits, path *field.Path) field.ErrorList {
 	return allErrs
 }
 
-// splitAddress returns the host without its trailing dot, and the port.
-func splitAddress(address string) (host string, port int32, err error) {
-	host, text, err := net.SplitHostPort(address)
+// hostOf returns the host of a host:port without its trailing dot.
+func hostOf(address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
-		return "", 0, errors.New("must be host:port")
+		return "", errors.New("must be host:port")
 	}
-	number, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || number == 0 {
-		return "", 0, errors.New("port must be between 1 and 65535")
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return "", errors.New("port must be between 1 and 65535")
 	}
-	return strings.TrimSuffix(host, "."), int32(number), nil
+	return strings.TrimSuffix(host, "."), nil
 }
 
 func validateName(name string, path *field.Path) field.ErrorList {
