@@ -90,7 +90,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		add("agent", "garden", labelled(agent, append(outside, shoots+"livecpm-relay-tcp-22379",
 			shoots+"etcd-main-client-tcp-2379", shoots+"etcd-main-client-tcp-8080",
 			shoots+"etcd-events-client-tcp-2379", shoots+"etcd-events-client-tcp-8080")...))
-		add("gardenlet", "garden", labelled(map[string]string{"app": "gardener"}, shoots+"etcd-main-client-tcp-8080"))
+		gardenlet := map[string]string{"app": "gardener", "role": "gardenlet"}
+		add("gardenlet", "garden", labelled(gardenlet, shoots+"etcd-main-client-tcp-8080"))
 
 		objects := []client.Object{
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden",
@@ -154,13 +155,16 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 
-		// The agent's chart permits it to go anywhere.
-		world := policies.World{Policies: []networkingv1.NetworkPolicy{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "allow-all-egress-from-livecpm-agent"},
-			Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: agent},
-				Egress:      []networkingv1.NetworkPolicyEgressRule{{}},
-				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}},
-		}}}
+		// The agent's chart permits it to go anywhere, and so does the gardenlet's.
+		world := policies.World{}
+		for name, labels := range map[string]map[string]string{"livecpm-agent": agent, "gardenlet": gardenlet} {
+			world.Policies = append(world.Policies, networkingv1.NetworkPolicy{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "allow-all-egress-from-" + name},
+				Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: labels},
+					Egress:      []networkingv1.NetworkPolicyEgressRule{{}},
+					PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}},
+			})
+		}
 		made := &networkingv1.NetworkPolicyList{}
 		Expect(c.List(ctx, made)).To(Succeed())
 		world.Policies = append(world.Policies, made.Items...)
