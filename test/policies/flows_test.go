@@ -161,8 +161,9 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			world.Policies = append(world.Policies, networkingv1.NetworkPolicy{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "allow-all-egress-from-" + name},
 				Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: labels},
-					Egress:      []networkingv1.NetworkPolicyEgressRule{{}},
-					PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}},
+					Egress: []networkingv1.NetworkPolicyEgressRule{{}},
+					PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress,
+						networkingv1.PolicyTypeIngress}},
 			})
 		}
 		made := &networkingv1.NetworkPolicyList{}
@@ -272,7 +273,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 	// The policies that Gardener derives are those of one of the two selectors, also when the service has the other.
 	DescribeTable("should be permitted to the members and to the front, whichever of them the service selects",
 		func(selected func(etcdRole string) map[string]string) {
-			world, ends := seed(steps.Destination, func(c client.Client, _ exposure.Interface) { withFront(c, selected) })
+			world, ends := seed(steps.Destination,
+				func(c client.Client, _ exposure.Interface) { withFront(c, selected) })
 			judge(world, ends, during, true)
 			judge(world, ends, []flow{
 				{"kube-apiserver", mainFront, 2379}, {"kube-apiserver", eventsFront, 2379}, {"relay", mainFront, 2379},
@@ -285,7 +287,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			judge(world, ends, never, false)
 			judge(world, ends, []flow{
 				{"stranger", mainFront, 2379}, {"stranger", mainFront, 8080}, {"kube-apiserver", mainFront, 8080},
-				{mainFront, "etcd-events-0", 2379}, {eventsFront, "etcd-main-0", 8080}, {mainFront, "etcd-main-0", 2381},
+				{mainFront, "etcd-events-0", 2379}, {eventsFront, "etcd-main-0", 8080},
+				{mainFront, "etcd-main-0", 2381},
 				{mainFront, "relay", 22379}, {mainFront, "public gateway", 443}, {mainFront, "kube-apiserver", 443},
 				{mainFront, "node", 443}, {"relay", mainFront, 8080}, {"gardenlet", mainFront, 2379},
 				{"kube-apiserver", mainFront, 8082}, {"agent", mainFront, 8081}, {"etcd-events-0", mainFront, 2379},
