@@ -90,7 +90,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 		add("agent", "garden", labelled(agent, append(outside, shoots+"livecpm-relay-tcp-22379",
 			shoots+"etcd-main-client-tcp-2379", shoots+"etcd-main-client-tcp-8080",
 			shoots+"etcd-events-client-tcp-2379", shoots+"etcd-events-client-tcp-8080")...))
-		add("gardenlet", "garden", labelled(map[string]string{"app": "gardener"}, shoots+"etcd-main-client-tcp-8080"))
+		gardenlet := map[string]string{"app": "gardener", "role": "gardenlet"}
+		add("gardenlet", "garden", labelled(gardenlet, shoots+"etcd-main-client-tcp-8080"))
 
 		objects := []client.Object{
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "garden",
@@ -154,13 +155,17 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 
-		// The agent's chart permits it to go anywhere.
-		world := policies.World{Policies: []networkingv1.NetworkPolicy{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "allow-all-egress-from-livecpm-agent"},
-			Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: agent},
-				Egress:      []networkingv1.NetworkPolicyEgressRule{{}},
-				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress}},
-		}}}
+		// The agent's chart permits it to go anywhere, and so does the gardenlet's.
+		world := policies.World{}
+		for name, labels := range map[string]map[string]string{"livecpm-agent": agent, "gardenlet": gardenlet} {
+			world.Policies = append(world.Policies, networkingv1.NetworkPolicy{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "allow-all-egress-from-" + name},
+				Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: labels},
+					Egress: []networkingv1.NetworkPolicyEgressRule{{}},
+					PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress,
+						networkingv1.PolicyTypeIngress}},
+			})
+		}
 		made := &networkingv1.NetworkPolicyList{}
 		Expect(c.List(ctx, made)).To(Succeed())
 		world.Policies = append(world.Policies, made.Items...)
@@ -268,7 +273,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 	// The policies that Gardener derives are those of one of the two selectors, also when the service has the other.
 	DescribeTable("should be permitted to the members and to the front, whichever of them the service selects",
 		func(selected func(etcdRole string) map[string]string) {
-			world, ends := seed(steps.Destination, func(c client.Client, _ exposure.Interface) { withFront(c, selected) })
+			world, ends := seed(steps.Destination,
+				func(c client.Client, _ exposure.Interface) { withFront(c, selected) })
 			judge(world, ends, during, true)
 			judge(world, ends, []flow{
 				{"kube-apiserver", mainFront, 2379}, {"kube-apiserver", eventsFront, 2379}, {"relay", mainFront, 2379},
@@ -281,7 +287,8 @@ var _ = Describe("Flows of a migration in a seed", func() {
 			judge(world, ends, never, false)
 			judge(world, ends, []flow{
 				{"stranger", mainFront, 2379}, {"stranger", mainFront, 8080}, {"kube-apiserver", mainFront, 8080},
-				{mainFront, "etcd-events-0", 2379}, {eventsFront, "etcd-main-0", 8080}, {mainFront, "etcd-main-0", 2381},
+				{mainFront, "etcd-events-0", 2379}, {eventsFront, "etcd-main-0", 8080},
+				{mainFront, "etcd-main-0", 2381},
 				{mainFront, "relay", 22379}, {mainFront, "public gateway", 443}, {mainFront, "kube-apiserver", 443},
 				{mainFront, "node", 443}, {"relay", mainFront, 8080}, {"gardenlet", mainFront, 2379},
 				{"kube-apiserver", mainFront, 8082}, {"agent", mainFront, 8081}, {"etcd-events-0", mainFront, 2379},

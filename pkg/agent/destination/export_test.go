@@ -164,9 +164,9 @@ func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 		"prepare with backup":    d.prepareGraph(m, b, prepareFacts{hasBackup: true}),
 		"prepare without backup": d.prepareGraph(m, b, prepareFacts{}),
 		"kube-apiserver":         d.kubeAPIServerGraph(m, b, &advertisement{}),
-		"kube-apiserver with workers": d.kubeAPIServerGraph(m, &botanist.Botanist{Operation: &gardeneroperation.Operation{
-			Shoot: &shootpkg.Shoot{},
-		}}, &advertisement{}),
+		"kube-apiserver with workers": d.kubeAPIServerGraph(m, &botanist.Botanist{
+			Operation: &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{}},
+		}, &advertisement{}),
 		"overlap": (&nodesMove{destination: d, botanist: b, plain: b,
 			advertisement: &advertisement{address: "240.1.2.3", own: "240.4.5.6"}}).graph(),
 		"settle": d.settleGraph(b),

@@ -6,7 +6,6 @@ package front
 import (
 	"context"
 	"fmt"
-	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	"github.com/gardener/gardener/pkg/controllerutils"
@@ -19,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +44,8 @@ type secretNames struct {
 func (c *component) secretsOf(ctx context.Context, etcd *druidcorev1alpha1.Etcd) (secretNames, error) {
 	key, refs := client.ObjectKeyFromObject(etcd), etcd.Spec.Etcd.ClientUrlTLS
 	if refs == nil {
-		return secretNames{}, fmt.Errorf("Etcd %s has no spec.etcd.clientUrlTls: the front serves with TLS only", key)
+		return secretNames{},
+			fmt.Errorf("failed to find spec.etcd.clientUrlTls of Etcd %s: the front serves with TLS only", key)
 	}
 	names := secretNames{
 		ca: refs.TLSCASecretRef.Name, caKey: ptr.Deref(refs.TLSCASecretRef.DataKey, secretsutils.DataKeyCertificateCA),
@@ -60,10 +61,10 @@ func (c *component) secretsOf(ctx context.Context, etcd *druidcorev1alpha1.Etcd)
 		{"clientTLSSecretRef", names.client, pair},
 	} {
 		if secret.name == "" {
-			return secretNames{}, fmt.Errorf("Etcd %s has no spec.etcd.clientUrlTls.%s", key, secret.field)
+			return secretNames{}, fmt.Errorf("failed to find spec.etcd.clientUrlTls.%s of Etcd %s", secret.field, key)
 		}
-		found := &corev1.Secret{}
-		if err := c.SeedClient.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: secret.name}, found); err != nil {
+		found := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: secret.name}}
+		if err := c.SeedClient.Get(ctx, client.ObjectKeyFromObject(found), found); err != nil {
 			return secretNames{}, fmt.Errorf("failed to get the secret of spec.etcd.clientUrlTls.%s of Etcd %s: %w",
 				secret.field, key, err)
 		}
@@ -134,10 +135,10 @@ func (c *component) wait(ctx context.Context) error {
 			return fmt.Errorf("failed to get Deployment %s: %w", client.ObjectKeyFromObject(deployment), err)
 		}
 		if err := health.CheckDeployment(deployment); err != nil {
-			return fmt.Errorf("Deployment %s: %w", client.ObjectKeyFromObject(deployment), err)
+			return fmt.Errorf("failed to roll out Deployment %s: %w", client.ObjectKeyFromObject(deployment), err)
 		}
 		if progressing, why := health.IsDeploymentProgressing(deployment); progressing {
-			return fmt.Errorf("Deployment %s is not rolled out: %s", client.ObjectKeyFromObject(deployment), why)
+			return fmt.Errorf("failed to roll out Deployment %s: %s", client.ObjectKeyFromObject(deployment), why)
 		}
 		return nil
 	})
@@ -190,7 +191,8 @@ func (c *component) remove(ctx context.Context) error {
 		derived := &networkingv1.NetworkPolicyList{}
 		if err := c.SeedClient.List(ctx, derived, client.InNamespace(c.namespace),
 			client.MatchingLabels(c.derivedLabels())); err != nil {
-			return fmt.Errorf("failed to list the policies for service %s: %w", naming.ClientServiceName(c.etcdRole), err)
+			return fmt.Errorf("failed to list the policies for service %s: %w", naming.ClientServiceName(c.etcdRole),
+				err)
 		}
 		return c.followed(derived.Items)
 	}); err != nil {
@@ -206,13 +208,7 @@ func (c *component) remove(ctx context.Context) error {
 
 // until repeats a look until it finds nothing that is missing.
 func (c *component) until(ctx context.Context, what string, look func(context.Context) error) error {
-	return c.untilTimeout(ctx, waitTimeout, what, look)
-}
-
-func (c *component) untilTimeout(
-	ctx context.Context, timeout time.Duration, what string, look func(context.Context) error,
-) error {
-	if err := retry.UntilTimeout(ctx, c.PollInterval, timeout, func(ctx context.Context) (bool, error) {
+	if err := retry.UntilTimeout(ctx, c.PollInterval, waitTimeout, func(ctx context.Context) (bool, error) {
 		if err := look(ctx); err != nil {
 			return retry.MinorError(err)
 		}

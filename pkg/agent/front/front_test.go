@@ -127,8 +127,9 @@ var _ = Describe("Fronts", func() {
 				Expect(deployment.Spec.Replicas).To(HaveValue(Equal(int32(2))))
 				Expect(deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()).To(BeZero())
 				Expect(deployment.Spec.Selector.MatchLabels).To(Equal(fronts(etcdRole)))
-				Expect(deployment.Spec.Template.Labels).To(HaveKeyWithValue("networking.gardener.cloud/to-dns", "allowed"))
-				Expect(deployment.Spec.Template.Labels).NotTo(HaveKey("networking.gardener.cloud/to-public-networks"))
+				Expect(deployment.Spec.Template.Labels).To(And(
+					HaveKeyWithValue("networking.gardener.cloud/to-dns", "allowed"),
+					Not(HaveKey("networking.gardener.cloud/to-public-networks"))))
 				pod := deployment.Spec.Template.Spec
 				Expect(pod.TerminationGracePeriodSeconds).To(HaveValue(Equal(int64(30))))
 				Expect(pod.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
@@ -142,7 +143,8 @@ var _ = Describe("Fronts", func() {
 				Expect(container.SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
 				Expect(container.SecurityContext.AllowPrivilegeEscalation).To(HaveValue(BeFalse()))
 				Expect(container.SecurityContext.Capabilities.Drop).To(ConsistOf(corev1.Capability("ALL")))
-				Expect(container.Resources.Limits).To(And(HaveKey(corev1.ResourceMemory), Not(HaveKey(corev1.ResourceCPU))))
+				Expect(container.Resources.Limits).To(And(HaveKey(corev1.ResourceMemory),
+					Not(HaveKey(corev1.ResourceCPU))))
 				Expect(container.ReadinessProbe.HTTPGet.Port.IntValue()).To(Equal(8081))
 
 				pdb := &policyv1.PodDisruptionBudget{ObjectMeta: meta("livecpm-front-" + etcdRole)}
@@ -233,12 +235,12 @@ metrics: {port: 8082}
 				e := etcd("main")
 				e.Spec.Etcd.ClientUrlTLS = nil
 				Expect(s.Update(ctx, e)).To(Succeed())
-			}, "has no spec.etcd.clientUrlTls"),
+			}, "failed to find spec.etcd.clientUrlTls of Etcd"),
 			Entry("no reference", func() {
 				e := etcd("main")
 				e.Spec.Etcd.ClientUrlTLS.ClientTLSSecretRef.Name = ""
 				Expect(s.Update(ctx, e)).To(Succeed())
-			}, "has no spec.etcd.clientUrlTls.clientTLSSecretRef"),
+			}, "failed to find spec.etcd.clientUrlTls.clientTLSSecretRef of Etcd"),
 			Entry("no secret", func() {
 				Expect(s.Delete(ctx, &corev1.Secret{ObjectMeta: meta("etcd-server-main")})).To(Succeed())
 			}, "failed to get the secret of spec.etcd.clientUrlTls.serverTLSSecretRef"),
@@ -357,7 +359,8 @@ metrics: {port: 8082}
 			Expect(f.Keep(ctx, m, func(ctx context.Context) error {
 				defer passed.Store(1)
 				s.druidReconciles(ctx, "events")
-				Eventually(func() map[string]string { return s.selector(ctx, "events") }).Should(Equal(fronts("events")))
+				Eventually(func() map[string]string { return s.selector(ctx, "events") }).
+					Should(Equal(fronts("events")))
 				return errors.New("the work failed")
 			})).To(MatchError("the work failed"))
 		})
@@ -426,7 +429,8 @@ metrics: {port: 8082}
 				e := etcd(etcdRole)
 				metav1.SetMetaDataAnnotation(&e.ObjectMeta, protection, "true")
 				if etcdRole == "events" {
-					metav1.SetMetaDataAnnotation(&e.ObjectMeta, "druid.gardener.cloud/suspend-etcd-spec-reconcile", "true")
+					metav1.SetMetaDataAnnotation(&e.ObjectMeta, "druid.gardener.cloud/suspend-etcd-spec-reconcile",
+						"true")
 				}
 				Expect(s.Update(ctx, e)).To(Succeed())
 			}
@@ -541,7 +545,9 @@ metrics: {port: 8082}
 
 		DescribeTable("should refuse to steer some of the pods", func(mutate func(*corev1.Pod), message string) {
 			leading()
-			s.run(ctx, "livecpm-front-main-x", "10.2.0.9", fronts("main"), mutate)
+			pod := readyPod("livecpm-front-main-x", "10.2.0.9", fronts("main"))
+			mutate(pod)
+			Expect(s.Create(ctx, pod)).To(Succeed())
 			_, err := f.Open(ctx, m, "main")
 			Expect(err).To(MatchError(ContainSubstring(message)))
 		},
@@ -554,8 +560,9 @@ metrics: {port: 8082}
 
 		It("should steer a pod that ends, but not one whose node has forgotten it", func() {
 			leading()
-			pod := s.run(ctx, "livecpm-front-main-x", "10.2.0.9", fronts("main"),
-				func(pod *corev1.Pod) { pod.Finalizers = []string{"test/stays"} })
+			pod := readyPod("livecpm-front-main-x", "10.2.0.9", fronts("main"))
+			pod.Finalizers = []string{"test/stays"}
+			Expect(s.Create(ctx, pod)).To(Succeed())
 			Expect(s.Delete(ctx, pod)).To(Succeed())
 			get(pod)
 			clock.SetTime(pod.DeletionTimestamp.Add(-time.Second))
@@ -570,8 +577,9 @@ metrics: {port: 8082}
 
 		It("should pass over pods that have ended, and miss a front without any", func() {
 			leading()
-			s.run(ctx, "livecpm-front-main-x", "10.2.0.9", fronts("main"),
-				func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
+			pod := readyPod("livecpm-front-main-x", "10.2.0.9", fronts("main"))
+			pod.Status.Phase = corev1.PodFailed
+			Expect(s.Create(ctx, pod)).To(Succeed())
 			front, err := f.Open(ctx, m, "main")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(front.(steering).addresses).To(HaveLen(2))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,9 +41,11 @@ func (c *component) lead(ctx context.Context) error {
 		return fmt.Errorf("failed to lead clients to the front: Deployment %s is not there or being withdrawn",
 			client.ObjectKeyFromObject(c.objects().deployment))
 	}
-	// Clients must not be led to nobody.
-	if err := c.checkAnyReady(ctx); err != nil {
+	if ready, err := c.anyReady(ctx); err != nil {
 		return err
+	} else if !ready {
+		return fmt.Errorf("no pod of Deployment %s is ready: clients cannot be led there",
+			client.ObjectKeyFromObject(deployment))
 	}
 	if err := c.setState(ctx, deployment, stateLeading); err != nil {
 		return err
@@ -71,11 +74,11 @@ func (c *component) sync(ctx context.Context) error {
 	if state != stateLeading || maps.Equal(service.Spec.Selector, c.podLabels()) {
 		return nil
 	}
-	if err := c.checkAnyReady(ctx); err != nil {
-		// Clients stay where they are served. An error would stop the migration, and the front may be waiting for
-		// members that the migration has to bring up. Whoever wants to steer the front finds that it is not ready.
-		c.log.V(1).Info("The clients of etcd are not led to the front", "reason", err.Error())
-		return nil
+	if ready, err := c.anyReady(ctx); err != nil || !ready {
+		// Without a ready pod, clients stay where they are served. An error would stop the migration, and the front may
+		// be waiting for members that the migration has to bring up. Whoever wants to steer the front finds that it is
+		// not ready.
+		return err
 	}
 	etcd, err := c.getEtcd(ctx)
 	if err != nil {
@@ -138,19 +141,10 @@ func (c *component) checkLedBack(ctx context.Context) error {
 	return nil
 }
 
-// checkAnyReady fails if the front has no ready pod.
-func (c *component) checkAnyReady(ctx context.Context) error {
+// anyReady reports whether the front has a ready pod. Clients must not be led to nobody.
+func (c *component) anyReady(ctx context.Context) (bool, error) {
 	pods, err := c.podsOf(ctx, c.podLabels())
-	if err != nil {
-		return err
-	}
-	for _, pod := range pods {
-		if isReady(pod) {
-			return nil
-		}
-	}
-	return fmt.Errorf("no pod of Deployment %s is ready: clients cannot be led there",
-		client.ObjectKeyFromObject(c.objects().deployment))
+	return slices.ContainsFunc(pods, isReady), err
 }
 
 // checkLeadsTo fails unless the EndpointSlices of the service for clients name just the ready pods with the labels.
@@ -170,12 +164,12 @@ func (c *component) checkLeadsTo(ctx context.Context, labels map[string]string) 
 	}
 	wanted := maps.Clone(missing)
 
-	slices, name := &discoveryv1.EndpointSliceList{}, naming.ClientServiceName(c.etcdRole)
-	if err := c.SeedClient.List(ctx, slices, client.InNamespace(c.namespace),
+	published, name := &discoveryv1.EndpointSliceList{}, naming.ClientServiceName(c.etcdRole)
+	if err := c.SeedClient.List(ctx, published, client.InNamespace(c.namespace),
 		client.MatchingLabels{discoveryv1.LabelServiceName: name}); err != nil {
 		return fmt.Errorf("failed to list the EndpointSlices of service %s: %w", name, err)
 	}
-	for _, slice := range slices.Items {
+	for _, slice := range published.Items {
 		for _, endpoint := range slice.Endpoints {
 			pod := ptr.Deref(endpoint.TargetRef, corev1.ObjectReference{}).Name
 			if !wanted[pod] || !ptr.Deref(endpoint.Conditions.Ready, true) {
@@ -184,8 +178,9 @@ func (c *component) checkLeadsTo(ctx context.Context, labels map[string]string) 
 			delete(missing, pod)
 		}
 	}
-	for pod := range missing {
-		return fmt.Errorf("no EndpointSlice of service %s has pod %s", name, pod)
+	if len(missing) > 0 {
+		return fmt.Errorf("no EndpointSlice of service %s has the ready pods %v", name,
+			slices.Sorted(maps.Keys(missing)))
 	}
 	return nil
 }
@@ -225,7 +220,8 @@ func (c *component) selectPods(
 	protected := druidcorev1alpha1.AreManagedResourcesProtected(etcd.ObjectMeta)
 	if protected {
 		patch := client.MergeFrom(etcd.DeepCopy())
-		metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation, "true")
+		metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation,
+			"true")
 		if err := c.SeedClient.Patch(ctx, etcd, patch); err != nil {
 			return fmt.Errorf("failed to lift the protection of the service of Etcd %s: %w",
 				client.ObjectKeyFromObject(etcd), err)

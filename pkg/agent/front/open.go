@@ -69,8 +69,8 @@ func (c *component) addresses(ctx context.Context, now clock.PassiveClock) ([]st
 	return addresses, nil
 }
 
-// mayServe reports whether a pod passes requests on, or may do so: unless it has ended, which an evicted one has, or its
-// time for what it has begun is over. That is at the timestamp; after it the pod is dead, or its node is.
+// mayServe reports whether a pod passes requests on, or may do so. One that has ended, like one that was evicted, does
+// not. Nor does one that is being deleted when its time for that is over, at the timestamp: it is dead, or its node is.
 func mayServe(pod corev1.Pod, now clock.PassiveClock) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
 		(pod.DeletionTimestamp == nil || now.Now().Before(pod.DeletionTimestamp.Time))

@@ -51,7 +51,8 @@ func (c *component) mutatePolicy(policy *networkingv1.NetworkPolicy, suffix stri
 	case policyFront:
 		policy.Spec = spec(c.podLabels(),
 			[]networkingv1.NetworkPolicyIngressRule{
-				{From: append(c.permitted(naming.PortClient), podsWith(relayLabels())), Ports: ports(naming.PortClient)},
+				{From: append(c.permitted(naming.PortClient), podsWith(relayLabels())),
+					Ports: ports(naming.PortClient)},
 				{From: c.permitted(etcdconstants.PortBackupRestore), Ports: ports(etcdconstants.PortBackupRestore)},
 			},
 			[]networkingv1.NetworkPolicyEgressRule{{
@@ -153,8 +154,8 @@ func (c *component) followed(policies []networkingv1.NetworkPolicy) error {
 		for _, peer := range peers {
 			if peer.PodSelector != nil && metav1.FormatLabelSelector(peer.PodSelector) ==
 				metav1.FormatLabelSelector(front.PodSelector) {
-				return fmt.Errorf("NetworkPolicy %s/%s is still about the pods of the front; gardener-resource-manager "+
-					"has to change it", policy.Namespace, policy.Name)
+				return fmt.Errorf("NetworkPolicy %s/%s is still about the pods of the front; "+
+					"gardener-resource-manager has to change it", policy.Namespace, policy.Name)
 			}
 		}
 	}

@@ -50,7 +50,11 @@ func newSeed(ctx context.Context) *seed {
 	GinkgoHelper()
 	s := &seed{frozen: map[string]bool{}}
 	s.Client = fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme).
-		WithInterceptorFuncs(interceptor.Funcs{Patch: s.patch,
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+				opts ...client.PatchOption) error {
+				return s.admit(ctx, object, func() error { return c.Patch(ctx, object, patch, opts...) })
+			},
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
 				opts ...client.ListOption) error {
 				s.looks.Add(1)
@@ -81,8 +85,8 @@ func newSeed(ctx context.Context) *seed {
 					ClientTLSSecretRef: corev1.SecretReference{Name: "etcd-client-1"},
 				}}}})).To(Succeed())
 		for ordinal := range 3 {
-			s.run(ctx, fmt.Sprintf("etcd-%s-%d", etcdRole, ordinal), fmt.Sprintf("10.1.%d.%d", i, ordinal),
-				members(etcdRole))
+			Expect(s.Create(ctx, readyPod(fmt.Sprintf("etcd-%s-%d", etcdRole, ordinal),
+				fmt.Sprintf("10.1.%d.%d", i, ordinal), members(etcdRole)))).To(Succeed())
 		}
 		Expect(s.Create(ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd-" + etcdRole + "-client",
@@ -106,18 +110,16 @@ var certificates = sync.OnceValues(func() (ca, pair *secretsutils.Certificate) {
 	return ca, pair
 })
 
-// patch plays the webhook, and the controller of EndpointSlices.
-func (s *seed) patch(
-	ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, opts ...client.PatchOption,
-) error {
+// admit plays the webhook, and the controller of EndpointSlices.
+func (s *seed) admit(ctx context.Context, object client.Object, patch func() error) error {
 	service, ok := object.(*corev1.Service)
 	if !ok || service.Labels["app.kubernetes.io/managed-by"] != "etcd-druid" {
-		return c.Patch(ctx, object, patch, opts...)
+		return patch()
 	}
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	etcd := &druidcorev1alpha1.Etcd{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace,
+	if err := s.Get(ctx, client.ObjectKey{Namespace: namespace,
 		Name: service.Labels["app.kubernetes.io/part-of"]}, etcd); err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (s *seed) patch(
 		s.denied--
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, service.Name, nil)
 	}
-	if err := c.Patch(ctx, object, patch, opts...); err != nil {
+	if err := patch(); err != nil {
 		return err
 	}
 	s.changed++
@@ -166,21 +168,12 @@ func (s *seed) druidReconciles(ctx context.Context, etcdRole string) {
 	s.publish(ctx, service.Name)
 }
 
-// run makes a ready pod.
-func (s *seed) run(
-	ctx context.Context, name, address string, labels map[string]string, mutate ...func(*corev1.Pod),
-) *corev1.Pod {
-	GinkgoHelper()
-	pod := &corev1.Pod{
+func readyPod(name, address string, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address,
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
-	for _, m := range mutate {
-		m(pod)
-	}
-	Expect(s.Create(ctx, pod)).To(Succeed())
-	return pod
 }
 
 // runFronts makes the pods of the Deployments, and says that they are ready.
@@ -190,8 +183,8 @@ func (s *seed) runFronts(ctx context.Context) {
 		deployment := &appsv1.Deployment{ObjectMeta: meta("livecpm-front-" + etcdRole)}
 		Expect(s.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
 		for n := range int(*deployment.Spec.Replicas) {
-			s.run(ctx, fmt.Sprintf("%s-%d", deployment.Name, n), fmt.Sprintf("10.2.%d.%d", i, n),
-				deployment.Spec.Template.Labels)
+			Expect(s.Create(ctx, readyPod(fmt.Sprintf("%s-%d", deployment.Name, n), fmt.Sprintf("10.2.%d.%d", i, n),
+				deployment.Spec.Template.Labels))).To(Succeed())
 		}
 		deployment.Status = appsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: 2, UpdatedReplicas: 2,
 			AvailableReplicas: 2, Conditions: []appsv1.DeploymentCondition{

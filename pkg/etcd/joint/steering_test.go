@@ -4,8 +4,8 @@
 package joint_test
 
 import (
-	"github.com/livecpm/livecpm/pkg/etcd/front"
+	etcdfront "github.com/livecpm/livecpm/pkg/etcd/front"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 )
 
-var _ joint.Front = (*front.Steering)(nil)
+var _ joint.Front = (*etcdfront.Steering)(nil)
