@@ -376,6 +376,25 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(partitionOf("main")).To(Equal(2))
 		})
 
+		It("should not take back what it has let restart, however long the StatefulSet takes", func() {
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			look()
+			Expect(partitionOf("main")).To(Equal(1))
+			look()
+			Expect(partitionOf("main")).To(Equal(1))
+			// Its controller has not seen it yet.
+			statefulSet := &appsv1.StatefulSet{}
+			get(statefulSet, "etcd-main")
+			statefulSet.Generation = 5
+			Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
+			look()
+			Expect(partitionOf("main")).To(Equal(1))
+			Expect(f.drained["main"]).To(Equal(map[int]bool{2: false, 1: true}))
+		})
+
 		It("should restart nothing when another member fails while requests end", func() {
 			applied("main")
 			look()
