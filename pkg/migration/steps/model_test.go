@@ -121,7 +121,7 @@ var _ = Describe("A step", func() {
 			}
 		}
 		table := steps.Table()
-		Expect(transfers).To(Equal(map[string]int{table[0].Title: 1, table[3].Title: 2, table[5].Title: 2,
+		Expect(transfers).To(Equal(map[string]int{table[3].Title: 2, table[5].Title: 2,
 			table[7].Title: 2, steps.AbortOf(steps.Destination).Title: 1}))
 	})
 
