@@ -68,9 +68,10 @@ var _ = Describe("Nodes", Label(labelNodes), Ordered, ContinueOnFailure, func() 
 
 	drains := []robustness.Cell{
 		boundary("node-drain-source", gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer),
-		boundary("node-drain-destination", gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady),
+		boundary("node-drain-held-destination", gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady),
 		boundary("relay-evict-source", gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords),
 		boundary("agent-kill-both", gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete),
+		boundary("node-drain-destination", gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup),
 	}
 	It("should move the control plane while nodes of both seeds are drained and all relays of the source are evicted",
 		func(ctx SpecContext) {

@@ -24,6 +24,18 @@ func (s *Setup) ChartValues() (map[string]any, error) {
 	return s.values, err
 }
 
+// ResourceManagerReplicas is the number of gardener-resource-managers that the seed is going to have.
+func (s *Setup) ResourceManagerReplicas() (*int32, error) {
+	if err := s.readGardenletValues(); err != nil {
+		return nil, err
+	}
+	manager, err := s.resourceManager(nil)
+	if err != nil {
+		return nil, err
+	}
+	return manager.GetReplicas(), nil
+}
+
 // AgentConfiguration is agentConfiguration for tests.
 func (s *Setup) AgentConfiguration() ([]byte, error) { return s.agentConfiguration() }
 

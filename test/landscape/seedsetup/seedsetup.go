@@ -295,7 +295,9 @@ func (s *Setup) resourceManager(secrets secretsmanager.Interface) (resourcemanag
 	// Upstream fills in its own version, which this program does not have.
 	image.WithOptionalTag(s.gardener.Version)
 
-	replicas := int32(1)
+	// Without its webhooks no pod of a shoot is created. With one node, two would be lost together; with several, the
+	// loss or the drain of a node must not take them away.
+	replicas := int32(min(2, len(s.Seed.Nodes)))
 	tolerations := s.gardenlet.NodeToleration
 	return sharedcomponent.NewRuntimeGardenerResourceManager(s.client, v1beta1constants.GardenNamespace, secrets,
 		resourcemanager.Values{

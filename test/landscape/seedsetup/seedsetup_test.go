@@ -69,6 +69,19 @@ var _ = Describe("Setup", func() {
 		}
 	})
 
+	It("should not lose all webhooks for pods with one of several nodes", func() {
+		cfg, err := config.New(config.Place{Prefix: "test", Network: "192.0.2", Repo: "/repo",
+			State: GinkgoT().TempDir(), Cache: "/cache"})
+		Expect(err).NotTo(HaveOccurred())
+		ca, err := pki.EnsureCA(cfg.PKI(cfg.Garden.Name), "ca")
+		Expect(err).NotTo(HaveOccurred())
+		Expect((&Setup{Config: cfg, Seed: cfg.Seeds[0], GardenCA: ca}).ResourceManagerReplicas()).
+			To(HaveValue(BeEquivalentTo(1)))
+		Expect(cfg.SetNodes(3, config.ToleranceNode)).To(Succeed())
+		Expect((&Setup{Config: cfg, Seed: cfg.Seeds[0], GardenCA: ca}).ResourceManagerReplicas()).
+			To(HaveValue(BeEquivalentTo(2)))
+	})
+
 	It("should configure what a live migration between the seeds needs", func() {
 		a, b := gardenlets[0].SeedConfig.Spec, gardenlets[1].SeedConfig.Spec
 		Expect(a.DNS.Internal).To(Equal(b.DNS.Internal))

@@ -84,6 +84,8 @@ var _ = Describe("All", func() {
 		Entry(nil, "cut-10m", "..bibibibibibi.."),
 		Entry(nil, "rtt-180ms", "..bibibibibibi.."),
 		Entry(nil, "garden-stop-60s", "bibibibibibibibi"),
+		Entry(nil, "node-drain-destination", "............bi.."),
+		Entry(nil, "node-drain-held-destination", "....bib........."),
 		Entry(nil, "version-skew-destination", "bibibibibibibibi"),
 	)
 

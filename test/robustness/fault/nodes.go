@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,12 +62,17 @@ func OfNodes() []Fault {
 	join := point{gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined, Inside}
 	source := span{early, point{gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete, Inside}}
 	destination := span{join, late}
+	// Until the third member has joined in step 6, the disruption budgets of the destination's etcds let go of none.
+	held := span{point{gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer, Boundary},
+		point{gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady, Boundary}}
 	only := span{point{gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup, Boundary}, late}
 	return []Fault{
 		&nodeDrain{eviction: eviction{fault: fault{name: "node-drain-source", family: familyNodeDrain, span: source,
 			course: Course{Lasts: drainLasts}}, role: steps.Source}},
 		&nodeDrain{eviction: eviction{fault: fault{name: "node-drain-destination", family: familyNodeDrain,
-			span: destination, course: Course{Lasts: drainLasts}}, role: steps.Destination}},
+			span: only, course: Course{Lasts: drainLasts}}, role: steps.Destination}},
+		&nodeDrain{held: true, eviction: eviction{fault: fault{name: "node-drain-held-destination",
+			family: familyNodeDrain, span: held, course: Course{Lasts: drainLasts}}, role: steps.Destination}},
 		&nodeLoss{fault{name: "node-loss-destination", family: familyNodeLoss, span: only,
 			course: Course{Lasts: lossLasts}}, steps.Destination},
 		&relayEvictions{eviction{fault: fault{name: "relay-evict-source", family: "relay-evict", span: source,
@@ -117,10 +123,7 @@ func (f *eviction) InForce(_ context.Context, targets *Targets) (bool, error) {
 func (t *Targets) evict(ctx context.Context, seed Seed, pod types.NamespacedName, uid types.UID) error {
 	var last error
 	if err := wait.PollUntilContextCancel(ctx, evictInterval, true, func(ctx context.Context) (bool, error) {
-		last = seed.Kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
-		})
+		last = evictOnce(ctx, seed, pod, uid)
 		return last == nil || apierrors.IsNotFound(last) || apierrors.IsConflict(last), nil
 	}); err != nil {
 		return fmt.Errorf("failed to evict pod %s in %s: %w", pod, seed.Name, errors.Join(err, last))
@@ -129,8 +132,27 @@ func (t *Targets) evict(ctx context.Context, seed Seed, pod types.NamespacedName
 	return nil
 }
 
+func evictOnce(ctx context.Context, seed Seed, pod types.NamespacedName, uid types.UID) error {
+	return seed.Kube.PolicyV1().Evictions(pod.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+	})
+}
+
+// settle notes that all that was to be evicted has been, while the eviction continues to look after the rest.
+func (f *eviction) settle() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = true
+}
+
 // nodeDrain closes a node and evicts its pods as kubectl drain does.
-type nodeDrain struct{ eviction }
+type nodeDrain struct {
+	eviction
+
+	// held tells that disruption budgets keep the members of etcd for as long as the fault lasts: all others leave.
+	held bool
+}
 
 // Inject closes the node. Its pods leave while the migration continues.
 func (f *nodeDrain) Inject(ctx context.Context, targets *Targets) error {
@@ -143,9 +165,61 @@ func (f *nodeDrain) Inject(ctx context.Context, targets *Targets) error {
 		if err := cordon(ctx, seed, node); err != nil {
 			return err
 		}
-		f.begin(ctx, func(ctx context.Context) error { return targets.emptyNode(ctx, seed, node) })
+		f.begin(ctx, func(ctx context.Context) error { return f.empty(ctx, targets, seed, node) })
 		return nil
 	})
+}
+
+// empty evicts the pods of the node. If budgets are to hold members of etcd, it asks for these as well until the time
+// is over, as a drain does, and returns an error if one is let go.
+func (f *nodeDrain) empty(ctx context.Context, targets *Targets, seed Seed, node string) error {
+	if !f.held {
+		return targets.emptyNode(ctx, seed, node, func(*corev1.Pod) bool { return true })
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	members := make(chan error, 1)
+	go func() { members <- targets.expectHeld(ctx, seed, node) }()
+	if err := targets.emptyNode(ctx, seed, node, func(pod *corev1.Pod) bool { return !isMember(pod) }); err != nil {
+		return err
+	}
+	f.settle()
+	return <-members
+}
+
+// isMember reports whether the pod is one of an Etcd.
+func isMember(pod *corev1.Pod) bool {
+	return pod.Labels["app.kubernetes.io/managed-by"] == "etcd-druid"
+}
+
+// expectHeld asks for the eviction of the node's members of etcd until the context ends. All of it must be refused by
+// their disruption budgets.
+func (t *Targets) expectHeld(ctx context.Context, seed Seed, node string) error {
+	pods, err := podsOn(ctx, seed, node)
+	if err != nil {
+		return err
+	}
+	refused := 0
+	_ = wait.PollUntilContextCancel(ctx, evictInterval, true, func(ctx context.Context) (bool, error) {
+		for _, pod := range pods {
+			if !isMember(&pod) {
+				continue
+			}
+			switch evictErr := evictOnce(ctx, seed, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
+				pod.UID); {
+			case evictErr == nil:
+				err = fmt.Errorf("the disruption budget let go of pod %s/%s on node %s", pod.Namespace, pod.Name, node)
+				return true, nil
+			case apierrors.IsTooManyRequests(evictErr):
+				refused++
+			}
+		}
+		return false, nil
+	})
+	if err == nil && refused == 0 {
+		err = fmt.Errorf("no member of etcd was held on node %s", node)
+	}
+	return err
 }
 
 // Heal opens the node again.
@@ -194,13 +268,15 @@ func cordon(ctx context.Context, seed Seed, node string) error {
 	return nil
 }
 
-// emptyNode evicts the pods of a node, those of DaemonSets left out, until none is left. Pods that a disruption budget
-// holds do not hold the others.
-func (t *Targets) emptyNode(ctx context.Context, seed Seed, node string) error {
+// emptyNode evicts the pods of a node that are to leave, those of DaemonSets left out, until none is left. Pods that a
+// disruption budget holds do not hold the others.
+func (t *Targets) emptyNode(ctx context.Context, seed Seed, node string, leaves func(*corev1.Pod) bool) error {
+	stays := func(pod corev1.Pod) bool { return !leaves(&pod) }
 	pods, err := podsOn(ctx, seed, node)
 	if err != nil {
 		return err
 	}
+	pods = slices.DeleteFunc(pods, stays)
 	errs := make([]error, len(pods))
 	var group sync.WaitGroup
 	for i := range pods {
@@ -215,7 +291,7 @@ func (t *Targets) emptyNode(ctx context.Context, seed Seed, node string) error {
 	}
 	if err := wait.PollUntilContextCancel(ctx, evictInterval, true, func(ctx context.Context) (bool, error) {
 		left, err := podsOn(ctx, seed, node)
-		return err == nil && len(left) == 0, nil
+		return err == nil && len(slices.DeleteFunc(left, stays)) == 0, nil
 	}); err != nil {
 		return fmt.Errorf("failed to empty node %s: %w", node, err)
 	}
