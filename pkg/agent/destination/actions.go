@@ -73,9 +73,8 @@ func NewActions(options Options) (migration.Actions, error) {
 			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined: migration.ActionFunc(d.joinPeers),
 			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(
 				d.startKubeAPIServer),
-			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: migration.ActionFunc(
-				d.fronted(d.moveEtcd)),
-			gardencorev1beta1.ShootLiveMigrationMigrationCompleted: migration.ActionFunc(d.fronted(d.complete)),
+			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: d.fronted(d.moveEtcd),
+			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:    d.fronted(d.complete),
 		},
 		Always:   migration.ActionFunc(d.sync),
 		Abort:    migration.ActionFunc(d.abort),

@@ -156,8 +156,8 @@ func (*memberCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthI
 }
 
 // Info implements credentials.TransportCredentials.
-func (m *memberCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: m.serverName}
+func (*memberCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone implements credentials.TransportCredentials.

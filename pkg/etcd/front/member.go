@@ -72,7 +72,7 @@ func newMember(cfg config.Member, certs *certificates, log logr.Logger) (*member
 	// The name is resolved at every attempt: a pod that restarts gets another address.
 	m.conn, err = grpc.NewClient("passthrough:///"+cfg.Address,
 		grpc.WithContextDialer(dialAny),
-		grpc.WithTransportCredentials(certs.forMember(cfg.ServerName)),
+		grpc.WithTransportCredentials(certs.forMember(cfg.ServerName)), grpc.WithAuthority(cfg.ServerName),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: time.Second},

@@ -99,8 +99,8 @@ func NewSteering(cfg SteeringConfig) *Steering {
 }
 
 // Hold holds requests at all fronts, for at most the given time from when they are connected. It returns when none is
-// under way any more, with at least a quarter of the time left. Unless all fronts come that far, nothing is held and the
-// error names those that do not.
+// under way any more, with at least a quarter of the time left. Unless all fronts come that far, nothing is held, and
+// the error names those that do not.
 func (s *Steering) Hold(ctx context.Context, atMost time.Duration) (release func(), err error) {
 	id := rand.Text()
 	// Releasing what is not held yet connects to all fronts, so that their holds begin at one time.

@@ -90,12 +90,14 @@ func (p *Probe) writeNext(ctx context.Context, o *object) {
 
 	ok := p.timedWrite(ctx, verb+o.name, func(ctx context.Context) error {
 		if o.sequence == 0 {
-			return o.client.Post().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Body(next).Do(ctx).Into(result)
+			return o.client.Post().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").
+				Body(next).Do(ctx).Into(result)
 		}
 		// The resource version makes each write build on the one acknowledged before: were that one lost, the API
 		// server would report a conflict.
 		next.ResourceVersion = o.revision
-		return o.client.Put().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Name(o.name).Body(next).Do(ctx).Into(result)
+		return o.client.Put().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Name(o.name).
+			Body(next).Do(ctx).Into(result)
 	})
 	if !ok {
 		o.inDoubt = true
