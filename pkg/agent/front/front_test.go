@@ -379,6 +379,16 @@ metrics: {port: 8082}
 			Expect(s.changed).To(Equal(changed))
 		})
 
+		It("should try again while the webhook does not know yet that it may", func() {
+			leading()
+			s.denied = 3
+			Expect(leadBack()).To(Succeed())
+			for _, etcdRole := range naming.EtcdRoles {
+				Expect(s.selector(ctx, etcdRole)).To(Equal(members(etcdRole)))
+				Expect(etcd(etcdRole).Annotations).NotTo(HaveKey(protection))
+			}
+		})
+
 		It("should give the kube-proxies time to follow", func() {
 			leading()
 			result := make(chan error, 1)

@@ -5,7 +5,6 @@ package front
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,11 +105,11 @@ func (c *component) leadBack(ctx context.Context) (bool, error) {
 	if service == nil || deployment == nil && !maps.Equal(service.Spec.Selector, c.podLabels()) {
 		return false, nil
 	}
-	etcd, err := c.getEtcd(ctx)
-	if err != nil {
-		return true, err
-	}
 	if err := c.until(ctx, "clients of etcd are led to its members", func(ctx context.Context) error {
+		etcd, err := c.getEtcd(ctx)
+		if err != nil {
+			return err
+		}
 		service, err := c.service(ctx)
 		if err != nil {
 			return err
@@ -213,7 +212,8 @@ func (c *component) setState(ctx context.Context, deployment *appsv1.Deployment,
 
 // selectPods lets the service select the pods with the labels, and no others. etcd-druid's webhook lets nobody but
 // etcd-druid change the service, unless an annotation of the Etcd says otherwise. It is there for the moment of the
-// change, or longer if it is there for another reason already.
+// change, or longer if it is there for another reason already. It also stays when the webhook does not know of it yet:
+// the next attempt finds it in force. What it leaves then, leadBack ends.
 func (c *component) selectPods(
 	ctx context.Context, etcd *druidcorev1alpha1.Etcd, service *corev1.Service, labels map[string]string,
 ) error {
@@ -229,15 +229,13 @@ func (c *component) selectPods(
 	}
 	patch := client.MergeFromWithOptions(service.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	service.Spec.Selector = labels
-	err := c.SeedClient.Patch(ctx, service, patch)
-	if err != nil {
-		// The webhook may not know of the annotation yet. It is tried again.
-		err = fmt.Errorf("failed to change the selector of service %s: %w", client.ObjectKeyFromObject(service), err)
+	if err := c.SeedClient.Patch(ctx, service, patch); err != nil {
+		return fmt.Errorf("failed to change the selector of service %s: %w", client.ObjectKeyFromObject(service), err)
 	}
 	if protected {
-		err = errors.Join(err, c.protect(ctx))
+		return c.protect(ctx)
 	}
-	return err
+	return nil
 }
 
 // protect ends what selectPods begins. While etcd-druid is suspended, the annotation belongs to whoever has done that.
