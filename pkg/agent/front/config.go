@@ -17,7 +17,7 @@ import (
 // configYAML returns the configuration. Both pods have the same one.
 func (c *component) configYAML(secrets secretNames) (string, error) {
 	out := config.Config{
-		Etcd: naming.EtcdName(c.etcdRole),
+		Etcd: c.etcdRole,
 		Port: naming.PortClient,
 		TLS: config.TLS{
 			CAFile:         mountPath + "/ca/" + secrets.caKey,
