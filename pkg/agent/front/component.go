@@ -228,11 +228,4 @@ func (c *component) podsOf(ctx context.Context, labels map[string]string) ([]cor
 	return list.Items, nil
 }
 
-func isReady(pod corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
-		}
-	}
-	return false
-}
+func isReady(pod corev1.Pod) bool { return pod.DeletionTimestamp == nil && health.IsPodReady(&pod) }

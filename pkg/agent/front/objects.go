@@ -37,8 +37,6 @@ const (
 	configFile = "config.yaml"
 
 	annotationChecksum = "checksum/config"
-	// userNonRoot is the user of images without a shell.
-	userNonRoot = 65532
 	// gracePeriodSeconds is for how long a pod may end what it has begun: requests, and watches that go elsewhere.
 	gracePeriodSeconds = 30
 )
@@ -139,59 +137,28 @@ func (c *component) mutateDeployment(deployment *appsv1.Deployment, config strin
 }
 
 func (c *component) pod(secrets secretNames) corev1.PodSpec {
-	spec := corev1.PodSpec{
-		AutomountServiceAccountToken:  new(false),
-		EnableServiceLinks:            new(false),
-		PriorityClassName:             v1beta1constants.PriorityClassNameShootControlPlane500,
-		TerminationGracePeriodSeconds: new(int64(gracePeriodSeconds)),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   new(true),
-			RunAsUser:      new(int64(userNonRoot)),
-			RunAsGroup:     new(int64(userNonRoot)),
-			FSGroup:        new(int64(userNonRoot)),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-			MaxSkew:           1,
-			TopologyKey:       corev1.LabelHostname,
-			WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector:     &metav1.LabelSelector{MatchLabels: c.podLabels()},
-		}},
-		Containers: []corev1.Container{c.container()},
-		Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: naming.FrontName(c.etcdRole)},
-			},
-		}}},
+	container, volumes := c.container(), []corev1.Volume{
+		exposure.ConfigVolume("config", naming.FrontName(c.etcdRole)), exposure.SecretVolume("ca", secrets.ca),
+		exposure.SecretVolume("server", secrets.server), exposure.SecretVolume("client", secrets.client),
 	}
-	for _, secret := range []struct{ volume, name string }{
-		{"ca", secrets.ca}, {"server", secrets.server}, {"client", secrets.client},
-	} {
-		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: secret.volume, VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: secret.name, DefaultMode: new(int32(0o440))},
-		}})
-	}
-	for _, volume := range spec.Volumes {
-		spec.Containers[0].VolumeMounts = append(spec.Containers[0].VolumeMounts, corev1.VolumeMount{
+	for _, volume := range volumes {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
 			Name: volume.Name, MountPath: mountPath + "/" + volume.Name, ReadOnly: true})
 	}
-	return spec
+	return exposure.Pod(c.podLabels(), gracePeriodSeconds, container, volumes)
 }
 
 func (c *component) container() corev1.Container {
 	return corev1.Container{
-		Name:            "front",
-		Image:           c.Image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Args:            []string{"front", "--config=" + mountPath + "/config/" + configFile},
+		Name:  "front",
+		Image: c.Image,
+		Args:  []string{"front", "--config=" + mountPath + "/config/" + configFile},
 		Ports: []corev1.ContainerPort{
 			{Name: "client", ContainerPort: naming.PortClient, Protocol: corev1.ProtocolTCP},
 			{Name: "backuprestore", ContainerPort: etcdconstants.PortBackupRestore, Protocol: corev1.ProtocolTCP},
 			{Name: "metrics", ContainerPort: portMetrics, Protocol: corev1.ProtocolTCP},
 			{Name: "health", ContainerPort: portHealth, Protocol: corev1.ProtocolTCP},
 		},
-		LivenessProbe:  probe("/healthz", 10),
-		ReadinessProbe: probe("/readyz", 2),
 		// There is no limit for CPU: all requests of the kube-apiserver would wait for the next period.
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
@@ -200,23 +167,5 @@ func (c *component) container() corev1.Container {
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 		},
-		// Without it the collector would let the heap grow to twice of what is in use before it runs.
-		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "900MiB"}},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false),
-			ReadOnlyRootFilesystem:   new(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
-	}
-}
-
-func probe(path string, period int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
-			Port: intstr.FromInt32(portHealth), Scheme: corev1.URISchemeHTTP}},
-		PeriodSeconds:    period,
-		TimeoutSeconds:   2,
-		SuccessThreshold: 1,
-		FailureThreshold: 3,
 	}
 }

@@ -11,9 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReloadInterval is how often certificate files are looked at.
-const ReloadInterval = reloadInterval
-
 // Hold asks one front to hold requests, without a bound on the time that the answer takes.
 func Hold(ctx context.Context, conn grpc.ClientConnInterface, id string, atMost time.Duration) error {
 	return conn.Invoke(ctx, "/"+steeringService+"/Hold",

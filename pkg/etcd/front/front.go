@@ -14,12 +14,9 @@ package front
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net"
-	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +29,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/etcd/front/config"
+	"github.com/livecpm/livecpm/pkg/program/pod"
 )
 
 const (
@@ -52,7 +50,7 @@ type Front struct {
 	config   *config.Config
 	registry *prometheus.Registry
 	metrics  *metrics
-	certs    *certificates
+	certs    *pod.Certificates
 	traffic  *traffic
 	server   *grpc.Server
 	ending   atomic.Bool
@@ -63,7 +61,10 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Front, err
 	log = log.WithValues("etcd", cfg.Etcd)
 	registry := prometheus.NewRegistry()
 	m := newMetrics(registry)
-	certs, err := loadCertificates(cfg.TLS, m)
+	certs, err := pod.LoadCertificates(
+		pod.CertificateMetrics{Reloads: m.certificateReloads, Expiry: m.certificateExpiry}, cfg.TLS.CAFile,
+		pod.Pair{CertFile: cfg.TLS.ServerCertFile, KeyFile: cfg.TLS.ServerKeyFile},
+		pod.Pair{CertFile: cfg.TLS.ClientCertFile, KeyFile: cfg.TLS.ClientKeyFile})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Front, err
 	}
 	f := &Front{log: log, clock: clk, config: cfg, registry: registry, metrics: m, certs: certs, traffic: t}
 	f.server = grpc.NewServer(
-		grpc.Creds(certs.forClients()),
+		grpc.Creds(credentialsForClients(certs)),
 		grpc.ForceServerCodecV2(codec{}),
 		grpc.UnknownServiceHandler((&proxy{traffic: t}).handle),
 		// etcd itself refuses what is too large for it.
@@ -119,11 +120,11 @@ func (f *Front) Start(ctx context.Context) error {
 	for _, forwarder := range forwarders {
 		group.Go(func() error { return forwarder.serve(running) })
 	}
-	group.Go(func() error { return serveHTTP(running, f.config.Health.Port, f.healthHandler()) })
+	group.Go(func() error { return pod.ServeHTTP(running, f.config.Health.Port, pod.HealthHandler(f.notReady)) })
 	group.Go(func() error {
-		return serveHTTP(running, f.config.Metrics.Port, promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{}))
+		return pod.ServeHTTP(running, f.config.Metrics.Port, promhttp.HandlerFor(f.registry, promhttp.HandlerOpts{}))
 	})
-	group.Go(func() error { f.certs.watch(running, f.log, f.clock); return nil })
+	group.Go(func() error { f.certs.Watch(running, f.log, f.clock); return nil })
 	for _, m := range f.traffic.members {
 		group.Go(func() error { m.follow(running, f.traffic); return nil })
 		group.Go(func() error { m.ask(running, f.traffic, f.clock); return nil })
@@ -157,11 +158,11 @@ func (f *Front) listen(ctx context.Context) (listener net.Listener, forwarders [
 			_ = forwarder.listener.Close()
 		}
 	}()
-	if listener, err = lc.Listen(ctx, "tcp", portAddress(f.config.Port)); err != nil {
+	if listener, err = lc.Listen(ctx, "tcp", pod.PortAddress(f.config.Port)); err != nil {
 		return nil, nil, fmt.Errorf("failed to listen: %w", err)
 	}
 	for _, forward := range f.config.Forwards {
-		l, err := lc.Listen(ctx, "tcp", portAddress(forward.Port))
+		l, err := lc.Listen(ctx, "tcp", pod.PortAddress(forward.Port))
 		if err != nil {
 			return listener, forwarders, fmt.Errorf("failed to listen: %w", err)
 		}
@@ -200,32 +201,13 @@ func (f *Front) end(running context.Context, forwarders []*forwarder) {
 	}
 }
 
-func (f *Front) healthHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		switch {
-		case f.ending.Load():
-			http.Error(w, "about to stop", http.StatusServiceUnavailable)
-		case !f.traffic.ready():
-			http.Error(w, "no member is eligible", http.StatusServiceUnavailable)
-		}
-	})
-	return mux
-}
-
-func portAddress(port int32) string { return ":" + strconv.Itoa(int(port)) }
-
-func serveHTTP(ctx context.Context, port int32, handler http.Handler) error {
-	server := &http.Server{
-		Addr: portAddress(port), Handler: handler,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout:    time.Minute,
-		MaxHeaderBytes: 16 << 10,
+// notReady says why clients are not to be led here; empty if they are.
+func (f *Front) notReady() string {
+	switch {
+	case f.ending.Load():
+		return "about to stop"
+	case !f.traffic.ready():
+		return "no member is eligible"
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("failed to serve HTTP on port %d: %w", port, err)
-	}
-	return nil
+	return ""
 }

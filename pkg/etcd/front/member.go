@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/etcd/front/config"
+	"github.com/livecpm/livecpm/pkg/program/pod"
 )
 
 const (
@@ -65,14 +66,15 @@ type member struct {
 	drain      *drain
 }
 
-func newMember(cfg config.Member, certs *certificates, log logr.Logger) (*member, error) {
+func newMember(cfg config.Member, certs *pod.Certificates, log logr.Logger) (*member, error) {
 	m := &member{Member: cfg, log: log.WithValues("member", cfg.Ordinal, "address", cfg.Address),
 		again: make(chan struct{}, 1), streams: map[*call]struct{}{}}
 	var err error
 	// The name is resolved at every attempt: a pod that restarts gets another address.
 	m.conn, err = grpc.NewClient("passthrough:///"+cfg.Address,
 		grpc.WithContextDialer(dialAny),
-		grpc.WithTransportCredentials(certs.forMember(cfg.ServerName)), grpc.WithAuthority(cfg.ServerName),
+		grpc.WithTransportCredentials(&memberCredentials{certificates: certs, serverName: cfg.ServerName}),
+		grpc.WithAuthority(cfg.ServerName),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 				MaxDelay: time.Second},

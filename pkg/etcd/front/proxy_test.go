@@ -29,6 +29,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/etcd/front"
 	"github.com/livecpm/livecpm/pkg/etcd/front/config"
+	"github.com/livecpm/livecpm/pkg/program/pod"
 )
 
 var _ = Describe("Passing on requests", func() {
@@ -249,12 +250,12 @@ var _ = Describe("Certificates", func() {
 
 		both := append(append([]byte{}, certificates.authority...), certificates.otherAuthority...)
 		Expect(os.WriteFile(r.config.TLS.CAFile, both, 0o600)).To(Succeed())
-		Eventually(func() error { clk.Step(front.ReloadInterval); return call(r, other) }).Should(Succeed())
+		Eventually(func() error { clk.Step(pod.ReloadInterval); return call(r, other) }).Should(Succeed())
 		Expect(call(r, certificates.clientTLS())).To(Succeed())
 
 		By("keeping what is in use while the files do not fit together")
 		Expect(os.WriteFile(r.config.TLS.ServerKeyFile, certificates.client.PrivateKeyPEM, 0o600)).To(Succeed())
-		Eventually(func() string { clk.Step(front.ReloadInterval); return r.get(r.metrics, "/metrics") }).
+		Eventually(func() string { clk.Step(pod.ReloadInterval); return r.get(r.metrics, "/metrics") }).
 			Should(ContainSubstring(`livecpm_front_certificate_reloads_total{result="failure"}`))
 		Expect(call(r, other)).To(Succeed())
 	})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,11 +97,4 @@ func (l *locator) pod(ctx context.Context, ordinal int) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-func isReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
-		}
-	}
-	return false
-}
+func isReady(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && health.IsPodReady(pod) }

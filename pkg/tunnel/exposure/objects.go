@@ -134,42 +134,16 @@ func (e *exposure) mutateStatefulSet(statefulSet *appsv1.StatefulSet, config str
 }
 
 func (e *exposure) relayPod() corev1.PodSpec {
-	return corev1.PodSpec{
-		AutomountServiceAccountToken:  new(false),
-		EnableServiceLinks:            new(false),
-		PriorityClassName:             v1beta1constants.PriorityClassNameShootControlPlane500,
-		TerminationGracePeriodSeconds: new(int64(10)),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot:   new(true),
-			RunAsUser:      new(int64(userNonRoot)),
-			RunAsGroup:     new(int64(userNonRoot)),
-			FSGroup:        new(int64(userNonRoot)),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-			MaxSkew:           1,
-			TopologyKey:       corev1.LabelHostname,
-			WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector:     &metav1.LabelSelector{MatchLabels: podSelector()},
-		}},
-		Containers: []corev1.Container{e.relayContainer()},
-		Volumes: []corev1.Volume{
-			{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: Name},
-			}}},
-			{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-				SecretName: e.values.TLSSecretName, DefaultMode: new(int32(0o440)),
-			}}},
-		},
-	}
+	return Pod(podSelector(), 10, e.relayContainer(), []corev1.Volume{
+		ConfigVolume("config", Name), SecretVolume("tls", e.values.TLSSecretName),
+	})
 }
 
 func (e *exposure) relayContainer() corev1.Container {
 	return corev1.Container{
-		Name:            "relay",
-		Image:           e.values.Image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Args:            []string{"--config=" + mountPathConfig + "/" + configFile},
+		Name:  "relay",
+		Image: e.values.Image,
+		Args:  []string{"--config=" + mountPathConfig + "/" + configFile},
 		Ports: []corev1.ContainerPort{
 			{Name: "gateway", ContainerPort: PortRelayGateway, Protocol: corev1.ProtocolTCP},
 			{Name: "client", ContainerPort: naming.PortRelayClient, Protocol: corev1.ProtocolTCP},
@@ -177,8 +151,6 @@ func (e *exposure) relayContainer() corev1.Container {
 			{Name: "metrics", ContainerPort: portRelayMetrics, Protocol: corev1.ProtocolTCP},
 			{Name: "health", ContainerPort: portRelayHealth, Protocol: corev1.ProtocolTCP},
 		},
-		LivenessProbe:  probe("/healthz", 10),
-		ReadinessProbe: probe("/readyz", 2),
 		// The limit holds with all connections that the configuration permits. There is none for CPU: etcd's
 		// heartbeats would wait for the next period.
 		Resources: corev1.ResourceRequirements{
@@ -188,28 +160,10 @@ func (e *exposure) relayContainer() corev1.Container {
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 		},
-		// Without it the collector would let the heap grow to twice of what is in use before it runs.
-		Env: []corev1.EnvVar{{Name: "GOMEMLIMIT", Value: "900MiB"}},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false),
-			ReadOnlyRootFilesystem:   new(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "config", MountPath: mountPathConfig, ReadOnly: true},
 			{Name: "tls", MountPath: mountPathTLS, ReadOnly: true},
 		},
-	}
-}
-
-func probe(path string, period int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
-			Port: intstr.FromInt32(portRelayHealth), Scheme: corev1.URISchemeHTTP}},
-		PeriodSeconds:    period,
-		TimeoutSeconds:   2,
-		SuccessThreshold: 1,
-		FailureThreshold: 3,
 	}
 }
 

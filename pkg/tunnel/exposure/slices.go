@@ -7,9 +7,9 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 
 	"github.com/gardener/gardener/pkg/controllerutils"
+	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -138,16 +138,10 @@ func endpoints(pods map[int]corev1.Pod, hostname func(ordinal int) string) []dis
 		switch {
 		case hostname != nil:
 			endpoint.Hostname = new(hostname(ordinal))
-		case !isReady(pod):
+		case !health.IsPodReady(&pod):
 			continue
 		}
 		out = append(out, endpoint)
 	}
 	return out
-}
-
-func isReady(pod corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +32,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/program/pod"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
@@ -45,7 +45,7 @@ type Relay struct {
 	registry *prometheus.Registry
 	metrics  *metrics
 	redials  redials
-	certs    *certificates
+	certs    *pod.Certificates
 	dialer   net.Dialer
 	slots    chan struct{} // taken by connections that have shown who they are
 	muffler  *muffler
@@ -57,7 +57,9 @@ type Relay struct {
 func New(cfg *config.Config, log logr.Logger, clk clock.WithTicker) (*Relay, error) {
 	registry := prometheus.NewRegistry()
 	m := newMetrics(registry)
-	certs, err := loadCertificates(cfg.TLS, m)
+	certs, err := pod.LoadCertificates(
+		pod.CertificateMetrics{Reloads: m.certificateReloads, Expiry: m.certificateExpiry}, cfg.TLS.CAFile,
+		pod.Pair{CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile})
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +100,11 @@ func (r *Relay) Start(ctx context.Context) error {
 	for _, l := range listeners {
 		group.Go(func() error { return r.accept(ctx, connections, l, &open) })
 	}
-	group.Go(func() error { return r.serveHTTP(ctx, r.config.Health.Port, r.healthHandler()) })
+	group.Go(func() error { return pod.ServeHTTP(ctx, r.config.Health.Port, pod.HealthHandler(r.notReady)) })
 	group.Go(func() error {
-		return r.serveHTTP(ctx, r.config.Metrics.Port, promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{}))
+		return pod.ServeHTTP(ctx, r.config.Metrics.Port, promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{}))
 	})
-	group.Go(func() error { r.certs.watch(ctx, r.log, r.clock); return nil })
+	group.Go(func() error { r.certs.Watch(ctx, r.log, r.clock); return nil })
 	r.serving.Store(true)
 	r.log.Info("Serving", "near", len(r.config.Near), "farPort", r.config.Far.Port)
 
@@ -131,7 +133,7 @@ func (r *Relay) listen(ctx context.Context) (listeners []listener, err error) {
 	}()
 	lc := net.ListenConfig{KeepAliveConfig: wire.KeepAlive, Control: wire.Control}
 	open := func(port int32, handle func(context.Context, *net.TCPConn, *permit)) error {
-		l, err := lc.Listen(ctx, "tcp", portAddress(port))
+		l, err := lc.Listen(ctx, "tcp", pod.PortAddress(port))
 		if err != nil {
 			return fmt.Errorf("failed to listen: %w", err)
 		}
@@ -152,8 +154,6 @@ func (r *Relay) listen(ctx context.Context) (listeners []listener, err error) {
 	}
 	return listeners, nil
 }
-
-func portAddress(port int32) string { return ":" + strconv.Itoa(int(port)) }
 
 func (r *Relay) accept(ctx, connections context.Context, l listener, open *sync.WaitGroup) error {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
@@ -257,7 +257,7 @@ func (r *Relay) dialRemote(ctx context.Context, remote config.Remote) (*tls.Conn
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(raw, r.certs.client(remote.ServerName))
+	conn := tls.Client(raw, clientTLS(r.certs, remote.ServerName))
 	handshake, cancel := context.WithTimeout(ctx, r.config.Limits.HandshakeTimeout.Duration)
 	defer cancel()
 	if err := conn.HandshakeContext(handshake); err != nil {
@@ -278,7 +278,7 @@ func absolute(host string) string {
 
 // handleFar hands a connection of the other seed's relay to its local target.
 func (r *Relay) handleFar(ctx context.Context, raw *net.TCPConn, p *permit) {
-	conn := tls.Server(raw, r.certs.server(func(name string) bool { _, found := r.findFar(name); return found }))
+	conn := tls.Server(raw, serverTLS(r.certs, func(name string) bool { _, found := r.findFar(name); return found }))
 	deadline := time.Now().Add(r.config.Limits.HandshakeTimeout.Duration)
 	handshake, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -420,27 +420,10 @@ func (r *Relay) failing(direction, route string) *atomic.Bool {
 	return state.(*atomic.Bool)
 }
 
-func (r *Relay) healthHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !r.serving.Load() {
-			http.Error(w, "not serving", http.StatusServiceUnavailable)
-		}
-	})
-	return mux
-}
-
-func (r *Relay) serveHTTP(ctx context.Context, port int32, handler http.Handler) error {
-	server := &http.Server{
-		Addr: portAddress(port), Handler: handler,
-		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout:    time.Minute,
-		MaxHeaderBytes: 16 << 10,
+// notReady says why dialers are not to come here; empty if they are.
+func (r *Relay) notReady() string {
+	if !r.serving.Load() {
+		return "not serving"
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("failed to serve HTTP on port %d: %w", port, err)
-	}
-	return nil
+	return ""
 }

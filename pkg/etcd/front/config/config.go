@@ -6,12 +6,11 @@
 package config
 
 import (
-	"fmt"
-	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+
+	"github.com/livecpm/livecpm/pkg/program/pod"
 )
 
 // Defaults of what a file leaves out. The metrics are not at 8080: that is where the members' backup sidecars serve,
@@ -102,46 +101,27 @@ type Limits struct {
 
 // Load reads, defaults and validates a file. Unknown fields are errors: a misspelt limit must not pass as a default.
 func Load(file string) (*Config, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read configuration: %w", err)
-	}
-	cfg := &Config{}
-	if err := yaml.UnmarshalStrict(content, cfg); err != nil {
-		return nil, fmt.Errorf("failed to parse configuration %s: %w", file, err)
-	}
-	SetDefaults(cfg)
-	if err := Validate(cfg).ToAggregate(); err != nil {
-		return nil, fmt.Errorf("invalid configuration %s: %w", file, err)
-	}
-	return cfg, nil
+	return pod.LoadConfig(file, SetDefaults, Validate)
 }
 
 // SetDefaults fills in what was left out.
 func SetDefaults(cfg *Config) {
-	setDefault(&cfg.Port, DefaultPort)
+	pod.SetDefault(&cfg.Port, DefaultPort)
 	for i := range cfg.Members {
 		member := &cfg.Members[i]
 		if host, err := hostOf(member.Address); err == nil {
-			setDefault(&member.ServerName, host)
+			pod.SetDefault(&member.ServerName, host)
 		}
 	}
 	for i := range cfg.Forwards {
-		setDefault(&cfg.Forwards[i].MemberPort, cfg.Forwards[i].Port)
+		pod.SetDefault(&cfg.Forwards[i].MemberPort, cfg.Forwards[i].Port)
 	}
-	setDefault(&cfg.Health.Port, DefaultHealthPort)
-	setDefault(&cfg.Metrics.Port, DefaultMetricsPort)
-	setDefault(&cfg.Limits.MaxHold.Duration, DefaultMaxHold)
-	setDefault(&cfg.Limits.MaxDrain.Duration, DefaultMaxDrain)
-	setDefault(&cfg.Limits.MemberWait.Duration, DefaultMemberWait)
-	setDefault(&cfg.Limits.ShutdownDelay.Duration, DefaultShutdownDelay)
-	setDefault(&cfg.Limits.ShutdownTimeout.Duration, DefaultShutdownTimeout)
-	setDefault(&cfg.Limits.MaxForwards, DefaultMaxForwards)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	pod.SetDefault(&cfg.Health.Port, DefaultHealthPort)
+	pod.SetDefault(&cfg.Metrics.Port, DefaultMetricsPort)
+	pod.SetDefault(&cfg.Limits.MaxHold.Duration, DefaultMaxHold)
+	pod.SetDefault(&cfg.Limits.MaxDrain.Duration, DefaultMaxDrain)
+	pod.SetDefault(&cfg.Limits.MemberWait.Duration, DefaultMemberWait)
+	pod.SetDefault(&cfg.Limits.ShutdownDelay.Duration, DefaultShutdownDelay)
+	pod.SetDefault(&cfg.Limits.ShutdownTimeout.Duration, DefaultShutdownTimeout)
+	pod.SetDefault(&cfg.Limits.MaxForwards, DefaultMaxForwards)
 }

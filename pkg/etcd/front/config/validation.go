@@ -6,12 +6,13 @@ package config
 import (
 	"errors"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/livecpm/livecpm/pkg/program/pod"
 )
 
 // The most that a file may allow. Clients of etcd give up after some seconds, and a hold must end before they do; a
@@ -35,19 +36,13 @@ func Validate(cfg *Config) field.ErrorList {
 
 func validatePorts(cfg *Config) field.ErrorList {
 	var allErrs field.ErrorList
-	ports := map[int32]string{}
-	usePort := func(port int32, path *field.Path) {
-		allErrs = append(allErrs, validatePort(port, path)...)
-		if other, taken := ports[port]; taken {
-			allErrs = append(allErrs, field.Invalid(path, port, "is the port of "+other+" already"))
-		}
-		ports[port] = path.String()
-	}
+	ports := pod.Ports{}
+	usePort := func(port int32, path *field.Path) { allErrs = append(allErrs, ports.Use(port, path)...) }
 	usePort(cfg.Port, field.NewPath("port"))
 	for i, forward := range cfg.Forwards {
 		path := field.NewPath("forwards").Index(i)
 		usePort(forward.Port, path.Child("port"))
-		allErrs = append(allErrs, validatePort(forward.MemberPort, path.Child("memberPort"))...)
+		allErrs = append(allErrs, pod.ValidatePort(forward.MemberPort, path.Child("memberPort"))...)
 	}
 	usePort(cfg.Health.Port, field.NewPath("health", "port"))
 	usePort(cfg.Metrics.Port, field.NewPath("metrics", "port"))
@@ -122,14 +117,11 @@ func validateLimits(limits Limits, path *field.Path) field.ErrorList {
 
 // hostOf returns the host of a host:port without its trailing dot.
 func hostOf(address string) (string, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" {
-		return "", errors.New("must be host:port")
+	host, err := pod.HostOf(address)
+	if err == nil && host == "" {
+		err = errors.New("must be host:port")
 	}
-	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-		return "", errors.New("port must be between 1 and 65535")
-	}
-	return strings.TrimSuffix(host, "."), nil
+	return strings.TrimSuffix(host, "."), err
 }
 
 func validateName(name string, path *field.Path) field.ErrorList {
@@ -139,14 +131,6 @@ func validateName(name string, path *field.Path) field.ErrorList {
 	var allErrs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(name) {
 		allErrs = append(allErrs, field.Invalid(path, name, message))
-	}
-	return allErrs
-}
-
-func validatePort(port int32, path *field.Path) field.ErrorList {
-	var allErrs field.ErrorList
-	for _, message := range validation.IsValidPortNum(int(port)) {
-		allErrs = append(allErrs, field.Invalid(path, port, message))
 	}
 	return allErrs
 }

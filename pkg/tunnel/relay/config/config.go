@@ -6,12 +6,12 @@
 package config
 
 import (
-	"fmt"
-	"os"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/livecpm/livecpm/pkg/program/pod"
 )
 
 // Defaults of what a file leaves out.
@@ -119,19 +119,9 @@ type Limits struct {
 
 // Load reads, defaults and validates a file. Unknown fields are errors: a misspelt limit must not pass as a default.
 func Load(file string) (*Config, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("failed to read configuration: %w", err)
-	}
-	cfg := &Config{}
-	if err := yaml.UnmarshalStrict(content, cfg); err != nil {
-		return nil, fmt.Errorf("failed to parse configuration %s: %w", file, err)
-	}
-	SetDefaults(cfg)
-	if err := append(Validate(cfg), ValidateShoot(cfg)...).ToAggregate(); err != nil {
-		return nil, fmt.Errorf("invalid configuration %s: %w", file, err)
-	}
-	return cfg, nil
+	return pod.LoadConfig(file, SetDefaults, func(cfg *Config) field.ErrorList {
+		return append(Validate(cfg), ValidateShoot(cfg)...)
+	})
 }
 
 // SetDefaults fills in what was left out.
@@ -139,21 +129,14 @@ func SetDefaults(cfg *Config) {
 	for i := range cfg.Near {
 		for j := range cfg.Near[i].Routes {
 			remote := &cfg.Near[i].Routes[j].Remote
-			setDefault(&remote.ServerName, remote.Host)
+			pod.SetDefault(&remote.ServerName, remote.Host)
 		}
 	}
-	setDefault(&cfg.Health.Port, DefaultHealthPort)
-	setDefault(&cfg.Metrics.Port, DefaultMetricsPort)
-	setDefault(&cfg.Limits.MaxConnections, DefaultMaxConnections)
-	setDefault(&cfg.Limits.MaxHandshakes, DefaultMaxHandshakes)
-	setDefault(&cfg.Limits.HandshakeTimeout.Duration, DefaultHandshakeTimeout)
-	setDefault(&cfg.Limits.DialTimeout.Duration, DefaultDialTimeout)
-	setDefault(&cfg.Limits.DrainTimeout.Duration, DefaultDrainTimeout)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	pod.SetDefault(&cfg.Health.Port, DefaultHealthPort)
+	pod.SetDefault(&cfg.Metrics.Port, DefaultMetricsPort)
+	pod.SetDefault(&cfg.Limits.MaxConnections, DefaultMaxConnections)
+	pod.SetDefault(&cfg.Limits.MaxHandshakes, DefaultMaxHandshakes)
+	pod.SetDefault(&cfg.Limits.HandshakeTimeout.Duration, DefaultHandshakeTimeout)
+	pod.SetDefault(&cfg.Limits.DialTimeout.Duration, DefaultDialTimeout)
+	pod.SetDefault(&cfg.Limits.DrainTimeout.Duration, DefaultDrainTimeout)
 }

@@ -5,12 +5,12 @@ package config
 
 import (
 	"net"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/livecpm/livecpm/pkg/program/pod"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
 )
 
@@ -22,14 +22,8 @@ func Validate(cfg *Config) field.ErrorList {
 		allErrs = append(allErrs,
 			field.Required(field.NewPath("near"), "a relay without near or far listeners does nothing"))
 	}
-	ports := map[int32]string{}
-	usePort := func(port int32, path *field.Path) {
-		allErrs = append(allErrs, validatePort(port, path)...)
-		if other, taken := ports[port]; taken {
-			allErrs = append(allErrs, field.Invalid(path, port, "is the port of "+other+" already"))
-		}
-		ports[port] = path.String()
-	}
+	ports := pod.Ports{}
+	usePort := func(port int32, path *field.Path) { allErrs = append(allErrs, ports.Use(port, path)...) }
 	for i, near := range cfg.Near {
 		path := field.NewPath("near").Index(i)
 		usePort(near.Port, path.Child("port"))
@@ -89,7 +83,7 @@ func validateNearRoutes(routes []NearRoute, path *field.Path) field.ErrorList {
 		if net.ParseIP(route.Remote.Host) == nil {
 			allErrs = append(allErrs, validateServerName(route.Remote.Host, remote.Child("host"))...)
 		}
-		allErrs = append(allErrs, validatePort(route.Remote.Port, remote.Child("port"))...)
+		allErrs = append(allErrs, pod.ValidatePort(route.Remote.Port, remote.Child("port"))...)
 		if route.Remote.Host != "" { // its absence is reported once, above
 			allErrs = append(allErrs, validateServerName(route.Remote.ServerName, remote.Child("serverName"))...)
 		}
@@ -139,13 +133,9 @@ func validateTarget(target string, path *field.Path) field.ErrorList {
 	if target == "" {
 		return field.ErrorList{field.Required(path, "must be host:port")}
 	}
-	host, port, err := net.SplitHostPort(target)
+	host, err := pod.HostOf(target)
 	if err != nil {
-		return field.ErrorList{field.Invalid(path, target, "must be host:port")}
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || number == 0 {
-		return field.ErrorList{field.Invalid(path, target, "port must be between 1 and 65535")}
+		return field.ErrorList{field.Invalid(path, target, err.Error())}
 	}
 	if net.ParseIP(host) != nil {
 		return nil
@@ -163,14 +153,6 @@ func validateServerName(name string, path *field.Path) field.ErrorList {
 	var allErrs field.ErrorList
 	for _, message := range validation.IsDNS1123Subdomain(wire.Canonical(name)) {
 		allErrs = append(allErrs, field.Invalid(path, name, message))
-	}
-	return allErrs
-}
-
-func validatePort(port int32, path *field.Path) field.ErrorList {
-	var allErrs field.ErrorList
-	for _, message := range validation.IsValidPortNum(int(port)) {
-		allErrs = append(allErrs, field.Invalid(path, port, message))
 	}
 	return allErrs
 }
