@@ -39,6 +39,9 @@ INTEGRATION_PACKAGES = ./test/integration/...
 # How many packages to compile and test at once. Tests wait more than they compute; those with their own API servers compute more.
 UNITS_AT_ONCE        ?= $(shell echo $$((2 * $$(nproc))))
 INTEGRATIONS_AT_ONCE ?= $(shell echo $$((1 + $$(nproc))))
+# With ROUNDS each package is compiled once and tested so many times. The limit is that of all rounds.
+LIMIT = $(if $(ROUNDS),3h,20m)
+REPEAT = $(if $(ROUNDS),-count=1 -exec '$(CURDIR)/hack/rounds.sh $(ROUNDS)')
 
 # What make help shows. The rest, and what variables each takes, is in make help-all.
 EVERYDAY = build images quick check test test-unit test-integration test-e2e demo landscape-up landscape-status landscape-down release \
@@ -112,13 +115,17 @@ test: test-unit test-integration ## Run unit and integration tests (race detecto
 .PHONY: test-unit
 test-unit: setup-test ## Run the unit tests
 	hack/build-tools.sh envoy
-	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout 20m $(UNIT_PACKAGES)
-	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout 10m ./...
-	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout 10m ./...
+	CGO_ENABLED=1 $(GO) test -race -vet=off -p $(UNITS_AT_ONCE) -timeout $(LIMIT) $(REPEAT) $(UNIT_PACKAGES)
+	cd hack/licences && CGO_ENABLED=1 $(GO) test -race -timeout $(LIMIT) $(REPEAT) ./...
+	cd test/standins/etcdwrapper && CGO_ENABLED=1 GONOSUMDB='go.etcd.io/etcd/*' $(GO) test -race -timeout $(LIMIT) $(REPEAT) ./...
 
 .PHONY: test-integration
 test-integration: setup-test ## Run the integration tests against a real kube-apiserver and gardener-apiserver
-	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -vet=off -p $(INTEGRATIONS_AT_ONCE) -count=1 -timeout 20m $(INTEGRATION_PACKAGES)
+	CGO_ENABLED=1 KUBEBUILDER_ASSETS="$$(hack/envtest-assets.sh)" $(GO) test -race -vet=off -p $(INTEGRATIONS_AT_ONCE) -count=1 -timeout $(LIMIT) $(REPEAT) $(INTEGRATION_PACKAGES)
+
+.PHONY: test-busy
+test-busy: ## Run the unit and integration tests ten times (ROUNDS=) while every processor is busy: what fails then needs a quiet machine
+	hack/busy.sh $(MAKE) --no-print-directory test ROUNDS=$(or $(ROUNDS),10)
 
 .PHONY: fuzz
 fuzz: ## Fuzz what reads from strangers: every target for FUZZTIME (1m), FUZZ= chooses
