@@ -9,7 +9,8 @@
 #   hack/fresh-machine.sh all      make demo, make test, make demo again (back), make landscape-down; or the targets that follow
 #   hack/fresh-machine.sh ci       .ci/run
 #
-# FRESH=folder   where to make the root (default: a new folder below /var/tmp, which is removed at the end)
+# FRESH=folder   where to make the root (default: a new folder below /var/tmp, which is removed at the end). A root that is there is
+#                used again, with what its caches hold and with today's repository.
 # KEEP=yes       keep the root
 #
 # It takes from this machine the Go installation, the configuration of Go and apt, and certificate authorities that were added by
@@ -152,9 +153,9 @@ cleanup() { # the mounts are gone with their namespace
 trap cleanup EXIT
 mkdir -p "$folder"
 chmod 755 "$folder"
-make_root "$folder"
+if [ ! -d "$folder/root/livecpm" ]; then make_root "$folder"; fi
 copy_repository "$folder/root/livecpm.copy"
-rmdir "$folder/root/livecpm"
+rm -rf --one-file-system "$folder/root/livecpm"
 mv "$folder/root/livecpm.copy" "$folder/root/livecpm"
 code=0
 inside "$folder" "$command" || code=$?
