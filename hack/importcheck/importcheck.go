@@ -256,13 +256,13 @@ var Rules = []Rule{
 	// What is not the product.
 	{
 		In: []string{Module}, Except: own("test"), Forbidden: own("test"),
-		Allowed:  own("test/patience", "test/graphs", "test/calls", "test/simulation"),
+		Allowed:  own("test/patience", "test/program", "test/graphs", "test/calls", "test/simulation"),
 		Indirect: true, Tests: true,
 		Why: "what is under test/ stands in for real components and must not get into the product",
 	},
 	{
 		In: []string{Module}, Except: own("test"), Indirect: true,
-		Forbidden: own("test/patience", "test/graphs", "test/calls", "test/simulation"),
+		Forbidden: own("test/patience", "test/program", "test/graphs", "test/calls", "test/simulation"),
 		Why:       "how long tests wait, and what they simulate, is for test files",
 	},
 	{

@@ -30,6 +30,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/etcd/front"
 	"github.com/livecpm/livecpm/pkg/etcd/front/config"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 // runningFront is a front that a spec has started.
@@ -40,13 +41,7 @@ type runningFront struct {
 	ended                    chan error
 }
 
-func freePort() int32 {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp", ":0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return int32(listener.Addr().(*net.TCPAddr).Port)
-}
+func freePort() int32 { return int32(program.FreePort()) }
 
 func local(port int32) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 

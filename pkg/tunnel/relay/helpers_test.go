@@ -32,6 +32,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/tunnel/relay"
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/config"
 	"github.com/livecpm/livecpm/test/patience"
+	"github.com/livecpm/livecpm/test/program"
 )
 
 const (
@@ -108,22 +109,7 @@ func (a *authority) write(folder string, names ...string) config.TLS {
 	return files
 }
 
-var lastPort atomic.Int32
-
-// freePort returns a port below those that the kernel gives to whoever asks for any: another connection of this machine
-// would take one of them before the relay does.
-func freePort() int32 {
-	lastPort.CompareAndSwap(0, 20000+int32(os.Getpid()%10000))
-	for {
-		port := lastPort.Add(1)
-		if l, err := net.Listen("tcp", portAddress(port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-}
-
-func portAddress(port int32) string { return ":" + strconv.Itoa(int(port)) }
+func freePort() int32 { return int32(program.FreePort()) }
 
 func address(port int32) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))) }
 

@@ -35,14 +35,14 @@ type tlsMember struct {
 
 func startTLSMember(t *testing.T) *tlsMember {
 	t.Helper()
-	folder, port, probes := t.TempDir(), freePort(t), freePort(t)
+	folder, port, probes := t.TempDir(), freePort(), freePort()
 	info, err := transport.SelfCert(zap.NewNop(), filepath.Join(folder, "tls"), []string{"127.0.0.1:0"}, 1,
 		x509.ExtKeyUsageClientAuth)
 	if err != nil {
 		t.Fatal(err)
 	}
 	configuration := strings.NewReplacer(fmt.Sprintf("http://127.0.0.1:%d", port),
-		fmt.Sprintf("https://127.0.0.1:%d", port)).Replace(etcdConfiguration(folder, port, freePort(t)))
+		fmt.Sprintf("https://127.0.0.1:%d", port)).Replace(etcdConfiguration(folder, port, freePort()))
 	configuration += fmt.Sprintf("client-transport-security: {cert-file: %s, key-file: %s, trusted-ca-file: %[1]s, "+
 		"client-cert-auth: true}\n", info.CertFile, info.KeyFile)
 	opts := options{etcdServerName: "127.0.0.1", etcdClientPort: port, etcdClientCert: info.CertFile,

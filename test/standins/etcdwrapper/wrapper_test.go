@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -51,14 +52,18 @@ func (f *fakeSidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+var lastPort atomic.Int32
+
+// freePort returns a port that it has not returned before, below those that the kernel gives to whoever asks for any.
+func freePort() int {
+	lastPort.CompareAndSwap(0, 20000+int32(os.Getpid()%10000))
+	for {
+		port := int(lastPort.Add(1))
+		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func etcdConfiguration(folder string, client, peer int) string {
@@ -89,8 +94,8 @@ func awaitReady(ctx context.Context, t *testing.T, client *http.Client, base str
 }
 
 func TestRunsEtcdAfterTheSidecarPreparedIt(t *testing.T) {
-	folder, client, port := t.TempDir(), freePort(t), freePort(t)
-	fake := &fakeSidecar{status: "New", failures: 1, config: etcdConfiguration(folder, client, freePort(t))}
+	folder, client, port := t.TempDir(), freePort(), freePort()
+	fake := &fakeSidecar{status: "New", failures: 1, config: etcdConfiguration(folder, client, freePort())}
 	server := httptest.NewServer(fake)
 	defer server.Close()
 

@@ -49,6 +49,7 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/livecpm/livecpm/test/landscape/native/nativetest"
+	"github.com/livecpm/livecpm/test/program"
 	"github.com/livecpm/livecpm/test/standins/machine/hollow"
 	"github.com/livecpm/livecpm/test/standins/machine/incluster"
 )
@@ -86,15 +87,6 @@ func envoys() string {
 	folder := GinkgoT().TempDir()
 	Expect(os.Symlink(nativetest.EnvoyImage(), filepath.Join(folder, "envoy"))).To(Succeed())
 	return folder
-}
-
-// freePort returns a port of the address at which nobody listens.
-func freePort(address string) int {
-	GinkgoHelper()
-	listener, err := net.Listen("tcp4", address+":0")
-	Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // shootAPI is a kube-apiserver that has ConfigMaps, and the Service default/kubernetes with an EndpointSlice.
@@ -253,7 +245,7 @@ var _ = Describe("Pods of which something runs", func() {
 		node = &hollow.Node{Log: logr.Discard(), Name: "machine-x", IP: net.ParseIP("10.180.0.2"),
 			Folder: GinkgoT().TempDir(), Links: links}
 
-		servicePort, proxyPort = freePort("127.0.0.1"), freePort("127.0.0.2")
+		servicePort, proxyPort = program.FreePort(), program.FreePort()
 		api = &shootAPI{
 			configMaps: map[string]*corev1.ConfigMap{}, asked: map[string]int{},
 			service: &corev1.Service{
@@ -345,7 +337,7 @@ var _ = Describe("Pods of which something runs", func() {
 	proxyPod := func(name string) *corev1.Pod {
 		GinkgoHelper()
 		node.Images = envoys()
-		adminPort := freePort("0.0.0.0")
+		adminPort := program.FreePort()
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: types.UID(name)},
 			Spec: *proxyTemplate.DeepCopy()}
 		volume := pod.Spec.Volumes[0].ConfigMap
@@ -504,7 +496,7 @@ var _ = Describe("Pods of which something runs", func() {
 	It("should let metrics-server answer at the address of its pod, with the certificate of the pod", func() {
 		Expect(client.Tracker().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "machine-x"},
 			Spec: corev1.NodeSpec{PodCIDR: "127.0.3.0/24"}})).To(Succeed())
-		port := freePort("0.0.0.0")
+		port := program.FreePort()
 		add(metricsPod(port))
 		Eventually(func() corev1.PodStatus { return status("kube-system", "metrics-server-x") }).
 			Should(ready(corev1.ConditionFalse, "failed to get Secret kube-system/metrics-server"))
