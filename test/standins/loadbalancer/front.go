@@ -17,9 +17,11 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/tunnel/relay/wire"
@@ -179,12 +181,26 @@ func (f *Front) connect(ctx context.Context, l *link, port int32) (*net.TCPConn,
 	if err != nil {
 		return nil, err
 	}
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}
+	// A dial that the end of the load balancer interrupts closes its socket, which the node may have accepted already.
+	dialer := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive, Control: resetOnClose}
 	conn, err := dialer.DialContext(ctx, "tcp4", backend.String())
 	if err != nil {
 		return nil, fmt.Errorf("failed to reach node: %w", err)
 	}
+	if err := conn.(*net.TCPConn).SetLinger(-1); err != nil {
+		wire.Reset(conn)
+		return nil, fmt.Errorf("failed to let a connection end in an orderly way: %w", err)
+	}
 	return conn.(*net.TCPConn), nil
+}
+
+// resetOnClose lets a socket end with an RST whenever it is closed.
+func resetOnClose(_, _ string, raw syscall.RawConn) error {
+	var err error
+	controlErr := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	})
+	return errors.Join(controlErr, err)
 }
 
 // choose returns the node port that gets a new connection. If no node is healthy, all may get it: so do the load
