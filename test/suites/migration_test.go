@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/abort"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
@@ -146,7 +147,7 @@ var leaderChanged = []string{"raft proposal dropped", "etcdserver: request timed
 func expectNothingLost(report *demo.Report) {
 	GinkgoHelper()
 	Expect(slices.DeleteFunc(slices.Clone(report.Details.Problems), func(problem string) bool {
-		return strings.HasPrefix(problem, "probe.writesFailed ")
+		return strings.HasSuffix(problem, recording.ProblemWritesFailed)
 	})).To(BeEmpty())
 	var inLeaderChanges int64
 	for _, incident := range report.Probe.Details.Incidents {
