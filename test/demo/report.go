@@ -45,14 +45,10 @@ func (r *Report) ownership() OwnershipReport {
 
 // expected is what a live migration has that has come to its end.
 func expected() recording.Expected {
-	out := recording.Expected{
-		Etcds: []string{driver.RoleMain, driver.RoleEvents}, Steps: len(steps.Table()),
-		Phases: []string{ownership.Before.String()},
+	out := recording.Expected{Etcds: []string{driver.RoleMain, driver.RoleEvents}, Steps: len(steps.Table())}
+	for _, phase := range ownership.Phases() {
+		out.Phases = append(out.Phases, phase.String())
 	}
-	for i := range steps.Table() {
-		out.Phases = append(out.Phases, ownership.Phase(i).String())
-	}
-	out.Phases = append(out.Phases, ownership.After.String())
 	return out
 }
 

@@ -161,6 +161,14 @@ func expectNothingLost(report *demo.Report) {
 	Expect(inLeaderChanges).To(BeNumerically("<=", maxWritesInLeaderChanges))
 	Expect(report.Probe.ReadsFailed).To(BeZero())
 	Expect(report.Probe.WatchEventsLost).To(BeZero())
+	load := report.Probe.Details
+	Expect(load.RequestsDue).To(BeNumerically(">", 0))
+	Expect(load.MissedTicks*100).To(BeNumerically("<=", load.RequestsDue*recording.MaxUnsentPercent),
+		"requests that were due and not sent")
+	Expect(load.DNS.Unanswered).To(BeZero())
+	Expect(load.MaxLag()).To(BeNumerically("<=", recording.MaxWatchLag))
+	Expect(report.Probe.LongestGap()).To(BeNumerically("<=", recording.MaxWriteGap))
+	Expect(report.Details.ObserverErrors).To(BeEmpty())
 	Expect(report.SourceEtcdRestarts).To(BeZero())
 	Expect(report.DNSMomentsWithoutRecord).To(BeZero())
 	Expect(report.ControllersActiveInBothSeeds).To(BeEmpty())

@@ -102,21 +102,10 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 	}
 	r.Details = d
 	for _, w := range p.watchers {
-		lost, examples := w.missing(p.ledger)
-		r.WatchEvents += w.events.Load()
-		r.WatchEventsLost += lost
-		d.Watches = append(d.Watches, WatchDetails{
-			Events:       w.events.Load(),
-			Lost:         lost,
-			LostExamples: examples,
-			Established:  w.established.Load(),
-			Resets:       w.resets.Load(),
-			Broken:       w.broken.Load(),
-			Failed:       w.failures.Load(),
-			Duplicates:   w.duplicates.Load(),
-			OutOfOrder:   w.disorder.Load(),
-			MaxLagMs:     milliseconds(time.Duration(w.maxLag.Load())),
-		})
+		seen := w.result()
+		r.WatchEvents += seen.Events
+		r.WatchEventsLost += seen.Lost
+		d.Watches = append(d.Watches, seen)
 	}
 	if p.dnsWatch != nil {
 		dns := p.dnsWatch.Result()

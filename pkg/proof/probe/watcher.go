@@ -262,6 +262,23 @@ func (w *watcher) missing(l *ledger) (int64, []string) {
 	return l.missing(w.seen)
 }
 
+// result returns what the watch has seen.
+func (w *watcher) result() WatchDetails {
+	lost, examples := w.missing(w.ledger)
+	return WatchDetails{
+		Events:       w.events.Load(),
+		Lost:         lost,
+		LostExamples: examples,
+		Established:  w.established.Load(),
+		Resets:       w.resets.Load(),
+		Broken:       w.broken.Load(),
+		Failed:       w.failures.Load(),
+		Duplicates:   w.duplicates.Load(),
+		OutOfOrder:   w.disorder.Load(),
+		MaxLagMs:     milliseconds(time.Duration(w.maxLag.Load())),
+	}
+}
+
 func currentRevision(ctx context.Context, client rest.Interface, namespace string) (uint64, error) {
 	list := &corev1.ConfigMapList{}
 	if err := client.Get().

@@ -13,8 +13,8 @@ type Probe struct {
 	Reads        int64 `json:"reads"`
 	ReadsFailed  int64 `json:"readsFailed"`
 	// WritesRetryable and ReadsRetryable are those of the failed ones that a client with client-go's defaults would
-	// have sent again by itself, by client-go's rules for the first answer. Whether that would have helped is not known:
-	// the others are the least that such a client has seen fail.
+	// have sent again by itself, by client-go's rules for the first answer. Whether that would have helped is not
+	// known: the others are the least that such a client has seen fail.
 	WritesRetryable           int64         `json:"writesRetryable"`
 	ReadsRetryable            int64         `json:"readsRetryable"`
 	RawConnectionErrors       int64         `json:"rawConnectionErrors"`

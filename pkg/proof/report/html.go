@@ -39,14 +39,16 @@ func HTML(r Report) (string, error) {
 		out  strings.Builder
 		data = struct {
 			Report
-			Tiles      []tile
-			StepsChart template.HTML
-			EtcdCharts []template.HTML
-			Latency    template.HTML
-			Series     bool
-			StepRows   [][]string
-			Rows       []row
-		}{Report: r, Tiles: tiles(r)}
+			Tiles         []tile
+			StepsChart    template.HTML
+			EtcdCharts    []template.HTML
+			Latency       template.HTML
+			Series        bool
+			Requests      [][]string
+			StepRows      [][]string
+			Rows          []row
+			RequestHeader []string
+		}{Report: r, Tiles: tiles(r), RequestHeader: requestHeader}
 	)
 	// The charts escape what they are given; all of it is text.
 	data.StepsChart = template.HTML(stepsChart(r)) //nolint:gosec // See above.
@@ -58,6 +60,7 @@ func HTML(r Report) (string, error) {
 		}
 	}
 	if r.Probe != nil {
+		data.Requests = requestRows(*r.Probe)
 		data.Series = r.Probe.Series != nil && len(r.Probe.Series.Points) > 0
 		if data.Series {
 			data.Latency = template.HTML(latencyChart(r)) //nolint:gosec // See above.
@@ -97,6 +100,20 @@ func stepRows(r Report) [][]string {
 		out = append(out, []string{fmt.Sprint(step.Number), step.Condition, step.Owner, begin, took, step.Title})
 	}
 	return out
+}
+
+// requestHeader and requestRows are the table of all requests and of those that failed: at the first try, and those of
+// them that a client with client-go's defaults has noticed at least.
+var requestHeader = []string{"requests", "sum", "failed", "client-go would not have sent again"}
+
+func requestRows(p Probe) [][]string {
+	row := func(name string, all, failed, retryable int64) []string {
+		return []string{name, fmt.Sprint(all), fmt.Sprint(failed), fmt.Sprint(failed - retryable)}
+	}
+	return [][]string{
+		row("writes", p.Writes, p.WritesFailed, p.WritesRetryable),
+		row("reads", p.Reads, p.ReadsFailed, p.ReadsRetryable),
+	}
 }
 
 // failedNote says of how many requests some have failed, and what client-go would have made of these.
