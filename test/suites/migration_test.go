@@ -147,7 +147,7 @@ var leaderChanged = []string{"raft proposal dropped", "etcdserver: request timed
 func expectNothingLost(report *demo.Report) {
 	GinkgoHelper()
 	Expect(slices.DeleteFunc(slices.Clone(report.Details.Problems), func(problem string) bool {
-		return strings.HasSuffix(problem, recording.ProblemWritesFailed)
+		return strings.HasSuffix(problem, " "+recording.ProblemWritesFailed)
 	})).To(BeEmpty())
 	var inLeaderChanges int64
 	for _, incident := range report.Probe.Details.Incidents {

@@ -32,8 +32,8 @@ const (
 	finalVoters = 3
 )
 
-// ProblemWritesFailed is how the problem ends that counts the failed writes.
-const ProblemWritesFailed = " writes failed"
+// ProblemWritesFailed is how the problem ends that counts the failed writes, after the count and a space.
+const ProblemWritesFailed = "writes failed"
 
 // problems collects what is wrong.
 type problems []string
@@ -50,7 +50,7 @@ func (p *problems) count(count int64, what string) {
 // Failures says what is wrong with what the clients had to endure, one line for each kind; nothing if all went well.
 func (p *Probe) Failures() []string {
 	var out problems
-	out.count(p.WritesFailed, ProblemWritesFailed[1:])
+	out.count(p.WritesFailed, ProblemWritesFailed)
 	out.count(p.ReadsFailed, "reads failed")
 	out.count(p.WatchEventsLost, "watch events were lost")
 	if d := p.Details; d != nil {
