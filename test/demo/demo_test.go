@@ -42,17 +42,20 @@ var _ = Describe("Report", func() {
 				Details: &probe.Details{
 					Verified:          true,
 					RequestsPerSecond: 57.9,
+					RequestsDue:       40000,
 					Watches:           make([]probe.WatchDetails, 10),
 					DNS:               &probe.DNSResult{Samples: 1000},
 				},
 			},
 			Etcd:                         map[string]driver.EtcdReport{"main": etcd, "events": etcd},
 			ControllersActiveInBothSeeds: []string{},
-			Ownership:                    &demo.OwnershipReport{Samples: 300, Violations: []string{}},
+			Ownership: &demo.OwnershipReport{Samples: 300, Violations: []string{},
+				Phases: map[string]int{"before step 1": 30, "after the hand-over": 30}},
 		}}
-		for _, step := range steps.Table() {
+		for i, step := range steps.Table() {
 			report.Steps = append(report.Steps,
 				driver.StepReport{Condition: step.Condition, Owner: string(step.Owner), Seconds: 10})
+			report.Ownership.Phases[ownership.Phase(i).String()] = 30
 		}
 	})
 
@@ -84,10 +87,10 @@ var _ = Describe("Report", func() {
 		Expect(report.String()).To(ContainSubstring(problem))
 	},
 		Entry("for a failed write", func(r *demo.Report) { r.Probe.WritesFailed = 1 },
-			"probe.writesFailed must be 0 and is 1"),
+			"1 writes failed"),
 		Entry("for a failed read", func(r *demo.Report) { r.Probe.ReadsFailed = 2 },
-			"probe.readsFailed must be 0 and is 2"),
-		Entry("for a lost watch event", func(r *demo.Report) { r.Probe.WatchEventsLost = 3 }, "probe.watchEventsLost"),
+			"2 reads failed"),
+		Entry("for a lost watch event", func(r *demo.Report) { r.Probe.WatchEventsLost = 3 }, "3 watch events were lost"),
 		Entry("for a lost write", func(r *demo.Report) {
 			etcd := r.Etcd["events"]
 			etcd.AcknowledgedWritesLost = 1
@@ -105,6 +108,24 @@ var _ = Describe("Report", func() {
 		Entry("without looks at who acts where", func(r *demo.Report) { r.Ownership.Samples = 0 },
 			"looked at only 0 times in 300 s"),
 		Entry("with too few of them", func(r *demo.Report) { r.Ownership.Samples = 60 }, "looked at only 60 times"),
+		Entry("without one in a step", func(r *demo.Report) { delete(r.Ownership.Phases, "step 3") },
+			`never looked at in the phase "step 3"`),
+		Entry("without one after the hand-over", func(r *demo.Report) {
+			delete(r.Ownership.Phases, "after the hand-over")
+		}, `never looked at in the phase "after the hand-over"`),
+		Entry("for an observer that could not see", func(r *demo.Report) {
+			r.Details.ObserverErrors = []string{"no pod of etcd-main runs"}
+		}, "no pod of etcd-main runs"),
+		Entry("for a question that the DNS server did not answer", func(r *demo.Report) {
+			r.Probe.Details.DNS.Unanswered = 1
+		}, "did not answer 1 of 1000 samples"),
+		Entry("for requests that were not sent", func(r *demo.Report) { r.Probe.Details.MissedTicks = 401 },
+			"401 of 40000 requests that were due were not sent"),
+		Entry("for a long time without a write", func(r *demo.Report) { r.Probe.LongestWriteGapMs = 5001 },
+			"no write was acknowledged for 5.001s"),
+		Entry("for an event that came late", func(r *demo.Report) {
+			r.Probe.Details.Watches[0].MaxLagMs = 10001
+		}, "delivered an event 10.001s after its write"),
 		Entry("for a machine that was created",
 			func(r *demo.Report) { r.Workers = workers(); r.Workers.MachinesCreated = []string{"machine-x"} },
 			"machines were created: [machine-x]"),
@@ -134,11 +155,11 @@ var _ = Describe("Report", func() {
 			r.Workers = workers()
 			r.Workers.InCluster.Failed, r.Workers.InCluster.CutByProxy = 5, 5
 			r.Workers.InCluster.Nodes["machine-one-a"] = demo.InClusterNode{Requests: 1400, Failed: 5, CutByProxy: 5,
-				Seconds: 360}
+				Seconds: 360, Due: 720}
 		}, "5 requests of the in-cluster client on node machine-one-a were cut"),
 		Entry("with too few requests on a node", func(r *demo.Report) {
 			r.Workers = workers()
-			r.Workers.InCluster.Nodes["machine-one-b"] = demo.InClusterNode{Requests: 350, Seconds: 360}
+			r.Workers.InCluster.Nodes["machine-one-b"] = demo.InClusterNode{Requests: 350, Seconds: 360, Due: 720}
 		}, "too little load: the in-cluster client on node machine-one-b sent 350 requests of 720 that were due"),
 		Entry("without any", func(r *demo.Report) { r.Workers = workers(); r.Workers.InCluster.Nodes = nil },
 			"there was no in-cluster client"),
@@ -169,7 +190,7 @@ var _ = Describe("Report", func() {
 			"could not be verified"),
 		Entry("without watch events", func(r *demo.Report) { r.Probe.WatchEvents = 0 }, "delivered no event"),
 		Entry("for events delivered twice", func(r *demo.Report) { r.Probe.Details.Watches[3].Duplicates = 1 },
-			"watch 3 delivered 1 events twice"),
+			"watch 4 delivered 1 events twice"),
 		Entry("without DNS samples", func(r *demo.Report) { r.Probe.Details.DNS = nil }, "no DNS record was sampled"),
 		Entry("for an error", func(r *demo.Report) { r.Judge(errors.New("out of time")); r.Steps = nil }, "steps"),
 	)
@@ -177,9 +198,11 @@ var _ = Describe("Report", func() {
 	It("should name who acted where it was not their turn, and say how often", func() {
 		violation := ownership.Violation{Set: steps.Worker, From: 3, To: 3, Overlap: true,
 			Objects: []string{"source/a", "destination/a"}}
-		result := dualrun.Result{Samples: 7, Violations: slices.Repeat([]ownership.Violation{violation}, 52)}
+		result := dualrun.Result{Samples: 7, Violations: slices.Repeat([]ownership.Violation{violation}, 52),
+			Phases: map[ownership.Phase]int{ownership.Before: 2, 0: 4, ownership.After: 1}}
 		made := demo.NewOwnershipReport(result)
 		Expect(made.Samples).To(Equal(7))
+		Expect(made.Phases).To(Equal(map[string]int{"before step 1": 2, "step 1": 4, "after the hand-over": 1}))
 		Expect(made.Violations).To(HaveLen(51))
 		Expect(made.Violations[0]).To(ContainSubstring("worker was at work in both seeds"))
 		Expect(made.Violations[50]).To(Equal("and 2 more"))
@@ -203,8 +226,8 @@ var _ = Describe("Report", func() {
 		Expect(keys(form)).To(ConsistOf("result", "shoot", "source", "destination", "durationSeconds", "probe", "etcd",
 			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "ownership", "steps"))
 		Expect(keys(form["probe"])).
-			To(ConsistOf("writes", "writesFailed", "reads", "readsFailed", "rawConnectionErrors",
-				"watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
+			To(ConsistOf("writes", "writesFailed", "writesRetryable", "reads", "readsFailed", "readsRetryable",
+				"rawConnectionErrors", "watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
 		Expect(keys(form["etcd"])).To(ConsistOf("main", "events"))
 		Expect(keys(form["etcd"].(map[string]any)["main"])).To(ConsistOf("voters", "clusterIDUnchanged",
 			"sixMemberWindowSeconds", "acknowledgedWritesLost"))
@@ -234,6 +257,23 @@ var _ = Describe("Report", func() {
 			To(ContainSubstring("<tr><td>one</td><td>one-a</td><td>machine-one-a</td><td>machine-one-a</td></tr>"))
 	})
 
+	It("should tell what client-go would not have sent again, beside all that failed", func() {
+		report.Probe.WritesFailed, report.Probe.WritesRetryable = 3, 2
+		report.Probe.ReadsFailed, report.Probe.ReadsRetryable = 4, 4
+		report.Judge()
+		Expect(report.Details.Problems).To(ConsistOf("3 writes failed", "4 reads failed"))
+		Expect(report.String()).To(And(
+			MatchRegexp(`(?m)^ +sum +failed +client-go would not have sent again$`),
+			MatchRegexp(`(?m)^writes +20000 +3 +1$`),
+			MatchRegexp(`(?m)^reads +20000 +4 +0$`),
+			MatchRegexp(`(?m)^requests that were due +40000 +0 not sent$`)))
+		folder := GinkgoT().TempDir()
+		Expect(report.Write(folder)).To(Succeed())
+		page, err := os.ReadFile(filepath.Join(folder, "report.html"))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(page)).To(ContainSubstring("of 20000; client-go would not have sent 1 of them again"))
+	})
+
 	It("should read as a table", func() {
 		report.Judge()
 		Expect(report.String()).To(And(
@@ -255,7 +295,7 @@ func workers() *demo.WorkersReport {
 			}},
 		},
 		InCluster: demo.InClusterReport{Requests: 1400, LongestGapMs: 612,
-			Nodes: map[string]demo.InClusterNode{"machine-one-a": {Requests: 1400, Seconds: 360}}},
+			Nodes: map[string]demo.InClusterNode{"machine-one-a": {Requests: 1400, Seconds: 360, Due: 720}}},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -33,38 +34,7 @@ const (
 	inClusterStart = 3 * time.Minute
 	// inClusterTimeout is how long reading the counts of all nodes may take.
 	inClusterTimeout = 20 * time.Second
-	// maxCutByProxy is how many requests of a node may have been cut by its own apiserver-proxies. Two of them end in a
-	// migration, and each may have a request of either connection in hand.
-	maxCutByProxy = 4
-	// minimumInClusterShare is the part of the requests that were due below which a run proves nothing.
-	minimumInClusterShare = 0.5
 )
-
-// problems says what is wrong.
-func inClusterProblems(r *InClusterReport) []string {
-	problems := slices.Clone(r.Doubts)
-	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if failed := r.Failed - r.CutByProxy; failed > 0 {
-		add("%d of %d requests of the in-cluster clients failed, the first one: %s", failed, r.Requests,
-			slices.Concat(r.Errors, []string{"unknown"})[0])
-	}
-	if len(r.Nodes) == 0 {
-		add("there was no in-cluster client")
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.Nodes)) {
-		node := r.Nodes[name]
-		if node.CutByProxy > maxCutByProxy {
-			add("%d requests of the in-cluster client on node %s were cut by the node's apiserver-proxies, more than "+
-				"two that end can have in hand", node.CutByProxy, name)
-		}
-		due := node.Seconds / incluster.DefaultInterval.Seconds() * incluster.RequestsPerInterval
-		if node.Requests == 0 || float64(node.Requests) < minimumInClusterShare*due {
-			add("too little load: the in-cluster client on node %s sent %d requests of %.0f that were due", name,
-				node.Requests, due)
-		}
-	}
-	return problems
-}
 
 // InClusterTally adds up the counts of all clients. A client that began again counts from 0 again: what it had counted
 // before is kept.
@@ -127,6 +97,7 @@ func (t *InClusterTally) Report(now time.Time, unread map[string]error) InCluste
 			}
 		}
 		node.Seconds = driver.Seconds(now.Sub(starts[0]))
+		node.Due = int(math.Round(node.Seconds / incluster.DefaultInterval.Seconds() * incluster.RequestsPerInterval))
 		if len(starts) > 1 {
 			out.Doubts = append(out.Doubts,
 				fmt.Sprintf("the in-cluster client on node %s began again %d times, the last time at %s: what it "+

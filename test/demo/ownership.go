@@ -18,7 +18,10 @@ type OwnershipReport = recording.Ownership
 
 // NewOwnershipReport returns the report of what a reader of both seeds has found.
 func NewOwnershipReport(result dualrun.Result) *OwnershipReport {
-	report := &OwnershipReport{Samples: result.Samples, Violations: []string{}}
+	report := &OwnershipReport{Samples: result.Samples, Phases: map[string]int{}, Violations: []string{}}
+	for phase, looks := range result.Phases {
+		report.Phases[phase.String()] = looks
+	}
 	for i, violation := range result.Violations {
 		if i == maxViolations {
 			report.Violations = append(report.Violations, fmt.Sprintf("and %d more", len(result.Violations)-i))

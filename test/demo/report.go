@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/pkg/proof/report"
@@ -42,107 +43,30 @@ func (r *Report) ownership() OwnershipReport {
 	return *r.Ownership
 }
 
-// minimumRate is the load below which a run proves nothing.
-const minimumRate = 50
-
-// maxOwnershipSeconds is the time in which both seeds are looked at at least once on the average. It is asked for every
-// second; a busy machine answers later.
-const maxOwnershipSeconds = 5
+// expected is what a live migration has that has come to its end.
+func expected() recording.Expected {
+	out := recording.Expected{Etcds: []string{driver.RoleMain, driver.RoleEvents}, Steps: len(steps.Table())}
+	for _, phase := range ownership.Phases() {
+		out.Phases = append(out.Phases, phase.String())
+	}
+	return out
+}
 
 // Judge sets the result from everything that the report holds and from the errors that the run met.
 func (r *Report) Judge(errs ...error) {
 	var problems []string
-	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-
 	for _, err := range errs {
 		if err != nil {
-			add("%v", err)
+			problems = append(problems, err.Error())
 		}
 	}
-	for _, count := range []struct {
-		name  string
-		value int64
-	}{
-		{"probe.writesFailed", r.Probe.WritesFailed},
-		{"probe.readsFailed", r.Probe.ReadsFailed},
-		{"probe.watchEventsLost", r.Probe.WatchEventsLost},
-		{"sourceEtcdRestarts", int64(r.SourceEtcdRestarts)},
-		{"dnsMomentsWithoutRecord", r.DNSMomentsWithoutRecord},
-		{"controllersActiveInBothSeeds", int64(len(r.ControllersActiveInBothSeeds))},
-		{"ownership.violations", int64(len(r.ownership().Violations))},
-		{"objects left in the source seed", int64(len(r.Details.LeftInSource))},
-	} {
-		if count.value != 0 {
-			add("%s must be 0 and is %d", count.name, count.value)
-		}
-	}
-	if violations := r.ownership().Violations; len(violations) > 0 {
-		add("%s", violations[0])
-	}
-	for _, role := range []string{driver.RoleMain, driver.RoleEvents} {
-		etcd, ok := r.Etcd[role]
-		if !ok || len(etcd.Voters) == 0 {
-			add("etcd-%s was not observed", role)
-			continue
-		}
-		if etcd.AcknowledgedWritesLost != 0 {
-			add("etcd.%s.acknowledgedWritesLost must be 0 and is %d", role, etcd.AcknowledgedWritesLost)
-		}
-		if !etcd.ClusterIDUnchanged {
-			add("the cluster ID of etcd-%s changed", role)
-		}
-		if last := etcd.Voters[len(etcd.Voters)-1]; last != 3 {
-			add("etcd-%s ended with %d voters instead of 3", role, last)
-		}
-	}
-	if len(r.Steps) != len(steps.Table()) {
-		add("only %d of %d steps finished", len(r.Steps), len(steps.Table()))
-	}
-	if r.Workers != nil {
-		problems = append(problems, workersProblems(r.Workers)...)
-	}
-	problems = append(problems, r.doubts()...)
+	problems = append(problems, r.Problems(&r.Details, expected())...)
 
 	r.Details.Problems = problems
 	r.Result = ResultSucceeded
 	if len(problems) > 0 {
 		r.Result = ResultFailed
 	}
-}
-
-// doubts says why the counts themselves may not be worth much: a check that was not made is no check that passed.
-func (r *Report) doubts() []string {
-	details := r.Probe.Details
-	if details == nil {
-		return []string{"there was no load"}
-	}
-
-	var doubts []string
-	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
-	if !details.Verified {
-		add("the acknowledged writes could not be verified")
-	}
-	if details.RequestsPerSecond < minimumRate {
-		add("the load was %.1f requests per second, less than %d", details.RequestsPerSecond, minimumRate)
-	}
-	if samples := r.ownership().Samples; float64(samples) < r.DurationSeconds/maxOwnershipSeconds || samples == 0 {
-		add("who acts in which seed was looked at only %d times in %.0f s", samples, r.DurationSeconds)
-	}
-	if len(details.Watches) == 0 || r.Probe.WatchEvents == 0 {
-		add("the watches delivered no event")
-	}
-	for i, w := range details.Watches {
-		if w.Duplicates+w.OutOfOrder > 0 {
-			add("watch %d delivered %d events twice and %d out of order", i, w.Duplicates, w.OutOfOrder)
-		}
-	}
-	switch dns := details.DNS; {
-	case dns == nil || dns.Samples == 0:
-		add("no DNS record was sampled")
-	case dns.Unanswered*10 > dns.Samples:
-		add("the DNS server did not answer %d of %d samples", dns.Unanswered, dns.Samples)
-	}
-	return doubts
 }
 
 // Err returns an error if the result is not "succeeded".
@@ -214,10 +138,17 @@ func (r *Report) String() string {
 // counts are the rows about what clients and observers counted.
 func (r *Report) counts(row func(cells ...any)) {
 	p := r.Probe
-	row("", "sum", "failed")
-	row("writes", p.Writes, p.WritesFailed)
-	row("reads", p.Reads, p.ReadsFailed)
+	row("", "sum", "failed", "client-go would not have sent again")
+	row("writes", p.Writes, p.WritesFailed, p.WritesFailed-p.WritesRetryable)
+	row("reads", p.Reads, p.ReadsFailed, p.ReadsFailed-p.ReadsRetryable)
 	row("watch events", p.WatchEvents, fmt.Sprintf("%d lost", p.WatchEventsLost))
+	if d := p.Details; d != nil {
+		row("longest time to a watch event (ms)", d.MaxLag().Milliseconds(), "")
+		row("requests that were due", d.RequestsDue, fmt.Sprintf("%d not sent", d.MissedTicks))
+		if d.DNS != nil {
+			row("DNS samples", d.DNS.Samples, fmt.Sprintf("%d unanswered", d.DNS.Unanswered))
+		}
+	}
 	row("connection errors hidden from clients", p.RawConnectionErrors, "")
 	row("DNS moments without a record", r.DNSMomentsWithoutRecord, "")
 	row("source etcd restarts", r.SourceEtcdRestarts, "")

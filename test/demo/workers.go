@@ -49,43 +49,10 @@ type StateReport = recording.State
 type RequestsReport = recording.Requests
 
 const (
-	vpnInterval = 500 * time.Millisecond
-	vpnTimeout  = 10 * time.Second
-	// minimumVPNRequests is below what a run proves nothing.
-	minimumVPNRequests = 60
-	maxRequestErrors   = 10
+	vpnInterval      = 500 * time.Millisecond
+	vpnTimeout       = 10 * time.Second
+	maxRequestErrors = 10
 )
-
-// problems says what is wrong.
-func workersProblems(w *WorkersReport) []string {
-	var problems []string
-	for _, list := range []struct {
-		what   string
-		values []string
-	}{
-		{"machines were created", w.MachinesCreated}, {"machines were deleted", w.MachinesDeleted},
-		{"nodes were created", w.NodesCreated}, {"nodes were deleted", w.NodesDeleted},
-		{"is not as before", w.Changed}, {"an extension did what it must not", w.Misdone},
-	} {
-		if len(list.values) > 0 {
-			problems = append(problems, fmt.Sprintf("%s: %v", list.what, list.values))
-		}
-	}
-	if len(w.Machines) == 0 {
-		problems = append(problems, "there are no machines")
-	}
-	if w.Operations == 0 {
-		problems = append(problems, "the test extension has recorded no operation")
-	}
-	if w.VPN.Failed > 0 {
-		problems = append(problems, fmt.Sprintf("%d of %d requests through the VPN failed, the first one: %s",
-			w.VPN.Failed, w.VPN.Requests, slices.Concat(w.VPN.Errors, []string{"unknown"})[0]))
-	}
-	if w.VPN.Requests < minimumVPNRequests {
-		problems = append(problems, fmt.Sprintf("only %d requests went through the VPN", w.VPN.Requests))
-	}
-	return append(problems, inClusterProblems(&w.InCluster)...)
-}
 
 // workersObserver observes machines, nodes, extensions and VPN of a shoot with workers.
 type workersObserver struct {

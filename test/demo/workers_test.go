@@ -90,7 +90,7 @@ var _ = Describe("InClusterTally", func() {
 		Expect(report).To(And(HaveField("Requests", 301), HaveField("Failed", 1), HaveField("LongestGapMs", int64(900)),
 			HaveField("BaselineLongestGapMs", int64(300)), HaveField("Doubts", BeEmpty())))
 		Expect(report.Nodes["a"]).
-			To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60}))
+			To(Equal(demo.InClusterNode{Requests: 101, Failed: 1, LongestGapMs: 900, Seconds: 60, Due: 120}))
 	})
 
 	It("should keep what a client had counted before it began again, and say that it did", func() {

@@ -109,35 +109,18 @@ func Problems(results map[string]*probe.Result) []string {
 			add("there was no load")
 			continue
 		}
+		for _, failure := range result.Failures() {
+			add("%s", failure)
+		}
 		details := result.Details
-		for _, count := range []struct {
-			what  string
-			value int64
-		}{
-			{"writes failed", result.WritesFailed},
-			{"reads failed", result.ReadsFailed},
-			{"watch events lost", result.WatchEventsLost},
-			{"acknowledged writes lost", details.AcknowledgedWritesLost},
-			{"acknowledged events lost", details.AcknowledgedEventsLost},
-		} {
-			if count.value != 0 {
-				add("%d %s", count.value, count.what)
-			}
-		}
-		switch dns := details.DNS; {
-		case dns == nil || dns.Samples == 0:
+		if details.DNS == nil || details.DNS.Samples == 0 {
 			add("no DNS record was sampled")
-		case dns.MomentsWithoutRecord > 0:
-			add("%d moments without a DNS record", dns.MomentsWithoutRecord)
-		}
-		if !details.Verified {
-			add("the acknowledged writes could not be verified")
 		}
 		if least := 0.8 * (writesPerSecond + readsPerSecond); details.RequestsPerSecond < least {
 			add("the load was %.1f requests per second, less than %.1f", details.RequestsPerSecond, least)
 		}
-		if result.WatchEvents == 0 {
-			add("the watches delivered no event")
+		if len(details.Watches) == 0 {
+			add("there was no watch")
 		}
 	}
 	return out

@@ -15,7 +15,8 @@ var _ = Describe("#Problems", func() {
 	good := func() *probe.Result {
 		return &probe.Result{
 			Writes: 200, Reads: 400, WatchEvents: 400,
-			Details: &probe.Details{Verified: true, RequestsPerSecond: 6, DNS: &probe.DNSResult{Samples: 100}},
+			Details: &probe.Details{Verified: true, RequestsPerSecond: 6, RequestsDue: 700,
+				Watches: make([]probe.WatchDetails, 2), DNS: &probe.DNSResult{Samples: 100}},
 		}
 	}
 
@@ -30,13 +31,20 @@ var _ = Describe("#Problems", func() {
 	},
 		Entry("a write", "y: 1 writes failed", func(r *probe.Result) { r.WritesFailed = 1 }),
 		Entry("a read", "y: 2 reads failed", func(r *probe.Result) { r.ReadsFailed = 2 }),
-		Entry("an event", "y: 1 watch events lost", func(r *probe.Result) { r.WatchEventsLost = 1 }),
+		Entry("an event", "y: 1 watch events were lost", func(r *probe.Result) { r.WatchEventsLost = 1 }),
 		Entry("what was acknowledged",
-			"y: 1 acknowledged writes lost", func(r *probe.Result) { r.Details.AcknowledgedWritesLost = 1 }),
+			"y: 1 acknowledged writes were lost", func(r *probe.Result) { r.Details.AcknowledgedWritesLost = 1 }),
 		Entry("what was acknowledged by etcd-events",
-			"y: 1 acknowledged events lost", func(r *probe.Result) { r.Details.AcknowledgedEventsLost = 1 }),
+			"y: 1 acknowledged Events were lost", func(r *probe.Result) { r.Details.AcknowledgedEventsLost = 1 }),
 		Entry("DNS", "y: 1 moments without a DNS record",
 			func(r *probe.Result) { r.Details.DNS.MomentsWithoutRecord = 1 }),
+		Entry("a DNS server that did not answer", "y: the DNS server did not answer 1 of 100 samples",
+			func(r *probe.Result) { r.Details.DNS.Unanswered = 1 }),
+		Entry("requests that were not sent", "y: 8 of 700 requests that were due were not sent, more than 1 %",
+			func(r *probe.Result) { r.Details.MissedTicks = 8 }),
+		Entry("a long time without a write", "y: no write was acknowledged for 5.001s, longer than 5s",
+			func(r *probe.Result) { r.BaselineLongestWriteGapMs = 5001 }),
+		Entry("no watch", "y: there was no watch", func(r *probe.Result) { r.Details.Watches = nil }),
 		Entry("no look at DNS", "y: no DNS record was sampled", func(r *probe.Result) { r.Details.DNS.Samples = 0 }),
 		Entry("no verification",
 			"y: the acknowledged writes could not be verified", func(r *probe.Result) { r.Details.Verified = false }),

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/abort"
 	"github.com/livecpm/livecpm/test/demo"
 	"github.com/livecpm/livecpm/test/driver"
@@ -146,7 +147,7 @@ var leaderChanged = []string{"raft proposal dropped", "etcdserver: request timed
 func expectNothingLost(report *demo.Report) {
 	GinkgoHelper()
 	Expect(slices.DeleteFunc(slices.Clone(report.Details.Problems), func(problem string) bool {
-		return strings.HasPrefix(problem, "probe.writesFailed ")
+		return strings.HasSuffix(problem, " "+recording.ProblemWritesFailed)
 	})).To(BeEmpty())
 	var inLeaderChanges int64
 	for _, incident := range report.Probe.Details.Incidents {
@@ -160,6 +161,14 @@ func expectNothingLost(report *demo.Report) {
 	Expect(inLeaderChanges).To(BeNumerically("<=", maxWritesInLeaderChanges))
 	Expect(report.Probe.ReadsFailed).To(BeZero())
 	Expect(report.Probe.WatchEventsLost).To(BeZero())
+	load := report.Probe.Details
+	Expect(load.RequestsDue).To(BeNumerically(">", 0))
+	Expect(load.MissedTicks*100).To(BeNumerically("<=", load.RequestsDue*recording.MaxUnsentPercent),
+		"requests that were due and not sent")
+	Expect(load.DNS.Unanswered).To(BeZero())
+	Expect(load.MaxLag()).To(BeNumerically("<=", recording.MaxWatchLag))
+	Expect(report.Probe.LongestGap()).To(BeNumerically("<=", recording.MaxWriteGap))
+	Expect(report.Details.ObserverErrors).To(BeEmpty())
 	Expect(report.SourceEtcdRestarts).To(BeZero())
 	Expect(report.DNSMomentsWithoutRecord).To(BeZero())
 	Expect(report.ControllersActiveInBothSeeds).To(BeEmpty())

@@ -17,8 +17,8 @@ func ProbeResult(r *recording.Probe, o Options) string {
 
 func sums(r *recording.Probe, o Options) string {
 	rows := [][]string{
-		{"writes", fmt.Sprint(r.Writes), fmt.Sprintf("%d failed", r.WritesFailed)},
-		{"reads", fmt.Sprint(r.Reads), fmt.Sprintf("%d failed", r.ReadsFailed)},
+		{"writes", fmt.Sprint(r.Writes), failedOf(r.WritesFailed, r.WritesRetryable)},
+		{"reads", fmt.Sprint(r.Reads), failedOf(r.ReadsFailed, r.ReadsRetryable)},
 		{"watch events", fmt.Sprint(r.WatchEvents), fmt.Sprintf("%d lost", r.WatchEventsLost)},
 		{"connection errors hidden from clients", fmt.Sprint(r.RawConnectionErrors), ""},
 	}
@@ -33,6 +33,14 @@ func sums(r *recording.Probe, o Options) string {
 			fmt.Sprintf("%d not sent in time", d.MissedTicks)})
 	}
 	return o.paint(bold, "RESULT") + "\n" + Table([]string{"", "SUM", ""}, rows)
+}
+
+// failedOf says how many requests failed, and how many of them client-go's own retries would not have hidden.
+func failedOf(count, retryable int64) string {
+	if count == 0 {
+		return "0 failed"
+	}
+	return fmt.Sprintf("%d failed, of which client-go would not have sent %d again", count, count-retryable)
 }
 
 func latencies(r *recording.Probe, o Options) string {

@@ -194,7 +194,7 @@ var _ = Describe("Probe", func() {
 			Writes: 960, Reads: 2400, WatchEvents: 9600, RawConnectionErrors: 2, LongestWriteGapMs: 420,
 			BaselineLongestWriteGapMs: 180,
 			WriteP99Ms:                probe.ByPhase{Before: 61.2, During: 310.7},
-			Details: &probe.Details{Verified: true, RequestsPerSecond: 56.1,
+			Details: &probe.Details{Verified: true, RequestsPerSecond: 56.1, RequestsDue: 3360,
 				WriteP50Ms: probe.ByPhase{Before: 18.3, During: 26.4}},
 		}
 	}
@@ -211,7 +211,7 @@ var _ = Describe("Probe", func() {
 
 	It("should draw a run in which not all went well, with some of what happened", func() {
 		r := result()
-		r.WritesFailed, r.Details.Verified = 2, false
+		r.WritesFailed, r.WritesRetryable, r.Details.Verified = 2, 1, false
 		for i := range 7 {
 			r.Details.Incidents = append(r.Details.Incidents, probe.Incident{
 				Time: time.Date(2026, 11, 20, 9, 0, i, 0, time.UTC), Kind: "write",

@@ -25,6 +25,15 @@ const (
 	After Phase = 1 << 10
 )
 
+// Phases returns all phases in the order in which a migration goes through them.
+func Phases() []Phase {
+	out := []Phase{Before}
+	for i := range steps.Table() {
+		out = append(out, Phase(i))
+	}
+	return append(out, After)
+}
+
 // String returns the phase as the table counts steps, from 1.
 func (p Phase) String() string {
 	switch p {

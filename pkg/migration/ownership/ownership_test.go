@@ -50,6 +50,14 @@ var _ = Describe("The table", func() {
 		}
 	})
 
+	It("should go through all phases, from before the first step to after the hand-over", func() {
+		phases := ownership.Phases()
+		Expect(phases).To(HaveLen(len(steps.Table()) + 2))
+		Expect(phases[0]).To(Equal(ownership.Before))
+		Expect(phases[1].String()).To(Equal("step 1"))
+		Expect(phases[len(phases)-1]).To(Equal(ownership.After))
+	})
+
 	It("should name a set once", func() {
 		var names []steps.Components
 		for _, set := range ownership.Sets() {

@@ -5,9 +5,23 @@
 // endure.
 //
 // The load is plain client-go without retries: what fails is counted, and what net/http repairs behind the caller's
-// back (a lost connection, a request sent a second time) is counted as well. A share of the requests uses kept
-// connections, the others a new connection each with a fresh DNS lookup. Every acknowledged write must be seen by each
-// of the long watches and must be there at the end.
+// back (a lost connection, a request sent a second time) is counted as well. Which of the failed requests client-go
+// would have sent again is told beside that. A share of the requests uses kept connections, the others a new connection
+// each with a fresh DNS lookup. Every acknowledged write must be seen by each of the long watches and must be there at
+// the end.
+//
+// Requests are due at fixed times. Those that were due and not sent are counted, and what a client waited is counted
+// from when its request was due.
+//
+// The end of a watch is no failure: servers and proxies end watches when they go, and every client resumes them. A
+// watch has failed, and counts as a failed read, if
+//
+//   - it was refused, or its connection ended before there was an answer (client-go makes an empty watch of that),
+//   - it delivered neither an event nor a bookmark for longer than the API server leaves between two bookmarks,
+//   - it ended, in whatever way, although an event had been due on it for more than a few seconds,
+//   - it ended with an error other than a timeout, such as a revision that the server cannot continue from.
+//
+// How late events came is recorded for each watch, and judged with the rest (recording.MaxWatchLag).
 package probe
 
 import (

@@ -6,18 +6,97 @@ package probe
 import (
 	"context"
 	"net"
+	"net/http"
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 	"github.com/livecpm/livecpm/test/patience"
+)
+
+// MaxWatchSilence and WatchDue are the bounds of a watch.
+const (
+	MaxWatchSilence = maxWatchSilence
+	WatchDue        = watchDue
 )
 
 // Watch runs one watch until the context ends.
 func Watch(ctx context.Context, client rest.Interface) {
-	newWatcher(client, "default", 1, func(error) {}).run(ctx)
+	newWatcher(&watcher{client: client, namespace: "default", revision: 1, ledger: newLedger(clock.RealClock{}),
+		clock: clock.RealClock{}, failed: func(error) {}}).run(ctx)
+}
+
+// Follower follows one stream as a watch of the probe does.
+type Follower struct{ watcher *watcher }
+
+// NewFollower returns a Follower of which nothing is due yet.
+func NewFollower(c clock.Clock) *Follower {
+	return &Follower{watcher: newWatcher(&watcher{ledger: newLedger(c), clock: c})}
+}
+
+// Acknowledge lets a write be acknowledged now.
+func (f *Follower) Acknowledge(object string, sequence int64) {
+	f.watcher.ledger.acknowledge(object, sequence)
+}
+
+// Follow follows the stream to its end.
+func (f *Follower) Follow(stream watch.Interface) error { return f.watcher.follow(stream) }
+
+// Broken is how many streams broke off.
+func (f *Follower) Broken() int64 { return f.watcher.broken.Load() }
+
+// Pace is a pacer of slots that are all alike.
+type Pace struct {
+	schedule *schedule
+	pacer    pacer[struct{}]
+}
+
+// NewPace returns a pacer of so many slots. The work is told when it was due.
+func NewPace(c clock.Clock, rate, slots int, work func(due time.Time)) *Pace {
+	s := newSchedule(c)
+	p := &Pace{schedule: s, pacer: pacer[struct{}]{kind: "requests", rate: rate, schedule: s,
+		slots: make(chan struct{}, slots),
+		work: func(ctx context.Context, _ struct{}) {
+			work(dueTime(ctx, time.Time{}))
+		}}}
+	for range slots {
+		p.pacer.slots <- struct{}{}
+	}
+	return p
+}
+
+// After lets nothing be due before the channel is closed.
+func (p *Pace) After(begun <-chan struct{}) { p.pacer.after = begun }
+
+// SendNothing lets work find that there is nothing to send.
+func (p *Pace) SendNothing() {
+	p.pacer.work = func(ctx context.Context, _ struct{}) { notSent(ctx) }
+}
+
+// Run paces until the context ends.
+func (p *Pace) Run(ctx context.Context) { p.pacer.run(ctx) }
+
+// Open begins to count without anybody who sends.
+func (p *Pace) Open() { p.schedule.open(p.pacer.kind, p.pacer.rate) }
+
+// Counts returns what was due and not sent.
+func (p *Pace) Counts() recording.Scheduled { return p.schedule.counts()[p.pacer.kind] }
+
+// SentAgain reports whether client-go would have sent the request again.
+func SentAgain(req *http.Request, resp *http.Response, err error) bool {
+	return sentAgain(req, resp, err)
+}
+
+// LatencyOf returns how long a write took that was due at the given time and was answered at once.
+func LatencyOf(due time.Time) time.Duration {
+	p := &Probe{timeline: newTimeline(due), config: Config{RequestTimeout: patience.Eventually}}
+	p.timedWrite(context.WithValue(context.Background(), dueKey{}, dueRequest{at: due}), "write",
+		func(context.Context) error { return nil })
+	return p.timeline.percentile(PhaseBefore, 1)
 }
 
 // NewImpatientResolver returns a Resolver that soon gives up the given number of its first questions, which are those

@@ -66,6 +66,8 @@ type fakeAPI struct {
 	writers map[string]bool
 	// hangUps is how many reads on connections that served a request before end without an answer.
 	hangUps atomic.Int64
+	// cutReads and cutWatches are how many reads and watches end without an answer, on whatever connection.
+	cutReads, cutWatches atomic.Int64
 }
 
 // connectionKey is the key of the number of requests that the connection of a request has served.
@@ -147,7 +149,7 @@ func answerStatus(w http.ResponseWriter, code int32, reason metav1.StatusReason)
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.requests.Add(1)
 	again := r.Context().Value(connectionKey{}).(*atomic.Int64).Add(1) > 1
-	if again && r.Method == http.MethodGet && f.hangUps.Add(-1) >= 0 {
+	if f.cut(r) || again && r.Method == http.MethodGet && f.hangUps.Add(-1) >= 0 {
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err == nil {
 			_ = conn.Close()
@@ -178,6 +180,18 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		answerStatus(w, 404, metav1.StatusReasonNotFound)
 	}
+}
+
+// cut reports whether the connection of the request is to end without an answer.
+func (f *fakeAPI) cut(r *http.Request) bool {
+	named := len(strings.Split(strings.Trim(r.URL.Path, "/"), "/")) > 5
+	switch {
+	case r.Method != http.MethodGet:
+		return false
+	case r.URL.Query().Get("watch") != "":
+		return f.cutWatches.Add(-1) >= 0
+	}
+	return named && f.cutReads.Add(-1) >= 0
 }
 
 // identityResources are what the probe gets its own credentials by, with the token as the last one.

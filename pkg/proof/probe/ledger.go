@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // bitset holds the sequence numbers of one object, which begin at 1 and have no large holes.
@@ -46,15 +48,29 @@ type objectLedger struct {
 
 // ledger remembers every write that the API server acknowledged.
 type ledger struct {
+	clock clock.PassiveClock
+
 	mu      sync.Mutex
 	objects map[string]*objectLedger
 	events  map[string]struct{}
 	// lost holds acknowledged writes that were found missing while the load ran, as "<object>/<sequence>".
 	lost map[string]struct{}
+	// order holds the writes in the order of their acknowledgement.
+	order []acknowledgedWrite
+	// begun is closed with the first of them: from then on there is something to read.
+	begun chan struct{}
 }
 
-func newLedger() *ledger {
-	return &ledger{objects: map[string]*objectLedger{}, events: map[string]struct{}{}, lost: map[string]struct{}{}}
+// acknowledgedWrite is a write that the API server has acknowledged.
+type acknowledgedWrite struct {
+	object   string
+	sequence int64
+	at       time.Time
+}
+
+func newLedger(c clock.PassiveClock) *ledger {
+	return &ledger{clock: c, objects: map[string]*objectLedger{}, events: map[string]struct{}{},
+		lost: map[string]struct{}{}, begun: make(chan struct{})}
 }
 
 // acknowledge records that the object was written with the given sequence number.
@@ -68,6 +84,31 @@ func (l *ledger) acknowledge(object string, sequence int64) {
 	}
 	o.acknowledged.add(sequence)
 	o.last = max(o.last, sequence)
+	if len(l.order) == 0 {
+		close(l.begun)
+	}
+	l.order = append(l.order, acknowledgedWrite{object: object, sequence: sequence, at: l.clock.Now()})
+}
+
+// written returns how many writes have been acknowledged.
+func (l *ledger) written() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.order)
+}
+
+// unseen returns the position of the first write that is not among the seen ones, beginning with the given position,
+// and the write itself if there is one.
+func (l *ledger) unseen(from int, seen map[string]*bitset) (int, *acknowledgedWrite) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for ; from < len(l.order); from++ {
+		write := l.order[from]
+		if s := seen[write.object]; s == nil || !s.has(write.sequence) {
+			return from, &write
+		}
+	}
+	return from, nil
 }
 
 func (l *ledger) acknowledgeEvent(name string) {

@@ -5,13 +5,12 @@ package probe
 
 // Every request of the load sets MaxRetries(0): client-go sends a request again when the server asks for it
 // (Retry-After), and a read when its connection breaks, and its caller never hears of it. What fails at the first try
-// has failed.
+// has failed; what client-go would have made of it is counted apart (attempt.go).
 
 import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,8 +115,7 @@ func (p *Probe) settle(ctx context.Context, o *object, client rest.Interface) {
 	case apierrors.IsNotFound(err):
 		// A good answer if the object was just to be created, and a lost write otherwise, which the ledger tells.
 	case err != nil:
-		p.readFailed()
-		p.incident("read", err)
+		p.failed(kindRead, err)
 		return
 	default:
 		found, revision = sequenceOf(current), current.ResourceVersion
@@ -131,20 +129,14 @@ func (p *Probe) read(ctx context.Context, client rest.Interface, name string) {
 	expected := p.ledger.last(name)
 	current, err := p.get(ctx, client, name)
 	if err != nil {
-		p.readFailed()
-		p.incident("read", err)
+		p.failed(kindRead, err)
 		return
 	}
 	if found := sequenceOf(current); found < expected {
 		p.counters.stale.Add(1)
-		p.readFailed()
-		p.incident("read", fmt.Errorf("read of %s gave sequence %d after %d was acknowledged", name, found, expected))
+		p.failed(kindRead,
+			fmt.Errorf("read of %s gave sequence %d after %d was acknowledged", name, found, expected))
 	}
-}
-
-func (p *Probe) readFailed() {
-	p.counters.readsFailed.Add(1)
-	p.timeline.failed(time.Now())
 }
 
 func (p *Probe) get(ctx context.Context, client rest.Interface, name string) (*corev1.ConfigMap, error) {
@@ -153,27 +145,27 @@ func (p *Probe) get(ctx context.Context, client rest.Interface, name string) (*c
 
 	p.counters.reads.Add(1)
 	current := &corev1.ConfigMap{}
-	err := client.Get().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Name(name).Do(ctx).Into(current)
-	if err != nil {
+	if err := try(ctx, func(ctx context.Context) error {
+		return client.Get().MaxRetries(0).Namespace(p.namespace).Resource("configmaps").Name(name).Do(ctx).Into(current)
+	}); err != nil {
 		return nil, fmt.Errorf("failed to get %s: %w", name, err)
 	}
 	return current, nil
 }
 
+// timedWrite sends a write. Its latency begins when it was due, not when the probe got round to sending it.
 func (p *Probe) timedWrite(ctx context.Context, what string, send func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.config.RequestTimeout)
 	defer cancel()
 
 	p.counters.writes.Add(1)
-	begin := time.Now()
-	if err := send(ctx); err != nil {
-		p.counters.writesFailed.Add(1)
-		p.timeline.failed(time.Now())
-		p.incident("write", fmt.Errorf("failed to %s: %w", what, err))
+	due := dueTime(ctx, time.Now())
+	if err := try(ctx, send); err != nil {
+		p.failed(kindWrite, fmt.Errorf("failed to %s: %w", what, err))
 		return false
 	}
 	now := time.Now()
-	p.timeline.acknowledged(now, now.Sub(begin))
+	p.timeline.acknowledged(now, now.Sub(due))
 	return true
 }
 
@@ -200,46 +192,5 @@ func (p *Probe) createEvent(ctx context.Context, client rest.Interface, number i
 		return client.Post().MaxRetries(0).Namespace(p.namespace).Resource("events").Body(event).Do(ctx).Error()
 	}) {
 		p.ledger.acknowledgeEvent(name)
-	}
-}
-
-// pacer takes a slot at a fixed rate and works on it. A tick that finds no free slot is missed and counted: the load is
-// bounded, and a server that hangs cannot hide behind a load that quietly became smaller.
-type pacer[T any] struct {
-	// rate is how often per second.
-	rate int
-	// slots are what is free to be worked on.
-	slots chan T
-	// missed counts a tick that found no free slot.
-	missed func()
-	// work works on a slot, which is free again when it returns.
-	work func(T)
-}
-
-// run works until the context ends, and then until all slots are free.
-func (p pacer[T]) run(ctx context.Context) {
-	if p.rate <= 0 {
-		return
-	}
-	ticker := time.NewTicker(time.Second / time.Duration(p.rate))
-	defer ticker.Stop()
-
-	var group sync.WaitGroup
-	defer group.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		select {
-		case slot := <-p.slots:
-			group.Go(func() {
-				defer func() { p.slots <- slot }()
-				p.work(slot)
-			})
-		default:
-			p.missed()
-		}
 	}
 }

@@ -26,7 +26,9 @@ import (
 )
 
 type counters struct {
-	writes, writesFailed, reads, readsFailed, stale, missedTicks atomic.Int64
+	writes, writesFailed, reads, readsFailed, stale atomic.Int64
+	// writesRetryable and readsRetryable are those of the failed ones that client-go would have sent again.
+	writesRetryable, readsRetryable atomic.Int64
 }
 
 // Probe is one run of the load.
@@ -45,6 +47,7 @@ type Probe struct {
 
 	counters counters
 	ledger   *ledger
+	schedule *schedule
 	timeline *timeline
 	watchers []*watcher
 	objects  []*object
@@ -62,13 +65,17 @@ type Probe struct {
 const maxIncidents = 500
 
 func (p *Probe) incident(kind string, err error) {
+	p.remember(Incident{Time: time.Now(), Kind: kind, Error: err.Error()})
+}
+
+func (p *Probe) remember(incident Incident) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.incidents) >= maxIncidents {
 		p.dropped++
 		return
 	}
-	p.incidents = append(p.incidents, Incident{Time: time.Now(), Kind: kind, Error: err.Error()})
+	p.incidents = append(p.incidents, incident)
 }
 
 // New returns a Probe. Start starts it.
@@ -87,7 +94,8 @@ func New(config Config) (*Probe, error) {
 		run:          hex.EncodeToString(suffix),
 		clients:      &connectionStats{},
 		controlStats: &connectionStats{},
-		ledger:       newLedger(),
+		ledger:       newLedger(clock.RealClock{}),
+		schedule:     newSchedule(clock.RealClock{}),
 	}
 	p.clients.note = p.incident
 	p.namespace = "livecpm-probe-" + p.run
@@ -183,6 +191,7 @@ func (p *Probe) startWatches(ctx context.Context) error {
 
 	watchCtx, stop := context.WithCancel(context.Background())
 	p.stopWatch = stop
+	p.timeline = newTimeline(time.Now())
 	for range p.config.Watches {
 		client, err := p.keptClient()
 		if err != nil {
@@ -190,11 +199,8 @@ func (p *Probe) startWatches(ctx context.Context) error {
 			p.watches.Wait()
 			return err
 		}
-		w := newWatcher(client, p.namespace, revision, func(err error) {
-			p.counters.reads.Add(1)
-			p.counters.readsFailed.Add(1)
-			p.incident("watch", err)
-		})
+		w := newWatcher(&watcher{client: client, namespace: p.namespace, revision: revision, ledger: p.ledger,
+			clock: clock.RealClock{}, failed: p.watchFailed})
 		p.watchers = append(p.watchers, w)
 		p.watches.Go(func() { w.run(watchCtx) })
 	}
@@ -209,7 +215,6 @@ func (p *Probe) startWatches(ctx context.Context) error {
 func (p *Probe) startLoad() error {
 	loadCtx, stop := context.WithCancel(context.Background())
 	p.stopLoad = stop
-	p.timeline = newTimeline(time.Now())
 
 	kept := make([]rest.Interface, 0, p.config.KeptConnections)
 	for range p.config.KeptConnections {
@@ -242,13 +247,15 @@ func (p *Probe) startLoad() error {
 
 // pool are the objects that are written and read over one kind of connections.
 type pool struct {
+	// kind names the connections.
+	kind   string
 	writes chan *object
 	reads  chan *readSlot
 }
 
 // newPool returns a pool in which clientOf(i) writes the i-th object, and clientOf(i+1) reads.
 func (p *Probe) newPool(kind string, clientOf func(i int) (rest.Interface, error)) (pool, error) {
-	out := pool{writes: make(chan *object, p.config.Keys), reads: make(chan *readSlot, p.config.Keys)}
+	out := pool{kind: kind, writes: make(chan *object, p.config.Keys), reads: make(chan *readSlot, p.config.Keys)}
 	for i := range p.config.Keys {
 		writes, err := clientOf(i)
 		if err != nil {
@@ -266,18 +273,20 @@ func (p *Probe) newPool(kind string, clientOf func(i int) (rest.Interface, error
 	return out, nil
 }
 
-func (p *Probe) missed() { p.counters.missedTicks.Add(1) }
-
-// A request in flight is given the time to end by itself, hence the contexts that Stop does not cancel.
+// watchFailed records a watch that could not be opened, or that did not do what a watch has to.
+func (p *Probe) watchFailed(err error) {
+	p.counters.reads.Add(1)
+	p.failed(kindWatch, err)
+}
 
 func (p *Probe) writer(from pool, rate int) pacer[*object] {
-	return pacer[*object]{rate: rate, slots: from.writes, missed: p.missed,
-		work: func(o *object) { p.write(context.Background(), o) }}
+	return pacer[*object]{kind: from.kind + " writes", rate: rate, slots: from.writes, schedule: p.schedule,
+		work: p.write}
 }
 
 func (p *Probe) reader(from pool, rate int) pacer[*readSlot] {
-	return pacer[*readSlot]{rate: rate, slots: from.reads, missed: p.missed,
-		work: func(s *readSlot) { p.readNext(context.Background(), s) }}
+	return pacer[*readSlot]{kind: from.kind + " reads", rate: rate, slots: from.reads, schedule: p.schedule,
+		after: p.ledger.begun, work: p.readNext}
 }
 
 func (p *Probe) eventCreator(clients []rest.Interface) pacer[rest.Interface] {
@@ -286,8 +295,8 @@ func (p *Probe) eventCreator(clients []rest.Interface) pacer[rest.Interface] {
 		slots <- client
 	}
 	number := &atomic.Int64{}
-	return pacer[rest.Interface]{rate: p.config.EventsPerSecond, slots: slots, missed: p.missed,
-		work: func(client rest.Interface) { p.createEvent(context.Background(), client, number.Add(1)) }}
+	return pacer[rest.Interface]{kind: "Events", rate: p.config.EventsPerSecond, slots: slots, schedule: p.schedule,
+		work: func(ctx context.Context, client rest.Interface) { p.createEvent(ctx, client, number.Add(1)) }}
 }
 
 // readSlot reads all objects in turn over its own client.
@@ -306,6 +315,7 @@ func (p *Probe) readNext(ctx context.Context, s *readSlot) {
 			return
 		}
 	}
+	notSent(ctx)
 }
 
 // Namespace is the namespace that the probe works in. Stop removes it.

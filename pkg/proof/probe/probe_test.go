@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -172,7 +173,10 @@ var _ = Describe("Probe", func() {
 
 	It("should tell the course of the run, and that nothing failed", func() {
 		result := run()
-		Expect(result.Failures()).To(BeEmpty())
+		// How much of this load can be sent depends on the machine.
+		Expect(slices.DeleteFunc(result.Failures(), func(failure string) bool {
+			return strings.Contains(failure, "were not sent")
+		})).To(BeEmpty())
 		Expect(result.Details.Phases).To(And(HaveLen(3), HaveKey(probe.PhaseDuring)))
 		series := result.Details.Series
 		Expect(series.Begin).To(Equal(result.Details.Phases[probe.PhaseBefore]))
@@ -219,6 +223,7 @@ var _ = Describe("Probe", func() {
 			}
 		}))
 		Expect(result.WritesFailed).To(BeNumerically("==", 5))
+		Expect(result.WritesRetryable).To(BeZero())
 		Expect(result.ReadsFailed).To(BeZero())
 		Expect(result.WatchEventsLost).To(BeZero())
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
@@ -237,6 +242,9 @@ var _ = Describe("Probe", func() {
 			}
 		}))
 		Expect(result.WritesFailed).To(BeNumerically("==", 5))
+		Expect(result.WritesRetryable).To(BeNumerically("==", 5))
+		Expect(result.Details.Incidents).To(ContainElement(And(HaveField("Kind", "write"),
+			HaveField("Retryable", true))))
 		Expect(result.Details.RequestsDeferred).To(BeNumerically("==", 5))
 		Expect(result.RawConnectionErrors).To(BeNumerically(">=", 5))
 		Expect(result.Details.AcknowledgedWritesLost).To(BeZero())
@@ -277,16 +285,55 @@ var _ = Describe("Probe", func() {
 		}
 	})
 
-	It("should count requests that net/http silently sends again", func() {
-		// With HTTP/1.1 it is easy to provoke: the server ends a kept connection instead of answering.
+	// withHTTP1 has a server whose connections each serve one request at a time, so that they can end with it.
+	withHTTP1 := func() {
 		api.server.Close()
 		api = newFakeAPI(false)
 		config.REST.Host = "https://" + serverName + ":" + api.port()
 		config.REST.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.server.Certificate().Raw})
+	}
+
+	It("should count requests that net/http silently sends again", func() {
+		// With HTTP/1.1 it is easy to provoke: the server ends a kept connection instead of answering.
+		withHTTP1()
 		result := run(func() { api.hangUps.Store(3) })
 		Expect(result.ReadsFailed).To(BeZero(), "the client should not notice")
 		Expect(result.Details.RequestsResent).To(BeNumerically("==", 3))
 		Expect(result.RawConnectionErrors).To(BeNumerically(">=", 3))
+	})
+
+	It("should count reads whose connection ends as failed, and that client-go would send them again", func() {
+		withHTTP1()
+		config.NewPercent = new(100)
+		result := run(func() { api.cutReads.Store(3) })
+		Expect(result.ReadsFailed).To(BeNumerically("==", 3))
+		Expect(result.ReadsRetryable).To(BeNumerically("==", 3))
+		Expect(result.WritesFailed).To(BeZero())
+		Expect(result.Details.Incidents).To(ContainElement(And(HaveField("Kind", "read"),
+			HaveField("Retryable", true))))
+	})
+
+	It("should count a watch whose connection ends before the answer as failed, not as one without events", func() {
+		withHTTP1()
+		api.cutWatches.Store(2)
+		result := run(func() { follow(1) })
+		Expect(result.ReadsFailed).To(BeNumerically("==", 2))
+		Expect(result.ReadsRetryable).To(BeNumerically("==", 2))
+		Expect(result.WatchEventsLost).To(BeZero())
+		failed := int64(0)
+		for _, w := range result.Details.Watches {
+			Expect(w.Established).To(BeNumerically("==", 1))
+			failed += w.Failed
+		}
+		Expect(failed).To(BeEquivalentTo(2))
+	})
+
+	It("should tell what was due, and what of it was not sent", func() {
+		result := run()
+		d := result.Details
+		Expect(d.Scheduled).To(And(HaveKey("kept writes"), HaveKey("kept reads"), HaveKey("new writes"),
+			HaveKey("new reads"), HaveKey("Events")))
+		Expect(d.RequestsDue - d.MissedTicks).To(Equal(result.Writes + result.Reads))
 	})
 
 	It("should count an address that refuses although another one serves", func() {
@@ -381,7 +428,9 @@ var _ = Describe("Probe", func() {
 		Expect(result.WatchEventsLost).To(BeNumerically(">", 0))
 		for _, w := range result.Details.Watches {
 			Expect(w.Resets).To(BeNumerically(">", 0))
+			Expect(w.Failed).To(BeNumerically(">=", w.Resets), "every informer would list again")
 		}
+		Expect(result.ReadsFailed).To(BeNumerically(">", 0))
 	})
 
 	It("should notice an acknowledged update that is not there", func() {
@@ -458,7 +507,7 @@ var _ = Describe("Probe", func() {
 var _ = Describe("Failures", func() {
 	It("should name all that went wrong, and a check that was not made", func() {
 		result := &probe.Result{Writes: 10, Reads: 10, WritesFailed: 1, ReadsFailed: 2, WatchEventsLost: 3,
-			Details: &probe.Details{
+			WatchEvents: 8, Details: &probe.Details{
 				AcknowledgedWritesLost: 4, AcknowledgedEventsLost: 5, DNS: &probe.DNSResult{MomentsWithoutRecord: 6},
 				Watches: []probe.WatchDetails{{Duplicates: 7}},
 			}}
@@ -466,6 +515,7 @@ var _ = Describe("Failures", func() {
 			"1 writes failed", "2 reads failed", "3 watch events were lost", "4 acknowledged writes were lost",
 			"5 acknowledged Events were lost",
 			"6 moments without a DNS record", "watch 1 delivered 7 events twice and 0 out of order",
+			"how many requests were due is not known",
 			"the acknowledged writes could not be verified",
 		}))
 		Expect((&probe.Result{}).Failures()).To(ContainElement(ContainSubstring("too short")))

@@ -72,17 +72,23 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 		WritesFailed:              p.counters.writesFailed.Load(),
 		Reads:                     p.counters.reads.Load(),
 		ReadsFailed:               p.counters.readsFailed.Load(),
+		WritesRetryable:           p.counters.writesRetryable.Load(),
+		ReadsRetryable:            p.counters.readsRetryable.Load(),
 		RawConnectionErrors:       p.clients.errors(),
 		LongestWriteGapMs:         rest.Milliseconds(),
 		BaselineLongestWriteGapMs: baseline.Milliseconds(),
 		WriteP99Ms:                p.byPhase(0.99),
 	}
+	scheduled := p.schedule.counts()
+	due, unsent := sumOf(scheduled)
 	d := &Details{
 		AcknowledgedWritesLost: lostWrites,
 		AcknowledgedEventsLost: lostEvents,
 		Seconds:                seconds,
 		RequestsPerSecond:      float64(r.Writes+r.Reads) / max(seconds, 1e-3),
-		MissedTicks:            p.counters.missedTicks.Load(),
+		RequestsDue:            due,
+		MissedTicks:            unsent,
+		Scheduled:              scheduled,
 		StaleReads:             p.counters.stale.Load(),
 		WriteP50Ms:             p.byPhase(0.5),
 		Dials:                  p.clients.dials.Load(),
@@ -96,19 +102,10 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 	}
 	r.Details = d
 	for _, w := range p.watchers {
-		lost, examples := w.missing(p.ledger)
-		r.WatchEvents += w.events.Load()
-		r.WatchEventsLost += lost
-		d.Watches = append(d.Watches, WatchDetails{
-			Events:       w.events.Load(),
-			Lost:         lost,
-			LostExamples: examples,
-			Established:  w.established.Load(),
-			Resets:       w.resets.Load(),
-			Duplicates:   w.duplicates.Load(),
-			OutOfOrder:   w.disorder.Load(),
-			MaxLagMs:     milliseconds(time.Duration(w.maxLag.Load())),
-		})
+		seen := w.result()
+		r.WatchEvents += seen.Events
+		r.WatchEventsLost += seen.Lost
+		d.Watches = append(d.Watches, seen)
 	}
 	if p.dnsWatch != nil {
 		dns := p.dnsWatch.Result()
@@ -119,6 +116,15 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 	d.Incidents = append([]Incident{}, p.incidents...)
 	d.IncidentsDropped = p.dropped
 	return r
+}
+
+// sumOf sums up what was due, and what of it was not sent.
+func sumOf(scheduled map[string]recording.Scheduled) (due, unsent int64) {
+	for _, counts := range scheduled {
+		due += counts.Due
+		unsent += counts.Unsent
+	}
+	return due, unsent
 }
 
 func (p *Probe) byPhase(share float64) ByPhase {

@@ -157,6 +157,7 @@ func (t *tracedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.Close = t.single
 
 	resp, err := t.next.RoundTrip(req)
+	learn(req, resp, err)
 	if err != nil {
 		e.end(err)
 		return nil, err

@@ -3,17 +3,20 @@
 
 package recording
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Probe is what the clients of a shoot had to endure.
 type Probe struct {
-	Writes                    int64         `json:"writes"`
-	WritesFailed              int64         `json:"writesFailed"`
-	Reads                     int64         `json:"reads"`
-	ReadsFailed               int64         `json:"readsFailed"`
+	// WritesFailed and ReadsFailed failed at the first try; there is no other.
+	Writes       int64 `json:"writes"`
+	WritesFailed int64 `json:"writesFailed"`
+	Reads        int64 `json:"reads"`
+	ReadsFailed  int64 `json:"readsFailed"`
+	// WritesRetryable and ReadsRetryable are those of the failed ones that a client with client-go's defaults would
+	// have sent again by itself, by client-go's rules for the first answer. Whether that would have helped is not
+	// known: the others are the least that such a client has seen fail.
+	WritesRetryable           int64         `json:"writesRetryable"`
+	ReadsRetryable            int64         `json:"readsRetryable"`
 	RawConnectionErrors       int64         `json:"rawConnectionErrors"`
 	WatchEvents               int64         `json:"watchEvents"`
 	WatchEventsLost           int64         `json:"watchEventsLost"`
@@ -40,10 +43,14 @@ type ProbeDetails struct {
 
 	Seconds           float64 `json:"seconds"`
 	RequestsPerSecond float64 `json:"requestsPerSecond"`
-	// MissedTicks counts requests that were due and not sent because too many others were still waiting.
-	MissedTicks int64   `json:"missedTicks"`
-	StaleReads  int64   `json:"staleReads"`
-	WriteP50Ms  ByPhase `json:"writeP50Ms"`
+	// RequestsDue counts the requests that were due by the schedule, MissedTicks those of them that were not sent,
+	// because too many others were still waiting or because the probe itself was too late. Scheduled has both by kind.
+	RequestsDue int64                `json:"requestsDue"`
+	MissedTicks int64                `json:"missedTicks"`
+	Scheduled   map[string]Scheduled `json:"scheduled,omitempty"`
+	StaleReads  int64                `json:"staleReads"`
+	// WriteP50Ms is counted from when writes were due, as all latencies are.
+	WriteP50Ms ByPhase `json:"writeP50Ms"`
 
 	Dials           int64 `json:"dials"`
 	DialErrors      int64 `json:"dialErrors"`
@@ -66,6 +73,13 @@ type ProbeDetails struct {
 	IncidentsDropped int64      `json:"incidentsDropped"`
 }
 
+// Scheduled counts requests of one kind.
+type Scheduled struct {
+	// Due is how many were due by the schedule, Unsent how many of them were not sent.
+	Due    int64 `json:"due"`
+	Unsent int64 `json:"unsent"`
+}
+
 // Watch is what one long watch saw.
 type Watch struct {
 	Events int64 `json:"events"`
@@ -73,45 +87,15 @@ type Watch struct {
 	// LostExamples names some of the writes of which no event came.
 	LostExamples []string `json:"lostExamples,omitempty"`
 	// Established counts how often the watch was opened, Resets how often it could not continue where it had stopped.
-	Established int64   `json:"established"`
-	Resets      int64   `json:"resets"`
-	Duplicates  int64   `json:"duplicates"`
-	OutOfOrder  int64   `json:"outOfOrder"`
-	MaxLagMs    float64 `json:"maxLagMs"`
-}
-
-// Failures says what the clients had to endure, one line for each kind; nothing if all went well. A check that was not
-// made is no check that passed.
-func (p *Probe) Failures() []string {
-	var out []string
-	add := func(count int64, what string) {
-		if count != 0 {
-			out = append(out, fmt.Sprintf("%d %s", count, what))
-		}
-	}
-	add(p.WritesFailed, "writes failed")
-	add(p.ReadsFailed, "reads failed")
-	add(p.WatchEventsLost, "watch events were lost")
-	if d := p.Details; d != nil {
-		add(d.AcknowledgedWritesLost, "acknowledged writes were lost")
-		add(d.AcknowledgedEventsLost, "acknowledged Events were lost")
-		if d.DNS != nil {
-			add(d.DNS.MomentsWithoutRecord, "moments without a DNS record")
-		}
-		for i, w := range d.Watches {
-			if w.Duplicates+w.OutOfOrder > 0 {
-				out = append(out, fmt.Sprintf("watch %d delivered %d events twice and %d out of order", i+1,
-					w.Duplicates, w.OutOfOrder))
-			}
-		}
-	}
-	if p.Details == nil || !p.Details.Verified {
-		out = append(out, "the acknowledged writes could not be verified")
-	}
-	if p.Writes == 0 || p.Reads == 0 {
-		out = append(out, "the run was too short: nothing was written or read")
-	}
-	return out
+	Established int64 `json:"established"`
+	Resets      int64 `json:"resets"`
+	// Broken counts how often the stream broke off, Failed how often the watch did not do what a watch has to. The
+	// latter are among the failed reads.
+	Broken     int64   `json:"broken,omitempty"`
+	Failed     int64   `json:"failed,omitempty"`
+	Duplicates int64   `json:"duplicates"`
+	OutOfOrder int64   `json:"outOfOrder"`
+	MaxLagMs   float64 `json:"maxLagMs"`
 }
 
 // Series is the course of a run in points of equal length.
@@ -160,6 +144,8 @@ type Incident struct {
 	Time  time.Time `json:"time"`
 	Kind  string    `json:"kind"`
 	Error string    `json:"error"`
+	// Retryable reports that it is a request that client-go would have sent again by default.
+	Retryable bool `json:"retryable,omitempty"`
 }
 
 // Phase is a part of a run.

@@ -66,6 +66,9 @@ type Step struct {
 type Ownership struct {
 	// Samples is how often both seeds were looked at.
 	Samples int `json:"samples"`
+	// Phases is how often they were looked at in each phase of the migration: before step 1, in each step, and after
+	// the hand-over.
+	Phases map[string]int `json:"phases,omitempty"`
 	// Violations are what docs/concepts/ownership.md does not permit, one sentence each.
 	Violations []string `json:"violations"`
 }
@@ -82,7 +85,7 @@ type Details struct {
 	Etcd map[string][]Members `json:"etcd"`
 	// Overlaps are the times in which a controller ran in both seeds.
 	Overlaps []Overlap `json:"overlaps"`
-	// ObserverErrors says why an observer could not see anything at the end.
+	// ObserverErrors says why an observer could not see everything. Each of them is a problem.
 	ObserverErrors []string `json:"observerErrors,omitempty"`
 	// SourceRestarts are the etcd pods of the source that restarted.
 	SourceRestarts []string `json:"sourceRestarts"`

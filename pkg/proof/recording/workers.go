@@ -83,4 +83,6 @@ type InClusterNode struct {
 	CutByProxy   int     `json:"cutByProxy"`
 	LongestGapMs int64   `json:"longestGapMs"`
 	Seconds      float64 `json:"seconds"`
+	// Due is how many requests were due in these seconds.
+	Due int `json:"due,omitempty"`
 }

@@ -9,6 +9,8 @@ import (
 	"html/template"
 	"strings"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 //go:embed page.html
@@ -37,14 +39,16 @@ func HTML(r Report) (string, error) {
 		out  strings.Builder
 		data = struct {
 			Report
-			Tiles      []tile
-			StepsChart template.HTML
-			EtcdCharts []template.HTML
-			Latency    template.HTML
-			Series     bool
-			StepRows   [][]string
-			Rows       []row
-		}{Report: r, Tiles: tiles(r)}
+			Tiles         []tile
+			StepsChart    template.HTML
+			EtcdCharts    []template.HTML
+			Latency       template.HTML
+			Series        bool
+			Requests      [][]string
+			StepRows      [][]string
+			Rows          []row
+			RequestHeader []string
+		}{Report: r, Tiles: tiles(r), RequestHeader: requestHeader}
 	)
 	// The charts escape what they are given; all of it is text.
 	data.StepsChart = template.HTML(stepsChart(r)) //nolint:gosec // See above.
@@ -56,6 +60,7 @@ func HTML(r Report) (string, error) {
 		}
 	}
 	if r.Probe != nil {
+		data.Requests = requestRows(*r.Probe)
 		data.Series = r.Probe.Series != nil && len(r.Probe.Series.Points) > 0
 		if data.Series {
 			data.Latency = template.HTML(latencyChart(r)) //nolint:gosec // See above.
@@ -97,6 +102,28 @@ func stepRows(r Report) [][]string {
 	return out
 }
 
+// requestHeader and requestRows are the table of all requests and of those that failed: at the first try, and those of
+// them that a client with client-go's defaults has noticed at least.
+var requestHeader = []string{"requests", "sum", "failed", "client-go would not have sent again"}
+
+func requestRows(p Probe) [][]string {
+	row := func(name string, all, failed, retryable int64) []string {
+		return []string{name, fmt.Sprint(all), fmt.Sprint(failed), fmt.Sprint(failed - retryable)}
+	}
+	return [][]string{
+		row("writes", p.Writes, p.WritesFailed, p.WritesRetryable),
+		row("reads", p.Reads, p.ReadsFailed, p.ReadsRetryable),
+	}
+}
+
+// failedNote says of how many requests some have failed, and what client-go would have made of these.
+func failedNote(all, failed, retryable int64) string {
+	if failed == 0 {
+		return fmt.Sprintf("of %d", all)
+	}
+	return fmt.Sprintf("of %d; client-go would not have sent %d of them again", all, failed-retryable)
+}
+
 func tiles(r Report) []tile {
 	var out []tile
 	if r.Seconds > 0 {
@@ -104,15 +131,24 @@ func tiles(r Report) []tile {
 	}
 	if p := r.Probe; p != nil {
 		out = append(out,
-			tile{Name: "failed writes", Value: fmt.Sprint(p.WritesFailed), Note: fmt.Sprintf("of %d", p.Writes),
-				Bad: p.WritesFailed > 0},
-			tile{Name: "failed reads", Value: fmt.Sprint(p.ReadsFailed), Note: fmt.Sprintf("of %d", p.Reads),
-				Bad: p.ReadsFailed > 0},
+			tile{Name: "failed writes", Value: fmt.Sprint(p.WritesFailed),
+				Note: failedNote(p.Writes, p.WritesFailed, p.WritesRetryable), Bad: p.WritesFailed > 0},
+			tile{Name: "failed reads", Value: fmt.Sprint(p.ReadsFailed),
+				Note: failedNote(p.Reads, p.ReadsFailed, p.ReadsRetryable), Bad: p.ReadsFailed > 0},
 			tile{Name: "lost watch events", Value: fmt.Sprint(p.WatchEventsLost),
 				Note: fmt.Sprintf("of %d", p.WatchEvents), Bad: p.WatchEventsLost > 0},
 			tile{Name: "longest gap between writes", Value: fmt.Sprintf("%d ms", p.LongestGapMs),
-				Note: fmt.Sprintf("%d ms before", p.BaselineGapMs)},
+				Note: fmt.Sprintf("%d ms before", p.BaselineGapMs),
+				Bad:  max(p.LongestGapMs, p.BaselineGapMs) > recording.MaxWriteGap.Milliseconds()},
+			tile{Name: "longest time to a watch event", Value: fmt.Sprintf("%d ms", p.MaxLagMs),
+				Bad: p.MaxLagMs > recording.MaxWatchLag.Milliseconds()},
 		)
+		// Older recordings do not tell what was due.
+		if p.RequestsDue > 0 {
+			out = append(out, tile{Name: "requests not sent", Value: fmt.Sprint(p.RequestsUnsent),
+				Note: fmt.Sprintf("of %d that were due", p.RequestsDue),
+				Bad:  p.RequestsUnsent*100 > p.RequestsDue*recording.MaxUnsentPercent})
+		}
 	}
 	for _, etcd := range r.Etcds {
 		out = append(out, tile{Name: "lost writes in " + etcd.Name, Value: fmt.Sprint(etcd.Lost),

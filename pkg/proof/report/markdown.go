@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
 // Markdown returns the report as Markdown.
@@ -48,10 +50,9 @@ func Markdown(r Report) string {
 	table("Figures", []string{"what", "value", ""}, figures)
 	table("Steps", []string{"#", "step", "owner", "begin", "took", "what it does"}, stepRows(r))
 	if p := r.Probe; p != nil {
-		figure := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+		table("Requests", requestHeader, requestRows(*p))
 		table("Writes", []string{"ms", "before", "during", "after"}, [][]string{
-			{"p50", figure(p.P50.Before), figure(p.P50.During), figure(p.P50.After)},
-			{"p99", figure(p.P99.Before), figure(p.P99.During), figure(p.P99.After)},
+			latencyRow("p50", p.P50), latencyRow("p99", p.P99),
 		})
 	}
 	for _, t := range r.Tables {
@@ -70,6 +71,11 @@ func Markdown(r Report) string {
 	}
 	table("Events", []string{"offset", "kind", "what"}, events)
 	return strings.TrimRight(out.String(), "\n") + "\n"
+}
+
+func latencyRow(name string, ms recording.ByPhase) []string {
+	figure := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+	return []string{name, figure(ms.Before), figure(ms.During), figure(ms.After)}
 }
 
 // cell keeps a text from breaking out of its cell.

@@ -84,6 +84,8 @@ func recordedEtcds(in recording.Recording, det recording.Details) []Etcd {
 func recordedProbe(p recording.Probe, det recording.ProbeDetails) *Probe {
 	return &Probe{
 		Writes: p.Writes, WritesFailed: p.WritesFailed, Reads: p.Reads, ReadsFailed: p.ReadsFailed,
+		WritesRetryable: p.WritesRetryable, ReadsRetryable: p.ReadsRetryable,
+		RequestsDue: det.RequestsDue, RequestsUnsent: det.MissedTicks, MaxLagMs: det.MaxLag().Milliseconds(),
 		WatchEvents: p.WatchEvents, WatchEventsLost: p.WatchEventsLost,
 		ConnectionErrors: p.RawConnectionErrors, LongestGapMs: p.LongestWriteGapMs,
 		BaselineGapMs: p.BaselineLongestWriteGapMs,
@@ -101,6 +103,13 @@ func (r *Report) addCounts(in recording.Recording, det recording.Details) {
 	count("restarts of etcd in the source", int64(in.SourceEtcdRestarts))
 	count("controllers active in both seeds", int64(len(in.ControllersActiveInBothSeeds)))
 	count("objects left in the source", int64(len(det.LeftInSource)))
+	if dns := det.Probe.DNS; dns != nil {
+		r.Facts = append(r.Facts, Fact{Name: "unanswered DNS samples", Note: fmt.Sprintf("of %d", dns.Samples),
+			Value: strconv.FormatInt(dns.Unanswered, 10), Bad: dns.Unanswered != 0})
+	}
+	if len(det.ObserverErrors) > 0 {
+		count("errors of observers", int64(len(det.ObserverErrors)))
+	}
 }
 
 // addClientEvents tells what DNS servers and clients have seen.

@@ -85,16 +85,24 @@ type Members struct {
 
 // Probe is what clients noticed.
 type Probe struct {
-	Writes           int64 `json:"writes"`
-	WritesFailed     int64 `json:"writesFailed"`
-	Reads            int64 `json:"reads"`
-	ReadsFailed      int64 `json:"readsFailed"`
+	Writes       int64 `json:"writes"`
+	WritesFailed int64 `json:"writesFailed"`
+	Reads        int64 `json:"reads"`
+	ReadsFailed  int64 `json:"readsFailed"`
+	// WritesRetryable and ReadsRetryable are those of the failed ones that client-go would have sent again by default.
+	WritesRetryable int64 `json:"writesRetryable"`
+	ReadsRetryable  int64 `json:"readsRetryable"`
+	// RequestsDue and RequestsUnsent are the requests that were due, and those of them that were not sent.
+	RequestsDue      int64 `json:"requestsDue,omitempty"`
+	RequestsUnsent   int64 `json:"requestsUnsent,omitempty"`
 	WatchEvents      int64 `json:"watchEvents"`
 	WatchEventsLost  int64 `json:"watchEventsLost"`
 	ConnectionErrors int64 `json:"connectionErrors"`
 	// LongestGapMs is the longest time without an acknowledged write from the trigger on, BaselineGapMs the one before.
 	LongestGapMs  int64 `json:"longestGapMs"`
 	BaselineGapMs int64 `json:"baselineGapMs"`
+	// MaxLagMs is the longest time from the sending of a write to its event on a watch.
+	MaxLagMs int64 `json:"maxLagMs,omitempty"`
 	// P50 and P99 are latencies of writes in milliseconds.
 	P50 recording.ByPhase `json:"p50Ms"`
 	P99 recording.ByPhase `json:"p99Ms"`

@@ -211,6 +211,65 @@ var _ = Describe("FromRecording", func() {
 			To(ContainElement(report.Row{Cells: []string{"worker was at work in both seeds", ""}, Bad: true}))
 	})
 
+	It("should tell in which phases nobody looked at the seeds", func() {
+		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed","ownership":{"samples":9,"phases":{`+
+			`"before step 1":3,"step 1":1,"step 2":1,"step 3":1,"step 4":1,"step 5":1,"step 6":1,"step 8":1}}}`), nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Tables[0].Rows).To(HaveExactElements(
+			report.Row{Cells: []string{"looks at both seeds", "9"}}, report.Row{Cells: []string{"violations", "0"}},
+			report.Row{Cells: []string{"looks: before step 1", "3"}}, report.Row{Cells: []string{"looks: step 1", "1"}},
+			report.Row{Cells: []string{"looks: step 2", "1"}}, report.Row{Cells: []string{"looks: step 3", "1"}},
+			report.Row{Cells: []string{"looks: step 4", "1"}}, report.Row{Cells: []string{"looks: step 5", "1"}},
+			report.Row{Cells: []string{"looks: step 6", "1"}},
+			report.Row{Cells: []string{"looks: step 7", "0"}, Bad: true},
+			report.Row{Cells: []string{"looks: step 8", "1"}},
+			report.Row{Cells: []string{"looks: after the hand-over", "0"}, Bad: true},
+		))
+	})
+
+	DescribeTable("should mark what is not within the bounds", func(spoil func(*report.Probe), tile string) {
+		const good = `<div class="tile"><b>`
+		r := recorded()
+		r.Probe.RequestsDue, r.Probe.RequestsUnsent = 40000, 400
+		page, err := report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).NotTo(ContainSubstring(tile))
+		spoil(r.Probe)
+		page, err = report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).To(ContainSubstring(`<div class="tile"><b class="bad">` + tile))
+		Expect(page).NotTo(ContainSubstring(good + tile))
+	},
+		Entry("the longest gap", func(p *report.Probe) { p.LongestGapMs = 5001 },
+			"5001 ms</b><span>longest gap between writes"),
+		Entry("the longest time to an event", func(p *report.Probe) { p.MaxLagMs = 10001 },
+			"10001 ms</b><span>longest time to a watch event"),
+		Entry("requests that were not sent", func(p *report.Probe) { p.RequestsUnsent = 401 },
+			"401</b><span>requests not sent</span><span>of 40000 that were due"),
+		Entry("writes that failed", func(p *report.Probe) { p.WritesFailed, p.WritesRetryable = 3, 2 },
+			"3</b><span>failed writes</span><span>of 12565; client-go would not have sent 1 of them again"),
+	)
+
+	It("should tell what client-go would not have sent again beside all that failed", func() {
+		r := recorded()
+		r.Probe.ReadsFailed, r.Probe.ReadsRetryable = 5, 3
+		Expect(report.Markdown(r)).To(ContainSubstring("| reads | 27218 | 5 | 2 |"))
+		page, err := report.HTML(r)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(page).To(ContainSubstring(
+			`<td>reads</td><td class="num">27218</td><td class="num">5</td><td class="num">2</td>`))
+	})
+
+	It("should mark samples that the DNS server did not answer, and errors of observers", func() {
+		r, err := report.FromRecording([]byte(`{"shoot":"a/b","result":"failed"}`),
+			[]byte(`{"observerErrors":["no pod of etcd-main runs"],"probe":{"dns":{"samples":9,"unanswered":1}}}`))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Facts).To(ContainElements(
+			report.Fact{Name: "unanswered DNS samples", Value: "1", Note: "of 9", Bad: true},
+			report.Fact{Name: "errors of observers", Value: "1", Bad: true},
+		))
+	})
+
 	It("should believe a recording that says when it was triggered", func() {
 		r, err := report.FromRecording(
 			[]byte(

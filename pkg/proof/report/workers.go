@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/livecpm/livecpm/pkg/migration/ownership"
 	"github.com/livecpm/livecpm/pkg/proof/recording"
 )
 
@@ -34,6 +35,14 @@ func (r *Report) addOwnership(o recording.Ownership) {
 		},
 		Note: "Pods and extension objects of the shoot in both seeds, judged by the table of who may act in " +
 			"which step.",
+	}
+	// Older recordings do not tell when the looks were.
+	if len(o.Phases) > 0 {
+		for _, phase := range ownership.Phases() {
+			looks := o.Phases[phase.String()]
+			table.Rows = append(table.Rows,
+				Row{Cells: []string{"looks: " + phase.String(), strconv.Itoa(looks)}, Bad: looks == 0})
+		}
 	}
 	for _, violation := range o.Violations {
 		table.Rows = append(table.Rows, Row{Cells: []string{violation, ""}, Bad: true})
