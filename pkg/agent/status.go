@@ -55,8 +55,8 @@ func (r *Reconciler) initialize(ctx context.Context, log logr.Logger, shoot *gar
 }
 
 // publish writes what an attempt came to: the step's condition and the last operation, and an event when status or
-// reason changes. A step that has not begun stays Unknown as long as the reason only says why. A fault that shows in the
-// message only, because the reason is what the peer acts on, gets its event all the same.
+// reason changes. A step that has not begun stays Unknown as long as the reason only says why. A fault that shows in
+// the message only, because the reason is what the peer acts on, gets its event all the same.
 func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 	var hidden string
 	err := p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {

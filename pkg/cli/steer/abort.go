@@ -79,8 +79,8 @@ func choices(shoot *gardencorev1beta1.Shoot) string {
 
 // Stay closes an aborted migration with one write: spec.seedName becomes the source again, and the annotations of the
 // migration go. gardener-apiserver judges a change of the seed with the intent annotation as a new live migration, so
-// with two writes the versions of the gardenlets or the distance of the seeds could keep the shoot from staying where it
-// is; and without the annotation, but with different seeds, the classic migration would begin.
+// with two writes the versions of the gardenlets or the distance of the seeds could keep the shoot from staying where
+// it is; and without the annotation, but with different seeds, the classic migration would begin.
 func (s Steerer) Stay(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
 	migration := s.Summary(shoot)
 	out := Result{Before: migration.String()}
