@@ -21,9 +21,9 @@ import (
 )
 
 // abortedMessage says what an operator can do after an abort.
-const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding to stay, remove the " +
-	"annotation " +
-	steps.AnnotationIntent + " to migrate classically, or remove the annotation " + steps.AnnotationAbort +
+const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding and remove the " +
+	"annotations of the migration in the same request to stay (kubectl livecpm abort --stay), remove the annotation " +
+	steps.AnnotationIntent + " alone to migrate classically, or remove the annotation " + steps.AnnotationAbort +
 	" to migrate live again"
 
 // abort does the role's part in an abort: the destination withdraws first, then the source cleans up after itself.

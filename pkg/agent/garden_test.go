@@ -199,6 +199,7 @@ func (w *world) preflight(seedName string) agent.PreflightFunc {
 			Etcds: func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
 				return nil, errors.New("there are no etcds in this test")
 			},
+			Running: simulation.RolledOut,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		var versions []preflight.Finding

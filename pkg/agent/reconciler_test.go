@@ -778,6 +778,47 @@ var _ = Describe("Reconciler", func() {
 		})
 	})
 
+	DescribeTable("an assist should go on while the peer",
+		func(reason string, trouble func()) {
+			w.goTo(sixth)
+			w.actions["destination step EtcdMigrationComplete"] = waiting(steps.ReasonReadyForSourceMemberRemoval)
+			w.mustPass(seedB)
+			w.events()
+
+			trouble()
+			_, _ = w.pass(seedB)
+			_, _ = w.pass(seedB)
+			Expect(w.condition(sixth).Status).To(Equal(isProgressing))
+			Expect(w.condition(sixth).Reason).To(Equal("ReadyForSourceMemberRemoval"))
+			if reason != "" {
+				Expect(w.condition(sixth).Message).To(HavePrefix(reason + ": "))
+				Expect(w.events()).To(HaveExactElements(HavePrefix("Warning " + reason + " EtcdMigrationComplete: ")))
+			}
+
+			w.gateErr = nil
+			w.ran = nil
+			w.mustPass(seedA)
+			Expect(w.ran).To(Equal([]string{"source assist EtcdMigrationComplete"}))
+		},
+		Entry("cannot keep the infrastructure up to date", "SyncFailed", func() {
+			w.actions["destination always"] = failing
+		}),
+		Entry("cannot prove the gate", "GateNotInForce", func() {
+			w.gateErr = errors.New("the policy is not in force")
+		}),
+		Entry("fails", "ActionFailed", func() {
+			w.actions["destination step EtcdMigrationComplete"] = failing
+		}),
+		Entry("is told to retry, and has not come far", "", func() {
+			w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations["gardener.cloud/operation"] = "retry" })
+			w.actions["destination step EtcdMigrationComplete"] = func(
+				context.Context, *migration.Migration,
+			) (steps.Outcome, error) {
+				return steps.Waiting(0, steps.Reason(w.condition(sixth).Reason), "as before"), nil
+			}
+		}),
+	)
+
 	Describe("the hand-over", func() {
 		BeforeEach(func() {
 			w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations[steps.AnnotationPauseBefore] = "Nothing" })

@@ -55,9 +55,11 @@ func (r *Reconciler) initialize(ctx context.Context, log logr.Logger, shoot *gar
 }
 
 // publish writes what an attempt came to: the step's condition and the last operation, and an event when status or
-// reason changes. A step that has not begun stays Unknown as long as the reason only says why.
+// reason changes. A step that has not begun stays Unknown as long as the reason only says why. A fault that shows in
+// the message only, because the reason is what the peer acts on, gets its event all the same.
 func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
-	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
+	var hidden string
+	err := p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		old := steps.Conditions(shoot)
 		status, reason, message := conditions.Judge(p.Clock, old, p.step, outcome)
 		if !steps.Begun(old, p.step) && outcome.Reason.Hold() {
@@ -70,6 +72,11 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		if err != nil {
 			return err
 		}
+		hidden = ""
+		if was := p.condition(shoot); outcome.Reason.Fault() && was != nil && was.Message != message &&
+			steps.Standing(old, p.step, outcome.Reason) != "" {
+			hidden = outcome.Message
+		}
 		shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: updated}
 
 		// Before the first step has begun the last operation is the shoot's own; the prerequisites ask for it. And
@@ -79,6 +86,10 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 		}
 		return nil
 	})
+	if err == nil && hidden != "" {
+		p.event(p.shoot, eventWarning, outcome.Reason, fmt.Sprintf("%s: %s", p.step, hidden))
+	}
+	return err
 }
 
 // reassert restores the last operation if somebody else has written it: a gardenlet that restarts sets every operation

@@ -22,8 +22,8 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// Options are what a Checker needs. All of them are required, but for Machines where shoots with workers are not
-// permitted.
+// Options are what a Checker needs. All of them are required, but for Machines and TLSEndsAtGateway where shoots with
+// workers are not permitted.
 type Options struct {
 	// Reader reads the garden. It should not be a cache.
 	Reader client.Reader
@@ -39,6 +39,10 @@ type Options struct {
 	Workers bool
 	// Machines looks at the machines of the shoot in that seed.
 	Machines func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (MachinesView, error)
+	// Running reads the Shoot as the gardenlet in that seed has last rolled it out.
+	Running func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (*gardencorev1beta1.Shoot, error)
+	// TLSEndsAtGateway reads whether the ingress gateway of that seed ends the TLS of the shoot's clients.
+	TLSEndsAtGateway func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (bool, error)
 	// Clock is the clock.
 	Clock clock.PassiveClock
 }
@@ -61,6 +65,8 @@ func New(options Options) (*Checker, error) {
 		{"Version", options.Version != ""},
 		{"Etcds", options.Etcds != nil},
 		{"Machines", options.Machines != nil || !options.Workers},
+		{"Running", options.Running != nil},
+		{"TLSEndsAtGateway", options.TLSEndsAtGateway != nil || !options.Workers},
 		{"Clock", options.Clock != nil},
 	} {
 		if !option.set {
@@ -130,9 +136,18 @@ func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) F
 		facts.RegionConfigMaps, facts.RegionError = gardenerutils.GetRegionConfigMaps(ctx, c.options.Reader,
 			v1beta1constants.GardenNamespace, cloudProfile)
 	}
+	isSource := facts.ownRole() == steps.Source
+	if isSource {
+		facts.RunningRead = true
+		facts.Running, facts.RunningError = c.options.Running(ctx, shoot)
+	}
 	if c.options.Workers && !v1beta1helper.IsWorkerless(shoot) {
 		facts.MachinesRead = true
 		facts.Machines, facts.MachinesError = c.options.Machines(ctx, shoot)
+		if isSource {
+			facts.TLSEndsRead = true
+			facts.TLSEndsAtGateway, facts.TLSEndsError = c.options.TLSEndsAtGateway(ctx, shoot)
+		}
 	}
 	facts.Bastions, facts.BastionsError = c.bastions(ctx, shoot)
 	facts.ManagedSeeds, facts.ManagedSeedsError = c.managedSeeds(ctx, shoot)

@@ -78,6 +78,20 @@ type Facts struct {
 	Machines MachinesView
 	// MachinesError tells why they could not be read.
 	MachinesError error
+	// RunningRead reports that what runs in the source was to be read. Otherwise the checks that compare with it are
+	// left out.
+	RunningRead bool
+	// Running is the Shoot as the source's gardenlet has last rolled it out.
+	Running *gardencorev1beta1.Shoot
+	// RunningError tells why it could not be read.
+	RunningError error
+	// TLSEndsRead reports that the source's way to the kube-apiserver was to be read. Otherwise what its agent has
+	// published counts.
+	TLSEndsRead bool
+	// TLSEndsAtGateway reports whether the source's ingress gateway ends the TLS of the shoot's clients.
+	TLSEndsAtGateway bool
+	// TLSEndsError tells why that could not be read.
+	TLSEndsError error
 	// Now is the time of the look.
 	Now time.Time
 }
@@ -98,6 +112,7 @@ func Evaluate(f Facts) []Finding {
 		checkBastions(f),
 		checkNotASeed(f),
 	)
+	findings = append(findings, checkSpecification(f)...)
 	findings = append(findings, checkWorkers(f)...)
 	for _, check := range []struct {
 		name  Name

@@ -42,11 +42,27 @@ const (
 	HighAvailability Name = "HighAvailability"
 	// Workerless passes if the shoot has no workers, or if the agent's configuration permits them.
 	Workerless Name = "Workerless"
-	// SpecReconciled passes if no change of the specification is still to be reconciled. It is made for shoots with
-	// workers.
+	// SpecReconciled passes if no change of the specification is still to be rolled out in the source. Changes of what
+	// both kube-apiservers must share have the checks that follow.
 	SpecReconciled Name = "SpecReconciled"
+	// EncryptionConfig passes if the data in etcd is encrypted as the Shoot specifies.
+	EncryptionConfig Name = "EncryptionConfig"
+	// KubernetesVersion passes if the source runs the version of Kubernetes that the Shoot specifies.
+	KubernetesVersion Name = "KubernetesVersion"
+	// FeatureGates passes if the source's kube-apiserver runs with the feature gates and the APIs that the Shoot
+	// specifies.
+	FeatureGates Name = "FeatureGates"
+	// AdmissionPlugins passes if it runs with the admission plugins that the Shoot specifies.
+	AdmissionPlugins Name = "AdmissionPlugins"
+	// ServiceAccountIssuer passes if it issues and accepts tokens of service accounts as the Shoot specifies.
+	ServiceAccountIssuer Name = "ServiceAccountIssuer"
+	// KubeAPIServerConfig passes if it runs with everything else that the Shoot specifies for it.
+	KubeAPIServerConfig Name = "KubeAPIServerConfig"
 	// Machines passes if no machine is being created, replaced or deleted, and none has failed.
 	Machines Name = "Machines"
+	// TLSTermination passes if the ingress gateways of both seeds end the TLS of the shoot's clients, or none of them. It
+	// is made for shoots with workers.
+	TLSTermination Name = "TLSTermination"
 	// NotHibernated passes if the shoot neither is hibernated nor on its way into or out of hibernation.
 	NotHibernated Name = "NotHibernated"
 	// LastOperation passes if the last operation succeeded. A control plane that does not reconcile must not move.

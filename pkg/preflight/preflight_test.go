@@ -130,7 +130,7 @@ var _ = Describe("Evaluate", func() {
 			Expect(finding.Evidence).NotTo(BeEmpty())
 			Expect(finding.Remedy).To(BeEmpty())
 		}
-		Expect(names).To(HaveLen(24))
+		Expect(names).To(HaveLen(25))
 		Expect(names).To(HaveEach(1))
 	})
 
@@ -620,6 +620,8 @@ var _ = Describe("Verdict", func() {
 		Expect(len(seen)).To(BeNumerically(">=", 23))
 		Expect(seen[steps.ReasonSeedNotHealthy]).To(ConsistOf(steps.SourceSeedHealth, steps.DestinationSeedHealth))
 		delete(seen, steps.ReasonSeedNotHealthy)
+		Expect(seen[steps.ReasonShootNotReconciled]).To(ConsistOf(preflight.LastOperation, preflight.SpecReconciled))
+		delete(seen, steps.ReasonShootNotReconciled)
 		Expect(seen).To(HaveEach(HaveLen(1)))
 	})
 })
@@ -754,7 +756,7 @@ var _ = Describe("Checker", func() {
 			}).Build()
 		return preflight.Options{
 			Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet, Version: world.Version, Etcds: etcds,
-			Clock: testclock.NewFakePassiveClock(world.Now),
+			Running: rolledOut, Clock: testclock.NewFakePassiveClock(world.Now),
 		}
 	}
 	newChecker := func() *preflight.Checker {
@@ -804,7 +806,8 @@ var _ = Describe("Checker", func() {
 		Entry("the gardenlet's configuration", "Gardenlet", func(o *preflight.Options) { o.Gardenlet = nil }),
 		Entry("its version", "Version", func(o *preflight.Options) { o.Version = "" }),
 		Entry("the etcds", "Etcds", func(o *preflight.Options) { o.Etcds = nil }),
-		Entry("the machines, where workers are permitted", "Machines",
+		Entry("what runs", "Running", func(o *preflight.Options) { o.Running = nil }),
+		Entry("the machines and the gateway, where workers are permitted", "Machines, TLSEndsAtGateway",
 			func(o *preflight.Options) { o.Workers = true }),
 		Entry("the clock", "Clock", func(o *preflight.Options) { o.Clock = nil }),
 	)

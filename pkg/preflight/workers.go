@@ -48,28 +48,15 @@ func checkWorkerless(f Facts) Finding {
 // course of an ordinary day, and the source's controllers continue with it until step 7. Therefore they are made once,
 // by the source before it begins.
 func checkWorkers(f Facts) []Finding {
-	if role, ok := steps.RoleOf(f.Shoot, f.OwnSeed); v1beta1helper.IsWorkerless(f.Shoot) || !f.PermitsWorkers || !ok ||
-		role != steps.Source {
+	workers := f.Shoot.Spec.Provider.Workers
+	if len(workers) == 0 || v1beta1helper.IsShootSelfHosted(workers) || !f.PermitsWorkers || f.ownRole() != steps.Source {
 		return nil
 	}
-	findings := []Finding{checkSpecReconciled(f)}
+	findings := []Finding{checkTLSTermination(f)}
 	if f.MachinesRead {
 		findings = append(findings, checkMachines(f))
 	}
 	return findings
-}
-
-// checkSpecReconciled asks for a specification that has arrived at the machines: at the end of the migration the
-// gardenlet of the destination restores the workers from what the specification says then, and a change that waits for
-// the maintenance time window (spec.maintenance.confineSpecUpdateRollout) would replace machines. During the migration
-// gardener-apiserver refuses changes, those of the maintenance among them. The new seed name counts as one generation.
-func checkSpecReconciled(f Facts) Finding {
-	if pending := f.Shoot.Generation - f.Shoot.Status.ObservedGeneration; pending > 1 {
-		return fail(SpecReconciled,
-			"set spec.seedName back, get the shoot reconciled (gardener.cloud/operation=reconcile), and begin again",
-			"the specification has changed %d times since its last reconciliation, the new seed name included", pending)
-	}
-	return pass(SpecReconciled, "the specification is reconciled")
 }
 
 // checkMachines asks for machines that are what their deployments want. A machine whose node is not ready is carried

@@ -26,6 +26,8 @@ func fitWithWorkers() preflight.Facts {
 	w.PermitsWorkers = true
 	w.MachinesRead = true
 	w.Shoot.Generation, w.Shoot.Status.ObservedGeneration = 8, 7
+	w.TLSEndsRead, w.TLSEndsAtGateway = true, true
+	w.Destination.Seed.Annotations = map[string]string{preflight.AnnotationTLSTermination: "true"}
 	w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 	w.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
 	for _, pool := range []string{"a", "b"} {
@@ -178,7 +180,9 @@ var _ = Describe("Shoots with workers", func() {
 			}
 			checker, err := preflight.New(preflight.Options{
 				Reader: reader, OwnSeed: "seed-a", Gardenlet: w.Gardenlet, Version: w.Version, Etcds: etcds,
-				Workers: permitted, Machines: machines, Clock: testclock.NewFakePassiveClock(w.Now),
+				Workers: permitted, Machines: machines, Running: rolledOut,
+				TLSEndsAtGateway: func(context.Context, *gardencorev1beta1.Shoot) (bool, error) { return true, nil },
+				Clock:            testclock.NewFakePassiveClock(w.Now),
 			})
 			Expect(err).NotTo(HaveOccurred())
 			return checker.Check(context.Background(), w.Shoot)

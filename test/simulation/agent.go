@@ -59,12 +59,20 @@ func NewReconciler(a Agent) (*agent.Reconciler, error) {
 }
 
 // NewChecker returns the real checks of an agent in the seed, which is built with the given Gardener version. They look
-// at a real garden, and at etcds of which nothing is wrong.
+// at a real garden, at etcds of which nothing is wrong, and at a specification that is rolled out.
 func NewChecker(garden client.Reader, seedName, version string) (*preflight.Checker, error) {
 	return preflight.New(preflight.Options{
 		Reader: garden, OwnSeed: seedName, Gardenlet: Gardenlet(seedName), Version: version,
-		Etcds: HealthyEtcds(seedName), Clock: clock.RealClock{},
+		Etcds: HealthyEtcds(seedName), Running: RolledOut, Clock: clock.RealClock{},
 	})
+}
+
+// RolledOut returns the Shoot as its gardenlet has rolled it out if nothing of its specification is pending.
+func RolledOut(_ context.Context, shoot *gardencorev1beta1.Shoot) (*gardencorev1beta1.Shoot, error) {
+	running := shoot.DeepCopy()
+	running.Spec.SeedName = shoot.Status.SeedName
+	running.Generation = shoot.Status.ObservedGeneration
+	return running, nil
 }
 
 // Gardenlet returns the configuration of a gardenlet beside which live migrations are possible.

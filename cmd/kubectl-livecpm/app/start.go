@@ -164,7 +164,7 @@ func newAbort(o *options) *cobra.Command {
 		Example: example(
 			"%[1]s abort live",
 			"%[1]s status live           # wait until it is Aborted",
-			"%[1]s abort live --stay     # set spec.seedName back",
+			"%[1]s abort live --stay     # set spec.seedName back and remove the annotations",
 		),
 	}, func(command *cobra.Command, s *steering) (steer.Result, error) {
 		if stay {
@@ -172,6 +172,7 @@ func newAbort(o *options) *cobra.Command {
 		}
 		return s.Abort(command.Context(), s.shoot)
 	})
-	command.Flags().BoolVar(&stay, "stay", false, "set spec.seedName back after the abort is completed")
+	command.Flags().BoolVar(&stay, "stay", false,
+		"set spec.seedName back and remove the annotations after the abort is completed")
 	return command
 }

@@ -6,6 +6,7 @@ package setup
 import (
 	"fmt"
 
+	"github.com/gardener/gardener/pkg/features"
 	"k8s.io/component-base/version"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -35,11 +36,13 @@ func AddControllers(e *Environment) error {
 		OwnSeed:   e.SeedName(),
 		Gardenlet: e.GardenletConfig,
 		// As the agent deploys Gardener's components, it has to be built with the version of the gardenlet beside it.
-		Version:  version.Get().GitVersion,
-		Etcds:    rooms.Etcds.Views,
-		Workers:  permitsWorkers(e),
-		Machines: rooms.ControlPlane.Machines,
-		Clock:    clock.RealClock{},
+		Version:          version.Get().GitVersion,
+		Etcds:            rooms.Etcds.Views,
+		Workers:          permitsWorkers(e),
+		Machines:         rooms.ControlPlane.Machines,
+		Running:          rooms.ControlPlane.Running,
+		TLSEndsAtGateway: rooms.ControlPlane.TLSEndsAtGateway,
+		Clock:            clock.RealClock{},
 	})
 	if err != nil {
 		return err
@@ -61,7 +64,17 @@ func AddControllers(e *Environment) error {
 	if err := reconciler.AddToManager(e.Manager, e.GardenCluster); err != nil {
 		return fmt.Errorf("failed to add the controller for live migrations: %w", err)
 	}
-	return nil
+	return e.add(NewPublisher(e))
+}
+
+// NewPublisher returns what tells the agents of other seeds about this one.
+func NewPublisher(e *Environment) *agent.Publisher {
+	return &agent.Publisher{
+		Log: e.Log, Reader: e.GardenCluster.GetAPIReader(), Writer: e.GardenCluster.GetClient(), SeedName: e.SeedName(),
+		// The gates of this process are those of the gardenlet's configuration.
+		TLSTermination: features.DefaultFeatureGate.Enabled(features.IstioTLSTermination),
+		Clock:          clock.RealClock{},
+	}
 }
 
 func newActions(e *Environment, rooms *Rooms) (map[steps.Role]migration.Actions, error) {

@@ -120,7 +120,7 @@ func (i *ingress) readFrontDoor(ctx context.Context) (*frontDoor, error) {
 		return nil, fmt.Errorf("failed to find out how clients reach the kube-apiserver: namespace %s has only one of "+
 			"Gateway and VirtualService %s", i.namespace, name)
 	}
-	door.terminated = len(routes.Spec.Http) > 0
+	door.terminated = controlplane.EndsTLS(routes)
 	return door, nil
 }
 

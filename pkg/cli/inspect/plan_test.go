@@ -123,7 +123,7 @@ var _ = Describe("Plan", func() {
 			}
 		}
 		Expect(left).To(ConsistOf(steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdDefragmentation, steps.EtcdSize,
-			preflight.EtcdMemberNames))
+			preflight.EtcdMemberNames, preflight.SpecReconciled))
 		Expect(names).To(ContainElements(preflight.HighAvailability, steps.GardenletVersion, preflight.RegionDistance,
 			steps.EtcdQuorum, steps.EtcdHealth, preflight.EtcdMemberPrefix,
 			inspect.CheckFreeCapacity, inspect.CheckGatePolicies, inspect.CheckAgentsReady))
@@ -341,6 +341,9 @@ var _ = Describe("A shoot with workers", func() {
 		in := fit()
 		in.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
+		for i := range in.Seeds {
+			metav1.SetMetaDataAnnotation(&in.Seeds[i].ObjectMeta, preflight.AnnotationTLSTermination, "true")
+		}
 		return in
 	}
 
@@ -363,7 +366,23 @@ var _ = Describe("A shoot with workers", func() {
 			Expect(find(p, name).Deferred).To(BeTrue(), string(name))
 		}
 		Expect(find(p, preflight.Workerless).Evidence).To(ContainSubstring("the 2 worker pools"))
-		Expect(find(p, preflight.SpecReconciled).Status).To(Equal(view.Pass))
+		Expect(find(p, preflight.SpecReconciled).Deferred).To(BeTrue())
+	})
+
+	It("should not go to a seed whose gateway treats clients in another way, nor to one that does not say", func() {
+		in := withWorkers()
+		in.PermitsWorkers = true
+		for value, status := range map[string]view.Status{"false": view.Fail, "": view.Unknown} {
+			for i := range in.Seeds {
+				if in.Seeds[i].Name == "seed-b" {
+					in.Seeds[i].Annotations = map[string]string{preflight.AnnotationTLSTermination: value}
+				}
+			}
+			p, err := inspect.Plan(in, "seed-b")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(p.CanGo).To(BeFalse())
+			Expect(find(p, preflight.TLSTermination).Status).To(Equal(status))
+		}
 	})
 
 	It("should not go with a change that is not reconciled", func() {

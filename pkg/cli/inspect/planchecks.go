@@ -42,6 +42,13 @@ func (in PlanInput) check(source, destination string) ([]view.Check, error) {
 				)
 				continue
 			}
+		case preflight.SpecReconciled:
+			if finding.Status == preflight.Pass {
+				// The checks of single parts (preflight.KubernetesVersion and so on) need the same.
+				out = append(out, deferred(preflight.SpecReconciled,
+					"only the Cluster resource in the source seed shows whether all of it is rolled out"))
+				continue
+			}
 		case steps.EtcdSpace, steps.EtcdIntegrity, steps.EtcdSize, steps.EtcdDefragmentation:
 			if len(in.Etcds) == 0 {
 				// What etcd-druid reports does not say.

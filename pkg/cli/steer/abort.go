@@ -6,8 +6,11 @@ package steer
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
@@ -74,7 +77,10 @@ func choices(shoot *gardencorev1beta1.Shoot) string {
 		"start again (kubectl livecpm start %s --to %s)", target(shoot), target(shoot), destination)
 }
 
-// Stay closes an aborted migration: spec.seedName becomes the source again.
+// Stay closes an aborted migration with one write: spec.seedName becomes the source again, and the annotations of the
+// migration go. gardener-apiserver judges a change of the seed with the intent annotation as a new live migration, so
+// with two writes the versions of the gardenlets or the distance of the seeds could keep the shoot from staying where
+// it is; and without the annotation, but with different seeds, the classic migration would begin.
 func (s Steerer) Stay(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Result, error) {
 	migration := s.Summary(shoot)
 	out := Result{Before: migration.String()}
@@ -86,11 +92,22 @@ func (s Steerer) Stay(ctx context.Context, shoot *gardencorev1beta1.Shoot) (Resu
 		return out, fmt.Errorf("spec.seedName of %s can be set back only when its live migration is Aborted; its "+
 			"state is: %s", nameOf(shoot), migration)
 	}
-	if err := s.bind(ctx, shoot, source); err != nil {
+	annotations := maps.Clone(shoot.Annotations)
+	if err := s.bind(ctx, shoot, source, steps.RemoveAnnotations); err != nil {
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("%w\nNothing was changed. gardener-apiserver asks of every change of the seed that its "+
+				"taints, its access restrictions and its number of shoots allow another one: if the message names one "+
+				"of them, lift it in Seed %s for as long as this command takes", err, source)
+		}
 		return out, err
 	}
 	out.After = s.Summary(shoot).String()
 	out.Done = []string{fmt.Sprintf("set spec.seedName from %s back to %s", destination, source)}
-	out.Not = []string{"the annotations for intent and abort are not removed; the agent removes them"}
+	for _, annotation := range slices.Sorted(maps.Keys(annotations)) {
+		if _, kept := shoot.Annotations[annotation]; !kept {
+			out.Done = append(out.Done, removed(annotation, annotations[annotation]))
+		}
+	}
+	out.Not = []string{"the conditions of the aborted migration are not removed; the next one replaces them"}
 	return out, nil
 }

@@ -61,10 +61,15 @@ func (s Steerer) annotate(ctx context.Context, object client.Object, values map[
 	return nil
 }
 
-// bind sets spec.seedName.
-func (s Steerer) bind(ctx context.Context, shoot *gardencorev1beta1.Shoot, seed string) error {
+// bind sets spec.seedName, and changes the Shoot in the same write.
+func (s Steerer) bind(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, seed string, changes ...func(*gardencorev1beta1.Shoot),
+) error {
 	patch := client.MergeFrom(shoot.DeepCopy())
 	shoot.Spec.SeedName = &seed
+	for _, change := range changes {
+		change(shoot)
+	}
 	var options []client.SubResourcePatchOption
 	if s.DryRun {
 		options = append(options, client.DryRunAll)

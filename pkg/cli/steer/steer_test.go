@@ -6,12 +6,14 @@ package steer_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -330,10 +332,36 @@ var _ = Describe("Steerer", func() {
 	Describe("Stay", func() {
 		It("should set the seed back when the abort is completed", func() {
 			aborted()
+			shoot.Annotations[steps.AnnotationPauseBefore] = "MigrateDNSRecords"
 			create()
-			_, err := steerer.Stay(ctx, shoot)
+			result, err := steerer.Stay(ctx, shoot)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(writes).To(Equal([]string{`binding {"spec":{"seedName":"seed-a"}}`}))
+			Expect(writes).To(HaveExactElements(HavePrefix("binding ")), "one write, which no admission can part")
+			Expect(strings.TrimPrefix(writes[0], "binding ")).To(MatchJSON(`{
+				"metadata": {"annotations": {
+					"migration.gardener.cloud/live-migrate": null,
+					"migration.gardener.cloud/pause-before": null,
+					"migration.shoot.gardener.cloud/abort-live-migration": null
+				}},
+				"spec": {"seedName": "seed-a"}
+			}`))
+			Expect(result.Done).To(HaveExactElements(
+				"set spec.seedName from seed-b back to seed-a",
+				"removed the annotation migration.gardener.cloud/live-migrate (it was true)",
+				"removed the annotation migration.gardener.cloud/pause-before (it was MigrateDNSRecords)",
+				"removed the annotation migration.shoot.gardener.cloud/abort-live-migration (it was true)",
+			))
+			Expect(result.After).To(HavePrefix("Aborted"))
+		})
+
+		It("should say what keeps a seed from taking its shoot back", func() {
+			aborted()
+			create()
+			refusal = apierrors.NewForbidden(gardencorev1beta1.Resource("shoots"), "live",
+				errors.New("forbidden to use a seed whose taints are not tolerated by the shoot"))
+			_, err := steerer.Stay(ctx, shoot)
+			Expect(err).To(MatchError(And(ContainSubstring("taints are not tolerated"),
+				ContainSubstring("lift it in Seed seed-a"))))
 		})
 
 		It("should be refused before, and when there is nothing to set back", func() {

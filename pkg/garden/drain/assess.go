@@ -32,14 +32,14 @@ var (
 	// ofDestination are the checks that depend on where the shoot goes: another seed may pass them.
 	ofDestination = []preflight.Name{
 		preflight.ProviderType, steps.GardenletVersion, steps.DestinationSeedHealth, preflight.RegionDistance,
-		preflight.Backup, preflight.InternalDomain, preflight.Exposure,
+		preflight.Backup, preflight.InternalDomain, preflight.Exposure, preflight.TLSTermination,
 	}
 	// callForClassic are the checks that let a shoot go classically, where that is permitted.
 	callForClassic = []preflight.Name{preflight.HighAvailability, preflight.NotHibernated}
 	// ofLiveOnly are the checks that a classic migration does not need.
 	ofLiveOnly = []preflight.Name{
 		preflight.HighAvailability, preflight.NotHibernated, preflight.Workerless,
-		steps.GardenletVersion, preflight.RegionDistance, preflight.Exposure,
+		steps.GardenletVersion, preflight.RegionDistance, preflight.Exposure, preflight.TLSTermination,
 	}
 )
 

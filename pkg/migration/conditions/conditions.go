@@ -97,8 +97,12 @@ func Restart(
 	if !steps.Begun(old, step) {
 		return nil, fmt.Errorf("condition %s cannot be restarted: the step has not begun", step.Condition)
 	}
+	reason := steps.ReasonStarted
+	if standing := steps.Standing(old, step, reason); standing != "" {
+		reason = standing
+	}
 	out := set(clk, old, Change{
-		Step: step, Status: gardencorev1beta1.ConditionProgressing, Reason: steps.ReasonStarted,
+		Step: step, Status: gardencorev1beta1.ConditionProgressing, Reason: reason,
 		Message: step.Title + ": retried on request",
 	})
 	condition := v1beta1helper.GetCondition(out, step.Condition)
@@ -168,7 +172,8 @@ func unlessSame(
 
 // Judge turns what an attempt came to into what the condition shows, in the light of the time: once the step has taken
 // longer than its deadline, the condition is False until the step is finished, and the message names the runbook page.
-// The reason then is DeadlineExceeded, except where the peer waits for the very reason (an assist).
+// The reason then is DeadlineExceeded, except where the peer waits for the very reason (an assist). What the peer has
+// been asked for also outlives faults and holds (steps.Standing), which then show in the message.
 func Judge(
 	clk clock.PassiveClock,
 	old []gardencorev1beta1.Condition,
@@ -178,12 +183,19 @@ func Judge(
 	if outcome.Finished() {
 		return gardencorev1beta1.ConditionTrue, outcome.Reason, outcome.Message
 	}
+	standing := steps.Standing(old, step, outcome.Reason)
 	if !Overdue(clk, old, step) {
+		if standing != "" {
+			return gardencorev1beta1.ConditionProgressing, standing, string(outcome.Reason) + ": " + outcome.Message
+		}
 		return gardencorev1beta1.ConditionProgressing, outcome.Reason, outcome.Message
 	}
 
 	reason := steps.ReasonDeadlineExceeded
-	if step.AsksWith(outcome.Reason) {
+	switch {
+	case standing != "":
+		reason = standing
+	case step.AsksWith(outcome.Reason):
 		reason = outcome.Reason
 	}
 	return gardencorev1beta1.ConditionFalse, reason,

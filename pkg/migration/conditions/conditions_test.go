@@ -169,6 +169,30 @@ var _ = Describe("Conditions", func() {
 				To(Equal([]string{"False", "DeadlineExceeded"}))
 		})
 
+		It("should let what the peer is asked for outlive everything that asks for nothing else", func() {
+			conditions := Initialize(clk, nil)
+			conditions[5].Status, conditions[5].Reason = isProgressing, "ReadyForSourceMemberRemoval"
+			for _, fault := range []steps.Reason{
+				steps.ReasonSyncFailed, steps.ReasonGateNotInForce, steps.ReasonActionFailed, steps.ReasonQuorumLost,
+				steps.ReasonVersionSkew, steps.ReasonStarted,
+			} {
+				Expect(judge(conditions, table[5], steps.Outcome{Reason: fault, Message: "m"})).
+					To(Equal([]string{"Progressing", "ReadyForSourceMemberRemoval", string(fault) + ": m"}))
+			}
+			Expect(judge(conditions, table[5], steps.Waiting(0, steps.ReasonWaitingForDNS, "m"))).
+				To(Equal([]string{"Progressing", "WaitingForDNS", "m"}), "the owner has come to something else")
+			Expect(judge(conditions, table[5], steps.Done("ok"))).To(Equal([]string{"True", "Completed", "ok"}))
+
+			clk.Step(table[5].Deadline + time.Second)
+			overdue := judge(conditions, table[5], steps.Outcome{Reason: steps.ReasonSyncFailed, Message: "m"})
+			Expect(overdue[:2]).To(Equal([]string{"False", "ReadyForSourceMemberRemoval"}))
+			Expect(overdue[2]).To(HavePrefix("SyncFailed: m. The step takes longer"))
+
+			conditions[5].Reason = "JoiningLastEtcdMember"
+			Expect(judge(conditions, table[5], steps.Outcome{Reason: steps.ReasonSyncFailed, Message: "m"})[1]).
+				To(Equal("DeadlineExceeded"), "nothing was asked for")
+		})
+
 		It("should not let a step be overdue before it has begun", func() {
 			conditions := Initialize(clk, nil)
 			clk.Step(24 * time.Hour)
@@ -181,6 +205,25 @@ var _ = Describe("Conditions", func() {
 				To(Equal([]string{"Progressing", "X", "y"}))
 			Expect(judge(nil, table[0], steps.Outcome{Status: isUnknown, Reason: "X", Message: "y"})).
 				To(Equal([]string{"Progressing", "X", "y"}))
+		})
+	})
+
+	Describe("#Restart", func() {
+		It("should keep what the peer is asked for", func() {
+			conditions := Initialize(clk, nil)
+			for i := range 5 {
+				conditions[i].Status = isTrue
+			}
+			conditions[5].Status = isProgressing
+			for reason, kept := range map[steps.Reason]string{
+				steps.ReasonReadyForSourceMemberRemoval: "ReadyForSourceMemberRemoval",
+				steps.ReasonWaitingForDNS:               "Started",
+			} {
+				conditions[5].Reason = string(reason)
+				restarted, err := Restart(clk, conditions, table[5], steps.Destination)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(restarted[5].Reason).To(Equal(kept))
+			}
 		})
 	})
 

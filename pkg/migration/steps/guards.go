@@ -26,9 +26,12 @@ const (
 	// ReasonShootHibernated appears when the shoot is hibernated or on its way into or out of hibernation. The operator
 	// wakes it up.
 	ReasonShootHibernated Reason = "ShootHibernated"
+	// ReasonTLSTerminationDiffers appears when the ingress gateway of one seed ends the TLS of the shoot's clients and
+	// that of the other one does not. The operator gives both gardenlets the same feature gate, or turns it off for the
+	// shoot.
+	ReasonTLSTerminationDiffers Reason = "TLSTerminationDiffers"
 	// ReasonShootNotReconciled appears when the shoot's last operation did not succeed or is still running, or when a
-	// change of the specification of a shoot with workers has not been reconciled. The operator gets the shoot
-	// reconciled.
+	// change of the specification has not been rolled out in the source. The operator gets the shoot reconciled.
 	ReasonShootNotReconciled Reason = "ShootNotReconciled"
 	// ReasonCredentialsRotationRunning appears when a rotation of credentials is requested or between two stable
 	// phases. The operator waits until it is Prepared or Completed.
@@ -83,6 +86,7 @@ var guardReasons = map[Reason]bool{
 	ReasonMachinesNotSettled:         false,
 	ReasonManagedSeedNotSupported:    true,
 	ReasonShootHibernated:            true,
+	ReasonTLSTerminationDiffers:      true,
 	ReasonShootNotReconciled:         true,
 	ReasonCredentialsRotationRunning: false,
 	ReasonBastionExists:              true,

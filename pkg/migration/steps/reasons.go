@@ -58,8 +58,9 @@ const (
 	// the source.
 	ReasonWithdrawn Reason = "Withdrawn"
 	// ReasonAborted appears when both seeds are as before the migration. The gate lets the seed name and the intent
-	// annotation be changed from then on. The operator sets spec.seedName back, removes the intent annotation to
-	// migrate classically, or removes the abort annotation to migrate live again.
+	// annotation be changed from then on. The operator sets spec.seedName back and removes the annotations in one
+	// request, removes the intent annotation alone to migrate classically, or removes the abort annotation to migrate
+	// live again.
 	ReasonAborted Reason = "Aborted"
 )
 

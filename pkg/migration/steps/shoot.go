@@ -124,6 +124,17 @@ func AskedFor(conditions []gardencorev1beta1.Condition, step Step, role Role) Re
 	return Reason(condition.Reason)
 }
 
+// Standing returns the reason with which the condition of the step asks the peer for its part, if it has to stay there
+// although the owner has come to another one: a fault, a hold or a fresh start says nothing about what the peer is to
+// do. Were the reason replaced, the peer would stop in the middle of its part, and a cluster of etcd might keep six
+// voters until the fault is over. It is empty if the other reason may take its place.
+func Standing(conditions []gardencorev1beta1.Condition, step Step, other Reason) Reason {
+	if other != ReasonStarted && !other.Fault() && !other.Hold() {
+		return ""
+	}
+	return AskedFor(conditions, step, step.Owner.Peer())
+}
+
 // AssistDue reports whether the role has to do its part in the step of its peer, because the peer asked for it.
 func AssistDue(conditions []gardencorev1beta1.Condition, step Step, role Role) bool {
 	return AskedFor(conditions, step, role) != ""

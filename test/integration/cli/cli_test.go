@@ -222,6 +222,62 @@ var _ = Describe("kubectl livecpm", func() {
 		abort(steps.Source, steps.ReasonAborted)
 		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitDone))
 		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
+		Expect(current().Annotations).NotTo(Or(HaveKey(steps.AnnotationIntent), HaveKey(steps.AnnotationAbort)))
+	})
+
+	It("should let an aborted shoot stay although no live migration to its seed would be admitted", func() {
+		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(view.ExitDone))
+		initialize()
+		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
+		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
+		abort(steps.Source, steps.ReasonAborted)
+
+		By("the gardenlet of the source has another version by now")
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: source}}
+		Expect(garden.Client.Get(ctx, client.ObjectKeyFromObject(seed), seed)).To(Succeed())
+		patch := client.MergeFrom(seed.DeepCopy())
+		seed.Status.Gardener.Version = "v1.151.0"
+		Expect(garden.Client.Status().Patch(ctx, seed, patch)).To(Succeed())
+		Eventually(func() error {
+			s := current()
+			patch := client.MergeFrom(s.DeepCopy())
+			s.Spec.SeedName = new(source)
+			return garden.Client.SubResource("binding").Patch(ctx, s, patch, client.DryRunAll)
+		}).Should(MatchError(ContainSubstring("same gardenlet version")), "the seed name alone is a new migration")
+
+		By("and the shoot stays")
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitDone))
+		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
+		Expect(current().Annotations).NotTo(Or(HaveKey(steps.AnnotationIntent), HaveKey(steps.AnnotationAbort)))
+		Expect(steps.Requested(current())).To(BeFalse())
+	})
+
+	It("should say what to lift when the seed of an aborted shoot takes none", func() {
+		Eventually(func() int { return livecpm("start", shoot.Name, "--to", destination) }).Should(Equal(view.ExitDone))
+		initialize()
+		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
+		Expect(livecpm("abort", shoot.Name)).To(Equal(view.ExitDone))
+		abort(steps.Source, steps.ReasonAborted)
+		taint := func(taints ...gardencorev1beta1.SeedTaint) {
+			GinkgoHelper()
+			seed := &gardencorev1beta1.Seed{}
+			Expect(garden.Client.Get(ctx, client.ObjectKey{Name: source}, seed)).To(Succeed())
+			patch := client.MergeFrom(seed.DeepCopy())
+			seed.Spec.Taints = taints
+			Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
+		}
+
+		taint(gardencorev1beta1.SeedTaint{Key: "for-others-only"})
+		Eventually(func() int { return livecpm("abort", shoot.Name, "--stay", "--dry-run") }).
+			Should(Equal(view.ExitFailed))
+		Expect(livecpm("abort", shoot.Name, "--stay")).To(Equal(view.ExitFailed))
+		Expect(errs.String()).To(And(ContainSubstring("taint"), ContainSubstring("lift it in Seed "+source)))
+		Expect(current().Annotations).To(And(HaveKey(steps.AnnotationIntent), HaveKey(steps.AnnotationAbort)),
+			"the gate is as closed as before")
+
+		taint()
+		Eventually(func() int { return livecpm("abort", shoot.Name, "--stay") }).Should(Equal(view.ExitDone))
+		Expect(current().Spec.SeedName).To(HaveValue(Equal(source)))
 	})
 
 	It("should refuse to start what cannot go, and leave nothing behind", func() {

@@ -25,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -37,6 +38,7 @@ import (
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
 	"github.com/livecpm/livecpm/test/simulation"
@@ -49,6 +51,7 @@ type party struct {
 	seed       kubernetes.Interface
 	rooms      *setup.Rooms
 	reconciler *agent.Reconciler
+	publisher  *agent.Publisher
 }
 
 func newParty(seedName string, config *rest.Config) *party {
@@ -86,6 +89,8 @@ func newParty(seedName string, config *rest.Config) *party {
 	p := &party{seedName: seedName, seed: environment.SeedClientSet, rooms: rooms}
 	reader, writer := environment.GardenCluster.GetAPIReader(), environment.GardenCluster.GetClient()
 
+	p.publisher = &agent.Publisher{Log: logr.Discard(), Reader: reader, Writer: writer, SeedName: seedName,
+		TLSTermination: true, Clock: clock.RealClock{}}
 	controller := agentConfig.Controllers.LiveMigration
 	controller.RetryBackoff.Base.Duration = 10 * time.Millisecond
 	p.reconciler, err = simulation.NewReconciler(simulation.Agent{
@@ -102,6 +107,19 @@ func newParty(seedName string, config *rest.Config) *party {
 func (p *party) pass(key client.ObjectKey) error {
 	_, err := p.reconciler.Reconcile(logf.IntoContext(ctx, logr.Discard()), reconcile.Request{NamespacedName: key})
 	return err
+}
+
+// tell lets the agents of other seeds know about this one. Somebody may have told before, with another identity.
+func (p *party) tell() {
+	GinkgoHelper()
+	seed := &gardencorev1beta1.Seed{}
+	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
+	patch := client.MergeFrom(seed.DeepCopy())
+	delete(seed.Annotations, preflight.AnnotationTLSTermination)
+	Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
+	Expect(p.publisher.Publish(ctx)).To(Succeed())
+	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
+	Expect(seed.Annotations).To(HaveKeyWithValue(preflight.AnnotationTLSTermination, "true"))
 }
 
 // ofRole does of every step what it asks of the garden. A part in a step of the peer asks nothing of it.

@@ -129,6 +129,8 @@ var _ = Describe("A migration", Ordered, func() {
 			if kind == "gardenlet" {
 				mayReadSeeds(seedA, seedB)
 			}
+			a.tell()
+			b.tell()
 			published := a.publish(shoot)
 			failures := migrate(shoot, a, b)
 
@@ -193,6 +195,8 @@ var _ = Describe("A migration", Ordered, func() {
 		shoot, _ := migratable("flow-own")
 		identity := func(string) *rest.Config { return as(ownIdentity) }
 		a, b := newParty(seedA, identity(seedA)), newParty(seedB, identity(seedB))
+		a.tell()
+		b.tell()
 		a.publish(shoot)
 		Expect(forbidden(migrate(shoot, a, b))).To(BeEmpty())
 
