@@ -215,6 +215,25 @@ func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 	return id
 }
 
+// loseData empties the volume of a member. Its sidecar removes the member and adds it again, as a learner without a
+// name.
+func (s *seeds) loseData(role steps.Role, etcdRole string, ordinal int) uint64 {
+	seed := map[steps.Role]string{steps.Source: "seed-a", steps.Destination: "seed-b"}[role]
+	name := memberName(seed, etcdRole, ordinal)
+	cluster := s.clusters[etcdRole]
+	cluster.SetUp(name, false)
+	list, err := cluster.List(context.Background())
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	for _, member := range list.Members {
+		if member.Name == name {
+			ExpectWithOffset(1, cluster.Remove(context.Background(), member.ID)).To(Succeed())
+		}
+	}
+	id, err := cluster.AddLearner(peerURL(role, etcdRole)(name))
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	return id
+}
+
 // runEtcd lets the etcd container of the pod of etcd-main run.
 func (s *seeds) runEtcd(ordinal int) {
 	there := &corev1.Pod{}
