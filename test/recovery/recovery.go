@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -24,8 +25,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
 	"github.com/livecpm/livecpm/test/driver"
@@ -56,6 +60,8 @@ const (
 	// backupTimeout bounds how long a write may take to get into a backup: delta snapshots are taken every five
 	// minutes.
 	backupTimeout = 8 * time.Minute
+	// lifePeriod is the pause between two signs of life.
+	lifePeriod = 5 * time.Second
 
 	garbageCollector = "generic-garbage-collector"
 
@@ -218,6 +224,8 @@ func (r *run) reach(ctx context.Context) error {
 	if err := r.scaleAgent(ctx, steps.Source, 0); err != nil {
 		return err
 	}
+	stop := r.actAlive(ctx)
+	defer stop()
 	if err := r.Annotate(ctx, steps.AnnotationPauseBefore, ""); err != nil {
 		return err
 	}
@@ -226,6 +234,39 @@ func (r *run) reach(ctx context.Context) error {
 	return r.Until(ctx, "six members of both etcds", func(shoot *gardencorev1beta1.Shoot) bool {
 		return reached(shoot) && strings.Count(driver.Describe(shoot, r.scenario.Step), "6 voters") == 2
 	})
+}
+
+// actAlive gives the signs of life of the source in place of its agent, which is stopped, until the returned function
+// is called. Without them the destination would not add the sixth voter. So it looks as if the agent had died in the
+// moment after.
+func (r *run) actAlive(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := r.showLife(ctx); err != nil && ctx.Err() == nil {
+				r.say("trying again to give a sign of life of the source: %v", err)
+			}
+		}, lifePeriod)
+	})
+	return func() {
+		cancel()
+		group.Wait()
+	}
+}
+
+func (r *run) showLife(ctx context.Context) error {
+	shoot, err := r.Get(ctx)
+	if err != nil {
+		return err
+	}
+	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	shown, err := conditions.ShowLife(clock.RealClock{}, steps.Conditions(shoot), steps.Source)
+	if err != nil {
+		return err
+	}
+	shoot.Status.LiveMigration.Conditions = shown
+	return r.Garden.Client.Status().Patch(ctx, shoot, patch)
 }
 
 func (r *run) reason(reason steps.Reason) func(*gardencorev1beta1.Shoot) bool {
