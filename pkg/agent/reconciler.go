@@ -257,6 +257,11 @@ func (p *pass) always(ctx context.Context) (time.Duration, error) {
 
 // assist does the role's part in the step of its peer, if the peer has asked for it.
 func (p *pass) assist(ctx context.Context, syncAfter time.Duration) (reconcile.Result, error) {
+	if err := p.showLife(ctx); err != nil {
+		// The peer may wait for it, but what the peer asks for must not wait for the garden.
+		metrics.Failure(p.step, p.role, steps.ReasonSyncFailed)
+		p.log.Error(err, "Failed to show the peer that this agent is at work")
+	}
 	action, ok := p.actions.Assists[p.step.Condition]
 	if !ok || !steps.AssistDue(steps.Conditions(p.shoot), p.step, p.role) {
 		return p.again(0, syncAfter), nil
@@ -437,7 +442,8 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 	}
 	p.shoot = shoot
 	var err error
-	if p.Clock.Since(p.synced) >= p.Config.SyncPeriod.Duration {
+	synced := p.Clock.Since(p.synced) >= p.Config.SyncPeriod.Duration
+	if synced {
 		p.synced = p.Clock.Now()
 		_, err = p.always(ctx)
 	}
@@ -455,6 +461,9 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 		return "", errors.Join(err, gateErr)
 	}
 	p.gateClosed = true
+	if synced && err == nil {
+		err = p.showLife(ctx)
+	}
 	if p.step.Owner == p.role && !p.aborting {
 		err = errors.Join(err, p.reassert(ctx))
 	}
@@ -478,6 +487,7 @@ func (p *pass) migration(
 		Step:            p.step,
 		Clock:           p.Clock,
 		Report:          report,
+		PeerSeen:        p.peerSeen,
 	}
 }
 

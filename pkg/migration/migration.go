@@ -8,6 +8,7 @@ package migration
 import (
 	"context"
 	"fmt"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/go-logr/logr"
@@ -37,6 +38,9 @@ type Migration struct {
 	// continues. It is a no-op when the same was published before, and always in assists and in the Always action:
 	// there the condition belongs to the peer.
 	Report func(ctx context.Context, reason steps.Reason, message string) error
+	// PeerSeen returns when the peer's agent was last known to be at work and to reach its seed's API server, read from
+	// the Shoot as it is in the garden now (steps.SeenAt). It is zero if never. The time is that of the peer's clock.
+	PeerSeen func(ctx context.Context) (time.Time, error)
 }
 
 // Action makes one attempt at a step. It is idempotent, reads everything from the clusters, and may find that there is

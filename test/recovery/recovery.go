@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -24,8 +26,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/proof/inventory"
 	"github.com/livecpm/livecpm/test/driver"
@@ -56,6 +61,10 @@ const (
 	// backupTimeout bounds how long a write may take to get into a backup: delta snapshots are taken every five
 	// minutes.
 	backupTimeout = 8 * time.Minute
+	// healTimeout bounds how long a member may take to join again after it has lost its volume.
+	healTimeout = 5 * time.Minute
+	// lifePeriod is the pause between two signs of life.
+	lifePeriod = 5 * time.Second
 
 	garbageCollector = "generic-garbage-collector"
 
@@ -77,7 +86,7 @@ type run struct {
 }
 
 // Run begins a migration, destroys a quorum, recovers it as the page says, and waits until the migration is complete.
-// What had been written before must be there afterwards.
+// Where the quorum holds, nobody recovers anything. What had been written before must be there afterwards.
 func Run(ctx context.Context, options Options) (err error) {
 	r := &run{scenario: options.Scenario}
 	if r.Shoot, err = driver.Open(driver.Target{Landscape: options.Landscape, Namespace: options.Namespace,
@@ -112,16 +121,88 @@ func Run(ctx context.Context, options Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := r.loseAndRecover(ctx); err != nil {
+		return err
+	}
+	return r.verify(ctx, ids)
+}
+
+// loseAndRecover takes the volumes. The migration continues then, so that the agents notice, or when the members have
+// joined again.
+func (r *run) loseAndRecover(ctx context.Context) error {
+	if r.scenario.Heals {
+		former, err := r.lostIDs(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.destroy(ctx); err != nil {
+			return err
+		}
+		if err := r.awaitHealed(ctx, former); err != nil {
+			return err
+		}
+		return r.Annotate(ctx, steps.AnnotationPauseBefore, "")
+	}
 	if err := r.destroy(ctx); err != nil {
+		return err
+	}
+	if err := r.Annotate(ctx, steps.AnnotationPauseBefore, ""); err != nil {
 		return err
 	}
 	if err := r.awaitNotice(ctx); err != nil {
 		return err
 	}
-	if err := r.operator.recover(ctx, r.scenario); err != nil {
-		return err
+	return r.operator.recover(ctx, r.scenario)
+}
+
+// lostIDs returns the identifiers of the members that lose their volumes, by their names.
+func (r *run) lostIDs(ctx context.Context) (map[string]uint64, error) {
+	ids := map[string]uint64{}
+	for _, etcd := range r.scenario.Etcds {
+		list, err := r.members(ctx, r.scenario.Side, etcd)
+		if err != nil {
+			return nil, err
+		}
+		for _, ordinal := range r.scenario.lost(r.scenario.Side) {
+			name := fmt.Sprintf("%s-etcd-%s-%d", r.operator.seed(r.scenario.Side), etcd, ordinal)
+			if list.ids[name] == 0 {
+				return nil, fmt.Errorf("etcd-%s has no member %s, but %v", etcd, name, list.names)
+			}
+			ids[name] = list.ids[name]
+		}
 	}
-	return r.verify(ctx, ids)
+	return ids, nil
+}
+
+// awaitHealed waits until the members with those names have joined again, as voters with other identifiers.
+func (r *run) awaitHealed(ctx context.Context, former map[string]uint64) error {
+	r.say("waiting until the members have joined again: %v", slices.Sorted(maps.Keys(former)))
+	var last string
+	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, healTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			left := maps.Clone(former)
+			for _, etcd := range r.scenario.Etcds {
+				list, err := r.members(ctx, r.scenario.Side, etcd)
+				if err != nil {
+					last = err.Error()
+					return false, nil
+				}
+				last = fmt.Sprintf("etcd-%s has the members %v, %d of them learners", etcd, list.names, list.learners)
+				if list.learners > 0 {
+					return false, nil
+				}
+				for name, id := range list.ids {
+					if former[name] != id {
+						delete(left, name)
+					}
+				}
+			}
+			return len(left) == 0, nil
+		})
+	if err != nil {
+		return fmt.Errorf("failed to wait until the members have joined again: %w; last: %s", err, last)
+	}
+	return nil
 }
 
 func (r *run) say(format string, args ...any) { r.Say("recovery: "+format, args...) }
@@ -218,6 +299,8 @@ func (r *run) reach(ctx context.Context) error {
 	if err := r.scaleAgent(ctx, steps.Source, 0); err != nil {
 		return err
 	}
+	stop := r.actAlive(ctx)
+	defer stop()
 	if err := r.Annotate(ctx, steps.AnnotationPauseBefore, ""); err != nil {
 		return err
 	}
@@ -226,6 +309,39 @@ func (r *run) reach(ctx context.Context) error {
 	return r.Until(ctx, "six members of both etcds", func(shoot *gardencorev1beta1.Shoot) bool {
 		return reached(shoot) && strings.Count(driver.Describe(shoot, r.scenario.Step), "6 voters") == 2
 	})
+}
+
+// actAlive gives the signs of life of the source in place of its agent, which is stopped, until the returned function
+// is called. Without them the destination would not add the sixth voter. So it looks as if the agent had died in the
+// moment after.
+func (r *run) actAlive(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := r.showLife(ctx); err != nil && ctx.Err() == nil {
+				r.say("trying again to give a sign of life of the source: %v", err)
+			}
+		}, lifePeriod)
+	})
+	return func() {
+		cancel()
+		group.Wait()
+	}
+}
+
+func (r *run) showLife(ctx context.Context) error {
+	shoot, err := r.Get(ctx)
+	if err != nil {
+		return err
+	}
+	patch := client.MergeFromWithOptions(shoot.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	shown, err := conditions.ShowLife(clock.RealClock{}, steps.Conditions(shoot), steps.Source)
+	if err != nil {
+		return err
+	}
+	shoot.Status.LiveMigration.Conditions = shown
+	return r.Garden.Client.Status().Patch(ctx, shoot, patch)
 }
 
 func (r *run) reason(reason steps.Reason) func(*gardencorev1beta1.Shoot) bool {
@@ -275,7 +391,7 @@ func holds(lease *coordinationv1.Lease, revision uint64) bool {
 	return err == nil && last >= revision
 }
 
-// destroy takes the volumes, and then lets the migration continue.
+// destroy takes the volumes.
 func (r *run) destroy(ctx context.Context) error {
 	// Every member has what was acknowledged: which of them survive does not decide what is left.
 	time.Sleep(5 * time.Second)
@@ -283,20 +399,11 @@ func (r *run) destroy(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, etcd := range r.scenario.Etcds {
 		for role, kube := range r.fate {
-			var lost []int
-			for ordinal := range members {
-				if !slices.Contains(r.scenario.Survivors[role], ordinal) {
-					lost = append(lost, ordinal)
-				}
-			}
 			of := volumes{kube: kube, namespace: r.namespace, statefulSet: "etcd-" + etcd}
-			group.Go(func() error { return of.lose(groupCtx, lost) })
+			group.Go(func() error { return of.lose(groupCtx, r.scenario.lost(role)) })
 		}
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	return r.Annotate(ctx, steps.AnnotationPauseBefore, "")
+	return group.Wait()
 }
 
 // awaitNotice waits until the agents say that they have stopped because of the quorum.
@@ -323,6 +430,7 @@ func (r *run) clusterIDs(ctx context.Context, role steps.Role) (map[string]uint6
 
 type membership struct {
 	clusterID uint64
+	ids       map[string]uint64
 	names     []string
 	learners  int
 }
@@ -335,8 +443,9 @@ func (r *run) members(ctx context.Context, role steps.Role, etcd string) (*membe
 	if err != nil {
 		return nil, err
 	}
-	m := &membership{clusterID: list.Header.ClusterId}
+	m := &membership{clusterID: list.Header.ClusterId, ids: map[string]uint64{}}
 	for _, member := range list.Members {
+		m.ids[member.Name] = member.ID
 		m.names = append(m.names, member.Name)
 		if member.IsLearner {
 			m.learners++

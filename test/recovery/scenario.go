@@ -4,13 +4,15 @@
 package recovery
 
 import (
+	"slices"
+
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/driver"
 )
 
-// Scenario is a loss of a quorum in the middle of a migration.
+// Scenario is a loss in the middle of a migration.
 type Scenario struct {
 	// Name tells what is lost.
 	Name string
@@ -26,6 +28,19 @@ type Scenario struct {
 	Side steps.Role
 	// Backup takes section B of the page rather than section A.
 	Backup bool
+	// Heals tells that nobody has to do anything: the quorum holds, and those that have lost their volumes join again.
+	Heals bool
+}
+
+// lost returns the ordinals of the members of a side that lose their volumes.
+func (s Scenario) lost(role steps.Role) []int {
+	var lost []int
+	for ordinal := range members {
+		if !slices.Contains(s.Survivors[role], ordinal) {
+			lost = append(lost, ordinal)
+		}
+	}
+	return lost
 }
 
 // Scenarios returns all of them.
@@ -52,6 +67,22 @@ func Scenarios() []Scenario {
 			Etcds:  []string{driver.RoleMain, driver.RoleEvents},
 			Side:   steps.Source,
 			Backup: true,
+		},
+		{
+			Name:      "one member of the source that loses its volume, by itself",
+			Step:      gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords,
+			Etcds:     []string{driver.RoleMain, driver.RoleEvents},
+			Survivors: map[steps.Role][]int{steps.Source: {0, 2}, steps.Destination: {0, 1, 2}},
+			Side:      steps.Source,
+			Heals:     true,
+		},
+		{
+			Name:      "one member of the destination that loses its volume, by itself",
+			Step:      gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords,
+			Etcds:     []string{driver.RoleMain, driver.RoleEvents},
+			Survivors: map[steps.Role][]int{steps.Source: {0, 1, 2}, steps.Destination: {0, 2}},
+			Side:      steps.Destination,
+			Heals:     true,
 		},
 	}
 }

@@ -4,6 +4,7 @@
 package destination
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,18 +86,49 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 // because a shoot can do without them if the first of the two meets a fault.
 var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
 
-// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. joined are the clusters that
-// have theirs.
-func (d *destination) joinLastMember(ctx context.Context, m *migration.Migration, joined map[string]bool) error {
+// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. It returns what has to happen
+// before, or nothing.
+func (r *retirement) joinLastMember(ctx context.Context) (string, error) {
 	for _, etcdRole := range lastMemberOrder {
-		if err := d.scaleEtcd(ctx, m, etcdRole, naming.MembersPerSeed); err != nil {
-			return err
+		if missing, err := r.askForLastMember(ctx, etcdRole); err != nil || missing != "" {
+			return missing, err
 		}
-		if !joined[etcdRole] {
-			return nil
+		if !r.joined[etcdRole] {
+			return "", nil
 		}
 	}
-	return nil
+	return "", nil
+}
+
+// askForLastMember asks for the last member of a cluster, unless that has happened already. If the cluster gets six
+// voters by that, it does so only after a sign of life of the source; see sourceSilence. A cluster that cannot be
+// looked at counts as one of these.
+func (r *retirement) askForLastMember(ctx context.Context, etcdRole string) (string, error) {
+	if r.asked[etcdRole] {
+		return "", nil
+	}
+	etcd, err := r.readEtcd(ctx, r.migration, etcdRole)
+	if err != nil {
+		return "", err
+	}
+	if etcd.Spec.Replicas < naming.MembersPerSeed {
+		if silence := r.sourceSilence(ctx); silence != "" && r.becomesSix(ctx, etcdRole) {
+			return fmt.Sprintf("the last member of %s joins after a sign of life of the source: %s",
+				naming.EtcdName(etcdRole), silence), nil
+		}
+		if err := r.scaleEtcd(ctx, etcd, naming.MembersPerSeed); err != nil {
+			return "", err
+		}
+	}
+	r.asked[etcdRole] = true
+	return "", nil
+}
+
+// becomesSix reports whether a cluster would get its sixth voter with the last member of the destination. It would not
+// if members of the source are gone, as after a recovery by hand, or if it has that member.
+func (r *retirement) becomesSix(ctx context.Context, etcdRole string) bool {
+	seen, err := r.etcds.Observe(ctx, etcdRole)
+	return err != nil || len(seen.Members.On(quorum.Source)) >= naming.MembersPerSeed && !allVote(seen.Members)
 }
 
 // retirementBegun reports whether a cluster has all members of the destination as voters. The source may have begun to
@@ -119,18 +151,23 @@ func allVote(members quorum.Set) bool {
 	return len(members.Voters().On(quorum.Destination)) == naming.MembersPerSeed
 }
 
-// scaleEtcd asks etcd-druid for the number of members and leaves the rest of the Etcd as it is.
-func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etcdRole string, members int32) error {
+func (d *destination) readEtcd(
+	ctx context.Context, m *migration.Migration, etcdRole string,
+) (*druidcorev1alpha1.Etcd, error) {
 	etcd := &druidcorev1alpha1.Etcd{}
 	key := client.ObjectKey{Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
 		Name: naming.EtcdName(etcdRole)}
 	if err := d.SeedClientSet.Client().Get(ctx, key, etcd); err != nil {
-		return fmt.Errorf("failed to read Etcd %s: %w", key, err)
+		return nil, fmt.Errorf("failed to read Etcd %s: %w", key, err)
 	}
+	return etcd, nil
+}
+
+// scaleEtcd asks etcd-druid for the number of members, if the Etcd has less, and leaves the rest of it as it is.
+func (d *destination) scaleEtcd(ctx context.Context, etcd *druidcorev1alpha1.Etcd, members int32) error {
 	if etcd.Spec.Replicas >= members {
 		return nil
 	}
-
 	if err := joint.AnnounceMembers(ctx, d.SeedClientSet.Client(), etcd, members); err != nil {
 		return err
 	}
@@ -139,7 +176,7 @@ func (d *destination) scaleEtcd(ctx context.Context, m *migration.Migration, etc
 	metav1.SetMetaDataAnnotation(&etcd.ObjectMeta, v1beta1constants.GardenerOperation,
 		v1beta1constants.GardenerOperationReconcile)
 	if err := d.SeedClientSet.Client().Patch(ctx, etcd, patch); err != nil {
-		return fmt.Errorf("failed to scale Etcd %s to %d: %w", key, members, err)
+		return fmt.Errorf("failed to scale Etcd %s to %d: %w", client.ObjectKeyFromObject(etcd), members, err)
 	}
 	return nil
 }
@@ -151,8 +188,12 @@ type retirement struct {
 	etcds     *joint.Joint
 	// reason is the one in the condition, unless there is a fault. The source acts on it.
 	reason steps.Reason
-	// joined are the clusters that have all members of the destination.
-	joined map[string]bool
+	// joined are the clusters that have all members of the destination, asked those for which etcd-druid has been asked
+	// for the last one.
+	joined, asked map[string]bool
+	// sourceLooked is when the source was last looked for, and silence what was missing then.
+	sourceLooked time.Time
+	silence      string
 	// crashLoopsSeen is when the kube-apiserver's pods were looked at last.
 	crashLoopsSeen time.Time
 }
@@ -162,10 +203,8 @@ type retirement struct {
 func (d *destination) waitForRetirement(
 	ctx context.Context, m *migration.Migration, etcds *joint.Joint, reason steps.Reason,
 ) (steps.Outcome, error) {
-	r := &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{}}
-	if err := d.joinLastMember(ctx, m, r.joined); err != nil {
-		return steps.Outcome{}, err
-	}
+	r := &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{},
+		asked: map[string]bool{}}
 	for {
 		seen, err := r.look(ctx)
 		if err != nil {
@@ -177,7 +216,7 @@ func (d *destination) waitForRetirement(
 		if len(seen.errs) > 0 {
 			// A member that restarts or an election in progress shows up as an error; it is looked at again.
 			m.Log.Info("Failed to read the state of the etcds, retrying", "reason", errors.Join(seen.errs...).Error())
-		} else if err := m.Report(ctx, shown(r.reason, seen.fault), strings.Join(seen.waits, "; ")); err != nil &&
+		} else if err := m.Report(ctx, shown(r.reason, seen.shows()), strings.Join(seen.waits, "; ")); err != nil &&
 			ctx.Err() == nil {
 			return steps.Outcome{}, err
 		}
@@ -188,7 +227,7 @@ func (d *destination) waitForRetirement(
 		select {
 		case <-ctx.Done():
 			// Keep the reason: the source acts on it.
-			return steps.Waiting(d.Timings.PollInterval, r.reason, "%s",
+			return steps.Waiting(d.Timings.PollInterval, shown(r.reason, seen.silent), "%s",
 				strings.Join(append(seen.waits, errorsOf(seen.errs)...), "; ")), nil
 		case <-m.Clock.After(pollEtcd):
 		}
@@ -203,9 +242,14 @@ type sight struct {
 	waits []string
 	// errs are why a cluster could not be looked at.
 	errs []error
-	// fault is the reason of what is wrong; empty if nothing is.
+	// fault is the reason of what is wrong with a cluster; empty if nothing is.
 	fault steps.Reason
+	// silent is the reason if a last member does not join because the source is silent; empty otherwise.
+	silent steps.Reason
 }
+
+// shows is the reason of what is wrong.
+func (s sight) shows() steps.Reason { return cmp.Or(s.fault, s.silent) }
 
 // look reads both clusters once, and promotes and joins the members whose turn it is. It moves leadership to the
 // destination when the first member of the source has left both.
@@ -221,19 +265,22 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 		message := progress.Message
 		switch {
 		case progress.Done:
-			r.reason = steps.ReasonReadyForSourceMemberRemoval
-			if !r.joined[etcdRole] {
-				r.joined[etcdRole] = true
-				if err := r.joinLastMember(ctx, r.migration, r.joined); err != nil {
-					return sight{}, err
-				}
-			}
+			r.reason, r.joined[etcdRole] = steps.ReasonReadyForSourceMemberRemoval, true
 		case progress.Reason.Fault():
 			seen.fault = progress.Reason
 			// The condition may have to keep another reason.
 			message = string(seen.fault) + ": " + message
 		}
 		seen.waits = append(seen.waits, naming.EtcdName(etcdRole)+": "+message)
+	}
+
+	missing, err := r.joinLastMember(ctx)
+	if err != nil {
+		return sight{}, err
+	}
+	if missing != "" {
+		seen.silent = steps.ReasonSourceSilent
+		seen.waits = append(seen.waits, missing)
 	}
 
 	left, missing, err := r.etcds.OnlyDestinationLeft(ctx)

@@ -5,6 +5,7 @@ package destination_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,6 +67,7 @@ var _ = Describe("Moving the etcds", func() {
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: annotations}})
 			// However long a busy machine takes: a test ends the attempt when it has seen enough.
 			deps.Timings.JoinTimeout = time.Minute
+			deps.Timings.PollInterval = time.Millisecond
 			attempt, end = context.WithCancel(ctx)
 			DeferCleanup(end)
 			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
@@ -139,6 +141,89 @@ var _ = Describe("Moving the etcds", func() {
 			Expect(cluster.Leader()).To(Equal("seed-a-etcd-"+etcdRole+"-0"),
 				"leadership moves when the destination is a quorum by itself")
 		}
+	})
+
+	Context("when the source gives no sign of life", func() {
+		var messages []string
+
+		// silent lets the source have been seen last at a time, as the garden says, and notes what is reported.
+		silent := func(seen func(ctx context.Context) (time.Time, error)) {
+			m.PeerSeen = seen
+			report := m.Report
+			messages = nil
+			m.Report = func(ctx context.Context, reason steps.Reason, message string) error {
+				messages = append(messages, message)
+				return report(ctx, reason, message)
+			}
+		}
+		at := func(offset time.Duration) func(context.Context) (time.Time, error) {
+			return func(context.Context) (time.Time, error) { return time.Now().Add(offset), nil }
+		}
+
+		DescribeTable("stays at five voters", func(seen func(context.Context) (time.Time, error), why string) {
+			setUp(3, 2, 3, 2, outlived)
+			silent(seen)
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Finished()).To(BeFalse())
+			Expect(outcome.Reason).To(Equal(steps.ReasonSourceSilent))
+			Expect(outcome.Message).To(
+				And(ContainSubstring("the last member of etcd-events joins after a sign of life"),
+					ContainSubstring(why), ContainSubstring("etcd-main: ")))
+			Expect(reported).To(Equal([]steps.Reason{steps.ReasonSourceSilent}))
+			for _, name := range []string{"etcd-main", "etcd-events"} {
+				Expect(replicas(name)).To(Equal(int32(2)))
+			}
+		},
+			Entry("if it was seen too long ago", at(-2*time.Minute), "was last seen at"),
+			Entry("if its clock is wrong", at(2*time.Minute), "the clocks of the seeds differ"),
+			Entry("if it was never seen", func(context.Context) (time.Time, error) { return time.Time{}, nil },
+				"never given one"),
+			Entry("if the garden does not answer",
+				func(context.Context) (time.Time, error) { return time.Time{}, errors.New("no garden") }, "no garden"),
+		)
+
+		It("should add the last member when it does", func() {
+			setUp(3, 2, 3, 2, outlived)
+			asked := 0
+			silent(func(context.Context) (time.Time, error) {
+				if asked++; asked < 3 {
+					return time.Time{}, nil
+				}
+				return time.Now(), nil
+			})
+			m.Report = func(_ context.Context, reason steps.Reason, _ string) error {
+				reported = append(reported, reason)
+				if reason == steps.ReasonJoiningLastEtcdMember {
+					end()
+				}
+				return nil
+			}
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+			Expect(reported[0]).To(Equal(steps.ReasonSourceSilent))
+			Expect(replicas("etcd-events")).To(Equal(int32(3)))
+			Expect(asked).To(Equal(3), "it is looked for once for each cluster")
+		})
+
+		It("should keep asking the source to retire its members of the other cluster", func() {
+			setUp(3, 2, 3, 3, outlived)
+			silent(at(-2 * time.Minute))
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+			Expect(outcome.Message).To(ContainSubstring("the last member of etcd-main joins after a sign of life"))
+			Expect(replicas("etcd-main")).To(Equal(int32(2)))
+		})
+
+		It("should add a member that does not make them six", func() {
+			setUp(2, 2, 0, 2, outlived)
+			silent(at(-2 * time.Minute))
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		})
 	})
 
 	It("should not let the first member that leaves have leadership", func() {

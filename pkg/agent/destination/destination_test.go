@@ -82,6 +82,8 @@ func newMigration() *migration.Migration {
 		},
 		Role: steps.Destination, SourceSeed: "seed-a", DestinationSeed: "seed-b",
 		Clock: testclock.NewFakeClock(now),
+		// However wrong the clock of a test is: the source is at work.
+		PeerSeen: func(context.Context) (time.Time, error) { return time.Now(), nil },
 	}
 }
 

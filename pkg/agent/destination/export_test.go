@@ -146,7 +146,12 @@ type EtcdSize struct {
 
 // ScaleEtcd scales an Etcd.
 func ScaleEtcd(ctx context.Context, deps *Deps, m *migration.Migration, to EtcdSize) error {
-	return (&destination{Options: deps.Options()}).scaleEtcd(ctx, m, to.Role, to.Members)
+	d := &destination{Options: deps.Options()}
+	etcd, err := d.readEtcd(ctx, m, to.Role)
+	if err != nil {
+		return err
+	}
+	return d.scaleEtcd(ctx, etcd, to.Members)
 }
 
 // LastOperationForCompletion tells how the botanist of the last step is made.

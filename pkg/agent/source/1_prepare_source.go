@@ -19,7 +19,8 @@ import (
 )
 
 // prepare makes the source ready for members of the destination. The etcd of the source is only looked at and backed
-// up, and its leadership may move from one member to another; neither its member list nor its pods are changed.
+// up, and its leadership may move from one member to another; neither its member list nor its pods are changed. The
+// destination's members become known to its configuration, which is only read when a member starts.
 func (s *source) prepare(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
@@ -89,6 +90,12 @@ func (s *source) prepareGraph(m *migration.Migration, b *botanist.Botanist, fact
 				return s.ShootStates.Replace(ctx, m.Shoot)
 			}, timeout),
 			Dependencies: flow.NewTaskIDs(deployExposure),
+		})
+		_ = g.Add(flow.Task{
+			Name: "Adding the members of the destination to the initial cluster of the etcds",
+			Fn: flows.Retry(func(ctx context.Context) error {
+				return s.widenInitialCluster(ctx, m)
+			}, timeout),
 		})
 	)
 	if facts.hasBackup {

@@ -78,6 +78,14 @@ func (s *source) abortGraph(m *migration.Migration, b *botanist.Botanist, facts 
 			SkipIf:       facts.formerBucket == "",
 			Dependencies: flow.NewTaskIDs(takeBackupEntry),
 		})
+		_ = g.Add(flow.Task{
+			Name: "Removing the members of the destination from the initial cluster of the etcds",
+			Fn: flows.Retry(func(ctx context.Context) error {
+				etcds := s.Etcds.Open(m)
+				defer func() { _ = etcds.Close() }()
+				return etcds.NarrowInitialCluster(ctx)
+			}, timeout),
+		})
 		destroyExposure = g.Add(flow.Task{
 			Name: "Removing the exposure between the seeds",
 			Fn: func(ctx context.Context) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // Options are what the source's part is made of. All of them are required, but for PermitsWorkers.
@@ -79,7 +80,37 @@ func NewActions(options Options) (migration.Actions, error) {
 			// clients that were told to leave would come back.
 			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(s.retireMembers),
 		},
-		Always: migration.ActionFunc(s.Tunnel.Sync),
+		Always: migration.ActionFunc(s.sync),
 		Abort:  migration.ActionFunc(s.abort),
 	}, nil
+}
+
+// sync keeps up to date what may change at any time: the addresses of the relay's pods, and the configuration of etcd's
+// members.
+func (s *source) sync(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	outcome, err := s.Tunnel.Sync(ctx, m)
+	if err != nil {
+		return outcome, err
+	}
+	s.keepInitialCluster(ctx, m)
+	return outcome, nil
+}
+
+// keepInitialCluster repeats what the first step has done to the configuration of etcd's members, as long as there are
+// members here. Only a member that loses its data needs it, so nothing else waits for it if it fails.
+func (s *source) keepInitialCluster(ctx context.Context, m *migration.Migration) {
+	at := steps.Index(m.Step.Condition)
+	if at <= 0 || at > steps.Index(gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete) {
+		return
+	}
+	if err := s.widenInitialCluster(ctx, m); err != nil && ctx.Err() == nil {
+		m.Log.Error(err, "Failed to keep the destination's members in the configuration of the etcds")
+	}
+}
+
+// widenInitialCluster lets members of the source that lose their data join again beside those of the destination.
+func (s *source) widenInitialCluster(ctx context.Context, m *migration.Migration) error {
+	etcds := s.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+	return etcds.WidenInitialCluster(ctx)
 }

@@ -138,6 +138,11 @@ func DrainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (t
 	return drainedAt(conditions, drain)
 }
 
+// KeepInitialCluster runs this part of what is done on every pass.
+func KeepInitialCluster(ctx context.Context, deps *Deps, m *migration.Migration) {
+	(&source{Options: deps.Options()}).keepInitialCluster(ctx, m)
+}
+
 // ReleaseDNSRecords runs the action.
 func ReleaseDNSRecords(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&source{Options: deps.Options()}).releaseDNSRecords(ctx, m)

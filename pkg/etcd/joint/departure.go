@@ -87,7 +87,8 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 // given here, and a member that leaves has no data to save.
 const leaveGrace = 3 * time.Second
 
-// endPod makes the pod, which the StatefulSet no longer wants, end soon. It reports whether the pod is gone.
+// endPod makes the pod, which the StatefulSet no longer wants, end soon. It reports whether the pod is gone, or is one
+// that nobody will ever report as gone; see stranded.
 func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
 	pod, err := j.getPod(ctx, name)
 	if err != nil || pod == nil {
@@ -95,7 +96,12 @@ func (j *Joint) endPod(ctx context.Context, name string) (bool, error) {
 	}
 	grace := int64(leaveGrace.Seconds())
 	if pod.DeletionTimestamp != nil && ptr.Deref(pod.DeletionGracePeriodSeconds, 0) <= grace {
-		return false, nil
+		stranded := j.stranded(pod)
+		if stranded {
+			j.Log.Info("Not waiting for a pod that should have ended and is not ready", "pod", pod.Name, "node",
+				pod.Spec.NodeName, "endDue", pod.DeletionTimestamp.Time, "finalizers", pod.Finalizers)
+		}
+		return stranded, nil
 	}
 	return false, j.deletePod(ctx, pod, client.GracePeriodSeconds(grace))
 }

@@ -81,6 +81,10 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 			}
 			return progress, nil
 		}
+		if allJoined(seen) {
+			// The learner is one of the source. Nobody has to be added any more, so it keeps nobody waiting.
+			return joined(seen, members), nil
+		}
 		if len(learners.On(quorum.Source)) > 0 {
 			return waiting(steps.ReasonWaitingForSourceEtcd, "a member of the source is joining: %s", seen.Summary()),
 				nil
@@ -92,7 +96,12 @@ func (j *Joint) Advance(ctx context.Context, etcdRole string, members int) (Prog
 	}
 }
 
-// joined judges an observation without learners.
+// allJoined reports whether all members that the destination will have are voters.
+func allJoined(seen Observation) bool {
+	return len(seen.Members.Voters().On(quorum.Destination)) == naming.MembersPerSeed
+}
+
+// joined judges an observation in which no member of the destination is a learner.
 func joined(seen Observation, members int) Progress {
 	var (
 		voters    = seen.Members.Voters()

@@ -81,6 +81,9 @@ func (j *Joint) Retire(
 // raft takes no writes until the vote is there: the moment would be three times as long. Leadership moves earlier only
 // if the member that has to go leads, and then within the source.
 //
+// Members of the source that are lost for good do not stop this. They are not waited for, and the quorum is projected
+// without them.
+//
 // Every move is preceded by a fresh member list and a projection of the quorum.
 func (j *Joint) RetireNext(
 	ctx context.Context, etcdRole string, keep func(ctx context.Context) error,
@@ -92,7 +95,8 @@ func (j *Joint) RetireNext(
 	if hold != nil {
 		return *hold, nil
 	}
-	if learners := seen.Members.Learners(); len(learners) > 0 {
+	// A learner of the source has lost its data and joins again. It leaves like the others, and has no vote.
+	if learners := seen.Members.Learners().On(quorum.Destination); len(learners) > 0 {
 		return waiting(steps.ReasonWaitingForEtcdMember, "a member is still joining: %s", learners), nil
 	}
 	leaving := seen.Members.RemovalOrder(quorum.Source)
@@ -154,7 +158,7 @@ func (j *Joint) TakeLeadership(ctx context.Context, etcdRole string) (string, er
 		return "", err
 	}
 	left := len(seen.Members.On(quorum.Source))
-	if left == 0 || left == naming.MembersPerSeed || len(seen.Members.Learners()) > 0 ||
+	if left == 0 || left == naming.MembersPerSeed || len(seen.Members.Learners().On(quorum.Destination)) > 0 ||
 		seen.Members.LeadershipIsOn(quorum.Destination) {
 		return "", nil
 	}
@@ -194,15 +198,10 @@ func (j *Joint) otherIsBehind(ctx context.Context, etcdRole string, seen Observa
 	return "", nil
 }
 
-// mayRetire projects the quorum without the member. Only while there are six voters, the weakest moment of all, does it
-// accept another member that is down: ending that moment is worth more than waiting for a restart.
+// mayRetire projects the quorum without the member; see quorum.Set.Retire.
 func mayRetire(seen Observation, victim quorum.Member) error {
-	if err := seen.Members.Remove(victim.ID); err != nil {
-		return err
-	}
-	others := seen.Members.Filter(func(m quorum.Member) bool { return m.ID != victim.ID })
-	if down := others.Unhealthy(); len(down) > 0 && len(seen.Members.Voters()) != 2*naming.MembersPerSeed {
-		return fmt.Errorf("member %s stays until the others are healthy: %s", victim.Name, seen.Summary())
+	if err := seen.Members.Retire(victim.ID); err != nil {
+		return fmt.Errorf("%w (%s)", err, seen.Summary())
 	}
 	return nil
 }

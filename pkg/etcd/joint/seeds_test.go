@@ -50,6 +50,9 @@ type seeds struct {
 	onEvent func(text string) // runs after something was written down
 	// patchErr is what becomes of a patch of a StatefulSet.
 	patchErr error
+	// lag is how many changes of a ConfigMap etcd-druid's webhook still refuses, because it has not seen the annotation
+	// of the Etcd.
+	lag int
 }
 
 // deletion is a request of the code under test to delete a pod.
@@ -98,12 +101,19 @@ func newSeedsOf(seed string) *seeds {
 			},
 			&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole)},
 				Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}},
+			&corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole) + "-config"},
+				Data:       map[string]string{"etcd.conf.yaml": configOf(etcdRole)},
+			},
 		)
 	}
 	s.client = builder.WithInterceptorFuncs(interceptor.Funcs{
 		Delete: s.delete,
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch,
 			opts ...client.PatchOption) error {
+			if err := s.admit(ctx, c, obj); err != nil {
+				return err
+			}
 			statefulSet, scales := obj.(*appsv1.StatefulSet)
 			if scales && s.patchErr != nil {
 				return s.patchErr
@@ -115,6 +125,27 @@ func newSeedsOf(seed string) *seeds {
 		},
 	}).Build()
 	return s
+}
+
+// admit is etcd-druid's webhook: without the annotation of the Etcd, nobody but etcd-druid changes its ConfigMap.
+func (s *seeds) admit(ctx context.Context, c client.Client, obj client.Object) error {
+	if _, ok := obj.(*corev1.ConfigMap); !ok {
+		return nil
+	}
+	etcd := &druidcorev1alpha1.Etcd{}
+	key := client.ObjectKey{Namespace: namespace, Name: strings.TrimSuffix(obj.GetName(), "-config")}
+	if err := c.Get(ctx, key, etcd); err != nil {
+		return err
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if druidcorev1alpha1.AreManagedResourcesProtected(etcd.ObjectMeta) || s.lag > 0 {
+		s.lag--
+		return apierrors.NewForbidden(corev1.Resource("configmaps"), obj.GetName(),
+			errors.New("admission webhook \"etcdcomponents.webhooks.druid.gardener.cloud\" denied the request"))
+	}
+	s.events = append(s.events, "changed "+obj.GetName())
+	return nil
 }
 
 // delete records deletions of certain pods, and refuses those of others that have followed them.
@@ -211,6 +242,25 @@ func (s *seeds) joint(role steps.Role, mutate ...func(*Config)) *Joint {
 func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 	id, err := s.clusters[etcdRole].AddLearner(
 		peerURL(steps.Destination, etcdRole)(memberName("seed-b", etcdRole, ordinal)))
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	return id
+}
+
+// loseData empties the volume of a member. Its sidecar removes the member and adds it again, as a learner without a
+// name.
+func (s *seeds) loseData(role steps.Role, etcdRole string, ordinal int) uint64 {
+	seed := map[steps.Role]string{steps.Source: "seed-a", steps.Destination: "seed-b"}[role]
+	name := memberName(seed, etcdRole, ordinal)
+	cluster := s.clusters[etcdRole]
+	cluster.SetUp(name, false)
+	list, err := cluster.List(context.Background())
+	ExpectWithOffset(1, err).NotTo(HaveOccurred())
+	for _, member := range list.Members {
+		if member.Name == name {
+			ExpectWithOffset(1, cluster.Remove(context.Background(), member.ID)).To(Succeed())
+		}
+	}
+	id, err := cluster.AddLearner(peerURL(role, etcdRole)(name))
 	ExpectWithOffset(1, err).NotTo(HaveOccurred())
 	return id
 }

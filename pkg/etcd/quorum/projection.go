@@ -68,6 +68,27 @@ func (s Set) Remove(id uint64) error {
 	return require(change, s.Filter(func(m Member) bool { return m.ID != id }))
 }
 
+// Retire checks that a member leaves together with its whole side: its pod is stopped, and it is removed. It asks for
+// what Remove asks, and for healthy voters of the other side, because soon there are no others. Those of its own side
+// need not be healthy: they leave as well, and one that is lost for good never becomes healthy. The projection counts
+// them as what they are. While as many voters leave as stay, no side has a quorum by itself. That is the weakest moment
+// of all, and to end it is worth more than to wait for a member that restarts: then the projection decides alone.
+func (s Set) Retire(id uint64) error {
+	if err := s.Remove(id); err != nil {
+		return err
+	}
+	member, _ := s.ByID(id)
+	voters := s.Voters()
+	if 2*len(voters.On(member.Side)) >= len(voters) {
+		return nil
+	}
+	staying := voters.Filter(func(m Member) bool { return m.Side != member.Side })
+	if down := staying.Unhealthy(); len(down) > 0 {
+		return fmt.Errorf("member %s stays until the members that remain are healthy: %s", member, down)
+	}
+	return nil
+}
+
 func (s Set) down(id uint64) Set {
 	out := slices.Clone(s)
 	for i := range out {

@@ -101,6 +101,54 @@ var _ = Describe("Quorum", func() {
 		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
 	)
 
+	DescribeTable("#Retire", func(text, word string, match types.GomegaMatcher) {
+		Expect(members(text).Retire(id(word))).To(match)
+	},
+		Entry("6 to 5", "s0 s1 s2 d0 d1 d2*", "s2", Succeed()),
+		Entry("6 to 5 while a member that remains restarts", "s0 s1 s2 d0 d1! d2*", "s2", Succeed()),
+		Entry("6 to 5 with another one lost that leaves", "s0! s1 s2 d0 d1 d2*", "s2", Succeed()),
+		Entry("6 to 5 with itself lost", "s0 s1 s2! d0 d1 d2*", "s2", Succeed()),
+		Entry("6 to 5 with one lost on each side", "s0! s1 s2 d0 d1! d2*", "s2",
+			MatchError(ContainSubstring("3 of 6 voters healthy, 4 needed"))),
+		Entry("5 to 4", "s0 s1 d0 d1 d2*", "s1", Succeed()),
+		Entry("5 to 4 with another one lost that leaves", "s0! s1 d0 d1 d2*", "s1", Succeed()),
+		Entry("5 to 4 with itself lost", "s0 s1! d0 d1 d2*", "s1", Succeed()),
+		Entry("5 to 4 with all lost that leave", "s0! s1! d0 d1 d2*", "s1", Succeed()),
+		Entry("5 to 4 while a member that remains restarts", "s0 s1 d0 d1! d2*", "s1",
+			MatchError(And(ContainSubstring("stays until"), ContainSubstring("seed-b-etcd-main-1")))),
+		Entry("5 to 4 with itself lost while a member that remains restarts", "s0 s1! d0 d1! d2*", "s1",
+			MatchError(And(ContainSubstring("stays until"), ContainSubstring("seed-b-etcd-main-1")))),
+		Entry("5 to 4 with another one lost while a member that remains restarts", "s0! s1 d0 d1! d2*", "s1",
+			MatchError(ContainSubstring("2 of 5 voters healthy, 3 needed"))),
+		Entry("4 to 3", "s0 d0 d1 d2*", "s0", Succeed()),
+		Entry("4 to 3 with itself lost", "s0! d0 d1 d2*", "s0", Succeed()),
+		Entry("4 to 3 while a member that remains restarts", "s0 d0! d1 d2*", "s0",
+			MatchError(ContainSubstring("2 of 4 voters healthy, 3 needed"))),
+		Entry("a learner that leaves", "s0?! s1 s2 d0 d1 d2*", "s0", Succeed()),
+		Entry("with a learner that leaves", "s0?! s1 d0 d1 d2*", "s1", Succeed()),
+		Entry("the leader", "s0 s1* d0 d1 d2", "s1", MatchError(ContainSubstring("leads the cluster"))),
+		Entry("the last voter", "d0", "d0", MatchError(ContainSubstring("last voter"))),
+		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
+	)
+
+	DescribeTable("should let all of a side leave one after the other, and keep the quorum all the while",
+		func(text string) {
+			left := members(text)
+			for _, victim := range left.RemovalOrder(Source) {
+				Expect(left.Retire(victim.ID)).To(Succeed())
+				Expect(left.Stop(victim.ID)).To(Succeed())
+				left = left.Filter(func(m Member) bool { return m.ID != victim.ID })
+				Expect(left.HasQuorum()).To(BeTrue())
+			}
+			Expect(left.On(Source)).To(BeEmpty())
+		},
+		Entry("all healthy", "s0 s1 s2 d0* d1 d2"),
+		Entry("the first lost", "s0 s1 s2! d0* d1 d2"),
+		Entry("the second lost", "s0 s1! s2 d0* d1 d2"),
+		Entry("the last lost", "s0! s1 s2 d0* d1 d2"),
+		Entry("two left, both lost", "s0! s1! d0* d1 d2"),
+	)
+
 	DescribeTable("#Stop", func(text, word string, match types.GomegaMatcher) {
 		Expect(members(text).Stop(id(word))).To(match)
 	},

@@ -110,6 +110,25 @@ func Restart(
 	return v1beta1helper.MergeConditions(out, *condition), nil
 }
 
+// ShowLife returns the conditions with the update time of the last step that the role has finished set to now, and
+// nothing else changed: it says to the peer, whose step is the current one, that the role is at work. It refuses that
+// in a step of the role's own, whose condition says so itself, and if the role has not finished any.
+func ShowLife(
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role,
+) ([]gardencorev1beta1.Condition, error) {
+	current, running := steps.Current(old)
+	if !running || current.Owner == role {
+		return nil, fmt.Errorf("the %s shows no sign of life: the current step is not one of its peer", role)
+	}
+	finished, found := steps.LastFinishedOf(old, role)
+	if !found {
+		return nil, fmt.Errorf("the %s shows no sign of life: it has not finished any step", role)
+	}
+	condition := *v1beta1helper.GetCondition(old, finished.Condition)
+	condition.LastUpdateTime = metav1.NewTime(clk.Now())
+	return v1beta1helper.MergeConditions(old, condition), nil
+}
+
 // AbortChange is what a role writes about its part in an abort.
 type AbortChange struct {
 	// Role is who writes.

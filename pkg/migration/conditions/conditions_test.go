@@ -130,6 +130,45 @@ var _ = Describe("Conditions", func() {
 		})
 	})
 
+	Describe("#ShowLife", func() {
+		// at returns the conditions of a migration in the given step (from 1).
+		at := func(number int) []gardencorev1beta1.Condition {
+			conditions := Initialize(clk, nil)
+			for i := range number {
+				conditions[i].Status = isTrue
+			}
+			conditions[number-1].Status = isProgressing
+			return conditions
+		}
+
+		It("should renew the last condition that the role has finished, and nothing else", func() {
+			old := at(6)
+			clk.Step(time.Hour)
+			shown, err := ShowLife(clk, old, steps.Source)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(shown[4].LastUpdateTime.Time).To(Equal(t0.Add(time.Hour)))
+			Expect(shown[4].LastTransitionTime.Time).To(Equal(t0))
+			Expect(old[4].LastUpdateTime.Time).To(Equal(t0), "the old ones stay as they are")
+			shown[4].LastUpdateTime = old[4].LastUpdateTime
+			Expect(shown).To(Equal(old))
+		})
+
+		DescribeTable("should refuse it", func(number int, role steps.Role, message string) {
+			_, err := ShowLife(clk, at(number), role)
+			Expect(err).To(MatchError(ContainSubstring(message)))
+		},
+			Entry("in a step of the role's own", 5, steps.Source, "the current step is not one of its peer"),
+			Entry("if the role has not finished any", 1, steps.Destination, "it has not finished any step"),
+		)
+
+		It("should refuse it when the migration is over", func() {
+			conditions := at(8)
+			conditions[7].Status = isTrue
+			_, err := ShowLife(clk, conditions, steps.Source)
+			Expect(err).To(HaveOccurred())
+		})
+	})
+
 	Describe("#Judge", func() {
 		judge := func(conditions []gardencorev1beta1.Condition, step steps.Step, outcome steps.Outcome) []string {
 			status, reason, message := Judge(clk, conditions, step, outcome)

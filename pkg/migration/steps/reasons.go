@@ -43,7 +43,7 @@ const (
 func (r Reason) Fault() bool {
 	switch r {
 	case ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonSyncFailed, ReasonActionFailed, ReasonDeadlineExceeded,
-		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember:
+		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember, ReasonSourceSilent:
 		return true
 	}
 	return guardReasons[r]
@@ -80,6 +80,10 @@ const (
 	// ReasonForeignEtcdMember appears when the member list holds a member that belongs to neither seed. Membership is
 	// not touched. The operator finds out who added it and removes it.
 	ReasonForeignEtcdMember Reason = "ForeignEtcdMember"
+	// ReasonSourceSilent appears when the last member of the destination does not join because the source has shown no
+	// sign of life for a while: an etcd with six voters needs the source, which alone makes them five again. The
+	// operator gets the agent of the source, its seed's API server or its connection to the garden back.
+	ReasonSourceSilent Reason = "SourceSilent"
 )
 
 // Reasons of single steps, in the order of the steps.

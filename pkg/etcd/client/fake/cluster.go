@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
@@ -22,6 +23,8 @@ var (
 	ErrPeerURLExists = errors.New("etcdserver: Peer URLs already exists")
 	// ErrTooManyLearners is returned when a second learner is added.
 	ErrTooManyLearners = errors.New("etcdserver: too many learner members in cluster")
+	// ErrPeerURLs is returned when a member without data starts with an initial cluster that is not the member list.
+	ErrPeerURLs = errors.New("error validating peerURLs")
 	// ErrDown is returned when a member that is down is asked.
 	ErrDown = errors.New("connection refused")
 )
@@ -103,6 +106,45 @@ func (c *Cluster) Start(id uint64, name string) {
 		m.Name, m.up = name, true
 		c.elect()
 	}
+}
+
+// Join lets a member without data come up that was added before, with the initial cluster of its configuration and the
+// state "existing". It refuses an initial cluster that does not have as many members as the list, with their peer URLs,
+// as etcd does (membership.ValidateClusterAndAssignIDs).
+func (c *Cluster) Join(id uint64, name, initialCluster string) error {
+	c.lock.Lock()
+	local := map[string][]string{}
+	for entry := range strings.SplitSeq(initialCluster, ",") {
+		member, url, _ := strings.Cut(entry, "=")
+		local[member] = append(local[member], url)
+	}
+	err := c.validate(local)
+	if _, named := local[name]; err == nil && !named {
+		err = fmt.Errorf("%w: %s is not in its own initial cluster", ErrPeerURLs, name)
+	}
+	c.lock.Unlock()
+	if err == nil {
+		c.Start(id, name)
+	}
+	return err
+}
+
+// validate compares an initial cluster, by name, with the member list.
+func (c *Cluster) validate(local map[string][]string) error {
+	if len(local) != len(c.members) {
+		return fmt.Errorf("%w: member count is unequal: %d of %d", ErrPeerURLs, len(local), len(c.members))
+	}
+	for _, m := range c.members {
+		wanted := slices.Sorted(slices.Values(m.PeerURLs))
+		found := false
+		for _, urls := range local {
+			found = found || slices.Equal(slices.Sorted(slices.Values(urls)), wanted)
+		}
+		if !found {
+			return fmt.Errorf("%w: no match found for existing member %s with %v", ErrPeerURLs, m, m.PeerURLs)
+		}
+	}
+	return nil
 }
 
 // CatchUp lets a learner reach the leader's log.

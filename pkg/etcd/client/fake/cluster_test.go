@@ -96,6 +96,22 @@ var _ = Describe("Cluster", func() {
 		Expect(c.Promote(ctx, 1)).To(MatchError(etcdclient.ErrMemberNotFound))
 	})
 
+	It("should let a member without data start with nothing but the member list", func() {
+		entry := func(name string) string { return name + "=" + url(name) }
+		id, err := c.AddLearner(url("d"))
+		Expect(err).NotTo(HaveOccurred())
+		three := entry("a") + "," + entry("b") + "," + entry("c")
+		all := three + "," + entry("d")
+		err = c.Join(id, "d", three)
+		Expect(err).To(MatchError(ErrPeerURLs))
+		Expect(err).To(MatchError(ContainSubstring("member count is unequal: 3 of 4")))
+		Expect(c.Join(id, "d", three+",d=https://other:2380")).To(MatchError(ErrPeerURLs))
+		Expect(c.Join(id, "d", all+","+entry("e"))).To(MatchError(ErrPeerURLs))
+		Expect(c.Names()).NotTo(ContainElement("d"))
+		Expect(c.Join(id, "d", all)).To(Succeed())
+		Expect(c.Names()).To(ContainElement("d"))
+	})
+
 	It("should remove a member once", func() {
 		id := byName("c").ID
 		Expect(c.Remove(ctx, id)).To(Succeed())
