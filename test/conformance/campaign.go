@@ -8,83 +8,118 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
-// lead is how long the specs run before the migration is asked for, so that requests are under way then.
-const lead = 20 * time.Second
+const (
+	// lead is how long a round runs before a migration is asked for, so that requests are under way then.
+	lead = 10 * time.Second
+	// migrations is how often the shoot moves at most, there and back, until each spec has run in a migration: which
+	// of them do in one is up to the order of its rounds.
+	migrations = 3
+)
 
-// campaign is a migration with rounds of specs around it.
+// campaign are migrations with rounds of specs around them.
 type campaign struct {
 	list     *List
 	timeline *Timeline
 	// round runs a round.
 	round func(ctx context.Context, number int, seed int64) (*Round, error)
-	// migrate asks for the migration, waits for its end, and tells the timeline of its steps. It returns when the
-	// migration was asked for and when it was complete; completed is zero if it was not.
-	migrate func(ctx context.Context) (triggered, completed time.Time, err error)
+	// migrate asks for a migration to the seed that the shoot is not on, waits for its end, and tells the timeline of
+	// its steps.
+	migrate func(ctx context.Context) (Migration, error)
 	// pause waits, or returns why the context ended.
 	pause func(ctx context.Context, d time.Duration) error
 	// say takes the progress.
 	say func(format string, args ...any)
 
-	mu     sync.Mutex
 	rounds []*Round
-	// last tells, by the begin of a round, whether it is the last one.
-	last func(begin time.Time) bool
+	moves  []Migration
+	// moving gets the end of the migration that is under way, and is nil while there is none.
+	moving chan outcome
+	failed error
 }
 
-// run has a round at rest, then rounds without a pause until one is over that began after the end of the migration. If
-// specs fail at rest, or if there is none, it does not ask for the migration. The verdict is of all that was seen, also
-// if there is an error, unless it is nil.
+// outcome is how a migration ended. It is not asked for if the context ends before.
+type outcome struct {
+	migration Migration
+	err       error
+}
+
+// run has a round at rest, then rounds without a pause until one is over that began after the end of the last
+// migration. If specs fail at rest at the beginning, or if there is no round, it does not ask for a migration. The
+// verdict is of all that was seen, also if there is an error, unless it is nil.
 func (c *campaign) run(ctx context.Context) (*Verdict, error) {
 	c.timeline.Enter(time.Now(), Before)
-	c.last = func(time.Time) bool { return false }
 	if err := c.next(ctx); err != nil {
 		return nil, err
 	}
-	evidence := Evidence{List: c.list, Timeline: c.timeline, Rounds: c.rounds}
-	if verdict := Judge(evidence); len(verdict.Failures) > 0 || !c.rounds[0].good() {
+	if verdict := c.verdict(); len(verdict.Failures) > 0 || !c.rounds[0].good() {
 		return verdict, errors.New("specs fail at rest, so the migration was not begun: find the fault, or exclude " +
 			"them by name with the reason")
 	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	looped := make(chan error, 1)
-	go func() { looped <- c.loop(ctx) }()
-	migrateErr := c.pause(ctx, lead)
-	if migrateErr == nil {
-		evidence.Triggered, evidence.Completed, migrateErr = c.migrate(ctx)
+	c.begin(ctx)
+	err := c.next(ctx)
+	for ; err == nil && !c.over(ctx); err = c.next(ctx) {
 	}
-	// After a migration that has failed the round that runs is the last one.
-	c.end(func(begin time.Time) bool { return migrateErr != nil || begin.After(evidence.Completed) })
-	loopErr := <-looped
-	evidence.Rounds = c.rounds
-	return Judge(evidence), errors.Join(migrateErr, loopErr)
+	// A migration is followed to its end also if no round can begin any more.
+	if c.moving != nil {
+		c.ended(<-c.moving)
+	}
+	return c.verdict(), errors.Join(c.failed, err)
 }
 
-// end says which round is the last one.
-func (c *campaign) end(last func(begin time.Time) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = last
+// verdict judges what was seen so far.
+func (c *campaign) verdict() *Verdict {
+	return Judge(Evidence{List: c.list, Timeline: c.timeline, Rounds: c.rounds, Migrations: c.moves})
 }
 
-// loop runs rounds until the last one is over.
-func (c *campaign) loop(ctx context.Context) error {
-	for {
-		if err := c.next(ctx); err != nil {
-			return err
+// begin has a migration begin beside the next round.
+func (c *campaign) begin(ctx context.Context) {
+	c.moving = make(chan outcome, 1)
+	go func(moving chan<- outcome) {
+		if err := c.pause(ctx, lead); err != nil {
+			moving <- outcome{err: err}
+			return
 		}
-		c.mu.Lock()
-		over := c.last(c.rounds[len(c.rounds)-1].Begin)
-		c.mu.Unlock()
-		if over {
-			return nil
+		migration, err := c.migrate(ctx)
+		moving <- outcome{migration, err}
+	}(c.moving)
+}
+
+func (c *campaign) ended(o outcome) {
+	c.moving, c.failed = nil, o.err
+	if !o.migration.Triggered.IsZero() {
+		c.moves = append(c.moves, o.migration)
+	}
+}
+
+// over is asked between two rounds whether the one before was the last. It begins another migration if a spec has not
+// run in one yet.
+func (c *campaign) over(ctx context.Context) bool {
+	if c.moving != nil {
+		select {
+		case o := <-c.moving:
+			c.ended(o)
+		default:
+			return false
 		}
 	}
+	if c.failed != nil {
+		return true
+	}
+	if !c.rounds[len(c.rounds)-1].Begin.After(c.moves[len(c.moves)-1].Completed) {
+		return false
+	}
+	if len(c.moves) == migrations || c.verdict().covered() {
+		return true
+	}
+	c.say("not all specs ran in a migration yet, so there is another one")
+	c.begin(ctx)
+	return false
 }
 
 // next runs one more round.

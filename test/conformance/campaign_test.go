@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -23,7 +24,9 @@ var _ = Describe("A campaign", func() {
 		said     string
 		broken   map[int]string
 		cannot   error
-		migrated bool
+		migrated atomic.Int32
+		// late is during how many of the migrations a spec does not run.
+		late     int32
 		campaign *conformance.Campaign
 	)
 
@@ -39,7 +42,9 @@ var _ = Describe("A campaign", func() {
 	}
 
 	BeforeEach(func() {
-		rounds, said, broken, cannot, migrated = nil, "", map[int]string{}, nil, false
+		rounds, said, broken, cannot = nil, "", map[int]string{}, nil
+		migrated.Store(0)
+		late = 0
 		list := parse(listText)
 		campaign = &conformance.Campaign{List: list,
 			Round: func(ctx context.Context, number int, seed int64) (*conformance.Round, error) {
@@ -65,16 +70,14 @@ var _ = Describe("A campaign", func() {
 				rounds = append(rounds, round)
 				return round, ctx.Err()
 			},
-			Migrate: func(
-				_ context.Context, timeline *conformance.Timeline,
-			) (triggered, completed time.Time, err error) {
-				migrated = true
-				triggered = time.Now()
-				timeline.Enter(triggered, "somewhere")
+			Migrate: func(_ context.Context, timeline *conformance.Timeline) (conformance.Migration, error) {
+				migrated.Add(1)
+				migration := conformance.Migration{Triggered: time.Now()}
+				timeline.Enter(migration.Triggered, "somewhere")
 				until(begun() + 3)
-				completed = time.Now()
-				timeline.Enter(completed, conformance.After)
-				return triggered, completed, nil
+				migration.Completed = time.Now()
+				timeline.Enter(migration.Completed, conformance.After)
+				return migration, nil
 			},
 			Say: func(format string, args ...any) {
 				mu.Lock()
@@ -95,10 +98,36 @@ var _ = Describe("A campaign", func() {
 			seeds[round.Seed] = true
 		}
 		Expect(seeds).To(HaveLen(len(rounds)), "each round has an order of its own")
-		Expect(rounds[0].End).To(BeTemporally("<", verdict.Triggered))
+		Expect(verdict.Migrations).To(HaveLen(1))
+		Expect(rounds[0].End).To(BeTemporally("<", verdict.Migrations[0].Triggered))
 		last := rounds[len(rounds)-1]
-		Expect(last.Begin).To(BeTemporally(">", verdict.Completed))
+		Expect(last.Begin).To(BeTemporally(">", verdict.Migrations[0].Completed))
 		Expect(said).To(ContainSubstring("round 1: 2 of 2 specs passed"))
+	})
+
+	It("should move the shoot again, up to three times, until each spec has run in a migration", func(ctx SpecContext) {
+		round := campaign.Round
+		campaign.Round = func(ctx context.Context, number int, seed int64) (*conformance.Round, error) {
+			r, err := round(ctx, number, seed)
+			if err == nil && migrated.Load() <= late {
+				// As if the round had begun long ago.
+				run := &r.Runs[1]
+				run.Begin, run.End = time.Time{}, time.Time{}.Add(time.Second)
+			}
+			return r, err
+		}
+		late = 1
+		verdict, err := campaign.Run(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(verdict.Err()).NotTo(HaveOccurred())
+		Expect(verdict.Migrations).To(HaveLen(2))
+
+		rounds, late = nil, 99
+		migrated.Store(0)
+		verdict, err = campaign.Run(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(verdict.Err()).To(MatchError(ContainSubstring("%q did not run during the migration", writes)))
+		Expect(verdict.Migrations).To(HaveLen(3))
 	})
 
 	It("should fail if a single run failed in the migration, and go on to its end", func(ctx SpecContext) {
@@ -116,7 +145,7 @@ var _ = Describe("A campaign", func() {
 		broken[1] = reads
 		verdict, err := campaign.Run(ctx)
 		Expect(err).To(MatchError(ContainSubstring("specs fail at rest")))
-		Expect(migrated).To(BeFalse())
+		Expect(migrated.Load()).To(BeZero())
 		Expect(verdict.Err()).To(MatchError(ContainSubstring(reads)))
 		Expect(rounds).To(HaveLen(1))
 	})
@@ -126,45 +155,44 @@ var _ = Describe("A campaign", func() {
 		verdict, err := campaign.Run(ctx)
 		Expect(err).To(MatchError("round 1 did not come to its end: no such file"))
 		Expect(verdict).To(BeNil())
-		Expect(migrated).To(BeFalse())
+		Expect(migrated.Load()).To(BeZero())
 	})
 
 	It("should tell of a migration that fails, and of what the specs saw of it", func(ctx SpecContext) {
-		campaign.Migrate = func(context.Context, *conformance.Timeline) (triggered, completed time.Time, err error) {
-			triggered = time.Now()
+		campaign.Migrate = func(context.Context, *conformance.Timeline) (conformance.Migration, error) {
+			migration := conformance.Migration{Triggered: time.Now()}
 			until(3)
-			return triggered, time.Time{}, errors.New("it did not complete")
+			return migration, errors.New("it did not complete")
 		}
 		verdict, err := campaign.Run(ctx)
 		Expect(err).To(MatchError("it did not complete"))
-		Expect(verdict.Err()).To(MatchError(ContainSubstring("there was no whole migration")))
+		Expect(verdict.Err()).To(MatchError(ContainSubstring("a migration did not come to its end")))
 		Expect(len(verdict.Rounds)).To(BeNumerically(">=", 3))
 	})
 
 	It("should follow the migration to its end also if no round can begin any more", func(ctx SpecContext) {
-		campaign.Migrate = func(context.Context, *conformance.Timeline) (triggered, completed time.Time, err error) {
-			triggered = time.Now()
+		campaign.Migrate = func(context.Context, *conformance.Timeline) (conformance.Migration, error) {
+			migration := conformance.Migration{Triggered: time.Now()}
 			until(3)
 			mu.Lock()
 			defer mu.Unlock()
 			cannot = errors.New("no such file")
-			return triggered, time.Now(), nil
+			migration.Completed = time.Now()
+			return migration, nil
 		}
 		verdict, err := campaign.Run(ctx)
 		Expect(err).To(MatchError(ContainSubstring("no such file")))
-		Expect(verdict.Completed).NotTo(BeZero())
+		Expect(verdict.Migrations).To(ConsistOf(HaveField("Completed", Not(BeZero()))))
 		Expect(verdict.Err()).To(HaveOccurred())
 	})
 
 	It("should end when it is interrupted", func(ctx SpecContext) {
 		interrupted, interrupt := contextOf(ctx)
-		campaign.Migrate = func(
-			ctx context.Context, _ *conformance.Timeline,
-		) (triggered, completed time.Time, err error) {
-			triggered = time.Now()
+		campaign.Migrate = func(ctx context.Context, _ *conformance.Timeline) (conformance.Migration, error) {
+			migration := conformance.Migration{Triggered: time.Now()}
 			interrupt()
 			<-ctx.Done()
-			return triggered, completed, context.Cause(ctx)
+			return migration, context.Cause(ctx)
 		}
 		verdict, err := campaign.Run(interrupted)
 		Expect(err).To(MatchError(ContainSubstring("enough")))

@@ -15,7 +15,7 @@ var ResolvingBy = resolvingBy
 type Campaign struct {
 	List    *List
 	Round   func(ctx context.Context, number int, seed int64) (*Round, error)
-	Migrate func(ctx context.Context, timeline *Timeline) (triggered, completed time.Time, err error)
+	Migrate func(ctx context.Context, timeline *Timeline) (Migration, error)
 	Say     func(format string, args ...any)
 }
 
@@ -23,6 +23,6 @@ type Campaign struct {
 func (c *Campaign) Run(ctx context.Context) (*Verdict, error) {
 	inner := &campaign{list: c.List, timeline: &Timeline{}, round: c.Round, say: c.Say,
 		pause: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
-	inner.migrate = func(ctx context.Context) (time.Time, time.Time, error) { return c.Migrate(ctx, inner.timeline) }
+	inner.migrate = func(ctx context.Context) (Migration, error) { return c.Migrate(ctx, inner.timeline) }
 	return inner.run(ctx)
 }

@@ -68,10 +68,6 @@ func Run(ctx context.Context, options Options) (verdict *Verdict, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, destination, err := target.Seeds(ctx)
-	if err != nil {
-		return nil, err
-	}
 	shoot, err := target.Get(ctx)
 	if err != nil {
 		return nil, err
@@ -97,9 +93,7 @@ func Run(ctx context.Context, options Options) (verdict *Verdict, err error) {
 		return nil, fmt.Errorf("failed to create client for the shoot: %w", err)
 	}
 	c := &campaign{list: list, timeline: &Timeline{}, round: specs.Round, pause: program.Sleep, say: target.Say}
-	c.migrate = func(ctx context.Context) (time.Time, time.Time, error) {
-		return migrate(ctx, target, destination, c.timeline)
-	}
+	c.migrate = func(ctx context.Context) (Migration, error) { return migrate(ctx, target, c.timeline) }
 	defer func() { err = errors.Join(err, cleanUp(ctx, kube)) }()
 	if err := AddNode(ctx, kube); err != nil {
 		return nil, err
@@ -152,14 +146,17 @@ func WriteKubeconfig(file string, access *rest.Config) error {
 	return nil
 }
 
-// migrate asks for the migration and waits until the destination's gardenlet has reconciled the shoot.
-func migrate(
-	ctx context.Context, target *driver.Shoot, destination string, timeline *Timeline,
-) (triggered, completed time.Time, err error) {
-	triggered = time.Now()
-	timeline.Enter(triggered, Requested)
+// migrate asks for the migration to the seed that the shoot is not on, and waits until the gardenlet there has
+// reconciled the shoot.
+func migrate(ctx context.Context, target *driver.Shoot, timeline *Timeline) (Migration, error) {
+	_, destination, err := target.Seeds(ctx)
+	if err != nil {
+		return Migration{}, err
+	}
+	migration := Migration{Triggered: time.Now()}
+	timeline.Enter(migration.Triggered, Requested)
 	if err := target.Begin(ctx, destination, ""); err != nil {
-		return triggered, completed, err
+		return migration, err
 	}
 	target.Say("the migration to %s is asked for", destination)
 	ctx, cancel := context.WithTimeout(ctx, migrationTimeout)
@@ -172,12 +169,12 @@ func migrate(
 		timeline.Observe(time.Now(), steps.Conditions(shoot))
 		return driver.HandedOver(shoot, destination)
 	}); err != nil {
-		return triggered, completed, errors.Join(fmt.Errorf("the migration did not complete: %w", err), last)
+		return migration, errors.Join(fmt.Errorf("the migration did not complete: %w", err), last)
 	}
-	completed = time.Now()
-	timeline.Enter(completed, After)
-	target.Say("the migration is complete, after %.0f s", completed.Sub(triggered).Seconds())
-	return triggered, completed, nil
+	migration.Completed = time.Now()
+	timeline.Enter(migration.Completed, After)
+	target.Say("the migration is complete, after %.0f s", migration.Completed.Sub(migration.Triggered).Seconds())
+	return migration, nil
 }
 
 // cleanUp takes away the hollow node, and the namespaces of specs that were interrupted.

@@ -63,11 +63,12 @@ func (t *Timeline) Observe(now time.Time, conditions []gardencorev1beta1.Conditi
 // nameOf returns the number and the condition of the step.
 func nameOf(step steps.Step) string { return fmt.Sprintf("%d %s", steps.Index(step.Condition)+1, step) }
 
-// begun reports whether a step was under way.
+// begun reports whether a step is under way.
 func (t *Timeline) begun() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.ContainsFunc(t.marks, func(m moment) bool { return m.name != Before && m.name != Requested })
+	n := len(t.marks)
+	return n > 0 && !slices.Contains([]string{Before, Requested, After}, t.marks[n-1].name)
 }
 
 // At returns the step in which the migration was at the time.

@@ -21,9 +21,16 @@ type Evidence struct {
 	Rounds []*Round
 	// Timeline knows the steps.
 	Timeline *Timeline
-	// Triggered is when the migration was asked for, Completed when the destination's gardenlet had reconciled the
-	// shoot. They are zero if it did not come to that.
-	Triggered, Completed time.Time
+	// Migrations are those that were asked for, in their order.
+	Migrations []Migration
+}
+
+// Migration is when a migration was.
+type Migration struct {
+	// Triggered is when it was asked for.
+	Triggered time.Time `json:"triggered"`
+	// Completed is when the destination's gardenlet had reconciled the shoot; it is zero if it did not come to that.
+	Completed time.Time `json:"completed,omitzero"`
 }
 
 // SpecResult counts the runs of a spec.
@@ -31,8 +38,8 @@ type SpecResult struct {
 	Spec   string `json:"spec"`
 	Passed int    `json:"passed"`
 	Failed int    `json:"failed"`
-	// Before, During and After count the runs that were over before the trigger, that began after completion, and all
-	// others.
+	// Before counts the runs that were over before the first migration was asked for, During those of which a part was
+	// within a migration, After all others.
 	Before int `json:"before"`
 	During int `json:"during"`
 	After  int `json:"after"`
@@ -68,8 +75,7 @@ type RoundResult struct {
 // Verdict says what came of all runs.
 type Verdict struct {
 	Kubernetes string        `json:"kubernetes"`
-	Triggered  time.Time     `json:"triggered,omitzero"`
-	Completed  time.Time     `json:"completed,omitzero"`
+	Migrations []Migration   `json:"migrations"`
 	Rounds     []RoundResult `json:"rounds"`
 	Specs      []SpecResult  `json:"specs"`
 	Failures   []Failure     `json:"failures"`
@@ -81,7 +87,7 @@ type Verdict struct {
 // second attempt or that does not run in a round has failed in it.
 func Judge(evidence Evidence) *Verdict {
 	j := &judge{Evidence: evidence, results: map[string]*SpecResult{}, verdict: &Verdict{
-		Kubernetes: evidence.List.Kubernetes, Triggered: evidence.Triggered, Completed: evidence.Completed,
+		Kubernetes: evidence.List.Kubernetes, Migrations: append([]Migration{}, evidence.Migrations...),
 		Rounds: []RoundResult{}, Specs: []SpecResult{}, Failures: []Failure{}, Problems: []string{}}}
 	for _, spec := range evidence.List.Run {
 		j.results[spec] = &SpecResult{Spec: spec}
@@ -108,9 +114,15 @@ func (j *judge) problem(format string, args ...any) {
 
 // coverage demands that each spec has run at rest in the one seed, in the migration, and at rest in the other seed.
 func (j *judge) coverage() {
-	if j.Triggered.IsZero() || j.Completed.IsZero() {
-		j.problem("there was no whole migration")
+	if len(j.Migrations) == 0 {
+		j.problem("there was no migration")
 		return
+	}
+	for _, migration := range j.Migrations {
+		if migration.Completed.IsZero() {
+			j.problem("a migration did not come to its end")
+			return
+		}
 	}
 	for _, result := range j.verdict.Specs {
 		runs := map[string]int{"before": result.Before, "during": result.During, "after": result.After}
@@ -161,12 +173,12 @@ func (j *judge) count(run SpecRun) bool {
 	}
 	result.LongestSeconds = max(result.LongestSeconds, run.End.Sub(run.Begin).Round(time.Second/10).Seconds())
 	switch {
-	case j.Triggered.IsZero() || run.End.Before(j.Triggered):
+	case len(j.Migrations) == 0 || run.End.Before(j.Migrations[0].Triggered):
 		result.Before++
-	case !j.Completed.IsZero() && run.Begin.After(j.Completed):
-		result.After++
-	default:
+	case slices.ContainsFunc(j.Migrations, run.within):
 		result.During++
+	default:
+		result.After++
 	}
 	if run.Passed {
 		result.Passed++
@@ -174,6 +186,17 @@ func (j *judge) count(run SpecRun) bool {
 		result.Failed++
 	}
 	return run.Passed
+}
+
+// within reports whether a part of the run was within the migration.
+func (r SpecRun) within(migration Migration) bool {
+	return !r.End.Before(migration.Triggered) &&
+		(migration.Completed.IsZero() || !r.Begin.After(migration.Completed))
+}
+
+// covered reports whether each spec ran in a migration.
+func (v *Verdict) covered() bool {
+	return !slices.ContainsFunc(v.Specs, func(spec SpecResult) bool { return spec.During == 0 })
 }
 
 func (j *judge) failed(round *Round, run SpecRun) {
@@ -203,8 +226,8 @@ func (v *Verdict) Markdown() string {
 		runs += spec.Passed + spec.Failed
 		failed += spec.Failed
 	}
-	fmt.Fprintf(&b, "%d conformance specs of Kubernetes %s, %d runs in %d rounds, %d failed.\n\n", len(v.Specs),
-		v.Kubernetes, runs, len(v.Rounds), failed)
+	fmt.Fprintf(&b, "%d conformance specs of Kubernetes %s, %d migrations, %d runs in %d rounds, %d failed.\n\n",
+		len(v.Specs), v.Kubernetes, len(v.Migrations), runs, len(v.Rounds), failed)
 	b.WriteString("| round | seed | began | seconds | passed | failed | steps |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range v.Rounds {

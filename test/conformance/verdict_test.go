@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	. "github.com/onsi/ginkgo/v2"
@@ -50,11 +49,15 @@ var _ = Describe("The timeline", func() {
 		t.Enter(at(50), conformance.After)
 		for seconds, step := range map[int]string{9: conformance.Before, 10: conformance.Requested,
 			19: conformance.Requested, 20: numbered(0), 29: numbered(0), 30: numbered(2), 40: conformance.HandingOver,
-			50: conformance.After, 99: conformance.After} {
+			50: conformance.After, 79: conformance.After} {
 			Expect(t.At(at(seconds))).To(Equal(step), "after %d seconds", seconds)
 		}
 		Expect(t.Between(at(15), at(30))).To(Equal(conformance.Requested + ", " + numbered(0) + ", " + numbered(2)))
 		Expect(t.Between(at(60), at(70))).To(Equal(conformance.After))
+		t.Enter(at(80), conformance.Requested)
+		t.Observe(at(81), conditions(all)) // of the migration before
+		t.Observe(at(85), conditions(1))
+		Expect(t.Between(at(75), at(90))).To(Equal(conformance.After + ", " + conformance.Requested + ", " + numbered(1)))
 	})
 })
 
@@ -67,8 +70,8 @@ var _ = Describe("The verdict", func() {
 		timeline.Enter(at(100), conformance.Requested)
 		timeline.Observe(at(110), conditions(4))
 		timeline.Enter(at(200), conformance.After)
-		evidence = conformance.Evidence{List: parse(listText), Timeline: timeline, Triggered: at(100),
-			Completed: at(200)}
+		evidence = conformance.Evidence{List: parse(listText), Timeline: timeline,
+			Migrations: []conformance.Migration{{Triggered: at(100), Completed: at(200)}}}
 		for i, begin := range []int{50, 120, 250} {
 			evidence.Rounds = append(evidence.Rounds, &conformance.Round{Number: i + 1, Seed: int64(i),
 				Begin: at(begin), End: at(begin + 10), Runs: []conformance.SpecRun{
@@ -125,11 +128,21 @@ var _ = Describe("The verdict", func() {
 		Entry("if no round was after the migration", func() { evidence.Rounds = evidence.Rounds[:2] },
 			`"`+writes+`" did not run after the migration`),
 		Entry("if the migration was never asked for",
-			func() { evidence.Triggered, evidence.Completed = time.Time{}, time.Time{} },
-			"there was no whole migration"),
-		Entry("if the migration did not end", func() { evidence.Completed = time.Time{} },
-			"there was no whole migration"),
+			func() { evidence.Migrations = nil }, "there was no migration"),
+		Entry("if a migration did not end",
+			func() { evidence.Migrations = append(evidence.Migrations, conformance.Migration{Triggered: at(300)}) },
+			"a migration did not come to its end"),
 	)
+
+	It("should count what ran at rest between two migrations as after the first", func() {
+		evidence.Migrations = append(evidence.Migrations, conformance.Migration{Triggered: at(300), Completed: at(400)})
+		for _, begin := range []int{299, 399, 401} {
+			evidence.Rounds = append(evidence.Rounds, &conformance.Round{Begin: at(begin), End: at(begin + 2),
+				Runs: []conformance.SpecRun{{Spec: reads, Begin: at(begin), End: at(begin + 2), Passed: true}}})
+		}
+		Expect(conformance.Judge(evidence).Specs[0]).To(Equal(conformance.SpecResult{Spec: reads, Passed: 6, Before: 1,
+			During: 3, After: 2, LongestSeconds: 2}))
+	})
 
 	It("should be written for people and for programs", func() {
 		evidence.Rounds[0].Problems = []string{"no report"}
@@ -144,7 +157,7 @@ var _ = Describe("The verdict", func() {
 		content, err = os.ReadFile(filepath.Join(folder, "result.md"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(content)).To(And(
-			ContainSubstring("2 conformance specs of Kubernetes v1.2.3, 6 runs in 3 rounds, 0 failed."),
+			ContainSubstring("2 conformance specs of Kubernetes v1.2.3, 1 migrations, 6 runs in 3 rounds, 0 failed."),
 			ContainSubstring("| "+writes+" | 3 | 0 | 1 | 1 | 1 | 4.0 |"),
 			ContainSubstring("| 2 | 1 | 12:02:00 | 10 | 2 | 0 | "+numbered(4)+" |"),
 			ContainSubstring("round 1: no report")))
