@@ -86,7 +86,7 @@ func (c *Client) Round(ctx context.Context, number int, seed int64) (*Round, err
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	failed := (*exec.ExitError)(nil)
+	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
 		return nil, fmt.Errorf("failed to run round %d: %w", number, err)
 	}

@@ -226,8 +226,8 @@ func (v *Verdict) Markdown() string {
 		runs += spec.Passed + spec.Failed
 		failed += spec.Failed
 	}
-	fmt.Fprintf(&b, "%d conformance specs of Kubernetes %s, %d migrations, %d runs in %d rounds, %d failed.\n\n",
-		len(v.Specs), v.Kubernetes, len(v.Migrations), runs, len(v.Rounds), failed)
+	fmt.Fprintf(&b, "%d conformance specs of Kubernetes %s: %d runs, %d failed; rounds: %d, migrations: %d.\n\n",
+		len(v.Specs), v.Kubernetes, runs, failed, len(v.Rounds), len(v.Migrations))
 	b.WriteString("| round | seed | began | seconds | passed | failed | steps |\n" +
 		"| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range v.Rounds {

@@ -57,7 +57,8 @@ var _ = Describe("The timeline", func() {
 		t.Enter(at(80), conformance.Requested)
 		t.Observe(at(81), conditions(all)) // of the migration before
 		t.Observe(at(85), conditions(1))
-		Expect(t.Between(at(75), at(90))).To(Equal(conformance.After + ", " + conformance.Requested + ", " + numbered(1)))
+		Expect(t.Between(at(75), at(90))).
+			To(Equal(conformance.After + ", " + conformance.Requested + ", " + numbered(1)))
 	})
 })
 
@@ -157,7 +158,7 @@ var _ = Describe("The verdict", func() {
 		content, err = os.ReadFile(filepath.Join(folder, "result.md"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(content)).To(And(
-			ContainSubstring("2 conformance specs of Kubernetes v1.2.3, 1 migrations, 6 runs in 3 rounds, 0 failed."),
+			ContainSubstring("2 conformance specs of Kubernetes v1.2.3: 6 runs, 0 failed; rounds: 3, migrations: 1."),
 			ContainSubstring("| "+writes+" | 3 | 0 | 1 | 1 | 1 | 4.0 |"),
 			ContainSubstring("| 2 | 1 | 12:02:00 | 10 | 2 | 0 | "+numbered(4)+" |"),
 			ContainSubstring("round 1: no report")))
