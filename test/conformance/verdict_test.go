@@ -54,6 +54,7 @@ var _ = Describe("The timeline", func() {
 		}
 		Expect(t.Between(at(15), at(30))).To(Equal(conformance.Requested + ", " + numbered(0) + ", " + numbered(2)))
 		Expect(t.Between(at(60), at(70))).To(Equal(conformance.After))
+		t.Observe(at(75), conditions(all))
 		t.Enter(at(80), conformance.Requested)
 		t.Observe(at(81), conditions(all)) // of the migration before
 		t.Observe(at(85), conditions(1))
