@@ -144,14 +144,20 @@ bench: setup-landscape ## Measure what migrations cost and write docs/benchmarks
 bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 	$(GO) run ./test/bench/cmd/bench --page
 
-# One tree of specs (test/suites), of which labels choose. What only recovery or bench need is installed and built only for them.
+# One tree of specs (test/suites), of which labels choose. What only recovery, conformance or bench need is installed and built only
+# for them.
 # Without LABELS the run has an hour; labels that are named have limits of their own, and show their progress.
 .PHONY: test-e2e
-test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, drain, faults, nodes (with NODES=3), recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=: docs/development/testing.md)
+test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, conformance, drain, faults, nodes (with NODES=3), recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=: docs/development/testing.md)
 	$(if $(findstring recovery,$(LABELS)),hack/build-tools.sh kubectl etcdctl)
+	$(if $(findstring conformance,$(LABELS)),hack/build-tools.sh kubernetes-e2e kubectl)
 	LIVECPM_LABELS='$(or $(LABELS),migration || bench)' MOMENTS='$(MOMENTS)' FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' \
 		KUBEBUILDER_ASSETS="$$($(if $(findstring bench,$(or $(LABELS),bench)),hack/envtest-assets.sh,true))" \
 		$(GO) test -vet=off -count=1 -v -timeout $(if $(LABELS),0,65m) ./test/suites $(if $(LABELS)$(FOCUS),-ginkgo.v) $(if $(FOCUS),-ginkgo.focus '$(FOCUS)')
+
+.PHONY: test-conformance
+test-conformance: ## Kubernetes' own conformance specs run against the shoot, round after round, while its control plane moves (needs root; builds the specs once)
+	$(MAKE) --no-print-directory test-e2e LABELS=conformance
 
 .PHONY: fault-matrix
 fault-matrix: ## Take the results of make test-e2e LABELS=faults over into docs/development/fault-matrix

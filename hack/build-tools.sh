@@ -32,6 +32,7 @@ packages() {
   case "$1" in
   kubernetes) echo k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kube-scheduler,kubelet,kube-proxy} ;;
   kubectl) echo k8s.io/kubernetes/cmd/kubectl ;;
+  kubernetes-e2e) echo e2e.test=k8s.io/kubernetes/test/e2e ginkgo=github.com/onsi/ginkgo/v2/ginkgo ;; # make test-conformance
   containerd) echo github.com/containerd/containerd/v2/cmd/{containerd,ctr,containerd-shim-runc-v2} ;;
   cni) echo github.com/containernetworking/plugins/plugins/{main/bridge,main/loopback,ipam/host-local,meta/portmap} ;;
   coredns) echo coredns=. ;; # with the plugins that hack/tools/coredns/main.go names
@@ -56,7 +57,7 @@ packages() {
 }
 
 # What the landscape runs, in the order in which it needs them (test/outlook). The others are built on request only
-# (hack/build-tools.sh golangci-lint): linters, kubectl, etcdctl, and what shoots with workers need.
+# (hack/build-tools.sh golangci-lint): linters, kubectl, etcdctl, the specs of Kubernetes, and what shoots with workers need.
 components() { echo etcd kubernetes containerd cni kube-network-policies coredns gardener gardener-admission-controller local-path-provisioner etcd-druid envoy istio etcd-backup-restore; }
 
 module() { # the folder of the component's module; what is added to a module becomes a component of its own, so that the rest stays cached
@@ -70,7 +71,7 @@ module() { # the folder of the component's module; what is added to a module bec
 
 ldflags() {
   case "$1" in
-  kubernetes | kubectl) echo "-s -w $(version_flags "$k8s_version" "$k8s_minor")" ;;
+  kubernetes | kubectl | kubernetes-e2e) echo "-s -w $(version_flags "$k8s_version" "$k8s_minor")" ;;
   gardener | gardener-*) echo "-s -w $(version_flags "$gardener_version" "$(cut -d. -f2 <<<"$gardener_version")")" ;;
   *) echo "-s -w" ;;
   esac
@@ -105,9 +106,11 @@ download() { # download COMPONENT...: only the modules that are compiled. What f
 # Without DWARF, like everything that make compiles, so that common packages are compiled once.
 readonly flags=(-trimpath -gcflags=all=-dwarf=false -buildvcs=false)
 
-compile() { # compile COMPONENT OUTPUT PACKAGE...
+compile() { # compile COMPONENT OUTPUT PACKAGE...: an output NAME.test is the program that runs the tests of the package
+  local how=(build -v)
+  case "$2" in *.test) how=(test -c -vet=off) ;; esac
   # A larger heap means less garbage collection, which saves one fifteenth of the time.
-  GOGC="${GOGC:-400}" tool "$1" build -v "${flags[@]}" \
+  GOGC="${GOGC:-400}" tool "$1" "${how[@]}" "${flags[@]}" \
     -tags "$(tags "$1")" -ldflags "$(ldflags "$1")" -o "$2" "${@:3}"
 }
 

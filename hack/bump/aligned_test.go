@@ -48,6 +48,7 @@ var _ = Describe("Modules of the components that share most with this repository
 		Expect(shared).To(BeNumerically(">", 20), "modules must be found")
 	},
 		Entry(nil, "hack/tools/kubernetes"),
+		Entry(nil, "hack/tools/kubernetes-e2e"),
 		Entry(nil, "hack/tools/coredns"),
 		Entry(nil, "hack/tools/gardener"),
 		Entry(nil, "hack/tools/etcd-druid"),

@@ -20,15 +20,16 @@ import (
 
 // Each spec has one of these labels.
 const (
-	labelMigration = "migration"
-	labelBench     = "bench"
-	labelAbort     = "abort"
-	labelCLI       = "cli"
-	labelFaults    = "faults"
-	labelRecovery  = "recovery"
-	labelDrain     = "drain"
-	labelNodes     = "nodes"
-	labelPolicies  = "policies"
+	labelMigration   = "migration"
+	labelBench       = "bench"
+	labelAbort       = "abort"
+	labelCLI         = "cli"
+	labelFaults      = "faults"
+	labelRecovery    = "recovery"
+	labelDrain       = "drain"
+	labelNodes       = "nodes"
+	labelPolicies    = "policies"
+	labelConformance = "conformance"
 )
 
 // limits bound what is run: the sum of those of which a label is chosen.
@@ -45,6 +46,7 @@ var limits = []struct {
 	{[]string{labelDrain}, 6 * time.Hour},
 	{[]string{labelNodes}, 5 * time.Hour},
 	{[]string{labelPolicies}, time.Hour},
+	{[]string{labelConformance}, 4 * time.Hour},
 }
 
 const (
