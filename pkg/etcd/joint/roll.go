@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -25,6 +26,8 @@ const (
 	// defaultSteadyTime is how long a restarted member must have been as it should be. Its sidecar stops etcd once more
 	// right after it has changed the peer URL, which is the last of what is looked at.
 	defaultSteadyTime = 3 * time.Second
+	// nearIndex is by how many entries of the log a restarted member may be behind the leader: clients write meanwhile.
+	nearIndex = 100
 )
 
 // PrepareRoll makes both clusters ready for the restart that the ordinary specification brings: leadership moves to the
@@ -230,6 +233,11 @@ func (j *Joint) unfinished(r rollout, seen Observation, ordinal int) string {
 			leads.RaftIndex)
 	}
 	return ""
+}
+
+// caughtUp reports whether the member has applied about as much as the leader has committed.
+func caughtUp(member, leader etcdclient.Status) bool {
+	return member.RaftAppliedIndex+nearIndex >= leader.RaftIndex
 }
 
 // plainURLs are the peer URLs of a member with the ordinary specification, which the source's members have as well.

@@ -171,6 +171,13 @@ func (c *Cluster) SetBehind(name string, entries uint64) {
 	}
 }
 
+// Commit lets the cluster commit so many entries. Who is behind stays as far behind.
+func (c *Cluster) Commit(entries uint64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.index += entries
+}
+
 // SetDefragmenting lets the defragmentation of the member with the name begin or end.
 func (c *Cluster) SetDefragmenting(name string, defragmenting bool) {
 	c.lock.Lock()
