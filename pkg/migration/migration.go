@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -37,6 +38,18 @@ type Migration struct {
 	// continues. It is a no-op when the same was published before, and always in assists and in the Always action:
 	// there the condition belongs to the peer.
 	Report func(ctx context.Context, reason steps.Reason, message string) error
+}
+
+// ReportOverload publishes the error if it is about an overload, and returns it in any case: work that is put off is
+// repeated, and this says why.
+func (m *Migration) ReportOverload(ctx context.Context, err error) error {
+	if !overload.Is(err) {
+		return err
+	}
+	if reportErr := m.Report(ctx, steps.ReasonSeedOverloaded, err.Error()); reportErr != nil {
+		m.Log.Error(reportErr, "Failed to report an overload", "overload", err.Error())
+	}
+	return err
 }
 
 // Action makes one attempt at a step. It is idempotent, reads everything from the clusters, and may find that there is

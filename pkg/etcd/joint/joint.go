@@ -94,6 +94,8 @@ type Joint struct {
 	led map[ledTo]ledState
 	// spells holds since when something has been so.
 	spells map[spell]time.Time
+	// slow holds which clusters were too slow for a move, by role of the etcd.
+	slow map[string]slowness
 	// moving has room for one: the cluster whose leadership moves. It need not outlive the process: so does the move.
 	moving chan struct{}
 }
@@ -117,7 +119,7 @@ func New(config Config) *Joint {
 	}
 	j := &Joint{Config: config, clusters: map[string]etcdclient.Cluster{}, unstarted: map[uint64]time.Time{},
 		aside: map[string]map[types.UID]time.Time{}, steady: map[types.UID]time.Time{}, led: map[ledTo]ledState{},
-		spells: map[spell]time.Time{}, moving: make(chan struct{}, 1)}
+		spells: map[spell]time.Time{}, slow: map[string]slowness{}, moving: make(chan struct{}, 1)}
 	if j.TLS == nil {
 		j.TLS = j.tlsFromEtcd
 	}

@@ -23,6 +23,8 @@ type transfer struct {
 	seen Observation
 	// from leads, and to shall lead.
 	from, to quorum.Member
+	// urgent says why the transfer must not wait for members to answer soon; empty if it may.
+	urgent string
 }
 
 // SpareFirstToLeave transfers leadership of both clusters away from the member of the source that leaves first, to the
@@ -117,7 +119,26 @@ func (j *Joint) inTurn(
 	if t.seen, err = j.stillRight(ctx, t); err != nil {
 		return err
 	}
+	if err := j.awaitsPrompt(ctx, t); err != nil {
+		return fmt.Errorf("leadership of %s does not move: %w", naming.EtcdName(t.etcdRole), err)
+	}
 	return move(ctx, cluster, t)
+}
+
+// awaitsPrompt returns an error as long as the transfer has to wait until both ends and a majority answer soon.
+func (j *Joint) awaitsPrompt(ctx context.Context, t transfer) error {
+	err := j.putOff(ctx, t.etcdRole, t.seen, func(prompt quorum.Set) error {
+		if to, _ := prompt.ByID(t.to.ID); !to.Healthy || !prompt.HasQuorum() {
+			return fmt.Errorf("too few voters answer: %s", prompt)
+		}
+		return nil
+	})
+	if err != nil && t.urgent != "" {
+		j.Log.Info("Transferring leadership although some requests may fail", "etcd", naming.EtcdName(t.etcdRole),
+			"urgent", t.urgent, "reason", err.Error())
+		return nil
+	}
+	return err
 }
 
 // stillRight looks at the cluster again and returns what it has seen, or an error if the transfer must not be made any

@@ -43,7 +43,7 @@ const (
 func (r Reason) Fault() bool {
 	switch r {
 	case ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonSyncFailed, ReasonActionFailed, ReasonDeadlineExceeded,
-		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember:
+		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember, ReasonSeedOverloaded:
 		return true
 	}
 	return guardReasons[r]
@@ -79,6 +79,10 @@ const (
 	// ReasonForeignEtcdMember appears when the member list holds a member that belongs to neither seed. Membership is
 	// not touched. The operator finds out who added it and removes it.
 	ReasonForeignEtcdMember Reason = "ForeignEtcdMember"
+	// ReasonSeedOverloaded appears while members of etcd, or the kube-apiserver of the destination, take longer than a
+	// second to answer. No leadership moves, no member stops, no kube-apiserver ends and DNS does not move meanwhile:
+	// their clients would lose requests. The operator gives the nodes that the message names processors or disks.
+	ReasonSeedOverloaded Reason = "SeedOverloaded"
 )
 
 // Reasons of single steps, in the order of the steps.
