@@ -118,7 +118,11 @@ func (j *Joint) checkPrompt(
 		late   = make([]error, len(prompt)+1)
 	)
 	for i, member := range prompt {
-		if !member.Healthy || overload.Check(member.Name, seen.Statuses[member.ID].Took, nil) == nil {
+		if !member.Healthy {
+			late[i] = seen.Late[member.ID]
+			continue
+		}
+		if overload.Check(member.Name, seen.Statuses[member.ID].Took, nil) == nil {
 			continue
 		}
 		group.Go(func() {
@@ -138,12 +142,11 @@ func (j *Joint) checkPrompt(
 	}
 	missing := late[len(prompt)]
 	for i := range prompt {
-		if late[i] == nil {
-			continue
+		if late[i] != nil {
+			prompt[i].Healthy = false
 		}
-		prompt[i].Healthy = false
-		if prompt[i].Leader {
-			missing = errors.Join(missing, late[i])
+		if prompt[i].Leader && !prompt[i].Healthy {
+			missing = errors.Join(missing, late[i], fmt.Errorf("the leader does not answer: %s", prompt[i]))
 		}
 	}
 	if missing = errors.Join(missing, project(prompt)); missing == nil {

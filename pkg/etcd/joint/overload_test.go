@@ -37,6 +37,20 @@ func (c *slowReads) Health(ctx context.Context) error {
 	return c.Cluster.Health(ctx)
 }
 
+// silent is a cluster one of whose members does not answer in the time that it is waited for.
+type silent struct {
+	etcdclient.Cluster
+
+	name string
+}
+
+func (c *silent) Status(ctx context.Context, member etcdclient.Member) (etcdclient.Status, error) {
+	if member.Name == c.name {
+		return etcdclient.Status{Took: 2 * time.Second}, context.DeadlineExceeded
+	}
+	return c.Cluster.Status(ctx, member)
+}
+
 // connecting is a cluster whose first answers have to wait for a connection.
 type connecting struct {
 	etcdclient.Cluster
@@ -110,6 +124,18 @@ var _ = Describe("an overloaded seed", func() {
 			Entry("while a majority is", "seed-a-etcd-main-1", "seed-a-etcd-main-1", "seed-b-etcd-main-1",
 				"seed-b-etcd-main-2"),
 		)
+
+		It("should not be taken from a member that does not answer at all", func() {
+			j := open(steps.Destination, f.in, func(c *Config) {
+				c.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+					return &silent{Cluster: s.clusters[etcdRole], name: "seed-a-etcd-main-0"}, nil
+				}
+			})
+			_, err := j.TakeLeadership(ctx, "main")
+			Expect(err).To(MatchError("leadership of etcd-main does not move: seed-a-etcd-main-0 did not answer within " +
+				"2.0 s: the seed is overloaded, or cannot be reached: context deadline exceeded"))
+			Expect(s.happened()).NotTo(ContainElement("held main"))
+		})
 
 		It("should be moved while others are slow", func() {
 			slow("main", "seed-a-etcd-main-1", "seed-b-etcd-main-1")

@@ -536,7 +536,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		start("main", 2)
 		s.clusters["main"].SetTook("seed-b-etcd-main-0", 2300*time.Millisecond)
 		clock := newLeapingClock()
-		j = s.joint(steps.Destination, f.in, func(c *Config) { c.Clock = clock })
+		j = s.joint(steps.Destination, f.in, func(c *Config) { c.Clock, c.PollInterval = clock, time.Second })
 		ended, end := context.WithCancel(ctx)
 		var reported []steps.Reason
 		Expect(j.AccompanyRoll(ended, func(_ context.Context, reason steps.Reason, message string) error {

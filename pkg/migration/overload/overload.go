@@ -34,8 +34,8 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	if e.Cause != nil {
-		return fmt.Sprintf("%s did not answer within %.1f s: the seed is overloaded: %s", e.Who, e.Took.Seconds(),
-			e.Cause)
+		return fmt.Sprintf("%s did not answer within %.1f s: the seed is overloaded, or cannot be reached: %s", e.Who,
+			e.Took.Seconds(), e.Cause)
 	}
 	return fmt.Sprintf("%s answered in %.1f s, more than %g s: the seed is overloaded", e.Who, e.Took.Seconds(),
 		Bound.Seconds())

@@ -40,7 +40,7 @@ var _ = Describe("Check", func() {
 		Entry("that came too late", 2300*time.Millisecond, nil,
 			"etcd-main-1 answered in 2.3 s, more than 1 s: the seed is overloaded", true),
 		Entry("that did not come", 2*time.Second, noAnswer,
-			"etcd-main-1 did not answer within 2.0 s: the seed is overloaded: no answer", true),
+			"etcd-main-1 did not answer within 2.0 s: the seed is overloaded, or cannot be reached: no answer", true),
 		Entry("that was refused at once", time.Millisecond, noAnswer, "no answer", false),
 	)
 })
