@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -41,6 +42,18 @@ type Migration struct {
 	// PeerSeen returns when the peer's agent was last known to be at work and to reach its seed's API server, read from
 	// the Shoot as it is in the garden now (steps.SeenAt). It is zero if never. The time is that of the peer's clock.
 	PeerSeen func(ctx context.Context) (time.Time, error)
+}
+
+// ReportOverload publishes the error if it is about an overload, and returns it in any case: work that is put off is
+// repeated, and this says why.
+func (m *Migration) ReportOverload(ctx context.Context, err error) error {
+	if !overload.Is(err) {
+		return err
+	}
+	if reportErr := m.Report(ctx, steps.ReasonSeedOverloaded, err.Error()); reportErr != nil {
+		m.Log.Error(reportErr, "Failed to report an overload", "overload", err.Error())
+	}
+	return err
 }
 
 // Action makes one attempt at a step. It is idempotent, reads everything from the clusters, and may find that there is

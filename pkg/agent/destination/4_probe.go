@@ -23,6 +23,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 )
 
 const (
@@ -40,15 +42,34 @@ const (
 // probe asks for /readyz and writes a canary through the destination's gateway, the way that clients take once DNS has
 // moved: the address is the gateway's, the name in TLS is the shoot's.
 func (d *destination) probe(ctx context.Context, clock clock.PassiveClock, b *botanist.Botanist) error {
+	_, err := d.probeTimed(ctx, clock, b)
+	return err
+}
+
+// promptly returns a probe that also fails, and reports that, if the slowest request has taken longer than
+// overload.Bound: clients are about to come.
+func promptly(
+	m *migration.Migration, probe func(context.Context) (slowest time.Duration, err error),
+) func(context.Context) error {
+	return func(ctx context.Context) error {
+		slowest, err := probe(ctx)
+		return m.ReportOverload(ctx, overload.Check("the kube-apiserver of the destination", slowest, err))
+	}
+}
+
+// probeTimed probes and returns how long the slowest request took.
+func (d *destination) probeTimed(
+	ctx context.Context, clock clock.PassiveClock, b *botanist.Botanist,
+) (time.Duration, error) {
 	config, err := d.probeConfig(b)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("failed to make a client for the kube-apiserver of the destination: %w", err)
+		return 0, fmt.Errorf("failed to make a client for the kube-apiserver of the destination: %w", err)
 	}
-	return probeKubeAPIServer(ctx, client, clock.Now().UTC().Format(time.RFC3339Nano))
+	return probeKubeAPIServer(ctx, client, clock)
 }
 
 func (d *destination) probeConfig(b *botanist.Botanist) (*rest.Config, error) {
@@ -106,34 +127,61 @@ func (d *destination) shootConfig(b *botanist.Botanist) (*rest.Config, error) {
 	}, nil
 }
 
-func probeKubeAPIServer(ctx context.Context, client kubernetes.Interface, value string) error {
+// probeKubeAPIServer returns how long the slowest request took, but for the first one, which makes the connection.
+func probeKubeAPIServer(
+	ctx context.Context, client kubernetes.Interface, clock clock.PassiveClock,
+) (slowest time.Duration, err error) {
 	if err := getReadyz(ctx, client); err != nil {
-		return fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w", err)
+		return 0, fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w", err)
 	}
 
-	configMaps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-
-	// A former attempt may have left its canary behind.
-	if err := configMaps.Delete(ctx, canaryName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("failed to delete the former canary: %w", err)
+	var (
+		configMaps = client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+		value      = clock.Now().UTC().Format(time.RFC3339Nano)
+	)
+	for _, request := range []func() error{
+		func() error {
+			// A former attempt may have left its canary behind.
+			err := configMaps.Delete(ctx, canaryName, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("failed to delete the former canary: %w", err)
+			}
+			return nil
+		},
+		func() error {
+			if _, err := configMaps.Create(ctx, &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: canaryName},
+				Data:       map[string]string{canaryKey: value},
+			}, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("failed to write the canary through the gateway of the destination: %w", err)
+			}
+			return nil
+		},
+		func() error {
+			canary, err := configMaps.Get(ctx, canaryName, metav1.GetOptions{})
+			if err != nil {
+				return fmt.Errorf("failed to read the canary: %w", err)
+			}
+			if got := canary.Data[canaryKey]; got != value {
+				return fmt.Errorf("failed to read back the canary: it holds %q instead of %q", got, value)
+			}
+			return nil
+		},
+		func() error {
+			if err := configMaps.Delete(ctx, canaryName, metav1.DeleteOptions{}); err != nil {
+				return fmt.Errorf("failed to delete the canary: %w", err)
+			}
+			return nil
+		},
+	} {
+		asked := clock.Now()
+		err := request()
+		slowest = max(slowest, clock.Since(asked))
+		if err != nil {
+			return slowest, err
+		}
 	}
-	if _, err := configMaps.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: canaryName},
-		Data:       map[string]string{canaryKey: value},
-	}, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("failed to write the canary through the gateway of the destination: %w", err)
-	}
-	canary, err := configMaps.Get(ctx, canaryName, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("failed to read the canary: %w", err)
-	}
-	if canary.Data[canaryKey] != value {
-		return fmt.Errorf("failed to read back the canary: it holds %q instead of %q", canary.Data[canaryKey], value)
-	}
-	if err := configMaps.Delete(ctx, canaryName, metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("failed to delete the canary: %w", err)
-	}
-	return nil
+	return slowest, nil
 }
 
 func getReadyz(ctx context.Context, client kubernetes.Interface) error {

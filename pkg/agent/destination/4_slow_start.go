@@ -22,6 +22,7 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 )
 
 // While it starts, a kube-apiserver makes some hundred requests to etcd one after the other, most of them for the roles
@@ -29,8 +30,9 @@ import (
 // probe ends a kube-apiserver that is not ready after about 45 seconds, so over a distance none would ever become
 // ready. With a startup probe the kubelet waits for the start to end before it runs the liveness probe.
 //
-// Nodes without processors to spare have the same effect. How busy a node will be cannot be measured beforehand, so
-// there the first attempt of the step shows it: its kube-apiservers have been restarted.
+// Nodes without processors to spare have the same effect. If members of etcd answer too slowly already, that is known
+// before. Otherwise how busy a node will be cannot be measured beforehand, so there the first attempt of the step shows
+// it: its kube-apiservers have been restarted.
 //
 // A shoot whose seeds are near each other gets the kube-apiserver that Gardener deploys, unchanged, because it restarts
 // again when the startup probe is removed. That is in the last step, which deploys Gardener's again: the leader is near
@@ -66,6 +68,11 @@ func (d *destination) needsMoreTime(ctx context.Context, m *migration.Migration)
 
 	etcds := d.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
+	if err := etcds.CheckPrompt(ctx); overload.Is(err) {
+		m.Log.Info("The members of etcd answer slowly: giving the kube-apiserver more time to start", "reason",
+			err.Error())
+		return true, nil
+	}
 	distance, err := etcds.LeaderDistance(ctx)
 	if err != nil {
 		return false, err

@@ -102,6 +102,20 @@ var _ = Describe("The time that the kube-apiserver has to start", func() {
 		}
 	})
 
+	It("should be longer when the members of etcd answer slowly already", func() {
+		setUp(0)
+		slow := func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+			name := "seed-a-etcd-" + etcdRole + "-0"
+			cluster := fake.New(func(string) string {
+				return "https://" + name + ".etcd-" + etcdRole + "-peer." + namespace + ".svc:2380"
+			}, name)
+			cluster.SetTook(name, 1100*time.Millisecond)
+			return cluster, nil
+		}
+		deps.NewCluster = slow
+		Expect(deploy("kube-apiserver", "one").Spec.Template.Spec.Containers[0].StartupProbe).To(Equal(startup))
+	})
+
 	It("should stay as it was when the step is tried again", func() {
 		setUp(25 * time.Millisecond)
 		first := deploy("kube-apiserver", "one")

@@ -21,6 +21,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -67,8 +68,17 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
 	} else {
-		// Not earlier: clients have left the source by now, and those of the destination are held meanwhile.
-		if err := etcds.SpareFirstToLeave(ctx); err != nil {
+		// An overload would hold the first member of the source, and make the moment with six voters longer.
+		err := etcds.CheckPrompt(ctx)
+		if err == nil {
+			// Not earlier: clients have left the source by now, and those of the destination are held meanwhile.
+			err = etcds.SpareFirstToLeave(ctx)
+		}
+		if overload.Is(err) {
+			return steps.Waiting(overloadPause, steps.ReasonSeedOverloaded, "The last members do not join yet: %s", err),
+				nil
+		}
+		if err != nil {
 			return steps.Outcome{}, err
 		}
 	}
@@ -342,5 +352,9 @@ func errorsOf(errs []error) []string {
 	return out
 }
 
-// pollEtcd is short, because the six-member window is made of such pauses.
-const pollEtcd = 500 * time.Millisecond
+const (
+	// pollEtcd is short, because the six-member window is made of such pauses.
+	pollEtcd = 500 * time.Millisecond
+	// overloadPause is how long an overloaded seed is left alone before it is asked again.
+	overloadPause = 5 * time.Second
+)

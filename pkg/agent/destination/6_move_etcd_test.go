@@ -237,6 +237,24 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
 	})
 
+	It("should not begin with the last members while the seeds are overloaded, and say so", func() {
+		setUp(3, 2, 3, 2, outlived)
+		clusters["events"].SetTook("seed-a-etcd-events-0", 2300*time.Millisecond)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonSeedOverloaded))
+		Expect(outcome.Message).To(Equal("The last members do not join yet: seed-a-etcd-events-0 answered in 2.3 s, " +
+			"more than 1 s: the seed is overloaded"))
+		Expect(outcome.RequeueAfter).To(BeNumerically(">", 0))
+		Expect(replicas("etcd-events")).To(Equal(int32(2)))
+
+		clusters["events"].SetTook("seed-a-etcd-events-0", time.Second)
+		outcome, err = destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+		Expect(replicas("etcd-events")).To(Equal(int32(3)))
+	})
+
 	It("should ask the source as soon as the first of the clusters has all members of the destination", func() {
 		setUp(3, 2, 3, 3, outlived)
 		outcome, err := destination.MoveEtcd(attempt, deps, m)
@@ -348,6 +366,17 @@ var _ = Describe("Moving the etcds", func() {
 		for etcdRole, cluster := range clusters {
 			Expect(cluster.Leader()).To(Equal("seed-b-etcd-" + etcdRole + "-0"))
 		}
+	})
+
+	It("should leave leadership where it is while the seeds are overloaded, and say so", func() {
+		setUp(2, 3, 2, 3, outlived)
+		clusters["main"].SetTook("seed-b-etcd-main-0", 2300*time.Millisecond)
+		outcome, err := destination.MoveEtcd(attempt, deps, m)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval), "the source acts on it")
+		Expect(outcome.Message).To(
+			ContainSubstring("seed-b-etcd-main-0 answered in 2.3 s, more than 1 s: the seed is overloaded"))
+		Expect(clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
 	})
 
 	It("should say what it waits for with leadership", func() {

@@ -228,7 +228,9 @@ func (d *destination) dnsGraph(m *migration.Migration, b *botanist.Botanist) *fl
 		serving = g.Add(flow.Task{
 			Name: "Waiting until the kube-apiserver serves through the gateway of the destination",
 			Fn: func(ctx context.Context) error {
-				return d.untilServing(ctx, m, func(ctx context.Context) error { return d.probe(ctx, m.Clock, b) })
+				return d.untilServing(ctx, m, promptly(m, func(ctx context.Context) (time.Duration, error) {
+					return d.probeTimed(ctx, m.Clock, b)
+				}))
 			},
 			Dependencies: flow.NewTaskIDs(service),
 		})

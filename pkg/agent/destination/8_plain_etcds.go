@@ -33,7 +33,7 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 		}
 	}
 	if err := etcds.PrepareRoll(ctx); err != nil {
-		return err
+		return m.ReportOverload(ctx, err)
 	}
 	// Not by the botanist's own task: in the restore phase it may decide to begin with one member.
 	if err := backups.ConfigureEtcd(ctx, b); err != nil {
@@ -67,7 +67,7 @@ func (d *destination) waitUntilEtcdsRolled(ctx context.Context, m *migration.Mig
 
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.RolloutTimeout)
 	defer cancel()
-	if err := etcds.AccompanyRoll(ctx); err != nil {
+	if err := etcds.AccompanyRoll(ctx, m.Report); err != nil {
 		return fmt.Errorf("failed to restart the members of the etcds: %w", err)
 	}
 	return b.WaitUntilEtcdsReady(ctx)

@@ -17,6 +17,7 @@ import (
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	fakerest "k8s.io/client-go/rest/fake"
+	clienttesting "k8s.io/client-go/testing"
 	testclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +37,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/graphs"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const namespace = "shoot--demo--live"
@@ -211,9 +214,14 @@ var _ = Describe("Probing the kube-apiserver", func() {
 		}}
 	}
 
+	probe := func(shoot restSide) error {
+		_, err := destination.ProbeKubeAPIServer(ctx, shoot, testclock.NewFakeClock(now))
+		return err
+	}
+
 	It("should ask whether it is ready, before anything is written", func() {
 		shoot := newShoot(http.StatusInternalServerError)
-		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
+		Expect(probe(shoot)).
 			To(MatchError(ContainSubstring("failed to get /readyz of the kube-apiserver through the gateway")))
 		Expect(asked).To(Equal([]string{"GET /readyz"}))
 		Expect(shoot.Actions()).To(BeEmpty())
@@ -222,7 +230,7 @@ var _ = Describe("Probing the kube-apiserver", func() {
 	It("should not take a kube-apiserver for ready that it cannot ask", func() {
 		shoot := newShoot(http.StatusOK)
 		shoot.rest = nil
-		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).
+		Expect(probe(shoot)).
 			To(MatchError(ContainSubstring("failed to get /readyz")))
 		Expect(shoot.Actions()).To(BeEmpty())
 	})
@@ -230,7 +238,7 @@ var _ = Describe("Probing the kube-apiserver", func() {
 	It("should write, read and delete a canary, also when a former one is left", func() {
 		shoot := newShoot(http.StatusOK,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-canary", Namespace: "kube-system"}})
-		Expect(destination.ProbeKubeAPIServer(ctx, shoot, "now")).To(Succeed())
+		Expect(probe(shoot)).To(Succeed())
 		Expect(asked).To(Equal([]string{"GET /readyz"}))
 
 		var verbs []string
@@ -241,6 +249,52 @@ var _ = Describe("Probing the kube-apiserver", func() {
 		left, err := shoot.CoreV1().ConfigMaps("kube-system").List(ctx, metav1.ListOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(left.Items).To(BeEmpty())
+	})
+})
+
+var _ = Describe("How fast the kube-apiserver answers", func() {
+	It("should be what the slowest request took, but for the one that makes the connection", func() {
+		clock := testclock.NewFakeClock(now)
+		shoot := restSide{Clientset: fakeclientset.NewClientset(), rest: &fakerest.RESTClient{
+			NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+			Client: fakerest.CreateHTTPClient(func(*http.Request) (*http.Response, error) {
+				clock.Step(time.Minute)
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
+					Body: io.NopCloser(bytes.NewBufferString("ok"))}, nil
+			}),
+		}}
+		for verb, takes := range map[string]time.Duration{"create": 2300 * time.Millisecond, "get": time.Second} {
+			shoot.PrependReactor(verb, "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+				clock.Step(takes)
+				return false, nil, nil
+			})
+		}
+		Expect(destination.ProbeKubeAPIServer(ctx, shoot, clock)).To(Equal(2300 * time.Millisecond))
+	})
+
+	It("should keep DNS where it is as long as it takes too long, and be shown", func() {
+		deps, m := newDeps(&appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-apiserver"},
+			Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+			}},
+		}), newMigration()
+		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
+		var reported []string
+		m.Report = func(_ context.Context, reason steps.Reason, message string) error {
+			reported = append(reported, string(reason)+": "+message)
+			return nil
+		}
+		took := []time.Duration{2300 * time.Millisecond, time.Second}
+		Expect(destination.UntilServing(ctx, deps, m,
+			destination.Promptly(m, func(context.Context) (time.Duration, error) {
+				next := took[0]
+				took = took[1:]
+				return next, nil
+			}))).To(Succeed())
+		Expect(took).To(BeEmpty())
+		Expect(reported).To(Equal([]string{"SeedOverloaded: the kube-apiserver of the destination answered in 2.3 s, " +
+			"more than 1 s: the seed is overloaded"}))
 	})
 })
 

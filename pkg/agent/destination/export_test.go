@@ -41,6 +41,7 @@ var (
 	WaitForCaches      = waitForCaches
 	ProbeKubeAPIServer = probeKubeAPIServer
 	AllVote            = allVote
+	Promptly           = promptly
 
 	AnnotationFormerTTL = annotationFormerTTL
 	AnnotationMovedAt   = annotationMovedAt

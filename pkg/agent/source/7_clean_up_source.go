@@ -25,6 +25,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -42,6 +43,8 @@ type remains struct {
 	workers bool
 	// clients is how the clients were drained in the step before.
 	clients clientDrain
+	// closed reports whether the way of clients through the ingress gateway is closed. Controllers have stopped then.
+	closed bool
 	// machinesReleased reports whether the machines are safe in the ShootState and their objects are being deleted
 	// here. What is left of them then must not be saved again.
 	machinesReleased bool
@@ -65,6 +68,7 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 	}
 	out.namespace = found
 	out.clients = clientDrainOf(ns.Annotations)
+	_, out.closed = ns.Annotations[annotationGatewayClosed]
 	_, out.machinesReleased = ns.Annotations[annotationMachinesReleased]
 	out.terminating = found && (ns.DeletionTimestamp != nil || ns.Status.Phase == corev1.NamespaceTerminating)
 
@@ -126,6 +130,16 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		}
 	}
 
+	// The control plane here still works, so nothing is lost by a wait. Later, when its controllers have stopped, too
+	// much is.
+	if left.kubeAPIServer && !left.closed {
+		if err := s.checkPrompt(ctx, m); overload.Is(err) {
+			return steps.Waiting(overloadPause, steps.ReasonSeedOverloaded,
+				"The source's control plane does not stop yet: %s", err), nil
+		} else if err != nil {
+			return steps.Outcome{}, err
+		}
+	}
 	b, err := s.Botanists.New(ctx, m, gardencorev1beta1.LastOperationTypeMigrate)
 	if err != nil {
 		return steps.Outcome{}, err
@@ -147,6 +161,38 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 			"Objects of the shoot are still in seed %s", s.SeedName), nil
 	}
 	return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
+}
+
+// overloadPause is how long an overloaded seed is left alone before it is asked again.
+const overloadPause = 5 * time.Second
+
+// checkPrompt returns an error unless the etcds, which are in the destination by now, answer within overload.Bound.
+func (s *source) checkPrompt(ctx context.Context, m *migration.Migration) error {
+	etcds := s.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+	return etcds.CheckPrompt(ctx)
+}
+
+// untilPrompt waits until the etcds answer soon: what the kube-apiserver has not answered when its graceful end is over
+// is cut off. It waits for overload.Patience at most, because no controllers of the shoot run meanwhile.
+func (s *source) untilPrompt(ctx context.Context, m *migration.Migration) error {
+	begin := m.Clock.Now()
+	for {
+		err := m.ReportOverload(ctx, s.checkPrompt(ctx, m))
+		if err == nil {
+			return nil
+		}
+		if waited := m.Clock.Since(begin); waited >= overload.Patience {
+			m.Log.Info("Stopping the kube-apiserver although some requests may fail", "waited", waited.String(),
+				"reason", err.Error())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("failed to wait until the etcds answer soon: %w: %w", ctx.Err(), err)
+		case <-m.Clock.After(overloadPause):
+		}
+	}
 }
 
 // cleanupGraph returns the flow that takes the shoot out of the seed. Of a shoot with workers it also releases the
@@ -312,6 +358,11 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 	return c.add(flow.Task{
 		Name: "Stopping the kube-apiserver gracefully",
 		Fn: func(ctx context.Context) error {
+			if c.left.kubeAPIServer {
+				if err := c.untilPrompt(ctx, c.migration); err != nil {
+					return err
+				}
+			}
 			if err := c.deleteDeployments(ctx, v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
 				return err
 			}

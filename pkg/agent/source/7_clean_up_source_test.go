@@ -5,12 +5,15 @@ package source_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +26,8 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/source"
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	fakecluster "github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/patience"
@@ -37,6 +42,26 @@ func newDeps(objects ...client.Object) *source.Deps {
 		SeedClientSet: fakekubernetes.NewClientSetBuilder().WithClient(c).WithAPIReader(c).Build(),
 		Clock:         testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)),
 		Timings:       flows.DefaultTimings(),
+	}
+}
+
+// destinationClusters opens clusters of which the members of the destination are left, and the first one leads. They
+// take as long to answer as it is said for their names.
+func destinationClusters(
+	took map[string]time.Duration,
+) func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error) {
+	return func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+		var names []string
+		for ordinal := range 3 {
+			names = append(names, fmt.Sprintf("seed-b-etcd-%s-%d", etcdRole, ordinal))
+		}
+		cluster := fakecluster.New(func(name string) string {
+			return fmt.Sprintf("https://%s.etcd-%s-peer.%s.svc:2381", name[len("seed-b-"):], etcdRole, namespace)
+		}, names...)
+		for name, d := range took {
+			cluster.SetTook(name, d)
+		}
+		return cluster, nil
 	}
 }
 
@@ -103,6 +128,76 @@ var _ = Describe("Cleaning up", func() {
 		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForClientsToLeave))
 		Expect(outcome.RequeueAfter).To(Equal(10 * time.Second))
 		Expect(outcome.Message).To(ContainSubstring("2026-11-20T12:04:00Z"))
+	})
+
+	Context("of an overloaded seed", func() {
+		const message = "seed-b-etcd-main-0 answered in 2.3 s, more than 1 s: the seed is overloaded"
+		var (
+			clock    *testclock.FakeClock
+			m        *migration.Migration
+			deps     *source.Deps
+			reported []string
+		)
+
+		BeforeEach(func() {
+			clock, reported = testclock.NewFakeClock(now), nil
+			m = &migration.Migration{
+				Log: logr.Discard(), Role: steps.Source, SourceSeed: "seed-a", DestinationSeed: "seed-b", Clock: clock,
+				Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{
+					TechnicalID: namespace,
+					LiveMigration: &gardencorev1beta1.LiveMigration{
+						Conditions: conditions(gardencorev1beta1.ConditionTrue, now.Add(-time.Hour)),
+					},
+				}},
+				Report: func(_ context.Context, reason steps.Reason, message string) error {
+					reported = append(reported, string(reason)+": "+message)
+					return nil
+				},
+			}
+			deps = newDeps(ns, deployment, cluster)
+			deps.NewCluster = destinationClusters(map[string]time.Duration{"seed-b-etcd-main-0": 2300 * time.Millisecond})
+		})
+
+		It("should not begin before the etcds answer soon", func() {
+			outcome, err := source.CleanUp(ctx, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonSeedOverloaded))
+			Expect(outcome.Message).To(Equal("The source's control plane does not stop yet: " + message))
+			Expect(outcome.RequeueAfter).To(BeNumerically(">", 0))
+		})
+
+		It("should not begin when nobody knows how soon they answer", func() {
+			deps.NewCluster = func(context.Context, string) (etcdclient.Cluster, error) {
+				return nil, errors.New("no certificate")
+			}
+			_, err := source.CleanUp(ctx, deps, m)
+			Expect(err).To(MatchError(ContainSubstring("no certificate")))
+		})
+
+		It("should wait with the end of the kube-apiserver, but not for long: no controllers run", func() {
+			done := make(chan error, 1)
+			go func() { done <- source.UntilPrompt(ctx, deps, m) }()
+			for range 6 {
+				Eventually(clock.HasWaiters, patience.Eventually).Should(BeTrue())
+				Expect(done).NotTo(Receive())
+				clock.Step(5 * time.Second)
+			}
+			Eventually(done, patience.Eventually).Should(Receive(BeNil()))
+			Expect(reported).To(HaveEach("SeedOverloaded: " + message))
+			Expect(reported).NotTo(BeEmpty())
+		})
+
+		It("should end the kube-apiserver as soon as the etcds answer soon", func() {
+			deps.NewCluster = destinationClusters(nil)
+			Expect(source.UntilPrompt(ctx, deps, m)).To(Succeed())
+			Expect(reported).To(BeEmpty())
+		})
+
+		It("should give up with the context", func() {
+			ended, end := context.WithCancel(ctx)
+			end()
+			Expect(source.UntilPrompt(ended, deps, m)).To(MatchError(context.Canceled))
+		})
 	})
 
 	It("should count the time from the end of the step that waited for DNS caches", func() {

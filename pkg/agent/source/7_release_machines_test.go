@@ -312,7 +312,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		clientSet := fakekubernetes.NewClientSetBuilder().WithClient(seed).WithAPIReader(seed).Build()
 		deps = &source.Deps{
 			Garden: garden, SeedClientSet: clientSet, Clock: testclock.NewFakeClock(now),
-			Timings: flows.DefaultTimings(),
+			Timings: flows.DefaultTimings(), NewCluster: destinationClusters(nil),
 		}
 		deps.Timings.PollInterval, deps.Timings.RolloutTimeout = time.Millisecond, patience.Eventually
 

@@ -153,6 +153,11 @@ func CleanUp(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Out
 	return (&source{Options: deps.Options()}).cleanUp(ctx, m)
 }
 
+// UntilPrompt waits as the end of the kube-apiserver does.
+func UntilPrompt(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	return (&source{Options: deps.Options()}).untilPrompt(ctx, m)
+}
+
 // CleanupGraph runs the flow of the cleanup for a shoot with workers of which all is left.
 func CleanupGraph(ctx context.Context, deps *Deps, m *migration.Migration, b *botanist.Botanist) error {
 	return runCleanup(ctx, deps, cleaned{migration: m, botanist: b, workers: true})

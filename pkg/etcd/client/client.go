@@ -131,18 +131,23 @@ func (r *reader) Status(ctx context.Context, member Member) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("failed to locate etcd member %s: %w", member, err)
 	}
-	var response *clientv3.StatusResponse
-	if err := r.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
+	var (
+		response *clientv3.StatusResponse
+		asked    = time.Now()
+	)
+	err = r.on(ctx, endpoint, func(ctx context.Context, client *clientv3.Client) error {
 		// The client's own method dials again for each question: a handshake of TLS, several times per second and
 		// member.
 		var err error
 		response, err = clientv3.NewMaintenanceFromMaintenanceClient(
 			etcdserverpb.NewMaintenanceClient(client.ActiveConnection()), client).Status(ctx, url(endpoint))
 		return err
-	}); err != nil {
+	})
+	took := time.Since(asked)
+	if err != nil {
 		// A member that has just come back is not to be waited for until the old connection tries again.
 		r.drop(endpoint)
-		return Status{}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member, endpoint.Address,
+		return Status{Took: took}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member, endpoint.Address,
 			err)
 	}
 	if got := response.Header.GetMemberId(); got != member.ID {
@@ -162,6 +167,7 @@ func (r *reader) Status(ctx context.Context, member Member) (Status, error) {
 		DBSize:           response.DbSize,
 		DBSizeInUse:      response.DbSizeInUse,
 		Errors:           response.Errors,
+		Took:             took,
 	}, nil
 }
 

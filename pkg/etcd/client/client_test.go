@@ -213,6 +213,8 @@ var _ = Describe("Client", Ordered, func() {
 
 		status, err := c.Status(ctx, list.Members[0])
 		Expect(err).NotTo(HaveOccurred())
+		Expect(status.Took).To(BeNumerically(">", 0))
+		status.Took = 0
 		Expect(status).To(Equal(Status{ClusterID: 7, MemberID: 5, LeaderID: 5, Version: "3.5.27", Revision: 42,
 			DBSize: 300, DBSizeInUse: 200, Errors: []string{"NOSPACE"}}))
 		Expect(server.names()).To(ContainElement(memberHost))
@@ -283,6 +285,15 @@ var _ = Describe("Client", Ordered, func() {
 		_, err := c.List(ctx)
 		Expect(err).
 			To(MatchError(And(ContainSubstring("failed to list the etcd members"), ContainSubstring(deadAddress))))
+	})
+
+	It("should tell for how long it has waited for a member in vain", func() {
+		c := cluster(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
+		ended, end := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer end()
+		status, err := c.Status(ended, Member{ID: 5})
+		Expect(err).To(HaveOccurred())
+		Expect(status.Took).To(BeNumerically(">", 0))
 	})
 
 	It("should not take one member for another", func() {

@@ -80,6 +80,9 @@ type Status struct {
 	DBSizeInUse int64
 	// Errors are the alarms of all members, and whether it knows no leader.
 	Errors []string
+	// Took is how long the answer took, or was waited for if there is an error. It includes the time for a connection,
+	// if there was none, and not the time to locate the member.
+	Took time.Duration
 }
 
 // Reader looks at an etcd cluster and cannot change it. Implementations are safe for concurrent use.

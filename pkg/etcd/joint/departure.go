@@ -54,6 +54,9 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 		if err := d.mayStop(seen, victim); err != nil {
 			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
 		}
+		if err := j.mayStopNow(ctx, etcdRole, seen, victim); err != nil {
+			return Progress{}, err
+		}
 		if err := d.before(ctx); err != nil {
 			return Progress{}, err
 		}

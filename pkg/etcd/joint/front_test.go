@@ -115,14 +115,22 @@ func (f *front) Close() error {
 }
 
 // leapingClock does not wait: its time passes at once.
-type leapingClock struct{ *testclock.FakeClock }
+type leapingClock struct {
+	*testclock.FakeClock
+
+	// onWait, if set, runs with each wait.
+	onWait func()
+}
 
 func newLeapingClock() *leapingClock {
-	return &leapingClock{testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))}
+	return &leapingClock{FakeClock: testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC))}
 }
 
 func (c *leapingClock) After(d time.Duration) <-chan time.Time {
 	c.Step(d)
+	if c.onWait != nil {
+		c.onWait()
+	}
 	fired := make(chan time.Time, 1)
 	fired <- c.Now()
 	return fired
@@ -157,7 +165,7 @@ var _ = Describe("leadership under a hold", func() {
 
 	take := func() error {
 		j := s.joint(steps.Destination, f.in, func(c *Config) {
-			c.Clock, c.FrontPatience, c.QuietTimeout = clock, 30*time.Second, time.Nanosecond
+			c.Clock, c.FrontPatience = clock, 30*time.Second
 			c.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
 				if etcdRole == "main" {
 					return cluster, nil
@@ -223,6 +231,52 @@ var _ = Describe("leadership under a hold", func() {
 		Expect(clock.Since(begin)).To(BeNumerically("<", 30*time.Second))
 	})
 
+	It("should not wait for a moment when requests are held, however much the source writes", func() {
+		clock.onWait = func() { cluster.Commit(1) }
+		begin := clock.Now()
+		Expect(take()).To(Succeed())
+		Expect(happened()).To(Equal([]string{"held main", "moved leadership", "released main"}))
+		Expect(clock.Since(begin)).To(BeNumerically("<", time.Second))
+	})
+
+	It("should wait for a moment without writes where there is no front", func() {
+		f.none = true
+		var writes, before int
+		clock.onWait = func() {
+			if writes < 10 {
+				writes++
+				cluster.Commit(1)
+			}
+		}
+		s.onEvent = func(string) { before = writes }
+		Expect(take()).To(Succeed())
+		Expect(happened()).To(Equal([]string{"moved leadership"}))
+		Expect(before).To(Equal(10))
+	})
+
+	It("should not wait for long for a moment without writes", func() {
+		f.none = true
+		clock.onWait = func() { cluster.Commit(1) }
+		begin := clock.Now()
+		Expect(take()).To(Succeed())
+		Expect(happened()).To(Equal([]string{"moved leadership"}))
+		Expect(clock.Since(begin)).To(BeNumerically("~", 2*time.Second, time.Second))
+	})
+
+	It("should not move to a member that has not caught up where there is no front, either", func() {
+		f.none = true
+		s.clusters["main"].SetBehind("seed-b-etcd-main-0", 1000)
+		Expect(take()).To(MatchError(ContainSubstring("has not caught up")))
+		Expect(happened()).To(BeEmpty())
+	})
+
+	It("should move to a member that has what the leader had a round trip ago", func() {
+		s.clusters["main"].SetBehind("seed-b-etcd-main-0", 3)
+		clock.onWait = func() { cluster.Commit(3) }
+		Expect(take()).To(Succeed())
+		Expect(happened()).To(Equal([]string{"held main", "moved leadership", "released main"}))
+	})
+
 	It("should let requests go when leadership does not move, and say why", func() {
 		cluster.err = errors.New("no transfer")
 		Expect(take()).To(MatchError(And(ContainSubstring("failed to transfer leadership of etcd-main"),
@@ -245,6 +299,8 @@ var _ = Describe("leadership under a hold", func() {
 		Entry("another member leads", func() { s.lead("main", "seed-a-etcd-main-1") }, "does not lead any more"),
 		Entry("the next one is far behind", func() { s.clusters["main"].SetBehind("seed-b-etcd-main-0", 1000) },
 			"has not caught up"),
+		Entry("the next one lacks a few entries", func() { s.clusters["main"].SetBehind("seed-b-etcd-main-0", 3) },
+			"has not caught up: it has applied entry 0, the leader has committed 3"),
 		Entry("the next one is down", func() { s.clusters["main"].SetUp("seed-b-etcd-main-0", false) }, "refused"),
 	)
 

@@ -55,8 +55,6 @@ type Config struct {
 	// StuckAfter is how long a learner may exist without having started before it is removed, and how long a pod may
 	// run without becoming a member before it is deleted. Defaults to three minutes.
 	StuckAfter time.Duration
-	// QuietTimeout is how long to wait for a good moment to transfer leadership. Defaults to 30 seconds.
-	QuietTimeout time.Duration
 	// FrontPatience is how long a front is asked again that does not do what it is asked for, before the work goes on
 	// without it. Defaults to 30 seconds.
 	FrontPatience time.Duration
@@ -94,8 +92,12 @@ type Joint struct {
 	steady map[types.UID]time.Time
 	// led is what the front was asked for last, by member. An agent that restarts asks again.
 	led map[ledTo]ledState
-	// moving is held while leadership of a cluster moves. It need not outlive the process: so does the move.
-	moving sync.Mutex
+	// spells holds since when something has been so.
+	spells map[spell]time.Time
+	// slow holds which clusters were too slow for a move, by role of the etcd.
+	slow map[string]slowness
+	// moving has room for one: the cluster whose leadership moves. It need not outlive the process: so does the move.
+	moving chan struct{}
 }
 
 // New returns a Joint. Close it after use.
@@ -109,9 +111,6 @@ func New(config Config) *Joint {
 	if config.StuckAfter == 0 {
 		config.StuckAfter = defaultStuckAfter
 	}
-	if config.QuietTimeout == 0 {
-		config.QuietTimeout = defaultQuietTimeout
-	}
 	if config.FrontPatience == 0 {
 		config.FrontPatience = defaultFrontPatience
 	}
@@ -119,7 +118,8 @@ func New(config Config) *Joint {
 		config.SteadyTime = defaultSteadyTime
 	}
 	j := &Joint{Config: config, clusters: map[string]etcdclient.Cluster{}, unstarted: map[uint64]time.Time{},
-		aside: map[string]map[types.UID]time.Time{}, steady: map[types.UID]time.Time{}, led: map[ledTo]ledState{}}
+		aside: map[string]map[types.UID]time.Time{}, steady: map[types.UID]time.Time{}, led: map[ledTo]ledState{},
+		spells: map[spell]time.Time{}, slow: map[string]slowness{}, moving: make(chan struct{}, 1)}
 	if j.TLS == nil {
 		j.TLS = j.tlsFromEtcd
 	}
@@ -127,6 +127,26 @@ func New(config Config) *Joint {
 		j.NewCluster = j.newCluster
 	}
 	return j
+}
+
+// spell is a time for which something is so with a cluster, and for which the agent has only limited patience.
+type spell struct{ etcdRole, what string }
+
+// lasted says that something is so, and returns for how long it has been.
+func (j *Joint) lasted(s spell) time.Duration {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if _, known := j.spells[s]; !known {
+		j.spells[s] = j.Clock.Now()
+	}
+	return j.Clock.Since(j.spells[s])
+}
+
+// end says that it is not so any more.
+func (j *Joint) end(s spell) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	delete(j.spells, s)
 }
 
 // Close closes the connections to the clusters.

@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"sync"
 	"time"
 
@@ -23,11 +23,17 @@ type transfer struct {
 	seen Observation
 	// from leads, and to shall lead.
 	from, to quorum.Member
+	// urgent says why the transfer must not wait for members to answer soon; empty if it may.
+	urgent string
 }
 
 // SpareFirstToLeave transfers leadership of both clusters away from the member of the source that leaves first, to the
 // one that leaves last. Then the moment with six voters does not have to wait for it. Until the sixth one, the voters
 // of the source are a quorum by themselves, so leadership stays in the source.
+//
+// In step 6 the front holds the clients of the destination meanwhile, and the source's have left it, but for those that
+// its gateway could not tell to leave. In step 4 (force-shrink-etcd) there is no front yet, and all clients are in the
+// source.
 func (j *Joint) SpareFirstToLeave(ctx context.Context) error {
 	return sideBySide(ctx, func(ctx context.Context, etcdRole string) error {
 		seen, hold, err := j.observeForChange(ctx, etcdRole)
@@ -75,27 +81,16 @@ func (j *Joint) moveLeadershipTo(
 }
 
 // transferLeadership transfers leadership from one member to another: while the cluster's front holds the requests of
-// its clients, if there is one that does, and otherwise at a moment that it only chooses well. Both clusters may wait
-// for their moments at the same time, but their leaderships never move at the same time: a request of a client may need
-// both, and members of both are on the same nodes.
+// its clients, if there is one that does, and otherwise without. Leaderships of both clusters never move at the same
+// time: a request of a client may need both, and members of both are on the same nodes.
 func (j *Joint) transferLeadership(ctx context.Context, t transfer) error {
 	if held, err := j.transferHeld(ctx, t); held || err != nil {
 		return err
 	}
-	cluster, err := j.cluster(ctx, t.etcdRole)
-	if err != nil {
-		return err
-	}
-	if err := j.awaitTurn(ctx, cluster, t); err != nil {
-		return err
-	}
-	defer j.moving.Unlock()
-	from, to := t.ends()
-	j.Log.Info("Transferring leadership", "etcd", naming.EtcdName(t.etcdRole), "from", from.Name, "to", to.Name)
-	if err := cluster.MoveLeader(ctx, from, to.ID); err != nil && !errors.Is(err, etcdclient.ErrNotLeader) {
-		return err
-	}
-	return nil
+	return j.inTurn(ctx, t, func(ctx context.Context, cluster etcdclient.Cluster, t transfer) error {
+		j.awaitIdle(ctx, cluster, t)
+		return j.move(ctx, cluster, t, catchUpTime)
+	})
 }
 
 // ends returns the entries in the member list of the one that leads and of the one that shall lead.
@@ -103,121 +98,186 @@ func (t transfer) ends() (from, to etcdclient.Member) {
 	return t.seen.Raw[t.from.ID], t.seen.Raw[t.to.ID]
 }
 
-// awaitTurn returns at a good moment to transfer leadership, with the lock that keeps that of the other cluster from
-// moving. If the other one moves just then, the moment is not quiet any more, and another one is chosen.
-func (j *Joint) awaitTurn(ctx context.Context, cluster etcdclient.Reader, t transfer) error {
-	from, to := t.ends()
-	j.awaitQuiet(ctx, cluster, from, to)
-	for !j.moving.TryLock() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("failed to transfer leadership of %s: %w", naming.EtcdName(t.etcdRole), ctx.Err())
-		case <-j.Clock.After(quietPause):
-		}
-		j.awaitQuiet(ctx, cluster, from, to)
+// inTurn calls the function while leadership of the other cluster does not move. What the decision is based on is
+// looked at again before: it may have been waited for. Members are looked up once, in that look.
+func (j *Joint) inTurn(
+	ctx context.Context, t transfer, move func(context.Context, etcdclient.Cluster, transfer) error,
+) error {
+	cluster, err := j.cluster(ctx, t.etcdRole)
+	if err != nil {
+		return err
 	}
-	// Leadership of the other cluster may have moved for so long that this one's time is over.
+	select {
+	case <-ctx.Done():
+	case j.moving <- struct{}{}:
+		defer func() { <-j.moving }()
+	}
 	if err := ctx.Err(); err != nil {
-		j.moving.Unlock()
 		return fmt.Errorf("failed to transfer leadership of %s: %w", naming.EtcdName(t.etcdRole), err)
+	}
+	ctx = withLookups(ctx)
+	if t.seen, err = j.stillRight(ctx, t); err != nil {
+		return err
+	}
+	if err := j.awaitsPrompt(ctx, t); err != nil {
+		return fmt.Errorf("leadership of %s does not move: %w", naming.EtcdName(t.etcdRole), err)
+	}
+	return move(ctx, cluster, t)
+}
+
+// awaitsPrompt returns an error as long as the transfer has to wait until both ends and a majority answer soon.
+func (j *Joint) awaitsPrompt(ctx context.Context, t transfer) error {
+	err := j.putOff(ctx, t.etcdRole, t.seen, func(prompt quorum.Set) error {
+		if to, _ := prompt.ByID(t.to.ID); !to.Healthy || !prompt.HasQuorum() {
+			return fmt.Errorf("too few voters answer: %s", prompt)
+		}
+		return nil
+	})
+	if err != nil && t.urgent != "" {
+		j.Log.Info("Transferring leadership although some requests may fail", "etcd", naming.EtcdName(t.etcdRole),
+			"urgent", t.urgent, "reason", err.Error())
+		return nil
+	}
+	return err
+}
+
+// stillRight looks at the cluster again and returns what it has seen, or an error if the transfer must not be made any
+// more.
+func (j *Joint) stillRight(ctx context.Context, t transfer) (Observation, error) {
+	name := naming.EtcdName(t.etcdRole)
+	seen, err := j.Observe(ctx, t.etcdRole)
+	if err != nil {
+		return Observation{}, err
+	}
+	if _, problem := seen.problem(); problem != "" {
+		return Observation{}, fmt.Errorf("leadership of %s does not move: %s", name, problem)
+	}
+	if from, ok := seen.Members.ByID(t.from.ID); !ok || !from.Leader {
+		return Observation{}, fmt.Errorf("leadership of %s has moved meanwhile: %s", name, seen.Members)
+	}
+	if to, ok := seen.Members.ByID(t.to.ID); !ok || to.Learner || !to.Healthy {
+		return Observation{}, fmt.Errorf("leadership of %s does not move: %s is no healthy voter any more", name, t.to)
+	}
+	return seen, nil
+}
+
+const (
+	// catchUpTime is how long the one that shall lead may take to catch up where nobody is held back meanwhile.
+	catchUpTime = etcdclient.DefaultTimeout
+	// confirmTime is how long the members may take to agree on the new leader. By then a hold may have ended.
+	confirmTime = time.Second
+	// lookPause is the pause between two looks at both members. Under a hold every one of them makes it longer.
+	lookPause = 5 * time.Millisecond
+	// idleTime bounds the wait for a moment in which nobody writes.
+	idleTime = 2 * time.Second
+)
+
+// awaitIdle waits for a moment in which nobody writes. It is for moves that no front accompanies: of an abort, of
+// force-shrink-etcd, and of the source with six voters. Their clients are at the source's kube-apiserver, which comes to
+// the members directly, so nothing can hold their requests back. Raft drops what is proposed while leadership moves, and
+// etcd reports that as an error or, if another member has passed it on, a time-out. The move is over in milliseconds or,
+// over a distance, in two round trips, and writes come in bursts. So it begins when nothing was committed between two
+// looks and the next leader has applied all, which guarantees nothing. An error ends the wait, since the move meets it
+// again.
+func (j *Joint) awaitIdle(ctx context.Context, cluster etcdclient.Reader, t transfer) {
+	var (
+		from, to = t.ends()
+		begin    = j.Clock.Now()
+		before   etcdclient.Status
+	)
+	for ctx.Err() == nil && j.Clock.Since(begin) < idleTime {
+		leads, follows, err := statusOfBoth(ctx, cluster, from, to)
+		if err != nil || before.MemberID == leads.MemberID && before.RaftIndex == leads.RaftIndex &&
+			follows.RaftAppliedIndex == leads.RaftIndex {
+			return
+		}
+		before = leads
+		j.pause(ctx, lookPause)
+	}
+}
+
+// move moves leadership as soon as the next leader has the log of the one that leads, and returns when both say who
+// leads. Up to the move it takes no longer than the given time.
+func (j *Joint) move(ctx context.Context, cluster etcdclient.Cluster, t transfer, atMost time.Duration) error {
+	var (
+		name     = naming.EtcdName(t.etcdRole)
+		from, to = t.ends()
+		begin    = j.Clock.Now()
+	)
+	bounded, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	if err := j.awaitCaughtUp(bounded, cluster, t, atMost); err != nil {
+		return fmt.Errorf("leadership of %s does not move: %w", name, err)
+	}
+	j.Log.Info("Transferring leadership", "etcd", name, "from", from.Name, "to", to.Name, "members",
+		t.seen.Members.String(), "waited", j.Clock.Since(begin).String())
+	moveErr := cluster.MoveLeader(bounded, from, to.ID)
+	if err := j.confirmLeader(ctx, cluster, from, to); err != nil {
+		return fmt.Errorf("failed to transfer leadership of %s: %w", name, errors.Join(moveErr, err))
 	}
 	return nil
 }
 
-// The choice of the moment. Raft drops the proposals that reach the former leader while leadership moves, and the
-// clients that made them get an error: at once where the leader itself was asked, after etcd's own time-out where
-// another member has passed them on. Nothing can bring them back. A front keeps the requests of the destination's
-// clients back meanwhile, but those of the source go past it. So the moment has to be short and well chosen with a
-// front, too. Its length is that of messages between the members, which varies with how busy relays, gateways and
-// nodes are right then; and writes come in bursts.
-
-const (
-	// quietSamples is how many answers of the members it takes to know how fast they can be.
-	quietSamples = 40
-	// quietPause is the pause between two questions.
-	quietPause = 3 * time.Millisecond
-	// quietFactor is how much slower than the fastest answer the last ones may be at any time.
-	quietFactor = 2
-	// quietRelax is the time after which less is asked of the moment, and again after another one.
-	quietRelax = 5 * time.Second
-	// quietShare is the part of the answers, in percent, that counts as fast, once more with every quietRelax and up to
-	// quietShareLimit. On a busy machine the fastest answer says little about those that can be had at all.
-	quietShare, quietShareLimit = 10, 70
-	// quietRun is how many answers in a row have to be so fast, one less with every quietRelax. One alone says little
-	// about the next messages: on a busy machine it has just slipped through.
-	quietRun = 8
-	// defaultQuietTimeout is how long to wait for a good moment. After that it only must not be a bad one.
-	defaultQuietTimeout = 30 * time.Second
-)
-
-// calm judges from the answers whether this is a good moment to transfer leadership.
-type calm struct {
-	// answers is how long they have taken, in order of their length.
-	answers []time.Duration
-	index   uint64
-	// same is how many answers in a row had that index, and fast how many were fast enough.
-	same, fast int
-}
-
-// sample takes one answer into account. It returns true if answers have been as fast as they get for a while, and a
-// write has just been committed and no other one since: the next one is then the farthest away. Without any writes for
-// a while every moment is as good as the other. waited is how long a good moment has been waited for; when that is
-// longer than the timeout, any that is not a bad one will do.
-func (c *calm) sample(took, waited, timeout time.Duration, status etcdclient.Status) bool {
-	at, _ := slices.BinarySearch(c.answers, took)
-	c.answers = slices.Insert(c.answers, at, took)
-
-	if c.same++; status.RaftIndex != c.index {
-		c.index, c.same = status.RaftIndex, 1
-	}
-	relaxed := int(waited / quietRelax)
-	share := c.answers[len(c.answers)*min(quietShare*(1+relaxed), quietShareLimit)/100]
-	if c.fast++; took > max(quietFactor*c.fastest(), share) {
-		c.fast = 0
-	}
-	if waited > timeout {
-		return c.fast > 0 || waited > 2*timeout
-	}
-	settled := status.RaftAppliedIndex == status.RaftIndex && (c.same == 2 || c.same >= quietSamples)
-	return len(c.answers) >= quietSamples && settled && c.fast >= max(quietRun-relaxed, 1)
-}
-
-func (c *calm) fastest() time.Duration { return c.answers[0] }
-
-// awaitQuiet waits for a good moment to transfer leadership from one member to another, for a limited time. Both are
-// asked at the same time, and the slower answer counts: each has to act at once when it comes to it. An error ends the
-// wait, since the move will meet it again.
-func (j *Joint) awaitQuiet(ctx context.Context, cluster etcdclient.Reader, leader, target etcdclient.Member) {
+// awaitCaughtUp waits until the member that leads is still the leader for both, and the other one has its log: it has
+// applied what the leader had committed a look before, which is a round trip. Where nobody writes it has all at once,
+// and raft sends the rest before it moves leadership.
+func (j *Joint) awaitCaughtUp(
+	ctx context.Context, cluster etcdclient.Reader, t transfer, atMost time.Duration,
+) error {
 	var (
-		c     calm
-		begin = j.Clock.Now()
+		from, to         = t.ends()
+		begin            = j.Clock.Now()
+		committed uint64 = math.MaxUint64
 	)
 	for {
 		asked := j.Clock.Now()
-		status, err := statusOfFirst(ctx, cluster, leader, target)
-		if err != nil {
-			return
+		leads, follows, err := statusOfBoth(ctx, cluster, from, to)
+		committed = min(committed, leads.RaftIndex)
+		switch {
+		case err != nil:
+			return err
+		case leads.LeaderID != from.ID || follows.LeaderID != from.ID:
+			return fmt.Errorf("member %s does not lead any more", from)
+		case follows.RaftAppliedIndex >= committed:
+			return nil
+		case ctx.Err() != nil || j.Clock.Since(begin) > atMost:
+			return fmt.Errorf("member %s has not caught up: it has applied entry %d, the leader has committed %d", to,
+				follows.RaftAppliedIndex, leads.RaftIndex)
 		}
-		took, waited := j.Clock.Since(asked), j.Clock.Since(begin)
-		if c.sample(took, waited, j.QuietTimeout, status) {
-			j.Log.Info("Chose the moment to transfer leadership", "waited", waited.String(), "answer", took.String(),
-				"fastestAnswer", c.fastest().String(), "answers", len(c.answers))
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-j.Clock.After(quietPause):
-		}
+		committed = leads.RaftIndex
+		j.pause(ctx, max(lookPause, j.Clock.Since(asked)))
 	}
 }
 
-// statusOfFirst returns the status of the first member when both have answered.
-func statusOfFirst(
-	ctx context.Context, cluster etcdclient.Reader, first, second etcdclient.Member,
-) (etcdclient.Status, error) {
-	status, _, err := statusOfBoth(ctx, cluster, first, second)
-	return status, err
+// confirmLeader waits until both members say that the second one leads. In the end it is enough that this one says so:
+// a majority has elected it then.
+func (j *Joint) confirmLeader(ctx context.Context, cluster etcdclient.Reader, from, to etcdclient.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTime)
+	defer cancel()
+	begin := j.Clock.Now()
+	for {
+		ofFrom, ofTo, err := statusOfBoth(ctx, cluster, from, to)
+		agree := err == nil && ofFrom.LeaderID == to.ID && ofTo.LeaderID == to.ID
+		late := ctx.Err() != nil || j.Clock.Since(begin) > confirmTime
+		switch {
+		case agree || late && ofTo.LeaderID == to.ID:
+			return nil
+		case late && err != nil:
+			return fmt.Errorf("it is not known whether %s leads: %w", to, err)
+		case late:
+			return fmt.Errorf("member %s does not lead: %s follows %x, %s follows %x", to, from, ofFrom.LeaderID, to,
+				ofTo.LeaderID)
+		}
+		j.pause(ctx, lookPause)
+	}
+}
+
+// pause waits, unless the context ends before.
+func (j *Joint) pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-j.Clock.After(d):
+	}
 }
 
 // statusOfBoth asks both members at the same time.

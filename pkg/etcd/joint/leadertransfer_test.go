@@ -65,15 +65,14 @@ var _ = Describe("leadership of both clusters", func() {
 		})
 	})
 
-	It("should wait for their moments at the same time and move one after the other", func(ctx SpecContext) {
+	It("should move one after the other", func(ctx SpecContext) {
 		go func() { done <- j.SpareFirstToLeave(ctx) }()
 		var first string
 		Eventually(moving).Should(Receive(&first))
 		second := clusters[map[string]string{"main": "events", "events": "main"}[first]]
 
-		// It has looked at all of its members, and continues to look for a moment.
-		before := second.asked.Load()
-		Eventually(second.asked.Load).Should(BeNumerically(">", before+10))
+		// It has looked at all of its members.
+		Eventually(second.asked.Load).Should(BeNumerically(">=", 5))
 		Expect(moving).NotTo(Receive(), "leadership of the other one is moving")
 
 		goOn <- struct{}{}

@@ -81,8 +81,12 @@ func (l *locator) local(pod *corev1.Pod, ordinal int) etcdclient.Endpoint {
 	}
 }
 
-// pod returns the pod with the ordinal if it can be reached, or nil.
+// pod returns the pod with the ordinal if it can be reached, or nil. See withLookups.
 func (l *locator) pod(ctx context.Context, ordinal int) (*corev1.Pod, error) {
+	kept := lookupsOf(ctx)
+	if pod, ok := kept.find(naming.PodName(l.etcdRole, ordinal)); ok {
+		return pod, nil
+	}
 	pod := &corev1.Pod{}
 	key := client.ObjectKey{Namespace: l.joint.Namespace, Name: naming.PodName(l.etcdRole, ordinal)}
 	if err := l.joint.Client.Get(ctx, key, pod); err != nil {
@@ -94,6 +98,7 @@ func (l *locator) pod(ctx context.Context, ordinal int) (*corev1.Pod, error) {
 	if pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
 		return nil, nil
 	}
+	kept.keep(pod)
 	return pod, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -28,6 +29,8 @@ type Observation struct {
 	Statuses map[uint64]etcdclient.Status
 	// Problems say for each unhealthy member, by ID, what is wrong with it.
 	Problems map[uint64]string
+	// Late says for each member, by ID, that has not answered for longer than overload.Bound how long that was.
+	Late map[uint64]error
 }
 
 // Summary describes the members in a sentence for humans.
@@ -101,12 +104,15 @@ func (j *Joint) look(
 	group.Wait()
 
 	seen := Observation{ClusterID: list.ClusterID, Raw: map[uint64]etcdclient.Member{},
-		Statuses: map[uint64]etcdclient.Status{}, Problems: map[uint64]string{}}
+		Statuses: map[uint64]etcdclient.Status{}, Problems: map[uint64]string{},
+		Late: map[uint64]error{}}
 	leader := look.Leader()
 	for _, member := range look.Members {
 		seen.Raw[member.ID] = member.Member
 		if member.StatusError == nil {
 			seen.Statuses[member.ID] = member.Status
+		} else if late := overload.Check(member.Name, member.Status.Took, member.StatusError); overload.Is(late) {
+			seen.Late[member.ID] = late
 		}
 		side, ordinal := j.classify(etcdRole, member.Member)
 		problem := problemOf(list.ClusterID, leader, member)

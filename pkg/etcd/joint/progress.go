@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -67,9 +68,11 @@ func (j *Joint) each(
 				p, err := attempt(ctx, etcdRole)
 				if err != nil {
 					if ctx.Err() == nil {
-						log.Error(err, "Attempt failed, retrying")
 						errs[i] = err
-						p = waiting(steps.ReasonActionFailed, "%s", err)
+						if !overload.Is(err) {
+							log.Error(err, "Attempt failed, retrying")
+						}
+						p = waiting(reasonOf(err), "%s", err)
 					}
 				} else {
 					errs[i] = nil
@@ -94,6 +97,14 @@ func (j *Joint) each(
 	}
 	group.Wait()
 	return errors.Join(errs...)
+}
+
+// reasonOf returns what to show while an attempt that failed is repeated.
+func reasonOf(err error) steps.Reason {
+	if overload.Is(err) {
+		return steps.ReasonSeedOverloaded
+	}
+	return steps.ReasonActionFailed
 }
 
 // merge puts the progress of the clusters into one reason and message. The first cluster that waits gives the reason.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
@@ -79,7 +80,7 @@ func (j *Joint) Retire(
 //
 // If leadership moved to the destination earlier, the new leader would need the vote of a member in the other seed, and
 // raft takes no writes until the vote is there: the moment would be three times as long. Leadership moves earlier only
-// if the member that has to go leads, and then within the source.
+// if the member that has to go leads, and then within the source; the destination does that as well, if it is there.
 //
 // Members of the source that are lost for good do not stop this. They are not waited for, and the quorum is projected
 // without them.
@@ -122,28 +123,50 @@ func (j *Joint) RetireNext(
 			return waiting(steps.ReasonReadyForSourceMemberRemoval,
 				"waiting until the agent of the destination has moved leadership there: %s", seen.Summary()), nil
 		}
-	} else if leaving[0].Leader {
-		return j.sendLeadershipAway(ctx, etcdRole, seen)
+	} else if message, err := j.freeFirst(ctx, etcdRole, seen); err != nil || message != "" {
+		return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", message), err
 	}
 	return j.takeAway(ctx, etcdRole, seen, departure{
 		side: quorum.Source, reason: steps.ReasonReadyForSourceMemberRemoval, mayStop: mayRetire, before: keep,
 	})
 }
 
-// sendLeadershipAway moves leadership from the member that leaves first while there are six voters. It goes to another
-// one of the source, which has no front: the destination moves it on, under the hold of its own.
-func (j *Joint) sendLeadershipAway(ctx context.Context, etcdRole string, seen Observation) (Progress, error) {
+// spareTime is how long the source waits with six voters until the destination has moved leadership from the member
+// that has to leave. The destination looks twice per second and needs less than two seconds. Then the source does it
+// itself: a longer time with six voters is a worse risk than a write that is lost.
+const spareTime = 5 * time.Second
+
+// freeFirst sees to it that the member of the source that leaves first does not lead, and says what is done about it;
+// empty if it does not lead.
+func (j *Joint) freeFirst(ctx context.Context, etcdRole string, seen Observation) (string, error) {
+	var (
+		first = seen.Members.RemovalOrder(quorum.Source)[0]
+		leads = spell{etcdRole, "the first member to leave leads"}
+	)
+	if !first.Leader {
+		j.end(leads)
+		return "", nil
+	}
+	if j.lasted(leads) < spareTime {
+		return fmt.Sprintf("waiting until the agent of the destination has moved leadership from %s, which leaves first",
+			first.Name), nil
+	}
+	return j.sendLeadershipAway(ctx, etcdRole, seen)
+}
+
+// sendLeadershipAway moves leadership from the member that leaves first while there are six voters, and says where to:
+// to another one of the source, or to the destination if there is none. SpareFirstToLeave has moved it before; that the
+// member leads again is the result of an election.
+func (j *Joint) sendLeadershipAway(ctx context.Context, etcdRole string, seen Observation) (string, error) {
 	spared, err := j.spareFirst(ctx, etcdRole, seen)
 	if err != nil {
-		return Progress{}, err
+		return "", err
 	}
 	if spared {
-		return waiting(steps.ReasonReadyForSourceMemberRemoval, "leadership moves to another member of the source"), nil
+		return "leadership moves to another member of the source", nil
 	}
-	if _, err := j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Destination); err != nil {
-		return Progress{}, err
-	}
-	return waiting(steps.ReasonReadyForSourceMemberRemoval, "leadership moves to the destination"), nil
+	_, err = j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Destination)
+	return "leadership moves to the destination", err
 }
 
 // TakeLeadership takes one look at a cluster whose members the source retires, and moves leadership to a member of the
@@ -151,16 +174,25 @@ func (j *Joint) sendLeadershipAway(ctx context.Context, etcdRole string, seen Ob
 // destination's voters are a quorum by themselves. The source waits for that. It returns what has to happen before, or
 // nothing if leadership has moved or if it is too early to say.
 //
+// With six voters it only moves leadership away from the member that has to leave first, for which the source waits a
+// moment (spareTime).
+//
 // It is the destination that does this, because its front can hold the requests of its clients meanwhile.
 func (j *Joint) TakeLeadership(ctx context.Context, etcdRole string) (string, error) {
 	seen, hold, err := j.observeForChange(ctx, etcdRole)
 	if err != nil || hold != nil {
 		return "", err
 	}
-	left := len(seen.Members.On(quorum.Source))
-	if left == 0 || left == naming.MembersPerSeed || len(seen.Members.Learners().On(quorum.Destination)) > 0 ||
+	leaving := seen.Members.RemovalOrder(quorum.Source)
+	if len(leaving) == 0 || len(seen.Members.Learners().On(quorum.Destination)) > 0 ||
 		seen.Members.LeadershipIsOn(quorum.Destination) {
 		return "", nil
+	}
+	if len(leaving) == naming.MembersPerSeed {
+		if !leaving[0].Leader || len(seen.Members.On(quorum.Destination)) < naming.MembersPerSeed {
+			return "", nil
+		}
+		return j.sendLeadershipAway(ctx, etcdRole, seen)
 	}
 	if !seen.Members.Decides(quorum.Destination) {
 		return "leadership does not move before the members of the destination are healthy: " + seen.Summary(), nil

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
@@ -183,9 +184,19 @@ var _ = Describe("Retire", func() {
 		}))
 	})
 
-	It("should transfer leadership with six voters only if the member that leaves has it", func() {
+	It("should transfer leadership with six voters only if the member that leaves has it, "+
+		"and the destination does not do it", func() {
+		clock := newLeapingClock()
+		j = s.joint(steps.Source, func(c *Config) { c.Clock = clock })
 		s.joinDestination("main", 3)
 		s.lead("main", "seed-a-etcd-main-2")
+		for range 2 {
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Message).To(Equal("waiting until the agent of the destination has moved leadership from " +
+				"seed-a-etcd-main-2, which leaves first"))
+			clock.Step(4 * time.Second)
+		}
 		progress, err := j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(progress.Message).To(Equal("leadership moves to another member of the source"))
@@ -195,6 +206,7 @@ var _ = Describe("Retire", func() {
 		for _, ordinal := range []int{0, 1} {
 			s.clusters["main"].SetUp(memberName("seed-a", "main", ordinal), false)
 		}
+		clock.Step(time.Minute)
 		progress, err = j.RetireNext(ctx, "main", keep)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(progress.Message).To(Equal("leadership moves to the destination"), "there is no other one")
@@ -285,6 +297,39 @@ var _ = Describe("Retire", func() {
 		Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
 	})
 
+	It("should let the destination move leadership with six voters, where a front holds requests", func() {
+		s.joinDestination("main", 3)
+		s.lead("main", "seed-a-etcd-main-2")
+		f := newFronts(s)
+		Expect(s.joint(steps.Destination, f.in).TakeLeadership(ctx, "main")).
+			To(Equal("leadership moves to another member of the source"))
+		Expect(s.happened()).To(Equal([]string{"held main", "released main"}))
+		Expect(s.clusters["main"].Leader()).To(Equal("seed-a-etcd-main-0"))
+
+		// The source does not wait for what has been done.
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(ContainSubstring("StatefulSet etcd-main of the source is scaled to 2"))
+	})
+
+	It("should count the time for which it waits for the destination anew", func() {
+		clock := newLeapingClock()
+		j = s.joint(steps.Source, func(c *Config) { c.Clock = clock })
+		s.joinDestination("main", 3)
+		s.patchErr = errors.New("not now")
+		for _, leader := range []string{"seed-a-etcd-main-2", "seed-a-etcd-main-1", "seed-a-etcd-main-2"} {
+			s.lead("main", leader)
+			progress, err := j.RetireNext(ctx, "main", keep)
+			if leader == "seed-a-etcd-main-1" {
+				Expect(err).To(MatchError(ContainSubstring("not now")))
+			} else {
+				Expect(err).NotTo(HaveOccurred())
+				Expect(progress.Message).To(HavePrefix("waiting until the agent of the destination"))
+			}
+			clock.Step(time.Minute)
+		}
+	})
+
 	DescribeTable("lets the destination take leadership when its turn has come",
 		func(prepare func(), missing string, moves bool) {
 			s.joinDestination("main", 3)
@@ -301,7 +346,7 @@ var _ = Describe("Retire", func() {
 				Expect(s.clusters["main"].Leader()).To(Equal(before))
 			}
 		},
-		Entry("not with six voters", func() { s.retireSource("events", 2) }, "", false),
+		Entry("not with six voters, as long as another member than the first leads", func() { s.retireSource("events", 2) }, "", false),
 		Entry("not before the first member has left the other one",
 			func() { s.removeSource("main", 2); s.joinDestination("events", 3) },
 			"waiting until the first member of the source has left etcd-events as well", false),

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -25,6 +26,8 @@ const (
 	// defaultSteadyTime is how long a restarted member must have been as it should be. Its sidecar stops etcd once more
 	// right after it has changed the peer URL, which is the last of what is looked at.
 	defaultSteadyTime = 3 * time.Second
+	// nearIndex is by how many entries of the log a restarted member may be behind the leader: clients write meanwhile.
+	nearIndex = 100
 )
 
 // PrepareRoll makes both clusters ready for the restart that the ordinary specification brings: leadership moves to the
@@ -58,6 +61,11 @@ func (j *Joint) prepareRoll(ctx context.Context, etcdRole string) error {
 		return err
 	}
 	if err := mayRestart(seen, lastOrdinal); err != nil {
+		return err
+	}
+	// It restarts as soon as the specification is there.
+	restarts, _ := memberOf(seen, lastOrdinal)
+	if err := j.mayStopNow(ctx, etcdRole, seen, restarts); err != nil {
 		return err
 	}
 	leader, _ := seen.Members.Leader()
@@ -104,13 +112,19 @@ func memberOf(seen Observation, ordinal int) (quorum.Member, bool) {
 }
 
 // AccompanyRoll leads both clusters through their restart, and returns when all members have restarted and both Etcds
-// belong to etcd-druid again. What fails is retried, and what is waited for is logged.
-func (j *Joint) AccompanyRoll(ctx context.Context) error {
-	log := func(_ context.Context, reason steps.Reason, message string) error {
+// belong to etcd-druid again. What fails is retried, and what is waited for is logged. Only what slows it down for an
+// unknown time is reported, and that it does not any more: other work is done at the same time and reports as well.
+func (j *Joint) AccompanyRoll(ctx context.Context, report ReportFunc) error {
+	var overloaded bool
+	return j.each(ctx, func(ctx context.Context, reason steps.Reason, message string) error {
 		j.Log.Info("Restarting the members one by one", "reason", reason, "waiting", message)
-		return nil
-	}
-	return j.each(ctx, log, j.RollNext)
+		before := overloaded
+		overloaded = reason == steps.ReasonSeedOverloaded
+		if report == nil || !overloaded && !before {
+			return nil
+		}
+		return report(ctx, reason, message)
+	}, j.RollNext)
 }
 
 // RollNext takes one look at a cluster whose Etcd got its ordinary specification, and makes the next move towards one
@@ -232,6 +246,11 @@ func (j *Joint) unfinished(r rollout, seen Observation, ordinal int) string {
 	return ""
 }
 
+// caughtUp reports whether the member has applied about as much as the leader has committed.
+func caughtUp(member, leader etcdclient.Status) bool {
+	return member.RaftAppliedIndex+nearIndex >= leader.RaftIndex
+}
+
 // plainURLs are the peer URLs of a member with the ordinary specification, which the source's members have as well.
 func (j *Joint) plainURLs(etcdRole string, ordinal int) []string {
 	return []string{naming.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)}
@@ -257,14 +276,15 @@ func (j *Joint) attend(ctx context.Context, r rollout, seen Observation, ordinal
 		}
 	}
 	if member, ok := memberOf(seen, ordinal); ok && member.Leader && !fine {
-		return j.relieve(ctx, r, seen, member)
+		return j.relieve(ctx, r, transfer{seen: seen, from: member, urgent: "the StatefulSet may stop the leader"})
 	}
 	return nil, nil
 }
 
 // relieve moves leadership away from a member that is about to stop: to the one that has restarted first, and if there
 // is none, to the one that restarts last. It returns nil if no other one can lead.
-func (j *Joint) relieve(ctx context.Context, r rollout, seen Observation, leader quorum.Member) (*Progress, error) {
+func (j *Joint) relieve(ctx context.Context, r rollout, move transfer) (*Progress, error) {
+	seen, leader := move.seen, move.from
 	others := seen.Members.Voters().Healthy().Filter(func(m quorum.Member) bool { return m.ID != leader.ID })
 	finished := others.Filter(func(m quorum.Member) bool {
 		return m.Side == quorum.Destination && r.restarted(m.Ordinal) && j.unfinished(r, seen, m.Ordinal) == ""
@@ -276,7 +296,7 @@ func (j *Joint) relieve(ctx context.Context, r rollout, seen Observation, leader
 	if !ok {
 		return nil, nil
 	}
-	move := transfer{etcdRole: r.etcdRole, seen: seen, from: leader, to: target}
+	move.etcdRole, move.to = r.etcdRole, target
 	if err := j.transferLeadership(ctx, move); err != nil {
 		return nil, err
 	}
@@ -289,16 +309,20 @@ func (j *Joint) letRestart(ctx context.Context, r rollout, seen Observation, ord
 	if err := mayRestart(seen, ordinal); err != nil {
 		return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
 	}
-	if member, _ := memberOf(seen, ordinal); member.Leader {
-		moves, err := j.relieve(ctx, r, seen, member)
+	next, _ := memberOf(seen, ordinal)
+	if next.Leader {
+		moves, err := j.relieve(ctx, r, transfer{seen: seen, from: next})
 		if err != nil {
 			return Progress{}, err
 		}
 		if moves == nil {
-			return waiting(steps.ReasonQuorumAtRisk, "no member can take leadership from %s: %s", member.Name,
+			return waiting(steps.ReasonQuorumAtRisk, "no member can take leadership from %s: %s", next.Name,
 				seen.Summary()), nil
 		}
 		return *moves, nil
+	}
+	if err := j.mayStopNow(ctx, r.etcdRole, seen, next); err != nil {
+		return Progress{}, err
 	}
 
 	member := ledTo{r.etcdRole, ordinal}

@@ -245,6 +245,16 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(f.drained["main"]).To(BeEmpty())
 		})
 
+		It("should wait with it, and with leadership, while the others answer slowly", func() {
+			leadTo("main", 2)
+			s.clusters["main"].SetTook("seed-b-etcd-main-1", 2300*time.Millisecond)
+			Expect(j.PrepareRoll(ctx)).To(MatchError("failed to prepare the restart of etcd-main: member " +
+				"seed-b-etcd-main-2 does not stop yet: seed-b-etcd-main-1 answered in 2.3 s, more than 1 s: the seed " +
+				"is overloaded"))
+			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"))
+			Expect(f.drained["main"]).To(BeEmpty())
+		})
+
 		It("should say what is wrong without a quorum", func() {
 			for ordinal := range 2 {
 				s.clusters["main"].SetUp(memberName("seed-b", "main", ordinal), false)
@@ -412,6 +422,31 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(f.drained["main"]).To(HaveKeyWithValue(1, false))
 		})
 
+		It("should restart no member while the others answer slowly", func() {
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			s.clusters["main"].SetTook("seed-b-etcd-main-0", 2300*time.Millisecond)
+			for range 3 {
+				_, err := j.RollNext(ctx, "main")
+				Expect(err).To(MatchError(ContainSubstring(
+					"member seed-b-etcd-main-1 does not stop yet: seed-b-etcd-main-0 answered in 2.3 s, more than 1 s")))
+			}
+			Expect(partitionOf("main")).To(Equal(2))
+			Expect(f.drained["main"]).NotTo(HaveKey(1))
+		})
+
+		It("should take leadership from a member that may be stopped at any time, however slowly others answer", func() {
+			applied("main")
+			look()
+			leadTo("main", 2)
+			s.clusters["main"].SetTook("seed-b-etcd-main-1", 2300*time.Millisecond)
+			s.clusters["main"].SetTook("seed-b-etcd-main-2", 2300*time.Millisecond)
+			look()
+			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-0"))
+		})
+
 		It("should take leadership from a member that may be stopped at any time", func() {
 			applied("main")
 			look()
@@ -489,6 +524,35 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		})
 	})
 
+	It("should report that it waits for an overloaded seed, and that it does not any more", func() {
+		Expect(j.PrepareRoll(ctx)).To(Succeed())
+		for _, etcdRole := range naming.EtcdRoles {
+			specification(etcdRole, plain)
+			partition(etcdRole, 0)
+			revision(etcdRole, after)
+		}
+		look()
+		stop("main", 2)
+		start("main", 2)
+		s.clusters["main"].SetTook("seed-b-etcd-main-0", 2300*time.Millisecond)
+		clock := newLeapingClock()
+		j = s.joint(steps.Destination, f.in, func(c *Config) { c.Clock, c.PollInterval = clock, time.Second })
+		ended, end := context.WithCancel(ctx)
+		var reported []steps.Reason
+		Expect(j.AccompanyRoll(ended, func(_ context.Context, reason steps.Reason, message string) error {
+			reported = append(reported, reason)
+			if reason != steps.ReasonSeedOverloaded {
+				end()
+				return nil
+			}
+			Expect(message).To(ContainSubstring("the seed is overloaded"))
+			s.clusters["main"].SetTook("seed-b-etcd-main-0", 0)
+			return nil
+		})).NotTo(Succeed())
+		Expect(reported[0]).To(Equal(steps.ReasonSeedOverloaded))
+		Expect(reported[len(reported)-1]).To(Equal(steps.ReasonRollingEtcd))
+	})
+
 	It("should accompany the restart of both clusters to its end", func() {
 		Expect(j.PrepareRoll(ctx)).To(Succeed())
 		for _, etcdRole := range naming.EtcdRoles {
@@ -497,7 +561,7 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			revision(etcdRole, after)
 		}
 		done := make(chan error, 1)
-		go func() { done <- j.AccompanyRoll(ctx) }()
+		go func() { done <- j.AccompanyRoll(ctx, nil) }()
 		Eventually(func(g Gomega) {
 			for _, etcdRole := range naming.EtcdRoles {
 				restartNext(etcdRole)

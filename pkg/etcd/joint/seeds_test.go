@@ -219,7 +219,7 @@ func (s *seeds) sawVoters(etcdRole string) []int {
 func (s *seeds) joint(role steps.Role, mutate ...func(*Config)) *Joint {
 	config := Config{
 		Log: logr.Discard(), Client: s.client, Namespace: namespace, Role: role,
-		SourceSeed: "seed-a", DestinationSeed: "seed-b", PollInterval: time.Millisecond, QuietTimeout: time.Nanosecond,
+		SourceSeed: "seed-a", DestinationSeed: "seed-b", PollInterval: time.Millisecond,
 		SteadyTime: time.Nanosecond,
 		NewCluster: func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
 			return s.clusters[etcdRole], nil

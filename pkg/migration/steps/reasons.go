@@ -43,7 +43,7 @@ const (
 func (r Reason) Fault() bool {
 	switch r {
 	case ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonSyncFailed, ReasonActionFailed, ReasonDeadlineExceeded,
-		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember, ReasonSourceSilent:
+		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember, ReasonSourceSilent, ReasonSeedOverloaded:
 		return true
 	}
 	return guardReasons[r]
@@ -84,6 +84,10 @@ const (
 	// sign of life for a while: an etcd with six voters needs the source, which alone makes them five again. The
 	// operator gets the agent of the source, its seed's API server or its connection to the garden back.
 	ReasonSourceSilent Reason = "SourceSilent"
+	// ReasonSeedOverloaded appears while members of etcd, or the kube-apiserver of the destination, take longer than a
+	// second to answer. No leadership moves, no member stops, no kube-apiserver ends and DNS does not move meanwhile:
+	// their clients would lose requests. The operator gives the nodes that the message names processors or disks.
+	ReasonSeedOverloaded Reason = "SeedOverloaded"
 )
 
 // Reasons of single steps, in the order of the steps.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 )
@@ -38,6 +39,7 @@ type member struct {
 	hash          uint32
 	compacted     int64
 	behind        uint64
+	took          time.Duration
 }
 
 // Cluster is an etcd cluster in memory.
@@ -213,6 +215,24 @@ func (c *Cluster) SetBehind(name string, entries uint64) {
 	}
 }
 
+// Commit lets the cluster commit so many entries. Who is behind stays as far behind.
+func (c *Cluster) Commit(entries uint64) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.index += entries
+}
+
+// SetTook sets how long an answer of the member with the name takes. Nobody has to wait for it.
+func (c *Cluster) SetTook(name string, took time.Duration) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	for _, m := range c.members {
+		if m.Name == name {
+			m.took = took
+		}
+	}
+}
+
 // SetDefragmenting lets the defragmentation of the member with the name begin or end.
 func (c *Cluster) SetDefragmenting(name string, defragmenting bool) {
 	c.lock.Lock()
@@ -295,6 +315,7 @@ func (c *Cluster) Status(_ context.Context, member etcdclient.Member) (etcdclien
 	status := etcdclient.Status{
 		ClusterID: c.id, MemberID: m.ID, LeaderID: c.leader, Learner: m.Learner, Version: "3.5.27",
 		DBSize: m.dbSize, DBSizeInUse: m.inUse, RaftIndex: c.index - m.behind, RaftAppliedIndex: c.index - m.behind,
+		Took: m.took,
 	}
 	// Every member reports the alarms of all.
 	for _, alarm := range c.alarms {
