@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // publishPeriod is how often the Seed is read, in case somebody has changed what the agent has written there.
@@ -59,13 +59,13 @@ func (p *Publisher) Publish(ctx context.Context) error {
 		return fmt.Errorf("failed to read Seed %s: %w", p.SeedName, err)
 	}
 	value := strconv.FormatBool(p.TLSTermination)
-	if seed.Annotations[preflight.AnnotationTLSTermination] == value {
+	if seed.Annotations[steps.AnnotationTLSTermination] == value {
 		return nil
 	}
 	patch := client.MergeFrom(seed.DeepCopy())
-	metav1.SetMetaDataAnnotation(&seed.ObjectMeta, preflight.AnnotationTLSTermination, value)
+	metav1.SetMetaDataAnnotation(&seed.ObjectMeta, steps.AnnotationTLSTermination, value)
 	if err := p.Writer.Patch(ctx, seed, patch); err != nil {
-		return fmt.Errorf("failed to annotate Seed %s with %s: %w", p.SeedName, preflight.AnnotationTLSTermination, err)
+		return fmt.Errorf("failed to annotate Seed %s with %s: %w", p.SeedName, steps.AnnotationTLSTermination, err)
 	}
 	p.Log.Info("Published where clients' TLS ends", "seed", p.SeedName, "atGateway", p.TLSTermination)
 	return nil

@@ -8,12 +8,9 @@ import (
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
-)
 
-// AnnotationTLSTermination on a Seed tells whether its ingress gateways end the TLS of shoots' clients (the gardenlet's
-// feature gate IstioTLSTermination): "true" or "false". The agent of the seed publishes it, because nobody else in the
-// garden knows the gardenlet's feature gates.
-const AnnotationTLSTermination = "livecpm.gardener.cloud/tls-termination"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
 
 // checkTLSTermination asks for two seeds whose ingress gateways treat the shoot's clients alike. From step 6 to step 8
 // the apiserver-proxies of the nodes come to the destination's gateway as the source's expects it. A gateway of the
@@ -66,13 +63,13 @@ func (f Facts) gatewayEndsTLS(seed SeedView) (bool, *Finding) {
 		finding := unknown(TLSTermination, remedyRead, "seed %s could not be read: %v", seed.Name, seed.Error)
 		return false, &finding
 	}
-	value := seed.Seed.Annotations[AnnotationTLSTermination]
+	value := seed.Seed.Annotations[steps.AnnotationTLSTermination]
 	ends, err := strconv.ParseBool(value)
 	if err != nil {
 		finding := unknown(TLSTermination, "check that the agent of the seed runs, is of this release, and may patch its "+
 			"own Seed; the check runs again by itself",
 			"the agent of seed %s has not published where clients' TLS ends (its annotation %s is %q)", seed.Name,
-			AnnotationTLSTermination, value)
+			steps.AnnotationTLSTermination, value)
 		return false, &finding
 	}
 	return ends, nil

@@ -38,7 +38,6 @@ import (
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
-	"github.com/livecpm/livecpm/pkg/preflight"
 	"github.com/livecpm/livecpm/test/integration/framework"
 	"github.com/livecpm/livecpm/test/patience"
 	"github.com/livecpm/livecpm/test/simulation"
@@ -115,11 +114,11 @@ func (p *party) tell() {
 	seed := &gardencorev1beta1.Seed{}
 	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
 	patch := client.MergeFrom(seed.DeepCopy())
-	delete(seed.Annotations, preflight.AnnotationTLSTermination)
+	delete(seed.Annotations, steps.AnnotationTLSTermination)
 	Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
 	Expect(p.publisher.Publish(ctx)).To(Succeed())
 	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
-	Expect(seed.Annotations).To(HaveKeyWithValue(preflight.AnnotationTLSTermination, "true"))
+	Expect(seed.Annotations).To(HaveKeyWithValue(steps.AnnotationTLSTermination, "true"))
 }
 
 // ofRole does of every step what it asks of the garden. A part in a step of the peer asks nothing of it.
