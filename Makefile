@@ -28,6 +28,8 @@ export LIVECPM_TOLERANCE := $(or $(TOLERANCE),$(LIVECPM_TOLERANCE))
 export LIVECPM_ETCD := $(or $(ETCD),$(LIVECPM_ETCD))
 # How the seeds enforce NetworkPolicies: on (the default), packets or off.
 export LIVECPM_POLICIES := $(or $(POLICIES),$(LIVECPM_POLICIES))
+# The load of demo, end-to-end specs and benchmarks: normal (the default) or heavy, with 100 writes per second.
+export LIVECPM_LOAD := $(or $(LOAD),$(LIVECPM_LOAD))
 
 # Agents compare their own build with the gardenlets' version, so Gardener's version is stamped into every binary.
 GARDENER_VERSION = $(shell $(GO) list -m -f '{{.Version}}' github.com/gardener/gardener)
@@ -148,7 +150,7 @@ bench-page: ## Write docs/benchmarks.md of the figures in docs/benchmarks/data
 # for them.
 # Without LABELS the run has an hour; labels that are named have limits of their own, and show their progress.
 .PHONY: test-e2e
-test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, conformance, drain, faults, nodes (with NODES=3), recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=: docs/development/testing.md)
+test-e2e: setup-$(if $(findstring recovery,$(LABELS)),recovery,landscape) ## End-to-end specs on the landscape (needs root): LABELS='migration || bench', or abort, cli, conformance, drain, faults, nodes (with NODES=3), recovery; FOCUS= chooses by name (MOMENTS=, FAULT=, STEP=, MOMENT=, MIGRATIONS=, FORCE_SHRINK=, LOAD=heavy: docs/development/testing.md)
 	$(if $(findstring recovery,$(LABELS)),hack/build-tools.sh kubectl etcdctl)
 	$(if $(findstring conformance,$(LABELS)),hack/build-tools.sh kubernetes-e2e kubectl)
 	LIVECPM_LABELS='$(or $(LABELS),migration || bench)' MOMENTS='$(MOMENTS)' FAULT='$(FAULT)' STEP='$(STEP)' MOMENT='$(MOMENT)' MIGRATIONS='$(MIGRATIONS)' FORCE_SHRINK='$(FORCE_SHRINK)' \
@@ -178,7 +180,7 @@ landscape-down: ## Remove every process, mount, network namespace and cgroup of 
 	$(GO) run ./test/landscape/cmd/landscape down
 
 .PHONY: demo
-demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back
+demo: setup-landscape ## Migrate a shoot's control plane live from seed-a to seed-b under load and report. SHOOT=workers: a shoot with machines, there and back. LOAD=heavy: 100 writes per second
 	@# The first program is small: it says what is going to happen, compiles the demo, and becomes it.
 	@mkdir -p '$(LIVECPM_STATE)/bin'
 	@$(GO) build -o '$(LIVECPM_STATE)/bin/livecpm-demo-start' ./test/demo/cmd/start

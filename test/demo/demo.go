@@ -299,6 +299,9 @@ func (r *run) newLoad(access *rest.Config) (*probe.Probe, error) {
 		DNSServer: driver.DNSServer(r.Landscape),
 		DNSNames:  r.names,
 	}
+	if r.Landscape.Load == config.LoadHeavy {
+		probe.Heavy(&load)
+	}
 	if r.Load != nil {
 		r.Load(&load)
 	}

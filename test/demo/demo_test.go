@@ -41,7 +41,7 @@ var _ = Describe("Report", func() {
 				WriteP99Ms: probe.ByPhase{Before: 20, During: 40.5, After: 21},
 				Details: &probe.Details{
 					Verified:          true,
-					RequestsPerSecond: 57.9,
+					RequestsPerSecond: 70.3,
 					RequestsDue:       40000,
 					Watches:           make([]probe.WatchDetails, 10),
 					DNS:               &probe.DNSResult{Samples: 1000},
@@ -184,8 +184,8 @@ var _ = Describe("Report", func() {
 			r.Etcd["main"] = driver.EtcdReport{Voters: []int{3, 4, 5}, ClusterIDUnchanged: true}
 		}, "ended with 5 voters"),
 		Entry("for missing steps", func(r *demo.Report) { r.Steps = r.Steps[:3] }, "only 3 of 8 steps"),
-		Entry("for too little load", func(r *demo.Report) { r.Probe.Details.RequestsPerSecond = 49 },
-			"49.0 requests per second"),
+		Entry("for too little load", func(r *demo.Report) { r.Probe.Details.RequestsPerSecond = 59 },
+			"59.0 requests per second"),
 		Entry("without verification", func(r *demo.Report) { r.Probe.Details.Verified = false },
 			"could not be verified"),
 		Entry("without watch events", func(r *demo.Report) { r.Probe.WatchEvents = 0 }, "delivered no event"),

@@ -30,6 +30,8 @@ const (
 	watches         = 2
 	keys            = 8
 	connections     = 2
+	// listObjects are several pages for lists, too. Each shoot gets them.
+	listObjects = 200
 )
 
 // Load is load on several shoots.
@@ -67,7 +69,7 @@ func startOne(ctx context.Context, landscape *config.Config, garden client.Clien
 	p, err := probe.New(probe.Config{
 		REST: credentials, DNSServer: driver.DNSServer(landscape), DNSNames: []string{host},
 		WritesPerSecond: writesPerSecond, ReadsPerSecond: readsPerSecond, EventsPerSecond: eventsPerSecond,
-		Watches: watches, Keys: keys, KeptConnections: connections,
+		Watches: watches, Keys: keys, KeptConnections: connections, ListObjects: listObjects,
 	})
 	if err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func (p Plan) what(stage Stage) string {
 	case StageMigration:
 		return "move its control plane to the other seed, live"
 	case StageBefore:
-		return "put load on the shoot: 58 requests/s, 10 watches"
+		return "put load on the shoot: 70 requests/s, 10 watches"
 	case StageAfter:
 		return "keep the load for a while, then write the report"
 	default:

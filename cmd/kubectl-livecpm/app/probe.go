@@ -45,11 +45,13 @@ func newProbe(o *options) *cobra.Command {
 		Short: "Put load on the API server of a shoot and measure what its clients notice",
 		Long: "Put load on the API server of a shoot, by its public name and without any retry, and measure what its " +
 			"clients notice:\n" +
-			"reads, writes and Events over kept and new connections, and long watches. Every write that was " +
-			"acknowledged must reach\n" +
-			"each watch and be there in the end.\n\n" +
-			"It works in a namespace of its own in the shoot, livecpm-probe-…, and removes it in the end, also on " +
-			"Ctrl-C. The load ends\n" +
+			"reads, writes and Events over kept and new connections, lists in pages, custom resources, an election " +
+			"of leaders,\n" +
+			"informers, and long watches. Every write that was acknowledged must reach each watch and be there in " +
+			"the end.\n\n" +
+			"It works in a namespace of its own in the shoot, livecpm-probe-…, with 2,000 small ConfigMaps to " +
+			"list, and with\n" +
+			"a CustomResourceDefinition of its own. It removes them in the end, also on Ctrl-C. The load ends\n" +
 			"with --duration, with the migration (--until-complete), or on Ctrl-C. The exit code is 1 if anything " +
 			"failed or was lost.\n" +
 			"Access to the shoot is requested from the garden (shoots/adminkubeconfig).",
@@ -71,7 +73,7 @@ func newProbe(o *options) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.IntVar(&f.rate, "rate", 58, "requests per second: about a quarter are writes, the rest reads")
+	flags.IntVar(&f.rate, "rate", 70, "requests per second: about two fifths are writes, the rest reads")
 	flags.IntVar(&f.connections, "connections", 4, "number of kept connections that requests share")
 	flags.IntVar(&f.newPercent, "new", 50,
 		"percentage of the requests that use a new connection and a new DNS lookup each")
@@ -116,8 +118,8 @@ func (f *probeFlags) validate() error {
 
 // config divides the rate up as the demo of the repository does.
 func (f *probeFlags) config() probe.Config {
-	events := max(1, f.rate/29)
-	writes := max(1, (f.rate-events)*2/7)
+	events := max(1, f.rate/35)
+	writes := max(1, (f.rate-events)*7/17)
 	return probe.Config{
 		DNSServer:       f.dnsServer,
 		WritesPerSecond: writes, ReadsPerSecond: max(1, f.rate-events-writes), EventsPerSecond: events,

@@ -4,6 +4,11 @@
 // Package probe puts load on the API server of a shoot and tells, without sparing anyone, what its clients had to
 // endure.
 //
+// The load is what real clients do (writeParts and readParts have the shares): they create, get, update, patch, apply
+// and delete ConfigMaps, list thousands of objects in pages, write custom resources and their status, renew Leases,
+// elect leaders, create Events, read an aggregated API where there is one, watch, and keep informers, which must not
+// have to list again.
+//
 // The load is plain client-go without retries: what fails is counted, and what net/http repairs behind the caller's
 // back (a lost connection, a request sent a second time) is counted as well. Which of the failed requests client-go
 // would have sent again is told beside that. A share of the requests uses kept connections, the others a new connection
@@ -27,6 +32,7 @@ package probe
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -44,7 +50,8 @@ type Config struct {
 	// DNSInterval is the time between two samples of one name.
 	DNSInterval time.Duration
 
-	// WritesPerSecond and ReadsPerSecond are the rates of either kind.
+	// WritesPerSecond and ReadsPerSecond are the rates of either kind. The election of leaders and the requests of
+	// informers come on top of them.
 	WritesPerSecond, ReadsPerSecond int
 	// EventsPerSecond is the additional rate of Event objects created, which land in etcd-events.
 	EventsPerSecond int
@@ -53,8 +60,16 @@ type Config struct {
 	NewPercent *int
 	// Watches is the number of long watches.
 	Watches int
-	// Keys is the number of objects that are written in turn, for kept and new connections each.
+	// Keys is the number of ConfigMaps that are updated in turn, for kept and new connections each. All other kinds of
+	// requests have slots in proportion to it. By default there are so many that every request that is due while others
+	// wait for their timeout is sent.
 	Keys int
+	// readKeys is the same for the slots of reads.
+	readKeys int
+	// ListObjects is the number of objects that lists go through in pages. They are created before the load begins, at
+	// a bounded rate. It defaults to 2,000 small ones: several pages of the size that clients ask for, and little
+	// beside what the load writes, for the etcd of a shoot that may be on a machine with two processors.
+	ListObjects int
 	// KeptConnections is the number of connections that the kept half of the reads and writes shares.
 	KeptConnections int
 	// RequestTimeout bounds every request but watches. A request that takes longer has failed.
@@ -67,18 +82,38 @@ type Config struct {
 
 func (c *Config) setDefaults() {
 	setDefault(&c.DNSInterval, 100*time.Millisecond)
-	setDefault(&c.WritesPerSecond, 16)
-	setDefault(&c.ReadsPerSecond, 40)
+	setDefault(&c.WritesPerSecond, writeShares)
+	setDefault(&c.ReadsPerSecond, readShares)
 	setDefault(&c.EventsPerSecond, 2)
 	if c.NewPercent == nil {
 		c.NewPercent = new(50)
 	}
 	setDefault(&c.Watches, 10)
-	setDefault(&c.Keys, 32)
+	setDefault(&c.ListObjects, 2000)
 	setDefault(&c.KeptConnections, 4)
 	setDefault(&c.RequestTimeout, 10*time.Second)
+	c.readKeys = c.Keys
+	setDefault(&c.Keys, c.enoughKeys(c.WritesPerSecond, writeShares))
+	setDefault(&c.readKeys, c.enoughKeys(c.ReadsPerSecond, readShares))
 	setDefault(&c.DrainTimeout, 30*time.Second)
-	setDefault(&c.CleanupTimeout, 2*time.Minute)
+	setDefault(&c.CleanupTimeout, 4*time.Minute)
+}
+
+// heavyWrites is the rate of writes of a heavy load.
+const heavyWrites = 100
+
+// Heavy makes the load heavy: 100 writes per second. The other rates stay.
+func Heavy(c *Config) { c.WritesPerSecond = heavyWrites }
+
+// fresh is how much of the rate uses a new connection for each request.
+func (c *Config) fresh(rate int) int { return rate * *c.NewPercent / 100 }
+
+// enoughKeys returns how many keys it takes that no request waits for a slot before others have timed out. The shares
+// are what the parts of such requests add up to.
+func (c *Config) enoughKeys(rate, shares int) int {
+	fresh := c.fresh(rate)
+	busiest := float64(max(fresh, rate-fresh)) * c.RequestTimeout.Seconds()
+	return keyShare * max(1, int(math.Ceil(busiest/float64(shares))))
 }
 
 func setDefault[T int | time.Duration](field *T, value T) {
@@ -106,8 +141,8 @@ func (c *Config) validate() error {
 	if len(c.DNSNames) > 0 && c.DNSServer == "" {
 		return errors.New("names can be watched at a DNS server only, and none is given")
 	}
-	if c.Watches < 0 || c.Keys < 1 || c.KeptConnections < 1 {
-		return errors.New("watches must not be negative, keys and kept connections must be positive")
+	if c.Watches < 0 || c.Keys < 1 || c.KeptConnections < 1 || c.ListObjects < 1 {
+		return errors.New("watches must not be negative; keys, kept connections and objects of lists must be positive")
 	}
 	return nil
 }

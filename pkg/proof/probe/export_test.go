@@ -24,6 +24,46 @@ const (
 	WatchDue        = watchDue
 )
 
+// HurryElection lets an election have other times.
+func HurryElection(p *Probe, lease, renew, retry time.Duration) {
+	p.times = electionTimes{lease: lease, renew: renew, retry: retry}
+}
+
+// Defaults returns the configuration with what it is where it says nothing.
+func Defaults(config Config) Config {
+	config.setDefaults()
+	return config
+}
+
+// everything is a probe whose load has all parts.
+func everything() *Probe { return &Probe{aggregated: true} }
+
+// Shares returns the sums of the shares of the parts.
+func Shares() (writes, reads int) {
+	for _, part := range everything().writeParts() {
+		writes += part.share
+	}
+	for _, part := range everything().readParts() {
+		reads += part.share
+	}
+	return writes, reads
+}
+
+// Slots returns how many slots there are with the configuration, for kept and for new connections each.
+func Slots(config Config) (writes, reads int) {
+	config.setDefaults()
+	return len(turns(everything().writeParts(), config.Keys)), len(turns(everything().readParts(), config.readKeys))
+}
+
+// Turns returns the names of the parts of the writes in the order of their turns.
+func Turns(keys int) []string {
+	var out []string
+	for _, turn := range turns(everything().writeParts(), keys) {
+		out = append(out, turn.name)
+	}
+	return out
+}
+
 // Watch runs one watch until the context ends.
 func Watch(ctx context.Context, client rest.Interface) {
 	newWatcher(&watcher{client: client, namespace: "default", revision: 1, ledger: newLedger(clock.RealClock{}),
@@ -94,7 +134,7 @@ func SentAgain(req *http.Request, resp *http.Response, err error) bool {
 // LatencyOf returns how long a write took that was due at the given time and was answered at once.
 func LatencyOf(due time.Time) time.Duration {
 	p := &Probe{timeline: newTimeline(due), config: Config{RequestTimeout: patience.Eventually}}
-	p.timedWrite(context.WithValue(context.Background(), dueKey{}, dueRequest{at: due}), "write",
+	p.timedWrite(context.WithValue(context.Background(), dueKey{}, dueRequest{at: due}), request{},
 		func(context.Context) error { return nil })
 	return p.timeline.percentile(PhaseBefore, 1)
 }

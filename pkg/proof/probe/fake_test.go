@@ -22,7 +22,11 @@ import (
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // fakeAPI is an API server with just the resources that the probe uses, and with faults that can be switched on.
@@ -64,8 +68,14 @@ type fakeAPI struct {
 	refuse   string
 	// writers are the credentials that came with writes.
 	writers map[string]bool
+	// pagers are those that came with the objects that lists go through.
+	pagers map[string]bool
 	// hangUps is how many reads on connections that served a request before end without an answer.
 	hangUps atomic.Int64
+	// others are the objects that are neither ConfigMaps nor Events, and what has happened to them (fakekinds_test.go).
+	others otherObjects
+	// refuseIf answers requests with an error. Its result reports whether it does.
+	refuseIf atomic.Pointer[func(r *http.Request) bool]
 	// cutReads and cutWatches are how many reads and watches end without an answer, on whatever connection.
 	cutReads, cutWatches atomic.Int64
 }
@@ -86,9 +96,11 @@ func newFakeAPI(http2 bool) *fakeAPI {
 		configMaps: map[string]*corev1.ConfigMap{},
 		events:     map[string]*corev1.Event{},
 		writers:    map[string]bool{},
+		pagers:     map[string]bool{},
 		gone:       map[string]int{},
 		changed:    make(chan struct{}),
 		endWatches: make(chan struct{}),
+		others:     newOtherObjects(),
 	}
 	f.server = httptest.NewUnstartedServer(f)
 	f.server.EnableHTTP2 = http2
@@ -157,8 +169,11 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	written := r.Method != http.MethodGet && len(parts) >= 5 &&
-		slices.Contains([]string{"configmaps", "events"}, parts[4])
+	if refuses := f.refuseIf.Load(); refuses != nil && (*refuses)(r) {
+		answerStatus(w, 500, metav1.StatusReasonInternalError)
+		return
+	}
+	written := r.Method != http.MethodGet && r.Header.Get("Authorization") == "Bearer "+loadToken
 	if before := f.beforeWrite.Load(); before != nil && written {
 		(*before)(r)
 	}
@@ -178,7 +193,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.serveConfigMaps(w, r, name)
 	default:
-		answerStatus(w, 404, metav1.StatusReasonNotFound)
+		f.serveOthers(w, r, parts)
 	}
 }
 
@@ -189,7 +204,11 @@ func (f *fakeAPI) cut(r *http.Request) bool {
 	case r.Method != http.MethodGet:
 		return false
 	case r.URL.Query().Get("watch") != "":
-		return f.cutWatches.Add(-1) >= 0
+		cuts := &f.cutWatches
+		if informs(r) {
+			cuts = &f.others.cutWatches
+		}
+		return cuts.Add(-1) >= 0
 	}
 	return named && f.cutReads.Add(-1) >= 0
 }
@@ -213,6 +232,10 @@ func (f *fakeAPI) serveIdentity(w http.ResponseWriter, r *http.Request, resource
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.identity = append(f.identity, resource)
+	if resource == "roles" {
+		f.others.role = &rbacv1.Role{}
+		decodeBody(body, f.others.role)
+	}
 	if resource != "token" {
 		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 		w.WriteHeader(http.StatusCreated)
@@ -267,12 +290,7 @@ func (f *fakeAPI) serveConfigMaps(w http.ResponseWriter, r *http.Request, name s
 	switch r.Method {
 	case http.MethodGet:
 		if name == "" {
-			list := &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}}
-			list.ResourceVersion = strconv.FormatInt(f.revision, 10)
-			for _, configMap := range f.configMaps {
-				list.Items = append(list.Items, *configMap)
-			}
-			answer(w, 200, list)
+			f.listConfigMaps(w, r)
 			return
 		}
 		configMap, ok := f.configMaps[name]
@@ -286,10 +304,20 @@ func (f *fakeAPI) serveConfigMaps(w http.ResponseWriter, r *http.Request, name s
 		}
 		answer(w, 200, configMap)
 
+	case http.MethodDelete:
+		f.deleteConfigMap(w, name)
+
+	case http.MethodPatch:
+		f.patchConfigMap(w, r, name)
+
 	case http.MethodPost, http.MethodPut:
-		f.writers[r.Header.Get("Authorization")] = true
 		configMap := &corev1.ConfigMap{}
 		decode(r, configMap)
+		if strings.HasPrefix(configMap.Name, "page-") {
+			f.pagers[r.Header.Get("Authorization")] = true
+		} else {
+			f.writers[r.Header.Get("Authorization")] = true
+		}
 		if f.onWrite != nil && f.onWrite(w, configMap) {
 			return
 		}
@@ -319,18 +347,36 @@ func (f *fakeAPI) store(kind string, configMap *corev1.ConfigMap) {
 	f.changed = make(chan struct{})
 }
 
+// refusesWatch answers a watch that is not to begin. It returns the number of the watch, which is 0 for an informer.
+func (f *fakeAPI) refusesWatch(w http.ResponseWriter, r *http.Request) (number int64, refused bool) {
+	if r.URL.Query().Get("sendInitialEvents") != "" {
+		// As an older API server does: the informer lists then.
+		answerStatus(w, 422, metav1.StatusReasonInvalid)
+		return 0, true
+	}
+	if !informs(r) {
+		number = f.watches.Add(1)
+	}
+	if !f.expired.Load() {
+		return number, false
+	}
+	answerStatus(w, 410, metav1.StatusReasonExpired)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if number > 0 {
+		f.gone[r.RemoteAddr]++
+	}
+	return number, true
+}
+
 func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request) {
 	from, err := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
-	if err != nil {
+	if err != nil && r.URL.Query().Get("sendInitialEvents") == "" {
 		answerStatus(w, 400, metav1.StatusReasonBadRequest)
 		return
 	}
-	number := f.watches.Add(1)
-	if f.expired.Load() {
-		answerStatus(w, 410, metav1.StatusReasonExpired)
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.gone[r.RemoteAddr]++
+	number, refused := f.refusesWatch(w, r)
+	if refused {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -341,7 +387,10 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	end, deliveries := f.endWatches, f.deliveries
 	f.mu.Unlock()
-	f.following.Add(1)
+	if number > 0 {
+		f.following.Add(1)
+	}
+	selected := selectorOf(r)
 	for next := 0; ; {
 		f.mu.Lock()
 		entries, changed := f.history[next:], f.changed
@@ -352,7 +401,7 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request) {
 			if deliveries != nil {
 				times = deliveries(number, entry.revision)
 			}
-			if entry.revision <= from {
+			if entry.revision <= from || !selected.Matches(labels.Set(entry.object.Labels)) {
 				continue
 			}
 			for range times {
@@ -376,12 +425,17 @@ func withKind(configMap *corev1.ConfigMap) *corev1.ConfigMap {
 	return configMap
 }
 
-func decode(r *http.Request, into any) {
+func decode(r *http.Request, into runtime.Object) {
 	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(body, into)
-	}
 	if err != nil {
+		panic(err)
+	}
+	decodeBody(body, into)
+}
+
+// decodeBody takes JSON and protobuf.
+func decodeBody(body []byte, into runtime.Object) {
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, into); err != nil {
 		panic(err)
 	}
 }

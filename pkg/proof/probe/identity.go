@@ -10,6 +10,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,11 +39,7 @@ func (p *Probe) becomeServiceAccount(ctx context.Context, client kubernetes.Inte
 		metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("failed to create ServiceAccount %s/%s: %w", p.namespace, identityName, err)
 	}
-	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"configmaps"},
-			Verbs: []string{"create", "get", "watch", "update"}},
-		{APIGroups: []string{""}, Resources: []string{"events"}, Verbs: []string{"create"}},
-	}}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: p.permissions()}
 	if _, err := client.RbacV1().Roles(p.namespace).Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		return nil, fmt.Errorf("failed to create Role %s/%s: %w", p.namespace, identityName, err)
 	}
@@ -68,10 +65,29 @@ func (p *Probe) becomeServiceAccount(ctx context.Context, client kubernetes.Inte
 	return config, p.awaitIdentity(ctx, config)
 }
 
-// awaitIdentity waits until all instances of the API server know the service account and what it may do. Which one
-// answers is not for a client to choose, so several answers over connections of their own are asked for.
+// permissions are what the load does.
+func (p *Probe) permissions() []rbacv1.PolicyRule {
+	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+	}
+	rules := []rbacv1.PolicyRule{
+		rule("", "configmaps", verbCreate, verbGet, verbList, verbWatch, verbUpdate, "patch", verbDelete),
+		rule("", "events", verbCreate),
+		rule(coordinationv1.GroupName, "leases", verbCreate, verbGet, verbUpdate),
+		rule(p.samples().Group, customResource, verbCreate, verbGet, verbList, verbWatch, verbUpdate),
+		rule(p.samples().Group, customResource+"/status", verbUpdate),
+	}
+	if p.aggregated {
+		rules = append(rules, rule(metricsAPI.Group, metricsAPI.Resource, verbList))
+	}
+	return rules
+}
+
+// awaitIdentity waits until all instances of the API server know the service account, what it may do, and the probe's
+// own resource. Which one answers is not for a client to choose, so several answers over connections of their own are
+// asked for.
 func (p *Probe) awaitIdentity(ctx context.Context, config *rest.Config) error {
-	client, err := newRESTClient(config, &dialer{stats: p.controlStats, lookup: p.lookupFresh, single: true})
+	client, err := newClient(config, &dialer{stats: p.controlStats, lookup: p.lookupFresh, single: true})
 	if err != nil {
 		return err
 	}
@@ -81,9 +97,11 @@ func (p *Probe) awaitIdentity(ctx context.Context, config *rest.Config) error {
 	)
 	if err := wait.PollUntilContextTimeout(ctx, identityPause, identityTimeout,
 		true, func(ctx context.Context) (bool, error) {
-			refused = client.Get().Namespace(p.namespace).Resource("configmaps").Name(identityName).Do(ctx).Error()
+			_, refused = client.core.ConfigMaps(p.namespace).Get(ctx, identityName, metav1.GetOptions{})
 			if apierrors.IsNotFound(refused) {
-				refused = nil
+				// That a resource is not known is NotFound, too, hence a list.
+				_, refused = client.dynamic.Resource(p.samples()).Namespace(p.namespace).List(ctx,
+					metav1.ListOptions{Limit: 1})
 			}
 			if known++; refused != nil {
 				known = 0

@@ -44,6 +44,8 @@ func (b *bitset) each(f func(n int64)) {
 type objectLedger struct {
 	acknowledged bitset
 	last         int64
+	// gone is set when the object was deleted. Its deletion is the write after its last one.
+	gone bool
 }
 
 // ledger remembers every write that the API server acknowledged.
@@ -111,6 +113,15 @@ func (l *ledger) unseen(from int, seen map[string]*bitset) (int, *acknowledgedWr
 	return from, nil
 }
 
+// gone records that an object that was written is deleted, whether that was acknowledged or not.
+func (l *ledger) gone(object string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := l.objects[object]; o != nil {
+		o.gone = true
+	}
+}
+
 func (l *ledger) acknowledgeEvent(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,6 +153,22 @@ func (l *ledger) observe(object string, sequence int64) {
 	})
 }
 
+// observeFinally compares what the API server holds in the end with what it acknowledged.
+func (l *ledger) observeFinally(object string, objects map[string]int64) {
+	sequence, present := objects[object]
+	l.mu.Lock()
+	o := l.objects[object]
+	if o.gone {
+		if present {
+			l.lost[fmt.Sprintf("%s/%d", object, o.last)] = struct{}{}
+		}
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	l.observe(object, sequence)
+}
+
 // verify takes the final state and returns how many acknowledged writes and events are lost.
 func (l *ledger) verify(objects map[string]int64, events map[string]struct{}) (lostWrites, lostEvents int64) {
 	l.mu.Lock()
@@ -151,7 +178,7 @@ func (l *ledger) verify(objects map[string]int64, events map[string]struct{}) (l
 	}
 	l.mu.Unlock()
 	for _, name := range names {
-		l.observe(name, objects[name])
+		l.observeFinally(name, objects)
 	}
 
 	l.mu.Lock()
@@ -164,10 +191,11 @@ func (l *ledger) verify(objects map[string]int64, events map[string]struct{}) (l
 	return int64(len(l.lost)), lostEvents
 }
 
+// maxExamples is how many of what is missing are named.
+const maxExamples = 5
+
 // missing counts the acknowledged writes that are not among the seen ones.
 func (l *ledger) missing(seen map[string]*bitset) (missing int64, examples []string) {
-	const maxExamples = 5
-
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for object, o := range l.objects {
@@ -182,6 +210,23 @@ func (l *ledger) missing(seen map[string]*bitset) (missing int64, examples []str
 		})
 	}
 	return missing, examples
+}
+
+// behind counts the objects of which less is held than was acknowledged, or more where they were deleted.
+func (l *ledger) behind(held map[string]int64) (count int64, examples []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for object, o := range l.objects {
+		sequence, present := held[object]
+		if o.gone && !present || !o.gone && sequence >= o.last {
+			continue
+		}
+		count++
+		if len(examples) < maxExamples {
+			examples = append(examples, fmt.Sprintf("%s/%d", object, o.last))
+		}
+	}
+	return count, examples
 }
 
 // timeline holds when writes were acknowledged and how long each took.

@@ -16,11 +16,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 )
@@ -29,6 +27,7 @@ type counters struct {
 	writes, writesFailed, reads, readsFailed, stale atomic.Int64
 	// writesRetryable and readsRetryable are those of the failed ones that client-go would have sent again.
 	writesRetryable, readsRetryable atomic.Int64
+	leadershipLost                  atomic.Int64
 }
 
 // Probe is one run of the load.
@@ -37,20 +36,33 @@ type Probe struct {
 	run       string
 	namespace string
 
-	// clients make the load as identity; control prepares, verifies and cleans up, and does not count.
+	// clients make the load as identity; control and admin prepare, verify and clean up, and do not count.
 	clients      *connectionStats
 	identity     *rest.Config
 	control      rest.Interface
+	admin        *client
 	controlStats *connectionStats
 	resolver     *Resolver
 	dnsWatch     *DNSWatch
 
 	counters counters
-	ledger   *ledger
-	schedule *schedule
-	timeline *timeline
-	watchers []*watcher
+	kinds    kindCounters
+	// ledger is that of ConfigMaps and Events, customs that of the probe's own resource, leases that of Leases.
+	ledger, customs, leases *ledger
+	schedule                *schedule
+	timeline                *timeline
+	watchers                []*watcher
+	informers               []*informer
+	election                *election
+	times                   electionTimes
+	// objects are written in turn, and readers is how many operations read them. What is in doubt at the end the
+	// doubtful find out.
 	objects  []*object
+	readers  int
+	doubtful []operation
+	// aggregated tells whether an aggregated API is there to be read, skipped what the load has to do without.
+	aggregated bool
+	skipped    []string
 
 	loadEnded           time.Time
 	stopLoad, stopWatch context.CancelFunc
@@ -95,6 +107,10 @@ func New(config Config) (*Probe, error) {
 		clients:      &connectionStats{},
 		controlStats: &connectionStats{},
 		ledger:       newLedger(clock.RealClock{}),
+		customs:      newLedger(clock.RealClock{}),
+		leases:       newLedger(clock.RealClock{}),
+		election:     newElection(),
+		times:        usualElection,
 		schedule:     newSchedule(clock.RealClock{}),
 	}
 	p.clients.note = p.incident
@@ -127,17 +143,25 @@ func (p *Probe) keptClient() (rest.Interface, error) {
 	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupKept})
 }
 
-func (p *Probe) freshClient() (rest.Interface, error) {
-	return newRESTClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupFresh, single: true})
+func (p *Probe) keptLoadClient() (*client, error) {
+	return newClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupKept})
 }
 
-// Start creates the probe's namespace, establishes the watches and starts the load, which continues until Stop.
+func (p *Probe) freshLoadClient() (*client, error) {
+	return newClient(p.identity, &dialer{stats: p.clients, lookup: p.lookupFresh, single: true})
+}
+
+// Start creates the probe's namespace and what the load needs, establishes the watches and starts the load, which
+// continues until Stop.
 func (p *Probe) Start(ctx context.Context) error {
 	control, err := newClientSet(p.config.REST, &dialer{stats: p.controlStats, lookup: p.lookupFresh})
 	if err != nil {
 		return err
 	}
 	p.control = control.CoreV1().RESTClient()
+	if p.admin, err = newClient(p.config.REST, &dialer{stats: p.controlStats, lookup: p.lookupFresh}); err != nil {
+		return err
+	}
 	if err := p.checkNames(ctx); err != nil {
 		return err
 	}
@@ -153,7 +177,7 @@ func (p *Probe) Start(ctx context.Context) error {
 		}
 		return err
 	}
-	if p.identity, err = p.becomeServiceAccount(ctx, control); err != nil {
+	if err := p.prepare(ctx, control); err != nil {
 		return errors.Join(err, p.cleanup(ctx))
 	}
 	if err := p.startWatches(ctx); err != nil {
@@ -165,6 +189,18 @@ func (p *Probe) Start(ctx context.Context) error {
 		return errors.Join(err, p.cleanup(ctx))
 	}
 	return nil
+}
+
+// prepare makes what the load needs.
+func (p *Probe) prepare(ctx context.Context, control kubernetes.Interface) (err error) {
+	if err := p.createDefinition(ctx); err != nil {
+		return err
+	}
+	p.discoverAggregated(ctx)
+	if p.identity, err = p.becomeServiceAccount(ctx, control); err != nil {
+		return err
+	}
+	return p.createPages(ctx)
 }
 
 func (p *Probe) checkNames(ctx context.Context) error {
@@ -205,6 +241,11 @@ func (p *Probe) startWatches(ctx context.Context) error {
 		p.watches.Go(func() { w.run(watchCtx) })
 	}
 
+	if err := p.startInformers(ctx, watchCtx); err != nil {
+		stop()
+		p.watches.Wait()
+		return err
+	}
 	if p.dnsWatch != nil {
 		p.watches.Go(func() { p.dnsWatch.Run(watchCtx) })
 	}
@@ -216,59 +257,67 @@ func (p *Probe) startLoad() error {
 	loadCtx, stop := context.WithCancel(context.Background())
 	p.stopLoad = stop
 
-	kept := make([]rest.Interface, 0, p.config.KeptConnections)
+	kept := make([]*client, 0, p.config.KeptConnections)
 	for range p.config.KeptConnections {
-		client, err := p.keptClient()
+		client, err := p.keptLoadClient()
 		if err != nil {
 			return err
 		}
 		kept = append(kept, client)
 	}
-	keptPool, err := p.newPool("kept", func(i int) (rest.Interface, error) { return kept[i%len(kept)], nil })
+	keptPool, err := p.newPool(pool{kind: "kept", share: func(rate int) int { return rate - p.config.fresh(rate) },
+		clientOf: func(i int) (*client, error) { return kept[i%len(kept)], nil }})
 	if err != nil {
 		return err
 	}
-	newPool, err := p.newPool("new", func(int) (rest.Interface, error) { return p.freshClient() })
+	newPool, err := p.newPool(pool{kind: "new", share: p.config.fresh,
+		clientOf: func(int) (*client, error) { return p.freshLoadClient() }})
 	if err != nil {
 		return err
+	}
+	running := []func(context.Context){p.eventCreator(kept).run}
+	for i := range candidates {
+		campaign, err := p.newCandidate(i)
+		if err != nil {
+			return err
+		}
+		running = append(running, campaign)
 	}
 
-	fresh := func(rate int) int { return rate * *p.config.NewPercent / 100 }
-	share := func(rate int) int { return rate - fresh(rate) }
-	for _, paced := range []interface{ run(context.Context) }{
-		p.writer(keptPool, share(p.config.WritesPerSecond)), p.reader(keptPool, share(p.config.ReadsPerSecond)),
-		p.writer(newPool, fresh(p.config.WritesPerSecond)), p.reader(newPool, fresh(p.config.ReadsPerSecond)),
-		p.eventCreator(kept),
-	} {
-		p.load.Go(func() { paced.run(loadCtx) })
+	for _, pool := range []pool{keptPool, newPool} {
+		running = append(running, p.writer(pool).run, p.reader(pool).run)
+	}
+	for _, run := range running {
+		p.load.Go(func() { run(loadCtx) })
 	}
 	return nil
 }
 
-// pool are the objects that are written and read over one kind of connections.
+// pool are the operations over one kind of connections.
 type pool struct {
 	// kind names the connections.
-	kind   string
-	writes chan *object
-	reads  chan *readSlot
+	kind string
+	// share is how much of a rate goes over them.
+	share func(rate int) int
+	// clientOf gives the i-th operation its client.
+	clientOf      func(i int) (*client, error)
+	writes, reads chan operation
 }
 
-// newPool returns a pool in which clientOf(i) writes the i-th object, and clientOf(i+1) reads.
-func (p *Probe) newPool(kind string, clientOf func(i int) (rest.Interface, error)) (pool, error) {
-	out := pool{kind: kind, writes: make(chan *object, p.config.Keys), reads: make(chan *readSlot, p.config.Keys)}
-	for i := range p.config.Keys {
-		writes, err := clientOf(i)
-		if err != nil {
-			return pool{}, err
+// newPool completes a pool with its operations.
+func (p *Probe) newPool(out pool) (pool, error) {
+	for _, half := range []struct {
+		slots *chan operation
+		turns []turn
+	}{{&out.writes, turns(p.writeParts(), p.config.Keys)}, {&out.reads, turns(p.readParts(), p.config.readKeys)}} {
+		*half.slots = make(chan operation, len(half.turns))
+		for i, turn := range half.turns {
+			client, err := out.clientOf(i)
+			if err != nil {
+				return pool{}, err
+			}
+			*half.slots <- turn.begin(client, fmt.Sprintf("%s-%s-%d", out.kind, turn.name, turn.number))
 		}
-		reads, err := clientOf(i + 1)
-		if err != nil {
-			return pool{}, err
-		}
-		o := &object{name: fmt.Sprintf("%s-%d", kind, i), client: writes}
-		p.objects = append(p.objects, o)
-		out.writes <- o
-		out.reads <- &readSlot{client: reads, next: i}
 	}
 	return out, nil
 }
@@ -279,43 +328,26 @@ func (p *Probe) watchFailed(err error) {
 	p.failed(kindWatch, err)
 }
 
-func (p *Probe) writer(from pool, rate int) pacer[*object] {
-	return pacer[*object]{kind: from.kind + " writes", rate: rate, slots: from.writes, schedule: p.schedule,
-		work: p.write}
+func (p *Probe) writer(from pool) pacer[operation] {
+	return pacer[operation]{kind: from.kind + " writes", rate: from.share(p.config.WritesPerSecond),
+		slots: from.writes, schedule: p.schedule, work: operate}
 }
 
-func (p *Probe) reader(from pool, rate int) pacer[*readSlot] {
-	return pacer[*readSlot]{kind: from.kind + " reads", rate: rate, slots: from.reads, schedule: p.schedule,
-		after: p.ledger.begun, work: p.readNext}
+func (p *Probe) reader(from pool) pacer[operation] {
+	return pacer[operation]{kind: from.kind + " reads", rate: from.share(p.config.ReadsPerSecond),
+		slots: from.reads, schedule: p.schedule, after: p.ledger.begun, work: operate}
 }
 
-func (p *Probe) eventCreator(clients []rest.Interface) pacer[rest.Interface] {
-	slots := make(chan rest.Interface, len(clients))
+func operate(ctx context.Context, next operation) { next(ctx) }
+
+func (p *Probe) eventCreator(clients []*client) pacer[*client] {
+	slots := make(chan *client, len(clients))
 	for _, client := range clients {
 		slots <- client
 	}
 	number := &atomic.Int64{}
-	return pacer[rest.Interface]{kind: "Events", rate: p.config.EventsPerSecond, slots: slots, schedule: p.schedule,
-		work: func(ctx context.Context, client rest.Interface) { p.createEvent(ctx, client, number.Add(1)) }}
-}
-
-// readSlot reads all objects in turn over its own client.
-type readSlot struct {
-	client rest.Interface
-	next   int
-}
-
-// readNext reads the next object that has been written already.
-func (p *Probe) readNext(ctx context.Context, s *readSlot) {
-	for range p.objects {
-		name := p.objects[s.next%len(p.objects)].name
-		s.next++
-		if p.ledger.last(name) > 0 {
-			p.read(ctx, s.client, name)
-			return
-		}
-	}
-	notSent(ctx)
+	return pacer[*client]{kind: "Events", rate: p.config.EventsPerSecond, slots: slots, schedule: p.schedule,
+		work: func(ctx context.Context, c *client) { p.createEvent(ctx, c, number.Add(1)) }}
 }
 
 // Namespace is the namespace that the probe works in. Stop removes it.
@@ -334,10 +366,8 @@ func (p *Probe) Stop(ctx context.Context) (*Result, error) {
 	p.stopLoad()
 	p.load.Wait()
 	p.loadEnded = time.Now()
-	for _, o := range p.objects {
-		if o.inDoubt {
-			p.settle(ctx, o, p.control)
-		}
+	for _, settle := range p.doubtful {
+		settle(ctx)
 	}
 
 	p.drain(ctx)
@@ -368,72 +398,11 @@ func (p *Probe) drain(ctx context.Context) {
 					return false, nil
 				}
 			}
+			for _, i := range p.informers {
+				if missing, _ := i.missing(); missing > 0 {
+					return false, nil
+				}
+			}
 			return true, nil
 		})
-}
-
-// verify reads everything back. Here, unlike in the load, looking again is right: the question is what is stored.
-func (p *Probe) verify(ctx context.Context) (lostWrites, lostEvents int64, err error) {
-	const attempts = 10
-
-	for attempt := range attempts {
-		if attempt > 0 {
-			select {
-			case <-ctx.Done():
-				return 0, 0, fmt.Errorf("failed to verify acknowledged writes: %w", err)
-			case <-time.After(time.Second):
-			}
-		}
-
-		var (
-			configMaps = &corev1.ConfigMapList{}
-			events     = &corev1.EventList{}
-		)
-		if err = p.list(ctx, "configmaps", configMaps); err != nil {
-			continue
-		}
-		if err = p.list(ctx, "events", events); err != nil {
-			continue
-		}
-
-		sequences := map[string]int64{}
-		for i := range configMaps.Items {
-			sequences[configMaps.Items[i].Name] = sequenceOf(&configMaps.Items[i])
-		}
-		names := map[string]struct{}{}
-		for i := range events.Items {
-			names[events.Items[i].Name] = struct{}{}
-		}
-		lostWrites, lostEvents = p.ledger.verify(sequences, names)
-		return lostWrites, lostEvents, nil
-	}
-	return 0, 0, fmt.Errorf("failed to verify acknowledged writes: %w", err)
-}
-
-func (p *Probe) list(ctx context.Context, resource string, into runtime.Object) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return p.control.Get().Namespace(p.namespace).Resource(resource).
-		VersionedParams(&metav1.ListOptions{LabelSelector: probeLabel}, scheme.ParameterCodec).
-		Do(ctx).Into(into)
-}
-
-func (p *Probe) cleanup(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.config.CleanupTimeout)
-	defer cancel()
-
-	var last error
-	if err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		err := p.control.Delete().Resource("namespaces").Name(p.namespace).Do(ctx).Error()
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		if err != nil && ctx.Err() == nil {
-			last = err
-		}
-		return false, nil
-	}); err != nil {
-		return fmt.Errorf("failed to delete namespace %s: %w", p.namespace, errors.Join(err, last))
-	}
-	return nil
 }

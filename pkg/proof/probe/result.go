@@ -4,7 +4,9 @@
 package probe
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/proof/recording"
@@ -32,6 +34,8 @@ type (
 	DNSResult = recording.Answers
 	// DNSChange is an answer that differs from the one before.
 	DNSChange = recording.AnswerChange
+	// KindDetails counts the requests of one verb and kind.
+	KindDetails = recording.KindDetails
 )
 
 // The phases of a run.
@@ -107,6 +111,7 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 		r.WatchEventsLost += seen.Lost
 		d.Watches = append(d.Watches, seen)
 	}
+	p.setKinds(r)
 	if p.dnsWatch != nil {
 		dns := p.dnsWatch.Result()
 		d.DNS = &dns
@@ -116,6 +121,22 @@ func (p *Probe) result(lostWrites, lostEvents int64) *Result {
 	d.Incidents = append([]Incident{}, p.incidents...)
 	d.IncidentsDropped = p.dropped
 	return r
+}
+
+// setKinds sets what the result says of the kinds of requests, the informers and the election.
+func (p *Probe) setKinds(r *Result) {
+	d := r.Details
+	d.Kinds, d.Skipped = p.kinds.details(), p.skipped
+	d.LeadershipLost = p.counters.leadershipLost.Load()
+	for _, i := range p.informers {
+		d.Relists += i.relists()
+		behind, examples := i.missing()
+		r.WatchEventsLost += behind
+		if behind > 0 {
+			p.incident(kindWatch, fmt.Errorf("the informer of %s does not have what was acknowledged of %d objects, "+
+				"such as %s", i.kind, behind, strings.Join(examples, ", ")))
+		}
+	}
 }
 
 // sumOf sums up what was due, and what of it was not sent.

@@ -227,19 +227,22 @@ func (w *watcher) observe(kind watch.EventType, configMap *corev1.ConfigMap, now
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if kind != watch.Added && kind != watch.Modified {
+	if kind == watch.Bookmark {
 		w.revision = max(w.revision, revision)
 		return
 	}
 
 	w.events.Add(1)
-	if sent, err := strconv.ParseInt(configMap.Data[dataSentAt], 10, 64); err == nil {
+	sequence := sequenceOf(configMap)
+	if kind == watch.Deleted {
+		// It comes with the last state of the object, which tells when that was sent, and is the write after it.
+		sequence++
+	} else if sent, err := strconv.ParseInt(configMap.Data[dataSentAt], 10, 64); err == nil {
 		if lag := now.UnixNano() - sent; lag > w.maxLag.Load() {
 			w.maxLag.Store(lag)
 		}
 	}
 
-	sequence := sequenceOf(configMap)
 	seen := w.seen[configMap.Name]
 	if seen == nil {
 		seen = &bitset{}

@@ -61,6 +61,15 @@ type ProbeDetails struct {
 	// They are among the failed requests.
 	RequestsDeferred int64 `json:"requestsDeferred"`
 
+	// Kinds counts the requests of each verb and kind.
+	Kinds []KindDetails `json:"kinds,omitempty"`
+	// Relists is how often an informer had to list all its objects again. Every informer of a cluster would have had to.
+	Relists int64 `json:"relists"`
+	// LeadershipLost is how often a leader was not able to renew its Lease in time. They are among the failed writes.
+	LeadershipLost int64 `json:"leadershipLost"`
+	// Skipped says what the load had to do without.
+	Skipped []string `json:"skipped,omitempty"`
+
 	Watches []Watch  `json:"watches"`
 	DNS     *Answers `json:"dns,omitempty"`
 
@@ -71,6 +80,16 @@ type ProbeDetails struct {
 
 	Incidents        []Incident `json:"incidents"`
 	IncidentsDropped int64      `json:"incidentsDropped"`
+}
+
+// KindDetails counts the requests of one verb and kind.
+type KindDetails struct {
+	// Verb and Kind say what the requests do, as in merge patch and ConfigMap.
+	Verb string `json:"verb"`
+	Kind string `json:"kind"`
+	// Sent is how many were sent, Failed how many of them failed.
+	Sent   int64 `json:"sent"`
+	Failed int64 `json:"failed"`
 }
 
 // Scheduled counts requests of one kind.

@@ -23,7 +23,7 @@ const (
 	// MaxWatchLag is the longest time from the sending of a write to its event on a watch.
 	MaxWatchLag = 10 * time.Second
 	// MinRequestsPerSecond is the load of a migration below which it proves nothing.
-	MinRequestsPerSecond = 50
+	MinRequestsPerSecond = 60
 
 	// maxSecondsPerLook is the time in which both seeds are looked at at least once on the average. The demo asks for
 	// it every second; a busy machine answers later.

@@ -15,7 +15,7 @@ func probe() recording.Probe {
 	return recording.Probe{
 		Writes: 3000, Reads: 7000, WatchEvents: 30000, LongestWriteGapMs: 1500, BaselineLongestWriteGapMs: 200,
 		Details: &recording.ProbeDetails{
-			Verified: true, RequestsPerSecond: 57.5, RequestsDue: 10000,
+			Verified: true, RequestsPerSecond: 70.3, RequestsDue: 10000,
 			Scheduled: map[string]recording.Scheduled{
 				"kept writes": {Due: 4000}, "kept reads": {Due: 5900}, "Events": {Due: 100},
 			},
@@ -133,8 +133,8 @@ var _ = Describe("Problems of a migration", func() {
 			func(r *recording.Recording, _ *recording.Details) { r.Probe.Details.DNS.Samples = 0 }),
 		Entry("run without a watch", "there was no watch",
 			func(r *recording.Recording, _ *recording.Details) { r.Probe.Details.Watches = nil }),
-		Entry("run with too little load", "the load was 49.9 requests per second, less than 50",
-			func(r *recording.Recording, _ *recording.Details) { r.Probe.Details.RequestsPerSecond = 49.9 }),
+		Entry("run with too little load", "the load was 59.9 requests per second, less than 60",
+			func(r *recording.Recording, _ *recording.Details) { r.Probe.Details.RequestsPerSecond = 59.9 }),
 		Entry("restart of an etcd", "sourceEtcdRestarts must be 0 and is 1",
 			func(r *recording.Recording, _ *recording.Details) { r.SourceEtcdRestarts = 1 }),
 		Entry("leftover", "objects left in the source seed must be 0 and is 1",

@@ -136,6 +136,8 @@ type Config struct {
 	Policies Policies
 	// Etcd says how the members of shoots' etcds stop.
 	Etcd EtcdStop
+	// Load says how much load is put on a shoot that moves.
+	Load Load
 }
 
 // HasWorkers reports whether the landscape's shoot has workers. Then the seeds need more programs.
@@ -230,6 +232,9 @@ func FromEnvironment() (*Config, error) {
 		return nil, err
 	}
 	if out.Policies, err = policies(); err != nil {
+		return nil, err
+	}
+	if out.Load, err = load(); err != nil {
 		return nil, err
 	}
 	if out.Gardenlet, err = out.gardenlet(os.Getenv(EnvGardenlet)); err != nil {
@@ -385,6 +390,7 @@ func New(place Place) (*Config, error) {
 		Waits:       WaitsShort,
 		Policies:    PoliciesOn,
 		Etcd:        EtcdShipped,
+		Load:        LoadNormal,
 
 		TLSTermination: true,
 		Garden: Garden{Name: "garden", Netns: prefix + "-garden", IP: network + ".10",

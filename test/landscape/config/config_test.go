@@ -50,6 +50,20 @@ var _ = Describe("Config", func() {
 		Expect(defaults().Policies).To(Equal(config.PoliciesOff))
 	})
 
+	It("should put the normal load on shoots, unless it is told otherwise", func() {
+		GinkgoT().Setenv(config.EnvState, GinkgoT().TempDir())
+		for value, expected := range map[string]config.Load{"": config.LoadNormal, "normal": config.LoadNormal,
+			"heavy": config.LoadHeavy} {
+			GinkgoT().Setenv(config.EnvLoad, value)
+			cfg, err := config.FromEnvironment()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cfg.Load).To(Equal(expected))
+		}
+		GinkgoT().Setenv(config.EnvLoad, "light")
+		_, err := config.FromEnvironment()
+		Expect(err).To(MatchError(ContainSubstring(`LIVECPM_LOAD is "light"; give normal or heavy`)))
+	})
+
 	It("should keep two landscapes apart", func() {
 		one, err := config.New(config.Place{Prefix: "one", Network: "10.250.0", Repo: "/repo",
 			State: "/one", Cache: "/cache"})
