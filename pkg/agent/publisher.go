@@ -59,13 +59,13 @@ func (p *Publisher) Publish(ctx context.Context) error {
 		return fmt.Errorf("failed to read Seed %s: %w", p.SeedName, err)
 	}
 	value := strconv.FormatBool(p.TLSTermination)
-	if seed.Annotations[steps.AnnotationTLSTermination] == value {
+	if seed.Annotations[steps.SeedAnnotationTLSTermination] == value {
 		return nil
 	}
 	patch := client.MergeFrom(seed.DeepCopy())
-	metav1.SetMetaDataAnnotation(&seed.ObjectMeta, steps.AnnotationTLSTermination, value)
+	metav1.SetMetaDataAnnotation(&seed.ObjectMeta, steps.SeedAnnotationTLSTermination, value)
 	if err := p.Writer.Patch(ctx, seed, patch); err != nil {
-		return fmt.Errorf("failed to annotate Seed %s with %s: %w", p.SeedName, steps.AnnotationTLSTermination, err)
+		return fmt.Errorf("failed to annotate Seed %s with %s: %w", p.SeedName, steps.SeedAnnotationTLSTermination, err)
 	}
 	p.Log.Info("Published where clients' TLS ends", "seed", p.SeedName, "atGateway", p.TLSTermination)
 	return nil

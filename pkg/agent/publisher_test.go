@@ -60,13 +60,13 @@ var _ = Describe("Publisher", func() {
 
 	It("should say on its Seed where TLS ends, and write no more than that takes", func() {
 		Expect(publisher.Publish(ctx)).To(Succeed())
-		Expect(published()).To(Equal(map[string]string{"other": "kept", steps.AnnotationTLSTermination: "true"}))
+		Expect(published()).To(Equal(map[string]string{"other": "kept", steps.SeedAnnotationTLSTermination: "true"}))
 		Expect(publisher.Publish(ctx)).To(Succeed())
 		Expect(writes.Load()).To(Equal(int32(1)))
 
 		publisher.TLSTermination = false
 		Expect(publisher.Publish(ctx)).To(Succeed())
-		Expect(published()).To(HaveKeyWithValue(steps.AnnotationTLSTermination, "false"))
+		Expect(published()).To(HaveKeyWithValue(steps.SeedAnnotationTLSTermination, "false"))
 	})
 
 	It("should name the Seed that it could not read or write", func() {
@@ -87,15 +87,15 @@ var _ = Describe("Publisher", func() {
 		})
 		Eventually(refusals.Load).Should(BeNumerically("<=", 0))
 		Eventually(clk.HasWaiters).Should(BeTrue())
-		Expect(published()).NotTo(HaveKey(steps.AnnotationTLSTermination))
+		Expect(published()).NotTo(HaveKey(steps.SeedAnnotationTLSTermination))
 		clk.Step(time.Minute)
-		Eventually(published).Should(HaveKey(steps.AnnotationTLSTermination))
+		Eventually(published).Should(HaveKey(steps.SeedAnnotationTLSTermination))
 
 		seed := &gardencorev1beta1.Seed{}
 		Expect(publisher.Reader.Get(ctx, client.ObjectKey{Name: seedA}, seed)).To(Succeed())
 		seed.Annotations = nil
 		Expect(publisher.Writer.Update(ctx, seed)).To(Succeed())
 		clk.Step(time.Minute)
-		Eventually(published).Should(HaveKey(steps.AnnotationTLSTermination))
+		Eventually(published).Should(HaveKey(steps.SeedAnnotationTLSTermination))
 	})
 })

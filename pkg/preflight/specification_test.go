@@ -244,7 +244,7 @@ var _ = Describe("TLS of clients", func() {
 		return find(preflight.Evaluate(w), preflight.TLSTermination)
 	}
 	inDestination := func(w *preflight.Facts, value string) {
-		w.Destination.Seed.Annotations[steps.AnnotationTLSTermination] = value
+		w.Destination.Seed.Annotations[steps.SeedAnnotationTLSTermination] = value
 	}
 	disable := func(w *preflight.Facts) {
 		w.Shoot.Annotations["shoot.gardener.cloud/disable-istio-tls-termination"] = "true"
@@ -265,7 +265,7 @@ var _ = Describe("TLS of clients", func() {
 			}),
 		Entry("by what both agents have published", func(w *preflight.Facts) {
 			w.TLSEndsRead, w.TLSEndsAtGateway = false, false
-			w.Source.Seed.Annotations = map[string]string{steps.AnnotationTLSTermination: "true"}
+			w.Source.Seed.Annotations = map[string]string{steps.SeedAnnotationTLSTermination: "true"}
 		}),
 	)
 

@@ -63,13 +63,13 @@ func (f Facts) gatewayEndsTLS(seed SeedView) (bool, *Finding) {
 		finding := unknown(TLSTermination, remedyRead, "seed %s could not be read: %v", seed.Name, seed.Error)
 		return false, &finding
 	}
-	value := seed.Seed.Annotations[steps.AnnotationTLSTermination]
+	value := seed.Seed.Annotations[steps.SeedAnnotationTLSTermination]
 	ends, err := strconv.ParseBool(value)
 	if err != nil {
 		finding := unknown(TLSTermination, "check that the agent of the seed runs, is of this release, and may patch its "+
 			"own Seed; the check runs again by itself",
 			"the agent of seed %s has not published where clients' TLS ends (its annotation %s is %q)", seed.Name,
-			steps.AnnotationTLSTermination, value)
+			steps.SeedAnnotationTLSTermination, value)
 		return false, &finding
 	}
 	return ends, nil

@@ -27,7 +27,7 @@ func fitWithWorkers() preflight.Facts {
 	w.MachinesRead = true
 	w.Shoot.Generation, w.Shoot.Status.ObservedGeneration = 8, 7
 	w.TLSEndsRead, w.TLSEndsAtGateway = true, true
-	w.Destination.Seed.Annotations = map[string]string{steps.AnnotationTLSTermination: "true"}
+	w.Destination.Seed.Annotations = map[string]string{steps.SeedAnnotationTLSTermination: "true"}
 	w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 	w.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
 	for _, pool := range []string{"a", "b"} {

@@ -342,7 +342,7 @@ var _ = Describe("A shoot with workers", func() {
 		in.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 		in.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
 		for i := range in.Seeds {
-			metav1.SetMetaDataAnnotation(&in.Seeds[i].ObjectMeta, steps.AnnotationTLSTermination, "true")
+			metav1.SetMetaDataAnnotation(&in.Seeds[i].ObjectMeta, steps.SeedAnnotationTLSTermination, "true")
 		}
 		return in
 	}
@@ -375,7 +375,7 @@ var _ = Describe("A shoot with workers", func() {
 		for value, status := range map[string]view.Status{"false": view.Fail, "": view.Unknown} {
 			for i := range in.Seeds {
 				if in.Seeds[i].Name == "seed-b" {
-					in.Seeds[i].Annotations = map[string]string{steps.AnnotationTLSTermination: value}
+					in.Seeds[i].Annotations = map[string]string{steps.SeedAnnotationTLSTermination: value}
 				}
 			}
 			p, err := inspect.Plan(in, "seed-b")

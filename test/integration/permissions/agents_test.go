@@ -114,11 +114,11 @@ func (p *party) tell() {
 	seed := &gardencorev1beta1.Seed{}
 	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
 	patch := client.MergeFrom(seed.DeepCopy())
-	delete(seed.Annotations, steps.AnnotationTLSTermination)
+	delete(seed.Annotations, steps.SeedAnnotationTLSTermination)
 	Expect(garden.Client.Patch(ctx, seed, patch)).To(Succeed())
 	Expect(p.publisher.Publish(ctx)).To(Succeed())
 	Expect(garden.Client.Get(ctx, client.ObjectKey{Name: p.seedName}, seed)).To(Succeed())
-	Expect(seed.Annotations).To(HaveKeyWithValue(steps.AnnotationTLSTermination, "true"))
+	Expect(seed.Annotations).To(HaveKeyWithValue(steps.SeedAnnotationTLSTermination, "true"))
 }
 
 // ofRole does of every step what it asks of the garden. A part in a step of the peer asks nothing of it.
