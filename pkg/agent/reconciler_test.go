@@ -778,7 +778,7 @@ var _ = Describe("Reconciler", func() {
 		})
 	})
 
-	DescribeTable("an assist should go on while the peer",
+	DescribeTable("an assist should continue while the peer",
 		func(reason string, trouble func()) {
 			w.goTo(sixth)
 			w.actions["destination step EtcdMigrationComplete"] = waiting(steps.ReasonReadyForSourceMemberRemoval)
