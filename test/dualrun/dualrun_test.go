@@ -6,6 +6,7 @@ package dualrun_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -196,12 +197,12 @@ var _ = Describe("Looking at both seeds", func() {
 		run := func(reader *dualrun.Reader) dualrun.Result {
 			GinkgoHelper()
 			timeoutCtx, expire := patience.Expiring(ctx)
-			looks := 0
+			var looks atomic.Int32
 			reader.Garden = interceptor.NewClient(reader.Garden.(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
 					options ...client.GetOption) error {
 					// Each sample begins and ends with the Shoot.
-					if looks++; looks > 20 {
+					if looks.Add(1) > 40 {
 						expire()
 					}
 					return c.Get(ctx, key, object, options...)
@@ -210,6 +211,41 @@ var _ = Describe("Looking at both seeds", func() {
 			return reader.Run(timeoutCtx, 10*time.Millisecond)
 		}
 		worker := func() *extensionsv1alpha1.Worker { return &extensionsv1alpha1.Worker{ObjectMeta: meta("live")} }
+
+		It("should look at once when a step begins, also while another look takes its time", func() {
+			var (
+				reader             = newReader(shootIn(4, "seed-a"), nil, nil)
+				timeoutCtx, expire = context.WithCancel(ctx)
+				begun, next        = make(chan struct{}), make(chan struct{})
+				lists              atomic.Int32
+			)
+			defer expire()
+			reader.Destination = interceptor.NewClient(reader.Destination.(client.WithWatch), interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+					options ...client.ListOption) error {
+					if lists.Add(1) == 1 {
+						close(begun)
+						<-next
+					}
+					return c.List(ctx, list, options...)
+				},
+			})
+			results := make(chan dualrun.Result, 1)
+			go func() { results <- reader.Run(timeoutCtx, 10*time.Millisecond) }()
+			<-begun
+			garden, step := reader.Garden.(client.Client), 4
+			Eventually(func(g Gomega) int32 {
+				shoot := &gardencorev1beta1.Shoot{}
+				g.Expect(garden.Get(ctx, key, shoot)).To(Succeed())
+				step = 9 - step // to step 5, back, and so on
+				shoot.Status = shootIn(step, "seed-a").Status
+				g.Expect(garden.Update(ctx, shoot)).To(Succeed())
+				return lists.Load()
+			}).WithTimeout(patience.Eventually).WithPolling(50 * time.Millisecond).Should(BeNumerically(">", 1))
+			close(next)
+			expire()
+			Eventually(results).WithTimeout(patience.Eventually).Should(Receive())
+		})
 
 		It("should be content with one owner", func() {
 			result := run(newReader(shootIn(4, "seed-a"), []client.Object{worker()}, nil))

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -46,7 +47,8 @@ type Reader struct {
 	// Now tells the time; time.Now if nil.
 	Now func() time.Time
 
-	early sets.Set[string]
+	mu    sync.Mutex
+	early sets.Set[string] // read once
 }
 
 // Sample takes one look: at the Shoot, at the destination, at the source, and at the Shoot again. The destination comes
@@ -58,14 +60,9 @@ func (r *Reader) Sample(ctx context.Context) (ownership.Sample, error) {
 	}
 	sample := ownership.Sample{Time: now(), Running: map[steps.Components]map[steps.Role][]string{}}
 
-	if r.early == nil {
-		early, err := earlyExtensions(ctx, r.Garden)
-		if err != nil {
-			return sample, err
-		}
-		r.early = early
+	if err := r.readEarly(ctx); err != nil {
+		return sample, err
 	}
-
 	shoot, from, err := r.phase(ctx)
 	if err != nil {
 		return sample, err
@@ -96,6 +93,18 @@ func (r *Reader) phase(ctx context.Context) (*gardencorev1beta1.Shoot, ownership
 		return nil, 0, fmt.Errorf("failed to read Shoot %s: %w", r.Shoot, err)
 	}
 	return shoot, ownership.PhaseOf(shoot, r.DestinationSeed), nil
+}
+
+// readEarly reads which extensions act before the kube-apiserver, unless they are known.
+func (r *Reader) readEarly(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.early != nil {
+		return nil
+	}
+	early, err := earlyExtensions(ctx, r.Garden)
+	r.early = early
+	return err
 }
 
 // earlyExtensions returns the types of extensions that act before the kube-apiserver.

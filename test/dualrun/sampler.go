@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
@@ -58,16 +59,24 @@ func (r Result) Err(atLeast int, phases ...ownership.Phase) error {
 	return errors.Join(errs...)
 }
 
-// Run takes a sample each interval until the context ends, and judges it.
+// looksPerInterval is how often in an interval it is looked whether the migration has come to another phase.
+const looksPerInterval = 5
+
+// Run takes a sample each interval until the context ends, and judges it. Whenever the migration has come to another
+// phase it takes one at once, beside the one that may be under way: a busy machine takes longer for a look than some
+// steps last, and a step that nobody has looked at proves nothing.
 func (r *Reader) Run(ctx context.Context, interval time.Duration) Result {
-	result := Result{Phases: map[ownership.Phase]int{}}
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
+	var (
+		result = Result{Phases: map[ownership.Phase]int{}}
+		mu     sync.Mutex
+		looks  sync.WaitGroup
+	)
+	look := func() {
 		sample, err := r.Sample(ctx)
+		mu.Lock()
+		defer mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return result
 		case err != nil:
 			result.Failed++
 			result.LastError = err
@@ -76,9 +85,41 @@ func (r *Reader) Run(ctx context.Context, interval time.Duration) Result {
 			result.Phases[sample.From]++
 			result.Violations = append(result.Violations, ownership.Judge(sample)...)
 		}
+	}
+	looks.Go(func() { r.follow(ctx, interval/looksPerInterval, func() { looks.Go(look) }) })
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		look()
 		select {
 		case <-ctx.Done():
-			return result
+		case <-ticker.C:
+		}
+	}
+	looks.Wait()
+	slices.SortStableFunc(result.Violations, func(a, b ownership.Violation) int { return a.Time.Compare(b.Time) })
+	return result
+}
+
+// follow calls the function whenever it finds the migration in another phase than before, until the context ends. What
+// it cannot read it reads again; the samples tell that somebody could not.
+func (r *Reader) follow(ctx context.Context, interval time.Duration, moved func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	var (
+		last  ownership.Phase
+		known bool
+	)
+	for {
+		if _, phase, err := r.phase(ctx); err == nil {
+			if known && phase != last {
+				moved()
+			}
+			last, known = phase, true
+		}
+		select {
+		case <-ctx.Done():
+			return
 		case <-ticker.C:
 		}
 	}

@@ -341,9 +341,11 @@ func (p *Probe) reader(from pool) pacer[operation] {
 func operate(ctx context.Context, next operation) { next(ctx) }
 
 func (p *Probe) eventCreator(clients []*client) pacer[*client] {
-	slots := make(chan *client, len(clients))
-	for _, client := range clients {
-		slots <- client
+	// As many as can be due while one runs into the time-out: none of them waits for another one.
+	atOnce := max(len(clients), int(float64(p.config.EventsPerSecond)*p.config.RequestTimeout.Seconds()))
+	slots := make(chan *client, atOnce)
+	for i := range atOnce {
+		slots <- clients[i%len(clients)]
 	}
 	number := &atomic.Int64{}
 	return pacer[*client]{kind: "Events", rate: p.config.EventsPerSecond, slots: slots, schedule: p.schedule,
