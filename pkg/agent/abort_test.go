@@ -59,7 +59,8 @@ var _ = Describe("Abort", func() {
 		w.mustPass(seedA)
 		Expect(w.ran[1:]).To(Equal([]string{"source abort SourceEtcdPreparedForPeerJoin"}))
 		Expect(w.condition(first).Reason).To(Equal("Aborted"))
-		Expect(w.condition(first).Message).To(ContainSubstring("Set spec.seedName back through shoots/binding and remove"))
+		Expect(w.condition(first).Message).
+			To(ContainSubstring("Set spec.seedName back through shoots/binding and remove"))
 		Expect(w.shoot().Status.LastOperation).To(HaveValue(And(
 			HaveField("Type", gardencorev1beta1.LastOperationTypeLiveMigrate),
 			HaveField("State", gardencorev1beta1.LastOperationStateAborted),

@@ -60,8 +60,8 @@ const (
 	KubeAPIServerConfig Name = "KubeAPIServerConfig"
 	// Machines passes if no machine is being created, replaced or deleted, and none has failed.
 	Machines Name = "Machines"
-	// TLSTermination passes if the ingress gateways of both seeds end the TLS of the shoot's clients, or none of them. It
-	// is made for shoots with workers.
+	// TLSTermination passes if the ingress gateways of both seeds end the TLS of the shoot's clients, or none of them.
+	// It is made for shoots with workers.
 	TLSTermination Name = "TLSTermination"
 	// NotHibernated passes if the shoot neither is hibernated nor on its way into or out of hibernation.
 	NotHibernated Name = "NotHibernated"

@@ -26,8 +26,8 @@ const (
 	// remedySpecification tells how a difference between the specification and what runs is resolved. While the seed
 	// names differ, gardener-apiserver refuses changes of the specification, and the gardenlet reconciles nothing. The
 	// write that sets the seed name back makes it reconcile, also outside of the maintenance time window.
-	remedySpecification = "abort the migration and let the shoot stay (kubectl livecpm abort, then abort --stay): its " +
-		"gardenlet then reconciles it; begin again when the last operation has succeeded"
+	remedySpecification = "abort the migration and let the shoot stay (kubectl livecpm abort, then abort --stay): " +
+		"its gardenlet then reconciles it; begin again when the last operation has succeeded"
 	// maxFields is how many fields a message names.
 	maxFields = 5
 

@@ -40,7 +40,8 @@ func fitAndRunning() preflight.Facts {
 			KubernetesConfig: gardencorev1beta1.KubernetesConfig{FeatureGates: map[string]bool{"A": true}},
 			AdmissionPlugins: []gardencorev1beta1.AdmissionPlugin{{Name: "PodNodeSelector",
 				Config: &runtime.RawExtension{Raw: []byte(`{"b": 1, "a": [1.0, null]}`)}}},
-			EncryptionConfig: &gardencorev1beta1.EncryptionConfig{Resources: []string{"configmaps", "things.example.com"}},
+			EncryptionConfig: &gardencorev1beta1.EncryptionConfig{
+				Resources: []string{"configmaps", "things.example.com"}},
 		},
 	}
 	w.Shoot.Status.Credentials = &gardencorev1beta1.ShootCredentials{
@@ -284,7 +285,8 @@ var _ = Describe("TLS of clients", func() {
 			"clients' TLS ends at the kube-apiserver in seed seed-a, and at the ingress gateway in seed seed-b",
 			func(w *preflight.Facts) { w.TLSEndsAtGateway = false }),
 		Entry("where the shoot's wish is not rolled out in the source",
-			"clients' TLS ends at the ingress gateway in seed seed-a, and at the kube-apiserver in seed seed-b", disable),
+			"clients' TLS ends at the ingress gateway in seed seed-a, and at the kube-apiserver in seed seed-b",
+			disable),
 	)
 
 	DescribeTable("holds if it is not known where it ends", func(evidence string, change func(*preflight.Facts)) {

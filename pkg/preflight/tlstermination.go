@@ -29,8 +29,8 @@ func checkTLSTermination(f Facts) Finding {
 		return fail(TLSTermination,
 			"give both gardenlets the same value of the feature gate IstioTLSTermination and wait until the shoot is "+
 				"reconciled; or abort the migration, let the shoot stay, set its annotation "+
-				v1beta1constants.ShootDisableIstioTLSTermination+"=true, which counts in both seeds, get it reconciled "+
-				"and begin again; or choose another destination",
+				v1beta1constants.ShootDisableIstioTLSTermination+"=true, which counts in both seeds, get it "+
+				"reconciled and begin again; or choose another destination",
 			"clients' TLS ends %s in seed %s, and %s in seed %s", whereTLSEnds(source), f.Source.Name,
 			whereTLSEnds(destination), f.Destination.Name)
 	}
@@ -66,8 +66,8 @@ func (f Facts) gatewayEndsTLS(seed SeedView) (bool, *Finding) {
 	value := seed.Seed.Annotations[steps.SeedAnnotationTLSTermination]
 	ends, err := strconv.ParseBool(value)
 	if err != nil {
-		finding := unknown(TLSTermination, "check that the agent of the seed runs, is of this release, and may patch its "+
-			"own Seed; the check runs again by itself",
+		finding := unknown(TLSTermination, "check that the agent of the seed runs, is of this release, and may patch "+
+			"its own Seed; the check runs again by itself",
 			"the agent of seed %s has not published where clients' TLS ends (its annotation %s is %q)", seed.Name,
 			steps.SeedAnnotationTLSTermination, value)
 		return false, &finding
@@ -75,7 +75,7 @@ func (f Facts) gatewayEndsTLS(seed SeedView) (bool, *Finding) {
 	return ends, nil
 }
 
-func whereTLSEnds(atGateway bool) string {
+func whereTLSEnds(atGateway bool) string { //nolint:revive // It names the value itself.
 	if atGateway {
 		return "at the ingress gateway"
 	}

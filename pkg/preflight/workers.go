@@ -49,7 +49,8 @@ func checkWorkerless(f Facts) Finding {
 // by the source before it begins.
 func checkWorkers(f Facts) []Finding {
 	workers := f.Shoot.Spec.Provider.Workers
-	if len(workers) == 0 || v1beta1helper.IsShootSelfHosted(workers) || !f.PermitsWorkers || f.ownRole() != steps.Source {
+	if len(workers) == 0 || v1beta1helper.IsShootSelfHosted(workers) || !f.PermitsWorkers ||
+		f.ownRole() != steps.Source {
 		return nil
 	}
 	findings := []Finding{checkTLSTermination(f)}

@@ -105,7 +105,7 @@ func (l *List) Covers(known []string) error {
 	}
 	for _, name := range named {
 		if !slices.Contains(known, name) {
-			errs = append(errs, fmt.Errorf("Kubernetes %s has no spec %q", l.Kubernetes, name))
+			errs = append(errs, fmt.Errorf("version %s of Kubernetes has no spec %q", l.Kubernetes, name))
 		}
 	}
 	return errors.Join(errs...)

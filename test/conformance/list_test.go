@@ -96,7 +96,7 @@ var _ = Describe("The list of specs", func() {
 		Expect(list.Covers([]string{reads, writes, pods, added})).
 			To(MatchError(ContainSubstring("the list says nothing of %q", added)))
 		Expect(list.Covers([]string{reads, pods})).
-			To(MatchError(ContainSubstring("Kubernetes v1.2.3 has no spec %q", writes)))
+			To(MatchError(ContainSubstring("version v1.2.3 of Kubernetes has no spec %q", writes)))
 		Expect(list.Covers([]string{reads, writes})).To(MatchError(ContainSubstring("has no spec %q", pods)))
 	})
 

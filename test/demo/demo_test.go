@@ -90,7 +90,8 @@ var _ = Describe("Report", func() {
 			"1 writes failed"),
 		Entry("for a failed read", func(r *demo.Report) { r.Probe.ReadsFailed = 2 },
 			"2 reads failed"),
-		Entry("for a lost watch event", func(r *demo.Report) { r.Probe.WatchEventsLost = 3 }, "3 watch events were lost"),
+		Entry("for a lost watch event", func(r *demo.Report) { r.Probe.WatchEventsLost = 3 },
+			"3 watch events were lost"),
 		Entry("for a lost write", func(r *demo.Report) {
 			etcd := r.Etcd["events"]
 			etcd.AcknowledgedWritesLost = 1
@@ -227,7 +228,8 @@ var _ = Describe("Report", func() {
 			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "ownership", "steps"))
 		Expect(keys(form["probe"])).
 			To(ConsistOf("writes", "writesFailed", "writesRetryable", "reads", "readsFailed", "readsRetryable",
-				"rawConnectionErrors", "watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs", "writeP99Ms"))
+				"rawConnectionErrors", "watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs",
+				"writeP99Ms"))
 		Expect(keys(form["etcd"])).To(ConsistOf("main", "events"))
 		Expect(keys(form["etcd"].(map[string]any)["main"])).To(ConsistOf("voters", "clusterIDUnchanged",
 			"sixMemberWindowSeconds", "acknowledgedWritesLost"))

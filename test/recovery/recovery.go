@@ -185,7 +185,7 @@ func (r *run) awaitHealed(ctx context.Context, former map[string]uint64) error {
 				list, err := r.members(ctx, r.scenario.Side, etcd)
 				if err != nil {
 					last = err.Error()
-					return false, nil
+					return false, nil //nolint:nilerr // It is tried again, and told if the time is over.
 				}
 				last = fmt.Sprintf("etcd-%s has the members %v, %d of them learners", etcd, list.names, list.learners)
 				if list.learners > 0 {

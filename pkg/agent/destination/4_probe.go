@@ -132,7 +132,8 @@ func probeKubeAPIServer(
 	ctx context.Context, client kubernetes.Interface, clock clock.PassiveClock,
 ) (slowest time.Duration, err error) {
 	if err := getReadyz(ctx, client); err != nil {
-		return 0, fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w", err)
+		return 0, fmt.Errorf("failed to get /readyz of the kube-apiserver through the gateway of the destination: %w",
+			err)
 	}
 
 	var (

@@ -75,7 +75,8 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 			err = etcds.SpareFirstToLeave(ctx)
 		}
 		if overload.Is(err) {
-			return steps.Waiting(overloadPause, steps.ReasonSeedOverloaded, "The last members do not join yet: %s", err),
+			return steps.Waiting(overloadPause, steps.ReasonSeedOverloaded,
+					"The last members do not join yet: %s", err),
 				nil
 		}
 		if err != nil {

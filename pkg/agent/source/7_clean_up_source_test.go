@@ -155,7 +155,8 @@ var _ = Describe("Cleaning up", func() {
 				},
 			}
 			deps = newDeps(ns, deployment, cluster)
-			deps.NewCluster = destinationClusters(map[string]time.Duration{"seed-b-etcd-main-0": 2300 * time.Millisecond})
+			deps.NewCluster = destinationClusters(map[string]time.Duration{
+				"seed-b-etcd-main-0": 2300 * time.Millisecond})
 		})
 
 		It("should not begin before the etcds answer soon", func() {

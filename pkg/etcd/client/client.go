@@ -147,8 +147,8 @@ func (r *reader) Status(ctx context.Context, member Member) (Status, error) {
 	if err != nil {
 		// A member that has just come back is not to be waited for until the old connection tries again.
 		r.drop(endpoint)
-		return Status{Took: took}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member, endpoint.Address,
-			err)
+		return Status{Took: took}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member,
+			endpoint.Address, err)
 	}
 	if got := response.Header.GetMemberId(); got != member.ID {
 		return Status{}, fmt.Errorf("failed to get the status of etcd member %s: member %x answered at %s", member, got,

@@ -132,8 +132,8 @@ var _ = Describe("an overloaded seed", func() {
 				}
 			})
 			_, err := j.TakeLeadership(ctx, "main")
-			Expect(err).To(MatchError("leadership of etcd-main does not move: seed-a-etcd-main-0 did not answer within " +
-				"2.0 s: the seed is overloaded, or cannot be reached: context deadline exceeded"))
+			Expect(err).To(MatchError("leadership of etcd-main does not move: seed-a-etcd-main-0 did not answer " +
+				"within 2.0 s: the seed is overloaded, or cannot be reached: context deadline exceeded"))
 			Expect(s.happened()).NotTo(ContainElement("held main"))
 		})
 
@@ -195,7 +195,8 @@ var _ = Describe("an overloaded seed", func() {
 			Expect(open(steps.Source).Retire(ended, keep,
 				func(_ context.Context, reason steps.Reason, message string) error {
 					if reason == steps.ReasonSeedOverloaded {
-						Expect(message).To(ContainSubstring("member seed-a-etcd-main-1 does not stop yet: seed-b-etcd-main-"))
+						Expect(message).To(ContainSubstring("member seed-a-etcd-main-1 does not stop yet: " +
+							"seed-b-etcd-main-"))
 						end()
 					}
 					reasons = append(reasons, reason)

@@ -66,16 +66,14 @@ func (j *Joint) each(
 			log := j.Log.WithValues("etcd", naming.EtcdName(etcdRole))
 			for {
 				p, err := attempt(ctx, etcdRole)
-				if err != nil {
-					if ctx.Err() == nil {
-						errs[i] = err
-						if !overload.Is(err) {
-							log.Error(err, "Attempt failed, retrying")
-						}
-						p = waiting(reasonOf(err), "%s", err)
-					}
-				} else {
+				if err == nil {
 					errs[i] = nil
+				} else if ctx.Err() == nil {
+					errs[i] = err
+					if !overload.Is(err) {
+						log.Error(err, "Attempt failed, retrying")
+					}
+					p = waiting(reasonOf(err), "%s", err)
 				}
 				if publishErr := publish(etcdRole, p); publishErr != nil && ctx.Err() == nil {
 					errs[i] = fmt.Errorf("failed to publish the progress: %w", publishErr)

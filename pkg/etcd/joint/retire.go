@@ -148,8 +148,8 @@ func (j *Joint) freeFirst(ctx context.Context, etcdRole string, seen Observation
 		return "", nil
 	}
 	if j.lasted(leads) < spareTime {
-		return fmt.Sprintf("waiting until the agent of the destination has moved leadership from %s, which leaves first",
-			first.Name), nil
+		return fmt.Sprintf("waiting until the agent of the destination has moved leadership from %s, "+
+			"which leaves first", first.Name), nil
 	}
 	return j.sendLeadershipAway(ctx, etcdRole, seen)
 }

@@ -346,7 +346,8 @@ var _ = Describe("Retire", func() {
 				Expect(s.clusters["main"].Leader()).To(Equal(before))
 			}
 		},
-		Entry("not with six voters, as long as another member than the first leads", func() { s.retireSource("events", 2) }, "", false),
+		Entry("not with six voters, as long as another member than the first leads",
+			func() { s.retireSource("events", 2) }, "", false),
 		Entry("not before the first member has left the other one",
 			func() { s.removeSource("main", 2); s.joinDestination("events", 3) },
 			"waiting until the first member of the source has left etcd-events as well", false),

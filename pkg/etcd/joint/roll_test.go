@@ -431,13 +431,14 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			for range 3 {
 				_, err := j.RollNext(ctx, "main")
 				Expect(err).To(MatchError(ContainSubstring(
-					"member seed-b-etcd-main-1 does not stop yet: seed-b-etcd-main-0 answered in 2.3 s, more than 1 s")))
+					"member seed-b-etcd-main-1 does not stop yet: " +
+						"seed-b-etcd-main-0 answered in 2.3 s, more than 1 s")))
 			}
 			Expect(partitionOf("main")).To(Equal(2))
 			Expect(f.drained["main"]).NotTo(HaveKey(1))
 		})
 
-		It("should take leadership from a member that may be stopped at any time, however slowly others answer", func() {
+		It("should take leadership from a member that may be stopped any time, however slowly others answer", func() {
 			applied("main")
 			look()
 			leadTo("main", 2)

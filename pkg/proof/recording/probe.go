@@ -63,7 +63,8 @@ type ProbeDetails struct {
 
 	// Kinds counts the requests of each verb and kind.
 	Kinds []KindDetails `json:"kinds,omitempty"`
-	// Relists is how often an informer had to list all its objects again. Every informer of a cluster would have had to.
+	// Relists is how often an informer had to list all its objects again. Every informer of a cluster would have had
+	// to.
 	Relists int64 `json:"relists"`
 	// LeadershipLost is how often a leader was not able to renew its Lease in time. They are among the failed writes.
 	LeadershipLost int64 `json:"leadershipLost"`

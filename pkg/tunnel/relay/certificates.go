@@ -27,8 +27,8 @@ func clientTLS(certs *pod.Certificates, serverName string) *tls.Config {
 
 var errUnknownServerName = errors.New("server name is not configured")
 
-// serverTLS returns the configuration for being dialed by the other seed's relay. Whoever asks for a name that known does
-// not have is turned away before a certificate is shown.
+// serverTLS returns the configuration for being dialed by the other seed's relay. Whoever asks for a name that known
+// does not have is turned away before a certificate is shown.
 func serverTLS(certs *pod.Certificates, known func(serverName string) bool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
