@@ -228,8 +228,8 @@ var _ = Describe("Report", func() {
 			"sourceEtcdRestarts", "dnsMomentsWithoutRecord", "controllersActiveInBothSeeds", "ownership", "steps"))
 		Expect(keys(form["probe"])).
 			To(ConsistOf("writes", "writesFailed", "writesRetryable", "reads", "readsFailed", "readsRetryable",
-				"rawConnectionErrors", "watchEvents", "watchEventsLost", "longestWriteGapMs", "baselineLongestWriteGapMs",
-				"writeP99Ms"))
+				"rawConnectionErrors", "watchEvents", "watchEventsLost", "longestWriteGapMs",
+				"baselineLongestWriteGapMs", "writeP99Ms"))
 		Expect(keys(form["etcd"])).To(ConsistOf("main", "events"))
 		Expect(keys(form["etcd"].(map[string]any)["main"])).To(ConsistOf("voters", "clusterIDUnchanged",
 			"sixMemberWindowSeconds", "acknowledgedWritesLost"))

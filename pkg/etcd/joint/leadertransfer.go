@@ -173,12 +173,12 @@ const (
 )
 
 // awaitIdle waits for a moment in which nobody writes. It is for moves that no front accompanies: of an abort, of
-// force-shrink-etcd, and of the source with six voters. Their clients are at the source's kube-apiserver, which comes
-// to the members directly, so nothing can hold their requests back. Raft drops what is proposed while leadership moves,
-// and etcd reports that as an error or, if another member has passed it on, a time-out. The move is over in milliseconds
-// or, over a distance, in two round trips, and writes come in bursts. So it begins when nothing was committed between two
-// looks and the next leader has applied all, which guarantees nothing. An error ends the wait, since the move meets it
-// again.
+// force-shrink-etcd, and of the source with six voters. Their clients are at the source's kube-apiserver, which
+// comes to the members directly, so nothing can hold their requests back. Raft drops what is proposed while
+// leadership moves, and etcd reports that as an error or, if another member has passed it on, a time-out. The move
+// is over in milliseconds or, over a distance, in two round trips, and writes come in bursts. So it begins when
+// nothing was committed between two looks and the next leader has applied all, which guarantees nothing. An error
+// ends the wait, since the move meets it again.
 func (j *Joint) awaitIdle(ctx context.Context, cluster etcdclient.Reader, t transfer) {
 	var (
 		from, to = t.ends()

@@ -4,6 +4,6 @@
 package steps
 
 // SeedAnnotationTLSTermination on a Seed tells whether its ingress gateways end the TLS of shoots' clients (the
-// gardenlet's feature gate IstioTLSTermination): "true" or "false". The agent of the seed publishes it, because nobody else in the
-// garden knows the gardenlet's feature gates.
+// gardenlet's feature gate IstioTLSTermination): "true" or "false". The agent of the seed publishes it, because
+// nobody else in the garden knows the gardenlet's feature gates.
 const SeedAnnotationTLSTermination = "livecpm.gardener.cloud/tls-termination"

@@ -83,8 +83,8 @@ func retryable(err error) bool {
 }
 
 // sentAgain reports whether a client with client-go's defaults would send the request again: whatever the server
-// answers with 429 or 5xx and a time to wait (Retry-After, in seconds), a read whose connection breaks, and a watch that cannot
-// begin because its connection breaks or the time for connecting is up.
+// answers with 429 or 5xx and a time to wait (Retry-After, in seconds), a read whose connection breaks, and a watch
+// that cannot begin because its connection breaks or the time for connecting is up.
 func sentAgain(req *http.Request, resp *http.Response, err error) bool {
 	switch {
 	case err == nil:

@@ -193,7 +193,7 @@ var _ = Describe("Kinds of requests", func() {
 		Entry("the Lease of an election", "Lease", "election"),
 	)
 
-	It("should count how often informers have to list again", func() {
+	It("should count how often informers have to list again", FlakeAttempts(5), func() {
 		config.DrainTimeout = waitForLost
 		result := run(func(func() int64) {
 			api.expired.Store(true)
@@ -226,7 +226,7 @@ var _ = Describe("Kinds of requests", func() {
 			HaveField("Error", MatchRegexp("failed to watch (ConfigMap|Sample) for an informer"))))
 	})
 
-	It("should count a watch of an informer whose connection ends before the answer", func() {
+	It("should count a watch of an informer whose connection ends before the answer", FlakeAttempts(5), func() {
 		// Connections that each serve one request at a time can end with it.
 		api.server.Close()
 		api = newFakeAPI(false)
