@@ -155,3 +155,12 @@ func NewImpatientResolver(server string, c clock.PassiveClock, impatient int) *R
 	}}
 	return r
 }
+
+// Relists is how often informers have had to list again so far.
+func (p *Probe) Relists() int64 {
+	var sum int64
+	for _, i := range p.informers {
+		sum += i.relists()
+	}
+	return sum
+}
