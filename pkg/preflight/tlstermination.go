@@ -31,10 +31,10 @@ func checkTLSTermination(f Facts) Finding {
 				"reconciled; or abort the migration, let the shoot stay, set its annotation "+
 				v1beta1constants.ShootDisableIstioTLSTermination+"=true, which counts in both seeds, get it "+
 				"reconciled and begin again; or choose another destination",
-			"clients' TLS ends %s in seed %s, and %s in seed %s", whereTLSEnds(source), f.Source.Name,
-			whereTLSEnds(destination), f.Destination.Name)
+			"clients' TLS ends %s in seed %s, and %s in seed %s", whereTLSEnds[source], f.Source.Name,
+			whereTLSEnds[destination], f.Destination.Name)
 	}
-	return pass(TLSTermination, "clients' TLS ends %s in both seeds", whereTLSEnds(source))
+	return pass(TLSTermination, "clients' TLS ends %s in both seeds", whereTLSEnds[source])
 }
 
 // sourceTLS reports whether the source's ingress gateway ends the TLS of the shoot's clients, or a finding if that is
@@ -75,9 +75,5 @@ func (f Facts) gatewayEndsTLS(seed SeedView) (bool, *Finding) {
 	return ends, nil
 }
 
-func whereTLSEnds(atGateway bool) string { //nolint:revive // It names the value itself.
-	if atGateway {
-		return "at the ingress gateway"
-	}
-	return "at the kube-apiserver"
-}
+// whereTLSEnds names where the TLS of clients ends, by whether that is the gateway.
+var whereTLSEnds = map[bool]string{true: "at the ingress gateway", false: "at the kube-apiserver"}

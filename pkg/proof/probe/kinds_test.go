@@ -239,8 +239,8 @@ var _ = Describe("Kinds of requests", func() {
 		config.REST.Host = "https://127.0.0.1:" + api.port()
 		config.REST.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.server.Certificate().Raw})
 		result := run(func(func() int64) {
-			// net/http repeats by itself what ends on a connection that served before, on another one. Only when none of
-			// these is left does the informer hear of it.
+			// net/http repeats by itself what ends on a connection that served before, on another one. Only when none
+			// of these is left does the informer hear of it.
 			api.others.cutWatches.Store(math.MaxInt64)
 			api.endAllWatches()
 			Eventually(func() int64 { return failed() }).Should(BeNumerically(">", 0))
