@@ -255,6 +255,7 @@ var _ = Describe("Plan", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(p.CanGo).To(BeTrue())
 		Expect(find(p, inspect.CheckNotUnderWay).Evidence).To(ContainSubstring("can begin again"))
+		Expect(find(p, preflight.SpecReconciled).Deferred).To(BeTrue(), "the new seed name counts once")
 	})
 
 	DescribeTable("should leave to the agents what the user may not read", func(name preflight.Name) {
@@ -329,6 +330,8 @@ var _ = Describe("Plan", func() {
 })
 
 func abort(in *inspect.PlanInput, destination string) {
+	// gardener-apiserver has counted the new seed name when it was set.
+	in.Shoot.Generation = in.Shoot.Status.ObservedGeneration + 1
 	in.Shoot.Annotations = map[string]string{steps.AnnotationIntent: "true", steps.AnnotationAbort: "true"}
 	in.Shoot.Spec.SeedName = &destination
 	in.Shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{Conditions: []gardencorev1beta1.Condition{{

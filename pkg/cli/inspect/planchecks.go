@@ -10,6 +10,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/livecpm/livecpm/pkg/cli/view"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -99,8 +100,11 @@ func (in PlanInput) why(seed string) string {
 func (in PlanInput) preflightWorld(source, destination string) (preflight.Facts, error) {
 	triggered := in.Shoot.DeepCopy()
 	metav1.SetMetaDataAnnotation(&triggered.ObjectMeta, steps.AnnotationIntent, "true")
-	triggered.Spec.SeedName = &destination
-	triggered.Generation++
+	if ptr.Deref(triggered.Spec.SeedName, "") != destination {
+		// gardener-apiserver counts it when it is set, and not again for an aborted migration that begins again.
+		triggered.Spec.SeedName = &destination
+		triggered.Generation++
+	}
 
 	w := preflight.Facts{
 		Shoot: triggered, OwnSeed: source, Now: in.Now.Time, PermitsWorkers: in.PermitsWorkers,
