@@ -307,6 +307,7 @@ var elsewhere = map[string]string{
 	"modprobe": "a machine without it is taken to have everything built in",
 	"bash":     "essential",
 	"sh":       "essential",
+	"unshare":  "essential",
 }
 
 var _ = Describe("The programs that are called", func() {
