@@ -105,6 +105,12 @@ var _ = Describe("Node", func() {
 			ContainSubstring(`env{name: "GOGC", value: "300"}`), ContainSubstring(`env{name: "GOMAXPROCS", value: "7"}`)))
 	})
 
+	It("should keep a share of the processors for all that etcd's messages pass through", func() {
+		// The containers of etcd's members, ingress gateways, and livecpm's relays and fronts.
+		Expect(string(files["small-machine"])).To(
+			ContainSubstring(`"cpu": c.name in ["etcd", "istio-proxy", "relay", "front"] ? "40m"`))
+	})
+
 	It("should read which images a node has", func() {
 		Expect(node.ParseImages("REF TYPE DIGEST SIZE PLATFORMS LABELS\nr/a:t " +
 			"application/vnd.oci.image.manifest.v1+json sha256:1 12.3 MiB linux/amd64 -\n\n")).
