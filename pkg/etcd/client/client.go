@@ -19,6 +19,9 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 )
 
 // Endpoint is a place where a member, or a service in front of several, can be asked.
@@ -54,7 +57,7 @@ func NewReader(tlsConfig *tls.Config, locator Locator, timeout time.Duration, di
 
 func newReader(tlsConfig *tls.Config, locator Locator, timeout time.Duration, dial Dial) *reader {
 	return &reader{tls: tlsConfig, locator: locator, timeout: timeoutOf(timeout), dial: dial,
-		clients: map[Endpoint]*clientv3.Client{}}
+		clients: map[Endpoint]*connection{}}
 }
 
 func timeoutOf(timeout time.Duration) time.Duration { return cmp.Or(timeout, DefaultTimeout) }
@@ -67,8 +70,19 @@ type reader struct {
 	dial    Dial
 
 	lock    sync.Mutex
-	clients map[Endpoint]*clientv3.Client
+	clients map[Endpoint]*connection
 }
+
+// connection is a client of one endpoint.
+type connection struct {
+	*clientv3.Client
+
+	// late is how many questions in a row were not answered in time.
+	late int
+}
+
+// maxLate is how many questions in a row may end without an answer in time before the connection is made again.
+const maxLate = 3
 
 // writer changes the membership through the connections of a reader.
 type writer struct {
@@ -107,7 +121,7 @@ func (r *reader) ListOf(ctx context.Context, member Member) (Membership, error) 
 		}
 		return err
 	}); err != nil {
-		r.drop(endpoint)
+		r.failed(endpoint, err)
 		return Membership{},
 			fmt.Errorf("failed to get the member list of etcd member %s at %s: %w", member, endpoint.Address, err)
 	}
@@ -145,8 +159,7 @@ func (r *reader) Status(ctx context.Context, member Member) (Status, error) {
 	})
 	took := time.Since(asked)
 	if err != nil {
-		// A member that has just come back is not to be waited for until the old connection tries again.
-		r.drop(endpoint)
+		r.failed(endpoint, err)
 		return Status{Took: took}, fmt.Errorf("failed to get the status of etcd member %s at %s: %w", member,
 			endpoint.Address, err)
 	}
@@ -214,6 +227,14 @@ func (w *writer) Remove(ctx context.Context, id uint64) error {
 		})
 }
 
+func (w *writer) UpdatePeerURLs(ctx context.Context, id uint64, peerURLs []string) error {
+	return w.onService(ctx, fmt.Sprintf("set the peer URLs of etcd member %x to %v", id, peerURLs),
+		func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberUpdate(ctx, id, peerURLs)
+			return err
+		})
+}
+
 func (w *writer) MoveLeader(ctx context.Context, leader Member, to uint64) error {
 	endpoint, err := w.locator.Member(ctx, leader)
 	if err != nil {
@@ -276,24 +297,50 @@ func (r *reader) on(ctx context.Context, endpoint Endpoint, do func(context.Cont
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	return do(ctx, client)
+	if err := do(ctx, client); err != nil {
+		return err
+	}
+	r.answered(endpoint)
+	return nil
 }
 
-// drop closes the client of the endpoint, so that the next question dials at once.
-func (r *reader) drop(endpoint Endpoint) {
+// failed closes the client of an endpoint at which a question has failed, so that the next one dials at once: a member
+// that has just come back is not to be waited for until the old connection tries again.
+//
+// A member that is connected and only late keeps its connection, unless it is late again and again: it has too much to
+// do already, and a handshake is far more work for it, and for the relays in between, than the question.
+func (r *reader) failed(endpoint Endpoint, err error) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	if client, ok := r.clients[endpoint]; ok {
-		_ = client.Close()
-		delete(r.clients, endpoint)
+	c, ok := r.clients[endpoint]
+	if !ok {
+		return
+	}
+	if c.late++; isLate(err) && c.late < maxLate && c.ActiveConnection().GetState() == connectivity.Ready {
+		return
+	}
+	_ = c.Close()
+	delete(r.clients, endpoint)
+}
+
+func isLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded
+}
+
+// answered notes that the endpoint has answered in time.
+func (r *reader) answered(endpoint Endpoint) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if c, ok := r.clients[endpoint]; ok {
+		c.late = 0
 	}
 }
 
 func (r *reader) client(endpoint Endpoint) (*clientv3.Client, error) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	if client, ok := r.clients[endpoint]; ok {
-		return client, nil
+	if known, ok := r.clients[endpoint]; ok {
+		return known.Client, nil
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{url(endpoint)},
@@ -318,7 +365,7 @@ func (r *reader) client(endpoint Endpoint) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("failed to create an etcd client for %s: %w", endpoint.Address, err)
 	}
-	r.clients[endpoint] = client
+	r.clients[endpoint] = &connection{Client: client}
 	return client, nil
 }
 

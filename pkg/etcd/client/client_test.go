@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	. "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const (
@@ -47,6 +48,9 @@ type member struct {
 	id, leader  uint64
 	refuse      error
 	alone       bool
+	updated     *etcdserverpb.MemberUpdateRequest
+	// busy, if set, keeps the member from answering for its status until it is closed.
+	busy chan struct{}
 }
 
 func (m *member) header() *etcdserverpb.ResponseHeader {
@@ -77,7 +81,26 @@ func (m *member) MemberRemove(
 	return nil, m.refuse
 }
 
-func (m *member) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+func (m *member) MemberUpdate(
+	_ context.Context, request *etcdserverpb.MemberUpdateRequest,
+) (*etcdserverpb.MemberUpdateResponse, error) {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	m.updated = request
+	return &etcdserverpb.MemberUpdateResponse{Header: m.header()}, m.refuse
+}
+
+func (m *member) Status(ctx context.Context, _ *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	m.lock.Lock()
+	busy := m.busy
+	m.lock.Unlock()
+	if busy != nil {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	return &etcdserverpb.StatusResponse{Header: m.header(), Leader: m.leader, Version: "3.5.27", DbSize: 300,
 		DbSizeInUse: 200, Errors: []string{"NOSPACE"}}, nil
 }
@@ -194,11 +217,15 @@ var _ = Describe("Client", Ordered, func() {
 
 	BeforeEach(func() { server.refuse, server.alone, metricsStatus = nil, false, http.StatusOK })
 
-	cluster := func(p places) Cluster {
-		c := New(tlsConfig, p, 2*time.Second)
+	// within returns a cluster that waits so long for an answer.
+	within := func(limit time.Duration, p places) Cluster {
+		c := New(tlsConfig, p, limit)
 		DeferCleanup(c.Close)
 		return c
 	}
+	// cluster is for those who answer, however busy the machine is; dead for those who do not, which takes the time.
+	cluster := func(p places) Cluster { return within(patience.Eventually, p) }
+	dead := func(p places) Cluster { return within(2*time.Second, p) }
 
 	It("should list members and ask one of them, each with the server name of the endpoint", func() {
 		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}},
@@ -245,7 +272,7 @@ var _ = Describe("Client", Ordered, func() {
 	})
 
 	It("should say whose list it could not have", func() {
-		c := cluster(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
+		c := dead(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
 		_, err := c.ListOf(ctx, Member{Name: "seed-a-etcd-main-0"})
 		Expect(err).To(MatchError(
 			ContainSubstring("failed to get the member list of etcd member seed-a-etcd-main-0 at " + deadAddress)))
@@ -273,22 +300,62 @@ var _ = Describe("Client", Ordered, func() {
 		Expect(handshakes()).To(BeNumerically(">", connected))
 	})
 
+	It("should keep the connection to a member that is only late, unless it is so again and again", func() {
+		c := cluster(places{member: Endpoint{Address: address, ServerName: memberHost}})
+		ask := func(ctx context.Context) error {
+			_, err := c.Status(ctx, Member{ID: 5})
+			return err
+		}
+		askBusy := func() {
+			GinkgoHelper()
+			late, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			Expect(ask(late)).To(MatchError(ContainSubstring("xceeded")))
+		}
+		setBusy := func(busy chan struct{}) {
+			server.lock.Lock()
+			defer server.lock.Unlock()
+			server.busy = busy
+		}
+		DeferCleanup(setBusy, (chan struct{})(nil))
+
+		Expect(ask(ctx)).To(Succeed())
+		connected := len(server.names())
+		for range 2 {
+			busy := make(chan struct{})
+			setBusy(busy)
+			askBusy()
+			askBusy()
+			close(busy)
+			Expect(ask(ctx)).To(Succeed())
+		}
+		Expect(server.names()).To(HaveLen(connected))
+
+		setBusy(make(chan struct{}))
+		for range 3 {
+			askBusy()
+		}
+		setBusy(nil)
+		Expect(ask(ctx)).To(Succeed())
+		Expect(len(server.names())).To(BeNumerically(">", connected))
+	})
+
 	It("should continue to the next endpoint when one does not answer", func() {
-		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost},
+		c := within(10*time.Second, places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost},
 			{Address: address, ServerName: clientHost}}})
 		_, err := c.List(ctx)
 		Expect(err).NotTo(HaveOccurred())
 	})
 
 	It("should name what failed where when nobody answers", func() {
-		c := cluster(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost}}})
+		c := dead(places{service: []Endpoint{{Address: deadAddress, ServerName: clientHost}}})
 		_, err := c.List(ctx)
 		Expect(err).
 			To(MatchError(And(ContainSubstring("failed to list the etcd members"), ContainSubstring(deadAddress))))
 	})
 
 	It("should tell for how long it has waited for a member in vain", func() {
-		c := cluster(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
+		c := dead(places{member: Endpoint{Address: deadAddress, ServerName: memberHost}})
 		ended, end := context.WithTimeout(ctx, 10*time.Millisecond)
 		defer end()
 		status, err := c.Status(ended, Member{ID: 5})
@@ -319,11 +386,25 @@ var _ = Describe("Client", Ordered, func() {
 			ErrUnhealthy, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
 		Entry("not enough started members", rpctypes.ErrGRPCMemberNotEnoughStarted,
 			ErrUnhealthy, func(c Cluster) error { return c.Remove(context.Background(), 9) }),
+		Entry("unknown member to update", rpctypes.ErrGRPCMemberNotFound, ErrMemberNotFound,
+			func(c Cluster) error {
+				return c.UpdatePeerURLs(context.Background(), 9, []string{"https://other:2380"})
+			}),
 		Entry("not the leader", rpctypes.ErrGRPCNotLeader,
 			ErrNotLeader, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
 		Entry("bad transferee", rpctypes.ErrGRPCBadLeaderTransferee,
 			ErrBadTransferee, func(c Cluster) error { return c.MoveLeader(context.Background(), Member{ID: 5}, 9) }),
 	)
+
+	It("should update the peer URLs of one member", func() {
+		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}})
+		urls := []string{"https://a:2380", "https://a:2381"}
+		Expect(c.UpdatePeerURLs(ctx, 9, urls)).To(Succeed())
+		Expect(server.updated).To(And(HaveField("ID", uint64(9)), HaveField("PeerURLs", urls)))
+		server.refuse = errors.New("no")
+		Expect(c.UpdatePeerURLs(ctx, 9, urls)).To(MatchError(
+			ContainSubstring("failed to set the peer URLs of etcd member 9 to [https://a:2380 https://a:2381]")))
+	})
 
 	It("should list alarms with who raised them", func() {
 		c := cluster(places{service: []Endpoint{{Address: address, ServerName: clientHost}}})

@@ -114,6 +114,9 @@ type Writer interface {
 	Promote(ctx context.Context, id uint64) error
 	// Remove removes a member. A member that is not in the list (any more) is ErrMemberNotFound.
 	Remove(ctx context.Context, id uint64) error
+	// UpdatePeerURLs replaces the peer URLs of a member in the list. The member itself does not notice, and it may be
+	// down. A member that is not in the list is ErrMemberNotFound.
+	UpdatePeerURLs(ctx context.Context, id uint64, peerURLs []string) error
 	// MoveLeader transfers leadership from one member to another. The request goes to the leader itself.
 	MoveLeader(ctx context.Context, leader Member, to uint64) error
 }

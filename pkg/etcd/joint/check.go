@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	gardeneretcd "github.com/gardener/gardener/pkg/component/etcd/etcd"
@@ -103,15 +103,47 @@ func (j *Joint) CheckPlain(ctx context.Context) (bool, string, error) {
 		if missing := destinationOnly(seen); missing != "" {
 			return missing, nil
 		}
-		for id, member := range seen.Raw {
-			known, _ := seen.Members.ByID(id)
-			if expected := naming.PeerURL(steps.Source, j.Namespace, etcdRole, known.Ordinal); !slices.Equal(
-				member.PeerURLs, []string{expected}) {
-				return fmt.Sprintf("member %s has the peer URLs %v, not %s", member, member.PeerURLs, expected), nil
-			}
-		}
-		return "", nil
+		return j.otherURLs(etcdRole, seen), nil
 	})
+}
+
+// CheckRolled reports whether the members of both of the destination's Etcds have restarted with the ordinary
+// specification and serve, and both Etcds belong to etcd-druid again. It says what is missing otherwise. Unlike
+// CheckPlain, it does not wait for what etcd-druid reports of them.
+func (j *Joint) CheckRolled(ctx context.Context) (bool, string, error) {
+	return j.both(ctx, func(ctx context.Context, etcdRole string) (string, error) {
+		r, err := j.lookAtRollout(ctx, etcdRole)
+		if err != nil {
+			return "", err
+		}
+		missing := r.notApplied()
+		switch {
+		case missing != "":
+			return missing, nil
+		case !r.allRestarted() || r.suspended() || r.partition() != 0:
+			return "its members have not all been restarted", nil
+		}
+		seen, err := j.Observe(ctx, etcdRole)
+		if err != nil {
+			return "", err
+		}
+		if missing := destinationOnly(seen); missing != "" {
+			return missing, nil
+		}
+		return j.otherURLs(etcdRole, seen), nil
+	})
+}
+
+// otherURLs says which member has other peer URLs than the ordinary one; empty if none has.
+func (j *Joint) otherURLs(etcdRole string, seen Observation) string {
+	for id, member := range seen.Raw {
+		known, _ := seen.Members.ByID(id)
+		if expected := j.plainURLs(etcdRole, known.Ordinal); !sameURLs(member.PeerURLs, expected) {
+			return fmt.Sprintf("member %s has the peer URLs %v, not %s", member, member.PeerURLs,
+				strings.Join(expected, ","))
+		}
+	}
+	return ""
 }
 
 // unsettled says why the Etcd does not count as reconciled and ready; empty if it does.

@@ -66,10 +66,32 @@ func (d *decorated) Create(ctx context.Context, object client.Object, opts ...cl
 			return fmt.Errorf("refused to create Etcd %s: there is no cluster given for it to join",
 				client.ObjectKeyFromObject(etcd))
 		}
+		if err := checkNames(etcd, bootstrap); err != nil {
+			return err
+		}
 		etcd.Spec.Etcd.BootstrapWithExistingCluster = bootstrap.DeepCopy()
 		etcd.Spec.Etcd.ServerPort = new(int32(naming.PortPeerDestination))
 	}
 	return d.Client.Create(ctx, object, opts...)
+}
+
+// checkNames returns an error if a member of the new Etcd would have the name of one that it joins. etcd tells members
+// apart by more than their names, but those who work on them do not: the sidecar of the new member would take itself
+// for the old one, and update or remove it.
+func checkNames(etcd *druidcorev1alpha1.Etcd, bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster) error {
+	for ordinal := range naming.MembersPerSeed {
+		name := druidcorev1alpha1.GetMemberName(etcd.Spec.MemberNamePrefix,
+			druidcorev1alpha1.GetOrdinalPodName(etcd.ObjectMeta, ordinal))
+		for _, member := range bootstrap.Members {
+			if member.Name == name {
+				return fmt.Errorf("refused to create Etcd %s: the cluster that it joins has a member named %s "+
+					"already; turn the gate UpgradeEtcdVersion on in this seed's gardenlet, which puts the name of "+
+					"the seed before the names of new members, and restart the agent",
+					client.ObjectKeyFromObject(etcd), name)
+			}
+		}
+	}
+	return nil
 }
 
 // Patch implements client.Client.

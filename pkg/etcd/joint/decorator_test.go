@@ -55,6 +55,26 @@ var _ = Describe("Decorate", func() {
 		}
 	})
 
+	DescribeTable("names that collide", func(prefix *string, taken, refused string) {
+		etcd := &druidcorev1alpha1.Etcd{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "etcd-main"}}
+		etcd.Spec.MemberNamePrefix = prefix
+		err := Decorate(c, map[string]*druidcorev1alpha1.BootstrapWithExistingCluster{
+			"etcd-main": {Members: []druidcorev1alpha1.BootstrapExistingMember{{Name: taken}}},
+		}).Create(ctx, etcd)
+		if refused == "" {
+			Expect(err).NotTo(HaveOccurred())
+			return
+		}
+		Expect(err).To(MatchError(And(ContainSubstring("a member named "+refused+" already"),
+			ContainSubstring("UpgradeEtcdVersion"))))
+	},
+		Entry("both seeds give their prefix", new("seed-b"), "seed-a-etcd-main-1", ""),
+		Entry("the source's Etcd is older than the prefix", new("seed-b"), "etcd-main-1", ""),
+		Entry("the destination gives none, and so did the source", nil, "etcd-main-1", "etcd-main-1"),
+		Entry("the source has the prefix of the destination", new("seed-b"), "seed-b-etcd-main-2",
+			"seed-b-etcd-main-2"),
+	)
+
 	It("should create a joining Etcd with upstream's component, keep it joining, and let go in the end", func() {
 		By("creating")
 		plain := component(2, c)

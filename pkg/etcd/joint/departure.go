@@ -38,19 +38,19 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 	}
 	victim := seen.Members.RemovalOrder(d.side)[0]
 	pod := naming.PodName(etcdRole, victim.Ordinal)
-	wanted := int32(victim.Ordinal) // #nosec G115 -- One of three.
+	with, without := replicasAround(seen.Members.RemovalOrder(d.side))
 	replicas := ptr.Deref(statefulSet.Spec.Replicas, 1)
-	if replicas > wanted {
+	if replicas >= with {
 		// Without the pause etcd-druid would put the pods back at once.
 		if err := j.pauseDruid(ctx, etcdRole); err != nil {
 			return Progress{}, err
 		}
 	}
 	switch {
-	case replicas > wanted+1:
+	case replicas > with:
 		// Pods above the highest member are no members: removed before an interruption and not worth waiting for.
-		return j.scale(ctx, etcdRole, replicaChange{replicas, wanted + 1}, d)
-	case replicas == wanted+1:
+		return j.scale(ctx, etcdRole, replicaChange{replicas, with}, d)
+	case replicas == with:
 		if err := d.mayStop(seen, victim); err != nil {
 			return waiting(steps.ReasonQuorumAtRisk, "%s", err), nil
 		}
@@ -68,7 +68,7 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 		if _, err := j.endPod(ctx, pod); err != nil {
 			return Progress{}, err
 		}
-		return j.scale(ctx, etcdRole, replicaChange{replicas, wanted}, d)
+		return j.scale(ctx, etcdRole, replicaChange{replicas, without}, d)
 	}
 
 	// It repeats what an interruption may have kept from being done.
@@ -80,6 +80,17 @@ func (j *Joint) takeAway(ctx context.Context, etcdRole string, seen Observation,
 		return waiting(d.reason, "pod %s of the %s is stopping", pod, d.side), nil
 	}
 	return j.remove(ctx, etcdRole, victim, d)
+}
+
+// replicasAround returns how many replicas the StatefulSet has with the first of the members, and without it. A member
+// that is lost may have been removed although its pod had not the highest ordinal then (retireLost). That pod leaves
+// with the next one above it: should its node come back, it would join once more.
+func replicasAround(leaving quorum.Set) (with, without int32) {
+	with = int32(leaving[0].Ordinal) + 1 // #nosec G115 -- One of three.
+	if len(leaving) > 1 {
+		without = int32(leaving[1].Ordinal) + 1 // #nosec G115 -- One of three.
+	}
+	return with, without
 }
 
 // leaveGrace is how long the pod of a member that leaves may take to stop.

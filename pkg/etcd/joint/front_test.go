@@ -147,6 +147,9 @@ type movingCluster struct {
 }
 
 func (c *movingCluster) MoveLeader(ctx context.Context, leader etcdclient.Member, to uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	c.event("moved leadership")
 	if c.err != nil && !c.moves {
 		return c.err
@@ -163,7 +166,7 @@ var _ = Describe("leadership under a hold", func() {
 		clock   *leapingClock
 	)
 
-	take := func() error {
+	takeIn := func(ctx context.Context) error {
 		j := s.joint(steps.Destination, f.in, func(c *Config) {
 			c.Clock, c.FrontPatience = clock, 30*time.Second
 			c.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
@@ -176,6 +179,7 @@ var _ = Describe("leadership under a hold", func() {
 		_, err := j.TakeLeadership(ctx, "main")
 		return err
 	}
+	take := func() error { return takeIn(ctx) }
 	happened := func() []string {
 		var out []string
 		for _, e := range s.happened() {
@@ -199,6 +203,14 @@ var _ = Describe("leadership under a hold", func() {
 
 	It("should move while requests are held, and let them go then", func() {
 		Expect(take()).To(Succeed())
+		Expect(happened()).To(Equal([]string{"held main", "moved leadership", "released main"}))
+		Expect(cluster.Leader()).To(Equal("seed-b-etcd-main-0"))
+	})
+
+	It("should not end between holding requests and letting them go, whoever ends the step", func() {
+		ending, end := context.WithCancel(ctx)
+		f.onHold = end
+		Expect(takeIn(ending)).To(Succeed())
 		Expect(happened()).To(Equal([]string{"held main", "moved leadership", "released main"}))
 		Expect(cluster.Leader()).To(Equal("seed-b-etcd-main-0"))
 	})

@@ -96,6 +96,9 @@ func (j *Joint) transferUnder(ctx context.Context, front Front, t transfer) erro
 			}
 		}
 		defer release()
+		// Whoever ends the step now, by a shutdown or because it has to stand still, waits until the requests are let
+		// go: what moves leadership, and each look at it, has a bound of its own.
+		ctx = context.WithoutCancel(ctx)
 		log.Info("The front holds the requests", "waited", j.Clock.Since(asked).String())
 		// The front has begun to hold them after it was asked.
 		if err := j.move(ctx, cluster, t, max(holdTime-j.Clock.Since(asked), holdRest)); err != nil {

@@ -71,7 +71,8 @@ func hasPartition(statefulSet *appsv1.StatefulSet, partition int32) bool {
 	return rollingUpdate != nil && ptr.Deref(rollingUpdate.Partition, 0) == partition
 }
 
-// ReleaseRollout gives the destination's Etcds back to etcd-druid. The members restart with the next deployment.
+// ReleaseRollout gives the destination's Etcds back to etcd-druid. The members restart with the next deployment. In the
+// source it takes PrepareRetirement back: nothing was changed since, and nothing restarts.
 func (j *Joint) ReleaseRollout(ctx context.Context) error {
 	for _, etcdRole := range naming.EtcdRoles {
 		etcd, err := j.getEtcd(ctx, etcdRole)

@@ -86,9 +86,7 @@ func (j *Joint) destinationEntries(etcdRole string) []string {
 	return entries
 }
 
-// changeInitialCluster changes the entries of the initial cluster, if there is something to change. etcd-druid's
-// webhook lets nobody else change the ConfigMap unless an annotation of the Etcd says so; it is there for the moment of
-// the change, or longer if it is there for another reason already.
+// changeInitialCluster changes the entries of the initial cluster, if there is something to change.
 func (j *Joint) changeInitialCluster(
 	ctx context.Context, etcdRole string, change func(entries []string) []string,
 ) error {
@@ -112,27 +110,41 @@ func (j *Joint) changeInitialCluster(
 	}
 	configMap.Data[configKey] = changed
 
+	j.Log.Info("Changing the initial cluster in the configuration of the members", "etcd", etcd.Name, "configMap",
+		configMap.Name)
+	if err := j.patchProtected(ctx, etcd, configMap, patch); err != nil {
+		return fmt.Errorf("failed to change the initial cluster in ConfigMap %s: %w", key, err)
+	}
+	return nil
+}
+
+// patchProtected patches an object that etcd-druid has made for the Etcd and protects: its webhook lets nobody else
+// change it unless an annotation of the Etcd says so. It is there for the moment of the change, or longer if it is
+// there for another reason already.
+func (j *Joint) patchProtected(
+	ctx context.Context, etcd *druidcorev1alpha1.Etcd, object client.Object, patch client.Patch,
+) error {
 	protected := druidcorev1alpha1.AreManagedResourcesProtected(etcd.ObjectMeta)
 	if err := j.annotate(ctx, etcd, druidcorev1alpha1.DisableEtcdComponentProtectionAnnotation); err != nil {
 		return err
 	}
-	j.Log.Info("Changing the initial cluster in the configuration of the members", "etcd", etcd.Name, "configMap",
-		configMap.Name)
-	if err = j.patchPermitted(ctx, configMap, patch); err != nil {
-		err = fmt.Errorf("failed to change the initial cluster in ConfigMap %s: %w", key, err)
-	}
+	err := j.patchPermitted(ctx, object, patch)
 	if protected {
-		err = errors.Join(err, j.protect(ctx, etcdRole))
+		err = errors.Join(err, j.protect(ctx, strings.TrimPrefix(etcd.Name, naming.EtcdName(""))))
 	}
 	return err
 }
 
-// patchPermitted patches a ConfigMap that etcd-druid protects. It tries again while the webhook refuses that because it
+// patchPermitted patches an object that etcd-druid protects. It tries again while the webhook refuses that because it
 // has not seen the annotation of the Etcd yet.
-func (j *Joint) patchPermitted(ctx context.Context, configMap *corev1.ConfigMap, patch client.Patch) error {
+func (j *Joint) patchPermitted(ctx context.Context, object client.Object, patch client.Patch) error {
 	begin := j.Clock.Now()
 	for {
-		err := j.Client.Patch(ctx, configMap.DeepCopy(), patch)
+		attempted, ok := object.DeepCopyObject().(client.Object)
+		if !ok {
+			return fmt.Errorf("failed to copy %T %s", object, client.ObjectKeyFromObject(object))
+		}
+		err := j.Client.Patch(ctx, attempted, patch)
 		if !apierrors.IsForbidden(err) || j.Clock.Since(begin) >= protectionLag {
 			return err
 		}

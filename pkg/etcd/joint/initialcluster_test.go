@@ -30,12 +30,15 @@ const protection = "druid.gardener.cloud/disable-etcd-component-protection"
 // druidInitialCluster is the initial cluster that etcd-druid v0.38.1 writes (internal/component/configmap,
 // prepareInitialCluster): the members that the Etcd has by its replicas, and those of its bootstrap.
 func druidInitialCluster(
-	role steps.Role, etcdRole string, replicas int, bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster,
+	prefix, etcdRole string, replicas int, bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster,
 ) string {
-	seed := map[steps.Role]string{steps.Source: "seed-a", steps.Destination: "seed-b"}[role]
+	role := steps.Source
+	if prefix == "seed-b" {
+		role = steps.Destination
+	}
 	var entries []string
 	for ordinal := range replicas {
-		name := memberName(seed, etcdRole, ordinal)
+		name := memberName(prefix, etcdRole, ordinal)
 		entries = append(entries, name+"="+peerURL(role, etcdRole)(name))
 	}
 	if bootstrap != nil {
@@ -50,20 +53,23 @@ func druidInitialCluster(
 
 // configOf is the configuration of the source's members as etcd-druid writes it, shortened. The order of the keys is
 // that of the alphabet.
-func configOf(etcdRole string) string {
+func configOf(prefix, etcdRole string) string {
+	memberNamePrefix := ""
+	if prefix != "" {
+		memberNamePrefix = "member-name-prefix: " + prefix + "\n"
+	}
 	return fmt.Sprintf(`client-transport-security:
   auto-tls: false
   client-cert-auth: true
 data-dir: /var/etcd/data/new.etcd
 initial-advertise-peer-urls:
-  seed-a-etcd-%[1]s-0:
+  %[3]s:
   - https://etcd-%[1]s-0.etcd-%[1]s-peer.shoot--demo--live.svc:2380
 initial-cluster: %[2]s
 initial-cluster-state: new
-member-name-prefix: seed-a
-quota-backend-bytes: 8589934592
+%[4]squota-backend-bytes: 8589934592
 snapshot-count: 10000
-`, etcdRole, druidInitialCluster(steps.Source, etcdRole, 3, nil))
+`, etcdRole, druidInitialCluster(prefix, etcdRole, 3, nil), memberName(prefix, etcdRole, 0), memberNamePrefix)
 }
 
 // served is the initial cluster that the sidecar gives to etcd (etcd-backup-restore v0.44.1, getInitialCluster): what
@@ -110,7 +116,7 @@ var _ = Describe("The initial cluster", func() {
 	rejoin := func(role steps.Role, etcdRole string, ordinal int, configured string) error {
 		GinkgoHelper()
 		seed := map[steps.Role]string{steps.Source: "seed-a", steps.Destination: "seed-b"}[role]
-		name, cluster := memberName(seed, etcdRole, ordinal), s.clusters[etcdRole]
+		name, cluster := memberName(s.prefixOf(seed), etcdRole, ordinal), s.clusters[etcdRole]
 		id := s.loseData(role, etcdRole, ordinal)
 		if err := cluster.Join(id, name, served(configured, cluster, name)); err != nil {
 			return err
@@ -152,7 +158,7 @@ var _ = Describe("The initial cluster", func() {
 			s.removeSource("main", 3-leave)
 			for ordinal := range replicas {
 				Expect(rejoin(steps.Destination, "main", ordinal,
-					druidInitialCluster(steps.Destination, "main", replicas, bootstrap))).To(Succeed())
+					druidInitialCluster("seed-b", "main", replicas, bootstrap))).To(Succeed())
 			}
 		},
 		Entry("steps 3 to 5", 2, 0),
@@ -166,9 +172,9 @@ var _ = Describe("The initial cluster", func() {
 		before := map[string]string{"main": config("main"), "events": config("events")}
 		Expect(j.WidenInitialCluster(ctx)).To(Succeed())
 		for _, etcdRole := range naming.EtcdRoles {
-			former := druidInitialCluster(steps.Source, etcdRole, 3, nil)
+			former := druidInitialCluster("seed-a", etcdRole, 3, nil)
 			Expect(config(etcdRole)).To(Equal(strings.Replace(before[etcdRole], former,
-				former+","+druidInitialCluster(steps.Destination, etcdRole, 3, nil), 1)))
+				former+","+druidInitialCluster("seed-b", etcdRole, 3, nil), 1)))
 			Expect(etcd(etcdRole).Annotations).To(BeEmpty())
 		}
 		Expect(j.WidenInitialCluster(ctx)).To(Succeed())
@@ -192,7 +198,7 @@ var _ = Describe("The initial cluster", func() {
 		configMap := &corev1.ConfigMap{}
 		Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main-config"}, configMap)).
 			To(Succeed())
-		configMap.Data["etcd.conf.yaml"] = configOf("main")
+		configMap.Data["etcd.conf.yaml"] = configOf("seed-a", "main")
 		Expect(s.client.Update(ctx, configMap)).To(Succeed())
 		Expect(j.WidenInitialCluster(ctx)).To(Succeed())
 		Expect(config("main")).To(Equal(widened))
@@ -219,7 +225,7 @@ var _ = Describe("The initial cluster", func() {
 		}).Should(BeTrue())
 		Expect(<-result).To(MatchError(ContainSubstring("denied the request")))
 		Expect(etcd("main").Annotations).To(BeEmpty())
-		Expect(config("main")).To(Equal(configOf("main")))
+		Expect(config("main")).To(Equal(configOf("seed-a", "main")))
 	})
 
 	It("should leave the permission to whoever has suspended etcd-druid", func() {

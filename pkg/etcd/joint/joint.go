@@ -41,6 +41,9 @@ type Config struct {
 	Log logr.Logger
 	// Client is a client of the agent's own seed. It must not be backed by a cache.
 	Client client.Client
+	// Pods, if set, are the pods of the namespace in the agent's own seed, with the API server behind them. Without
+	// them each question to a member gets its pod first.
+	Pods Pods
 	// Namespace is the shoot's namespace, the same in both seeds.
 	Namespace string
 	// Role is the role of the agent's own seed.

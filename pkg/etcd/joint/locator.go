@@ -11,13 +11,10 @@ import (
 
 	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
-	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
 // locator finds the members of the own seed by the addresses of their pods and those of the other seed behind the
@@ -53,7 +50,7 @@ func (l *locator) Member(ctx context.Context, member etcdclient.Member) (etcdcli
 	if side == quorum.Foreign {
 		return etcdclient.Endpoint{}, fmt.Errorf("member %s belongs to neither seed", member)
 	}
-	if (side == quorum.Source) != (l.joint.Role == steps.Source) {
+	if !l.joint.ours(side) {
 		return etcdclient.Endpoint{
 			Address:    naming.RelayClientAddress(l.joint.Namespace),
 			ServerName: naming.MemberHost(l.joint.Namespace, l.etcdRole, ordinal),
@@ -81,21 +78,20 @@ func (l *locator) local(pod *corev1.Pod, ordinal int) etcdclient.Endpoint {
 	}
 }
 
-// pod returns the pod with the ordinal if it can be reached, or nil. See withLookups.
+// pod returns the pod with the ordinal if it can be reached, or nil. See withLookups and FollowPods.
 func (l *locator) pod(ctx context.Context, ordinal int) (*corev1.Pod, error) {
 	kept := lookupsOf(ctx)
 	if pod, ok := kept.find(naming.PodName(l.etcdRole, ordinal)); ok {
 		return pod, nil
 	}
-	pod := &corev1.Pod{}
-	key := client.ObjectKey{Namespace: l.joint.Namespace, Name: naming.PodName(l.etcdRole, ordinal)}
-	if err := l.joint.Client.Get(ctx, key, pod); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
+	pod, ok := watchedPods(ctx).find(naming.PodName(l.etcdRole, ordinal))
+	if !ok {
+		var err error
+		if pod, err = l.joint.getPod(ctx, naming.PodName(l.etcdRole, ordinal)); err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("failed to get pod %s: %w", key, err)
 	}
-	if pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
+	if pod == nil || pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
 		return nil, nil
 	}
 	kept.keep(pod)

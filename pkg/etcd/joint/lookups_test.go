@@ -5,6 +5,7 @@ package joint_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/patience"
+	"github.com/livecpm/livecpm/test/seedpods"
 )
 
 // located is a cluster whose members are located before each question, as those of a real one are.
@@ -52,9 +55,12 @@ var _ = Describe("look-ups of members", func() {
 	var (
 		s *seeds
 		j *Joint
-		// onLookup runs when a pod is read.
+		// onLookup runs when a pod is read, and onPod is told which one.
 		onLookup func()
+		onPod    func(name string)
 	)
+
+	BeforeEach(func() { onPod = nil })
 
 	open := func(role steps.Role, mutate ...func(*Config)) {
 		counted := interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
@@ -62,6 +68,9 @@ var _ = Describe("look-ups of members", func() {
 				opts ...client.GetOption) error {
 				if _, ok := obj.(*corev1.Pod); ok {
 					onLookup()
+					if onPod != nil {
+						onPod(key.Name)
+					}
 				}
 				return c.Get(ctx, key, obj, opts...)
 			},
@@ -119,5 +128,105 @@ var _ = Describe("look-ups of members", func() {
 		distance, err := j.LeaderDistance(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(distance).To(Equal(10 * time.Millisecond))
+	})
+
+	Context("while they are followed", func() {
+		var (
+			lock sync.Mutex
+			read []string
+		)
+
+		// lookups returns the pods that were read since it was asked last.
+		lookups := func() []string {
+			lock.Lock()
+			defer lock.Unlock()
+			defer func() { read = nil }()
+			return read
+		}
+		observe := func(ctx context.Context) []string {
+			GinkgoHelper()
+			lookups()
+			_, err := j.Observe(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+			return lookups()
+		}
+
+		BeforeEach(func() {
+			s = newSeeds()
+			onLookup = func() {}
+			onPod = func(name string) {
+				lock.Lock()
+				defer lock.Unlock()
+				read = append(read, name)
+			}
+			open(steps.Source, func(c *Config) { c.Pods = seedpods.New(s.client, namespace) })
+		})
+
+		It("should ask nobody for a pod in a wait that lasts", func(ctx SpecContext) {
+			var quiet atomic.Int32
+			ctxOfWait, cancel := context.WithTimeout(ctx, patience.Eventually)
+			defer cancel()
+			lookups()
+			Expect(j.Each(ctxOfWait, func(ctx context.Context, etcdRole string) (Progress, error) {
+				if etcdRole != "main" {
+					return Progress{Done: true}, nil
+				}
+				if _, err := j.Observe(ctx, etcdRole); err != nil {
+					return Progress{}, err
+				}
+				if len(lookups()) == 0 {
+					quiet.Add(1)
+				}
+				return Progress{Done: quiet.Load() == 3, Message: "looking"}, nil
+			})).To(Succeed())
+			Expect(observe(ctx)).To(HaveLen(6), "nobody follows them after the wait")
+		})
+
+		It("should find them where they have gone", func(ctx SpecContext) {
+			followed, end := j.FollowPods(ctx)
+			defer end()
+			Eventually(func() []string { return observe(followed) }).Should(BeEmpty())
+			lookups()
+			Eventually(func(g Gomega) {
+				// Again and again: the fake watch tells only what happens after it has begun.
+				moved := pod("etcd-main-1")
+				g.Expect(s.client.Get(ctx, client.ObjectKeyFromObject(moved), moved)).To(Succeed())
+				moved.Status.PodIP, moved.Status.Message = "10.0.0.9", moved.Status.Message+"again "
+				g.Expect(s.client.Status().Update(ctx, moved)).To(Succeed())
+				endpoint, err := NewLocator(j, "main").Member(followed, etcdclient.Member{Name: "seed-a-etcd-main-1"})
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(endpoint.Address).To(Equal("10.0.0.9:2379"))
+			}).Should(Succeed())
+			Expect(lookups()).To(BeEmpty())
+		})
+
+		It("should look those up that have not answered", func(ctx SpecContext) {
+			followed, end := j.FollowPods(ctx)
+			defer end()
+			Eventually(func() []string { return observe(followed) }).Should(BeEmpty())
+			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+			Expect(observe(followed)).To(BeEmpty(), "it was believed until now")
+			Expect(observe(followed)).To(ConsistOf("etcd-main-1"))
+
+			By("doubting all when nobody answers for the cluster")
+			s.clusters["main"].SetUp("seed-a-etcd-main-0", false)
+			lookups()
+			for range 2 {
+				_, err := j.Observe(followed, "main")
+				Expect(err).To(HaveOccurred())
+			}
+			Expect(lookups()).To(ContainElements("etcd-main-0", "etcd-main-1", "etcd-main-2"))
+		})
+
+		It("should look those up that are not known", func(ctx SpecContext) {
+			unlabelled := pod("etcd-main-2")
+			Expect(s.client.Get(ctx, client.ObjectKeyFromObject(unlabelled), unlabelled)).To(Succeed())
+			unlabelled.Labels = nil
+			Expect(s.client.Update(ctx, unlabelled)).To(Succeed())
+			followed, end := j.FollowPods(ctx)
+			defer end()
+			Eventually(func() []string { return observe(followed) }).Should(HaveLen(2))
+			Expect(observe(followed)).To(HaveEach("etcd-main-2"))
+		})
 	})
 })

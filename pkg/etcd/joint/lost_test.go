@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,4 +132,94 @@ var _ = Describe("A member of the source that is lost", func() {
 		Entry("the last of two", 2, 0),
 		Entry("the last one", 1, 0),
 	)
+
+	Context("before the last member of the destination has joined", func() {
+		BeforeEach(func() {
+			s = newSeeds()
+			j = s.joint(steps.Source, onClock)
+			for _, etcdRole := range naming.EtcdRoles {
+				s.joinDestination(etcdRole, 2)
+			}
+		})
+
+		DescribeTable("leaves, so that it can join", func(ordinal int) {
+			s.lead("main", memberName("seed-a", "main", (ordinal+1)%3))
+			loseNode(ordinal)
+			report(ordinal, corev1.ConditionFalse)
+			destination := s.joint(steps.Destination, onClock)
+			_, ask, err := destination.SourceDown(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ask).To(BeFalse(), "it may come back")
+
+			Expect(retire(17).Message).To(ContainSubstring("it is retired if that lasts for 3m0s"))
+			Expect(s.clusters["main"].Names()).To(HaveLen(5))
+			_, ask, err = destination.SourceDown(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ask).To(BeTrue())
+
+			Expect(retire(10).Done).To(BeFalse(), "the others stay")
+			Expect(s.clusters["main"].Names()).To(And(HaveLen(4),
+				Not(ContainElement(memberName("seed-a", "main", ordinal)))))
+			down, ask, err := destination.SourceDown(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(down).To(BeEmpty())
+			Expect(ask).To(BeFalse())
+
+			By("letting the last member join, and the retirement take its course")
+			s.joinLast("main")
+			s.joinLast("events")
+			s.lead("events", "seed-b-etcd-events-0")
+			s.removeSource("events", 0)
+			Expect(retire(60)).To(HaveField("Done", BeTrue()))
+			Expect(s.clusters["main"].Names()).
+				To(Equal([]string{"seed-b-etcd-main-0", "seed-b-etcd-main-1", "seed-b-etcd-main-2"}))
+			Expect(s.sawVoters("main")).NotTo(ContainElement(6))
+			statefulSet := &appsv1.StatefulSet{}
+			Expect(s.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "etcd-main"}, statefulSet)).
+				To(Succeed())
+			Expect(statefulSet.Spec.Replicas).To(HaveValue(BeZero()), "no pod of the source comes back")
+		},
+			Entry("the last one", 0),
+			Entry("the one in the middle", 1),
+			Entry("the first to leave", 2),
+		)
+
+		It("should stay as long as its pod is ready: the way to it may be cut", func() {
+			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+			Expect(retire(60).Message).To(ContainSubstring("does not answer, but its pod is ready"))
+			Expect(s.clusters["main"].Names()).To(HaveLen(5))
+		})
+
+		It("should stay as long as another one is down", func() {
+			loseNode(1)
+			report(1, corev1.ConditionFalse)
+			s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+			progress := retire(60)
+			Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+			Expect(progress.Message).To(ContainSubstring("stays until the others are healthy: seed-b-etcd-main-1"))
+			Expect(s.clusters["main"].Names()).To(HaveLen(5))
+		})
+
+		It("should stay if it comes back", func() {
+			loseNode(1)
+			report(1, corev1.ConditionFalse)
+			retire(10)
+			s.clusters["main"].SetUp("seed-a-etcd-main-1", true)
+			Expect(retire(1).Message).To(Equal("the destination has 2 of 3 voters"))
+			s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+			retire(10)
+			Expect(s.clusters["main"].Names()).To(HaveLen(5), "its time has begun again")
+		})
+
+		It("should leave as a learner that never starts", func() {
+			s.loseData(steps.Source, "main", 1)
+			down, _, err := s.joint(steps.Destination, onClock).SourceDown(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(down).To(HaveLen(1))
+			retire(17)
+			Expect(s.clusters["main"].Names()).To(HaveLen(5))
+			retire(5)
+			Expect(s.clusters["main"].Names()).To(HaveLen(4))
+		})
+	})
 })

@@ -18,6 +18,8 @@ import (
 type noQuorumError struct {
 	message string
 	cause   error
+	// seen is what the first member that answers knows.
+	seen Observation
 }
 
 // Error returns what the members say, and how they could not be asked.
@@ -50,10 +52,10 @@ func (j *Joint) observeForChange(ctx context.Context, etcdRole string) (Observat
 }
 
 // whyNoQuorum asks the members one by one, those of the own seed first, for the list that they know, and judges by the
-// first answer whether the quorum is lost. It is empty if not, or if nobody answers: from here that looks like a cut.
+// first answer whether the quorum is lost. It is nil if not, or if nobody answers: from here that looks like a cut.
 //
-// Such a list may be out of date. Nothing is changed on its strength.
-func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdclient.Reader) string {
+// Such a list may be out of date. No membership is changed on its strength.
+func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdclient.Reader) *noQuorumError {
 	seeds := []string{j.SourceSeed, j.DestinationSeed}
 	if j.Role == steps.Destination {
 		seeds = []string{j.DestinationSeed, j.SourceSeed}
@@ -67,11 +69,12 @@ func (j *Joint) whyNoQuorum(ctx context.Context, etcdRole string, cluster etcdcl
 			if err != nil {
 				continue
 			}
-			if reason, message := j.look(ctx, etcdRole, cluster, list).problem(); reason == steps.ReasonQuorumLost {
-				return message
+			seen := j.look(ctx, etcdRole, cluster, list)
+			if reason, message := seen.problem(); reason == steps.ReasonQuorumLost {
+				return &noQuorumError{message: message, seen: seen}
 			}
-			return ""
+			return nil
 		}
 	}
-	return ""
+	return nil
 }

@@ -70,9 +70,13 @@ func (j *Joint) Observe(ctx context.Context, etcdRole string) (Observation, erro
 	}
 	list, err := cluster.List(ctx)
 	if err != nil {
+		for ordinal := range naming.MembersPerSeed {
+			watchedPods(ctx).doubt(naming.PodName(etcdRole, ordinal))
+		}
 		err = fmt.Errorf("failed to look at %s: %w", naming.EtcdName(etcdRole), err)
-		if message := j.whyNoQuorum(ctx, etcdRole, cluster); message != "" {
-			err = &noQuorumError{message: message, cause: err}
+		if lost := j.whyNoQuorum(ctx, etcdRole, cluster); lost != nil {
+			lost.cause = err
+			err = lost
 		}
 		return Observation{}, err
 	}
@@ -115,6 +119,9 @@ func (j *Joint) look(
 			seen.Late[member.ID] = late
 		}
 		side, ordinal := j.classify(etcdRole, member.Member)
+		if member.StatusError != nil && j.ours(side) {
+			watchedPods(ctx).doubt(naming.PodName(etcdRole, ordinal))
+		}
 		problem := problemOf(list.ClusterID, leader, member)
 		if problem != "" {
 			seen.Problems[member.ID] = problem
@@ -129,7 +136,13 @@ func (j *Joint) look(
 			Leader:  member.ID == leader,
 		})
 	}
+	j.disownUnprefixed(etcdRole, seen.Members)
 	return seen
+}
+
+// ours reports whether members of that side are in the own seed.
+func (j *Joint) ours(side quorum.Side) bool {
+	return side != quorum.Foreign && (side == quorum.Source) == (j.Role == steps.Source)
 }
 
 func problemOf(clusterID, leader uint64, member etcdclient.MemberInspection) string {
@@ -146,22 +159,52 @@ func problemOf(clusterID, leader uint64, member etcdclient.MemberInspection) str
 	return ""
 }
 
-// classify tells the side and the ordinal of a member: by its name once it has started, by its peer URL before.
+// classify tells the side and the ordinal of a member: by its name once it has started, by its peer URL before. The
+// names of the destination's members begin with its seed's name: Gardener gives its new Etcds that prefix. Those of the
+// source begin with the name of the source, or have no prefix if the Etcds are older than that (naming.MemberName).
 func (j *Joint) classify(etcdRole string, member etcdclient.Member) (quorum.Side, int) {
-	for ordinal := range naming.MembersPerSeed {
-		switch member.Name {
-		case naming.MemberName(j.DestinationSeed, etcdRole, ordinal):
-			return quorum.Destination, ordinal
-		case naming.MemberName(j.SourceSeed, etcdRole, ordinal):
-			return quorum.Source, ordinal
-		case "":
-			switch {
-			case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Destination, j.Namespace, etcdRole, ordinal)):
-				return quorum.Destination, ordinal
-			case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)):
-				return quorum.Source, ordinal
-			}
+	if member.Name == "" {
+		return j.classifyUnstarted(etcdRole, member)
+	}
+	for _, known := range []struct {
+		prefix string
+		side   quorum.Side
+	}{
+		{j.DestinationSeed, quorum.Destination}, {j.SourceSeed, quorum.Source}, {"", quorum.Source},
+	} {
+		if ordinal, ok := naming.OrdinalOf(member.Name, known.prefix, etcdRole); ok {
+			return known.side, ordinal
 		}
 	}
 	return quorum.Foreign, -1
+}
+
+func (j *Joint) classifyUnstarted(etcdRole string, member etcdclient.Member) (quorum.Side, int) {
+	for ordinal := range naming.MembersPerSeed {
+		switch {
+		case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Destination, j.Namespace, etcdRole, ordinal)):
+			return quorum.Destination, ordinal
+		case slices.Contains(member.PeerURLs, naming.PeerURL(steps.Source, j.Namespace, etcdRole, ordinal)):
+			return quorum.Source, ordinal
+		}
+	}
+	return quorum.Foreign, -1
+}
+
+// disownUnprefixed takes members without a prefix for foreign ones if others of the source have it. The prefix of an
+// Etcd is the same for all of its members and never changes, so one of these kinds runs somewhere else.
+func (j *Joint) disownUnprefixed(etcdRole string, members quorum.Set) {
+	var prefixed bool
+	for _, member := range members {
+		_, ok := naming.OrdinalOf(member.Name, j.SourceSeed, etcdRole)
+		prefixed = prefixed || ok
+	}
+	if !prefixed {
+		return
+	}
+	for i, member := range members {
+		if _, ok := naming.OrdinalOf(member.Name, "", etcdRole); ok {
+			members[i].Side, members[i].Ordinal = quorum.Foreign, -1
+		}
+	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/defragmentation"
 	"github.com/livecpm/livecpm/pkg/migration/overload"
 )
 
@@ -41,25 +43,28 @@ func (j *Joint) CheckPrompt(ctx context.Context) error {
 	})
 }
 
-// putOff returns what speaks against a move that has to wait for members to be prompt, or nil if the move must not wait
-// any longer: with six voters, any cut between the seeds stops writes, and ending that moment is worth more than the
-// requests that a slow move may cost. With fewer voters nothing is in danger, and there is no limit but that of the
-// step.
+// putOff returns what speaks against a move that has to wait for members to be prompt and for the end of a
+// defragmentation, or nil if the move must not wait any longer: with six voters, any cut between the seeds stops
+// writes, and ending that moment is worth more than the requests that a slow move may cost. With fewer voters nothing
+// is in danger, and there is no limit but that of the step. Nor is there one for a move that would lose the quorum
+// while a member copies its database: that passes by itself. With six voters, a defragmentation that is only about to
+// begin is one more reason to make the move at once.
 func (j *Joint) putOff(
 	ctx context.Context, etcdRole string, seen Observation, project func(prompt quorum.Set) error,
 ) error {
 	slow := spell{etcdRole, "too slow for a move"}
 	err := j.knownSlow(etcdRole)
 	if err == nil {
-		err = j.checkPrompt(ctx, etcdRole, seen, project)
+		err = j.checkMove(ctx, etcdRole, seen, project)
 	}
-	if !overload.Is(err) {
+	if _, waits := migration.PutOff(err); !waits {
 		j.end(slow)
 		return err
 	}
 	j.noteSlow(etcdRole, err)
 	waited := j.lasted(slow)
-	if len(seen.Members.Voters()) < 2*naming.MembersPerSeed || waited < overload.Patience {
+	six, hurry := len(seen.Members.Voters()) >= 2*naming.MembersPerSeed, defragmentation.IsAhead(err)
+	if !six || !hurry && waited < overload.Patience || project(withoutBusy(seen.Members, err)) != nil {
 		return err
 	}
 	j.Log.Info("Not waiting any longer with six voters, some requests may fail", "etcd", naming.EtcdName(etcdRole),

@@ -70,6 +70,14 @@ func (c *connecting) Status(ctx context.Context, member etcdclient.Member) (etcd
 	return status, err
 }
 
+var _ = DescribeTable("The pause between two looks", func(took, pause time.Duration) {
+	Expect(Pause(500*time.Millisecond, took)).To(Equal(pause))
+},
+	Entry("should be the interval while members answer at once", 20*time.Millisecond, 500*time.Millisecond),
+	Entry("should be as long as a look that members have taken long for", 1200*time.Millisecond, 1200*time.Millisecond),
+	Entry("should end, because six voters must not wait", 4*time.Second, 2*time.Second),
+)
+
 var _ = Describe("an overloaded seed", func() {
 	const tooSlow = " answered in 2.3 s, more than 1 s: the seed is overloaded"
 	var (

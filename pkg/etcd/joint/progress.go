@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
-	"github.com/livecpm/livecpm/pkg/migration/overload"
+	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -38,6 +39,8 @@ func waiting(reason steps.Reason, format string, args ...any) Progress {
 func (j *Joint) each(
 	ctx context.Context, report ReportFunc, attempt func(ctx context.Context, etcdRole string) (Progress, error),
 ) error {
+	ctx, end := j.FollowPods(ctx)
+	defer end()
 	var (
 		group    sync.WaitGroup
 		lock     sync.Mutex
@@ -47,11 +50,9 @@ func (j *Joint) each(
 	publish := func(etcdRole string, p Progress) error {
 		lock.Lock()
 		defer lock.Unlock()
-		if progress[etcdRole] == p {
-			return nil
-		}
+		same := progress[etcdRole] == p
 		progress[etcdRole] = p
-		if report == nil {
+		if same || report == nil {
 			return nil
 		}
 		reason, message := merge(progress)
@@ -65,12 +66,13 @@ func (j *Joint) each(
 		group.Go(func() {
 			log := j.Log.WithValues("etcd", naming.EtcdName(etcdRole))
 			for {
+				began := j.Clock.Now()
 				p, err := attempt(ctx, etcdRole)
 				if err == nil {
 					errs[i] = nil
 				} else if ctx.Err() == nil {
 					errs[i] = err
-					if !overload.Is(err) {
+					if _, putOff := migration.PutOff(err); !putOff {
 						log.Error(err, "Attempt failed, retrying")
 					}
 					p = waiting(reasonOf(err), "%s", err)
@@ -88,7 +90,7 @@ func (j *Joint) each(
 						errs[i] = fmt.Errorf("%s: %s: %w", naming.EtcdName(etcdRole), p.Message, ctx.Err())
 					}
 					return
-				case <-j.Clock.After(j.PollInterval):
+				case <-j.Clock.After(Pause(j.PollInterval, j.Clock.Since(began))):
 				}
 			}
 		})
@@ -97,10 +99,20 @@ func (j *Joint) each(
 	return errors.Join(errs...)
 }
 
+// maxPause is the longest pause between two looks. With six voters, each look may be the one that ends that moment.
+const maxPause = 2 * time.Second
+
+// Pause returns the pause before the next look at a cluster, after one that has taken so long: as long as the look if
+// that is longer than the interval, and two seconds at most. Members that answer slowly have too much to do already,
+// and each look is more of it.
+func Pause(interval, took time.Duration) time.Duration {
+	return max(interval, min(took, maxPause))
+}
+
 // reasonOf returns what to show while an attempt that failed is repeated.
 func reasonOf(err error) steps.Reason {
-	if overload.Is(err) {
-		return steps.ReasonSeedOverloaded
+	if reason, putOff := migration.PutOff(err); putOff {
+		return reason
 	}
 	return steps.ReasonActionFailed
 }

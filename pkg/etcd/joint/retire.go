@@ -83,9 +83,10 @@ func (j *Joint) Retire(
 // if the member that has to go leads, and then within the source; the destination does that as well, if it is there.
 //
 // Members of the source that are lost for good do not stop this. They are not waited for, and the quorum is projected
-// without them.
+// without them. One that keeps the last member of the destination from joining leaves before that (retireLost).
 //
-// Every move is preceded by a fresh member list and a projection of the quorum.
+// Every move is preceded by a fresh member list and a projection of the quorum. If the quorum is lost all the same, a
+// member that was stopped and not removed yet starts again (holdWith).
 func (j *Joint) RetireNext(
 	ctx context.Context, etcdRole string, keep func(ctx context.Context) error,
 ) (Progress, error) {
@@ -93,8 +94,10 @@ func (j *Joint) RetireNext(
 	if err != nil {
 		return Progress{}, err
 	}
+	retiring := departure{side: quorum.Source, reason: steps.ReasonReadyForSourceMemberRemoval, mayStop: mayRetire,
+		before: keep}
 	if hold != nil {
-		return *hold, nil
+		return j.holdWith(ctx, etcdRole, *hold, retiring)
 	}
 	// A learner of the source has lost its data and joins again. It leaves like the others, and has no vote.
 	if learners := seen.Members.Learners().On(quorum.Destination); len(learners) > 0 {
@@ -109,9 +112,8 @@ func (j *Joint) RetireNext(
 		}
 		return Progress{Done: true, Message: "no member of the source is left: " + seen.Summary()}, nil
 	}
-	if have := len(seen.Members.Voters().On(quorum.Destination)); have < naming.MembersPerSeed {
-		return waiting(steps.ReasonWaitingForEtcdMember, "the destination has %d of %d voters", have,
-			naming.MembersPerSeed), nil
+	if !allJoined(seen) {
+		return j.retireLost(ctx, etcdRole, seen, keep)
 	}
 
 	// The first member leaves without regard to the other cluster: the time with six members must be short.
@@ -126,9 +128,7 @@ func (j *Joint) RetireNext(
 	} else if message, err := j.freeFirst(ctx, etcdRole, seen); err != nil || message != "" {
 		return waiting(steps.ReasonReadyForSourceMemberRemoval, "%s", message), err
 	}
-	return j.takeAway(ctx, etcdRole, seen, departure{
-		side: quorum.Source, reason: steps.ReasonReadyForSourceMemberRemoval, mayStop: mayRetire, before: keep,
-	})
+	return j.takeAway(ctx, etcdRole, seen, retiring)
 }
 
 // spareTime is how long the source waits with six voters until the destination has moved leadership from the member

@@ -85,6 +85,65 @@ var _ = Describe("Retire", func() {
 		Expect(left).To(BeTrue())
 	})
 
+	It("should not remove a member that answers, although its pod is gone", func() {
+		s.joinDestination("main", 3)
+		s.lead("main", "seed-b-etcd-main-0")
+		for !slices.Contains(s.happened(), "scaled etcd-main to 2") {
+			_, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		// Somebody has deleted the pod by force, and its node is only cut off from the API server.
+		s.clusters["main"].SetUp("seed-a-etcd-main-2", true)
+
+		progress, err := j.RetireNext(ctx, "main", keep)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Message).To(Equal("member seed-a-etcd-main-2 still answers"))
+		Expect(s.clusters["main"].Names()).To(ContainElement("seed-a-etcd-main-2"))
+	})
+
+	Describe("a loss between the end of a pod and the removal of its member", func() {
+		// stop ends the pod of the last member of the source: three of four voters are left.
+		stop := func() {
+			GinkgoHelper()
+			s.retireSource("events", 0)
+			s.retireSource("main", 1)
+			for !slices.Contains(s.happened(), "scaled etcd-main to 0") {
+				_, err := j.RetireNext(ctx, "main", keep)
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}
+
+		It("should let the member start again, because its vote is what is missing", func() {
+			stop()
+			s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+			before := len(s.happened())
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Reason).To(Equal(steps.ReasonQuorumLost))
+			Expect(progress.Message).To(ContainSubstring("member seed-a-etcd-main-0 starts again"))
+			Expect(s.happened()[before:]).To(Equal([]string{"scaled etcd-main to 1"}))
+
+			By("leaving it until the others are healthy")
+			s.clusters["main"].SetUp("seed-a-etcd-main-0", true)
+			progress, err = j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Reason).To(Equal(steps.ReasonQuorumAtRisk))
+			Expect(s.happened()[before:]).To(Equal([]string{"scaled etcd-main to 1"}))
+			Expect(s.clusters["main"].Names()).To(ContainElement("seed-a-etcd-main-0"))
+		})
+
+		It("should touch nothing when the vote of the member would not be enough", func() {
+			stop()
+			s.clusters["main"].SetUp("seed-b-etcd-main-0", false)
+			s.clusters["main"].SetUp("seed-b-etcd-main-1", false)
+			before := len(s.happened())
+			progress, err := j.RetireNext(ctx, "main", keep)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(progress.Reason).To(Equal(steps.ReasonQuorumLost))
+			Expect(s.happened()[before:]).To(BeEmpty())
+		})
+	})
+
 	It("should not let a leaving member wait for watches to end", func() {
 		s.joinDestination("main", 3)
 		s.lead("main", "seed-b-etcd-main-0")
@@ -312,7 +371,7 @@ var _ = Describe("Retire", func() {
 		Expect(progress.Message).To(ContainSubstring("StatefulSet etcd-main of the source is scaled to 2"))
 	})
 
-	It("should count the time for which it waits for the destination anew", func() {
+	It("should count the time for which it waits for the destination again", func() {
 		clock := newLeapingClock()
 		j = s.joint(steps.Source, func(c *Config) { c.Clock = clock })
 		s.joinDestination("main", 3)

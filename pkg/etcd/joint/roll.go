@@ -6,7 +6,6 @@ package joint
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
@@ -23,8 +22,8 @@ import (
 const (
 	// lastOrdinal is the first one to restart.
 	lastOrdinal = naming.MembersPerSeed - 1
-	// defaultSteadyTime is how long a restarted member must have been as it should be. Its sidecar stops etcd once more
-	// right after it has changed the peer URL, which is the last of what is looked at.
+	// defaultSteadyTime is how long a restarted member must have been as it should be. If its sidecar had to change the
+	// peer URL, which is the last of what is looked at, it stops etcd once more right after that.
 	defaultSteadyTime = 3 * time.Second
 	// nearIndex is by how many entries of the log a restarted member may be behind the leader: clients write meanwhile.
 	nearIndex = 100
@@ -55,6 +54,9 @@ func (j *Joint) prepareRoll(ctx context.Context, etcdRole string) error {
 	if err := j.release(ctx, r.etcd); err != nil {
 		return err
 	}
+	if err := j.shutBudget(ctx, etcdRole); err != nil {
+		return err
+	}
 
 	seen, err := j.observeHealthy(ctx, etcdRole)
 	if err != nil {
@@ -75,6 +77,9 @@ func (j *Joint) prepareRoll(ctx context.Context, etcdRole string) error {
 		if err := j.transferLeadership(ctx, move); err != nil {
 			return err
 		}
+	}
+	if err := j.widenPeerURLs(ctx, etcdRole, restarts); err != nil {
+		return err
 	}
 	return j.drain(ctx, ledTo{etcdRole, lastOrdinal})
 }
@@ -115,12 +120,12 @@ func memberOf(seen Observation, ordinal int) (quorum.Member, bool) {
 // belong to etcd-druid again. What fails is retried, and what is waited for is logged. Only what slows it down for an
 // unknown time is reported, and that it does not any more: other work is done at the same time and reports as well.
 func (j *Joint) AccompanyRoll(ctx context.Context, report ReportFunc) error {
-	var overloaded bool
+	var putOff bool
 	return j.each(ctx, func(ctx context.Context, reason steps.Reason, message string) error {
 		j.Log.Info("Restarting the members one by one", "reason", reason, "waiting", message)
-		before := overloaded
-		overloaded = reason == steps.ReasonSeedOverloaded
-		if report == nil || !overloaded && !before {
+		before := putOff
+		putOff = reason == steps.ReasonSeedOverloaded || reason == steps.ReasonEtcdDefragmenting
+		if report == nil || !putOff && !before {
 			return nil
 		}
 		return report(ctx, reason, message)
@@ -134,11 +139,13 @@ func (j *Joint) AccompanyRoll(ctx context.Context, report ReportFunc) error {
 //     from going further (keepRollout);
 //  2. when a member has restarted, the front leads requests to it again;
 //  3. when all other members are healthy, leadership moves away from the next one, if it has it, to one that is done;
-//     the front leads nothing to it any more; then the StatefulSet may restart it;
-//  4. when all are done, the StatefulSet and the Etcd become ordinary ones.
+//     the member list gets both of its peer URLs; the front leads nothing to it any more; then the StatefulSet may
+//     restart it;
+//  4. when it is back, the member list gets its ordinary peer URL only (see widenPeerURLs);
+//  5. when all are done, the StatefulSet and the Etcd become ordinary ones.
 //
-// A member that has just come back with its new specification is not done. Its sidecar finds that the peer URL has
-// changed, tells the cluster, and etcd restarts once more, still with the new pod; see done.
+// A member that has just come back with its new specification is not done. If the member list did not have its ordinary
+// peer URL, its sidecar tells the cluster, and etcd restarts once more, still with the new pod; see done.
 //
 // Nothing rests on what was done before: the partition of the StatefulSet and the pods tell how far it is.
 func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error) {
@@ -148,6 +155,11 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 	}
 	if err := j.keepRollout(ctx, r); err != nil {
 		return Progress{}, err
+	}
+	if r.plain() && !r.allRestarted() {
+		if err := j.shutBudget(ctx, etcdRole); err != nil {
+			return Progress{}, err
+		}
 	}
 	if missing := r.notApplied(); missing != "" {
 		if r.startsFrom(lastOrdinal) {
@@ -164,6 +176,7 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 	if hold != nil {
 		return *hold, nil
 	}
+	j.keepRolledCluster(ctx, etcdRole, seen)
 
 	var first *Progress
 	for ordinal := r.replicas - 1; ordinal >= 0; ordinal-- {
@@ -196,8 +209,8 @@ func (j *Joint) RollNext(ctx context.Context, etcdRole string) (Progress, error)
 }
 
 // done tells what is missing until the member counts as restarted; empty if nothing is. It is ready again, it is a
-// healthy voter with about the leader's log, and it is known by its ordinary peer URL: all that for SteadyTime, since
-// etcd restarts once more after the last of it.
+// healthy voter with about the leader's log, and it is known by its ordinary peer URL only: all that for SteadyTime,
+// since etcd may restart once more after the last of it.
 func (j *Joint) done(r rollout, seen Observation, ordinal int) string {
 	pod := r.pods[ordinal]
 	if !r.restarted(ordinal) {
@@ -235,7 +248,7 @@ func (j *Joint) unfinished(r rollout, seen Observation, ordinal int) string {
 	case !member.Healthy:
 		return seen.Problems[member.ID]
 	}
-	if urls := seen.Raw[member.ID].PeerURLs; !slices.Equal(urls, j.plainURLs(r.etcdRole, ordinal)) {
+	if urls := seen.Raw[member.ID].PeerURLs; !sameURLs(urls, j.plainURLs(r.etcdRole, ordinal)) {
 		return fmt.Sprintf("it has the peer URLs %v", urls)
 	}
 	leader, _ := seen.Members.Leader()
@@ -259,6 +272,10 @@ func (j *Joint) plainURLs(etcdRole string, ordinal int) []string {
 // attend looks after a member that the StatefulSet may stop at any time or that restarts. It is not to be led to, and
 // if it leads nevertheless, leadership moves away from it. It returns what was done, or nil if it had only to wait.
 func (j *Joint) attend(ctx context.Context, r rollout, seen Observation, ordinal int) (*Progress, error) {
+	if narrowed, err := j.narrowPeerURLs(ctx, r, seen, ordinal); err != nil || narrowed {
+		return new(waiting(steps.ReasonRollingEtcd, "member %d has restarted and keeps its ordinary peer URL",
+			ordinal)), err
+	}
 	var (
 		led          = ledTo{r.etcdRole, ordinal}
 		state, known = j.ledState(led)
@@ -322,6 +339,10 @@ func (j *Joint) letRestart(ctx context.Context, r rollout, seen Observation, ord
 		return *moves, nil
 	}
 	if err := j.mayStopNow(ctx, r.etcdRole, seen, next); err != nil {
+		return Progress{}, err
+	}
+
+	if err := j.widenPeerURLs(ctx, r.etcdRole, next); err != nil {
 		return Progress{}, err
 	}
 

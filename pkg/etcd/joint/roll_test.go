@@ -6,6 +6,7 @@ package joint_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	fakecluster "github.com/livecpm/livecpm/pkg/etcd/client/fake"
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -61,6 +63,34 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		p.Labels = map[string]string{appsv1.StatefulSetRevisionLabel: revision}
 		Expect(s.client.Update(ctx, p)).To(Succeed())
 	}
+	plainURL := func(etcdRole string, ordinal int) string {
+		return naming.PeerURL(steps.Source, namespace, etcdRole, ordinal)
+	}
+	bothURLs := func(etcdRole string, ordinal int) []string {
+		return []string{plainURL(etcdRole, ordinal), naming.PeerURL(steps.Destination, namespace, etcdRole, ordinal)}
+	}
+	peerURLsOf := func(etcdRole string, ordinal int) []string {
+		GinkgoHelper()
+		list, err := s.clusters[etcdRole].List(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, member := range list.Members {
+			if member.Name == memberName("seed-b", etcdRole, ordinal) {
+				return member.PeerURLs
+			}
+		}
+		Fail("no such member")
+		return nil
+	}
+	// updates are the changes of peer URLs in the member list.
+	updates := func(etcdRole string) []string {
+		var out []string
+		for _, call := range s.clusters[etcdRole].Calls() {
+			if update, ok := strings.CutPrefix(call, "update peer URLs of "); ok {
+				out = append(out, update)
+			}
+		}
+		return out
+	}
 	// stop takes a pod away as a StatefulSet does, and start brings it back.
 	stop := func(etcdRole string, ordinal int) {
 		GinkgoHelper()
@@ -72,8 +102,12 @@ var _ = Describe("rolling restart of the destination's members", func() {
 		Expect(s.client.Create(ctx, pod(naming.PodName(etcdRole, ordinal)))).To(Succeed())
 		label(etcdRole, ordinal, after)
 		name := memberName("seed-b", etcdRole, ordinal)
-		s.clusters[etcdRole].SetPeerURLs(name, naming.PeerURL(steps.Source, namespace, etcdRole, ordinal))
 		s.clusters[etcdRole].SetUp(name, true)
+		// Its sidecar puts the peer URL of its configuration into the member list, and stops etcd, if it is not there.
+		if !slices.Contains(peerURLsOf(etcdRole, ordinal), plainURL(etcdRole, ordinal)) {
+			s.clusters[etcdRole].SetPeerURLs(name, plainURL(etcdRole, ordinal))
+			s.event(fmt.Sprintf("restarted %s %d once more", etcdRole, ordinal))
+		}
 	}
 	partition := func(etcdRole string, lowest int32) {
 		GinkgoHelper()
@@ -283,6 +317,70 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			}))
 			Expect(s.clusters["main"].Leader()).To(Equal("seed-b-etcd-main-2"), "it has restarted first")
 			expectOrdinary("main")
+		})
+
+		It("should restart no member twice, whose sidecar finds its peer URL in the member list", func() {
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			Expect(peerURLsOf("main", 2)).To(ConsistOf(bothURLs("main", 2)))
+			applied("main")
+			Expect(rollToEnd("main", func() *Joint { return j })).NotTo(ContainElement(HaveSuffix("once more")))
+			var expected []string
+			for _, ordinal := range []int{2, 1, 0} {
+				name := memberName("seed-b", "main", ordinal)
+				expected = append(expected, fmt.Sprintf("%s to %v", name, bothURLs("main", ordinal)),
+					fmt.Sprintf("%s to [%s]", name, plainURL("main", ordinal)))
+				Expect(peerURLsOf("main", ordinal)).To(ConsistOf(plainURL("main", ordinal)))
+			}
+			Expect(updates("main")).To(Equal(expected))
+		})
+
+		It("should leave the member list to the sidecar where nobody has changed it before the restart", func() {
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			look()
+			Expect(s.happened()).To(ContainElement("restarted main 2 once more"))
+			Expect(updates("main")).To(HaveExactElements(HavePrefix("seed-b-etcd-main-1 to ")))
+		})
+
+		DescribeTable("keeps both peer URLs", func(hold func()) {
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			applied("main")
+			look()
+			stop("main", 2)
+			look()
+			Expect(peerURLsOf("main", 2)).To(ConsistOf(bothURLs("main", 2)), "while it restarts")
+			start("main", 2)
+			hold()
+			look()
+			Expect(peerURLsOf("main", 2)).To(ConsistOf(bothURLs("main", 2)))
+			Expect(partitionOf("main")).To(Equal(2))
+		},
+			Entry("until the pod is ready", func() {
+				p := &corev1.Pod{}
+				get(p, "etcd-main-2")
+				p.Status.Conditions[0].Status = corev1.ConditionFalse
+				Expect(s.client.Status().Update(ctx, p)).To(Succeed())
+			}),
+			Entry("until the member is healthy", func() { s.clusters["main"].SetUp("seed-b-etcd-main-2", false) }),
+			Entry("until the pod is the new one", func() { label("main", 2, before) }),
+		)
+
+		It("should stop no member whose peer URL cannot be put into the member list", func() {
+			applied("main")
+			look()
+			stop("main", 2)
+			start("main", 2)
+			s.clusters["main"].SetPeerURLs("seed-b-etcd-main-0", plainURL("main", 1))
+			for range 3 {
+				_, err := j.RollNext(ctx, "main")
+				Expect(err).To(MatchError(fakecluster.ErrPeerURLExists))
+				Expect(err).To(MatchError(ContainSubstring(
+					"failed to change the peer URLs of etcd member seed-b-etcd-main-1")))
+			}
+			Expect(partitionOf("main")).To(Equal(2))
+			Expect(f.drained["main"]).NotTo(HaveKey(1))
 		})
 
 		It("should finish from wherever it was killed", func() {
@@ -523,6 +621,57 @@ var _ = Describe("rolling restart of the destination's members", func() {
 			Expect(s.client.Update(ctx, statefulSet)).To(Succeed())
 			Expect(look().Message).To(ContainSubstring("etcd-druid has not applied"))
 		})
+	})
+
+	Describe("CheckRolled", func() {
+		rolled := func() string {
+			GinkgoHelper()
+			done, missing, err := j.CheckRolled(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(done).To(Equal(missing == ""))
+			return missing
+		}
+		applied := func() {
+			GinkgoHelper()
+			for _, etcdRole := range naming.EtcdRoles {
+				specification(etcdRole, plain)
+				partition(etcdRole, 0)
+				revision(etcdRole, after)
+			}
+		}
+
+		It("should be so when all members have restarted and etcd-druid has both Etcds, whatever it reports", func() {
+			Expect(rolled()).To(ContainSubstring("still has the bootstrap"))
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			applied()
+			Expect(rolled()).To(ContainSubstring("its members have not all been restarted"))
+			rollToEnd("main", func() *Joint { return j })
+			Expect(rolled()).To(HavePrefix("etcd-events: "))
+			rollToEnd("events", func() *Joint { return j })
+			Expect(rolled()).To(BeEmpty())
+		})
+
+		DescribeTable("is not so", func(undo func(), missing string) {
+			Expect(j.PrepareRoll(ctx)).To(Succeed())
+			applied()
+			rollToEnd("main", func() *Joint { return j })
+			rollToEnd("events", func() *Joint { return j })
+			undo()
+			Expect(rolled()).To(ContainSubstring(missing))
+		},
+			Entry("while etcd-druid is suspended", func() {
+				specification("main", func(etcd *druidcorev1alpha1.Etcd) {
+					etcd.Annotations = map[string]string{druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation: "true"}
+				})
+			}, "have not all been restarted"),
+			Entry("while the StatefulSet is held", func() { partition("main", 1); revision("main", after) },
+				"have not all been restarted"),
+			Entry("while a member is down", func() { s.clusters["main"].SetUp("seed-b-etcd-main-1", false) },
+				"2 healthy"),
+			Entry("while a member has both peer URLs", func() {
+				s.clusters["main"].SetPeerURLs("seed-b-etcd-main-1", bothURLs("main", 1)...)
+			}, "has the peer URLs"),
+		)
 	})
 
 	It("should report that it waits for an overloaded seed, and that it does not any more", func() {

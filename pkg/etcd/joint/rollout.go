@@ -62,6 +62,9 @@ func (r rollout) suspended() bool {
 	return metav1.HasAnnotation(r.etcd.ObjectMeta, druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation)
 }
 
+// underWay reports whether members restart with the ordinary specification, or are held on their way there.
+func (r rollout) underWay() bool { return r.plain() && r.suspended() }
+
 // druidMayAct reports whether etcd-druid has a specification to apply, and does it. An agent that restarts deploys the
 // Etcd again: a suspended etcd-druid begins with that when it is released.
 func (r rollout) druidMayAct() bool {

@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +38,9 @@ const namespace = "shoot--demo--live"
 // seeds is a tiny simulator: two etcd clusters and the objects of one seed. Scaling a StatefulSet deletes pods, and
 // deleting a pod stops its member.
 type seeds struct {
-	// seed is the one whose objects there are.
+	// seed is the one whose objects there are, prefix what the names of the source's members begin with.
 	seed     string
+	prefix   string
 	client   client.Client
 	clusters map[string]*fakecluster.Cluster
 
@@ -68,13 +70,25 @@ func peerURL(role steps.Role, etcdRole string) func(name string) string {
 	}
 }
 
-func memberName(seed, etcdRole string, ordinal int) string {
-	return seed + "-" + naming.PodName(etcdRole, ordinal)
+func memberName(prefix, etcdRole string, ordinal int) string {
+	if prefix == "" {
+		return naming.PodName(etcdRole, ordinal)
+	}
+	return prefix + "-" + naming.PodName(etcdRole, ordinal)
+}
+
+// prefixOf is what the names of the members in the seed begin with.
+func (s *seeds) prefixOf(seed string) string {
+	if seed == "seed-a" {
+		return s.prefix
+	}
+	return seed
 }
 
 func pod(name string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("of-" + name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("of-" + name),
+			Labels: map[string]string{"app.kubernetes.io/managed-by": "etcd-druid"}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1",
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
@@ -84,13 +98,17 @@ func pod(name string) *corev1.Pod {
 func newSeeds() *seeds { return newSeedsOf("seed-a") }
 
 // newSeedsOf returns the same with the objects of the seed: its pods are those that scaling deletes.
-func newSeedsOf(seed string) *seeds {
-	s := &seeds{seed: seed, clusters: map[string]*fakecluster.Cluster{}, voters: map[string][]int{}}
+func newSeedsOf(seed string) *seeds { return newSeedsWith(seed, "seed-a") }
+
+// newSeedsWith returns the same with a prefix of the names of the source's members that may be empty, as it is if the
+// Etcds are older than Gardener's prefix.
+func newSeedsWith(seed, prefix string) *seeds {
+	s := &seeds{seed: seed, prefix: prefix, clusters: map[string]*fakecluster.Cluster{}, voters: map[string][]int{}}
 	builder := fake.NewClientBuilder().WithScheme(kubernetes.SeedScheme)
 	for _, etcdRole := range naming.EtcdRoles {
 		var names []string
 		for ordinal := range 3 {
-			names = append(names, memberName("seed-a", etcdRole, ordinal))
+			names = append(names, memberName(prefix, etcdRole, ordinal))
 			builder.WithObjects(pod(naming.PodName(etcdRole, ordinal)))
 		}
 		s.clusters[etcdRole] = fakecluster.New(peerURL(steps.Source, etcdRole), names...)
@@ -103,7 +121,7 @@ func newSeedsOf(seed string) *seeds {
 				Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}},
 			&corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.EtcdName(etcdRole) + "-config"},
-				Data:       map[string]string{"etcd.conf.yaml": configOf(etcdRole)},
+				Data:       map[string]string{"etcd.conf.yaml": configOf(prefix, etcdRole)},
 			},
 		)
 	}
@@ -127,9 +145,12 @@ func newSeedsOf(seed string) *seeds {
 	return s
 }
 
-// admit is etcd-druid's webhook: without the annotation of the Etcd, nobody but etcd-druid changes its ConfigMap.
+// admit is etcd-druid's webhook: without the annotation of the Etcd, nobody but etcd-druid changes its ConfigMap and
+// its PodDisruptionBudget.
 func (s *seeds) admit(ctx context.Context, c client.Client, obj client.Object) error {
-	if _, ok := obj.(*corev1.ConfigMap); !ok {
+	switch obj.(type) {
+	case *corev1.ConfigMap, *policyv1.PodDisruptionBudget:
+	default:
 		return nil
 	}
 	etcd := &druidcorev1alpha1.Etcd{}
@@ -141,7 +162,7 @@ func (s *seeds) admit(ctx context.Context, c client.Client, obj client.Object) e
 	defer s.lock.Unlock()
 	if druidcorev1alpha1.AreManagedResourcesProtected(etcd.ObjectMeta) || s.lag > 0 {
 		s.lag--
-		return apierrors.NewForbidden(corev1.Resource("configmaps"), obj.GetName(),
+		return apierrors.NewForbidden(corev1.Resource("objects"), obj.GetName(),
 			errors.New("admission webhook \"etcdcomponents.webhooks.druid.gardener.cloud\" denied the request"))
 	}
 	s.events = append(s.events, "changed "+obj.GetName())
@@ -183,7 +204,7 @@ func (s *seeds) scaled(ctx context.Context, c client.Client, statefulSet *appsv1
 		if err := client.IgnoreNotFound(c.Delete(ctx, pod(naming.PodName(etcdRole, ordinal)))); err != nil {
 			return err
 		}
-		s.clusters[etcdRole].SetUp(memberName(s.seed, etcdRole, ordinal), false)
+		s.clusters[etcdRole].SetUp(memberName(s.prefixOf(s.seed), etcdRole, ordinal), false)
 	}
 	return nil
 }
@@ -250,7 +271,7 @@ func (s *seeds) addLearner(etcdRole string, ordinal int) uint64 {
 // name.
 func (s *seeds) loseData(role steps.Role, etcdRole string, ordinal int) uint64 {
 	seed := map[steps.Role]string{steps.Source: "seed-a", steps.Destination: "seed-b"}[role]
-	name := memberName(seed, etcdRole, ordinal)
+	name := memberName(s.prefixOf(seed), etcdRole, ordinal)
 	cluster := s.clusters[etcdRole]
 	cluster.SetUp(name, false)
 	list, err := cluster.List(context.Background())
@@ -305,7 +326,7 @@ func (s *seeds) removeSource(etcdRole string, left int) {
 	list, err := cluster.List(context.Background())
 	ExpectWithOffset(1, err).NotTo(HaveOccurred())
 	for _, member := range list.Members {
-		if ordinal := int(member.Name[len(member.Name)-1] - '0'); strings.HasPrefix(member.Name, "seed-a-") &&
+		if ordinal := int(member.Name[len(member.Name)-1] - '0'); !strings.HasPrefix(member.Name, "seed-b-") &&
 			ordinal >= left {
 			cluster.SetUp(member.Name, false)
 			ExpectWithOffset(1, cluster.Remove(context.Background(), member.ID)).To(Succeed())
@@ -321,4 +342,12 @@ func (s *seeds) joinDestination(etcdRole string, members int) {
 		s.clusters[etcdRole].CatchUp(id)
 		ExpectWithOffset(1, s.clusters[etcdRole].Promote(context.Background(), id)).To(Succeed())
 	}
+}
+
+// joinLast makes a voter of the destination's last member.
+func (s *seeds) joinLast(etcdRole string) {
+	id := s.addLearner(etcdRole, 2)
+	s.clusters[etcdRole].Start(id, memberName("seed-b", etcdRole, 2))
+	s.clusters[etcdRole].CatchUp(id)
+	ExpectWithOffset(1, s.clusters[etcdRole].Promote(context.Background(), id)).To(Succeed())
 }

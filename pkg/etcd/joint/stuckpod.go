@@ -8,34 +8,25 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gardener/gardener/pkg/utils/kubernetes/health"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/stranded"
 )
 
 // etcdContainer is the name that etcd-druid gives the container of etcd.
 const etcdContainer = "etcd"
 
-// strandedAfter is how long after its end was due a pod counts as stranded.
-const strandedAfter = 30 * time.Second
-
-// stranded reports whether a pod that was told to end is one that nobody will report as gone. Its deletion timestamp is
-// when its end was due, grace included. A kubelet removes a pod within seconds of that. On a lost node there is none:
-// the pod stays until somebody deletes the node or the pod by force, and the node lifecycle controller makes it not
-// ready when the kubelet has been silent for the grace period of nodes. A pod that a finalizer keeps looks the same,
-// because its containers have ended. As long as a pod is ready, neither is known, and it is waited for.
+// stranded reports whether a pod that was told to end is one that nobody will report as gone (package stranded). It is
+// waited for as long as that is not known.
 //
-// Should etcd run after all, it ends with its removal, and no kubelet starts a container of a pod again that it was
-// told to end. One that was not told, because it is cut off, would let the sidecar add the member once more, as a
-// learner: it has no vote, and leaves like the others.
-func (j *Joint) stranded(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && j.Clock.Since(pod.DeletionTimestamp.Time) >= strandedAfter &&
-		!health.IsPodReady(pod)
-}
+// That its etcd may run nevertheless does no harm. A member that was removed ends, and no kubelet starts a container of
+// a pod again that it was told to end. On a node that is cut off from the API server only, the sidecar may add the
+// member once more, as a learner: it has no vote, and leaves like the others.
+func (j *Joint) stranded(pod *corev1.Pod) bool { return stranded.Pod(pod, j.Clock.Now()) }
 
 // restartStuckPod deletes a pod of the destination whose etcd has run for StuckAfter without being in the member list,
 // although the cluster had a quorum and no learner all the while. It returns nil if there is none.

@@ -15,6 +15,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/stranded"
 )
 
 // Withdraw takes the destination's members out of both clusters again, one at a time in each, because the migration is
@@ -39,13 +40,21 @@ func (j *Joint) WithdrawNext(ctx context.Context, etcdRole string) (Progress, er
 	if err != nil {
 		return Progress{}, err
 	}
-	if hold != nil {
-		return *hold, nil
-	}
 	d := departure{side: quorum.Destination, reason: steps.ReasonAborting, mayStop: mayWithdraw,
 		before: func(context.Context) error { return nil }}
+	if hold != nil {
+		return j.holdWith(ctx, etcdRole, *hold, d)
+	}
 	if len(seen.Members.On(quorum.Destination)) == 0 {
 		return j.stopLeftPods(ctx, etcdRole, seen, d)
+	}
+
+	// Once a member of the source has been removed there is no way back, whatever the Shoot says by now. One that joins
+	// again after a loss of its data is missing for a moment.
+	if left := len(seen.Members.On(quorum.Source)); left < naming.MembersPerSeed {
+		return waiting(steps.ReasonQuorumAtRisk,
+			"the source has %d of %d members, and without the others it cannot be "+
+				"what it was: %s", left, naming.MembersPerSeed, seen.Summary()), nil
 	}
 
 	moved, err := j.moveLeadershipTo(ctx, etcdRole, seen, quorum.Source)
@@ -62,6 +71,10 @@ func mayWithdraw(seen Observation, victim quorum.Member) error { return seen.Mem
 
 // stopLeftPods stops the pods that are no members. One of them may be about to become one. Therefore the cluster is
 // free of the destination only if that is still so when no pod is left.
+//
+// A pod on a lost node never ends, and is not waited for (stranded). Should its sidecar run on and reach the cluster
+// once more, it adds a learner, which has no vote. The source removes what it finds of the destination in its lists
+// (RemoveDestination), and then both seeds remove the way between them, without which nobody there reaches the cluster.
 func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, seen Observation, d departure) (Progress, error) {
 	statefulSet, err := j.getStatefulSet(ctx, etcdRole)
 	switch {
@@ -77,9 +90,13 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, seen Observat
 		if err != nil {
 			return Progress{}, err
 		}
-		if pod != nil {
+		if pod == nil {
+			continue
+		}
+		if !j.stranded(pod) {
 			return waiting(d.reason, "pod %s of the %s is stopping", pod.Name, d.side), nil
 		}
+		j.Log.Info("Not waiting for a pod that is no member any more", "pod", stranded.Describe(pod))
 	}
 	after, err := j.Observe(ctx, etcdRole)
 	if err != nil {
@@ -96,31 +113,47 @@ func (j *Joint) stopLeftPods(ctx context.Context, etcdRole string, seen Observat
 // then checks that the clusters are those of before the migration.
 func (j *Joint) RemoveDestination(ctx context.Context) error {
 	for _, etcdRole := range naming.EtcdRoles {
-		seen, err := j.Observe(ctx, etcdRole)
-		if err != nil {
+		if err := j.removeLeft(ctx, etcdRole, quorum.Destination,
+			"although the destination has withdrawn"); err != nil {
 			return err
-		}
-		for _, left := range seen.Members.RemovalOrder(quorum.Destination) {
-			if left.Healthy {
-				return fmt.Errorf("member %s of %s still answers although the destination has withdrawn", left,
-					naming.EtcdName(etcdRole))
-			}
-			if err := seen.Members.Remove(left.ID); err != nil {
-				return fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), err)
-			}
-			cluster, err := j.cluster(ctx, etcdRole)
-			if err != nil {
-				return err
-			}
-			j.Log.Info("Removing a member that the destination has left behind", "etcd", naming.EtcdName(etcdRole),
-				"member", left.String(), "members", seen.Members.String())
-			if err := cluster.Remove(ctx, left.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
-				return err
-			}
-			if seen, err = j.Observe(ctx, etcdRole); err != nil {
-				return err
-			}
 		}
 	}
 	return j.CheckSource(ctx)
+}
+
+// removeLeft removes the members of one side from the list of one cluster. None of them may be at work; the last
+// argument says, after "still answers", what is wrong if one is.
+func (j *Joint) removeLeft(ctx context.Context, etcdRole string, side quorum.Side, nevertheless string) error {
+	seen, err := j.Observe(ctx, etcdRole)
+	if err != nil {
+		return err
+	}
+	for _, left := range seen.Members.RemovalOrder(side) {
+		current, ok := seen.Members.ByID(left.ID)
+		if !ok {
+			continue
+		}
+		if current.Healthy {
+			return errStillAnswers(current, etcdRole, nevertheless)
+		}
+		if err := seen.Members.Remove(current.ID); err != nil {
+			return fmt.Errorf("%s: %w", naming.EtcdName(etcdRole), err)
+		}
+		cluster, err := j.cluster(ctx, etcdRole)
+		if err != nil {
+			return err
+		}
+		j.Log.Info("Removing a member that its seed has left behind", "etcd", naming.EtcdName(etcdRole),
+			"side", side, "member", current.String(), "members", seen.Members.String())
+		if err := cluster.Remove(ctx, current.ID); err != nil && !errors.Is(err, etcdclient.ErrMemberNotFound) {
+			return err
+		}
+		if seen, err = j.Observe(ctx, etcdRole); err != nil {
+			return err
+		}
+	}
+	if left := seen.Members.On(side); len(left) > 0 {
+		return fmt.Errorf("%s has members of the %s after their removal: %s", naming.EtcdName(etcdRole), side, left)
+	}
+	return nil
 }

@@ -5,10 +5,14 @@ package joint_test
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livecpm/livecpm/pkg/etcd/joint"
@@ -52,6 +56,21 @@ var _ = Describe("Withdraw", func() {
 		Expect(etcd.Annotations).To(HaveKey(druidcorev1alpha1.SuspendEtcdSpecReconcileAnnotation))
 	})
 
+	It("should let a member start again when the quorum is lost before it is removed", func() {
+		s.joinDestination("main", 1)
+		for !slices.Contains(s.happened(), "scaled etcd-main to 0") {
+			_, err := j.WithdrawNext(ctx, "main")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		s.clusters["main"].SetUp("seed-a-etcd-main-1", false)
+		progress, err := j.WithdrawNext(ctx, "main")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(progress.Reason).To(Equal(steps.ReasonQuorumLost))
+		Expect(progress.Message).To(ContainSubstring("member seed-b-etcd-main-0 starts again"))
+		Expect(s.happened()).To(ContainElement("scaled etcd-main to 1"))
+		Expect(s.clusters["main"].Names()).To(ContainElement("seed-b-etcd-main-0"))
+	})
+
 	It("should transfer leadership back first", func() {
 		s.joinDestination("main", 2)
 		s.lead("main", "seed-b-etcd-main-0")
@@ -72,6 +91,35 @@ var _ = Describe("Withdraw", func() {
 	It("should stop pods that have not become members", func() {
 		Expect(j.Withdraw(ctx, nil)).To(Succeed())
 		Expect(s.happened()).To(ConsistOf("scaled etcd-main to 0", "scaled etcd-events to 0"))
+	})
+
+	It("should not wait for a pod on a lost node that is no member any more", func() {
+		clock := testclock.NewFakeClock(time.Now())
+		j = s.joint(steps.Destination, func(config *Config) { config.Clock = clock })
+		lost, key := &corev1.Pod{}, client.ObjectKey{Namespace: namespace, Name: "etcd-main-1"}
+		Expect(s.client.Get(ctx, key, lost)).To(Succeed())
+		lost.Finalizers = []string{"test/kubelet"}
+		Expect(s.client.Update(ctx, lost)).To(Succeed())
+		withdraw := func(looks int) Progress {
+			GinkgoHelper()
+			var progress Progress
+			for range looks {
+				var err error
+				progress, err = j.WithdrawNext(ctx, "main")
+				Expect(err).NotTo(HaveOccurred())
+				clock.Step(10 * time.Second)
+			}
+			return progress
+		}
+		Expect(withdraw(10).Message).To(Equal("pod etcd-main-1 of the destination is stopping"), "its node may be busy")
+		Expect(s.client.Get(ctx, key, lost)).To(Succeed())
+		lost.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionUnknown}}
+		Expect(s.client.Status().Update(ctx, lost)).To(Succeed())
+		Expect(withdraw(1)).To(HaveField("Done", BeTrue()))
+
+		By("not being done while its sidecar has added it again")
+		s.addLearner("main", 1)
+		Expect(withdraw(1)).To(HaveField("Done", BeFalse()))
 	})
 
 	It("should have nothing to do without Etcds", func() {

@@ -47,10 +47,26 @@ func PodName(etcdRole string, ordinal int) string {
 	return fmt.Sprintf("%s-%d", EtcdName(etcdRole), ordinal)
 }
 
-// MemberName returns the name that a member has in the member list. Gardener prefixes it with the name of the seed
-// (feature gate UpgradeEtcdVersion).
-func MemberName(seed, etcdRole string, ordinal int) string {
-	return seed + "-" + PodName(etcdRole, ordinal)
+// MemberName returns the name that a member has in the member list: the prefix that its Etcd has
+// (spec.memberNamePrefix), a dash and the name of its pod, or the latter alone if there is no prefix. Gardener's prefix
+// is the name of the seed. It is set when an Etcd is created with the feature gate UpgradeEtcdVersion on, and never
+// changes: the members of an older Etcd have none.
+func MemberName(prefix, etcdRole string, ordinal int) string {
+	if prefix == "" {
+		return PodName(etcdRole, ordinal)
+	}
+	return prefix + "-" + PodName(etcdRole, ordinal)
+}
+
+// OrdinalOf returns the ordinal of the member with the name, and whether it is a member of the etcd with the role whose
+// names have the prefix.
+func OrdinalOf(name, prefix, etcdRole string) (int, bool) {
+	for ordinal := range MembersPerSeed {
+		if name == MemberName(prefix, etcdRole, ordinal) {
+			return ordinal, true
+		}
+	}
+	return -1, false
 }
 
 // ClientServiceName returns the name of the service for clients.

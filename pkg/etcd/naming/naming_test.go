@@ -24,6 +24,25 @@ var _ = Describe("Naming", func() {
 		Expect(naming.MemberName("seed-b", "events", 2)).To(Equal("seed-b-etcd-events-2"))
 	})
 
+	It("should give a member of an Etcd without a prefix the name of its pod", func() {
+		Expect(naming.MemberName("", "main", 0)).To(Equal("etcd-main-0"))
+	})
+
+	DescribeTable("OrdinalOf", func(name, prefix, etcdRole string, expected int) {
+		ordinal, ok := naming.OrdinalOf(name, prefix, etcdRole)
+		Expect(ok).To(Equal(expected >= 0))
+		Expect(ordinal).To(Equal(expected))
+	},
+		Entry("with the prefix", "seed-a-etcd-main-2", "seed-a", "main", 2),
+		Entry("without any", "etcd-main-2", "", "main", 2),
+		Entry("without the prefix that it should have", "etcd-main-2", "seed-a", "main", -1),
+		Entry("with a prefix that it should not have", "seed-a-etcd-main-2", "", "main", -1),
+		Entry("with another prefix", "seed-b-etcd-main-2", "seed-a", "main", -1),
+		Entry("of the other etcd", "etcd-events-0", "", "main", -1),
+		Entry("of a fourth member", "etcd-main-3", "", "main", -1),
+		Entry("that has not started", "", "", "main", -1),
+	)
+
 	It("should name the services", func() {
 		Expect(naming.ClientHost("ns", "main")).To(Equal("etcd-main-client.ns.svc"))
 		Expect(naming.MemberHost("ns", "main", 0)).To(Equal("etcd-main-0.etcd-main-peer.ns.svc"))

@@ -89,6 +89,25 @@ func (s Set) Retire(id uint64) error {
 	return nil
 }
 
+// RetireLost checks that a voter that is down for good is removed before the last member of the other side has joined.
+// etcd adds nobody beside a voter that is not connected (server, mayAddMember), so that member could not join. All
+// other voters must be healthy. The removal then costs nothing: of three and two voters with one down, one more may
+// fail, and of two and two that are healthy, one may.
+func (s Set) RetireLost(id uint64) error {
+	if err := s.Remove(id); err != nil {
+		return err
+	}
+	lost, _ := s.ByID(id)
+	if lost.Healthy {
+		return fmt.Errorf("member %s is not lost: it answers", lost)
+	}
+	if down := s.Voters().Unhealthy(); len(down) > 1 {
+		return fmt.Errorf("member %s stays until the others are healthy: %s", lost,
+			down.Filter(func(m Member) bool { return m.ID != id }))
+	}
+	return nil
+}
+
 func (s Set) down(id uint64) Set {
 	out := slices.Clone(s)
 	for i := range out {

@@ -131,6 +131,26 @@ var _ = Describe("Quorum", func() {
 		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
 	)
 
+	DescribeTable("#RetireLost", func(text, word string, match types.GomegaMatcher) {
+		Expect(members(text).RetireLost(id(word))).To(match)
+	},
+		Entry("one of three beside two", "s0* s1! s2 d0 d1", "s1", Succeed()),
+		Entry("one that answers", "s0* s1 s2 d0 d1", "s1", MatchError(ContainSubstring("is not lost: it answers"))),
+		Entry("one of two that are down", "s0* s1! s2 d0 d1!", "s1",
+			MatchError(ContainSubstring("stays until the others are healthy: seed-b-etcd-main-1"))),
+		Entry("one of three that are down", "s0* s1! s2! d0 d1!", "s1",
+			MatchError(ContainSubstring("2 of 5 voters healthy, 3 needed"))),
+		Entry("one of three alone", "s0* s1! s2", "s1", Succeed()),
+		Entry("an unknown member", "s0* s1 s2", "d0", MatchError(ContainSubstring("not in the member list"))),
+	)
+
+	It("should let as many fail after a lost voter has left as before", func() {
+		spare := func(s Set) int { return len(s.Voters().Healthy()) - Size(len(s.Voters())) }
+		before := members("s0* s1! s2 d0 d1")
+		after := before.Filter(func(m Member) bool { return m.ID != id("s1") })
+		Expect(spare(after)).To(Equal(spare(before)))
+	})
+
 	DescribeTable("should let all of a side leave one after the other, and keep the quorum all the while",
 		func(text string) {
 			left := members(text)

@@ -421,6 +421,30 @@ func (c *Cluster) remove(id uint64) (etcdclient.Member, error) {
 	return m.Member, nil
 }
 
+// UpdatePeerURLs implements etcdclient.Cluster. It refuses an address of another member, as etcd does
+// (membership.ValidateConfigurationChange).
+func (c *Cluster) UpdatePeerURLs(_ context.Context, id uint64, peerURLs []string) error {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	m := c.byID(id)
+	switch {
+	case !c.hasQuorum():
+		return ErrTimeout
+	case m == nil:
+		return etcdclient.ErrMemberNotFound
+	}
+	for _, other := range c.members {
+		if other != m && slices.ContainsFunc(peerURLs, func(url string) bool {
+			return slices.Contains(other.PeerURLs, url)
+		}) {
+			return ErrPeerURLExists
+		}
+	}
+	m.PeerURLs = slices.Clone(peerURLs)
+	c.calls = append(c.calls, fmt.Sprintf("update peer URLs of %s to %v", m, peerURLs))
+	return nil
+}
+
 // MoveLeader implements etcdclient.Cluster.
 func (c *Cluster) MoveLeader(_ context.Context, leader etcdclient.Member, to uint64) error {
 	c.lock.Lock()

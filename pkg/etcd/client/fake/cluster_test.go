@@ -112,6 +112,18 @@ var _ = Describe("Cluster", func() {
 		Expect(c.Names()).To(ContainElement("d"))
 	})
 
+	It("should give a member any peer URLs that no other one has", func() {
+		member := byName("b")
+		Expect(c.UpdatePeerURLs(ctx, member.ID, []string{url("b"), "https://b:2381"})).To(Succeed())
+		Expect(byName("b").PeerURLs).To(Equal([]string{url("b"), "https://b:2381"}))
+		Expect(c.UpdatePeerURLs(ctx, member.ID, []string{url("b"), url("a")})).To(MatchError(ErrPeerURLExists))
+		Expect(c.UpdatePeerURLs(ctx, 1, []string{url("d")})).To(MatchError(etcdclient.ErrMemberNotFound))
+		Expect(byName("b").PeerURLs).To(HaveLen(2))
+		c.SetUp("a", false)
+		c.SetUp("c", false)
+		Expect(c.UpdatePeerURLs(ctx, member.ID, []string{url("b")})).To(MatchError(ErrTimeout))
+	})
+
 	It("should remove a member once", func() {
 		id := byName("c").ID
 		Expect(c.Remove(ctx, id)).To(Succeed())
