@@ -23,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
+	"github.com/livecpm/livecpm/pkg/garden/deadline"
 	"github.com/livecpm/livecpm/pkg/garden/drain"
 	"github.com/livecpm/livecpm/pkg/garden/formerbackups"
 	"github.com/livecpm/livecpm/pkg/garden/gatewatchdog"
+	"github.com/livecpm/livecpm/pkg/garden/history"
 	"github.com/livecpm/livecpm/pkg/garden/removalguard"
 	"github.com/livecpm/livecpm/pkg/preflight/gate"
 	"github.com/livecpm/livecpm/pkg/program"
@@ -97,7 +99,13 @@ func NewManagerFor(
 	if err := drain.AddToManager(context.Background(), mgr, config.Controllers.Drain); err != nil {
 		return nil, err
 	}
-	if err := removalguard.AddToManager(mgr, config.Controllers.RemovalGuard); err != nil {
+	if err := history.AddToManager(mgr); err != nil {
+		return nil, err
+	}
+	if err := removalguard.AddToManager(mgr, config.Controllers); err != nil {
+		return nil, err
+	}
+	if err := deadline.AddToManager(mgr, config.Controllers.Deadline); err != nil {
 		return nil, err
 	}
 	if err := formerbackups.AddToManager(mgr, config.Controllers.FormerBackups); err != nil {

@@ -18,3 +18,6 @@ func ResetDrain() {
 	drainStarts.Reset()
 	drainResults.Reset()
 }
+
+// StepBounds are the bounds of the buckets for steps.
+var StepBounds = stepBounds

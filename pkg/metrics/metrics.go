@@ -18,12 +18,18 @@ import (
 
 const namespace = "livecpm"
 
+// stepBounds are the upper bounds of the buckets for steps, in seconds. Most steps take seconds to minutes, and none
+// should take more than half an hour: up to there each bound is at most twice the one before, so that what is estimated
+// between two is not off by more.
+var stepBounds = []float64{1, 2, 3, 5, 7.5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800,
+	3600}
+
 var (
 	stepDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace,
 		Name:      "step_duration_seconds",
 		Help:      "Time from the start of a step to its end, by condition type and owner.",
-		Buckets:   []float64{1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600},
+		Buckets:   stepBounds,
 	}, []string{"step", "owner"})
 
 	currentStep = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -31,7 +37,7 @@ var (
 		Name:      "current_step",
 		Help: fmt.Sprintf("Number of the current step (1 to %d) of a migration that this agent takes part in.",
 			len(steps.Table())),
-	}, []string{"namespace", "shoot", "role"})
+	}, []string{"namespace", "shoot", "cluster", "role"})
 
 	stepOverdue = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace,
@@ -65,11 +71,18 @@ var (
 		Help: "1 if the gate against the classic migration was proved to be in force at the last look, 0 if " +
 			"not. Alert on 0.",
 	}, []string{"namespace", "shoot"})
+
+	snapshotsFail = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace,
+		Name:      "snapshots_fail",
+		Help: "1 if the leader of the shoot's main etcd is in this seed and its snapshots fail, or if that could " +
+			"not be found out, 0 if not. Alert on 1.",
+	}, []string{"namespace", "shoot"})
 )
 
 func init() {
 	runtimemetrics.Registry.MustRegister(stepDuration, currentStep, stepOverdue, etcdVoters, sixMemberWindow, failures,
-		gateProved)
+		gateProved, snapshotsFail)
 }
 
 // StepFinished records the duration of a finished step.
@@ -81,6 +94,8 @@ func StepFinished(step steps.Step, duration time.Duration) {
 type Turn struct {
 	// Namespace and Shoot are those of the Shoot.
 	Namespace, Shoot string
+	// Cluster is the shoot's technical ID. Gardener's own alerts about the shoot have it in the label "cluster".
+	Cluster string
 	// Role is the role of this agent.
 	Role steps.Role
 	// Step is the current step.
@@ -91,7 +106,7 @@ type Turn struct {
 
 // CurrentStep records where a migration stands.
 func CurrentStep(turn Turn) {
-	currentStep.WithLabelValues(turn.Namespace, turn.Shoot, string(turn.Role)).
+	currentStep.WithLabelValues(turn.Namespace, turn.Shoot, turn.Cluster, string(turn.Role)).
 		Set(float64(steps.Index(turn.Step.Condition) + 1))
 	stepOverdue.WithLabelValues(turn.Namespace, turn.Shoot).Set(number(turn.Overdue))
 }
@@ -104,6 +119,11 @@ func Failure(step steps.Step, role steps.Role, reason steps.Reason) {
 // Gate records whether the gate was proved to be in force for the shoot.
 func Gate(shootNamespace, shoot string, proved bool) {
 	gateProved.WithLabelValues(shootNamespace, shoot).Set(number(proved))
+}
+
+// Snapshots records whether the snapshots that this seed has to save of the shoot's main etcd fail.
+func Snapshots(shootNamespace, shoot string, fail bool) {
+	snapshotsFail.WithLabelValues(shootNamespace, shoot).Set(number(fail))
 }
 
 type etcdKey struct{ namespace, shoot, etcd string }
@@ -157,6 +177,7 @@ func Forget(shootNamespace, shoot string) {
 	stepOverdue.DeletePartialMatch(labels)
 	etcdVoters.DeletePartialMatch(labels)
 	gateProved.DeletePartialMatch(labels)
+	snapshotsFail.DeletePartialMatch(labels)
 
 	windowsLock.Lock()
 	defer windowsLock.Unlock()

@@ -68,19 +68,20 @@ var _ = Describe("Metrics", func() {
 		metrics.Failure(steps.First(), steps.Source, steps.ReasonActionFailed)
 		metrics.Failure(steps.First(), steps.Source, steps.ReasonActionFailed)
 		metrics.CurrentStep(metrics.Turn{
-			Namespace: "ns", Shoot: "served", Role: steps.Source, Step: steps.Last(), Overdue: true,
+			Namespace: "ns", Shoot: "served", Cluster: "shoot--ns--served", Role: steps.Source, Step: steps.Last(),
+			Overdue: true,
 		})
 		metrics.Gate("ns", "served", false)
 
 		Expect(gathered("served")).To(ConsistOf(
 			"step_duration_seconds source,SourceEtcdPreparedForPeerJoin 90",
 			"failures_total ActionFailed,source,SourceEtcdPreparedForPeerJoin 2",
-			"current_step source 8",
+			"current_step shoot--ns--served,source 8",
 			"step_overdue  1",
 			"gate_proved  0",
 		))
 		metrics.CurrentStep(metrics.Turn{
-			Namespace: "ns", Shoot: "served", Role: steps.Source, Step: steps.Last(),
+			Namespace: "ns", Shoot: "served", Cluster: "shoot--ns--served", Role: steps.Source, Step: steps.Last(),
 		})
 		Expect(gathered("served")).To(ContainElement("step_overdue  0"))
 		metrics.Forget("ns", "served")
@@ -122,5 +123,17 @@ var _ = Describe("Metrics", func() {
 		metrics.Forget("ns", "open")
 		voters("open", "main", 6, now.Add(time.Hour))
 		Expect(gathered("open")).To(ContainElement("six_member_window_seconds main 0"))
+	})
+})
+
+var _ = Describe("the histogram of steps", func() {
+	It("should tell times of a second to half an hour apart", func() {
+		bounds := metrics.StepBounds
+		Expect(bounds[0]).To(Equal(1.0))
+		Expect(bounds[len(bounds)-1]).To(BeNumerically(">", 1800))
+		Expect(bounds).To(ContainElements(60.0, 600.0, 1800.0))
+		for i := 1; i < len(bounds); i++ {
+			Expect(bounds[i] / bounds[i-1]).To(And(BeNumerically(">", 1), BeNumerically("<=", 2)))
+		}
 	})
 })

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/migration/defragmentation"
 	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -39,21 +40,43 @@ type Migration struct {
 	// continues. It is a no-op when the same was published before, and always in assists and in the Always action:
 	// there the condition belongs to the peer.
 	Report func(ctx context.Context, reason steps.Reason, message string) error
+	// Obstacle looks whether the step, which has begun, has to hold, and returns the reason and the message; both are
+	// empty if not. An action asks where the step may stand for hours: never with six voters, never between holding
+	// requests and letting them go. The frame asks before an attempt of every step in which no member of the source
+	// leaves (steps.Step.MovesMembers).
+	Obstacle func(ctx context.Context) (steps.Reason, string)
 	// PeerSeen returns when the peer's agent was last known to be at work and to reach its seed's API server, read from
 	// the Shoot as it is in the garden now (steps.SeenAt). It is zero if never. The time is that of the peer's clock.
 	PeerSeen func(ctx context.Context) (time.Time, error)
+	// PeerAlive says why the peer does not count as lost, read from the garden now; empty if it does. It counts as lost
+	// when neither its agent nor the gardenlet beside it has given a sign of life for a long time. That it is lost is
+	// for an operator to say: a seed that is cut off from the garden shows the same.
+	PeerAlive func(ctx context.Context) (alive string, err error)
 }
 
-// ReportOverload publishes the error if it is about an overload, and returns it in any case: work that is put off is
-// repeated, and this says why.
-func (m *Migration) ReportOverload(ctx context.Context, err error) error {
-	if !overload.Is(err) {
+// ReportPutOff publishes the error if it only puts work off, and returns it in any case: the work is repeated, and this
+// says why it has to wait.
+func (m *Migration) ReportPutOff(ctx context.Context, err error) error {
+	reason, putOff := PutOff(err)
+	if !putOff {
 		return err
 	}
-	if reportErr := m.Report(ctx, steps.ReasonSeedOverloaded, err.Error()); reportErr != nil {
-		m.Log.Error(reportErr, "Failed to report an overload", "overload", err.Error())
+	if reportErr := m.Report(ctx, reason, err.Error()); reportErr != nil {
+		m.Log.Error(reportErr, "Failed to report what a move waits for", "waits", err.Error())
 	}
 	return err
+}
+
+// PutOff reports whether the error only says that a move has to wait for something that passes: for a defragmentation,
+// or for a seed that is overloaded. It returns the reason to show meanwhile.
+func PutOff(err error) (steps.Reason, bool) {
+	switch {
+	case defragmentation.Is(err):
+		return steps.ReasonEtcdDefragmenting, true
+	case overload.Is(err):
+		return steps.ReasonSeedOverloaded, true
+	}
+	return "", false
 }
 
 // Action makes one attempt at a step. It is idempotent, reads everything from the clusters, and may find that there is
@@ -83,11 +106,25 @@ type Actions struct {
 	// It keeps up to date what may change at any time, for example pod IPs in the exposure. It runs in a hold, too.
 	// Only the outcome's RequeueAfter counts. On an error nothing else is done in the pass. May be nil.
 	Always Action
+	// Snapshots returns why the snapshots of the shoot's main etcd into the bucket of the own seed fail, as long as it
+	// is this seed that saves them; empty if they do not. It is called where Always is. May be nil.
+	Snapshots func(ctx context.Context, m *Migration) (problem string, err error)
 	// Abort undoes the role's part of a migration that is aborted, until the seed is as it was before. The
 	// destination's runs first; the source's runs when nothing is left in the destination. It runs alone: a running
 	// step is ended before. It works from any point that a step may have been ended at, and is repeated until its
 	// outcome is True.
 	Abort Action
+	// Abandon takes the destination out of the etcds and closes the way to it, on the source only: an operator has said
+	// that the destination is lost (steps.AnnotationAbandon). It runs instead of the destination's Abort, and alone. It
+	// is repeated until its outcome is True, whose message says what is left in the destination. Abort comes after it.
+	Abandon Action
+	// AbandonSource does what is to be done in the place of a source that is lost (steps.AnnotationAbandonSource), on
+	// the destination only. It makes sure that the destination is whole by itself, and closes the way between the
+	// seeds. It is repeated until its outcome is True, whose message says what may be left in the source.
+	AbandonSource Action
+	// Clear removes what an abandonment has left behind, on the destination only, whose agent has come back. It touches
+	// nothing of the etcds' membership: that is the source's alone. It is repeated until its outcome is True.
+	Clear Action
 	// HandOver is called once the last step's action returned True, on the destination only. It changes the status of
 	// the given Shoot in memory (status.seedName, status.lastOperation); it may be called again after a conflict. The
 	// frame adds the True condition, takes the intent annotation away and writes everything in ONE status update with
@@ -114,6 +151,15 @@ func (a Actions) Missing(role steps.Role) []string {
 	}
 	if steps.AbortOf(role).Condition != "" && a.Abort == nil {
 		missing = append(missing, "abort")
+	}
+	if role == steps.Source && a.Abandon == nil {
+		missing = append(missing, "abandonment")
+	}
+	if role == steps.Destination && a.AbandonSource == nil {
+		missing = append(missing, "abandonment of the source")
+	}
+	if role == steps.Destination && a.Clear == nil {
+		missing = append(missing, "removal of what an abandonment has left behind")
 	}
 	return missing
 }

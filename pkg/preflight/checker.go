@@ -33,6 +33,8 @@ type Options struct {
 	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
 	// Version is the Gardener version that the agent is built with.
 	Version string
+	// Protocols are what the agent speaks.
+	Protocols steps.Protocols
 	// Etcds looks at the etcds of the shoot in that seed.
 	Etcds func(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]EtcdView, error)
 	// Workers reports that shoots with workers are permitted.
@@ -41,8 +43,12 @@ type Options struct {
 	Machines func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (MachinesView, error)
 	// Running reads the Shoot as the gardenlet in that seed has last rolled it out.
 	Running func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (*gardencorev1beta1.Shoot, error)
+	// Rollout looks at the Deployment of the gardenlet in that seed.
+	Rollout func(ctx context.Context) (RolloutView, error)
 	// TLSEndsAtGateway reads whether the ingress gateway of that seed ends the TLS of the shoot's clients.
 	TLSEndsAtGateway func(ctx context.Context, shoot *gardencorev1beta1.Shoot) (bool, error)
+	// Extensions reads which types of extensions the shoot has, with those that are enabled for all shoots.
+	Extensions func(ctx context.Context, shoot *gardencorev1beta1.Shoot) ([]string, error)
 	// Clock is the clock.
 	Clock clock.PassiveClock
 }
@@ -63,10 +69,13 @@ func New(options Options) (*Checker, error) {
 		{"OwnSeed", options.OwnSeed != ""},
 		{"Gardenlet", options.Gardenlet != nil},
 		{"Version", options.Version != ""},
+		{"Protocols", options.Protocols != (steps.Protocols{})},
 		{"Etcds", options.Etcds != nil},
 		{"Machines", options.Machines != nil || !options.Workers},
 		{"Running", options.Running != nil},
+		{"Rollout", options.Rollout != nil},
 		{"TLSEndsAtGateway", options.TLSEndsAtGateway != nil || !options.Workers},
+		{"Extensions", options.Extensions != nil},
 		{"Clock", options.Clock != nil},
 	} {
 		if !option.set {
@@ -92,7 +101,7 @@ func (c *Checker) CheckStep(ctx context.Context, shoot *gardencorev1beta1.Shoot,
 
 // Before tells with which reason and message the step must not begin; both are empty if it may. It makes all checks
 // before the first step of the role that the seed has, and those of the guards before every other. The warnings are
-// what is wrong without holding the step.
+// what is wrong without holding the step, and what was requested meanwhile and waits for the end of the migration.
 func (c *Checker) Before(
 	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
 ) (reason steps.Reason, message string, warnings []string) {
@@ -105,21 +114,42 @@ func (c *Checker) Before(
 	for _, warning := range Warnings(findings) {
 		warnings = append(warnings, warning.String())
 	}
+	warnings = append(warnings, c.inFlight(ctx, shoot)...)
 	reason, message = Verdict(findings)
 	return reason, message, warnings
 }
 
+// During tells with which reason and message the step, which has begun, has to hold; both are empty if it may continue.
+// It looks at the garden only, so that it may be asked often.
+func (c *Checker) During(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+) (reason steps.Reason, message string) {
+	return Verdict(EvaluateDuring(c.readSeeds(ctx, shoot), step))
+}
+
+// Rival tells by what a gardenlet is known that may carry out the shoot's migration itself; empty if there is none. The
+// agent then stands back, before it has written anything.
+func (c *Checker) Rival(ctx context.Context, shoot *gardencorev1beta1.Shoot) string {
+	return rival(c.readSeeds(ctx, shoot))
+}
+
+// readSeeds reads what is in the garden of the facts that the guards look at.
+func (c *Checker) readSeeds(ctx context.Context, shoot *gardencorev1beta1.Shoot) Facts {
+	facts := Facts{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version,
+		Protocols: c.options.Protocols, PermitsWorkers: c.options.Workers}
+	if source, destination, between := steps.Seeds(shoot); between {
+		facts.Source = c.seed(ctx, source)
+		facts.Destination = c.seed(ctx, destination)
+	}
+	return facts
+}
+
 // read reads what the guards look at.
 func (c *Checker) read(ctx context.Context, shoot *gardencorev1beta1.Shoot) Facts {
-	facts := Facts{Shoot: shoot, OwnSeed: c.options.OwnSeed, Gardenlet: c.options.Gardenlet, Version: c.options.Version,
-		PermitsWorkers: c.options.Workers}
-
-	source, destination, between := steps.Seeds(shoot)
-	if !between {
+	facts := c.readSeeds(ctx, shoot)
+	if _, _, between := steps.Seeds(shoot); !between {
 		return facts
 	}
-	facts.Source = c.seed(ctx, source)
-	facts.Destination = c.seed(ctx, destination)
 	facts.EtcdsRead = true
 	facts.Etcds, facts.EtcdsError = c.options.Etcds(ctx, shoot)
 	facts.Now = c.options.Clock.Now()
@@ -149,6 +179,13 @@ func (c *Checker) readAll(ctx context.Context, shoot *gardencorev1beta1.Shoot) F
 			facts.TLSEndsAtGateway, facts.TLSEndsError = c.options.TLSEndsAtGateway(ctx, shoot)
 		}
 	}
+	if shoot.Spec.ExposureClassName != nil {
+		facts.ExposureClass, facts.ExposureClassError = ReadExposureClass(ctx, c.options.Reader, shoot)
+	}
+	facts.ExtensionsRead = true
+	facts.Extensions, facts.ExtensionsError = c.options.Extensions(ctx, shoot)
+	facts.RolloutRead = true
+	facts.Rollout, facts.RolloutError = c.options.Rollout(ctx)
 	facts.Bastions, facts.BastionsError = c.bastions(ctx, shoot)
 	facts.ManagedSeeds, facts.ManagedSeedsError = c.managedSeeds(ctx, shoot)
 	return facts
@@ -160,6 +197,17 @@ func (c *Checker) seed(ctx context.Context, name string) SeedView {
 		return SeedView{Name: name, Error: err}
 	}
 	return SeedView{Name: name, Seed: seed}
+}
+
+// ReadExposureClass reads the ExposureClass that the shoot asks for; it has to ask for one.
+func ReadExposureClass(
+	ctx context.Context, garden client.Reader, shoot *gardencorev1beta1.Shoot,
+) (*gardencorev1beta1.ExposureClass, error) {
+	exposureClass := &gardencorev1beta1.ExposureClass{}
+	if err := garden.Get(ctx, client.ObjectKey{Name: *shoot.Spec.ExposureClassName}, exposureClass); err != nil {
+		return nil, err
+	}
+	return exposureClass, nil
 }
 
 // bastions lists the shoot's Bastions in the own seed. The seed authorizer lets a gardenlet list no others, and both

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration/defragmentation"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -26,12 +28,6 @@ const (
 	// maxFilePercent is how much of the quota the database file may take. What raises the alarm is the file, with the
 	// pages in it that hold nothing.
 	maxFilePercent = 95
-
-	// A defragmentation is visible only while a member copies its database. The sidecar that has been told to
-	// defragment by its schedule waits for a minute first (DefragRetryPeriod of etcd-backup-restore) and then goes from
-	// member to member.
-	beforeDefragmentation = 2 * time.Minute
-	afterDefragmentation  = 3 * time.Minute
 
 	remedyDefragmentation = "wait, it passes by itself"
 )
@@ -62,6 +58,8 @@ type EtcdMemberView struct {
 	Name string
 	// Learner reports that it has no vote.
 	Learner bool
+	// Version is the version of its etcd; empty if it did not answer.
+	Version string
 	// Problem tells why it is not healthy; empty if it is. Alarms do not count.
 	Problem string
 	// DBSize is the size of its database file, DBSizeInUse what of it holds data.
@@ -115,21 +113,53 @@ func checkEtcds(f Facts) []Finding {
 	}
 }
 
+// checkEtcdMemberPrefix looks for names that the members of both seeds would have. Those of the destination begin with
+// the name of its seed, because its Etcds are new. An Etcd of the source that is older than the prefix has none, which
+// cannot be changed, and collides with nothing.
 func checkEtcdMemberPrefix(f Facts) Finding {
+	var plain []string
 	for _, etcd := range f.Etcds {
-		if etcd.MemberNamePrefix != f.OwnSeed {
-			return fail(EtcdMemberPrefix,
-				"migrate classically once with the gate on: that creates the Etcds again, and the prefix cannot be "+
-					"changed later",
-				"the members of %s have the prefix %q, not %q", etcd.Name, etcd.MemberNamePrefix, f.OwnSeed)
+		switch prefix := etcd.MemberNamePrefix; prefix {
+		case f.OwnSeed:
+		case "":
+			plain = append(plain, etcd.Name)
+		case f.Destination.Name:
+			return fail(EtcdMemberPrefix, "choose another destination, or migrate classically",
+				"the members of %s have the prefix %q: those of the destination would have the same names", etcd.Name,
+				prefix)
+		default:
+			return fail(EtcdMemberPrefix, "migrate classically: that creates the Etcds again, with the name of the "+
+				"new seed as their prefix", "the members of %s have the prefix %q, neither none nor %q", etcd.Name,
+				prefix, f.OwnSeed)
 		}
+		if member := etcd.memberOf(f.Destination.Name); member != "" {
+			return fail(EtcdMemberPrefix, "find out where it comes from, and remove it from the member list if "+
+				"nothing of it runs any more", "%s has a member %s already, which is what a member of the destination "+
+				"would be called", etcd.Name, member)
+		}
+	}
+	if len(plain) > 0 {
+		return pass(EtcdMemberPrefix, "the members' names in the destination begin with %s, those of %s in the source "+
+			"have no prefix", f.Destination.Name, strings.Join(plain, " and "))
 	}
 	return pass(EtcdMemberPrefix, "the members' names begin with %s", f.OwnSeed)
 }
 
+// memberOf returns the name of a member that is called like those of the seed; it is empty if there is none.
+func (e EtcdView) memberOf(seed string) string {
+	for _, etcdRole := range naming.EtcdRoles {
+		for _, member := range e.Members {
+			if _, ok := naming.OrdinalOf(member.Name, seed, etcdRole); ok {
+				return member.Name
+			}
+		}
+	}
+	return ""
+}
+
 func checkEtcdQuorum(f Facts) Finding {
 	const remedy = "bring back the members that are down, or the connection to them; see " +
-		"docs/operations/recovery.md if they are lost"
+		pages.Recovery + " if they are lost"
 	var lost, fine []string
 	for _, etcd := range f.Etcds {
 		if etcd.Error != nil {
@@ -150,17 +180,40 @@ func checkEtcdQuorum(f Facts) Finding {
 	return pass(steps.EtcdQuorum, "%s are healthy", strings.Join(fine, ", "))
 }
 
+// checkEtcdHealth does not mind a single member of the source that is down while the destination has members already:
+// that is a reason to leave the source, not to stay half-way, and the member may be lost for good. Step 6 retires it.
 func checkEtcdHealth(f Facts) Finding {
-	var problems []string
+	var problems, spared []string
 	for _, etcd := range f.working() {
+		to := &problems
+		if etcd.canDoWithout(f.Source.Name) {
+			to = &spared
+		}
 		for _, problem := range etcd.problems() {
-			problems = append(problems, etcd.Name+": "+problem)
+			*to = append(*to, etcd.Name+": "+problem)
 		}
 	}
-	if len(problems) > 0 {
-		return fail(steps.EtcdHealth, "get the members healthy first", "%s", strings.Join(problems, "; "))
+	switch {
+	case len(problems) > 0:
+		return fail(steps.EtcdHealth, "get the members healthy first", "%s",
+			strings.Join(append(problems, spared...), "; "))
+	case len(spared) > 0:
+		return pass(steps.EtcdHealth, "all members are healthy, but for one of the source that nothing depends on: %s",
+			strings.Join(spared, "; "))
 	}
 	return pass(steps.EtcdHealth, "all members are healthy")
+}
+
+// canDoWithout reports whether just one member is down, it is a voter of the source, and there is a quorum even if one
+// more fails. Three voters cannot do without one.
+func (e EtcdView) canDoWithout(source string) bool {
+	voters, healthy := e.voters()
+	if len(e.problems()) != 1 || healthy-1 < quorum.Size(voters) {
+		return false
+	}
+	return slices.ContainsFunc(e.Members, func(m EtcdMemberView) bool {
+		return m.Problem != "" && !m.Learner && strings.HasPrefix(m.Name, source+"-"+e.Name+"-")
+	})
 }
 
 func checkEtcdSpace(f Facts) Finding {
@@ -228,18 +281,13 @@ func checkEtcdDefragmentation(f Facts) Finding {
 // checkDefragmentationSchedule returns a finding if a defragmentation is due about now, or if the schedule cannot be
 // read.
 func checkDefragmentationSchedule(etcd EtcdView, now time.Time) *Finding {
-	if etcd.DefragmentationSchedule == "" {
-		return nil
-	}
-	schedule, err := cron.ParseStandard(etcd.DefragmentationSchedule)
+	due, err := defragmentation.Due(etcd.DefragmentationSchedule, now)
 	if err != nil {
 		finding := unknown(steps.EtcdDefragmentation, "fix spec.etcd.defragmentationSchedule of the Etcd",
 			"the schedule %q of %s cannot be read: %v", etcd.DefragmentationSchedule, etcd.Name, err)
 		return &finding
 	}
-	// The sidecar runs in UTC.
-	due := schedule.Next(now.UTC().Add(-afterDefragmentation))
-	if !due.Before(now.Add(beforeDefragmentation)) {
+	if due.IsZero() {
 		return nil
 	}
 	finding := fail(steps.EtcdDefragmentation, remedyDefragmentation, "the defragmentation of %s is scheduled for %s",

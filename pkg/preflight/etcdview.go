@@ -53,6 +53,7 @@ func memberViewOf(member etcdclient.MemberInspection, problem string) EtcdMember
 	view := EtcdMemberView{
 		Name:        member.String(),
 		Learner:     member.Learner,
+		Version:     member.Status.Version,
 		Problem:     problem,
 		DBSize:      member.Status.DBSize,
 		DBSizeInUse: member.Status.DBSizeInUse,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -29,9 +30,21 @@ const (
 	// gateUpgradeEtcdVersion is the feature gate of etcd-druid in the gardenlet's configuration.
 	gateUpgradeEtcdVersion = "UpgradeEtcdVersion"
 
+	// missingForSeed says why a live migration leaves a seed alone.
+	missingForSeed = "the shoot is a seed (%s): the agent and the gardenlet in it, and the control planes of its own " +
+		"shoots, depend on the API server that would move, and it was not shown that they keep working meanwhile"
+	remedySeed = "let the shoot stay where it is, or remove the intent annotation to migrate classically, which " +
+		"stops the API server of that seed for minutes; empty the seed before (kubectl livecpm drain) if its shoots " +
+		"must not notice"
+
 	remedyRead = "let the agent read it in the garden (chart livecpm-garden, rbac.enabled); the check runs again " +
 		"by itself"
+	remedyPublish = "check that the agent of the seed runs, is of this release, and may patch its own Seed; the " +
+		"check runs again by itself"
 )
+
+// upgradedEtcd is the first version of etcd that etcd-druid deploys with that gate (v0.38.1: 3.5.27, and 3.4 without).
+var upgradedEtcd = semver.MustParse("3.5.0")
 
 // SeedView is a seed as far as it could be read.
 type SeedView struct {
@@ -59,10 +72,19 @@ type Facts struct {
 	Gardenlet *gardenletconfigv1alpha1.GardenletConfiguration
 	// Version is the Gardener version that the agent in OwnSeed is built with; empty if it does not matter.
 	Version string
+	// Protocols are what the agent in OwnSeed speaks; the zero value if no agent asks, and its check is left out.
+	Protocols steps.Protocols
 	// Bastions and ManagedSeeds are the names of those that refer to the shoot.
 	Bastions, ManagedSeeds []string
+	// HostedSeeds are the names of the Seeds that run in the shoot, whoever has set them up: their cluster has the
+	// identity of the shoot. Only who may list Seeds knows them; agents may not.
+	HostedSeeds []string
 	// BastionsError and ManagedSeedsError tell why they could not be read.
 	BastionsError, ManagedSeedsError error
+	// ExposureClass is the one that the shoot asks for; nil if it asks for none.
+	ExposureClass *gardencorev1beta1.ExposureClass
+	// ExposureClassError tells why it could not be read.
+	ExposureClassError error
 	// EtcdsRead reports that the etcds were to be read. Otherwise their checks are left out.
 	EtcdsRead bool
 	// Etcds are the shoot's etcds as the agent in OwnSeed sees them. In the destination there is none before they are
@@ -85,6 +107,13 @@ type Facts struct {
 	Running *gardencorev1beta1.Shoot
 	// RunningError tells why it could not be read.
 	RunningError error
+	// RolloutRead reports that the Deployment of the gardenlet in OwnSeed was to be read. Otherwise its check is left
+	// out.
+	RolloutRead bool
+	// Rollout is what the Deployment says.
+	Rollout RolloutView
+	// RolloutError tells why it could not be read.
+	RolloutError error
 	// TLSEndsRead reports that the source's way to the kube-apiserver was to be read. Otherwise what its agent has
 	// published counts.
 	TLSEndsRead bool
@@ -92,7 +121,20 @@ type Facts struct {
 	TLSEndsAtGateway bool
 	// TLSEndsError tells why that could not be read.
 	TLSEndsError error
-	// Now is the time of the look.
+	// ExtensionsRead reports that the types of the shoot's extensions were to be read. Otherwise those count that the
+	// Shoot names.
+	ExtensionsRead bool
+	// Extensions are the types of the shoot's extensions, with those that are enabled for all shoots.
+	Extensions []string
+	// ExtensionsError tells why they could not be read.
+	ExtensionsError error
+	// Planned reports that the migration is not requested yet. What the destination's agent looks at only for a shoot
+	// that is on its way is then left to it.
+	Planned bool
+	// Probed reports that a probe of the connection between the seeds was asked for, and has ended or was given up.
+	// What it could not find out counts then, also where the migration is only planned.
+	Probed bool
+	// Now is the time of the look. What agents have published counts up to a certain age.
 	Now time.Time
 }
 
@@ -120,18 +162,32 @@ func Evaluate(f Facts) []Finding {
 	}{
 		{ProviderType, checkProviderType},
 		{steps.GardenletVersion, checkGardenletVersion},
+		{steps.AgentProtocol, checkAgentProtocol},
 		{steps.SourceSeedHealth, checkSourceSeedHealth},
 		{steps.DestinationSeedHealth, checkDestinationSeedHealth},
 		{RegionDistance, checkRegionDistance},
 		{Backup, checkBackup},
 		{InternalDomain, checkInternalDomain},
+		{DefaultDomain, checkDefaultDomain},
+		{DNSAccess, checkDNSAccess},
 		{Exposure, checkExposure},
+		{ExposureClass, checkExposureClass},
+		{IPFamilies, checkIPFamilies},
+		{AccessControl, checkAccessControl},
+		{ClusterDNS, checkClusterDNS},
+		{SeedConnection, checkSeedConnection},
 	} {
+		if f.leavesOut(check.name) {
+			continue
+		}
 		if missing := unreadable(f, check.name); missing != nil {
 			findings = append(findings, *missing)
 			continue
 		}
 		findings = append(findings, check.check(f))
+	}
+	if f.RolloutRead {
+		findings = append(findings, checkGardenletRollout(f))
 	}
 	if f.Gardenlet != nil {
 		findings = append(findings, checkEtcdMemberNames(f))
@@ -143,6 +199,12 @@ func Evaluate(f Facts) []Finding {
 		return append(findings, checkRequiredEtcds(f)...)
 	}
 	return append(findings, checkEtcds(f)...)
+}
+
+// leavesOut reports whether the check is not made here: by those who speak no protocol, or when its time is over.
+func (f Facts) leavesOut(check Name) bool {
+	return check == steps.AgentProtocol && f.Protocols == (steps.Protocols{}) ||
+		check == SeedConnection && !checksConnection(f)
 }
 
 // ownRole returns the role of OwnSeed in the migration; it is empty if the seed has none.
@@ -289,11 +351,28 @@ func checkNotASeed(f Facts) Finding {
 	case f.ManagedSeedsError != nil:
 		return unknown(NotASeed, remedyRead, "the ManagedSeeds could not be read: %v", f.ManagedSeedsError)
 	case len(f.ManagedSeeds) > 0:
-		return fail(NotASeed,
-			"remove the intent annotation to migrate classically; live migrations of seeds are not supported",
-			"the shoot is a seed (ManagedSeed %s)", strings.Join(f.ManagedSeeds, ", "))
+		return fail(NotASeed, remedySeed, missingForSeed, "ManagedSeed "+strings.Join(f.ManagedSeeds, ", "))
+	case len(f.HostedSeeds) > 0:
+		return fail(NotASeed, remedySeed, missingForSeed, "Seed "+strings.Join(f.HostedSeeds, ", ")+
+			" has the identity of its cluster")
 	}
 	return pass(NotASeed, "the shoot is no seed")
+}
+
+// HostedSeeds returns the names of the Seeds that run in the shoot, in their order: a gardenlet in a shoot takes over
+// the identity of that cluster, whether a ManagedSeed has brought it there or somebody else.
+func HostedSeeds(shoot *gardencorev1beta1.Shoot, seeds []gardencorev1beta1.Seed) []string {
+	identity := ptr.Deref(shoot.Status.ClusterIdentity, "")
+	if identity == "" {
+		return nil
+	}
+	var names []string
+	for i := range seeds {
+		if ptr.Deref(seeds[i].Status.ClusterIdentity, "") == identity {
+			names = append(names, seeds[i].Name)
+		}
+	}
+	return names
 }
 
 func checkProviderType(f Facts) Finding {
@@ -316,16 +395,44 @@ func checkGardenletVersion(f Facts) Finding {
 				"the gardenlet of seed %s has not reported its version", view.Name)
 		}
 	}
+	differ := skew(f, versions)
+	if differ == "" {
+		return pass(steps.GardenletVersion, "both gardenlets are %s", versions[0])
+	}
+	all := slices.Clone(versions[:])
+	if f.Version != "" {
+		all = append(all, f.Version)
+	}
+	if err := steps.CheckConfirmed(f.Shoot, all); err != nil {
+		return fail(steps.GardenletVersion, skewRemedy(f, all), "%s; %s", differ, err)
+	}
+	finding := pass(steps.GardenletVersion, "%s: an operator has confirmed the versions", differ)
+	finding.Status, finding.Remedy = Warn, "complete the rollout soon"
+	return finding
+}
+
+// skew tells which versions of the gardenlets, and of the agent beside one of them, differ; empty if none do.
+func skew(f Facts, versions [2]string) string {
 	if versions[0] != versions[1] {
-		return fail(steps.GardenletVersion, "bring both gardenlets to the same version",
-			"the gardenlet of seed %s is %s, that of seed %s is %s", f.Source.Name, versions[0], f.Destination.Name,
-			versions[1])
+		return fmt.Sprintf("the gardenlet of seed %s is %s, that of seed %s is %s", f.Source.Name, versions[0],
+			f.Destination.Name, versions[1])
 	}
 	if f.Version != "" && f.Version != versions[0] {
-		return fail(steps.GardenletVersion, "install the agent of that version",
-			"the agent of seed %s is built with Gardener %s, both gardenlets are %s", f.OwnSeed, f.Version, versions[0])
+		return fmt.Sprintf("the agent of seed %s is built with Gardener %s, both gardenlets are %s", f.OwnSeed,
+			f.Version, versions[0])
 	}
-	return pass(steps.GardenletVersion, "both gardenlets are %s", versions[0])
+	return ""
+}
+
+// skewRemedy says what to do about versions that differ, and names the way on beyond the point of no return only where
+// it is open.
+func skewRemedy(f Facts, versions []string) string {
+	const remedy = "bring gardenlets and agents to the same version"
+	if !steps.PastReturn(f.Shoot) || steps.SamePatchLine(versions) != nil {
+		return remedy
+	}
+	return fmt.Sprintf("%s, or confirm the versions: kubectl livecpm confirm-versions %s -n %s --versions %s", remedy,
+		f.Shoot.Name, f.Shoot.Namespace, strings.Join(slices.Compact(slices.Sorted(slices.Values(versions))), ","))
 }
 
 // checkSourceSeedHealth asks less than the check of the destination: what is wrong with the source may be why the shoot
@@ -378,21 +485,6 @@ func checkBackup(f Facts) Finding {
 	return pass(Backup, "both seeds have a backup")
 }
 
-func checkInternalDomain(f Facts) Finding {
-	var domains [2]string
-	for i, view := range []SeedView{f.Source, f.Destination} {
-		if internal := view.Seed.Spec.DNS.Internal; internal != nil {
-			domains[i] = internal.Domain
-		}
-	}
-	if domains[0] != domains[1] {
-		return fail(InternalDomain, "choose a destination with the same internal domain",
-			"the internal domain of seed %s is %q, that of seed %s is %q", f.Source.Name, domains[0],
-			f.Destination.Name, domains[1])
-	}
-	return pass(InternalDomain, "both seeds use %q", domains[0])
-}
-
 func checkExposure(f Facts) Finding {
 	for _, view := range []SeedView{f.Source, f.Destination} {
 		if ingress := view.Seed.Spec.Ingress; ingress == nil || ingress.Domain == "" {
@@ -407,14 +499,38 @@ func checkExposure(f Facts) Finding {
 	return pass(Exposure, "%s and %s", f.Source.Seed.Spec.Ingress.Domain, f.Destination.Seed.Spec.Ingress.Domain)
 }
 
+// checkEtcdMemberNames asks for the gate, and in the source for what it brings: an Etcd that is older than the gate is
+// only updated when the gardenlet reconciles the shoot with it, and the members of the destination run the newer etcd.
 func checkEtcdMemberNames(f Facts) Finding {
-	if config := f.Gardenlet.ETCDConfig; config != nil && config.FeatureGates[gateUpgradeEtcdVersion] {
-		return pass(EtcdMemberNames, "the gate %s is on in seed %s", gateUpgradeEtcdVersion, f.OwnSeed)
+	const remedyReconcile = "let the gardenlet reconcile the shoot with the gate on, which updates etcd"
+	if config := f.Gardenlet.ETCDConfig; config == nil || !config.FeatureGates[gateUpgradeEtcdVersion] {
+		return fail(EtcdMemberNames,
+			fmt.Sprintf("set etcdConfig.featureGates.%s=true in the gardenlet's configuration and let the gardenlet "+
+				"reconcile the shoot", gateUpgradeEtcdVersion),
+			"the gate %s is off in seed %s, so the names of etcd members would collide", gateUpgradeEtcdVersion,
+			f.OwnSeed)
 	}
-	return fail(EtcdMemberNames,
-		fmt.Sprintf("set etcdConfig.featureGates.%s=true in the gardenlet's configuration and let the gardenlet "+
-			"reconcile the shoot", gateUpgradeEtcdVersion),
-		"the gate %s is off in seed %s, so the names of etcd members would collide", gateUpgradeEtcdVersion, f.OwnSeed)
+	for _, etcd := range f.Etcds {
+		for _, member := range etcd.Members {
+			if member.Version == "" || f.ownRole() != steps.Source {
+				// A member that does not answer holds the migration anyway.
+				continue
+			}
+			version, err := semver.NewVersion(member.Version)
+			if err != nil {
+				return unknown(EtcdMemberNames, "check what the member runs; the check runs again by itself",
+					"the version %q of member %s of %s cannot be parsed: %v", member.Version, member.Name, etcd.Name,
+					err)
+			}
+			if version.LessThan(upgradedEtcd) {
+				return fail(EtcdMemberNames, remedyReconcile,
+					"the gate %s is on in seed %s, but member %s of %s still runs etcd %s, and those of the "+
+						"destination will run %s or newer", gateUpgradeEtcdVersion, f.OwnSeed, member.Name, etcd.Name,
+					member.Version, upgradedEtcd)
+			}
+		}
+	}
+	return pass(EtcdMemberNames, "the gate %s is on in seed %s", gateUpgradeEtcdVersion, f.OwnSeed)
 }
 
 // checkRegionDistance judges as gardener-apiserver does when the migration is triggered. Of its code only the search

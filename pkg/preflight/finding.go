@@ -37,6 +37,8 @@ const (
 	// (The annotation also shows that the feature gate LiveControlPlaneMigration is on: gardener-apiserver admits no
 	// write of a Shoot with it otherwise.)
 	Intent Name = "Intent"
+	// GardenletRollout passes if no rollout of the gardenlet beside the agent is pending.
+	GardenletRollout Name = "GardenletRollout"
 	// HighAvailability passes if the control plane is highly available. With one etcd member there is no quorum to
 	// share.
 	HighAvailability Name = "HighAvailability"
@@ -63,6 +65,9 @@ const (
 	// TLSTermination passes if the ingress gateways of both seeds end the TLS of the shoot's clients, or none of them.
 	// It is made for shoots with workers.
 	TLSTermination Name = "TLSTermination"
+	// AccessControl passes if the shoot has no extension that restricts who may reach its kube-apiserver, or if the
+	// destination can have it in force before anybody can reach its own one.
+	AccessControl Name = "AccessControl"
 	// NotHibernated passes if the shoot neither is hibernated nor on its way into or out of hibernation.
 	NotHibernated Name = "NotHibernated"
 	// LastOperation passes if the last operation succeeded. A control plane that does not reconcile must not move.
@@ -81,15 +86,33 @@ const (
 	RegionDistance Name = "RegionDistance"
 	// Backup passes if both seeds have a backup configured.
 	Backup Name = "Backup"
-	// InternalDomain passes if both seeds use the same internal domain.
+	// InternalDomain passes if both seeds use the same internal domain, and keep its records in the same place.
 	InternalDomain Name = "InternalDomain"
+	// DefaultDomain passes if the record of the shoot's own domain is kept in the same place by both seeds: with the
+	// same default domain, or with the provider that the Shoot names.
+	DefaultDomain Name = "DefaultDomain"
+	// DNSAccess passes if the destination is able to change the shoot's DNS records, and to see that they have changed:
+	// the credentials exist, and the name servers answer there.
+	DNSAccess Name = "DNSAccess"
+	// ClusterDNS passes if the DNS of both seeds' clusters answers for EndpointSlices that Kubernetes has not made. The
+	// etcd members of both seeds find each other by such slices.
+	ClusterDNS Name = "ClusterDNS"
+	// SeedConnection passes if the agents of both seeds have reached each other through the gateways and the relays
+	// that a migration takes, fast enough, and with clocks that agree. It is made before the first step only.
+	SeedConnection Name = "SeedConnection"
 	// Exposure passes if both seeds have an ingress domain, under which the etcd members are reached.
 	Exposure Name = "Exposure"
-	// EtcdMemberNames passes if the gardenlet puts the seed's name into the names of etcd members (gate
-	// UpgradeEtcdVersion). Without it the members of both seeds have the same names.
+	// ExposureClass passes if the gardenlet of the destination has the handler of the shoot's ExposureClass, or the
+	// shoot asks for none.
+	ExposureClass Name = "ExposureClass"
+	// IPFamilies passes if both seeds have the same IP families in the same order.
+	IPFamilies Name = "IPFamilies"
+	// EtcdMemberNames passes if the gardenlet puts the seed's name into the names of new etcd members (gate
+	// UpgradeEtcdVersion), and if the source's members run the etcd that this gate brings. Without it the members of
+	// both seeds could have the same names.
 	EtcdMemberNames Name = "EtcdMemberNames"
-	// EtcdMemberPrefix passes if the source's Etcds have that prefix. It is given at creation only, so one that is
-	// older than the gate has none.
+	// EtcdMemberPrefix passes if no member of the source has the name of one of the destination. It is the seed's name
+	// that tells them apart; Etcds of the source that are older than the gate do without.
 	EtcdMemberPrefix Name = "EtcdMemberPrefix"
 )
 

@@ -6,6 +6,7 @@ package preflight_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
@@ -22,9 +23,14 @@ import (
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/test/seedlook"
 )
+
+// now is the time of the look.
+var now = time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)
 
 // fit returns a world in which every check passes.
 func fit() preflight.Facts {
@@ -56,26 +62,36 @@ func fit() preflight.Facts {
 		Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{
 			ETCDConfig: &gardenletconfigv1alpha1.ETCDConfig{FeatureGates: map[string]bool{"UpgradeEtcdVersion": true}},
 		},
-		Version:   "v1.150.0",
-		EtcdsRead: true,
-		Etcds:     []preflight.EtcdView{etcd("etcd-main"), etcd("etcd-events")},
-		Now:       time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC),
+		Version:     "v1.150.0",
+		Protocols:   steps.Protocols{Oldest: 2, Newest: 3},
+		RolloutRead: true,
+		Rollout:     preflight.RolloutView{Name: "garden/gardenlet", Version: "v1.150.0"},
+		EtcdsRead:   true,
+		Etcds:       []preflight.EtcdView{etcd("etcd-main"), etcd("etcd-events")},
+		Now:         now,
 	}
 }
 
-func etcd(name string) preflight.EtcdView {
-	view := preflight.EtcdView{Name: name, MemberNamePrefix: "seed-a", Quota: 8 << 30,
+func etcd(name string) preflight.EtcdView { return etcdWith(name, "seed-a") }
+
+// etcdWith is an etcd whose members' names have the prefix, which may be empty.
+func etcdWith(name, prefix string) preflight.EtcdView {
+	view := preflight.EtcdView{Name: name, MemberNamePrefix: prefix, Quota: 8 << 30,
 		DefragmentationSchedule: "30 22 * * *"}
+	if prefix != "" {
+		prefix += "-"
+	}
 	for _, ordinal := range []string{"0", "1", "2"} {
-		view.Members = append(view.Members,
-			preflight.EtcdMemberView{Name: "seed-a-" + name + "-" + ordinal, DBSize: 2 << 30, DBSizeInUse: 1 << 30})
+		view.Members = append(view.Members, preflight.EtcdMemberView{Name: prefix + name + "-" + ordinal,
+			Version: "3.5.27", DBSize: 2 << 30, DBSizeInUse: 1 << 30})
 	}
 	return view
 }
 
 func seed(name, region string) *gardencorev1beta1.Seed {
-	return &gardencorev1beta1.Seed{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1},
+	seed := &gardencorev1beta1.Seed{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1,
+			Annotations: map[string]string{steps.SeedAnnotationProtocols: "2-3"}},
 		Spec: gardencorev1beta1.SeedSpec{
 			Provider: gardencorev1beta1.SeedProvider{Type: "local", Region: region},
 			Backup:   &gardencorev1beta1.Backup{Provider: "local"},
@@ -94,6 +110,67 @@ func seed(name, region string) *gardencorev1beta1.Seed {
 			},
 		},
 	}
+	seedlook.InOrder(seed, now)
+	return seed
+}
+
+// provider is where a seed keeps the records of a domain.
+func provider(domain, kind, zone string) gardencorev1beta1.SeedDNSProviderConfig {
+	out := gardencorev1beta1.SeedDNSProviderConfig{Domain: domain, Type: kind}
+	if zone != "" {
+		out.Zone = &zone
+	}
+	return out
+}
+
+// own gives the shoot a domain of its own, and each seed a default domain.
+func own(w *preflight.Facts, domain string, source, destination gardencorev1beta1.SeedDNSProviderConfig) {
+	w.Shoot.Spec.DNS = &gardencorev1beta1.DNS{Domain: &domain}
+	w.Source.Seed.Spec.DNS.Defaults = []gardencorev1beta1.SeedDNSProviderConfig{source}
+	w.Destination.Seed.Spec.DNS.Defaults = []gardencorev1beta1.SeedDNSProviderConfig{destination}
+	look(w)
+}
+
+// look lets the agents of both seeds look at what is there now.
+func look(w *preflight.Facts) {
+	seedlook.InOrder(w.Source.Seed, w.Now)
+	seedlook.InOrder(w.Destination.Seed, w.Now)
+	if w.Shoot.Spec.DNS == nil {
+		return
+	}
+	told(w, func(access *seedfacts.DNSAccess) {
+		domain := seedfacts.Domain{Domain: *w.Shoot.Spec.DNS.Domain, Use: seedfacts.UseShoot, Provider: "aws-route53",
+			NameServers: []string{seedlook.NameServer}}
+		domain.LookedAt = metav1.NewTime(w.Now)
+		access.Domains = append(access.Domains, domain)
+	})
+}
+
+// told changes what the destination's agent has told of DNS.
+func told(w *preflight.Facts, change func(*seedfacts.DNSAccess)) {
+	GinkgoHelper()
+	var access seedfacts.DNSAccess
+	Expect(seedfacts.Of(w.Destination.Seed, seedfacts.AnnotationDNSAccess, &access)).To(Succeed())
+	change(&access)
+	seedlook.Say(w.Destination.Seed, seedfacts.AnnotationDNSAccess, access)
+}
+
+// triedAt lets the destination's agent have tried its cluster DNS at that time.
+func triedAt(w *preflight.Facts, when time.Time) {
+	seedlook.Say(w.Destination.Seed, seedfacts.AnnotationClusterDNS,
+		seedfacts.ClusterDNS{Looked: seedfacts.Looked{LookedAt: metav1.NewTime(when)}})
+}
+
+// ignores lets the agent of the seed have found kube-dns.
+func ignores(seed *gardencorev1beta1.Seed) {
+	seedlook.Say(seed, seedfacts.AnnotationClusterDNS, seedfacts.ClusterDNS{
+		Looked: seedfacts.Looked{LookedAt: metav1.NewTime(now)}, Problem: "it does not know canary"})
+}
+
+// at lets it be another time.
+func at(w *preflight.Facts, now time.Time) {
+	w.Now = now
+	look(w)
 }
 
 func regions() *corev1.ConfigMap {
@@ -130,9 +207,35 @@ var _ = Describe("Evaluate", func() {
 			Expect(finding.Evidence).NotTo(BeEmpty())
 			Expect(finding.Remedy).To(BeEmpty())
 		}
-		Expect(names).To(HaveLen(25))
+		Expect(names).To(HaveLen(34))
 		Expect(names).To(HaveEach(1))
 	})
+
+	DescribeTable("the members' health when those of the destination have joined",
+		func(status preflight.Status, evidence string, change func(*preflight.Facts)) {
+			world := fit()
+			change(&world)
+			finding := find(preflight.EvaluateStep(world, steps.Table()[2]), steps.EtcdHealth)
+			Expect(finding.Status).To(Equal(status))
+			Expect(finding.Evidence).To(ContainSubstring(evidence))
+		},
+		Entry("one of the source down beside two of the destination", preflight.Pass,
+			"but for one of the source that nothing depends on: etcd-main: member seed-a-etcd-main-0: down",
+			func(w *preflight.Facts) { joined(w, 2); fell(w, 0) }),
+		Entry("one of the source down beside one of the destination", preflight.Fail,
+			"etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.Facts) { joined(w, 1); fell(w, 0) }),
+		Entry("two of the source down beside two of the destination", preflight.Fail,
+			"etcd-main: member seed-a-etcd-main-0: down; etcd-main: member seed-a-etcd-main-1: down",
+			func(w *preflight.Facts) { joined(w, 2); fell(w, 0, 1) }),
+		Entry("one of the destination down", preflight.Fail,
+			"etcd-main: member seed-b-etcd-main-0: down", func(w *preflight.Facts) { joined(w, 2); fell(w, 3) }),
+		Entry("one of the source that joins again", preflight.Fail,
+			"etcd-main: member seed-a-etcd-main-0: down", func(w *preflight.Facts) {
+				joined(w, 2)
+				fell(w, 0)
+				w.Etcds[0].Members[0].Learner = true
+			}),
+	)
 
 	DescribeTable("one thing amiss",
 		func(name preflight.Name, status preflight.Status, evidence string, change func(*preflight.Facts)) {
@@ -335,7 +438,163 @@ var _ = Describe("Evaluate", func() {
 			}),
 
 		Entry("internal domains differ", preflight.InternalDomain, preflight.Fail, `seed seed-b is "other.example.com"`,
-			func(w *preflight.Facts) { w.Destination.Seed.Spec.DNS.Internal.Domain = "other.example.com" }),
+			func(w *preflight.Facts) {
+				w.Destination.Seed.Spec.DNS.Internal.Domain = "other.example.com"
+				look(w)
+			}),
+		Entry("internal domain kept by another type of provider", preflight.InternalDomain, preflight.Fail,
+			"that of seed seed-b by google-clouddns (domain internal.example.com, the zone that it finds)",
+			func(w *preflight.Facts) {
+				w.Destination.Seed.Spec.DNS.Internal.Type = "google-clouddns"
+				look(w)
+			}),
+		Entry("internal domain in another zone", preflight.InternalDomain, preflight.Fail, "zone Z2",
+			func(w *preflight.Facts) {
+				w.Source.Seed.Spec.DNS.Internal.Zone = new("Z1")
+				w.Destination.Seed.Spec.DNS.Internal.Zone = new("Z2")
+				look(w)
+			}),
+		Entry("a cluster DNS that nobody has tried", preflight.ClusterDNS, preflight.Unknown,
+			"Seed seed-a has no annotation livecpm.gardener.cloud/cluster-dns", func(w *preflight.Facts) {
+				delete(w.Source.Seed.Annotations, seedfacts.AnnotationClusterDNS)
+			}),
+		Entry("a cluster DNS of which nobody understands what was found", preflight.ClusterDNS, preflight.Unknown,
+			"failed to parse annotation livecpm.gardener.cloud/cluster-dns of Seed seed-b", func(w *preflight.Facts) {
+				w.Destination.Seed.Annotations[seedfacts.AnnotationClusterDNS] = "yes"
+			}),
+		Entry("a cluster DNS that was tried half an hour ago", preflight.ClusterDNS, preflight.Pass, "of both seeds",
+			func(w *preflight.Facts) { triedAt(w, now.Add(-30*time.Minute)) }),
+		Entry("a cluster DNS that was tried longer ago", preflight.ClusterDNS, preflight.Unknown,
+			"its agent has last looked at 2026-03-04T04:35:59Z, and it is 2026-03-04T05:06:00Z",
+			func(w *preflight.Facts) { triedAt(w, now.Add(-30*time.Minute-time.Second)) }),
+		Entry("a cluster DNS that was tried in the future", preflight.ClusterDNS, preflight.Unknown,
+			"its agent has last looked at 2026-03-04T05:11:01Z", func(w *preflight.Facts) {
+				triedAt(w, now.Add(5*time.Minute+time.Second))
+			}),
+		Entry("a cluster DNS of the source that ignores EndpointSlices", preflight.ClusterDNS, preflight.Fail,
+			"the cluster DNS of seed seed-a does not answer for EndpointSlices of others, as the etcd members need "+
+				"it: it does not know canary", func(w *preflight.Facts) { ignores(w.Source.Seed) }),
+		Entry("a cluster DNS of the destination that ignores EndpointSlices", preflight.ClusterDNS, preflight.Fail,
+			"the cluster DNS of seed seed-b does not answer", func(w *preflight.Facts) { ignores(w.Destination.Seed) }),
+		Entry("DNS providers of which the destination says nothing", preflight.DNSAccess, preflight.Unknown,
+			"Seed seed-b has no annotation livecpm.gardener.cloud/dns-access", func(w *preflight.Facts) {
+				delete(w.Destination.Seed.Annotations, seedfacts.AnnotationDNSAccess)
+			}),
+		Entry("DNS providers of which the source says nothing", preflight.DNSAccess, preflight.Pass,
+			"seed seed-b is able to change records of internal.example.com", func(w *preflight.Facts) {
+				delete(w.Source.Seed.Annotations, seedfacts.AnnotationDNSAccess)
+			}),
+		Entry("an internal domain that was changed after the look", preflight.DNSAccess, preflight.Unknown,
+			"the agent of seed seed-b has not looked at the internal domain internal.example.com yet",
+			func(w *preflight.Facts) {
+				told(w, func(access *seedfacts.DNSAccess) { access.Domains[0].Zone = "Z1" })
+			}),
+		Entry("a look at the internal domain that is too old", preflight.DNSAccess, preflight.Unknown,
+			"is able to change records of the internal domain internal.example.com: its agent has last looked",
+			func(w *preflight.Facts) {
+				told(w, func(access *seedfacts.DNSAccess) {
+					access.Domains[0].LookedAt = metav1.NewTime(now.Add(-31 * time.Minute))
+				})
+			}),
+		Entry("an internal domain without credentials", preflight.DNSAccess, preflight.Fail,
+			"seed seed-b has no credentials for the internal domain internal.example.com: not found",
+			func(w *preflight.Facts) {
+				told(w, func(access *seedfacts.DNSAccess) { access.Domains[0].Missing = "not found" })
+			}),
+		Entry("a name server that does not answer in the destination", preflight.DNSAccess, preflight.Unknown,
+			"records of the internal domain internal.example.com: failed to ask name server 10.0.0.53:53",
+			func(w *preflight.Facts) {
+				told(w, func(access *seedfacts.DNSAccess) {
+					access.Domains[0].Unknown = []string{"failed to ask name server 10.0.0.53:53"}
+				})
+			}),
+		Entry("an internal domain that somebody else manages", preflight.DNSAccess, preflight.Pass,
+			"Gardener manages no DNS record of the shoot", func(w *preflight.Facts) {
+				w.Source.Seed.Spec.DNS.Internal.Type = "unmanaged"
+				w.Destination.Seed.Spec.DNS.Internal.Type = "unmanaged"
+				told(w, func(access *seedfacts.DNSAccess) { access.Domains = nil })
+			}),
+		Entry("a default domain that nobody has looked at", preflight.DNSAccess, preflight.Unknown,
+			"has not looked at the default domain shoots.example.com yet", func(w *preflight.Facts) {
+				own(w, "live.demo.shoots.example.com", provider("shoots.example.com", "aws-route53", ""),
+					provider("shoots.example.com", "aws-route53", ""))
+				told(w, func(access *seedfacts.DNSAccess) { access.Domains = access.Domains[:1] })
+			}),
+		Entry("a default domain that is only in a secret, which the agent sees", preflight.DNSAccess, preflight.Fail,
+			"no credentials for the default domain old.example.com: not found", func(w *preflight.Facts) {
+				w.Shoot.Spec.DNS = &gardencorev1beta1.DNS{Domain: new("live.demo.old.example.com")}
+				told(w, func(access *seedfacts.DNSAccess) {
+					domain := access.Domains[0]
+					domain.Use, domain.Domain, domain.Missing = seedfacts.UseDefault, "old.example.com", "not found"
+					access.Domains = append(access.Domains, domain)
+				})
+			}),
+		Entry("a domain of the Shoot that nobody has looked at", preflight.DNSAccess, preflight.Unknown,
+			"the agent of seed seed-b has not looked at the shoot's domain live.customer.example yet",
+			func(w *preflight.Facts) {
+				w.Shoot.Spec.DNS = &gardencorev1beta1.DNS{Domain: new("live.customer.example")}
+			}),
+		Entry("the same while the migration is only planned", preflight.DNSAccess, preflight.Pass,
+			"; its agent looks at the shoot's domain live.customer.example when the migration is requested",
+			func(w *preflight.Facts) {
+				w.Shoot.Spec.DNS, w.Planned = &gardencorev1beta1.DNS{Domain: new("live.customer.example")}, true
+			}),
+		Entry("an internal domain that nobody has looked at while the migration is only planned", preflight.DNSAccess,
+			preflight.Unknown, "has not looked at the internal domain", func(w *preflight.Facts) {
+				w.Planned = true
+				told(w, func(access *seedfacts.DNSAccess) { access.Domains = nil })
+			}),
+		Entry("a domain of the Shoot without credentials", preflight.DNSAccess, preflight.Fail,
+			"no credentials for the shoot's domain live.customer.example: not found", func(w *preflight.Facts) {
+				w.Shoot.Spec.DNS = &gardencorev1beta1.DNS{Domain: new("live.customer.example")}
+				look(w)
+				told(w, func(access *seedfacts.DNSAccess) { access.Domains[1].Missing = "not found" })
+			}),
+		Entry("a domain of the Shoot that somebody else manages", preflight.DNSAccess, preflight.Pass,
+			"records of internal.example.com", func(w *preflight.Facts) {
+				w.Shoot.Spec.DNS = &gardencorev1beta1.DNS{Domain: new("live.customer.example"),
+					//nolint:staticcheck // Deprecated, and still where the provider is.
+					Providers: []gardencorev1beta1.DNSProvider{{Type: new("unmanaged")}}}
+			}),
+		Entry("no domain of its own", preflight.DefaultDomain, preflight.Pass, "no domain of its own",
+			func(w *preflight.Facts) { w.Shoot.Spec.DNS = nil }),
+		Entry("domain of the Shoot's own provider", preflight.DefaultDomain, preflight.Pass,
+			"live.customer.example is below no default domain of the seeds", func(w *preflight.Facts) {
+				own(w, "live.customer.example", provider("shoots.example.com", "aws-route53", ""),
+					provider("shoots.example.com", "azure-dns", ""))
+			}),
+		Entry("same default domain", preflight.DefaultDomain, preflight.Pass,
+			"kept by aws-route53 (domain shoots.example.com, zone Z1) for both seeds", func(w *preflight.Facts) {
+				own(w, "live.demo.shoots.example.com", provider("shoots.example.com", "aws-route53", "Z1"),
+					provider("shoots.example.com", "aws-route53", "Z1"))
+			}),
+		Entry("default domain of the source only", preflight.DefaultDomain, preflight.Fail,
+			"is below a default domain of seed seed-a, and below none of seed seed-b", func(w *preflight.Facts) {
+				own(w, "live.demo.shoots.example.com", provider("shoots.example.com", "aws-route53", ""),
+					provider("other.example.com", "aws-route53", ""))
+			}),
+		Entry("default domain of the destination only", preflight.DefaultDomain, preflight.Fail,
+			"is below a default domain of seed seed-b, and below none of seed seed-a", func(w *preflight.Facts) {
+				own(w, "live.demo.shoots.example.com", provider("other.example.com", "aws-route53", ""),
+					provider("shoots.example.com", "aws-route53", ""))
+			}),
+		Entry("default domain that begins elsewhere", preflight.DefaultDomain, preflight.Fail,
+			"by aws-route53 (domain demo.shoots.example.com, the zone that it finds) for seed seed-b",
+			func(w *preflight.Facts) {
+				own(w, "live.demo.shoots.example.com", provider("shoots.example.com", "aws-route53", ""),
+					provider("demo.shoots.example.com", "aws-route53", ""))
+			}),
+		Entry("default domain of another provider", preflight.DefaultDomain, preflight.Fail,
+			"by azure-dns (domain shoots.example.com, the zone that it finds) for seed seed-b",
+			func(w *preflight.Facts) {
+				own(w, "live.demo.shoots.example.com", provider("shoots.example.com", "aws-route53", ""),
+					provider("shoots.example.com", "azure-dns", ""))
+			}),
+		Entry("zone that only one seed names", preflight.DefaultDomain, preflight.Fail,
+			"by aws-route53 (domain shoots.example.com, zone Z2) for seed seed-b", func(w *preflight.Facts) {
+				own(w, "live.demo.shoots.example.com", provider("shoots.example.com", "aws-route53", ""),
+					provider("shoots.example.com", "aws-route53", "Z2"))
+			}),
 		Entry("internal domain missing", preflight.InternalDomain, preflight.Fail,
 			`seed seed-a is ""`, func(w *preflight.Facts) { w.Source.Seed.Spec.DNS.Internal = nil }),
 
@@ -391,23 +650,59 @@ var _ = Describe("Evaluate", func() {
 				w.BastionsError = errors.New("boom")
 			}),
 		Entry("a seed", preflight.NotASeed, preflight.Fail,
-			"ManagedSeed live", func(w *preflight.Facts) { w.ManagedSeeds = []string{"live"} }),
+			"the shoot is a seed (ManagedSeed live): the agent and the gardenlet in it, and the control planes of its "+
+				"own shoots, depend on the API server that would move",
+			func(w *preflight.Facts) { w.ManagedSeeds = []string{"live"} }),
+		Entry("a seed by its cluster's identity", preflight.NotASeed, preflight.Fail,
+			"Seed mine, other has the identity of its cluster",
+			func(w *preflight.Facts) { w.HostedSeeds = []string{"mine", "other"} }),
 		Entry("ManagedSeeds not readable", preflight.NotASeed, preflight.Unknown,
 			"boom", func(w *preflight.Facts) { w.ManagedSeedsError = errors.New("boom") }),
 
+		Entry("rollout pending", preflight.GardenletRollout, preflight.Fail,
+			"Deployment garden/gardenlet in seed seed-a: 1 of 2 replicas are updated", func(w *preflight.Facts) {
+				w.Rollout.Pending = "1 of 2 replicas are updated"
+			}),
+		Entry("rollout not reported yet", preflight.GardenletRollout, preflight.Fail,
+			"asks for v1.150.1, the gardenlet of seed seed-a has reported v1.150.0", func(w *preflight.Facts) {
+				w.Rollout.Version = "v1.150.1"
+			}),
+		Entry("rollout not readable", preflight.GardenletRollout, preflight.Unknown,
+			"could not be read: boom", func(w *preflight.Facts) { w.RolloutError = errors.New("boom") }),
+		Entry("rollout of an image without a version", preflight.GardenletRollout, preflight.Pass,
+			"is complete", func(w *preflight.Facts) { w.Rollout.Version = "" }),
 		Entry("agent of another version", steps.GardenletVersion, preflight.Fail,
 			"the agent of seed seed-a is built with Gardener v1.149.9", func(w *preflight.Facts) {
 				w.Version = "v1.149.9"
 			}),
+		Entry("agent of another version, confirmed too early", steps.GardenletVersion, preflight.Fail,
+			"before the point of no return", func(w *preflight.Facts) {
+				w.Version = "v1.150.1"
+				w.Shoot.Annotations[steps.AnnotationConfirmVersions] = "v1.150.0,v1.150.1"
+			}),
 		Entry("agent of no version", steps.GardenletVersion, preflight.Pass,
 			"both gardenlets are v1.150.0", func(w *preflight.Facts) { w.Version = "" }),
 
-		Entry("Etcd older than the gate", preflight.EtcdMemberPrefix, preflight.Fail,
-			`the members of etcd-events have the prefix "", not "seed-a"`, func(w *preflight.Facts) {
-				w.Etcds[1].MemberNamePrefix = ""
+		Entry("Etcd older than the gate", preflight.EtcdMemberPrefix, preflight.Pass,
+			"begin with seed-b, those of etcd-events in the source have no prefix", func(w *preflight.Facts) {
+				w.Etcds[1] = etcdWith("etcd-events", "")
+			}),
+		Entry("both Etcds older than the gate", preflight.EtcdMemberPrefix, preflight.Pass,
+			"those of etcd-main and etcd-events in the source have no prefix", func(w *preflight.Facts) {
+				w.Etcds = []preflight.EtcdView{etcdWith("etcd-main", ""), etcdWith("etcd-events", "")}
 			}),
 		Entry("Etcd with the prefix", preflight.EtcdMemberPrefix, preflight.Pass,
 			"begin with seed-a", func(*preflight.Facts) {}),
+		Entry("Etcd with the prefix of the destination", preflight.EtcdMemberPrefix, preflight.Fail,
+			`the members of etcd-main have the prefix "seed-b": those of the destination would have the same names`,
+			func(w *preflight.Facts) { w.Etcds[0] = etcdWith("etcd-main", "seed-b") }),
+		Entry("Etcd with the prefix of a third seed", preflight.EtcdMemberPrefix, preflight.Fail,
+			`the members of etcd-main have the prefix "seed-c", neither none nor "seed-a"`,
+			func(w *preflight.Facts) { w.Etcds[0] = etcdWith("etcd-main", "seed-c") }),
+		Entry("a member that is called as one of the destination", preflight.EtcdMemberPrefix, preflight.Fail,
+			"etcd-events has a member seed-b-etcd-events-1 already", func(w *preflight.Facts) {
+				w.Etcds[1].Members = append(w.Etcds[1].Members, preflight.EtcdMemberView{Name: "seed-b-etcd-events-1"})
+			}),
 
 		Entry("no member list", steps.EtcdQuorum, preflight.Fail,
 			"etcd-main: there is no member list: timeout", func(w *preflight.Facts) {
@@ -438,20 +733,20 @@ var _ = Describe("Evaluate", func() {
 				w.Etcds[1].Members[2].Defragmenting = true
 			}),
 		Entry("two minutes before the schedule", steps.EtcdDefragmentation, preflight.Pass,
-			"about to be", func(w *preflight.Facts) { w.Now = time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC) }),
+			"about to be", func(w *preflight.Facts) { at(w, time.Date(2026, 3, 4, 22, 28, 0, 0, time.UTC)) }),
 		Entry("less than two minutes before the schedule", steps.EtcdDefragmentation, preflight.Fail,
 			"etcd-main is scheduled for 2026-03-04T22:30:00Z", func(w *preflight.Facts) {
-				w.Now = time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC)
+				at(w, time.Date(2026, 3, 4, 22, 28, 1, 0, time.UTC))
 			}),
 		Entry("less than three minutes after the schedule", steps.EtcdDefragmentation, preflight.Fail,
 			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.Facts) {
-				w.Now = time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC)
+				at(w, time.Date(2026, 3, 4, 22, 32, 59, 0, time.UTC))
 			}),
 		Entry("three minutes after the schedule", steps.EtcdDefragmentation, preflight.Pass,
-			"about to be", func(w *preflight.Facts) { w.Now = time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC) }),
+			"about to be", func(w *preflight.Facts) { at(w, time.Date(2026, 3, 4, 22, 33, 0, 0, time.UTC)) }),
 		Entry("on schedule, in the sidecar's time zone", steps.EtcdDefragmentation, preflight.Fail,
 			"scheduled for 2026-03-04T22:30:00Z", func(w *preflight.Facts) {
-				w.Now = time.Date(2026, 3, 5, 1, 30, 0, 0, time.FixedZone("east", 3*60*60))
+				at(w, time.Date(2026, 3, 5, 1, 30, 0, 0, time.FixedZone("east", 3*60*60)))
 			}),
 		Entry("no schedule", steps.EtcdDefragmentation, preflight.Pass, "about to be", func(w *preflight.Facts) {
 			w.Etcds[0].DefragmentationSchedule, w.Etcds[1].DefragmentationSchedule = "", ""
@@ -481,13 +776,23 @@ var _ = Describe("Evaluate", func() {
 			}),
 		Entry("gate not set", preflight.EtcdMemberNames, preflight.Fail,
 			"off in seed seed-a", func(w *preflight.Facts) { w.Gardenlet.ETCDConfig = nil }),
+		Entry("gate on, but the shoot not reconciled with it", preflight.EtcdMemberNames, preflight.Fail,
+			"member etcd-events-2 of etcd-events still runs etcd 3.4.34", func(w *preflight.Facts) {
+				w.Etcds[1] = etcdWith("etcd-events", "")
+				w.Etcds[1].Members[2].Version = "3.4.34"
+			}),
+		Entry("a version that nobody understands", preflight.EtcdMemberNames, preflight.Unknown,
+			`the version "next" of member seed-a-etcd-main-0 of etcd-main cannot be parsed`,
+			func(w *preflight.Facts) { w.Etcds[0].Members[0].Version = "next" }),
+		Entry("a member that does not say its version", preflight.EtcdMemberNames, preflight.Pass,
+			"is on in seed seed-a", func(w *preflight.Facts) { w.Etcds[0].Members[0].Version = "" }),
 	)
 
 	It("should say Unknown of seeds that it cannot read", func() {
 		world := fit()
 		world.Destination = preflight.SeedView{Name: "seed-b", Error: errors.New("forbidden")}
 		obstacles := preflight.Obstacles(preflight.Evaluate(world))
-		Expect(obstacles).To(HaveLen(7))
+		Expect(obstacles).To(HaveLen(15))
 		Expect(obstacles).NotTo(ContainElement(HaveField("Name", steps.SourceSeedHealth)))
 		Expect(obstacles).To(HaveEach(And(
 			HaveField("Status", preflight.Unknown),
@@ -627,6 +932,16 @@ var _ = Describe("Verdict", func() {
 })
 
 var _ = Describe("EvaluateStep", func() {
+	It("should hold no step for one member of the source that nothing depends on", func() {
+		for _, step := range steps.Table() {
+			world := fit()
+			joined(&world, 2)
+			fell(&world, 1)
+			reason, message := preflight.Verdict(preflight.EvaluateStep(world, step))
+			Expect(reason).To(BeEmpty(), "%s: %s", step, message)
+		}
+	})
+
 	// What each kind of trouble does to each step: h holds it, w warns, - is not looked at.
 	DescribeTable("holds, warns or leaves alone",
 		func(name preflight.Name, reason steps.Reason, effects string, change func(*preflight.Facts)) {
@@ -657,6 +972,11 @@ var _ = Describe("EvaluateStep", func() {
 		},
 		Entry("version skew", steps.GardenletVersion, steps.ReasonVersionSkew,
 			"hhhhhhhh", func(w *preflight.Facts) { w.Destination.Seed.Status.Gardener.Version = "v1.150.1" }),
+		Entry("agents that do not understand each other", steps.AgentProtocol, steps.ReasonAgentProtocolsDiffer,
+			"hhhhhhww", func(w *preflight.Facts) {
+				w.Source.Seed.Annotations[steps.SeedAnnotationProtocols] = "4"
+				w.Destination.Seed.Annotations[steps.SeedAnnotationProtocols] = "4"
+			}),
 		Entry("no gardenlet in the source", steps.SourceSeedHealth, steps.ReasonSeedNotHealthy,
 			"hhwwwww-", func(w *preflight.Facts) {
 				w.Source.Seed.Status.Conditions[0].Status = gardencorev1beta1.ConditionFalse
@@ -756,7 +1076,8 @@ var _ = Describe("Checker", func() {
 			}).Build()
 		return preflight.Options{
 			Reader: c, OwnSeed: world.OwnSeed, Gardenlet: world.Gardenlet, Version: world.Version, Etcds: etcds,
-			Running: rolledOut, Clock: testclock.NewFakePassiveClock(world.Now),
+			Protocols: world.Protocols, Running: rolledOut, Rollout: gardenletRolledOut, Extensions: noExtensions,
+			Clock: testclock.NewFakePassiveClock(world.Now),
 		}
 	}
 	newChecker := func() *preflight.Checker {
@@ -787,6 +1108,28 @@ var _ = Describe("Checker", func() {
 			To(Equal("the distance from region region-a to region region-b is 180 of at most 180"))
 	})
 
+	It("should read which extensions the shoot has, and hold if it cannot", func() {
+		options := newOptions()
+		options.Extensions = func(context.Context, *gardencorev1beta1.Shoot) ([]string, error) {
+			return []string{"acl"}, nil
+		}
+		for _, seed := range []*gardencorev1beta1.Seed{world.Source.Seed, world.Destination.Seed} {
+			seed.Annotations = map[string]string{seedfacts.AnnotationAccessControl: "acl"}
+			Expect(options.Reader.(client.Client).Update(ctx, seed)).To(Succeed())
+		}
+		checker, err := preflight.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(find(checker.Check(ctx, world.Shoot), preflight.AccessControl).Evidence).
+			To(HavePrefix("the extension acl"))
+
+		options.Extensions = func(context.Context, *gardencorev1beta1.Shoot) ([]string, error) {
+			return nil, errors.New("forbidden")
+		}
+		checker, err = preflight.New(options)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(find(checker.Check(ctx, world.Shoot), preflight.AccessControl).Status).To(Equal(preflight.Unknown))
+	})
+
 	It("should take the name of the cloud profile also from the old field", func() {
 		world.Shoot.Spec.CloudProfile = nil
 		//nolint:staticcheck // Deprecated, but older shoots have nothing else.
@@ -805,8 +1148,11 @@ var _ = Describe("Checker", func() {
 		Entry("its seed", "OwnSeed", func(o *preflight.Options) { o.OwnSeed = "" }),
 		Entry("the gardenlet's configuration", "Gardenlet", func(o *preflight.Options) { o.Gardenlet = nil }),
 		Entry("its version", "Version", func(o *preflight.Options) { o.Version = "" }),
+		Entry("what it speaks", "Protocols", func(o *preflight.Options) { o.Protocols = steps.Protocols{} }),
 		Entry("the etcds", "Etcds", func(o *preflight.Options) { o.Etcds = nil }),
 		Entry("what runs", "Running", func(o *preflight.Options) { o.Running = nil }),
+		Entry("the gardenlet's Deployment", "Rollout", func(o *preflight.Options) { o.Rollout = nil }),
+		Entry("the extensions", "Extensions", func(o *preflight.Options) { o.Extensions = nil }),
 		Entry("the machines and the gateway, where workers are permitted", "Machines, TLSEndsAtGateway",
 			func(o *preflight.Options) { o.Workers = true }),
 		Entry("the clock", "Clock", func(o *preflight.Options) { o.Clock = nil }),
@@ -823,12 +1169,35 @@ var _ = Describe("Checker", func() {
 		world.Shoot.Namespace = "garden"
 		objects = append(objects, managedSeed("mine", "live", "seed-a"), managedSeed("other-shoot", "other", "seed-a"))
 		Expect(find(check(), preflight.NotASeed)).To(
-			And(HaveField("Status", preflight.Fail), HaveField("Evidence", "the shoot is a seed (ManagedSeed mine)")))
+			And(HaveField("Status", preflight.Fail),
+				HaveField("Evidence", HavePrefix("the shoot is a seed (ManagedSeed mine): "))))
+	})
+
+	It("should know a seed by the identity that it has taken over from the shoot", func() {
+		identity := func(name string, identity *string) gardencorev1beta1.Seed {
+			return gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Status: gardencorev1beta1.SeedStatus{ClusterIdentity: identity}}
+		}
+		seeds := []gardencorev1beta1.Seed{identity("new", nil), identity("mine", new("cluster")),
+			identity("other", new("another")), identity("empty", new(""))}
+		Expect(preflight.HostedSeeds(world.Shoot, seeds)).To(BeEmpty(), "the shoot has no identity yet")
+		world.Shoot.Status.ClusterIdentity = new("cluster")
+		Expect(preflight.HostedSeeds(world.Shoot, seeds)).To(Equal([]string{"mine"}))
 	})
 
 	It("should not take a shoot in another namespace for the one of a ManagedSeed", func() {
 		objects = append(objects, managedSeed("garden's", "live", "seed-a"))
 		Expect(find(check(), preflight.NotASeed).Status).To(Equal(preflight.Pass))
+	})
+
+	It("should read the ExposureClass of the shoot", func() {
+		world.Shoot.Spec.ExposureClassName = new("private")
+		Expect(find(check(), preflight.ExposureClass)).To(And(HaveField("Status", preflight.Unknown),
+			HaveField("Evidence", ContainSubstring(`"private" not found`))))
+		objects = append(objects, &gardencorev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: "private"},
+			Handler: "intranet"})
+		published(&world, `["intranet"]`)
+		Expect(find(check(), preflight.ExposureClass).Status).To(Equal(preflight.Pass))
 	})
 
 	It("should look at the etcds at the time of the clock", func() {
@@ -862,6 +1231,74 @@ var _ = Describe("Checker", func() {
 		Expect(reason).To(BeEmpty())
 		Expect(message).To(BeEmpty())
 		Expect(warnings).To(ConsistOf(HavePrefix("EtcdSize is Warn: ")))
+	})
+
+	Context("with requests that have come in flight", func() {
+		// warn returns the warnings before step 4, which belongs to the destination.
+		warn := func() []string {
+			GinkgoHelper()
+			reason, message, warnings := newChecker().Before(ctx, world.Shoot, steps.Table()[3])
+			Expect(reason).To(BeEmpty(), message)
+			return warnings
+		}
+
+		BeforeEach(func() {
+			world.OwnSeed = "seed-b"
+			world.Shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{}
+			for i, step := range steps.Table() {
+				status := gardencorev1beta1.ConditionUnknown
+				if i < 3 {
+					status = gardencorev1beta1.ConditionTrue
+				}
+				world.Shoot.Status.LiveMigration.Conditions = append(world.Shoot.Status.LiveMigration.Conditions,
+					gardencorev1beta1.Condition{Type: step.Condition, Status: status,
+						LastTransitionTime: metav1.NewTime(world.Now.Add(-time.Hour))})
+			}
+		})
+
+		It("should say nothing without any", func() {
+			Expect(warn()).To(BeEmpty())
+		})
+
+		It("should say which operations follow, and leave out the retry, which is for the agent", func() {
+			metav1.SetMetaDataAnnotation(&world.Shoot.ObjectMeta, "gardener.cloud/operation", "rotate-ca-complete")
+			Expect(warn()).To(ConsistOf("gardener.cloud/operation: operations that were requested " +
+				"(rotate-ca-complete) follow after the migration"))
+			metav1.SetMetaDataAnnotation(&world.Shoot.ObjectMeta, "gardener.cloud/operation", "retry")
+			Expect(warn()).To(BeEmpty())
+		})
+
+		It("should say which Bastions wait", func() {
+			objects = append(objects, bastion("mine", "live", "seed-b"), bastion("other", "other", "seed-b"))
+			Expect(warn()).To(ConsistOf(HavePrefix("Bastions: mine open after the migration")))
+		})
+
+		It("should say when Bastions cannot be read", func() {
+			funcs.List = func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				return errors.New("forbidden")
+			}
+			Expect(warn()).To(ConsistOf("Bastions: the Bastions that were requested could not be read: forbidden"))
+		})
+
+		DescribeTable("says which hibernation waits", func(schedule gardencorev1beta1.HibernationSchedule, due string) {
+			world.Shoot.Spec.Hibernation = &gardencorev1beta1.Hibernation{
+				Schedules: []gardencorev1beta1.HibernationSchedule{schedule}}
+			if due == "" {
+				Expect(warn()).To(BeEmpty())
+				return
+			}
+			Expect(warn()).To(ConsistOf(HavePrefix("NotHibernated: a hibernation was due at " + due + ". It follows")))
+		},
+			Entry("one that was due since the migration has begun",
+				gardencorev1beta1.HibernationSchedule{Start: new("30 4 * * *")}, "2026-03-04T04:30:00Z"),
+			Entry("in its own time zone",
+				gardencorev1beta1.HibernationSchedule{Start: new("30 5 * * *"), Location: new("Europe/Berlin")},
+				"2026-03-04T04:30:00Z"),
+			Entry("not one of before", gardencorev1beta1.HibernationSchedule{Start: new("30 3 * * *")}, ""),
+			Entry("not one of later", gardencorev1beta1.HibernationSchedule{Start: new("30 5 * * *")}, ""),
+			Entry("not an end", gardencorev1beta1.HibernationSchedule{End: new("30 4 * * *")}, ""),
+			Entry("not one that nobody can read", gardencorev1beta1.HibernationSchedule{Start: new("late")}, ""),
+		)
 	})
 
 	It("should read for the guards no more than they look at", func() {
@@ -907,6 +1344,14 @@ var _ = Describe("Checker", func() {
 			And(HaveField("Status", preflight.Unknown), HaveField("Evidence", ContainSubstring(`"seed-a" not found`))))
 	})
 })
+
+// joined adds so many healthy members of the destination to the main etcd.
+func joined(w *preflight.Facts, members int) {
+	for ordinal := range members {
+		w.Etcds[0].Members = append(w.Etcds[0].Members, preflight.EtcdMemberView{
+			Name: fmt.Sprintf("seed-b-etcd-main-%d", ordinal), DBSize: 2 << 30, DBSizeInUse: 1 << 30})
+	}
+}
 
 // fell lets the members of the main etcd with the given ordinals be down.
 func fell(w *preflight.Facts, ordinals ...int) {

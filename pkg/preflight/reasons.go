@@ -4,6 +4,8 @@
 package preflight
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -22,6 +24,7 @@ var reasons = map[Name]steps.Reason{
 	ServiceAccountIssuer:        steps.ReasonShootNotReconciled,
 	KubeAPIServerConfig:         steps.ReasonShootNotReconciled,
 	TLSTermination:              steps.ReasonTLSTerminationDiffers,
+	AccessControl:               steps.ReasonAccessControlUnfit,
 	Machines:                    steps.ReasonMachinesNotSettled,
 	NotHibernated:               steps.ReasonShootHibernated,
 	LastOperation:               steps.ReasonShootNotReconciled,
@@ -29,15 +32,23 @@ var reasons = map[Name]steps.Reason{
 	Bastions:                    steps.ReasonBastionExists,
 	NotASeed:                    steps.ReasonManagedSeedNotSupported,
 	ProviderType:                steps.ReasonProviderTypesDiffer,
+	GardenletRollout:            steps.ReasonGardenletRollingOut,
 	steps.GardenletVersion:      steps.ReasonVersionSkew,
+	steps.AgentProtocol:         steps.ReasonAgentProtocolsDiffer,
 	steps.SourceSeedHealth:      steps.ReasonSeedNotHealthy,
 	steps.DestinationSeedHealth: steps.ReasonSeedNotHealthy,
 	RegionDistance:              steps.ReasonRegionsTooDistant,
 	Backup:                      steps.ReasonBackupNotReady,
 	InternalDomain:              steps.ReasonInternalDomainsDiffer,
+	DefaultDomain:               steps.ReasonDefaultDomainsDiffer,
+	DNSAccess:                   steps.ReasonDNSNotAccessible,
+	ClusterDNS:                  steps.ReasonClusterDNSUnfit,
+	SeedConnection:              steps.ReasonConnectionUnfit,
 	Exposure:                    steps.ReasonIngressDomainMissing,
+	ExposureClass:               steps.ReasonExposureClassNotHandled,
+	IPFamilies:                  steps.ReasonIPFamiliesDiffer,
 	EtcdMemberNames:             steps.ReasonUpgradeEtcdVersionOff,
-	EtcdMemberPrefix:            steps.ReasonEtcdMemberPrefixMissing,
+	EtcdMemberPrefix:            steps.ReasonEtcdMemberPrefixUnfit,
 	steps.EtcdQuorum:            steps.ReasonQuorumLost,
 	steps.EtcdHealth:            steps.ReasonEtcdNotHealthy,
 	steps.EtcdSpace:             steps.ReasonEtcdNoSpace,
@@ -64,3 +75,6 @@ func Verdict(findings []Finding) (steps.Reason, string) {
 	}
 	return reason, strings.Join(Sentences(findings), "; ")
 }
+
+// Names returns the names of all checks that can hold a step, in alphabetical order.
+func Names() []Name { return slices.Sorted(maps.Keys(reasons)) }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
 )
@@ -245,7 +246,7 @@ var _ = Describe("TLS of clients", func() {
 		return find(preflight.Evaluate(w), preflight.TLSTermination)
 	}
 	inDestination := func(w *preflight.Facts, value string) {
-		w.Destination.Seed.Annotations[steps.SeedAnnotationTLSTermination] = value
+		w.Destination.Seed.Annotations[seedfacts.AnnotationTLSTermination] = value
 	}
 	disable := func(w *preflight.Facts) {
 		w.Shoot.Annotations["shoot.gardener.cloud/disable-istio-tls-termination"] = "true"
@@ -266,7 +267,7 @@ var _ = Describe("TLS of clients", func() {
 			}),
 		Entry("by what both agents have published", func(w *preflight.Facts) {
 			w.TLSEndsRead, w.TLSEndsAtGateway = false, false
-			w.Source.Seed.Annotations = map[string]string{steps.SeedAnnotationTLSTermination: "true"}
+			w.Source.Seed.Annotations[seedfacts.AnnotationTLSTermination] = "true"
 		}),
 	)
 

@@ -4,6 +4,8 @@
 package preflight
 
 import (
+	"slices"
+
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -22,6 +24,7 @@ type Guard struct {
 // in either seed (before step 8). docs/concepts/guards.md has the reason for every cell.
 var guards = []Name{
 	steps.GardenletVersion,
+	steps.AgentProtocol,
 	steps.SourceSeedHealth,
 	steps.DestinationSeedHealth,
 	steps.EtcdQuorum,
@@ -30,6 +33,16 @@ var guards = []Name{
 	steps.EtcdIntegrity,
 	steps.EtcdDefragmentation,
 	steps.EtcdSize,
+}
+
+// continuing are the guards that are looked at while a step runs as well. A step that has begun holds because of them
+// at the next moment at which that is safe.
+var continuing = map[Name]bool{steps.GardenletVersion: true}
+
+// EvaluateDuring judges the facts while the given step runs. It returns the findings of the guards that hold a step
+// which has begun, in a fixed order.
+func EvaluateDuring(f Facts, step steps.Step) []Finding {
+	return slices.DeleteFunc(EvaluateStep(f, step), func(finding Finding) bool { return !continuing[finding.Name] })
 }
 
 // Guards returns the checks that are made before every step, and what they do to each.
@@ -51,9 +64,13 @@ func EvaluateStep(f Facts, step steps.Step) []Finding {
 	found := map[Name]Finding{}
 	for name, check := range map[Name]func(Facts) Finding{
 		steps.GardenletVersion:      checkGardenletVersion,
+		steps.AgentProtocol:         checkAgentProtocol,
 		steps.SourceSeedHealth:      checkSourceSeedHealth,
 		steps.DestinationSeedHealth: checkDestinationSeedHealth,
 	} {
+		if name == steps.AgentProtocol && f.Protocols == (steps.Protocols{}) {
+			continue
+		}
 		if missing := unreadable(f, name); missing != nil {
 			found[name] = *missing
 			continue

@@ -9,7 +9,7 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 
-	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 )
 
 // checkTLSTermination asks for two seeds whose ingress gateways treat the shoot's clients alike. From step 6 to step 8
@@ -63,13 +63,12 @@ func (f Facts) gatewayEndsTLS(seed SeedView) (bool, *Finding) {
 		finding := unknown(TLSTermination, remedyRead, "seed %s could not be read: %v", seed.Name, seed.Error)
 		return false, &finding
 	}
-	value := seed.Seed.Annotations[steps.SeedAnnotationTLSTermination]
+	value := seed.Seed.Annotations[seedfacts.AnnotationTLSTermination]
 	ends, err := strconv.ParseBool(value)
 	if err != nil {
-		finding := unknown(TLSTermination, "check that the agent of the seed runs, is of this release, and may patch "+
-			"its own Seed; the check runs again by itself",
+		finding := unknown(TLSTermination, remedyPublish,
 			"the agent of seed %s has not published where clients' TLS ends (its annotation %s is %q)", seed.Name,
-			steps.SeedAnnotationTLSTermination, value)
+			seedfacts.AnnotationTLSTermination, value)
 		return false, &finding
 	}
 	return ends, nil

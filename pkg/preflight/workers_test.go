@@ -16,6 +16,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
 )
@@ -27,7 +28,7 @@ func fitWithWorkers() preflight.Facts {
 	w.MachinesRead = true
 	w.Shoot.Generation, w.Shoot.Status.ObservedGeneration = 8, 7
 	w.TLSEndsRead, w.TLSEndsAtGateway = true, true
-	w.Destination.Seed.Annotations = map[string]string{steps.SeedAnnotationTLSTermination: "true"}
+	metav1.SetMetaDataAnnotation(&w.Destination.Seed.ObjectMeta, seedfacts.AnnotationTLSTermination, "true")
 	w.Shoot.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "a"}, {Name: "b"}}
 	w.Shoot.Spec.Networking = &gardencorev1beta1.Networking{Nodes: new("10.250.0.0/16")}
 	for _, pool := range []string{"a", "b"} {
@@ -180,8 +181,10 @@ var _ = Describe("Shoots with workers", func() {
 			}
 			checker, err := preflight.New(preflight.Options{
 				Reader: reader, OwnSeed: "seed-a", Gardenlet: w.Gardenlet, Version: w.Version, Etcds: etcds,
-				Workers: permitted, Machines: machines, Running: rolledOut,
+				Protocols: w.Protocols,
+				Workers:   permitted, Machines: machines, Running: rolledOut, Rollout: gardenletRolledOut,
 				TLSEndsAtGateway: func(context.Context, *gardencorev1beta1.Shoot) (bool, error) { return true, nil },
+				Extensions:       noExtensions,
 				Clock:            testclock.NewFakePassiveClock(w.Now),
 			})
 			Expect(err).NotTo(HaveOccurred())

@@ -18,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
+	"github.com/livecpm/livecpm/test/seedlook"
 )
 
 // The time is 10:00.
@@ -30,9 +33,29 @@ var _ = Describe("Assessment", func() {
 		}
 		old       = func(s *gardencorev1beta1.Seed) { s.Status.Gardener.Version = "v1.149.0" }
 		elsewhere = func(s *gardencorev1beta1.Seed) { s.Spec.DNS.Internal.Domain = "internal.elsewhere.example" }
-		far       = func(s *gardencorev1beta1.Seed) { s.Spec.Provider.Region = "far" }
-		workers   = func(s *gardencorev1beta1.Shoot) {
+		unseen    = func(s *gardencorev1beta1.Seed) {
+			delete(s.Annotations, seedfacts.AnnotationClusterDNS)
+			delete(s.Annotations, seedfacts.AnnotationDNSAccess)
+		}
+		kubeDNS = func(s *gardencorev1beta1.Seed) {
+			seedlook.Say(s, seedfacts.AnnotationClusterDNS, seedfacts.ClusterDNS{Problem: "it does not know it"})
+		}
+		far     = func(s *gardencorev1beta1.Seed) { s.Spec.Provider.Region = "far" }
+		workers = func(s *gardencorev1beta1.Shoot) {
 			s.Spec.Provider.Workers = []gardencorev1beta1.Worker{{Name: "one"}}
+		}
+		sixth = func(s *gardencorev1beta1.Seed) {
+			s.Spec.Networks.IPFamilies = []gardencorev1beta1.IPFamily{gardencorev1beta1.IPFamilyIPv6}
+		}
+		private       = func(s *gardencorev1beta1.Shoot) { s.Spec.ExposureClassName = new("private") }
+		hosting       = func(s *gardencorev1beta1.Shoot) { s.Status.ClusterIdentity = new("cluster-x") }
+		hosted        = func(s *gardencorev1beta1.Seed) { s.Status.ClusterIdentity = new("cluster-x") }
+		exposureClass = &gardencorev1beta1.ExposureClass{ObjectMeta: metav1.ObjectMeta{Name: "private"},
+			Handler: "intranet"}
+		handles = func(value string) func(*gardencorev1beta1.Seed) {
+			return func(s *gardencorev1beta1.Seed) {
+				metav1.SetMetaDataAnnotation(&s.ObjectMeta, seedfacts.AnnotationExposureClassHandlers, value)
+			}
 		}
 		bastion = &operationsv1alpha1.Bastion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"},
 			Spec: operationsv1alpha1.BastionSpec{ShootRef: corev1.LocalObjectReference{Name: "x"}}}
@@ -65,6 +88,20 @@ var _ = Describe("Assessment", func() {
 				s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c")
 			})),
 
+		Entry("not to a seed whose cluster DNS ignores EndpointSlices, while another one's does not",
+			"Running Migrating Live seed-c", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot],
+			newSeed("seed-b", kubeDNS), newSeed("seed-c"),
+			newShoot("there", func(s *gardencorev1beta1.Shoot) {
+				s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c")
+			})),
+		Entry("out of a seed whose cluster DNS ignores EndpointSlices", "Blocked ClusterDNSUnfit", kubeDNS,
+			none[*gardencorev1beta1.Shoot], newSeed("seed-b"), newSeed("seed-c")),
+		Entry("not to a seed that nobody has looked at", "Blocked PrerequisitesUnknown", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot], newSeed("seed-b", unseen), newSeed("seed-c", unseen)),
+		Entry("classic asks nobody who looks at seeds", "Running Migrating Classic seed-b",
+			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) },
+			newSeed("seed-b", unseen)),
+
 		Entry("no other seed", "Blocked NoCandidate", none[*gardencorev1beta1.Seed], none[*gardencorev1beta1.Shoot]),
 		Entry("all others are drained", "Blocked NoCandidate", none[*gardencorev1beta1.Seed],
 			none[*gardencorev1beta1.Shoot], newSeed("seed-b", asked())),
@@ -88,6 +125,22 @@ var _ = Describe("Assessment", func() {
 			func(s *gardencorev1beta1.Shoot) { s.Namespace = "garden" }, newSeed("seed-b"),
 			&seedmanagementv1alpha1.ManagedSeed{ObjectMeta: metav1.ObjectMeta{Namespace: "garden", Name: "x"},
 				Spec: seedmanagementv1alpha1.ManagedSeedSpec{Shoot: &seedmanagementv1alpha1.Shoot{Name: "x"}}}),
+		Entry("to the seed that handles its ExposureClass", "Running Migrating Live seed-c",
+			none[*gardencorev1beta1.Seed], private, newSeed("seed-b", handles("[]")),
+			newSeed("seed-c", handles(`["intranet"]`)), exposureClass.DeepCopy(),
+			newShoot("there", func(s *gardencorev1beta1.Shoot) {
+				s.Spec.SeedName, s.Status.SeedName = new("seed-c"), new("seed-c")
+			})),
+		Entry("no seed handles its ExposureClass", "Blocked ExposureClassNotHandled", none[*gardencorev1beta1.Seed],
+			private, newSeed("seed-b", handles("[]")), newSeed("seed-c", handles("[]")), exposureClass.DeepCopy()),
+		Entry("nobody says who handles its ExposureClass", "Blocked PrerequisitesUnknown",
+			none[*gardencorev1beta1.Seed], private, newSeed("seed-b"), exposureClass.DeepCopy()),
+		Entry("no seed has its IP families", "Blocked IPFamiliesDiffer", none[*gardencorev1beta1.Seed],
+			none[*gardencorev1beta1.Shoot], newSeed("seed-b", sixth)),
+		Entry("a seed that somebody has set up by hand", "Blocked ManagedSeedNotSupported",
+			none[*gardencorev1beta1.Seed], hosting,
+			newSeed("seed-b"),
+			newSeed("in-it", hosted)),
 		Entry("not reconciled", "Blocked ShootNotReconciled", none[*gardencorev1beta1.Seed],
 			func(s *gardencorev1beta1.Shoot) { s.Status.LastOperation.State = "Error" }, newSeed("seed-b")),
 
@@ -101,6 +154,12 @@ var _ = Describe("Assessment", func() {
 		Entry("classic does not ask for equal versions", "Running Migrating Classic seed-b",
 			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) },
 			newSeed("seed-b", old)),
+		Entry("classic does not ask for equal IP families", "Running Migrating Classic seed-b",
+			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) },
+			newSeed("seed-b", sixth)),
+		Entry("classic asks for a handler of the ExposureClass, too", "Blocked ExposureClassNotHandled",
+			asked("fallback", "classic"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s); private(s) },
+			newSeed("seed-b", handles("[]")), exposureClass.DeepCopy()),
 		Entry("classic, but the fallback is another word", "Blocked NotHighlyAvailable",
 			asked("fallback", "true"), func(s *gardencorev1beta1.Shoot) { single(s); window(9)(s) }, newSeed("seed-b")),
 		Entry("half way into hibernation stays", "Blocked ShootHibernated", asked("fallback", "classic"),

@@ -28,10 +28,14 @@ import (
 
 	"github.com/livecpm/livecpm/pkg/garden/drain"
 	pure "github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/test/seedlook"
 	"github.com/livecpm/livecpm/test/simulation"
 )
 
 const namespace = "garden-demo"
+
+// begin is the time at first.
+var begin = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 // fakeGarden is a garden with a reconciler. What is served from the cache can be held back.
 type fakeGarden struct {
@@ -54,7 +58,7 @@ type fakeGarden struct {
 func newGarden(objects ...client.Object) *fakeGarden {
 	recorder := events.NewFakeRecorder(1000)
 	f := &fakeGarden{
-		clock: testclock.NewFakeClock(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)), events: recorder.Events,
+		clock: testclock.NewFakeClock(begin), events: recorder.Events,
 		failure: map[string]error{},
 	}
 	f.WithWatch = fakeclient.NewClientBuilder().WithScheme(kubernetes.GardenScheme).
@@ -145,8 +149,15 @@ func (f *fakeGarden) restart() {
 }
 
 // reconcile makes one pass that must succeed.
+// reconcile makes a pass over the garden, after the agents have looked at their seeds, as they do all the time.
 func (f *fakeGarden) reconcile() reconcile.Result {
 	GinkgoHelper()
+	seeds := &gardencorev1beta1.SeedList{}
+	Expect(f.WithWatch.List(context.Background(), seeds)).To(Succeed())
+	for i := range seeds.Items {
+		seedlook.Again(&seeds.Items[i], f.clock.Now())
+		Expect(f.WithWatch.Update(context.Background(), &seeds.Items[i])).To(Succeed())
+	}
 	result, err := f.Reconcile(context.Background(), reconcile.Request{})
 	Expect(err).NotTo(HaveOccurred())
 	return result
@@ -273,6 +284,7 @@ func newSeed(name string, changes ...func(*gardencorev1beta1.Seed)) *gardencorev
 			},
 		},
 	}
+	seedlook.InOrder(seed, begin)
 	for _, change := range changes {
 		change(seed)
 	}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/migration/drain"
+	"github.com/livecpm/livecpm/pkg/preflight/placement"
 )
 
 // soon is when to look again after somebody else has written what the controller wanted to write.
@@ -58,7 +59,7 @@ type look struct {
 	// draining are the names of the seeds that are drained, fallback tells of which seeds shoots may go classically.
 	draining string
 	fallback map[string]bool
-	assessor *assessor
+	finder   *placement.Finder
 	// again tells that somebody else has written meanwhile.
 	again bool
 }
@@ -159,8 +160,8 @@ func (r *Reconciler) look(ctx context.Context) (*look, error) {
 	}
 	slices.Sort(draining)
 	l.draining = strings.Join(draining, ",")
-	l.assessor = &assessor{client: r.Client, namespace: r.Namespace, strategy: r.Strategy, seeds: l.seeds,
-		shoots: l.shoots, fallback: l.fallback}
+	l.finder = &placement.Finder{Client: r.Client, Namespace: r.Namespace, Strategy: r.Strategy, Now: r.Clock.Now(),
+		Seeds: l.seeds, Shoots: l.shoots, Fallback: l.fallback}
 	return l, nil
 }
 
@@ -211,7 +212,7 @@ func (r *Reconciler) recall(ctx context.Context, l *look, shoot *gardencorev1bet
 // assess finds out whether and where to the shoot can move.
 func (r *Reconciler) assess(ctx context.Context, l *look, shoot *gardencorev1beta1.Shoot) drain.Assessment {
 	now := r.Clock.Now()
-	assessment := l.assessor.assess(ctx, shoot)
+	assessment := l.finder.Find(ctx, shoot)
 	assessment.InMaintenanceWindow = inMaintenanceWindow(shoot, now)
 	r.memory.assessments[shoot.UID] = remembered{
 		version: shoot.ResourceVersion, fallback: l.fallback[*shoot.Status.SeedName], draining: l.draining, at: now,

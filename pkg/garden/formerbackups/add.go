@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,15 +27,18 @@ func AddToManager(mgr manager.Manager, config configv1alpha1.FormerBackupsContro
 	if !ptr.Deref(config.Enabled, true) {
 		return nil
 	}
+	reconciler := &Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clock: clock.RealClock{}}
 	if err := builder.ControllerManagedBy(mgr).
 		Named(ControllerName).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		For(&gardencorev1beta1.Shoot{}, builder.WithPredicates(predicate.NewPredicateFuncs(Asked))).
-		Complete(&Reconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader()}); err != nil {
+		For(&gardencorev1beta1.Shoot{}, builder.WithPredicates(predicate.NewPredicateFuncs(concerns))).
+		Complete(reconciler); err != nil {
 		return fmt.Errorf("failed to add controller %s: %w", ControllerName, err)
 	}
 	return nil
 }
+
+func concerns(object client.Object) bool { return Asked(object) || Kept(object) }
 
 // Asked reports whether the object is a Shoot for which an agent asks for the entry, at its time.
 func Asked(object client.Object) bool {

@@ -13,6 +13,7 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,6 +28,8 @@ type Reconciler struct {
 	Client client.Client
 	// APIReader reads from the garden without a cache.
 	APIReader client.Reader
+	// Clock tells how long ago a seed was abandoned.
+	Clock clock.PassiveClock
 }
 
 // Reconcile creates the backup entry of a Shoot's former backups if an agent asks for it and there is none.
@@ -34,6 +37,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	shoot := &gardencorev1beta1.Shoot{}
 	if err := r.APIReader.Get(ctx, request.NamespacedName, shoot); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if Kept(shoot) {
+		return r.release(ctx, shoot)
 	}
 	if !Asked(shoot) {
 		return reconcile.Result{}, nil

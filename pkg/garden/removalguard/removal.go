@@ -20,6 +20,9 @@ import (
 const (
 	// PolicyName is the name of the admission policy that refuses the removal, and of its binding.
 	PolicyName = "livecpm-removal"
+	// ReplacementPolicyName is the name of the admission policy that keeps a gardenlet with the agent in its process
+	// from being replaced by one without, and of its binding. It decides by the same ConfigMap.
+	ReplacementPolicyName = "livecpm-replacement"
 	// ConfigMapName is the name of the ConfigMap by which it decides. Its keys are the seeds in whose migrations the
 	// agents are needed, its values name the Shoots. It is in the garden namespace.
 	ConfigMapName = "livecpm-in-flight"
@@ -28,18 +31,12 @@ const (
 	named = 5
 )
 
-// Needs reports whether the agents are needed for the Shoot: its live migration is asked for and neither complete nor
-// aborted.
-func Needs(shoot *gardencorev1beta1.Shoot) bool {
-	return steps.Requested(shoot) && !steps.Aborted(steps.Conditions(shoot))
-}
-
 // InFlight returns the Shoots that need the agents, as "namespace/name" in order, by each of their two seeds.
 func InFlight(shoots []gardencorev1beta1.Shoot) map[string][]string {
 	out := map[string][]string{}
 	for i := range shoots {
 		shoot := &shoots[i]
-		if !Needs(shoot) {
+		if !steps.NeedsAgents(shoot) {
 			continue
 		}
 		source, destination, _ := steps.Seeds(shoot)

@@ -6,6 +6,9 @@ package removalguard_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
@@ -13,13 +16,16 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/garden/removalguard"
+	"github.com/livecpm/livecpm/pkg/migration/drain"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/calls"
 )
@@ -51,7 +57,8 @@ var _ = Describe("Reconciler", func() {
 			}
 			return nil
 		}))
-		reconciler = &removalguard.Reconciler{Client: garden, APIReader: garden, Namespace: "garden"}
+		reconciler = &removalguard.Reconciler{Client: garden, APIReader: garden, Namespace: "garden", Drains: garden,
+			Clock: testclock.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	})
 
 	pass := func() {
@@ -98,6 +105,42 @@ var _ = Describe("Reconciler", func() {
 		Expect(data()).To(HaveKey("seed-a"))
 	})
 
+	It("should measure what is in flight, by seed and phase", func() {
+		pass()
+		Expect(measured()).To(ConsistOf("phase=Requested,seed=seed-a 1", "phase=Requested,seed=seed-b 2",
+			"phase=Requested,seed=seed-c 1", "before=removal 0", "before=upgrade 0"))
+
+		for _, name := range []string{"one", "two"} {
+			Expect(garden.Delete(ctx, migrating(name, "seed-a", "seed-b"))).To(Succeed())
+		}
+		pass()
+		Expect(measured()).To(ConsistOf("before=removal 1", "before=upgrade 1"))
+	})
+
+	It("should count a drain that is requested, unless nobody drains", func() {
+		for _, name := range []string{"one", "two"} {
+			Expect(garden.Delete(ctx, migrating(name, "seed-a", "seed-b"))).To(Succeed())
+		}
+		Expect(garden.Create(ctx, &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a",
+			Annotations: map[string]string{drain.AnnotationDrain: "true"}}})).To(Succeed())
+		pass()
+		Expect(measured()).To(ConsistOf("before=removal 0", "before=upgrade 0"))
+
+		reconciler.Drains = nil
+		pass()
+		Expect(measured()).To(ConsistOf("before=removal 1", "before=upgrade 1"))
+	})
+
+	It("should measure nothing when it could not look", func() {
+		pass()
+		reconciler.Drains = interceptor.NewClient(garden.(client.WithWatch),
+			calls.Refuse(errors.New("no route"), calls.List))
+		_, err := reconciler.Reconcile(ctx, reconcile.Request{})
+		Expect(err).To(MatchError(ContainSubstring("failed to list the Seeds that are to be drained: no route")))
+		Expect(measured()).To(BeEmpty())
+		Expect(data()).To(HaveKey("seed-a"))
+	})
+
 	It("should not say that nothing is in flight when it could not look", func() {
 		pass()
 		reconciler.Client = interceptor.NewClient(garden.(client.WithWatch),
@@ -122,7 +165,53 @@ var _ = Describe("#Predicate", func() {
 		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: migrating("live", "seed-a", "seed-c")})).
 			To(BeTrue())
 		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: touched})).To(BeFalse())
+		held := moving.DeepCopy()
+		held.Annotations[steps.AnnotationPauseBefore] = steps.First().String()
+		held.Status.LiveMigration = &gardencorev1beta1.LiveMigration{}
+		for _, step := range steps.Table() {
+			held.Status.LiveMigration.Conditions = append(held.Status.LiveMigration.Conditions,
+				gardencorev1beta1.Condition{Type: step.Condition, Status: gardencorev1beta1.ConditionUnknown,
+					Reason: string(steps.ReasonPaused)})
+		}
+		Expect(p.Update(event.UpdateEvent{ObjectOld: moving, ObjectNew: held})).To(BeTrue(), "another phase")
+		left := resting.DeepCopy()
+		left.Annotations[steps.AnnotationLeftBehind] = "seed-a"
+		Expect(p.Update(event.UpdateEvent{ObjectOld: left, ObjectNew: resting})).To(BeTrue(), "cleaned up")
 		Expect(p.Delete(event.DeleteEvent{Object: moving})).To(BeTrue())
 		Expect(p.Delete(event.DeleteEvent{Object: resting})).To(BeFalse())
 	})
 })
+
+var _ = Describe("#DrainPredicate", func() {
+	It("should let through when a drain begins or ends to be requested, and nothing else", func() {
+		p := removalguard.DrainPredicate()
+		seed := &gardencorev1beta1.Seed{ObjectMeta: metav1.ObjectMeta{Name: "seed-a"}}
+		draining := seed.DeepCopy()
+		draining.Annotations = map[string]string{drain.AnnotationDrain: "true"}
+		Expect(p.Update(event.UpdateEvent{ObjectOld: seed, ObjectNew: draining})).To(BeTrue())
+		Expect(p.Update(event.UpdateEvent{ObjectOld: draining, ObjectNew: seed})).To(BeTrue())
+		Expect(p.Update(event.UpdateEvent{ObjectOld: draining, ObjectNew: draining})).To(BeFalse())
+		Expect(p.Create(event.CreateEvent{Object: seed})).To(BeFalse())
+	})
+})
+
+// measured returns what the metrics of what is in flight say: labels and value.
+func measured() []string {
+	GinkgoHelper()
+	families, err := runtimemetrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	var out []string
+	for _, family := range families {
+		if family.GetName() != "livecpm_migrations_in_flight" && family.GetName() != "livecpm_idle" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			var labels []string
+			for _, label := range metric.GetLabel() {
+				labels = append(labels, label.GetName()+"="+label.GetValue())
+			}
+			out = append(out, fmt.Sprintf("%s %v", strings.Join(labels, ","), metric.GetGauge().GetValue()))
+		}
+	}
+	return out
+}

@@ -7,6 +7,7 @@ package conditions
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -31,12 +33,16 @@ func Initialize(clk clock.PassiveClock, old []gardencorev1beta1.Condition) []gar
 			Type:               step.Condition,
 			Status:             gardencorev1beta1.ConditionUnknown,
 			Reason:             string(steps.ReasonPending),
-			Message:            fmt.Sprintf("%s: not begun yet. Owner is the %s.", step.Title, step.Owner),
+			Message:            pendingMessage(step),
 			LastTransitionTime: now,
 			LastUpdateTime:     now,
 		})
 	}
 	return append(out, v1beta1helper.RemoveConditions(old, steps.ConditionTypes()...)...)
+}
+
+func pendingMessage(step steps.Step) string {
+	return fmt.Sprintf("%s: not begun yet. Owner is the %s.", step.Title, step.Owner)
 }
 
 // Change is what a role writes into the condition of a step.
@@ -111,13 +117,14 @@ func Restart(
 }
 
 // ShowLife returns the conditions with the update time of the last step that the role has finished set to now, and
-// nothing else changed: it says to the peer, whose step is the current one, that the role is at work. It refuses that
-// in a step of the role's own, whose condition says so itself, and if the role has not finished any.
+// nothing else changed: it says to the peer that the role is at work. It refuses that in a step of the role's own,
+// whose condition says so itself, unless it is the one that the peer may have to finish (steps.Step.Abandonable), and
+// if the role has not finished any.
 func ShowLife(
 	clk clock.PassiveClock, old []gardencorev1beta1.Condition, role steps.Role,
 ) ([]gardencorev1beta1.Condition, error) {
 	current, running := steps.Current(old)
-	if !running || current.Owner == role {
+	if !running || current.Owner == role && !current.Abandonable {
 		return nil, fmt.Errorf("the %s shows no sign of life: the current step is not one of its peer", role)
 	}
 	finished, found := steps.LastFinishedOf(old, role)
@@ -138,6 +145,9 @@ type AbortChange struct {
 	Message string
 	// Failed reports that the last attempt failed.
 	Failed bool
+	// Abandoning reports that the source does not wait for the destination: it takes that one's members out of the
+	// etcds.
+	Abandoning bool
 }
 
 // Abort returns the conditions with the change, in the condition that records the role's step of an abort. It refuses
@@ -145,13 +155,82 @@ type AbortChange struct {
 func Abort(
 	clk clock.PassiveClock, old []gardencorev1beta1.Condition, change AbortChange,
 ) ([]gardencorev1beta1.Condition, error) {
-	if err := steps.CheckAbort(old, change.Role); err != nil {
-		return nil, err
+	check := steps.CheckAbort(old, change.Role)
+	if change.Abandoning && change.Role == steps.Source && change.Reason != steps.ReasonAborted {
+		check = steps.CheckAbandon(old)
+	}
+	if check != nil {
+		return nil, check
 	}
 	step := steps.AbortOf(change.Role)
 	return set(clk, old, Change{
 		Step: step, Status: step.Finish.Status, Reason: change.Reason, Message: change.Message,
 	}), nil
+}
+
+// Abandon returns the conditions with that of the destination's first step saying that the destination was abandoned,
+// and what is left there. The source writes it, for the destination is lost. It refuses what steps.CheckAbandon does
+// not allow.
+func Abandon(
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, message string,
+) ([]gardencorev1beta1.Condition, error) {
+	if err := steps.CheckAbandon(old); err != nil {
+		return nil, err
+	}
+	return set(clk, old, Change{
+		Step: steps.AbortOf(steps.Destination), Status: gardencorev1beta1.ConditionFalse,
+		Reason: steps.ReasonAbandoned, Message: message,
+	}), nil
+}
+
+// Cleared returns the conditions with an abandoned destination withdrawn: its agent has come back and cleaned up.
+// Others are returned as they are.
+func Cleared(
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, message string,
+) []gardencorev1beta1.Condition {
+	if !steps.Abandoned(old) {
+		return old
+	}
+	step := steps.AbortOf(steps.Destination)
+	return set(clk, old, Change{Step: step, Status: step.Finish.Status, Reason: step.Finish.Reason, Message: message})
+}
+
+// AbandoningSource returns the conditions with that of the last step, which has not begun, saying how the destination
+// gets on with an abandonment of the source, or why it must not abandon it. It refuses what steps.CheckAbandonSource
+// does not allow.
+func AbandoningSource(
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, message string,
+) ([]gardencorev1beta1.Condition, error) {
+	if err := steps.CheckAbandonSource(old); err != nil {
+		return nil, err
+	}
+	return set(clk, old, Change{Step: steps.Last(), Status: gardencorev1beta1.ConditionUnknown,
+		Reason: steps.ReasonAbandoningSource, Message: message}), nil
+}
+
+// NotAbandoningSource returns the conditions with that of the last step pending again, if it speaks of an abandonment
+// of the source that nobody asks for any more. Others are returned as they are.
+func NotAbandoningSource(clk clock.PassiveClock, old []gardencorev1beta1.Condition) []gardencorev1beta1.Condition {
+	last := v1beta1helper.GetCondition(old, steps.Last().Condition)
+	if last == nil || last.Reason != string(steps.ReasonAbandoningSource) {
+		return old
+	}
+	return set(clk, old, Change{Step: steps.Last(), Status: gardencorev1beta1.ConditionUnknown,
+		Reason: steps.ReasonPending, Message: pendingMessage(steps.Last())})
+}
+
+// AbandonSource returns the conditions with the source's cleanup finished in the place of the source: the message names
+// what may be left there. The destination writes it, for the source is lost. It refuses what steps.CheckAbandonSource
+// does not allow.
+func AbandonSource(
+	clk clock.PassiveClock, old []gardencorev1beta1.Condition, message string,
+) ([]gardencorev1beta1.Condition, error) {
+	if err := steps.CheckAbandonSource(old); err != nil {
+		return nil, err
+	}
+	current, _ := steps.Current(old)
+	return NotAbandoningSource(clk, set(clk, old, Change{Step: current, Status: gardencorev1beta1.ConditionTrue,
+		Reason: steps.ReasonSourceAbandoned, Message: message})), nil
 }
 
 // AbortOperation returns the last operation that belongs to the conditions while an abort continues, and Aborted when
@@ -219,11 +298,8 @@ func Judge(
 	}
 	return gardencorev1beta1.ConditionFalse, reason,
 		fmt.Sprintf("%s: %s. The step takes longer than its deadline of %s. The agent keeps trying; see %s",
-			outcome.Reason, outcome.Message, step.Deadline, Runbook(step))
+			outcome.Reason, outcome.Message, step.Deadline, pages.OfStep(step))
 }
-
-// Runbook returns the page that tells an operator what to do when the step does not come to its end.
-func Runbook(step steps.Step) string { return "docs/operations/" + string(step.Condition) + ".md" }
 
 // Overdue reports whether the step has taken longer than its deadline. A condition that is False stays overdue.
 func Overdue(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, step steps.Step) bool {
@@ -238,6 +314,19 @@ func Overdue(clk clock.PassiveClock, conditions []gardencorev1beta1.Condition, s
 		return step.Deadline > 0 && clk.Since(condition.LastTransitionTime.Time) > step.Deadline
 	}
 	return false
+}
+
+// handOverDescription is how the description begins of the last operation that ends a live migration.
+const handOverDescription = "Control plane of the shoot was migrated live from seed "
+
+// HandOverDescription returns the description of the last operation with which a Shoot is handed over that has come
+// from the seed.
+func HandOverDescription(source string) string { return handOverDescription + source + "." }
+
+// IsHandOver reports whether the last operation, whatever its state, is the one with which a Shoot was handed over, and
+// nobody has begun another one since.
+func IsHandOver(operation *gardencorev1beta1.LastOperation) bool {
+	return operation != nil && strings.HasPrefix(operation.Description, handOverDescription)
 }
 
 // LastOperation returns the last operation that belongs to the conditions while the given step is the current one. It

@@ -15,6 +15,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	. "github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -191,7 +192,7 @@ var _ = Describe("Conditions", func() {
 			Expect(judge(conditions, table[0], outcome)).To(HaveExactElements(
 				"False", "DeadlineExceeded",
 				"WaitingForSourceEtcd: 2 of 3 ready. The step takes longer than its deadline of 15m0s. The agent "+
-					"keeps trying; see docs/operations/SourceEtcdPreparedForPeerJoin.md"))
+					"keeps trying; see "+pages.OfStep(table[0])))
 
 			conditions[0].Status, conditions[0].LastTransitionTime = isFalse, metav1.NewTime(clk.Now())
 			Expect(judge(conditions, table[0], outcome)[0]).To(Equal("False"), "an overdue step stays overdue")

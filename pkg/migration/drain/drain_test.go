@@ -536,7 +536,7 @@ var _ = Describe("SeedPlan", func() {
 			"No shoot is left in the seed. 0 shoots: 0 done, 0 running, 0 waiting, 0 blocked"),
 		Entry("all done", garden(ended(moved(at("seed-a", "x"), "seed-b", ago(time.Minute)), drain.Succeeded, now)),
 			gardencorev1beta1.ConditionTrue, "Empty",
-			"No shoot is left in the seed. 1 shoots: 1 done, 0 running, 0 waiting, 0 blocked"),
+			"No shoot is left in the seed. 1 shoot: 1 done, 0 running, 0 waiting, 0 blocked"),
 		Entry("going on", garden(at("seed-a", "x"), moved(at("seed-a", "y"), "seed-b", ago(time.Minute))),
 			gardencorev1beta1.ConditionProgressing, "Draining",
 			"2 shoots: 0 done, 1 running, 1 waiting, 0 blocked"),

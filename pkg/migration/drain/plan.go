@@ -10,6 +10,8 @@ import (
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
+
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 )
 
 // Entry is one shoot in the drain of its seed.
@@ -204,8 +206,8 @@ func (p *planner) entry(seed seedState, shoot Shoot) Entry {
 			shoot.Destination, FormatTime(shoot.EndedAt))
 	case shoot.triedSince(seed.Seed) && shoot.Result == Refused && shoot.Attempts >= p.Budget.Attempts:
 		return is(Blocked, ReasonRefused,
-			"the garden refused the move to seed %s %d times; cancel the drain and start it again to retry. The "+
-				"last time: %s", shoot.Destination, shoot.Attempts, shoot.Message)
+			"the garden refused the move to seed %s (%s); cancel the drain and start it again to retry. The "+
+				"last time: %s", shoot.Destination, conditions.Count(shoot.Attempts, "time"), shoot.Message)
 	case !seed.Draining:
 		return is(Waiting, ReasonCancelled, "the drain was cancelled")
 	}
@@ -240,12 +242,13 @@ func (p *planner) candidate(seed seedState, shoot Shoot) Entry {
 		p.lookAgain(seed.pausedUntil)
 		return is(Waiting, ReasonPause, "nothing is started before %s", FormatTime(seed.pausedUntil))
 	case p.total >= p.Budget.Total:
-		return is(Waiting, ReasonTotalBudget, "%d shoots are on their way in the garden", p.total)
+		return is(Waiting, ReasonTotalBudget, "on their way in the garden: %s", conditions.Count(p.total, "shoot"))
 	case p.outOf[seed.Name] >= p.Budget.PerSource:
-		return is(Waiting, ReasonSourceBudget, "%d shoots are on their way out of the seed", p.outOf[seed.Name])
+		return is(Waiting, ReasonSourceBudget, "on their way out of the seed: %s",
+			conditions.Count(p.outOf[seed.Name], "shoot"))
 	case p.into[assessment.Destination] >= p.Budget.PerDestination:
-		return is(Waiting, ReasonDestinationBudget, "%d shoots are on their way to seed %s",
-			p.into[assessment.Destination], assessment.Destination)
+		return is(Waiting, ReasonDestinationBudget, "on their way to seed %s: %s", assessment.Destination,
+			conditions.Count(p.into[assessment.Destination], "shoot"))
 	}
 	p.take(seed.Name, assessment.Destination)
 	p.plan.Starts = append(p.plan.Starts,

@@ -40,8 +40,8 @@ const named = 5
 // Condition returns status, reason and message of the condition.
 func (p SeedPlan) Condition() (gardencorev1beta1.ConditionStatus, string, string) {
 	counts := p.Counts()
-	text := fmt.Sprintf("%d shoots: %d done, %d running, %d waiting, %d blocked", counts.Total, counts.Done,
-		counts.Running, counts.Waiting, counts.Blocked)
+	text := fmt.Sprintf("%s: %d done, %d running, %d waiting, %d blocked", conditions.Count(counts.Total, "shoot"),
+		counts.Done, counts.Running, counts.Waiting, counts.Blocked)
 	if reasons := p.blockedReasons(); reasons != "" {
 		text += " (" + reasons + ")"
 	}

@@ -62,6 +62,29 @@ func PhaseOf(shoot *gardencorev1beta1.Shoot, destinationSeed string) Phase {
 	return Phase(steps.Index(current.Condition))
 }
 
+// Asked reports whether the owner of the Shoot's current step asks its peer for a part.
+func Asked(shoot *gardencorev1beta1.Shoot) bool {
+	conditions := steps.Conditions(shoot)
+	current, unfinished := steps.Current(conditions)
+	return unfinished && steps.AssistDue(conditions, current, current.Owner.Peer())
+}
+
+// owners returns who may act on the set in the phase, as far as the sample has seen of it.
+func (s Set) owners(phase Phase, sample Sample) []steps.Holder {
+	owner := s.owner(phase)
+	if owner != steps.PassedWhenAsked {
+		return []steps.Holder{owner}
+	}
+	var out []steps.Holder
+	if sample.From != phase || !sample.AskedFrom {
+		out = append(out, steps.LetGo)
+	}
+	if sample.To != phase || sample.AskedTo {
+		out = append(out, steps.Taken)
+	}
+	return out
+}
+
 // owner returns who may act on the set in the phase.
 func (s Set) owner(phase Phase) steps.Holder {
 	switch {
@@ -83,6 +106,8 @@ type Sample struct {
 	// From and To are the phases read right before and right after the look at the seeds. What any phase between them
 	// permits is permitted.
 	From, To Phase
+	// AskedFrom and AskedTo report whether the owner of the step asked its peer for a part at the same moments.
+	AskedFrom, AskedTo bool
 	// Running tells by what the sets are at work in each seed: the names of pods or other objects. A set that is not at
 	// work is missing.
 	Running map[steps.Components]map[steps.Role][]string
@@ -146,7 +171,7 @@ func Judge(sample Sample) []Violation {
 // permitted reports whether the owner in any phase of the sample passes the test.
 func (s Set) permitted(sample Sample, test func(steps.Holder) bool) bool {
 	for phase := range sample.phases {
-		if test(s.owner(phase)) {
+		if slices.ContainsFunc(s.owners(phase, sample), test) {
 			return true
 		}
 	}

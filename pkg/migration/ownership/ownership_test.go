@@ -19,8 +19,8 @@ import (
 var _ = Describe("The table", func() {
 	// rank says how far a set has come on its way from the source to the destination.
 	rank := map[steps.Holder]int{
-		steps.HeldBySource: 0, steps.HeldByBoth: 1, steps.Passed: 1, steps.LetGo: 1, steps.HeldByNobody: 2,
-		steps.Taken: 2, steps.HeldByDestination: 3,
+		steps.HeldBySource: 0, steps.HeldByBoth: 1, steps.Passed: 1, steps.PassedWhenAsked: 1, steps.LetGo: 1,
+		steps.HeldByNobody: 2, steps.Taken: 2, steps.HeldByDestination: 3,
 	}
 
 	It("should have an owner for every set and step, begin in the source and never go back", func() {
@@ -128,6 +128,28 @@ var _ = Describe("PhaseOf", func() {
 	)
 })
 
+var _ = DescribeTable("Asked", func(step int, reason steps.Reason, asked bool) {
+	shoot := &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{
+		LiveMigration: &gardencorev1beta1.LiveMigration{}}}
+	for i, conditionType := range steps.ConditionTypes() {
+		condition := gardencorev1beta1.Condition{Type: conditionType, Status: gardencorev1beta1.ConditionUnknown}
+		switch {
+		case i+1 < step:
+			condition.Status = gardencorev1beta1.ConditionTrue
+		case i+1 == step:
+			condition.Status, condition.Reason = gardencorev1beta1.ConditionProgressing, string(reason)
+		}
+		shoot.Status.LiveMigration.Conditions = append(shoot.Status.LiveMigration.Conditions, condition)
+	}
+	Expect(ownership.Asked(shoot)).To(Equal(asked))
+},
+	Entry("not while controllers stop", 7, steps.ReasonStoppingSourceControlPlane, false),
+	Entry("when they have stopped", 7, steps.ReasonSourceControllersStopped, true),
+	Entry("when the rest is deleted", 7, steps.ReasonDeletingSourceResources, true),
+	Entry("not in another step", 8, steps.ReasonSourceControllersStopped, false),
+	Entry("not when all is done", 9, steps.ReasonSourceControllersStopped, false),
+)
+
 var _ = Describe("Judge", func() {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	running := func(roles ...steps.Role) map[steps.Role][]string {
@@ -201,6 +223,33 @@ var _ = Describe("Judge", func() {
 			"dnsrecord was at work in both seeds at the same time", steps.Source, steps.Destination),
 		Entry("members of the destination before their step", steps.Etcd, ownership.Before, ownership.Phase(0),
 			"etcd was at work in both seeds at the same time", steps.Source, steps.Destination),
+	)
+
+	DescribeTable("a set that passes when the source asks for it", func(asked [2]bool, to ownership.Phase,
+		permitted bool,
+		roles ...steps.Role) {
+		violations := ownership.Judge(ownership.Sample{Time: now, From: 6, To: to, AskedFrom: asked[0],
+			AskedTo: asked[1],
+			Running: map[steps.Components]map[steps.Role][]string{steps.KubeScheduler: running(roles...)}})
+		if permitted {
+			Expect(violations).To(BeEmpty())
+		} else {
+			Expect(violations).To(HaveLen(1))
+			Expect(violations[0].Overlap).To(Equal(len(roles) == 2))
+		}
+	},
+		Entry("in the source before", [2]bool{false, false}, ownership.Phase(6), true, steps.Source),
+		Entry("in the destination before", [2]bool{false, false}, ownership.Phase(6), false, steps.Destination),
+		Entry("in the source when it asks", [2]bool{false, true}, ownership.Phase(6), true, steps.Source),
+		Entry("in the destination when it asks", [2]bool{false, true}, ownership.Phase(6), true, steps.Destination),
+		Entry("in both when it asks", [2]bool{false, true}, ownership.Phase(6), false, steps.Source,
+			steps.Destination),
+		Entry("in the source afterwards", [2]bool{true, true}, ownership.Phase(6), false, steps.Source),
+		Entry("in the destination afterwards", [2]bool{true, true}, ownership.Phase(6), true, steps.Destination),
+		Entry("in both afterwards", [2]bool{true, true}, ownership.Phase(6), false, steps.Source, steps.Destination),
+		Entry("in the destination in the step after it", [2]bool{true, false}, ownership.Phase(7), true,
+			steps.Destination),
+		Entry("in the source in the step after it", [2]bool{true, false}, ownership.Phase(7), false, steps.Source),
 	)
 
 	It("should tell all that is wrong, in the order of the table", func() {

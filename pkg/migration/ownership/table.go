@@ -39,8 +39,8 @@ const extensionObjects = "its resources, unless migrated or being deleted"
 var sets = []Set{
 	{
 		Name: steps.KubeControllerManager, Deployment: v1beta1constants.DeploymentNameKubeControllerManager, Sign: pods,
-		Why: "the Deployment is deleted in the foreground and outlives its pods; also, a lease in the shoot lets " +
-			"one replica act",
+		Why: "the Deployment is deleted in the foreground and outlives its pods, and the source asks for the " +
+			"destination's when neither is left; also, a lease in the shoot lets one replica act",
 	},
 	{
 		Name: steps.KubeScheduler, Deployment: v1beta1constants.DeploymentNameKubeScheduler, Sign: pods,
@@ -48,14 +48,17 @@ var sets = []Set{
 		Why:             "as kube-controller-manager",
 	},
 	{
-		Name: steps.ResourceManager, Deployment: v1beta1constants.DeploymentNameGardenerResourceManager, Sign: pods,
-		Why: "as kube-controller-manager, and only when every managed resource is gone with its objects kept",
+		Name: steps.ResourceManager, Deployment: v1beta1constants.DeploymentNameGardenerResourceManager,
+		Sign: "its pods, and those of `" + WebhookServer + "` unless their Lease shows that they only answer webhooks",
+		Why: "as kube-controller-manager, and only when every managed resource is gone with its objects kept. Its " +
+			"lease is in the seed, so that only the order keeps two of them apart",
 	},
 	{
 		Name: steps.MachineControllerManager, Deployment: v1beta1constants.DeploymentNameMachineControllerManager,
 		Sign: pods, OnlyWithWorkers: true,
 		Why: "its pods are gone before the state of the machines is saved; the destination's gardenlet starts it " +
-			"after the hand-over, when the machines are restored",
+			"after the hand-over, when the machines are restored. Its lease is in the seed, and would not keep two " +
+			"of them apart",
 	},
 	{
 		Name: steps.ClusterAutoscaler, Deployment: v1beta1constants.DeploymentNameClusterAutoscaler, Sign: pods,

@@ -35,6 +35,7 @@ var prepareSource = Step{
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         holds,
 		SourceSeedHealth:      holds,
 		DestinationSeedHealth: holds,
 		EtcdQuorum:            holds,

@@ -34,6 +34,7 @@ var joinDestination = Step{
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         holds,
 		SourceSeedHealth:      holds,
 		DestinationSeedHealth: holds,
 		EtcdQuorum:            holds,

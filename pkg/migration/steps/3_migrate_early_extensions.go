@@ -22,12 +22,14 @@ var migrateEarlyExtensions = Step{
 		},
 	},
 
-	Deadline: 15 * time.Minute,
-	Expected: 3 * time.Second,
-	Progress: 35,
+	Deadline:  15 * time.Minute,
+	Expected:  3 * time.Second,
+	Progress:  35,
+	Abortable: true,
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         holds,
 		SourceSeedHealth:      warns,
 		DestinationSeedHealth: holds,
 		EtcdQuorum:            holds,

@@ -25,6 +25,11 @@ var startKubeAPIServer = Step{
 			By:    Destination, Reasons: []Reason{ReasonDeployingKubeAPIServer},
 		},
 		{
+			Title: "Answer the webhooks of the resource manager, which acts in the source",
+			By:    Destination, Reasons: []Reason{ReasonDeployingKubeAPIServer},
+			When: WithWorkers,
+		},
+		{
 			Title: "Probe the kube-apiserver through the gateway of the destination",
 			By:    Destination, Reasons: []Reason{ReasonProbingKubeAPIServer},
 		},
@@ -35,12 +40,14 @@ var startKubeAPIServer = Step{
 		},
 	}...),
 
-	Deadline: 20 * time.Minute,
-	Expected: 60 * time.Second,
-	Progress: 50,
+	Deadline:  20 * time.Minute,
+	Expected:  60 * time.Second,
+	Progress:  50,
+	Abortable: true,
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         holds,
 		SourceSeedHealth:      warns,
 		DestinationSeedHealth: holds,
 		EtcdQuorum:            holdsUnlessForced,

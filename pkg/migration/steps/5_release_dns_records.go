@@ -28,12 +28,14 @@ var releaseDNSRecords = Step{
 		},
 	},
 
-	Deadline: 10 * time.Minute,
-	Expected: 4 * time.Second,
-	Progress: 55,
+	Deadline:  10 * time.Minute,
+	Expected:  4 * time.Second,
+	Progress:  55,
+	Abortable: true,
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         holds,
 		SourceSeedHealth:      warns,
 		DestinationSeedHealth: holds,
 		EtcdQuorum:            holdsUnlessForced,

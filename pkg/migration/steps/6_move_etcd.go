@@ -31,12 +31,13 @@ var moveEtcd = Step{
 	}, moveMembers(UnlessForced)...),
 
 	Deadline:        30 * time.Minute,
-	Expected:        274 * time.Second,
+	Expected:        144 * time.Second,
 	Progress:        75,
 	PointOfNoReturn: true,
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         holds,
 		SourceSeedHealth:      warns,
 		DestinationSeedHealth: holds,
 		EtcdQuorum:            holdsUnlessForced,

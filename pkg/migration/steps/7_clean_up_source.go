@@ -21,29 +21,49 @@ var cleanUpSource = Step{
 			By:    Source, Reasons: []Reason{ReasonWaitingForClientsToLeave},
 		},
 		{
+			Title: "Answer the webhooks of the resource manager beside it, for as long as the kube-apiserver runs",
+			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
+			When: WithWorkers,
+		},
+		{
 			Title: "Migrate the extensions and stop the controllers",
 			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
 		},
 		{
+			Title: "Start the controllers in the destination",
+			By:    Destination, Reasons: []Reason{ReasonSourceControllersStopped}, Asks: ReasonSourceControllersStopped,
+		},
+		{
+			Title: "Begin to give the etcds their ordinary specification, unless the last step is to be paused before",
+			By:    Destination, Reasons: []Reason{ReasonSourceControllersStopped, ReasonDeletingSourceResources},
+			Asks: ReasonSourceControllersStopped,
+		},
+		{
 			Title: "Close the way of clients at the ingress gateway, and let it drain their connections if it ends TLS",
-			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
+			By:    Source, Reasons: []Reason{ReasonSourceControllersStopped},
 		},
 		{
 			Title: "Stop the kube-apiserver",
-			By:    Source, Reasons: []Reason{ReasonStoppingSourceControlPlane},
+			By:    Source, Reasons: []Reason{ReasonSourceControllersStopped},
 		},
 		{
 			Title: "Delete what is left of the shoot",
 			By:    Source, Reasons: []Reason{ReasonDeletingSourceResources},
 		},
+		{
+			Title: "Start the controllers in the destination, unless they were started before",
+			By:    Destination, Reasons: []Reason{ReasonDeletingSourceResources}, Asks: ReasonDeletingSourceResources,
+		},
 	},
 
-	Deadline: 45 * time.Minute,
-	Expected: 125 * time.Second,
-	Progress: 90,
+	Deadline:    45 * time.Minute,
+	Expected:    65 * time.Second,
+	Progress:    90,
+	Abandonable: true,
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         warns,
 		SourceSeedHealth:      warns,
 		DestinationSeedHealth: warns,
 		EtcdQuorum:            holds,
@@ -53,9 +73,9 @@ var cleanUpSource = Step{
 		EtcdSize:              warns,
 	},
 	Ownership: map[Components]Holder{
-		KubeControllerManager:    LetGo,
-		KubeScheduler:            LetGo,
-		ResourceManager:          LetGo,
+		KubeControllerManager:    PassedWhenAsked,
+		KubeScheduler:            PassedWhenAsked,
+		ResourceManager:          PassedWhenAsked,
 		MachineControllerManager: LetGo,
 		ClusterAutoscaler:        LetGo,
 		DependencyWatchdog:       LetGo,
@@ -71,5 +91,6 @@ var cleanUpSource = Step{
 		KubeAPIServer:            HeldByBoth,
 		Etcd:                     HeldByDestination,
 	},
-	Midst: Midst{Reasons: []Reason{ReasonStoppingSourceControlPlane, ReasonDeletingSourceResources}},
+	Midst: Midst{Reasons: []Reason{ReasonStoppingSourceControlPlane, ReasonSourceControllersStopped,
+		ReasonDeletingSourceResources}},
 }

@@ -29,8 +29,9 @@ var complete = Step{
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},
 		{
-			Title: "Restart the members of each etcd one by one, each when no client is led to it any more",
-			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane, ReasonRollingEtcd},
+			Title: "Restart the members of each etcd one by one, each when no client is led to it any more, " +
+				"as far as step 7 has not done it",
+			By: Destination, Reasons: []Reason{ReasonDeployingControlPlane, ReasonRollingEtcd},
 		},
 		{
 			Title: "Transfer leadership of each etcd to a member that has restarted, before the last one restarts",
@@ -50,7 +51,7 @@ var complete = Step{
 			When: WithWorkers,
 		},
 		{
-			Title: "Take a full snapshot, and delete the backups in the bucket of the source",
+			Title: "Take a full snapshot, copy the source's backups beside it, and delete them in the source's bucket",
 			By:    Destination, Reasons: []Reason{ReasonDeployingControlPlane},
 		},
 		{
@@ -66,6 +67,7 @@ var complete = Step{
 
 	Guards: map[Check]Guard{
 		GardenletVersion:      holds,
+		AgentProtocol:         warns,
 		DestinationSeedHealth: warns,
 		EtcdQuorum:            holds,
 		EtcdHealth:            holds,

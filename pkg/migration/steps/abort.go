@@ -30,6 +30,16 @@ var withdraw = Step{
 			By:    Destination, Reasons: []Reason{ReasonAborting},
 		},
 		{
+			Title: "Stop the kube-apiserver and take it from the ingress gateway",
+			By:    Destination, Reasons: []Reason{ReasonAborting},
+			When: SinceKubeAPIServer,
+		},
+		{
+			Title: "Migrate the early extensions and save their state in the ShootState",
+			By:    Destination, Reasons: []Reason{ReasonAborting},
+			When: SinceKubeAPIServer,
+		},
+		{
 			Title: "Release the backup entry to the source",
 			By:    Destination, Reasons: []Reason{ReasonAborting},
 		},
@@ -56,6 +66,21 @@ var restoreSource = Step{
 			By:    Source, Reasons: []Reason{ReasonAborting},
 		},
 		{
+			Title: "Restore the extensions that act before the kube-apiserver",
+			By:    Source, Reasons: []Reason{ReasonAborting},
+			When: SinceExtensions,
+		},
+		{
+			Title: "Remove what the destination has written into the shoot",
+			By:    Source, Reasons: []Reason{ReasonAborting},
+			When: SinceKubeAPIServer,
+		},
+		{
+			Title: "Deploy the DNSRecords again and let etcd-druid manage the etcds again",
+			By:    Source, Reasons: []Reason{ReasonAborting},
+			When: SinceDNSRecords,
+		},
+		{
 			Title: "Remove the exposure between the seeds and renew the ShootState",
 			By:    Source, Reasons: []Reason{ReasonAborting},
 		},
@@ -63,8 +88,9 @@ var restoreSource = Step{
 }
 
 const (
-	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is accepted
-	// while the current step is abortable, that is until LastAbortable is finished.
+	// AnnotationAbort on a Shoot asks for the abort of its live migration (GEP-0039). It is accepted until the step
+	// with the point of no return begins, and with AnnotationForceShrink until the step begins that moves the etcd
+	// members then.
 	AnnotationAbort = "migration.shoot.gardener.cloud/abort-live-migration"
 	// AnnotationForceShrink on a Shoot asks that the etcd members of the source leave before the kube-apiserver of the
 	// destination starts (GEP-0039). It is for seeds so distant that the latter does not start with members in both.
@@ -87,18 +113,43 @@ func isTrue(shoot *gardencorev1beta1.Shoot, annotation string) bool {
 // AbortDue reports whether the abort of a live migration is requested, possible and not completed. A migration that has
 // not begun can be aborted as well: it ends before it does anything.
 func AbortDue(shoot *gardencorev1beta1.Shoot) bool {
-	conditions := Conditions(shoot)
-	return Requested(shoot) && AbortRequested(shoot) && !Aborted(conditions) && Abortable(conditions)
+	return Requested(shoot) && AbortRequested(shoot) && !Aborted(Conditions(shoot)) && AbortPossible(shoot)
 }
 
-// Abortable reports whether the way back is still open: no condition, those of an earlier migration, or an abortable
-// current step.
+// AbortPossible reports whether the way back of the shoot's migration is still open: Abortable, and no etcd member of
+// the source may have left because of AnnotationForceShrink. An abort that has begun continues whatever the annotation
+// says: it has taken back the condition of an earlier step.
+func AbortPossible(shoot *gardencorev1beta1.Shoot) bool {
+	conditions := Conditions(shoot)
+	if !Abortable(conditions) {
+		return false
+	}
+	current, unfinished := Current(conditions)
+	if !Initialized(conditions) || !unfinished || !ForceShrinkRequested(shoot) {
+		return true
+	}
+	forced := shrinking()
+	return Index(current.Condition) < Index(forced.Condition) || !Begun(conditions, forced)
+}
+
+// shrinking returns the step that moves the etcd members with AnnotationForceShrink.
+func shrinking() Step {
+	for _, step := range order {
+		if step.Has(WhenForced) {
+			return step
+		}
+	}
+	return Step{}
+}
+
+// Abortable reports whether the conditions leave the way back open: there are none, they are those of an earlier
+// migration, the current step is abortable, or it is the one with the point of no return and has not begun.
 func Abortable(conditions []gardencorev1beta1.Condition) bool {
 	if !Initialized(conditions) {
 		return true
 	}
 	step, unfinished := Current(conditions)
-	return unfinished && step.Abortable
+	return unfinished && (step.Abortable || step.PointOfNoReturn && !Begun(conditions, step))
 }
 
 // Aborted reports whether the conditions are those of a migration whose abort is completed: both seeds are as before.
@@ -118,7 +169,7 @@ func CheckAbort(conditions []gardencorev1beta1.Condition, role Role) error {
 		current, _ := Current(conditions)
 		return fmt.Errorf("the live migration cannot be aborted any more: the current step is %s", current.Condition)
 	}
-	if role == Source && !Withdrawn(conditions) {
+	if role == Source && !Withdrawn(conditions) && !Abandoned(conditions) {
 		return fmt.Errorf("the %s cannot complete the abort: the %s has not withdrawn yet", role, role.Peer())
 	}
 	return nil

@@ -47,8 +47,19 @@ var _ = DescribeTable("An abort",
 	Entry("completed", "true", with(with(world(isFalse, isFalse), 1, steps.ReasonWithdrawn), 0, steps.ReasonAborted),
 		false, true, true),
 	Entry("completed in the first step", "true", with(world(isFalse), 0, steps.ReasonAborted), false, true, true),
-	Entry("too late", "true", world(isTrue, isTrue), false, false, false),
-	Entry("much too late", "true", world(isTrue, isTrue, isTrue, isTrue, isTrue, isProgressing), false, false, false),
+	Entry("before the extensions move", "true", world(isTrue, isTrue), true, false, false),
+	Entry("while the extensions move", "true", world(isTrue, isTrue, isProgressing), true, false, false),
+	Entry("while the kube-apiserver starts", "true", world(isTrue, isTrue, isTrue, isFalse), true, false, false),
+	Entry("while the DNSRecords are released", "true", world(isTrue, isTrue, isTrue, isTrue, isProgressing), true,
+		false, false),
+	Entry("before DNS moves", "true", world(isTrue, isTrue, isTrue, isTrue, isTrue), true, false, false),
+	Entry("while the destination withdraws from a later step", "true",
+		with(world(isTrue, isFalse, isTrue, isTrue, isProgressing), 1, steps.ReasonAborting), true, false, false),
+	Entry("completed from a later step", "true",
+		with(with(world(isFalse, isFalse, isTrue, isTrue, isTrue), 1, steps.ReasonWithdrawn), 0, steps.ReasonAborted),
+		false, true, true),
+	Entry("too late", "true", world(isTrue, isTrue, isTrue, isTrue, isTrue, isProgressing), false, false, false),
+	Entry("much too late", "true", world(isTrue, isTrue, isTrue, isTrue, isTrue, isTrue, isTrue), false, false, false),
 	Entry("of the migration after one that is over", "true", allTrue(), true, false, false),
 )
 
@@ -75,8 +86,8 @@ var _ = Describe("#CheckAbort", func() {
 
 	It("should refuse when the way back is lost", func() {
 		for _, role := range []steps.Role{steps.Source, steps.Destination} {
-			Expect(steps.CheckAbort(world(isTrue, isTrue), role)).
-				To(MatchError(ContainSubstring("the current step is MigrateExtensionsNeededBeforeKubeAPIServer")))
+			Expect(steps.CheckAbort(world(isTrue, isTrue, isTrue, isTrue, isTrue, isProgressing), role)).
+				To(MatchError(ContainSubstring("the current step is EtcdMigrationComplete")))
 		}
 	})
 })

@@ -16,6 +16,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/ownership"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 	"github.com/livecpm/livecpm/pkg/preflight"
@@ -86,7 +87,7 @@ var _ = Describe("A step that is added", func() {
 		found, err := summary.FindStep("DestinationImagesCopied")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(found.Title).To(Equal(added.Title))
-		Expect(conditions.Runbook(added)).To(Equal("docs/operations/DestinationImagesCopied.md"))
+		Expect(pages.OfStep(added)).To(HaveSuffix("/docs/operations/DestinationImagesCopied.md"))
 		seen := summary.Summarize(&gardencorev1beta1.Shoot{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{steps.AnnotationIntent: "true"}},
 			Spec:       gardencorev1beta1.ShootSpec{SeedName: new("seed-b")},
@@ -104,10 +105,13 @@ var _ = Describe("A step that is added", func() {
 		})
 		complete := func(role steps.Role) migration.Actions {
 			actions := migration.Actions{
-				Steps:    map[gardencorev1beta1.ConditionType]migration.Action{},
-				Assists:  map[gardencorev1beta1.ConditionType]migration.Action{},
-				Abort:    action,
-				HandOver: func(*migration.Migration, *gardencorev1beta1.Shoot) error { return nil },
+				Steps:         map[gardencorev1beta1.ConditionType]migration.Action{},
+				Assists:       map[gardencorev1beta1.ConditionType]migration.Action{},
+				Abort:         action,
+				Abandon:       action,
+				AbandonSource: action,
+				Clear:         action,
+				HandOver:      func(*migration.Migration, *gardencorev1beta1.Shoot) error { return nil },
 			}
 			for _, step := range steps.Table() {
 				if step.Condition != added.Condition {

@@ -14,6 +14,8 @@ const (
 	// GardenletVersion passes if both gardenlets report the same version, to the letter, and the agent is built with
 	// that of the gardenlet beside it.
 	GardenletVersion Check = "GardenletVersion"
+	// AgentProtocol passes if the agents of both seeds speak a common version of their protocol.
+	AgentProtocol Check = "AgentProtocol"
 	// SourceSeedHealth passes if the gardenlet of the source is there to take part.
 	SourceSeedHealth Check = "SourceSeedHealth"
 	// DestinationSeedHealth passes if the destination is healthy, up to date, and not being deleted.

@@ -46,12 +46,15 @@ const (
 	Taken Holder = "nobody, then destination"
 	// Passed means that it goes from the source to the destination within this step: either of them, never both.
 	Passed Holder = "source, then destination"
+	// PassedWhenAsked means the same, at the moment at which the owner of the step asks its peer: the source until
+	// then, and only the destination from then on.
+	PassedWhenAsked Holder = "source, then destination when asked"
 )
 
 // Permits reports whether the set may be at work in the role's seed.
 func (h Holder) Permits(role Role) bool {
 	switch h {
-	case HeldByBoth, Passed:
+	case HeldByBoth, Passed, PassedWhenAsked:
 		return true
 	case HeldBySource, LetGo:
 		return role == Source

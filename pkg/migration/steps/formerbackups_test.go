@@ -62,6 +62,27 @@ var _ = DescribeTable("#FormerBackups", func(mutate func(*gardencorev1beta1.Shoo
 	Entry("nobody while the destination withdraws", abort, "", ""),
 )
 
+var _ = DescribeTable("The snapshots of the source beside those of the destination", func(told *string, here int,
+	obstacle string) {
+	shoot := &gardencorev1beta1.Shoot{}
+	if told != nil {
+		shoot.Annotations = map[string]string{steps.AnnotationSourceRevision: *told}
+	}
+	got := steps.MixingObstacle(shoot, int64(here))
+	if obstacle == "" {
+		Expect(got).To(BeEmpty())
+		return
+	}
+	Expect(got).To(ContainSubstring(obstacle))
+},
+	Entry("should be older ones of one history", new("4711"), 4712, ""),
+	Entry("should not be newer ones of a history that a rebuilt cluster does not have", new("4713"), 4712,
+		"they reach revision 4713, but the newest full snapshot of the destination only revision 4712"),
+	Entry("should not be as new, when only their times would order them", new("4712"), 4712, "only revision 4712"),
+	Entry("should be none of which nobody has told how new they are", nil, 4712, "has not told"),
+	Entry("should be none of which something else is told", new("many"), 4712, `is no revision: "many"`),
+)
+
 func setStatus(shoot *gardencorev1beta1.Shoot, index int, status gardencorev1beta1.ConditionStatus) {
 	shoot.Status.LiveMigration.Conditions[index].Status = status
 }

@@ -12,6 +12,14 @@ const (
 	ReasonPrerequisitesUnknown Reason = "PrerequisitesUnknown"
 	// ReasonNotRequested appears when the Shoot is being deleted or does not ask for a live migration any more.
 	ReasonNotRequested Reason = "NotRequested"
+	// ReasonGardenletRollingOut appears when a rollout of a gardenlet is pending. The operator waits.
+	ReasonGardenletRollingOut Reason = "GardenletRollingOut"
+	// ReasonGardenletMigratesLive is the reason of an event when a gardenlet may carry out the migration itself. The
+	// agents stand back and write no condition. The operator removes livecpm, or chooses who migrates.
+	ReasonGardenletMigratesLive Reason = "GardenletMigratesLive"
+	// ReasonAgentProtocolsDiffer appears when the agents of the two seeds are of releases that are too far from each
+	// other to work together. The operator brings them to adjacent releases, best to the same.
+	ReasonAgentProtocolsDiffer Reason = "AgentProtocolsDiffer"
 	// ReasonNotHighlyAvailable appears when the control plane has one etcd member only. The operator makes it highly
 	// available first, or migrates classically.
 	ReasonNotHighlyAvailable Reason = "NotHighlyAvailable"
@@ -21,7 +29,8 @@ const (
 	// ReasonMachinesNotSettled appears when machines of the shoot are being created, replaced or deleted, or have
 	// failed. The operator waits, and looks at the machines that the message names if it lasts.
 	ReasonMachinesNotSettled Reason = "MachinesNotSettled"
-	// ReasonManagedSeedNotSupported appears when the shoot is itself a seed. The operator migrates classically.
+	// ReasonManagedSeedNotSupported appears when the shoot is itself a seed. The operator lets it stay, or migrates
+	// classically.
 	ReasonManagedSeedNotSupported Reason = "ManagedSeedNotSupported"
 	// ReasonShootHibernated appears when the shoot is hibernated or on its way into or out of hibernation. The operator
 	// wakes it up.
@@ -30,6 +39,10 @@ const (
 	// that of the other one does not. The operator gives both gardenlets the same feature gate, or turns it off for the
 	// shoot.
 	ReasonTLSTerminationDiffers Reason = "TLSTerminationDiffers"
+	// ReasonAccessControlUnfit appears when an extension that restricts who may reach the shoot's kube-apiserver cannot
+	// be in force in the destination before anybody can reach it there, or when the agents of the two seeds do not take
+	// the same extensions for such ones. The operator migrates classically, or makes the agents' configurations equal.
+	ReasonAccessControlUnfit Reason = "AccessControlUnfit"
 	// ReasonShootNotReconciled appears when the shoot's last operation did not succeed or is still running, or when a
 	// change of the specification has not been rolled out in the source. The operator gets the shoot reconciled.
 	ReasonShootNotReconciled Reason = "ShootNotReconciled"
@@ -49,18 +62,44 @@ const (
 	ReasonRegionsTooDistant Reason = "RegionsTooDistant"
 	// ReasonBackupNotReady appears when a seed has no backup bucket that is ready. The operator configures or fixes it.
 	ReasonBackupNotReady Reason = "BackupNotReady"
-	// ReasonInternalDomainsDiffer appears when the seeds have different internal domains. The operator chooses another
-	// destination.
+	// ReasonInternalDomainsDiffer appears when the seeds have different internal domains, or keep its records in
+	// different places. The operator chooses another destination, or makes them equal.
 	ReasonInternalDomainsDiffer Reason = "InternalDomainsDiffer"
+	// ReasonDefaultDomainsDiffer appears when the record of the shoot's domain would be kept in another place by the
+	// destination than by the source. The operator makes the default domains of the seeds equal, or chooses another
+	// destination.
+	ReasonDefaultDomainsDiffer Reason = "DefaultDomainsDiffer"
+	// ReasonDNSNotAccessible appears when credentials do not exist with which the destination would change the shoot's
+	// DNS records. The operator creates them, or chooses another destination.
+	ReasonDNSNotAccessible Reason = "DNSNotAccessible"
+	// ReasonClusterDNSUnfit appears when the DNS of a seed's cluster does not answer for EndpointSlices that Kubernetes
+	// has not made, as kube-dns. The operator installs CoreDNS there, or migrates classically.
+	ReasonClusterDNSUnfit Reason = "ClusterDNSUnfit"
+	// ReasonConnectionUnfit appears when a probe has found that the seeds do not reach each other as a migration needs
+	// it: through gateways and relays, fast enough, with clocks that agree. The operator fixes what the message names,
+	// or chooses another destination.
+	ReasonConnectionUnfit Reason = "ConnectionUnfit"
+	// ReasonProbingConnection appears while the agents of both seeds probe the connection between them. It passes by
+	// itself.
+	ReasonProbingConnection Reason = "ProbingConnection"
 	// ReasonIngressDomainMissing appears when a seed has no ingress domain of its own to expose etcd members under. The
 	// operator configures one.
 	ReasonIngressDomainMissing Reason = "IngressDomainMissing"
-	// ReasonUpgradeEtcdVersionOff appears when the gate UpgradeEtcdVersion is off in a seed: the names of etcd members
-	// would collide. The operator turns it on.
+	// ReasonExposureClassNotHandled appears when the gardenlet of the destination has no handler for the shoot's
+	// ExposureClass, so that the API server would be exposed at the default gateway. The operator adds the handler, or
+	// chooses another destination.
+	ReasonExposureClassNotHandled Reason = "ExposureClassNotHandled"
+	// ReasonIPFamiliesDiffer appears when the seeds have different IP families, or another one first. The operator
+	// chooses another destination, or migrates classically.
+	ReasonIPFamiliesDiffer Reason = "IPFamiliesDiffer"
+	// ReasonUpgradeEtcdVersionOff appears when the gate UpgradeEtcdVersion is off in a seed, where the names of etcd
+	// members could collide, or when the source's members do not run the etcd yet that it brings. The operator turns it
+	// on and lets the gardenlet reconcile the shoot.
 	ReasonUpgradeEtcdVersionOff Reason = "UpgradeEtcdVersionOff"
-	// ReasonEtcdMemberPrefixMissing appears when the source's Etcds were created before that gate was on: their members
-	// do not carry the seed's name, and cannot get it. The operator migrates classically once.
-	ReasonEtcdMemberPrefixMissing Reason = "EtcdMemberPrefixMissing"
+	// ReasonEtcdMemberPrefixUnfit appears when a member of the source has the name that one of the destination would
+	// have, or a prefix that is not the source's. The operator chooses another destination, or removes what is left of
+	// such a member.
+	ReasonEtcdMemberPrefixUnfit Reason = "EtcdMemberPrefixUnfit"
 	// ReasonEtcdNotHealthy appears when an etcd member is down, follows no leader or another one than the others. The
 	// operator gets it healthy.
 	ReasonEtcdNotHealthy Reason = "EtcdNotHealthy"
@@ -81,12 +120,16 @@ const (
 var guardReasons = map[Reason]bool{
 	ReasonPrerequisitesUnknown:       true,
 	ReasonNotRequested:               true,
+	ReasonGardenletRollingOut:        false,
+	ReasonGardenletMigratesLive:      true,
+	ReasonAgentProtocolsDiffer:       true,
 	ReasonNotHighlyAvailable:         true,
 	ReasonWorkersNotSupported:        true,
 	ReasonMachinesNotSettled:         false,
 	ReasonManagedSeedNotSupported:    true,
 	ReasonShootHibernated:            true,
 	ReasonTLSTerminationDiffers:      true,
+	ReasonAccessControlUnfit:         true,
 	ReasonShootNotReconciled:         true,
 	ReasonCredentialsRotationRunning: false,
 	ReasonBastionExists:              true,
@@ -95,9 +138,16 @@ var guardReasons = map[Reason]bool{
 	ReasonRegionsTooDistant:          true,
 	ReasonBackupNotReady:             true,
 	ReasonInternalDomainsDiffer:      true,
+	ReasonDefaultDomainsDiffer:       true,
+	ReasonDNSNotAccessible:           true,
+	ReasonClusterDNSUnfit:            true,
+	ReasonConnectionUnfit:            true,
+	ReasonProbingConnection:          false,
 	ReasonIngressDomainMissing:       true,
+	ReasonExposureClassNotHandled:    true,
+	ReasonIPFamiliesDiffer:           true,
 	ReasonUpgradeEtcdVersionOff:      true,
-	ReasonEtcdMemberPrefixMissing:    true,
+	ReasonEtcdMemberPrefixUnfit:      true,
 	ReasonEtcdNotHealthy:             true,
 	ReasonEtcdNoSpace:                true,
 	ReasonEtcdCorrupt:                true,
@@ -110,7 +160,7 @@ var guardReasons = map[Reason]bool{
 func (r Reason) Hold() bool {
 	switch r {
 	case ReasonPaused, ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonVersionSkew, ReasonSyncFailed,
-		ReasonQuorumLost:
+		ReasonQuorumLost, ReasonAbandoningSource:
 		return true
 	}
 	_, guard := guardReasons[r]

@@ -48,7 +48,9 @@ type Step struct {
 	// Deadline is how long the step may take, from its start, before its condition becomes False. The work continues
 	// nevertheless: a deadline calls for an operator, it undoes nothing.
 	Deadline time.Duration
-	// Expected is how long the step takes on the landscape of the repository, with two cores and under load.
+	// Expected is how long the work of the step takes on the landscape of the repository, with two cores, under load
+	// and with a small etcd, and without the times for which it waits. It is the last resort of pkg/migration/expected,
+	// where no migration was ever recorded.
 	Expected time.Duration
 	// Progress is the percentage of the whole migration that is done when this step is finished.
 	Progress int32
@@ -59,6 +61,9 @@ type Step struct {
 	Abortable bool
 	// PointOfNoReturn marks the step in whose course the way back to the source is lost.
 	PointOfNoReturn bool
+	// Abandonable marks the step of the source that the destination may finish in its place, because an operator has
+	// said that the source is lost.
+	Abandonable bool
 	// HandsOver marks the step that ends the migration: one write finishes it, makes status.seedName the destination
 	// and takes the intent annotation away.
 	HandsOver bool
@@ -110,6 +115,12 @@ const (
 	WhenForced When = "with the annotation " + AnnotationForceShrink
 	// UnlessForced is unless the work was done in an earlier step, because of that annotation.
 	UnlessForced When = "unless it was done in an earlier step"
+	// SinceExtensions is in aborts from step 3 on, which have extensions to restore.
+	SinceExtensions When = "from step 3 on"
+	// SinceKubeAPIServer is in aborts from step 4 on, which have a kube-apiserver of the destination to stop.
+	SinceKubeAPIServer When = "from step 4 on"
+	// SinceDNSRecords is in aborts from step 5 on, which have DNSRecords to deploy again.
+	SinceDNSRecords When = "from step 5 on"
 )
 
 // Midst tells when a step is in its midst.
@@ -206,7 +217,8 @@ func First() Step { return order[0] }
 // Last returns the step that ends every migration.
 func Last() Step { return order[len(order)-1] }
 
-// LastAbortable returns the last step in which an abort is still accepted.
+// LastAbortable returns the last step in which an abort is still accepted. After it, an abort is accepted until the
+// next one begins.
 func LastAbortable() Step {
 	last := Step{}
 	for _, step := range order {

@@ -94,7 +94,8 @@ var _ = Describe("A step", func() {
 	})
 
 	It("should say of the parts that depend on the shoot when they are done", func() {
-		known := []steps.When{steps.Always, steps.WithWorkers, steps.WhenForced, steps.UnlessForced}
+		known := []steps.When{steps.Always, steps.WithWorkers, steps.WhenForced, steps.UnlessForced,
+			steps.SinceExtensions, steps.SinceKubeAPIServer, steps.SinceDNSRecords}
 		forced, unlessForced := []string{}, []string{}
 		for _, step := range all {
 			for _, work := range step.Work {
@@ -258,6 +259,7 @@ var _ = Describe("A reason", func() {
 		for _, reason := range []steps.Reason{
 			steps.ReasonPending, steps.ReasonStarted, steps.ReasonPaused, steps.ReasonPrerequisitesUnknown,
 			steps.ReasonVersionSkew, steps.ReasonWaitingForSourceEtcd, steps.ReasonWaitingForEtcdMember,
+			steps.ReasonAbandoned, steps.ReasonSourceAbandoned,
 		} {
 			known[reason] = true
 		}
@@ -316,7 +318,13 @@ var _ = Describe("The annotations of a migration", func() {
 		shoot := &gardencorev1beta1.Shoot{}
 		shoot.Annotations = map[string]string{
 			steps.AnnotationIntent: "", steps.AnnotationPauseBefore: "", steps.AnnotationForceShrink: "",
-			steps.AnnotationAbort: "", steps.AnnotationDeleteFormerBackups: "", "own": "kept",
+			steps.AnnotationAbort: "", steps.AnnotationAbandon: "", steps.AnnotationDeleteFormerBackups: "",
+			steps.AnnotationConfirmVersions: "", steps.AnnotationDeadline: "", steps.AnnotationOverdue: "",
+			steps.AnnotationSourceRevision: "", steps.AnnotationAbandonSource: "",
+			steps.AnnotationRequestedBy: "",
+			"own":                       "kept",
+			// What is left in another seed is not over with the migration.
+			steps.AnnotationLeftBehind: "kept",
 		}
 		names := 0
 		for _, name := range files(".") {
@@ -331,6 +339,6 @@ var _ = Describe("The annotations of a migration", func() {
 		}
 		Expect(shoot.Annotations).To(HaveLen(names+1), "the test knows all of them")
 		steps.RemoveAnnotations(shoot)
-		Expect(shoot.Annotations).To(Equal(map[string]string{"own": "kept"}))
+		Expect(shoot.Annotations).To(Equal(map[string]string{"own": "kept", steps.AnnotationLeftBehind: "kept"}))
 	})
 })

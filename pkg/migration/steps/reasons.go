@@ -6,6 +6,10 @@ package steps
 // Reason is the machine-readable word in a condition of a live migration. Tools may rely on the values.
 type Reason string
 
+// EventRequested is the reason of the event that the agent of the source writes when it takes a migration up, also one
+// that was aborted and begins again. What events tell of steps from before the last one is not about this migration.
+const EventRequested = "Requested"
+
 // Reasons that any step can show. Most of them are written by the frame around the actions.
 const (
 	// ReasonPending appears on a step whose turn has not come. The operator waits.
@@ -43,13 +47,14 @@ const (
 func (r Reason) Fault() bool {
 	switch r {
 	case ReasonGateNotInForce, ReasonPrerequisitesNotMet, ReasonSyncFailed, ReasonActionFailed, ReasonDeadlineExceeded,
-		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember, ReasonSourceSilent, ReasonSeedOverloaded:
+		ReasonQuorumAtRisk, ReasonQuorumLost, ReasonForeignEtcdMember, ReasonSourceSilent, ReasonSeedOverloaded,
+		ReasonShootStateDiffers:
 		return true
 	}
 	return guardReasons[r]
 }
 
-// Reasons of an abort.
+// Reasons of an abort, and of a migration that ends without one of its seeds.
 const (
 	// ReasonAborting appears while a role undoes its part of an aborted migration. The operator waits; the message
 	// tells what is being undone and what keeps it.
@@ -57,6 +62,18 @@ const (
 	// ReasonWithdrawn appears when nothing of an aborted migration is left in the destination. The operator waits for
 	// the source.
 	ReasonWithdrawn Reason = "Withdrawn"
+	// ReasonAbandoned appears, in the condition of the destination, when an operator has said that the destination is
+	// lost, and the source has taken its members out of the etcds. The message names what is left in its seed. The
+	// operator waits for the source, and sees to the seed that is named.
+	ReasonAbandoned Reason = "Abandoned"
+	// ReasonAbandoningSource appears, in the condition of the last step, which has not begun, while the destination is
+	// asked to finish the migration without the source, because an operator has said that the source is lost. The
+	// message says what it does, or why it must not do it. The operator reads the message.
+	ReasonAbandoningSource Reason = "AbandoningSource"
+	// ReasonSourceAbandoned appears, in the condition of the source's cleanup, when the destination has finished that
+	// step in the place of a source that is lost. The message names what may be left in its seed. The operator sees to
+	// it before that seed comes back.
+	ReasonSourceAbandoned Reason = "SourceAbandoned"
 	// ReasonAborted appears when both seeds are as before the migration. The gate lets the seed name and the intent
 	// annotation be changed from then on. The operator sets spec.seedName back and removes the annotations in one
 	// request, removes the intent annotation alone to migrate classically, or removes the abort annotation to migrate
@@ -88,6 +105,15 @@ const (
 	// second to answer. No leadership moves, no member stops, no kube-apiserver ends and DNS does not move meanwhile:
 	// their clients would lose requests. The operator gives the nodes that the message names processors or disks.
 	ReasonSeedOverloaded Reason = "SeedOverloaded"
+)
+
+// Reasons about the ShootState.
+const (
+	// ReasonShootStateDiffers appears, before something is restored from it, when the ShootState is not what the agents
+	// have taken into it: it has another number of machines, or an extension's state is missing or another one. Nothing
+	// is restored from it, and the shoot is not handed over. The operator restores the ShootState, or accepts it as it
+	// is.
+	ReasonShootStateDiffers Reason = "ShootStateDiffers"
 )
 
 // Reasons of single steps, in the order of the steps.
@@ -145,8 +171,13 @@ const (
 	// ReasonStoppingSourceControlPlane appears while the control plane components of the source are stopped. The
 	// operator waits.
 	ReasonStoppingSourceControlPlane Reason = "StoppingSourceControlPlane"
-	// ReasonDeletingSourceResources appears while what is left of the shoot in the source is deleted. The operator
-	// looks for objects with finalizers in the shoot's namespace of the source if it lasts.
+	// ReasonSourceControllersStopped appears when none of the controllers that may run in one seed only is left in the
+	// source, whose kube-apiserver ends next: it asks the destination to start its own ones. It does not go back to
+	// ReasonStoppingSourceControlPlane. The operator waits.
+	ReasonSourceControllersStopped Reason = "SourceControllersStopped"
+	// ReasonDeletingSourceResources appears while what is left of the shoot in the source is deleted. It asks the
+	// destination for the same as ReasonSourceControllersStopped, in case its agent was away. The operator looks for
+	// objects with finalizers in the shoot's namespace of the source if it lasts.
 	ReasonDeletingSourceResources Reason = "DeletingSourceResources"
 
 	// ReasonDeployingControlPlane appears while the other control plane components and extensions are started in the

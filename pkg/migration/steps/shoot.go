@@ -17,11 +17,20 @@ const (
 	// AnnotationPauseBefore on a Shoot names the condition type of the step that must not begin while it is set. A step
 	// that has begun continues.
 	AnnotationPauseBefore = "migration.gardener.cloud/pause-before"
+	// AnnotationRequestedBy on a Shoot names the user who has requested its migration, for people to read. The plugin
+	// writes it with the request; nothing depends on it, and whoever may change the Shoot can write it as well.
+	AnnotationRequestedBy = "migration.gardener.cloud/requested-by"
 )
+
+// AgentFieldManager is the name by which the API server knows the agents as writers of the conditions, whatever program
+// they run in. A drop-in gardenlet would otherwise be taken for an ordinary one.
+const AgentFieldManager = "livecpm-agent"
 
 // annotations are those that people and agents set for one migration.
 var annotations = []string{AnnotationIntent, AnnotationPauseBefore, AnnotationForceShrink, AnnotationAbort,
-	AnnotationDeleteFormerBackups}
+	AnnotationAbandon, AnnotationAbandonSource, AnnotationDeleteFormerBackups, AnnotationConfirmVersions,
+	AnnotationDeadline, AnnotationOverdue, AnnotationSnapshots(Source), AnnotationSnapshots(Destination),
+	AnnotationSourceRevision, AnnotationRequestedBy}
 
 // RemoveAnnotations removes the annotations of a migration that is over from the Shoot, in memory. Left behind, they
 // would make its next migration a live one, or pause or abort it.
@@ -84,9 +93,22 @@ func InFlight(shoot *gardencorev1beta1.Shoot) bool {
 	return Requested(shoot) && Initialized(conditions) && Begun(conditions, First())
 }
 
+// NeedsAgents reports whether the agents of both seeds are needed for the Shoot: its live migration is asked for and
+// neither complete nor aborted. Without them it stands still wherever it is.
+func NeedsAgents(shoot *gardencorev1beta1.Shoot) bool {
+	return Requested(shoot) && !Aborted(Conditions(shoot))
+}
+
 // Begun reports whether the owner of the step has ever acted on it: its condition is no longer Unknown.
 func Begun(conditions []gardencorev1beta1.Condition, step Step) bool {
-	condition := v1beta1helper.GetCondition(conditions, step.Condition)
+	return ConditionBegun(conditions, step.Condition)
+}
+
+// ConditionBegun does the same for the step with the condition. In an abort it says what there is to undo.
+func ConditionBegun(
+	conditions []gardencorev1beta1.Condition, conditionType gardencorev1beta1.ConditionType,
+) bool {
+	condition := v1beta1helper.GetCondition(conditions, conditionType)
 	return condition != nil && condition.Status != gardencorev1beta1.ConditionUnknown
 }
 

@@ -10,9 +10,14 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 )
 
-// ShowsLife reports whether the role has to show again and again, in the current step of its peer, that it is at work.
-// The destination relies on the source where it adds the sixth voter to an etcd: only the source can end that moment.
+// ShowsLife reports whether the role has to show again and again, in the current step, that it is at work. The
+// destination relies on the source where it adds the sixth voter to an etcd: only the source can end that moment. And
+// in the step that an operator can have the destination finish, because the source is lost, a source that is not lost
+// has to show that, also while it waits for something and writes nothing else.
 func ShowsLife(shoot *gardencorev1beta1.Shoot, step Step, role Role) bool {
+	if step.Owner == role && step.Abandonable {
+		return true
+	}
 	if step.Owner == role || !step.AsksWith(ReasonReadyForSourceMemberRemoval) ||
 		!Begun(Conditions(shoot), step) {
 		return false

@@ -49,6 +49,8 @@ var _ = Describe("Signs of life", func() {
 		Entry("not while a kube-apiserver starts", 4, steps.Source, false),
 		Entry("the source, where the last members join before it", 4, steps.Source, true, steps.AnnotationForceShrink),
 		Entry("not in a step of its own", 5, steps.Source, false),
+		Entry("the source, where the destination may have to do without it", 7, steps.Source, true),
+		Entry("not the destination there", 7, steps.Destination, false),
 	)
 
 	It("should not be shown before the step has begun", func() {

@@ -6,6 +6,8 @@
 package summary
 
 import (
+	"time"
+
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -18,6 +20,8 @@ type ControlPlane struct {
 	Shoot *gardencorev1beta1.Shoot `json:"shoot"`
 	// Seeds are the seeds of the migration, the source first.
 	Seeds []Seed `json:"seeds,omitempty"`
+	// Expected is how long the migration is expected to take; nil if that is not known.
+	Expected *Expectation `json:"expected,omitempty"`
 	// Probe is the request probe that runs against the shoot, if this machine runs one.
 	Probe *Probe `json:"probe,omitempty"`
 }
@@ -61,6 +65,21 @@ type Agent struct {
 	// Desired and Ready are the numbers of its replicas.
 	Desired int32 `json:"desired"`
 	Ready   int32 `json:"ready"`
+	// Led is when an agent last showed that it leads in the seed, which it does every few seconds; nil if that is not
+	// known.
+	Led *metav1.Time `json:"led,omitempty"`
+}
+
+// LeaseAge is how long ago a leader may have renewed its lease. It does so every few seconds; clocks may differ.
+const LeaseAge = time.Minute
+
+// SilentFor returns for how long no agent has led in the seed, as far as that is known and longer than a restart takes.
+func (a *Agent) SilentFor(now time.Time) (time.Duration, bool) {
+	if a == nil || a.Led == nil {
+		return 0, false
+	}
+	age := now.Sub(a.Led.Time)
+	return age, age > LeaseAge
 }
 
 // Etcd is an Etcd resource.

@@ -12,7 +12,7 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	"k8s.io/utils/ptr"
 
-	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -28,7 +28,7 @@ const (
 	Requested State = "Requested"
 	// Paused means that the current step does not begin because of the annotation for a pause.
 	Paused State = "Paused"
-	// Held means that a guard or the gate keeps the current step from beginning.
+	// Held means that a guard or the gate keeps the current step from beginning, or a guard from continuing.
 	Held State = "Held"
 	// Processing means that a step is at work.
 	Processing State = "Processing"
@@ -55,7 +55,7 @@ type Summary struct {
 	Destination string `json:"destination,omitempty"`
 	// State is where it stands.
 	State State `json:"state"`
-	// Progress is the percentage that is done.
+	// Progress is the percentage that is done: of the expected time if that is known, otherwise of the steps.
 	Progress int32 `json:"progress"`
 	// Step is the current step, Owner its owner; empty if there is none.
 	Step  string `json:"step,omitempty"`
@@ -71,6 +71,8 @@ type Summary struct {
 	Ended *time.Time `json:"ended,omitempty"`
 	// Seconds is how long it has taken, if that is known.
 	Seconds float64 `json:"seconds,omitempty"`
+	// Expected is how long it is expected to take; nil if nobody asked for it, or if nothing is under way.
+	Expected *Expectation `json:"expected,omitempty"`
 	// Steps are all steps; empty if there are no conditions.
 	Steps []Step `json:"steps,omitempty"`
 }
@@ -111,7 +113,7 @@ func (s Step) Finished() bool { return s.Status == string(gardencorev1beta1.Cond
 // Undone reports whether an abort has taken the step back, or is about to.
 func (s Step) Undone() bool {
 	switch steps.Reason(s.Reason) {
-	case steps.ReasonAborting, steps.ReasonWithdrawn, steps.ReasonAborted:
+	case steps.ReasonAborting, steps.ReasonWithdrawn, steps.ReasonAbandoned, steps.ReasonAborted:
 		return true
 	}
 	return false
@@ -178,9 +180,9 @@ func Summarize(shoot *gardencorev1beta1.Shoot, now time.Time) Summary {
 		out.Progress = 0
 		out.tell(all, steps.AbortOf(steps.Source))
 	case Aborting:
-		// The destination acts first; the source when that has withdrawn.
+		// The destination acts first; the source when that has withdrawn or is lost.
 		step := steps.AbortOf(steps.Destination)
-		if steps.Withdrawn(all) {
+		if steps.Withdrawn(all) || steps.Abandoned(all) || steps.AbandonDue(shoot) {
 			step = steps.AbortOf(steps.Source)
 		}
 		out.Step, out.Owner = step.String(), string(step.Owner)
@@ -189,10 +191,20 @@ func Summarize(shoot *gardencorev1beta1.Shoot, now time.Time) Summary {
 	default:
 		if unfinished {
 			out.Step, out.Owner = current.String(), string(current.Owner)
-			out.tell(all, current)
+			out.tell(all, telling(all, current))
 		}
 	}
 	return out
+}
+
+// telling returns the step whose condition tells what is done now. That of the current one may be a source's that is
+// lost; the destination then says in that of the last one how it gets on without it.
+func telling(all []gardencorev1beta1.Condition, current steps.Step) steps.Step {
+	last := v1beta1helper.GetCondition(all, steps.Last().Condition)
+	if current.Abandonable && last != nil && last.Reason == string(steps.ReasonAbandoningSource) {
+		return steps.Last()
+	}
+	return current
 }
 
 func (s *Summary) tell(all []gardencorev1beta1.Condition, step steps.Step) {
@@ -231,6 +243,8 @@ func stateOf(shoot *gardencorev1beta1.Shoot) State {
 	switch {
 	case condition.Status == gardencorev1beta1.ConditionFalse:
 		return Overdue
+	case condition.Status == gardencorev1beta1.ConditionProgressing && reason == steps.ReasonVersionSkew:
+		return Held
 	case condition.Status == gardencorev1beta1.ConditionProgressing:
 		return Processing
 	case reason == steps.ReasonPaused:
@@ -320,15 +334,15 @@ func known(all []gardencorev1beta1.Condition) bool {
 func (s Summary) Runbook() string {
 	switch {
 	case s.State == Aborting || s.State == Aborted:
-		return "docs/operations/abort.md"
+		return pages.Abort
 	case s.State == Paused:
-		return "docs/operations/pause.md"
+		return pages.Pause
 	case s.State == Overdue:
 		if step, ok := steps.Get(gardencorev1beta1.ConditionType(s.Step)); ok {
-			return conditions.Runbook(step)
+			return pages.OfStep(step)
 		}
 	case s.State == Held || steps.Reason(s.Reason).Fault():
-		return "docs/operations/reasons/" + s.Reason + ".md"
+		return pages.OfReason(steps.Reason(s.Reason))
 	}
 	return ""
 }

@@ -13,6 +13,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/livecpm/livecpm/pkg/migration/conditions"
+	"github.com/livecpm/livecpm/pkg/migration/pages"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/migration/summary"
 )
@@ -107,6 +108,10 @@ var _ = Describe("Summarize", func() {
 			finish(3)
 			apply(3, gardencorev1beta1.ConditionUnknown, steps.ReasonGateNotInForce)
 		}, summary.Held, 3, steps.ReasonGateNotInForce),
+		Entry("held in the middle of a step", func() {
+			finish(7)
+			apply(7, gardencorev1beta1.ConditionProgressing, steps.ReasonVersionSkew)
+		}, summary.Held, 7, steps.ReasonVersionSkew),
 		Entry("paused", func() {
 			finish(6)
 			apply(6, gardencorev1beta1.ConditionUnknown, steps.ReasonPaused)
@@ -183,12 +188,12 @@ var _ = Describe("Summarize", func() {
 	It("should name the page that helps", func() {
 		Expect(look().Runbook()).To(BeEmpty())
 		apply(1, gardencorev1beta1.ConditionUnknown, steps.ReasonBastionExists)
-		Expect(look().Runbook()).To(Equal("docs/operations/reasons/BastionExists.md"))
+		Expect(look().Runbook()).To(Equal(pages.OfReason("BastionExists")))
 		apply(1, gardencorev1beta1.ConditionProgressing, steps.ReasonStarted)
 		apply(1, gardencorev1beta1.ConditionFalse, steps.ReasonDeadlineExceeded)
-		Expect(look().Runbook()).To(Equal("docs/operations/SourceEtcdPreparedForPeerJoin.md"))
+		Expect(look().Runbook()).To(Equal(pages.OfStep(steps.First())))
 		shoot.Annotations[steps.AnnotationAbort] = "true"
-		Expect(look().Runbook()).To(Equal("docs/operations/abort.md"))
+		Expect(look().Runbook()).To(Equal(pages.Abort))
 	})
 })
 

@@ -6,6 +6,8 @@ package pod
 import (
 	"bytes"
 	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -44,6 +46,16 @@ func (i *Identities) expiry() time.Time {
 		}
 	}
 	return first
+}
+
+// Derive returns a key of 256 bits for the purpose. It is the same for all who have read the same files, and another
+// one as soon as any of the files differs. The secret that it is made of are the private keys.
+func (i *Identities) Derive(purpose string) ([32]byte, error) {
+	key, err := hkdf.Key(sha256.New, i.content, nil, purpose, sha256.Size)
+	if err != nil {
+		return [32]byte{}, fmt.Errorf("failed to derive a key for %q: %w", purpose, err)
+	}
+	return [32]byte(key), nil
 }
 
 // CertificateMetrics are what is told of the files.

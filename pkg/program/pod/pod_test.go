@@ -73,6 +73,19 @@ var _ = Describe("LoadCertificates", func() {
 			Expect(certs.Current().Certificates[i].Leaf.Subject.CommonName).To(Equal(name))
 		}
 
+		By("deriving keys that belong to all of the files and to one purpose")
+		key := func(purpose string, pairs ...pod.Pair) [32]byte {
+			GinkgoHelper()
+			certs, err := pod.LoadCertificates(metrics, authorities, pairs...)
+			Expect(err).NotTo(HaveOccurred())
+			derived, err := certs.Current().Derive(purpose)
+			Expect(err).NotTo(HaveOccurred())
+			return derived
+		}
+		Expect(key("tickets", pairs...)).To(Equal(key("tickets", pairs...)))
+		Expect(key("tickets", pairs...)).NotTo(Equal(key("others", pairs...)))
+		Expect(key("tickets", pairs[0])).NotTo(Equal(key("tickets", pairs[1])))
+
 		pairs[1].KeyFile = pairs[0].KeyFile
 		_, err = pod.LoadCertificates(metrics, authorities, pairs...)
 		Expect(err).To(MatchError(ContainSubstring("failed to load certificate " + pairs[1].CertFile)))

@@ -41,6 +41,9 @@ var _ = Describe("ControllerManagerConfiguration", func() {
 			Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeTrue()))
 			Expect(config.Controllers.GateWatchdog.ProofPeriod.Duration).To(Equal(5 * time.Second))
 			Expect(config.Controllers.GateWatchdog.ConcurrentProofs).To(HaveValue(Equal(5)))
+			Expect(config.Controllers.Deadline).To(Equal(DeadlineController{
+				Enabled: ptr.To(true), After: &metav1.Duration{Duration: 4 * time.Hour},
+			}))
 			Expect(config.Controllers.Drain).To(Equal(DrainController{
 				Enabled: ptr.To(true), MaxPerSource: ptr.To(2), MaxPerDestination: ptr.To(2), MaxTotal: ptr.To(5),
 				Pause: &metav1.Duration{Duration: time.Minute}, MaxFailuresInARow: ptr.To(3), MaxAttempts: ptr.To(3),
@@ -56,6 +59,7 @@ gardenClientConnection: {kubeconfig: /etc/garden/kubeconfig, qps: 7}
 leaderElection: {resourceName: mine}
 controllers:
   gateWatchdog: {restore: false, proofPeriod: 1s, concurrentProofs: 2}
+  deadline: {enabled: false, after: 30m}
   drain: {enabled: false, maxPerSource: 1, maxTotal: 9, pause: 0s, schedulingStrategy: MinimalDistance}
 `))
 			Expect(err).NotTo(HaveOccurred())
@@ -65,6 +69,8 @@ controllers:
 			Expect(config.Controllers.GateWatchdog.Restore).To(HaveValue(BeFalse()))
 			Expect(config.Controllers.GateWatchdog.ProofPeriod.Duration).To(Equal(time.Second))
 			Expect(config.Controllers.GateWatchdog.ConcurrentProofs).To(HaveValue(Equal(2)))
+			Expect(config.Controllers.Deadline.Enabled).To(HaveValue(BeFalse()))
+			Expect(config.Controllers.Deadline.After.Duration).To(Equal(30 * time.Minute))
 			Expect(config.Controllers.Drain.Enabled).To(HaveValue(BeFalse()))
 			Expect(config.Controllers.Drain.MaxPerSource).To(HaveValue(Equal(1)))
 			Expect(config.Controllers.Drain.MaxPerDestination).To(HaveValue(Equal(2)))
@@ -196,6 +202,14 @@ controllers:
 			Entry("former backups neither on nor off", func(c *ControllerManagerConfiguration) {
 				c.Controllers.FormerBackups.Enabled = nil
 			}, field.ErrorTypeRequired, "controllers.formerBackups.enabled", ""),
+			Entry("deadline neither on nor off", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Deadline.Enabled = nil
+			}, field.ErrorTypeRequired, "controllers.deadline.enabled", ""),
+			Entry("no deadline", func(c *ControllerManagerConfiguration) { c.Controllers.Deadline.After = nil },
+				field.ErrorTypeRequired, "controllers.deadline.after", ""),
+			Entry("deadline at once", func(c *ControllerManagerConfiguration) {
+				c.Controllers.Deadline.After.Duration = 0
+			}, field.ErrorTypeInvalid, "controllers.deadline.after", "longer than zero"),
 			Entry("nothing may leave", func(c *ControllerManagerConfiguration) {
 				c.Controllers.Drain.MaxPerSource = ptr.To(0)
 			}, field.ErrorTypeInvalid, "controllers.drain.maxPerSource", "at least 1"),

@@ -60,6 +60,15 @@ func SetDefaults(c *AgentConfiguration) {
 	if controller.Workers == nil {
 		controller.Workers = ptr.To(false)
 	}
+	if controller.Probe == nil {
+		controller.Probe = ptr.To(true)
+	}
+	if controller.AccessControlExtensions == nil {
+		controller.AccessControlExtensions = []string{"acl"}
+	}
+	if controller.AbortOverdue == nil {
+		controller.AbortOverdue = ptr.To(false)
+	}
 	setDuration(&controller.SyncPeriod, 15*time.Second)
 	setDuration(&controller.GatePeriod, 5*time.Second)
 	setDuration(&controller.HoldPeriod, 5*time.Second)

@@ -42,6 +42,12 @@ func SetControllerManagerDefaults(c *ControllerManagerConfiguration) {
 		former.Enabled = ptr.To(true)
 	}
 
+	deadline := &c.Controllers.Deadline
+	if deadline.Enabled == nil {
+		deadline.Enabled = ptr.To(true)
+	}
+	setDuration(&deadline.After, 4*time.Hour)
+
 	drain := &c.Controllers.Drain
 	if drain.Enabled == nil {
 		drain.Enabled = ptr.To(true)

@@ -111,8 +111,14 @@ func (e *Endpoint) Address() string { return net.JoinHostPort(e.BindAddress, str
 
 // Relay configures the pods that carry etcd traffic between the seeds.
 type Relay struct {
-	// Image is the reference of the relay's image.
+	// Image is the reference of the relay's image. An image "livecpm-relay" in the overwrite of Gardener's image vector
+	// takes its place.
 	Image string `json:"image"`
+	// ImagePullSecrets name Secrets in the seed with the credentials for the registry of that image. The agent copies
+	// them into the shoot's namespace for the time of a migration. No two may have the same name. Nodes pull the images
+	// of Gardener's own components in these namespaces without any.
+	// +optional
+	ImagePullSecrets []SecretReference `json:"imagePullSecrets,omitempty"`
 }
 
 // Controllers configures the agent's controllers.
@@ -146,10 +152,24 @@ type LiveMigrationController struct {
 	// StepDeadlines overwrites deadlines of the step table, by condition type.
 	// +optional
 	StepDeadlines map[string]metav1.Duration `json:"stepDeadlines,omitempty"`
+	// AbortOverdue lets the agent ask for an abort by itself when one of the first two steps takes longer than its
+	// deadline: before extensions have moved. The other steps call for an operator. Default: false.
+	// +optional
+	AbortOverdue *bool `json:"abortOverdue,omitempty"`
 	// Workers permits live migrations of shoots with workers. They have not been proved on a landscape with real
 	// providers and nodes yet, so both agents of a migration have to permit them. Default: false.
 	// +optional
 	Workers *bool `json:"workers,omitempty"`
+	// Probe lets the agent probe the connection to the other seed before a migration begins, and take part in the
+	// probes of other agents. The connection is not probed where one of the two agents says false. Default: true.
+	// +optional
+	Probe *bool `json:"probe,omitempty"`
+	// AccessControlExtensions are the types of extensions that restrict who may reach a shoot's kube-apiserver through
+	// the ingress gateway of its seed. They are in force in the destination before anybody can reach its
+	// kube-apiserver, and in the source until nobody can any more. In between they work in both seeds, so list only
+	// such as manage nothing outside of their seed. Both agents of a migration need the same list. Default: acl.
+	// +optional
+	AccessControlExtensions []string `json:"accessControlExtensions"`
 }
 
 // RetryBackoff is an exponential backoff.

@@ -49,6 +49,21 @@ type ControllerManagerControllers struct {
 	// FormerBackups configures the controller that gives agents the way to the backups which a migration leaves behind.
 	// +optional
 	FormerBackups FormerBackupsController `json:"formerBackups"`
+	// Deadline configures the controller that tells people when a migration as a whole takes too long.
+	// +optional
+	Deadline DeadlineController `json:"deadline"`
+}
+
+// DeadlineController configures the controller that tells people when a migration as a whole takes too long. It stops
+// and undoes nothing.
+type DeadlineController struct {
+	// Enabled reports whether the controller watches at all. Default: true.
+	// +optional
+	Enabled *bool `json:"enabled,omitempty"`
+	// After is how long a migration may take, unless the annotation migration.gardener.cloud/deadline of its Shoot says
+	// otherwise. Default: 4h, which is longer than the deadlines of all steps together.
+	// +optional
+	After *metav1.Duration `json:"after,omitempty"`
 }
 
 // FormerBackupsController configures the controller that gives agents the way to the backups which a migration leaves

@@ -86,6 +86,32 @@ flows:
 		Expect(config.Flows.DrainTimeout.Duration).To(BeZero())
 	})
 
+	It("should take acl for access control by default, and nothing if that is said", func() {
+		config, err := Decode([]byte(minimal))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.Controllers.LiveMigration.AccessControlExtensions).To(Equal([]string{"acl"}))
+		config, err = Decode([]byte(minimal + `
+controllers:
+  liveMigration:
+    accessControlExtensions: []
+`))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.Controllers.LiveMigration.AccessControlExtensions).To(And(BeEmpty(), Not(BeNil())))
+	})
+
+	It("should probe the connection between seeds, unless that is turned off", func() {
+		config, err := Decode([]byte(minimal))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.Controllers.LiveMigration.Probe).To(HaveValue(BeTrue()))
+		config, err = Decode([]byte(minimal + `
+controllers:
+  liveMigration:
+    probe: false
+`))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.Controllers.LiveMigration.Probe).To(HaveValue(BeFalse()))
+	})
+
 	It("should not permit shoots with workers by default", func() {
 		config, err := Decode([]byte(minimal))
 		Expect(err).NotTo(HaveOccurred())
@@ -204,12 +230,27 @@ var _ = Describe("#Validate", func() {
 			"relay.image", "no default"),
 		Entry("bad relay image", func(c *AgentConfiguration) { c.Relay.Image = "a b" }, field.ErrorTypeInvalid,
 			"relay.image", "blanks"),
+		Entry("a pull secret of no namespace", func(c *AgentConfiguration) {
+			c.Relay.ImagePullSecrets = []SecretReference{{Name: "registry"}}
+		}, field.ErrorTypeInvalid, "relay.imagePullSecrets[0].namespace", ""),
+		Entry("a pull secret without a name", func(c *AgentConfiguration) {
+			c.Relay.ImagePullSecrets = []SecretReference{{Namespace: "garden"}}
+		}, field.ErrorTypeInvalid, "relay.imagePullSecrets[0].name", ""),
+		Entry("two pull secrets of one name", func(c *AgentConfiguration) {
+			c.Relay.ImagePullSecrets = []SecretReference{{Namespace: "garden", Name: "registry"},
+				{Namespace: "other", Name: "registry"}}
+		}, field.ErrorTypeDuplicate, "relay.imagePullSecrets[1].name", ""),
 		Entry("no concurrency", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = ptr.To(0) },
 			field.ErrorTypeInvalid, "controllers.liveMigration.concurrentSyncs", "at least 1"),
 		Entry("concurrency unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.ConcurrentSyncs = nil },
 			field.ErrorTypeRequired, "controllers.liveMigration.concurrentSyncs", ""),
+		Entry("bad extension", func(c *AgentConfiguration) {
+			c.Controllers.LiveMigration.AccessControlExtensions = []string{"acl,other"}
+		}, field.ErrorTypeInvalid, "controllers.liveMigration.accessControlExtensions[0]", "RFC 1123"),
 		Entry("workers unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.Workers = nil },
 			field.ErrorTypeRequired, "controllers.liveMigration.workers", ""),
+		Entry("probe unset", func(c *AgentConfiguration) { c.Controllers.LiveMigration.Probe = nil },
+			field.ErrorTypeRequired, "controllers.liveMigration.probe", ""),
 		Entry("sync period", func(c *AgentConfiguration) {
 			c.Controllers.LiveMigration.SyncPeriod = &metav1.Duration{}
 		}, field.ErrorTypeInvalid, "controllers.liveMigration.syncPeriod", "longer than zero"),

@@ -12,6 +12,7 @@ import (
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
@@ -46,13 +47,7 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 		LogLevelError)...)
 	errs = append(errs, validateOneOf(c.LogFormat, field.NewPath("logFormat"), LogFormatJSON, LogFormatText)...)
 
-	imagePath := field.NewPath("relay", "image")
-	if c.Relay.Image == "" {
-		errs = append(errs, field.Required(imagePath, "the image of the relay pods has no default"))
-	} else if strings.ContainsAny(c.Relay.Image, " \t\n") {
-		errs = append(errs, field.Invalid(imagePath, c.Relay.Image, "must not contain blanks"))
-	}
-
+	errs = append(errs, validateRelay(&c.Relay, field.NewPath("relay"))...)
 	errs = append(errs, validateController(&c.Controllers.LiveMigration,
 		field.NewPath("controllers", "liveMigration"))...)
 	errs = append(errs, validateDNS(&c.DNS, field.NewPath("dns"))...)
@@ -69,14 +64,35 @@ func Validate(c *AgentConfiguration) field.ErrorList {
 	return errs
 }
 
+func validateRelay(r *Relay, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if r.Image == "" {
+		errs = append(errs, field.Required(path.Child("image"), "the image of the relay pods has no default"))
+	} else if strings.ContainsAny(r.Image, " \t\n") {
+		errs = append(errs, field.Invalid(path.Child("image"), r.Image, "must not contain blanks"))
+	}
+	names := sets.New[string]()
+	for i := range r.ImagePullSecrets {
+		ref, at := &r.ImagePullSecrets[i], path.Child("imagePullSecrets").Index(i)
+		errs = append(errs, validateReference(ref, at)...)
+		if names.Has(ref.Name) {
+			errs = append(errs, field.Duplicate(at.Child("name"), ref.Name))
+		}
+		names.Insert(ref.Name)
+	}
+	return errs
+}
+
+func validateReference(ref *SecretReference, path *field.Path) field.ErrorList {
+	return append(validateName(ref.Namespace, path.Child("namespace"), validation.IsDNS1123Label),
+		validateName(ref.Name, path.Child("name"), validation.IsDNS1123Subdomain)...)
+}
+
 func validateSource(s *GardenletSource, path *field.Path) field.ErrorList {
 	errs := validateName(s.Namespace, path.Child("namespace"), validation.IsDNS1123Label)
 	errs = append(errs, validateName(s.Deployment, path.Child("deployment"), validation.IsDNS1123Subdomain)...)
 	if ref := s.GardenAccessSecret; ref != nil {
-		errs = append(errs, validateName(ref.Namespace, path.Child("gardenAccessSecret", "namespace"),
-			validation.IsDNS1123Label)...)
-		errs = append(errs, validateName(ref.Name, path.Child("gardenAccessSecret", "name"),
-			validation.IsDNS1123Subdomain)...)
+		errs = append(errs, validateReference(ref, path.Child("gardenAccessSecret"))...)
 	}
 	return errs
 }
@@ -169,6 +185,15 @@ func validateController(c *LiveMigrationController, path *field.Path) field.Erro
 
 	if c.Workers == nil {
 		errs = append(errs, field.Required(path.Child("workers"), "must be true or false"))
+	}
+
+	if c.Probe == nil {
+		errs = append(errs, field.Required(path.Child("probe"), "must be true or false"))
+	}
+
+	for i, extensionType := range c.AccessControlExtensions {
+		errs = append(errs, validateName(extensionType, path.Child("accessControlExtensions").Index(i),
+			validation.IsDNS1123Subdomain)...)
 	}
 
 	backoff := path.Child("retryBackoff")

@@ -47,6 +47,12 @@ func ValidateControllerManager(c *ControllerManagerConfiguration) field.ErrorLis
 		errs = append(errs, field.Required(field.NewPath("controllers", "formerBackups", "enabled"), "must be set"))
 	}
 
+	path = field.NewPath("controllers", "deadline")
+	if c.Controllers.Deadline.Enabled == nil {
+		errs = append(errs, field.Required(path.Child("enabled"), "must be set"))
+	}
+	errs = append(errs, validatePositive(c.Controllers.Deadline.After, path.Child("after"))...)
+
 	return append(errs, validateDrain(&c.Controllers.Drain, field.NewPath("controllers", "drain"))...)
 }
 

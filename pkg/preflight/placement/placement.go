@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package drain
+// Package placement finds the seed that a shoot can move to when its seed is drained, or what keeps it. The controller
+// manager decides by it, and the plugin shows beforehand what it would decide.
+package placement
 
 import (
 	"context"
@@ -10,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	schedulerconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/scheduler/v1alpha1"
@@ -21,6 +24,7 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/migration/drain"
@@ -32,45 +36,56 @@ var (
 	// ofDestination are the checks that depend on where the shoot goes: another seed may pass them.
 	ofDestination = []preflight.Name{
 		preflight.ProviderType, steps.GardenletVersion, steps.DestinationSeedHealth, preflight.RegionDistance,
-		preflight.Backup, preflight.InternalDomain, preflight.Exposure, preflight.TLSTermination,
+		preflight.Backup, preflight.InternalDomain, preflight.DefaultDomain, preflight.DNSAccess, preflight.Exposure,
+		preflight.ExposureClass, preflight.IPFamilies, preflight.ClusterDNS, preflight.SeedConnection,
+		preflight.TLSTermination, preflight.AccessControl,
 	}
 	// callForClassic are the checks that let a shoot go classically, where that is permitted.
 	callForClassic = []preflight.Name{preflight.HighAvailability, preflight.NotHibernated}
 	// ofLiveOnly are the checks that a classic migration does not need.
 	ofLiveOnly = []preflight.Name{
 		preflight.HighAvailability, preflight.NotHibernated, preflight.Workerless,
-		steps.GardenletVersion, preflight.RegionDistance, preflight.Exposure, preflight.TLSTermination,
+		steps.GardenletVersion, preflight.RegionDistance, preflight.DNSAccess, preflight.Exposure,
+		preflight.IPFamilies, preflight.ClusterDNS, preflight.SeedConnection, preflight.TLSTermination,
+		preflight.AccessControl,
 	}
 )
 
-// assessor finds destinations. It lives for one look.
-type assessor struct {
-	client    client.Client
-	namespace string
-	strategy  string
-	// seeds and shoots are those of the look, with what was written since.
-	seeds  []gardencorev1beta1.Seed
-	shoots []gardencorev1beta1.Shoot
-	// fallback tells of which seeds shoots may go classically.
-	fallback map[string]bool
+// Finder finds destinations. It lives for one look.
+type Finder struct {
+	// Client reads what is asked about single shoots.
+	Client client.Client
+	// Namespace is the garden namespace.
+	Namespace string
+	// Strategy is the strategy of the scheduler.
+	Strategy string
+	// Now is the time of the look.
+	Now time.Time
+	// Seeds and Shoots are those of the look, with what was written since.
+	Seeds  []gardencorev1beta1.Seed
+	Shoots []gardencorev1beta1.Shoot
+	// Fallback tells of which seeds shoots may go classically.
+	Fallback map[string]bool
 
 	// read reports that what follows was read.
 	read                                bool
 	bastions                            map[client.ObjectKey][]string
 	managedSeeds                        map[client.ObjectKey][]string
 	regions                             []*corev1.ConfigMap
+	exposureClasses                     map[string]*gardencorev1beta1.ExposureClass
 	bastionsErr, managedErr, regionsErr error
+	exposureClassesErr                  error
 }
 
-// assess finds a destination for the shoot, or what keeps it.
-func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain.Assessment {
-	a.readOnce(ctx)
+// Find finds a destination for the shoot, or what keeps it.
+func (f *Finder) Find(ctx context.Context, shoot *gardencorev1beta1.Shoot) drain.Assessment {
+	f.readOnce(ctx)
 	source := *shoot.Status.SeedName
 
 	anywhere := preflight.SeedView{Name: "another", Error: errors.New("not chosen yet")}
-	obstacles := without(a.obstacles(shoot, source, anywhere), ofDestination)
+	obstacles := without(f.obstacles(shoot, source, anywhere), ofDestination)
 	way := drain.Live
-	if len(obstacles) > 0 && a.fallback[source] && classicDue(shoot, obstacles) {
+	if len(obstacles) > 0 && f.Fallback[source] && classicDue(shoot, obstacles) {
 		way = drain.Classic
 		obstacles = without(obstacles, ofLiveOnly)
 	}
@@ -81,13 +96,13 @@ func (a *assessor) assess(ctx context.Context, shoot *gardencorev1beta1.Shoot) d
 
 	refused := map[string][]preflight.Finding{}
 	for {
-		destination, err := a.schedule(ctx, shoot, source, refused)
+		destination, err := f.schedule(ctx, shoot, source, refused)
 		if err != nil {
 			reason, message := verdict(err, refused)
 			return drain.Assessment{Reason: reason, Message: message}
 		}
 		there := preflight.SeedView{Name: destination.Name, Seed: destination}
-		obstacles := only(a.obstacles(shoot, source, there), ofDestination)
+		obstacles := only(f.obstacles(shoot, source, there), ofDestination)
 		if way == drain.Classic {
 			obstacles = without(obstacles, ofLiveOnly)
 		}
@@ -127,7 +142,7 @@ func verdict(err error, refused map[string][]preflight.Finding) (drain.Reason, s
 }
 
 // obstacles returns what speaks against the live migration to the destination.
-func (a *assessor) obstacles(
+func (f *Finder) obstacles(
 	shoot *gardencorev1beta1.Shoot, source string, destination preflight.SeedView,
 ) []preflight.Finding {
 	// As it will be once the move is started. Nothing below the fields that are set is touched.
@@ -141,11 +156,14 @@ func (a *assessor) obstacles(
 
 	key := client.ObjectKeyFromObject(shoot)
 	return preflight.Obstacles(preflight.Evaluate(preflight.Facts{
-		Shoot: &moved, Source: a.seed(source), Destination: destination,
-		RegionError:      a.regionsErr,
-		RegionConfigMaps: gardenerutils.FindRegionConfigMaps(a.regions, cloudProfileName(shoot)),
-		Bastions:         a.bastions[key], BastionsError: a.bastionsErr,
-		ManagedSeeds: a.managedSeeds[key], ManagedSeedsError: a.managedErr,
+		Shoot: &moved, Source: f.seed(source), Destination: destination, Planned: true, Now: f.Now,
+		RegionError:      f.regionsErr,
+		RegionConfigMaps: gardenerutils.FindRegionConfigMaps(f.regions, cloudProfileName(shoot)),
+		Bastions:         f.bastions[key], BastionsError: f.bastionsErr,
+		ManagedSeeds: f.managedSeeds[key], ManagedSeedsError: f.managedErr,
+		ExposureClass:      f.exposureClasses[ptr.Deref(shoot.Spec.ExposureClassName, "")],
+		ExposureClassError: f.exposureClassesErr,
+		HostedSeeds:        preflight.HostedSeeds(shoot, f.Seeds),
 	}))
 }
 
@@ -161,62 +179,68 @@ func without(findings []preflight.Finding, names []preflight.Name) []preflight.F
 		findings, func(finding preflight.Finding) bool { return slices.Contains(names, finding.Name) })
 }
 
-func (a *assessor) seed(name string) preflight.SeedView {
-	for i := range a.seeds {
-		if a.seeds[i].Name == name {
-			return preflight.SeedView{Name: name, Seed: &a.seeds[i]}
+func (f *Finder) seed(name string) preflight.SeedView {
+	for i := range f.Seeds {
+		if f.Seeds[i].Name == name {
+			return preflight.SeedView{Name: name, Seed: &f.Seeds[i]}
 		}
 	}
 	return preflight.SeedView{Name: name, Error: errors.New("there is no such seed")}
 }
 
 // schedule lets gardener-scheduler's own code choose among the seeds that are neither drained nor refused.
-func (a *assessor) schedule(
+func (f *Finder) schedule(
 	ctx context.Context, shoot *gardencorev1beta1.Shoot, source string, refused map[string][]preflight.Finding,
 ) (*gardencorev1beta1.Seed, error) {
-	candidates := make([]gardencorev1beta1.Seed, 0, len(a.seeds))
-	for _, seed := range a.seeds {
+	candidates := make([]gardencorev1beta1.Seed, 0, len(f.Seeds))
+	for _, seed := range f.Seeds {
 		if _, no := refused[seed.Name]; !no && seed.Name != source && !drain.Requested(&seed) {
 			candidates = append(candidates, seed)
 		}
 	}
 	scheduler := &schedulershoot.Reconciler{
-		Client: &schedulerView{Client: a.client, seeds: candidates, shoots: a.shoots},
+		Client: &schedulerView{Client: f.Client, seeds: candidates, shoots: f.Shoots},
 		Config: &schedulerconfigv1alpha1.ShootSchedulerConfiguration{
-			Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(a.strategy),
+			Strategy: schedulerconfigv1alpha1.CandidateDeterminationStrategy(f.Strategy),
 		},
-		GardenNamespace: a.namespace,
+		GardenNamespace: f.Namespace,
 	}
 	return scheduler.DetermineSeed(ctx, logr.Discard(), shoot)
 }
 
 // readOnce reads what speaks against moves of single shoots, for all of them together.
-func (a *assessor) readOnce(ctx context.Context) {
-	if a.read {
+func (f *Finder) readOnce(ctx context.Context) {
+	if f.read {
 		return
 	}
-	a.read = true
-	a.bastions, a.managedSeeds = map[client.ObjectKey][]string{}, map[client.ObjectKey][]string{}
+	f.read = true
+	f.bastions, f.managedSeeds = map[client.ObjectKey][]string{}, map[client.ObjectKey][]string{}
 
 	bastions := &operationsv1alpha1.BastionList{}
-	a.bastionsErr = a.client.List(ctx, bastions)
+	f.bastionsErr = f.Client.List(ctx, bastions)
 	for _, bastion := range bastions.Items {
 		key := client.ObjectKey{Namespace: bastion.Namespace, Name: bastion.Spec.ShootRef.Name}
-		a.bastions[key] = append(a.bastions[key], bastion.Name)
+		f.bastions[key] = append(f.bastions[key], bastion.Name)
 	}
 	managedSeeds := &seedmanagementv1alpha1.ManagedSeedList{}
-	a.managedErr = a.client.List(ctx, managedSeeds, client.InNamespace(a.namespace))
+	f.managedErr = f.Client.List(ctx, managedSeeds, client.InNamespace(f.Namespace))
 	for _, managedSeed := range managedSeeds.Items {
 		if managedSeed.Spec.Shoot != nil {
 			key := client.ObjectKey{Namespace: managedSeed.Namespace, Name: managedSeed.Spec.Shoot.Name}
-			a.managedSeeds[key] = append(a.managedSeeds[key], managedSeed.Name)
+			f.managedSeeds[key] = append(f.managedSeeds[key], managedSeed.Name)
 		}
 	}
 	regions := &corev1.ConfigMapList{}
-	a.regionsErr = a.client.List(ctx, regions, client.InNamespace(a.namespace),
+	f.regionsErr = f.Client.List(ctx, regions, client.InNamespace(f.Namespace),
 		client.MatchingLabels{v1beta1constants.SchedulingPurpose: v1beta1constants.SchedulingPurposeRegionConfig})
 	for i := range regions.Items {
-		a.regions = append(a.regions, &regions.Items[i])
+		f.regions = append(f.regions, &regions.Items[i])
+	}
+	exposureClasses := &gardencorev1beta1.ExposureClassList{}
+	f.exposureClasses = map[string]*gardencorev1beta1.ExposureClass{}
+	f.exposureClassesErr = f.Client.List(ctx, exposureClasses)
+	for i := range exposureClasses.Items {
+		f.exposureClasses[exposureClasses.Items[i].Name] = &exposureClasses.Items[i]
 	}
 }
 
