@@ -20,8 +20,11 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
+// asBefore is how an abort leaves the seeds, unless one was abandoned.
+const asBefore = "Both seeds are as before. "
+
 // abortedMessage says what an operator can do after an abort.
-const abortedMessage = "Both seeds are as before. Set spec.seedName back through shoots/binding and remove the " +
+const abortedMessage = "Set spec.seedName back through shoots/binding and remove the " +
 	"annotations of the migration in the same request to stay (kubectl livecpm abort --stay), remove the annotation " +
 	steps.AnnotationIntent + " alone to migrate classically, or remove the annotation " + steps.AnnotationAbort +
 	" to migrate live again"
@@ -35,12 +38,18 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	case p.role == steps.Destination && steps.Withdrawn(all):
 		p.log.V(1).Info("Nothing of the aborted migration is left here")
 		return p.again(), nil
-	case p.role == steps.Source && !steps.Withdrawn(all):
+	case p.role == steps.Destination && steps.AbandonRequested(p.shoot):
+		p.log.Info("Standing back: an operator has said that this seed is lost, and the source ends the " +
+			"migration alone")
+		return p.again(), nil
+	case p.role == steps.Source && steps.AbandonDue(p.shoot):
+		return p.abandon(ctx)
+	case p.role == steps.Source && !steps.Withdrawn(all) && !steps.Abandoned(all):
 		// The members of the destination leave through this seed's relay.
 		syncAfter, err := p.always(ctx)
 		return p.again(syncAfter), err
 	case p.role == steps.Source && !steps.Begun(all, p.step):
-		return p.endAbort(ctx, steps.ReasonAborted, "The migration had not begun. "+abortedMessage)
+		return p.endAbort(ctx, steps.ReasonAborted, "The migration had not begun. "+asBefore+abortedMessage)
 	case p.actions.Abort == nil:
 		return reconcile.Result{},
 			fmt.Errorf("failed to abort the migration of Shoot %s: the %s has no way back", p.key, p.role)
@@ -73,7 +82,11 @@ func (p *pass) abort(ctx context.Context) (reconcile.Result, error) {
 	if p.role == steps.Destination {
 		return p.endAbort(ctx, steps.ReasonWithdrawn, outcome.Message)
 	}
-	return p.endAbort(ctx, steps.ReasonAborted, outcome.Message+". "+abortedMessage)
+	message := outcome.Message + ". "
+	if !steps.Abandoned(all) {
+		message += asBefore
+	}
+	return p.endAbort(ctx, steps.ReasonAborted, message+abortedMessage)
 }
 
 func (p *pass) endAbort(ctx context.Context, reason steps.Reason, message string) (reconcile.Result, error) {
@@ -93,12 +106,14 @@ type progressOfAbort struct {
 	message string
 	// failed reports whether the attempt has failed. It is repeated.
 	failed bool
+	// abandoning reports whether the source does the destination's part.
+	abandoning bool
 }
 
 func (p *pass) publishAbort(ctx context.Context, progress progressOfAbort) error {
 	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		updated, err := conditions.Abort(p.Clock, steps.Conditions(shoot), conditions.AbortChange{
-			Role: p.role, Reason: progress.reason, Message: progress.message,
+			Role: p.role, Reason: progress.reason, Message: progress.message, Abandoning: progress.abandoning,
 		})
 		if err != nil {
 			return err
@@ -163,10 +178,14 @@ func (p *pass) interruption(before, now *gardencorev1beta1.Shoot) string {
 	switch {
 	case !p.aborting && steps.AbortDue(now):
 		return "an abort is requested"
+	case p.aborting && p.role == steps.Destination && steps.AbandonRequested(now):
+		return "an operator says that this seed is lost"
 	case p.aborting || p.step.Owner != p.role:
 		return ""
 	case retryRequested(now):
 		return "a retry is requested"
+	case p.step.PointOfNoReturn && steps.AbandonSourceRequested(now) != steps.AbandonSourceRequested(before):
+		return "an operator says that the source is lost, or takes that back"
 	case p.step.Has(steps.WhenForced) && steps.ForceShrinkRequested(now) && !steps.ForceShrinkRequested(before):
 		return "an operator asks to move etcd first (force-shrink)"
 	}

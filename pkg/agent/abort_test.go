@@ -5,6 +5,7 @@ package agent_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -103,12 +104,76 @@ var _ = Describe("Abort", func() {
 		Expect(w.condition(first).Reason).To(Equal("Aborted"))
 	})
 
-	It("should be too late once the members have joined", func() {
-		w.goTo(third)
+	for number, step := range map[int]gardencorev1beta1.ConditionType{
+		3: gardencorev1beta1.ShootLiveMigrationMigrateExtensionsNeededBeforeKubeAPIServer,
+		4: gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady,
+		5: gardencorev1beta1.ShootLiveMigrationMigrateDNSRecords,
+		6: gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete,
+	} {
+		It(fmt.Sprintf("should undo both parts when step %d is the next", number), func() {
+			w.goTo(step)
+			request()
+			both(3)
+			Expect(w.ran).To(Equal([]string{"destination abort DestinationEtcdPeersJoined",
+				"source abort SourceEtcdPreparedForPeerJoin"}))
+			Expect(w.condition(first).Reason).To(Equal("Aborted"))
+			Expect(w.condition(second).Reason).To(Equal("Withdrawn"))
+			Expect(steps.Begun(steps.Conditions(w.shoot()), steps.Table()[number-1])).To(BeFalse())
+		})
+	}
+
+	It("should undo both parts in the middle of a later step, whose condition says that there is something to undo",
+		func() {
+			const fourth = gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady
+			w.actions["destination step "+string(fourth)] = func(
+				context.Context, *migration.Migration,
+			) (steps.Outcome, error) {
+				return steps.Waiting(0, steps.ReasonDeployingKubeAPIServer, "0 of 3"), nil
+			}
+			w.goTo(fourth)
+			w.mustPass(seedB)
+			w.ran = nil
+			request()
+			w.actions["source abort"] = func(_ context.Context, m *migration.Migration) (steps.Outcome, error) {
+				Expect(steps.Begun(steps.Conditions(m.Shoot), steps.Table()[3])).To(BeTrue())
+				return steps.Done("as before"), nil
+			}
+			both(2)
+			Expect(w.ran).To(Equal([]string{"destination abort DestinationEtcdPeersJoined",
+				"source abort SourceEtcdPreparedForPeerJoin"}))
+			Expect(w.condition(first).Reason).To(Equal("Aborted"))
+		})
+
+	It("should be too late once DNS moves", func() {
+		const sixth = gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete
+		w.actions["destination step "+string(sixth)] = func(
+			context.Context, *migration.Migration,
+		) (steps.Outcome, error) {
+			delete(w.actions, "destination step "+string(sixth))
+			return steps.Waiting(0, steps.ReasonSwitchingDNSRecords, "moving"), nil
+		}
+		w.goTo(sixth)
+		w.mustPass(seedB)
 		request()
 		both(8)
 		Expect(w.statuses()).To(Equal("TTTTTTTT"))
 		Expect(w.shoot().Annotations).NotTo(HaveKey(steps.AnnotationAbort))
+	})
+
+	It("should be too late once etcd members move first", func() {
+		const fourth = gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady
+		w.actions["destination step "+string(fourth)] = func(
+			context.Context, *migration.Migration,
+		) (steps.Outcome, error) {
+			return steps.Waiting(0, steps.ReasonJoiningLastEtcdMember, "5 of 6"), nil
+		}
+		w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations[steps.AnnotationForceShrink] = "true" })
+		w.goTo(fourth)
+		w.mustPass(seedB)
+		request()
+		both(2)
+		Expect(w.condition(fourth).Reason).To(Equal("JoiningLastEtcdMember"))
+		Expect(w.ran).NotTo(ContainElement(ContainSubstring("abort")))
 	})
 
 	It("should continue after failures, and say what failed", func() {

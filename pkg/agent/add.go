@@ -71,7 +71,8 @@ func Predicate() predicate.Predicate {
 				!ptr.Equal(before.Status.SeedName, after.Status.SeedName) ||
 				!maps.Equal(turns(before), turns(after)) ||
 				readyForMigration(before) != readyForMigration(after) ||
-				(overwritten(after) && !overwritten(before))
+				(overwritten(after) && !overwritten(before)) ||
+				(undone(after) && !undone(before))
 		},
 	}
 }

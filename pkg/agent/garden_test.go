@@ -64,6 +64,8 @@ type world struct {
 	warnings      []string
 	gets          int
 	onStatusWrite func(ctx context.Context, c client.Client) error // runs before a patch of shoots/status
+	// snapshots is what the role finds out of the snapshots in its seed.
+	snapshots map[steps.Role]func(ctx context.Context) (string, error)
 }
 
 func newWorld() *world {
@@ -171,46 +173,83 @@ func (w *world) agent(seedName string) *agent.Reconciler {
 
 // partsOfRoles are the actions of both roles.
 func (w *world) partsOfRoles() map[steps.Role]migration.Actions {
-	return simulation.Both(func(steps.Role) simulation.Work {
+	parts := simulation.Both(func(steps.Role) simulation.Work {
 		return simulation.Work{
-			Step:   func(steps.Step) migration.Action { return w.action("step") },
-			Assist: func(steps.Step) migration.Action { return w.action("assist") },
-			Always: w.action("always"),
-			Abort:  w.action("abort"),
+			Step:          func(steps.Step) migration.Action { return w.action("step") },
+			Assist:        func(steps.Step) migration.Action { return w.action("assist") },
+			Always:        w.action("always"),
+			Abort:         w.action("abort"),
+			Abandon:       w.action("abandon"),
+			Clear:         w.action("clear"),
+			AbandonSource: w.action("abandon source"),
 			HandOver: func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
 				return w.handOver(m, shoot)
 			},
 		}
 	})
+	for role, look := range w.snapshots {
+		part := parts[role]
+		part.Snapshots = func(ctx context.Context, _ *migration.Migration) (string, error) { return look(ctx) }
+		parts[role] = part
+	}
+	return parts
 }
 
-// preflight checks the versions, and finds what the world says.
-func (w *world) preflight(seedName string) agent.PreflightFunc {
-	return func(
-		ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
-	) (steps.Reason, string, []string) {
-		if findings := w.findings[step.Owner]; len(findings) > 0 &&
-			step.Condition == steps.AbortOf(step.Owner).Condition {
-			return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
-		}
-		checker, err := preflight.New(preflight.Options{
-			Reader: w.client, OwnSeed: seedName, Version: w.version, Clock: w.clock,
-			Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{},
-			Etcds: func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
-				return nil, errors.New("there are no etcds in this test")
-			},
-			Running: simulation.RolledOut,
-		})
-		Expect(err).NotTo(HaveOccurred())
-		var versions []preflight.Finding
-		for _, finding := range checker.CheckStep(ctx, shoot, step) {
-			if finding.Name == steps.GardenletVersion {
-				versions = append(versions, finding)
-			}
-		}
-		reason, message := preflight.Verdict(versions)
-		return reason, message, w.warnings
+// checks are those of an agent in the seed: they look at the versions, and find what the world says.
+type checks struct {
+	*world
+	seedName string
+}
+
+func (w *world) preflight(seedName string) agent.Preflight { return &checks{w, seedName} }
+
+func (c *checks) checker() *preflight.Checker {
+	checker, err := preflight.New(preflight.Options{
+		Reader: c.client, OwnSeed: c.seedName, Version: c.version, Clock: c.clock,
+		Protocols: steps.OwnProtocols(),
+		Gardenlet: &gardenletconfigv1alpha1.GardenletConfiguration{},
+		Etcds: func(context.Context, *gardencorev1beta1.Shoot) ([]preflight.EtcdView, error) {
+			return nil, errors.New("there are no etcds in this test")
+		},
+		Running: simulation.RolledOut, Rollout: simulation.GardenletRolledOut,
+		Extensions: simulation.NoExtensions,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	return checker
+}
+
+// Before implements agent.Preflight.
+func (c *checks) Before(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+) (steps.Reason, string, []string) {
+	if findings := c.findings[step.Owner]; len(findings) > 0 &&
+		step.Condition == steps.AbortOf(step.Owner).Condition {
+		return steps.ReasonPrerequisitesNotMet, strings.Join(findings, "; "), nil
 	}
+	warnings := slices.Clone(c.warnings)
+	var versions []preflight.Finding
+	for _, finding := range c.checker().CheckStep(ctx, shoot, step) {
+		if finding.Name == steps.GardenletVersion {
+			versions = append(versions, finding)
+		}
+	}
+	for _, finding := range preflight.Warnings(versions) {
+		warnings = append(warnings, finding.String())
+	}
+	reason, message := preflight.Verdict(versions)
+	return reason, message, warnings
+}
+
+// During implements agent.Preflight.
+func (c *checks) During(
+	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
+) (steps.Reason, string) {
+	return c.checker().During(ctx, shoot, step)
+}
+
+// Rival implements agent.Preflight.
+func (c *checks) Rival(ctx context.Context, shoot *gardencorev1beta1.Shoot) string {
+	return c.checker().Rival(ctx, shoot)
 }
 
 // Prove implements agent.Gate.

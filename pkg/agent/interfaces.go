@@ -21,22 +21,15 @@ type Gate interface {
 	Prove(ctx context.Context, shoot *gardencorev1beta1.Shoot) error
 }
 
-// Preflight reports whether a step may begin.
+// Preflight reports whether a step may begin, and whether one that has begun may continue.
 type Preflight interface {
 	// Before returns the reason and the message with which the step of the shoot's migration must not begin; both are
 	// empty if it may. The warnings are what is wrong without holding the step.
 	Before(ctx context.Context, shoot *gardencorev1beta1.Shoot,
 		step steps.Step) (reason steps.Reason, message string, warnings []string)
-}
-
-// PreflightFunc makes a Preflight of a function.
-type PreflightFunc func(
-	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
-) (steps.Reason, string, []string)
-
-// Before calls the function.
-func (f PreflightFunc) Before(
-	ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step,
-) (steps.Reason, string, []string) {
-	return f(ctx, shoot, step)
+	// During returns the reason and the message with which the step, which has begun, has to hold at the next moment at
+	// which that is safe; both are empty if it may continue.
+	During(ctx context.Context, shoot *gardencorev1beta1.Shoot, step steps.Step) (reason steps.Reason, message string)
+	// Rival tells by what a gardenlet is known that may carry out the shoot's migration itself; empty if there is none.
+	Rival(ctx context.Context, shoot *gardencorev1beta1.Shoot) string
 }

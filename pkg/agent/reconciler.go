@@ -92,6 +92,8 @@ func New(options Options) (*Reconciler, error) {
 		return nil, fmt.Errorf("failed to set up the controller for live migrations: these options are missing: %s",
 			strings.Join(missing, ", "))
 	}
+	// The agents are told from a gardenlet that writes the same conditions by that name.
+	options.GardenClient = client.WithFieldOwner(options.GardenClient, steps.AgentFieldManager)
 	return &Reconciler{Options: options}, nil
 }
 
@@ -106,6 +108,8 @@ type pass struct {
 	actions migration.Actions
 	// aborting reports whether the migration is being aborted. The step then is the first one of the role.
 	aborting bool
+	// clearing reports whether the destination removes what an abandonment has left behind. The step then is the same.
+	clearing bool
 	// synced is when the Always action ran last, gateClosed whether the gate was proved then. Only for what accompanies
 	// an action.
 	synced     time.Time
@@ -132,17 +136,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return r.reconcileUninvolved(ctx, log, shoot)
 	}
 
-	if steps.AbortRequested(shoot) && steps.Aborted(steps.Conditions(shoot)) {
-		// The operator decides what comes next; see abortedMessage.
-		return reconcile.Result{}, nil
-	}
-	if !steps.Initialized(steps.Conditions(shoot)) {
-		if role != steps.Source {
-			log.V(1).Info("Waiting for the source to start the migration", "role", role)
-			return reconcile.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, nil
-		}
-		if err := r.initialize(ctx, log, shoot); err != nil {
-			return reconcile.Result{}, err
+	if !clearing(shoot, role) {
+		if result, over, err := r.prepare(ctx, log, shoot, role); over || err != nil {
+			return result, err
 		}
 	}
 
@@ -162,22 +158,59 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, err
 }
 
+// clearing reports whether what an abandonment has left behind is to be removed by the role.
+func clearing(shoot *gardencorev1beta1.Shoot, role steps.Role) bool {
+	return role == steps.Destination && steps.ClearDue(shoot)
+}
+
+// prepare makes sure that the Shoot has the conditions of a migration that is not over. It reports whether there is
+// nothing else to do in the pass.
+func (r *Reconciler) prepare(
+	ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot, role steps.Role,
+) (reconcile.Result, bool, error) {
+	all := steps.Conditions(shoot)
+	if steps.AbortRequested(shoot) && steps.Aborted(all) {
+		// The operator decides what comes next; see abortedMessage.
+		return reconcile.Result{}, true, nil
+	}
+	current, _ := steps.Current(all)
+	if !steps.Initialized(all) || current.Condition == steps.First().Condition {
+		if sign := r.Preflight.Rival(ctx, shoot); sign != "" {
+			return r.standBack(log, shoot, sign), true, nil
+		}
+	}
+	seed, left := steps.LeftBehindIn(shoot)
+	switch {
+	case steps.Initialized(all):
+		return reconcile.Result{}, false, nil
+	case role != steps.Source:
+		log.V(1).Info("Waiting for the source to start the migration", "role", role)
+		return reconcile.Result{RequeueAfter: r.Config.SyncPeriod.Duration}, true, nil
+	case left:
+		return r.holdForClearing(log, shoot, seed), true, nil
+	}
+	return reconcile.Result{}, false, r.initialize(ctx, log, shoot)
+}
+
 // newPass finds out what the role has to work on.
 func (r *Reconciler) newPass(log logr.Logger, shoot *gardencorev1beta1.Shoot, role steps.Role) (*pass, error) {
 	key := client.ObjectKeyFromObject(shoot)
+	clearing := clearing(shoot, role)
 	step, ok := r.current(steps.Conditions(shoot))
-	if !ok {
+	if !ok && !clearing {
 		return nil, fmt.Errorf("failed to find the current step of Shoot %s: all conditions are True", key)
 	}
-	aborting := steps.AbortDue(shoot)
-	if aborting {
+	aborting := steps.AbortDue(shoot) && !clearing
+	if aborting || clearing {
 		step = steps.AbortOf(role)
 	}
-	overdue := !aborting && slices.ContainsFunc(steps.Conditions(shoot), func(c gardencorev1beta1.Condition) bool {
+	late := func(c gardencorev1beta1.Condition) bool {
 		return c.Type == step.Condition && c.Status == gardencorev1beta1.ConditionFalse
-	})
+	}
+	overdue := !aborting && !clearing && slices.ContainsFunc(steps.Conditions(shoot), late)
 	metrics.CurrentStep(metrics.Turn{
-		Namespace: shoot.Namespace, Shoot: shoot.Name, Role: role, Step: step, Overdue: overdue,
+		Namespace: shoot.Namespace, Shoot: shoot.Name, Cluster: shoot.Status.TechnicalID, Role: role, Step: step,
+		Overdue: overdue,
 	})
 	return &pass{
 		Reconciler: r,
@@ -188,6 +221,7 @@ func (r *Reconciler) newPass(log logr.Logger, shoot *gardencorev1beta1.Shoot, ro
 		step:       step,
 		actions:    r.Actions[role],
 		aborting:   aborting,
+		clearing:   clearing,
 		writing:    &sync.Mutex{},
 	}, nil
 }
@@ -203,14 +237,27 @@ func (r *Reconciler) left(ctx context.Context, key client.ObjectKey, err error) 
 // run does what the pass has to do, in this order: prove the gate, keep up to date what the joint etcd needs, do the
 // part in the peer's step, or work on the own one.
 func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
-	if p.aborting {
+	switch {
+	case p.clearing:
+		return p.clear(ctx)
+	case p.aborting:
 		return p.abort(ctx)
+	case p.abortsOverdue():
+		return p.abortOverdue(ctx)
 	}
 
 	gateErr := p.Gate.Prove(ctx, p.shoot)
 	metrics.Gate(p.key.Namespace, p.key.Name, gateErr == nil)
+	if gateErr == nil && p.abandonsSource() {
+		return p.abandonSource(ctx)
+	}
 
 	syncAfter, syncErr := p.always(ctx)
+	if err := p.tellSnapshots(ctx); errors.Is(err, errSuperseded) {
+		return reconcile.Result{}, err
+	} else if err != nil {
+		p.log.Error(err, "Failed to tell how the shoot is backed up")
+	}
 
 	switch {
 	case gateErr != nil:
@@ -218,7 +265,13 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 		return p.hold(ctx, steps.ReasonGateNotInForce, gateErr.Error())
 	case syncErr != nil:
 		return p.failed(ctx, steps.ReasonSyncFailed, syncErr)
-	case p.step.Owner != p.role:
+	}
+	if err := p.showLife(ctx); err != nil {
+		// The peer may rely on it, but the work must not wait for the garden.
+		metrics.Failure(p.step, p.role, steps.ReasonSyncFailed)
+		p.log.Error(err, "Failed to show the peer that this agent is at work")
+	}
+	if p.step.Owner != p.role {
 		return p.assist(ctx, syncAfter)
 	}
 
@@ -238,6 +291,9 @@ func (p *pass) run(ctx context.Context) (reconcile.Result, error) {
 		p.log.Info("The step starts again, as requested")
 	} else if err := p.reassert(ctx); err != nil {
 		return reconcile.Result{}, err
+	} else if reason, message := p.standstill(ctx); reason != "" {
+		p.log.Info("Holding in the middle of the step", "reason", reason, "message", message)
+		return p.hold(ctx, reason, message)
 	}
 
 	return p.act(ctx, syncAfter)
@@ -257,10 +313,8 @@ func (p *pass) always(ctx context.Context) (time.Duration, error) {
 
 // assist does the role's part in the step of its peer, if the peer has asked for it.
 func (p *pass) assist(ctx context.Context, syncAfter time.Duration) (reconcile.Result, error) {
-	if err := p.showLife(ctx); err != nil {
-		// The peer may wait for it, but what the peer asks for must not wait for the garden.
-		metrics.Failure(p.step, p.role, steps.ReasonSyncFailed)
-		p.log.Error(err, "Failed to show the peer that this agent is at work")
+	if err := p.forgetAbandonment(ctx); err != nil {
+		return reconcile.Result{}, err
 	}
 	action, ok := p.actions.Assists[p.step.Condition]
 	if !ok || !steps.AssistDue(steps.Conditions(p.shoot), p.step, p.role) {
@@ -307,7 +361,7 @@ func (p *pass) act(ctx context.Context, syncAfter time.Duration) (reconcile.Resu
 		if err := p.publish(ctx, outcome); err != nil {
 			return reconcile.Result{}, err
 		}
-		if outcome.Reason.Fault() {
+		if outcome.Reason.Fault() || outcome.Reason.Hold() {
 			metrics.Failure(p.step, p.role, outcome.Reason)
 		}
 		return p.again(outcome.RequeueAfter, syncAfter), nil
@@ -444,8 +498,14 @@ func (p *pass) accompanyOnce(ctx context.Context) (string, error) {
 	var err error
 	synced := p.Clock.Since(p.synced) >= p.Config.SyncPeriod.Duration
 	if synced {
+		if why := p.skewed(ctx); why != "" {
+			return why, nil
+		}
+	}
+	if synced {
 		p.synced = p.Clock.Now()
 		_, err = p.always(ctx)
+		err = errors.Join(err, p.tellSnapshots(ctx))
 	}
 
 	gateErr := p.Gate.Prove(ctx, shoot)
@@ -487,7 +547,9 @@ func (p *pass) migration(
 		Step:            p.step,
 		Clock:           p.Clock,
 		Report:          report,
+		Obstacle:        p.obstacleMeanwhile,
 		PeerSeen:        p.peerSeen,
+		PeerAlive:       p.peerAlive,
 	}
 }
 

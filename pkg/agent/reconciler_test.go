@@ -18,13 +18,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	runtimemetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/patience"
 )
 
 const (
@@ -151,6 +154,20 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.mustPass(seedA)).To(BeZero())
 		})
 
+		It("should take nothing over from the deadline of a previous migration", func() {
+			w.change(func(s *gardencorev1beta1.Shoot) {
+				s.Annotations[steps.AnnotationOverdue] = "2026-01-01T00:00:00Z"
+				s.Annotations[steps.AnnotationDeadline] = "5h"
+			})
+			w.actions["source step SourceEtcdPreparedForPeerJoin"] = waiting(steps.ReasonWaitingForSourceEtcd)
+			w.mustPass(seedA)
+			deadline, running, err := steps.DeadlineOf(w.shoot(), time.Hour)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(running).To(BeTrue())
+			Expect(deadline.At()).To(BeTemporally("~", w.clock.Now().Add(5*time.Hour), time.Second))
+			Expect(steps.DeadlinePassed(w.shoot())).To(BeFalse())
+		})
+
 		It("should replace the conditions of the previous migration", func() {
 			for range 10 {
 				w.mustPass(seedA)
@@ -270,7 +287,7 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(first).Status).To(Equal(isTrue))
 		})
 
-		It("should hold in mid-flight, but keep the infrastructure up to date", func() {
+		It("should hold in flight, but keep the infrastructure up to date", func() {
 			w.gateErr = nil
 			w.goTo(second)
 			w.gateErr = errors.New("the policy is not in force")
@@ -349,14 +366,142 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.condition(third).Status).To(Equal(isTrue))
 		})
 
-		It("should not stop a step that has begun", func() {
+		It("should hold a step that has begun at its next attempt, and continue by itself", func() {
 			w.actions["destination step DestinationEtcdPeersJoined"] = waiting(steps.ReasonJoiningEtcdMembers)
 			w.goTo(second)
 			w.mustPass(seedB)
-			setVersion(seedA, "v1.151.0")
+			w.ran = nil
+			setVersion(seedA, "v1.150.1")
 			delete(w.actions, "destination step DestinationEtcdPeersJoined")
+
+			result := w.mustPass(seedB)
+			Expect(w.ran).To(BeEmpty())
+			Expect(w.condition(second).Status).To(Equal(isProgressing), "the step has begun")
+			Expect(w.condition(second).Reason).To(Equal("VersionSkew"))
+			Expect(w.condition(second).Message).To(ContainSubstring("seed-a is v1.150.1"))
+			Expect(result.RequeueAfter).To(Equal(5 * time.Second))
+
+			setVersion(seedA, version)
 			w.mustPass(seedB)
 			Expect(w.condition(second).Status).To(Equal(isTrue))
+		})
+
+		It("should end an attempt that runs, and hold", func() {
+			const words = "destination step DestinationEtcdPeersJoined"
+			w.goTo(second)
+			running := make(chan struct{})
+			w.actions[words] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+				close(running)
+				<-ctx.Done()
+				return steps.Outcome{}, ctx.Err()
+			}
+			passed := make(chan error)
+			go func() {
+				defer GinkgoRecover()
+				_, err := w.pass(seedB)
+				passed <- err
+			}()
+			Eventually(running, patience.Eventually).Should(BeClosed())
+			setVersion(seedA, "v1.151.0")
+			Eventually(func(g Gomega) {
+				w.clock.Step(time.Minute)
+				g.Expect(passed).To(Receive(Not(HaveOccurred())))
+			}, patience.Eventually).Should(Succeed())
+			Expect(w.condition(second).Reason).To(Equal("Started"), "nothing has failed")
+
+			w.mustPass(seedB)
+			Expect(w.condition(second).Message).To(ContainSubstring("that of seed seed-b is v1.150.0"))
+		})
+
+		It("should not end an attempt because a version cannot be read", func() {
+			const words = "destination step DestinationEtcdPeersJoined"
+			w.goTo(second)
+			running, end := make(chan struct{}), make(chan struct{})
+			w.actions[words] = func(ctx context.Context, _ *migration.Migration) (steps.Outcome, error) {
+				close(running)
+				select {
+				case <-end:
+				case <-ctx.Done():
+				}
+				return steps.Done("done"), ctx.Err()
+			}
+			looked := make(chan struct{}, 1000)
+			w.actions["destination always"] = func(context.Context, *migration.Migration) (steps.Outcome, error) {
+				looked <- struct{}{}
+				return steps.Outcome{}, nil
+			}
+			passed := make(chan error)
+			go func() {
+				defer GinkgoRecover()
+				_, err := w.pass(seedB)
+				passed <- err
+			}()
+			Eventually(running, patience.Eventually).Should(BeClosed())
+			setVersion(seedA, "")
+			for len(looked) > 0 {
+				<-looked
+			}
+			// The Always action runs after the look at the versions.
+			Eventually(func(g Gomega) {
+				w.clock.Step(time.Minute)
+				g.Expect(looked).To(Receive())
+			}, patience.Eventually).Should(Succeed())
+			close(end)
+			Eventually(passed, patience.Eventually).Should(Receive(Not(HaveOccurred())))
+			Expect(w.condition(second).Status).To(Equal(isTrue))
+		})
+
+		It("should leave it to the action where members of the source leave", func() {
+			var reasons []steps.Reason
+			w.actions["destination step EtcdMigrationComplete"] = func(
+				ctx context.Context, m *migration.Migration,
+			) (steps.Outcome, error) {
+				reason, message := m.Obstacle(ctx)
+				reasons = append(reasons, reason)
+				return steps.Waiting(0, steps.ReasonJoiningLastEtcdMember, "%s", message), nil
+			}
+			w.goTo(sixth)
+			w.mustPass(seedB)
+			setVersion(seedA, "v1.151.0")
+			w.mustPass(seedB)
+			Expect(reasons).To(Equal([]steps.Reason{"", steps.ReasonVersionSkew}))
+			Expect(w.condition(sixth).Reason).To(Equal("JoiningLastEtcdMember"))
+		})
+
+		It("should continue beyond the point of no return if an operator has confirmed the versions", func() {
+			const seventh = gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup
+			confirm := func(versions string) {
+				w.change(func(s *gardencorev1beta1.Shoot) {
+					s.Annotations[steps.AnnotationConfirmVersions] = versions
+				})
+			}
+			w.goTo(third)
+			setVersion(seedB, "v1.150.1")
+			confirm("v1.150.0,v1.150.1")
+			w.mustPass(seedA)
+			Expect(w.condition(third).Reason).To(Equal("VersionSkew"))
+			Expect(w.condition(third).Message).
+				To(ContainSubstring("before the point of no return a difference cannot be confirmed"))
+
+			setVersion(seedB, version)
+			w.goTo(seventh)
+			setVersion(seedB, "v1.150.1")
+			w.mustPass(seedA)
+			Expect(w.condition(seventh).Status).To(Equal(isTrue))
+			Expect(w.events()).To(ContainElement(And(ContainSubstring("BegunWithWarnings"),
+				ContainSubstring("an operator has confirmed the versions"))))
+
+			setVersion(seedB, "v1.150.2")
+			w.mustPass(seedB)
+			Expect(w.condition(last).Reason).To(Equal("VersionSkew"))
+			Expect(w.condition(last).Message).To(And(
+				ContainSubstring("does not name v1.150.2"),
+				ContainSubstring("kubectl livecpm confirm-versions live -n garden-demo --versions v1.150.0,v1.150.2")))
+
+			confirm("v1.150.0, v1.150.2")
+			w.mustPass(seedB)
+			Expect(w.statuses()).To(Equal("TTTTTTTT"))
+			Expect(w.shoot().Annotations).NotTo(HaveKey(steps.AnnotationConfirmVersions))
 		})
 
 		It("should hold when a version is not known or not the agent's own", func() {
@@ -371,12 +516,32 @@ var _ = Describe("Reconciler", func() {
 
 			Expect(w.client.Create(ctx, seed(seedB, version))).To(Succeed())
 			setVersion(seedB, version)
-			w.version = "v1.149.0"
+			w.version = "v1.150.1"
 			w.mustPass(seedA)
 			Expect(w.condition(first).Reason).To(Equal("VersionSkew"))
 			Expect(w.condition(first).Message).
 				To(ContainSubstring(
-					"the agent of seed seed-a is built with Gardener v1.149.0, both gardenlets are v1.150.0"))
+					"the agent of seed seed-a is built with Gardener v1.150.1, both gardenlets are v1.150.0"))
+		})
+	})
+
+	Describe("a gardenlet that migrates by itself", func() {
+		It("should be left alone: nothing is written, and an event says so", func() {
+			for _, name := range []string{seedA, seedB} {
+				current := &gardencorev1beta1.Seed{}
+				Expect(w.client.Get(ctx, client.ObjectKey{Name: name}, current)).To(Succeed())
+				current.Status = seed(name, "v1.151.0").Status
+				Expect(w.client.Status().Update(ctx, current)).To(Succeed())
+			}
+			before := w.shoot()
+			for _, name := range []string{seedA, seedB} {
+				Expect(w.mustPass(name).RequeueAfter).To(BeNumerically(">", 0))
+			}
+			Expect(w.shoot()).To(Equal(before))
+			Expect(w.ran).To(BeEmpty())
+			Expect(w.statusWrites).To(BeEmpty())
+			Expect(w.events()).To(ContainElement(And(HavePrefix("Warning GardenletMigratesLive"),
+				ContainSubstring("later minor release"), ContainSubstring("reasons/GardenletMigratesLive.md"))))
 		})
 	})
 
@@ -889,15 +1054,116 @@ var _ = Describe("Reconciler", func() {
 			Expect(w.shoot().Annotations).NotTo(HaveKey("gardener.cloud/operation"))
 		})
 
-		It("should leave the reconciliation to the registry when the gardenlet itself restores", func() {
-			w.handOver = func(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
-				shoot.Status.SeedName = ptr.To(m.DestinationSeed)
-				shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
-					Type:  gardencorev1beta1.LastOperationTypeMigrate,
-					State: gardencorev1beta1.LastOperationStateSucceeded,
+		DescribeTable("keeps what was requested in flight",
+			func(operations, follows string, wanted ...string) {
+				w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations["gardener.cloud/operation"] = operations })
+				w.mustPass(seedB)
+				Expect(w.shoot().Annotations).To(HaveKeyWithValue("gardener.cloud/operation", follows))
+				Expect(w.shoot().Status.ObservedGeneration).To(Equal(w.shoot().Generation),
+					"the request raises it again")
+				events := w.events()
+				for _, text := range wanted {
+					Expect(events).To(ContainElement(ContainSubstring(text)))
 				}
-				return nil
+			},
+			Entry("a rotation, beside the reconciliation that the gardenlet wakes up for",
+				"rotate-observability-credentials", "rotate-observability-credentials;reconcile",
+				"Normal RequestsKept Operations that were requested during the migration follow now: "+
+					"rotate-observability-credentials", "Normal HandedOver"),
+			Entry("two of the maintenance time window, one of which was only stored",
+				"rotate-credentials-complete;reconcile", "rotate-credentials-complete;reconcile", "Normal HandedOver"),
+			Entry("a retry, which came too late", "retry", "reconcile", "Normal HandedOver"),
+			Entry("what takes no reconciliation beside it, as a message", "force-in-place-update", "reconcile",
+				"Warning RequestDropped The operation force-in-place-update", "Normal HandedOver"),
+			Entry("maintenance, which asks for the reconciliation itself", "maintain", "maintain"),
+		)
+
+		It("should ask for the reconciliation once maintenance has taken its request away", func() {
+			w.change(func(s *gardencorev1beta1.Shoot) { s.Annotations["gardener.cloud/operation"] = "maintain" })
+			w.mustPass(seedB)
+			w.change(func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, "gardener.cloud/operation") })
+			w.mustPass(seedB)
+			Expect(w.shoot().Annotations).To(HaveKeyWithValue("gardener.cloud/operation", "reconcile"))
+		})
+
+		It("should leave alone what waits for the maintenance time window", func() {
+			w.change(func(s *gardencorev1beta1.Shoot) {
+				s.Annotations["maintenance.gardener.cloud/operation"] = "rotate-ssh-keypair"
+			})
+			w.mustPass(seedB)
+			Expect(w.shoot().Annotations).To(And(HaveKeyWithValue("gardener.cloud/operation", "reconcile"),
+				HaveKeyWithValue("maintenance.gardener.cloud/operation", "rotate-ssh-keypair")))
+		})
+
+		DescribeTable("lets nothing but the restoration happen where the gardenlet restores",
+			func(operations, now, later string) {
+				w.handOver = handOverWithWorkers
+				w.change(func(s *gardencorev1beta1.Shoot) {
+					s.Annotations["gardener.cloud/operation"] = operations
+					s.Annotations["maintenance.gardener.cloud/operation"] = "rotate-ssh-keypair"
+				})
+				w.mustPass(seedB)
+				annotations := w.shoot().Annotations
+				Expect(annotations["gardener.cloud/operation"]).To(Equal(now))
+				Expect(annotations["maintenance.gardener.cloud/operation"]).To(Equal(later))
+				if later != "rotate-ssh-keypair" {
+					Expect(w.events()).To(ContainElement(ContainSubstring("Normal RequestsKept Operations that were " +
+						"requested during the migration follow in the next maintenance time window")))
+				}
+			},
+			Entry("a rollout of workers that do not exist yet", "rollout-workers=*", "",
+				"rotate-ssh-keypair;rollout-workers=*"),
+			Entry("a rotation that waits already", "rotate-ssh-keypair;rotate-ca-complete", "",
+				"rotate-ssh-keypair;rotate-ca-complete"),
+			Entry("what can only be carried out alone", "maintain", "maintain", "rotate-ssh-keypair"),
+			Entry("a reconciliation", "reconcile", "", "rotate-ssh-keypair"),
+		)
+
+		Context("when a gardenlet that restarts sets the last operation to Aborted", func() {
+			abort := func(description string) {
+				w.change(func(s *gardencorev1beta1.Shoot) {
+					s.Status.LastOperation.State = gardencorev1beta1.LastOperationStateAborted
+					if description != "" {
+						s.Status.LastOperation.Description = description
+					}
+				})
 			}
+
+			It("should restore it, and still ask for the reconciliation", func() {
+				w.mustPass(seedB)
+				w.change(func(s *gardencorev1beta1.Shoot) { delete(s.Annotations, "gardener.cloud/operation") })
+				before := w.shoot()
+				abort("")
+				Expect(agent.Predicate().Update(event.UpdateEvent{ObjectOld: before,
+					ObjectNew: w.shoot()})).To(BeTrue())
+				w.mustPass(seedA)
+				Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateAborted),
+					"not the source's business")
+				w.mustPass(seedB)
+				Expect(w.shoot().Status.LastOperation).To(HaveValue(And(
+					HaveField("Type", gardencorev1beta1.LastOperationTypeRestore),
+					HaveField("State", gardencorev1beta1.LastOperationStateSucceeded))))
+				Expect(w.shoot().Annotations).To(HaveKeyWithValue("gardener.cloud/operation", "reconcile"))
+			})
+
+			It("should leave an operation alone that the gardenlet has begun", func() {
+				w.mustPass(seedB)
+				abort("Restoration of Shoot cluster initialized.")
+				w.mustPass(seedB)
+				Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateAborted))
+			})
+
+			It("should leave it to the gardenlet where that restores, which does so after this, too", func() {
+				w.handOver = handOverWithWorkers
+				w.mustPass(seedB)
+				abort("")
+				w.mustPass(seedB)
+				Expect(w.shoot().Status.LastOperation.State).To(Equal(gardencorev1beta1.LastOperationStateAborted))
+			})
+		})
+
+		It("should leave the reconciliation to the registry when the gardenlet itself restores", func() {
+			w.handOver = handOverWithWorkers
 			w.mustPass(seedB)
 			Expect(w.shoot().Annotations).To(Equal(map[string]string{"other": "kept"}))
 			Expect(w.shoot().Status.ObservedGeneration).To(Equal(int64(6)))
@@ -979,4 +1245,15 @@ func (r readerFunc) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 		}
 	}
 	return r.Reader.Get(ctx, key, obj, opts...)
+}
+
+// handOverWithWorkers hands a Shoot over that the gardenlet has to restore.
+func handOverWithWorkers(m *migration.Migration, shoot *gardencorev1beta1.Shoot) error {
+	shoot.Status.SeedName = ptr.To(m.DestinationSeed)
+	shoot.Status.LastOperation = &gardencorev1beta1.LastOperation{
+		Type:        gardencorev1beta1.LastOperationTypeMigrate,
+		State:       gardencorev1beta1.LastOperationStateSucceeded,
+		Description: conditions.HandOverDescription(m.SourceSeed),
+	}
+	return nil
 }

@@ -40,8 +40,8 @@ const (
 	// standbyPeriod is how often an agent that does not lead reads which one does. A free lease is taken much faster.
 	standbyPeriod = 15 * time.Second
 
-	// notServed is the address with which controller-runtime serves nothing.
-	notServed = "0"
+	// NotServed is the address with which controller-runtime serves nothing.
+	NotServed = "0"
 )
 
 // ManagerOptions are the options of an agent's manager. All agents of a seed take the same lease, wherever they run, so
@@ -51,7 +51,7 @@ func ManagerOptions(log logr.Logger, config *configv1alpha1.AgentConfiguration, 
 	options.MapperProvider = apiutil.NewDynamicRESTMapper
 	options.LeaderElectionLabels = map[string]string{LabelHost: string(host)}
 	if host == HostGardenlet {
-		options.HealthProbeBindAddress, options.Metrics.BindAddress = notServed, notServed
+		options.HealthProbeBindAddress, options.Metrics.BindAddress = NotServed, NotServed
 	}
 	return options
 }

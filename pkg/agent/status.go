@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -44,12 +43,17 @@ func (r *Reconciler) initialize(ctx context.Context, log logr.Logger, shoot *gar
 	shoot.Status.LiveMigration = &gardencorev1beta1.LiveMigration{
 		Conditions: conditions.Initialize(r.Clock, steps.Conditions(shoot)),
 	}
+	// What is left of an earlier migration says nothing about this one, and would turn an abort of this one into an
+	// abandonment.
+	delete(shoot.Annotations, steps.AnnotationOverdue)
+	delete(shoot.Annotations, steps.AnnotationAbandon)
+	delete(shoot.Annotations, steps.AnnotationAbandonSource)
 	if err := r.GardenClient.Status().Patch(ctx, shoot, patch); err != nil {
 		return fmt.Errorf("failed to initialize the conditions of Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
 	source, destination, _ := steps.Seeds(shoot)
 	log.Info("Initialized live migration", "source", source, "destination", destination)
-	r.event(shoot, eventNormal, "Requested",
+	r.event(shoot, eventNormal, steps.EventRequested,
 		fmt.Sprintf("Live migration of the control plane from seed %s to seed %s", source, destination))
 	return nil
 }
@@ -61,7 +65,11 @@ func (p *pass) publish(ctx context.Context, outcome steps.Outcome) error {
 	var hidden string
 	err := p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		old := steps.Conditions(shoot)
-		status, reason, message := conditions.Judge(p.Clock, old, p.step, outcome)
+		said := outcome
+		if !outcome.Finished() {
+			said.Message += steps.SnapshotsNote(shoot)
+		}
+		status, reason, message := conditions.Judge(p.Clock, old, p.step, said)
 		if !steps.Begun(old, p.step) && outcome.Reason.Hold() {
 			status = gardencorev1beta1.ConditionUnknown
 		}
@@ -115,7 +123,8 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 	if p.actions.HandOver == nil {
 		return fmt.Errorf("failed to hand over Shoot %s: the %s has no hand-over", p.key, p.role)
 	}
-	return p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
+	var kept string
+	err := p.write(ctx, func(shoot *gardencorev1beta1.Shoot) error {
 		updated, err := conditions.Apply(p.Clock, steps.Conditions(shoot), conditions.Change{
 			Step: p.step, Role: p.role, Status: gardencorev1beta1.ConditionTrue,
 			Reason: outcome.Reason, Message: outcome.Message,
@@ -137,13 +146,13 @@ func (p *pass) handOver(ctx context.Context, m *migration.Migration, outcome ste
 			shoot.Status.ObservedGeneration = shoot.Generation
 		}
 		steps.RemoveAnnotations(shoot)
-		// A request for a reconciliation takes effect only when it comes with a write of the Shoot itself. Here it
-		// would merely be stored, and stand in the way of the one that follows (see requestReconciliation).
-		if shoot.Annotations[v1beta1constants.GardenerOperation] == v1beta1constants.GardenerOperationReconcile {
-			delete(shoot.Annotations, v1beta1constants.GardenerOperation)
-		}
+		kept = keepRequests(shoot)
 		return nil
 	})
+	if err == nil && kept != "" {
+		p.event(p.shoot, eventNormal, "RequestsKept", kept)
+	}
+	return err
 }
 
 // write makes sure that this pass still works for the current step of the Shoot, lets mutate change it in memory and
@@ -196,11 +205,21 @@ func (p *pass) write(ctx context.Context, mutate func(*gardencorev1beta1.Shoot) 
 // concerns reports whether the Shoot still is where this pass took it to be.
 func (p *pass) concerns(shoot *gardencorev1beta1.Shoot) bool {
 	role, involved := steps.RoleOf(shoot, p.SeedName)
-	if !involved || role != p.role || steps.AbortDue(shoot) != p.aborting {
+	if !involved || role != p.role || clearing(shoot, role) != p.clearing {
+		return false
+	}
+	if p.clearing {
+		return true
+	}
+	if steps.AbortDue(shoot) != p.aborting {
 		return false
 	}
 	if p.aborting {
-		return role == steps.Destination || steps.Withdrawn(steps.Conditions(shoot))
+		all := steps.Conditions(shoot)
+		if role == steps.Destination {
+			return !steps.AbandonRequested(shoot)
+		}
+		return steps.Withdrawn(all) || steps.Abandoned(all) || steps.AbandonDue(shoot)
 	}
 	current, running := steps.Current(steps.Conditions(shoot))
 	return running && current.Condition == p.step.Condition
@@ -213,7 +232,7 @@ func (p *pass) recordTransition(before, after *gardencorev1beta1.Shoot) {
 		return
 	}
 	eventType := eventNormal
-	if to.Status == gardencorev1beta1.ConditionFalse ||
+	if to.Status == gardencorev1beta1.ConditionFalse || to.Reason == string(steps.ReasonSourceAbandoned) ||
 		(to.Status != gardencorev1beta1.ConditionTrue && steps.Reason(to.Reason).Fault()) {
 		eventType = eventWarning
 	}
@@ -257,43 +276,8 @@ func (r *Reconciler) reconcileUninvolved(
 	if err := r.forgetAbort(ctx, log, shoot); err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := r.reassertHandOver(ctx, log, shoot); err != nil {
+		return reconcile.Result{}, err
+	}
 	return reconcile.Result{}, r.requestReconciliation(ctx, log, shoot)
-}
-
-// requestReconciliation asks the gardenlet of the own seed to reconcile a shoot that was just handed over and restored.
-// It is decided by what the Shoot shows, so it also happens if the agent was restarted right after the hand-over: the
-// last operation still is the restoration, and the gardenlet has nothing else pending. (Where the gardenlet itself has
-// to restore, the last operation is a migration, and the API server's registry makes the gardenlet act.)
-func (r *Reconciler) requestReconciliation(ctx context.Context, log logr.Logger, shoot *gardencorev1beta1.Shoot) error {
-	all := steps.Conditions(shoot)
-	if _, unfinished := steps.Current(all); len(all) == 0 || unfinished {
-		return nil
-	}
-	if ptr.Deref(shoot.Spec.SeedName, "") != r.SeedName || ptr.Deref(shoot.Status.SeedName, "") != r.SeedName ||
-		!restored(shoot) ||
-		shoot.Generation != shoot.Status.ObservedGeneration ||
-		shoot.Annotations[v1beta1constants.GardenerOperation] != "" ||
-		shoot.DeletionTimestamp != nil {
-		return nil
-	}
-
-	patch := client.MergeFrom(shoot.DeepCopy())
-	if shoot.Annotations == nil {
-		shoot.Annotations = map[string]string{}
-	}
-	shoot.Annotations[v1beta1constants.GardenerOperation] = v1beta1constants.GardenerOperationReconcile
-	if err := r.GardenClient.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to request a reconciliation of Shoot %s: %w", client.ObjectKeyFromObject(shoot), err)
-	}
-	log.Info("Handed the shoot over and requested a reconciliation by the gardenlet")
-	r.event(shoot, eventNormal, "HandedOver",
-		fmt.Sprintf("The control plane runs in seed %s and is managed by its gardenlet", r.SeedName))
-	return nil
-}
-
-// restored reports whether the last operation is a restoration that succeeded.
-func restored(shoot *gardencorev1beta1.Shoot) bool {
-	operation := shoot.Status.LastOperation
-	return operation != nil && operation.Type == gardencorev1beta1.LastOperationTypeRestore &&
-		operation.State == gardencorev1beta1.LastOperationStateSucceeded
 }

@@ -11,11 +11,17 @@ import (
 
 	"github.com/gardener/gardener/cmd/utils/initrun"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
+	"github.com/gardener/gardener/pkg/client/kubernetes"
 	"github.com/gardener/gardener/pkg/features"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	componentbaseconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	"k8s.io/component-base/version/verflag"
+	"k8s.io/utils/clock"
 
+	"github.com/livecpm/livecpm/pkg/agent"
 	"github.com/livecpm/livecpm/pkg/agent/gardenletconfig"
 	"github.com/livecpm/livecpm/pkg/agent/setup"
 	configv1alpha1 "github.com/livecpm/livecpm/pkg/apis/config/v1alpha1"
@@ -90,14 +96,49 @@ func run(
 	log.Info("Took over the feature gates of the gardenlet", "seed", gardenlet.SeedConfig.Name, "featureGates",
 		fmt.Sprint(features.DefaultFeatureGate))
 
-	environment, err := setup.NewEnvironment(ctx, log, config, gardenlet)
+	// A file that cannot be read is a mistake that no patience ends.
+	if _, err := restConfig(&config.GardenClientConnection, "garden"); err != nil {
+		return err
+	}
+	seed, err := restConfig(&config.SeedClientConnection, "seed")
 	if err != nil {
 		return err
+	}
+	seedSide, err := setup.NewSeedSide(log, config, seed, agent.HostPod)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return seedSide.Start(ctx) })
+	group.Go(func() error {
+		return runMigrations(ctx, seedSide, setup.Options{Log: log, Config: config, GardenletConfig: gardenlet})
+	})
+	return group.Wait()
+}
+
+// runMigrations runs what needs the garden, from when it answers on. The seed side serves probes and metrics of the
+// process.
+func runMigrations(ctx context.Context, seedSide *setup.SeedSide, options setup.Options) error {
+	environment := seedSide.Connect(ctx, options.Log, clock.RealClock{}, func() (*setup.Environment, error) {
+		return seedSide.NewEnvironment(ctx, options)
+	})
+	if environment == nil {
+		return nil
 	}
 	if err := setup.AddControllers(environment); err != nil {
 		return err
 	}
 
-	log.Info("Starting the manager")
+	options.Log.Info("Starting the manager")
 	return environment.Manager.Start(ctx)
+}
+
+func restConfig(
+	connection *componentbaseconfigv1alpha1.ClientConnectionConfiguration, cluster string,
+) (*rest.Config, error) {
+	config, err := kubernetes.RESTConfigFromClientConnectionConfiguration(connection, nil, kubernetes.AuthTokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("failed to read the kubeconfig for the %s: %w", cluster, err)
+	}
+	return config, nil
 }

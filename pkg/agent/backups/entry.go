@@ -16,6 +16,7 @@ import (
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,6 +103,30 @@ func (b *Backups) RemoveMigrated(ctx context.Context, name string) error {
 		return err
 	}
 	return fmt.Errorf("extension resource BackupEntry %s in seed %s is being deleted", name, b.options.SeedName)
+}
+
+// Discard removes the extension's BackupEntry from the agent's own seed without its controller, which would delete the
+// backups, and without a gardenlet: the entry in the garden was given to another seed while this one was lost. Nobody
+// takes care of what was written into this seed's bucket.
+func (b *Backups) Discard(ctx context.Context, name string) error {
+	entry := &extensionsv1alpha1.BackupEntry{}
+	if found, err := b.read(ctx, client.ObjectKey{Name: name}, entry); err != nil || !found {
+		return err
+	}
+	seed := b.options.SeedClientSet.Client()
+	patch := client.MergeFromWithOptions(entry.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	// A seed's admission webhook requires it before an extension resource may be deleted.
+	metav1.SetMetaDataAnnotation(&entry.ObjectMeta, v1beta1constants.ConfirmationDeletion, "true")
+	entry.Finalizers = nil
+	if err := seed.Patch(ctx, entry, patch); err != nil {
+		return fmt.Errorf("failed to remove the finalizers of extension resource BackupEntry %s: %w", name, err)
+	}
+	// Without finalizers it goes at once; the precondition makes sure that no controller has put one back.
+	if err := seed.Delete(ctx, entry, client.Preconditions{UID: &entry.UID,
+		ResourceVersion: &entry.ResourceVersion}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("failed to delete extension resource BackupEntry %s: %w", name, err)
+	}
+	return nil
 }
 
 // CheckHere reports whether the backup entry of the botanist's shoot is managed by the agent's own seed,

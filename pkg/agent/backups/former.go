@@ -33,12 +33,33 @@ func (b *Backups) BucketOf(ctx context.Context, seedName string) (string, error)
 
 // DeleteFormer deletes the shoot's backups in the bucket of a seed that it has left. They go the way that they go in a
 // classic migration: through a backup entry of its own that is managed by the agent's seed.
+func DeleteFormer(ctx context.Context, b *botanist.Botanist, bucketName string) error {
+	if err := openFormer(ctx, b, bucketName); err != nil {
+		return err
+	}
+	return RemoveFormer(ctx, b)
+}
+
+// RemoveFormer does the same when CopyFormer has copied them, which has made the entry ready. The gardenlet continues
+// with the deletion whether it is waited for or not.
+func RemoveFormer(ctx context.Context, b *botanist.Botanist) error {
+	if err := b.DestroySourceBackupEntry(ctx); err != nil {
+		return fmt.Errorf("failed to delete the backup entry of the former seed's backups: %w", err)
+	}
+	if err := b.Shoot.Components.SourceBackupEntry.WaitCleanup(ctx); err != nil {
+		return fmt.Errorf("failed to wait until the former seed's backups are deleted: %w", err)
+	}
+	return nil
+}
+
+// openFormer gives the agent's seed access to the shoot's backups in the bucket of the seed that it has left: a backup
+// entry of its own.
 //
 // Gardener's SeedRestriction lets a seed create such an entry only while the last operation is a restoration, and only
 // before the shoot's own backup entry has got its new bucket. Neither is so in a live migration. Where it refuses, the
 // entry is asked for from livecpm-controller-manager, which is not bound to a seed; everything else the seed authorizer
 // lets the agent do itself.
-func DeleteFormer(ctx context.Context, b *botanist.Botanist, bucketName string) error {
+func openFormer(ctx context.Context, b *botanist.Botanist, bucketName string) error {
 	entry := b.Shoot.Components.SourceBackupEntry
 	entry.SetBucketName(bucketName)
 	if err := entry.Deploy(ctx); err != nil {
@@ -54,35 +75,30 @@ func DeleteFormer(ctx context.Context, b *botanist.Botanist, bucketName string) 
 	if err := entry.Wait(ctx); err != nil {
 		return fmt.Errorf("failed to wait for the backup entry of the former seed's backups: %w", err)
 	}
-	// Not after the deletion: whoever finds that the entry is gone must not find a request for it.
-	if err := stopAsking(ctx, b); err != nil {
-		return err
-	}
-	if err := b.DestroySourceBackupEntry(ctx); err != nil {
-		return fmt.Errorf("failed to delete the backup entry of the former seed's backups: %w", err)
-	}
-	if err := entry.WaitCleanup(ctx); err != nil {
-		return fmt.Errorf("failed to wait until the former seed's backups are deleted: %w", err)
-	}
-	return nil
+	// Not after a deletion: whoever finds that the entry is gone must not find a request for it.
+	return stopAsking(ctx, b)
 }
 
 // ask sets the annotation by which livecpm-controller-manager is asked for the backup entry.
-func ask(ctx context.Context, b *botanist.Botanist) error { return annotate(ctx, b, `"true"`) }
+func ask(ctx context.Context, b *botanist.Botanist) error {
+	return annotate(ctx, b, steps.AnnotationDeleteFormerBackups, `"true"`)
+}
 
 // stopAsking removes the annotation.
-func stopAsking(ctx context.Context, b *botanist.Botanist) error { return annotate(ctx, b, "null") }
+func stopAsking(ctx context.Context, b *botanist.Botanist) error {
+	return annotate(ctx, b, steps.AnnotationDeleteFormerBackups, "null")
+}
 
-// annotate gives the annotation a value in JSON. The patch has nothing but the annotation: the botanist's copy of the
-// Shoot pretends another last operation.
-func annotate(ctx context.Context, b *botanist.Botanist, value string) error {
+// annotate gives an annotation of the Shoot a value in JSON. The patch has nothing but the annotation: the botanist's
+// copy of the Shoot pretends another last operation.
+func annotate(ctx context.Context, b *botanist.Botanist, annotation, value string) error {
 	info := b.Shoot.GetInfo()
 	shoot := &gardencorev1beta1.Shoot{ObjectMeta: metav1.ObjectMeta{Namespace: info.Namespace, Name: info.Name}}
 	patch := client.RawPatch(types.MergePatchType,
-		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, steps.AnnotationDeleteFormerBackups, value))
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, annotation, value))
 	if err := b.GardenClient.Patch(ctx, shoot, patch); err != nil {
-		return fmt.Errorf("failed to patch annotation %s of Shoot %s: %w", steps.AnnotationDeleteFormerBackups,
-			client.ObjectKeyFromObject(info), err)
+		return fmt.Errorf("failed to patch annotation %s of Shoot %s: %w", annotation, client.ObjectKeyFromObject(info),
+			err)
 	}
 	return nil
 }

@@ -47,6 +47,9 @@ type Options struct {
 	Identity *gardencorev1beta1.Gardener
 	// GardenClusterIdentity is the content of the garden's cluster-identity ConfigMap.
 	GardenClusterIdentity string
+	// AccessControl are the types of the extensions for access control; see Factory.AccessControl. It may be empty, but
+	// not nil.
+	AccessControl []string
 }
 
 // Factory makes botanists.
@@ -108,6 +111,7 @@ func (f *Factory) New(
 		return nil, fmt.Errorf("failed to construct botanist for shoot %s: %w", client.ObjectKeyFromObject(r.shoot),
 			err)
 	}
+	f.keepAccessControl(b, m)
 	return b, nil
 }
 

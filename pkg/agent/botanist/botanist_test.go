@@ -16,7 +16,7 @@ var _ = Describe("NewFactory", func() {
 	It("should refuse to make botanists of nothing", func() {
 		_, err := botanist.NewFactory(botanist.Options{GardenClusterIdentity: "garden"})
 		Expect(err).To(MatchError("failed to set up the construction of botanists: these options are missing: " +
-			"GardenClient, GardenAPIReader, SeedClientSet, ShootClientMap, GardenletConfig, Identity"))
+			"GardenClient, GardenAPIReader, SeedClientSet, ShootClientMap, GardenletConfig, Identity, AccessControl"))
 	})
 })
 

@@ -9,6 +9,7 @@ import (
 	"context"
 
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"k8s.io/utils/clock"
 
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/required"
@@ -21,6 +22,8 @@ type Options struct {
 	SeedClientSet kubernetes.Interface
 	// Timings are the periods of the waits.
 	Timings flows.Timings
+	// Clock is the clock.
+	Clock clock.PassiveClock
 	// DestroyTunnel removes the way to the other seed from this seed and waits until it is gone.
 	DestroyTunnel func(ctx context.Context, m *migration.Migration) error
 }

@@ -15,6 +15,6 @@ var _ = Describe("New", func() {
 	It("should name what is missing", func() {
 		_, err := controlplane.New(controlplane.Options{Timings: flows.DefaultTimings()})
 		Expect(err).To(MatchError("failed to set up the access to control planes: these options are missing: " +
-			"SeedClientSet, DestroyTunnel"))
+			"SeedClientSet, Clock, DestroyTunnel"))
 	})
 })

@@ -5,6 +5,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,10 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/stranded"
 )
 
 // Removal is how a flow removes a shoot from the agent's own seed.
@@ -72,7 +75,7 @@ func (c *ControlPlane) AddRemoval(g *flow.Graph, removal Removal) {
 		waitUntilNamespaceDeleted = g.Add(flow.Task{
 			Name: "Waiting until the shoot's namespace is gone",
 			Fn: flow.TaskFn(func(ctx context.Context) error {
-				return c.WaitUntilGone(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+				return c.WaitUntilNamespaceGone(ctx, namespace)
 			}).Timeout(timeout),
 			Dependencies: flow.NewTaskIDs(deleteNamespace),
 		})
@@ -97,18 +100,47 @@ func Exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 	return true, nil
 }
 
-// WaitUntilGone waits until the object no longer exists in the seed.
-func (c *ControlPlane) WaitUntilGone(ctx context.Context, key client.ObjectKey, obj client.Object) error {
+// WaitUntilNamespaceGone waits until a namespace that is being deleted no longer exists. It removes the objects of
+// stranded pods, which nobody else would: the namespace would stay, and so would their volumes.
+//
+// Should their containers run on, on a node that is only cut off, they do no harm any more. What must not run on was
+// stopped and waited for before (DeleteDeployments). The members of etcd are in no list, and the way to the other seed
+// is gone, and with it whatever such a container could reach of the shoot.
+func (c *ControlPlane) WaitUntilNamespaceGone(ctx context.Context, name string) error {
 	return retry.Until(ctx, c.options.Timings.PollInterval, func(ctx context.Context) (bool, error) {
-		found, err := Exists(ctx, c.options.SeedClientSet.APIReader(), key, obj)
+		namespace := &corev1.Namespace{}
+		found, err := Exists(ctx, c.options.SeedClientSet.APIReader(), client.ObjectKey{Name: name}, namespace)
 		if err != nil {
 			return retry.MinorError(err)
 		}
-		if found {
-			return retry.MinorError(fmt.Errorf("%T %s still exists", obj, key))
+		if !found {
+			return retry.Ok()
 		}
-		return retry.Ok()
+		if namespace.DeletionTimestamp != nil {
+			err = c.removeStranded(ctx, name)
+		}
+		return retry.MinorError(errors.Join(fmt.Errorf("%T %s still exists", namespace, name), err))
 	})
+}
+
+// removeStranded removes the objects of stranded pods from a namespace that is being deleted.
+func (c *ControlPlane) removeStranded(ctx context.Context, namespace string) error {
+	pods := &corev1.PodList{}
+	if err := c.options.SeedClientSet.APIReader().List(ctx, pods, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("failed to list the pods in namespace %s: %w", namespace, err)
+	}
+	var errs []error
+	for _, pod := range pods.Items {
+		if !stranded.Pod(&pod, c.options.Clock.Now()) {
+			continue
+		}
+		logf.FromContext(ctx).Info("Removing the object of a pod that never ends", "pod", stranded.Describe(&pod))
+		if err := c.options.SeedClientSet.Client().Delete(ctx, &pod, client.GracePeriodSeconds(0),
+			client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("failed to remove pod %s: %w", client.ObjectKeyFromObject(&pod), err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // WaitUntilEtcdsGone waits until no Etcd is left in the namespace.

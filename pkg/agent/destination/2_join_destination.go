@@ -53,35 +53,22 @@ func (d *destination) joinPeers(ctx context.Context, m *migration.Migration) (st
 		return steps.Outcome{}, err
 	}
 	// The clusters are independent of each other: joining them at the same time halves the wait.
-	components, err := d.deployJoiningEtcds(ctx, m, b, etcds)
-	if err != nil {
+	if err := d.deployJoiningEtcds(ctx, m, b, etcds); err != nil {
 		return steps.Outcome{}, err
 	}
+	// They are healthy voters when this returns. That etcd-druid says so as well takes longer, and is waited for in the
+	// step that starts the kube-apiserver (addReadinessOfEtcds): nothing before needs it.
 	if err := etcds.Join(ctx, joiningMembers, m.Report); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to join the etcd members of the destination: %w", err)
-	}
-
-	if err := m.Report(ctx, steps.ReasonJoiningEtcdMembers,
-		"Waiting until etcd-druid reports the etcds of the destination as ready"); err != nil {
-		return steps.Outcome{}, err
-	}
-	var waits []flow.TaskFn
-	for _, component := range components {
-		waits = append(waits, component.Wait)
-	}
-	if err := flow.Parallel(waits...)(ctx); err != nil {
-		return steps.Outcome{}, fmt.Errorf("failed to wait until the etcds of the destination are ready: %w", err)
 	}
 	return steps.Done("%d members of the destination have joined each etcd; both have 5 voters", joiningMembers), nil
 }
 
+// deployJoiningEtcds creates the Etcds of the destination, or brings them up to date.
 func (d *destination) deployJoiningEtcds(
 	ctx context.Context, m *migration.Migration, b *botanist.Botanist, etcds *joint.Joint,
-) ([]gardeneretcd.Interface, error) {
-	var (
-		components []gardeneretcd.Interface
-		deploys    []flow.TaskFn
-	)
+) error {
+	var deploys []flow.TaskFn
 	for etcdRole, upstream := range map[string]gardeneretcd.Interface{
 		v1beta1constants.ETCDRoleMain:   b.Shoot.Components.ControlPlane.EtcdMain,
 		v1beta1constants.ETCDRoleEvents: b.Shoot.Components.ControlPlane.EtcdEvents,
@@ -91,10 +78,10 @@ func (d *destination) deployJoiningEtcds(
 		var bootstrap *druidcorev1alpha1.BootstrapWithExistingCluster
 		if _, err := upstream.Get(ctx); apierrors.IsNotFound(err) {
 			if bootstrap, err = etcds.Bootstrap(ctx, etcdRole); err != nil {
-				return nil, err
+				return err
 			}
 		} else if err != nil {
-			return nil, fmt.Errorf("failed to read etcd %s: %w", naming.EtcdName(etcdRole), err)
+			return fmt.Errorf("failed to read etcd %s: %w", naming.EtcdName(etcdRole), err)
 		}
 
 		component := joint.NewEtcd(m.Log, d.SeedClientSet.Client(), joint.JoiningEtcd{
@@ -104,7 +91,6 @@ func (d *destination) deployJoiningEtcds(
 			Bootstrap:      bootstrap,
 		})
 		component.SetReplicas(ptr.To[int32](joiningMembers))
-		components = append(components, component)
 		deploys = append(deploys, func(ctx context.Context) error {
 			if err := component.Deploy(ctx); err != nil {
 				return fmt.Errorf("failed to deploy etcd %s: %w", naming.EtcdName(etcdRole), err)
@@ -112,7 +98,7 @@ func (d *destination) deployJoiningEtcds(
 			return nil
 		})
 	}
-	return components, flow.Parallel(deploys...)(ctx)
+	return flow.Parallel(deploys...)(ctx)
 }
 
 // prepareFacts are what the flow of the preparation depends on.

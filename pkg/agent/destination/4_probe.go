@@ -53,7 +53,7 @@ func promptly(
 ) func(context.Context) error {
 	return func(ctx context.Context) error {
 		slowest, err := probe(ctx)
-		return m.ReportOverload(ctx, overload.Check("the kube-apiserver of the destination", slowest, err))
+		return m.ReportPutOff(ctx, overload.Check("the kube-apiserver of the destination", slowest, err))
 	}
 }
 

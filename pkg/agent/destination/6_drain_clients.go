@@ -15,6 +15,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/waits"
 )
 
 // annotationClientsDrain is on the shoot's namespace in the destination from when the source was asked to drain the
@@ -65,10 +66,9 @@ func (d *destination) drainClients(ctx context.Context, m *migration.Migration) 
 }
 
 func (d *destination) waitForDrain(now, asked time.Time) steps.Outcome {
-	until := asked.Add(flows.GatewayPush + d.Timings.GatewayDrain)
-	if left := until.Sub(now); left > 0 {
-		return steps.Waiting(min(left, 10*time.Second), steps.ReasonDrainingClients,
-			"Clients that have kept a connection to the source may leave it until %s", until.UTC().Format(time.RFC3339))
+	wait := waits.Since(asked, flows.GatewayPush+d.Timings.GatewayDrain, waits.Drain)
+	if left := wait.Left(now); left > 0 {
+		return steps.Waiting(min(left, 10*time.Second), steps.ReasonDrainingClients, "%s", wait)
 	}
 	return steps.Done("Clients have left the source")
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/etcd/quorum"
 	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -31,6 +30,9 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 	ctx, cancel := context.WithTimeout(ctx, d.Timings.JoinTimeout)
 	defer cancel()
 
+	if outcome, held := d.standstill(ctx, m); held {
+		return outcome, nil
+	}
 	// Once it is done, the seed says so, and it costs nothing.
 	if outcome, err := d.switchDNS(ctx, m); err != nil || !outcome.Finished() {
 		return outcome, err
@@ -38,7 +40,11 @@ func (d *destination) moveEtcd(ctx context.Context, m *migration.Migration) (ste
 	if outcome, err := d.drainClients(ctx, m); err != nil || !outcome.Finished() {
 		return outcome, err
 	}
-	return d.moveMembers(ctx, m)
+	outcome, err := d.moveMembers(ctx, m)
+	if err == nil && outcome.Finished() {
+		d.leaveNames(ctx, m)
+	}
+	return outcome, err
 }
 
 // shrinkEtcd moves the etcd members before the kube-apiserver starts, because an operator has found the seeds to be too
@@ -67,17 +73,21 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 		if moved {
 			return steps.Done("Both etcds consist of the 3 members of the destination"), nil
 		}
+	} else if outcome, held := d.standstill(ctx, m); held {
+		// The last safe moment: what joins now must not be kept waiting.
+		return outcome, nil
 	} else {
 		// An overload would hold the first member of the source, and make the moment with six voters longer.
 		err := etcds.CheckPrompt(ctx)
 		if err == nil {
+			err = etcds.CheckDefragmentation(ctx)
+		}
+		if err == nil {
 			// Not earlier: clients have left the source by now, and those of the destination are held meanwhile.
 			err = etcds.SpareFirstToLeave(ctx)
 		}
-		if overload.Is(err) {
-			return steps.Waiting(overloadPause, steps.ReasonSeedOverloaded,
-					"The last members do not join yet: %s", err),
-				nil
+		if reason, putOff := migration.PutOff(err); putOff {
+			return steps.Waiting(overloadPause, reason, "The last members do not join yet: %s", err), nil
 		}
 		if err != nil {
 			return steps.Outcome{}, err
@@ -89,57 +99,6 @@ func (d *destination) moveMembers(ctx context.Context, m *migration.Migration) (
 		reason = steps.ReasonReadyForSourceMemberRemoval
 	}
 	return d.waitForRetirement(ctx, m, etcds, reason)
-}
-
-// lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
-// A member that starts uses much of the processors of its node, and a leader of the other cluster may run beside it:
-// when both started at the same time, leaders lost their leadership because they got no processor. Events come first,
-// because a shoot can do without them if the first of the two meets a fault.
-var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
-
-// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. It returns what has to happen
-// before, or nothing.
-func (r *retirement) joinLastMember(ctx context.Context) (string, error) {
-	for _, etcdRole := range lastMemberOrder {
-		if missing, err := r.askForLastMember(ctx, etcdRole); err != nil || missing != "" {
-			return missing, err
-		}
-		if !r.joined[etcdRole] {
-			return "", nil
-		}
-	}
-	return "", nil
-}
-
-// askForLastMember asks for the last member of a cluster, unless that has happened already. If the cluster gets six
-// voters by that, it does so only after a sign of life of the source; see sourceSilence. A cluster that cannot be
-// looked at counts as one of these.
-func (r *retirement) askForLastMember(ctx context.Context, etcdRole string) (string, error) {
-	if r.asked[etcdRole] {
-		return "", nil
-	}
-	etcd, err := r.readEtcd(ctx, r.migration, etcdRole)
-	if err != nil {
-		return "", err
-	}
-	if etcd.Spec.Replicas < naming.MembersPerSeed {
-		if silence := r.sourceSilence(ctx); silence != "" && r.becomesSix(ctx, etcdRole) {
-			return fmt.Sprintf("the last member of %s joins after a sign of life of the source: %s",
-				naming.EtcdName(etcdRole), silence), nil
-		}
-		if err := r.scaleEtcd(ctx, etcd, naming.MembersPerSeed); err != nil {
-			return "", err
-		}
-	}
-	r.asked[etcdRole] = true
-	return "", nil
-}
-
-// becomesSix reports whether a cluster would get its sixth voter with the last member of the destination. It would not
-// if members of the source are gone, as after a recovery by hand, or if it has that member.
-func (r *retirement) becomesSix(ctx context.Context, etcdRole string) bool {
-	seen, err := r.etcds.Observe(ctx, etcdRole)
-	return err != nil || len(seen.Members.On(quorum.Source)) >= naming.MembersPerSeed && !allVote(seen.Members)
 }
 
 // retirementBegun reports whether a cluster has all members of the destination as voters. The source may have begun to
@@ -205,8 +164,14 @@ type retirement struct {
 	// sourceLooked is when the source was last looked for, and silence what was missing then.
 	sourceLooked time.Time
 	silence      string
+	// putOff are the clusters whose last member had to wait for a defragmentation, and when that was looked at.
+	putOff map[string]putOff
 	// crashLoopsSeen is when the kube-apiserver's pods were looked at last.
 	crashLoopsSeen time.Time
+	// sourceMissed is when it was last looked at whether the destination can do without the source, and present is why
+	// it could not.
+	sourceMissed time.Time
+	present      string
 }
 
 // waitForRetirement promotes the last members and waits until the source's are gone. As soon as the first of the
@@ -215,8 +180,11 @@ func (d *destination) waitForRetirement(
 	ctx context.Context, m *migration.Migration, etcds *joint.Joint, reason steps.Reason,
 ) (steps.Outcome, error) {
 	r := &retirement{destination: d, migration: m, etcds: etcds, reason: reason, joined: map[string]bool{},
-		asked: map[string]bool{}}
+		asked: map[string]bool{}, putOff: map[string]putOff{}}
+	ctx, end := etcds.FollowPods(ctx)
+	defer end()
 	for {
+		began := m.Clock.Now()
 		seen, err := r.look(ctx)
 		if err != nil {
 			return steps.Outcome{}, err
@@ -234,13 +202,14 @@ func (d *destination) waitForRetirement(
 		if seen.fault == "" && len(seen.errs) == 0 {
 			r.lookAfterKubeAPIServer(ctx)
 		}
+		r.abandonSource(ctx)
 
 		select {
 		case <-ctx.Done():
 			// Keep the reason: the source acts on it.
-			return steps.Waiting(d.Timings.PollInterval, shown(r.reason, seen.silent), "%s",
+			return steps.Waiting(d.Timings.PollInterval, shown(r.reason, seen.held.reason), "%s",
 				strings.Join(append(seen.waits, errorsOf(seen.errs)...), "; ")), nil
-		case <-m.Clock.After(pollEtcd):
+		case <-m.Clock.After(joint.Pause(pollEtcd, m.Clock.Since(began))):
 		}
 	}
 }
@@ -255,12 +224,12 @@ type sight struct {
 	errs []error
 	// fault is the reason of what is wrong with a cluster; empty if nothing is.
 	fault steps.Reason
-	// silent is the reason if a last member does not join because the source is silent; empty otherwise.
-	silent steps.Reason
+	// held is why a last member does not join; empty if none has to wait.
+	held hold
 }
 
 // shows is the reason of what is wrong.
-func (s sight) shows() steps.Reason { return cmp.Or(s.fault, s.silent) }
+func (s sight) shows() steps.Reason { return cmp.Or(s.fault, s.held.reason) }
 
 // look reads both clusters once, and promotes and joins the members whose turn it is. It moves leadership to the
 // destination when the first member of the source has left both.
@@ -285,13 +254,14 @@ func (r *retirement) look(ctx context.Context) (sight, error) {
 		seen.waits = append(seen.waits, naming.EtcdName(etcdRole)+": "+message)
 	}
 
-	missing, err := r.joinLastMember(ctx)
-	if err != nil {
+	var err error
+	if seen.held, err = r.joinLastMember(ctx); err != nil {
 		return sight{}, err
 	}
-	if missing != "" {
-		seen.silent = steps.ReasonSourceSilent
-		seen.waits = append(seen.waits, missing)
+	for _, message := range []string{seen.held.message, r.present} {
+		if message != "" {
+			seen.waits = append(seen.waits, message)
+		}
 	}
 
 	left, missing, err := r.etcds.OnlyDestinationLeft(ctx)
@@ -321,6 +291,25 @@ func (r *retirement) advance(ctx context.Context, etcdRole string) (joint.Progre
 		progress.Message += "; " + missing
 	}
 	return progress, nil
+}
+
+// abandonSource removes the members of a source that an operator has said to be lost, from time to time until it can.
+// It is the destination's part of what the source does otherwise, and the last of this step. That the source is lost
+// also makes the look at the clusters take longer, which is no fault.
+func (r *retirement) abandonSource(ctx context.Context) {
+	m := r.migration
+	if !m.Step.PointOfNoReturn || !steps.AbandonSourceRequested(m.Shoot) ||
+		m.Clock.Since(r.sourceMissed) < abandonPause {
+		return
+	}
+	r.sourceMissed = m.Clock.Now()
+	var err error
+	if r.present, err = r.doWithoutSource(ctx, m, r.etcds); err != nil {
+		r.present = fmt.Sprintf("Seed %s is not abandoned yet: %s", m.SourceSeed, err)
+	}
+	if r.present != "" {
+		m.Log.Info("The source is not abandoned", "why", r.present)
+	}
 }
 
 // lookAfterKubeAPIServer replaces pods that wait for a restart, from time to time: clients are led here, and here they

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	druidcorev1alpha1 "github.com/gardener/etcd-druid/api/core/v1alpha1"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
@@ -26,6 +28,27 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
+
+// defragmentsLate is a cluster of five members in which a defragmentation begins after the first look at all of them.
+type defragmentsLate struct {
+	*fake.Cluster
+
+	asked atomic.Int32
+}
+
+func (c *defragmentsLate) Defragmenting(context.Context, etcdclient.Member) (bool, error) {
+	return c.asked.Add(1) > 5, nil
+}
+
+// leaping is a clock on which waits are over at once.
+type leaping struct{ *testclock.FakeClock }
+
+func (c *leaping) After(d time.Duration) <-chan time.Time {
+	c.Step(d)
+	over := make(chan time.Time, 1)
+	over <- c.Now()
+	return over
+}
 
 var _ = Describe("Moving the etcds", func() {
 	var (
@@ -92,6 +115,14 @@ var _ = Describe("Moving the etcds", func() {
 				To(Succeed())
 			return e.Spec.Replicas
 		}
+		scale = func(name string) {
+			GinkgoHelper()
+			e := &druidcorev1alpha1.Etcd{}
+			key := client.ObjectKey{Namespace: namespace, Name: name}
+			Expect(deps.SeedClientSet.Client().Get(ctx, key, e)).To(Succeed())
+			e.Spec.Replicas = 3
+			Expect(deps.SeedClientSet.Client().Update(ctx, e)).To(Succeed())
+		}
 		outlived = map[string]string{
 			destination.AnnotationFormerTTL: "1s",
 			destination.AnnotationMovedAt:   "2026-01-01T00:00:00Z",
@@ -126,6 +157,145 @@ var _ = Describe("Moving the etcds", func() {
 		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForDNS))
 		Expect(replicas("etcd-main")).To(Equal(int32(2)))
 		Expect(clusters["main"].Leader()).To(HavePrefix("seed-a-"))
+	})
+
+	Describe("with an obstacle", func() {
+		skew := func() {
+			m.Obstacle = func(context.Context) (steps.Reason, string) {
+				return steps.ReasonVersionSkew, "the versions differ"
+			}
+		}
+
+		It("should hold before the DNS records move", func() {
+			setUp(3, 2, 3, 2, nil)
+			skew()
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonVersionSkew))
+			Expect(outcome.Message).To(Equal("the versions differ"))
+			Expect(outcome.Finished()).To(BeFalse())
+		})
+
+		It("should hold before the last members join, though it appeared after the step began", func() {
+			setUp(3, 2, 3, 2, outlived)
+			asked := 0
+			m.Obstacle = func(context.Context) (steps.Reason, string) {
+				if asked++; asked == 1 {
+					return "", ""
+				}
+				return steps.ReasonVersionSkew, "the versions differ"
+			}
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonVersionSkew))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+			Expect(replicas("etcd-main")).To(Equal(int32(2)))
+		})
+
+		It("should not hold with six voters", func() {
+			setUp(3, 3, 3, 2, outlived)
+			scale("etcd-main")
+			skew()
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+		})
+
+		It("should not hold once a last member was asked for, although it has not joined yet", func() {
+			setUp(3, 2, 3, 2, outlived)
+			scale("etcd-events")
+			skew()
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+		})
+
+		It("should not hold if it cannot tell whether members move", func() {
+			setUp(3, 3, 3, 3, outlived)
+			scale("etcd-main")
+			skew()
+			opened := deps.NewCluster
+			deps.NewCluster = func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error) {
+				deps.NewCluster = opened
+				return nil, errors.New("unreachable")
+			}
+			_, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).To(MatchError(ContainSubstring("unreachable")), "the step judges by itself")
+		})
+
+		DescribeTable("holds before the kube-apiserver is rolled out", func(forced string) {
+			setUp(3, 2, 3, 2, nil)
+			m.Shoot.Annotations[steps.AnnotationForceShrink] = forced
+			skew()
+			outcome, err := destination.StartKubeAPIServer(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonVersionSkew))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+		},
+			Entry("with members in both seeds", "false"),
+			Entry("with the request to move them before", "true"),
+		)
+
+		It("should hold when the members of the source were forced out before", func() {
+			setUp(0, 3, 0, 3, nil)
+			scale("etcd-main")
+			scale("etcd-events")
+			skew()
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonVersionSkew))
+		})
+	})
+
+	Describe("with the request to move them before the kube-apiserver starts", func() {
+		// settle lets etcd-druid report an Etcd as ready.
+		settle := func(name string) {
+			GinkgoHelper()
+			e := &druidcorev1alpha1.Etcd{}
+			key := client.ObjectKey{Namespace: namespace, Name: name}
+			Expect(deps.SeedClientSet.Client().Get(ctx, key, e)).To(Succeed())
+			e.Status.ObservedGeneration, e.Status.Ready = &e.Generation, new(true)
+			e.Status.Conditions = []druidcorev1alpha1.Condition{{
+				Type: druidcorev1alpha1.ConditionTypeAllMembersUpdated, Status: druidcorev1alpha1.ConditionTrue}}
+			Expect(deps.SeedClientSet.Client().Update(ctx, e)).To(Succeed())
+		}
+		start := func() steps.Outcome {
+			GinkgoHelper()
+			m.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
+			outcome, err := destination.StartKubeAPIServer(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			return outcome
+		}
+
+		It("should ask for no last member until etcd-druid reports both etcds", func() {
+			setUp(3, 2, 3, 2, nil)
+			settle("etcd-events")
+			outcome := start()
+			Expect(outcome.Finished()).To(BeFalse())
+			Expect(outcome.Reason).To(Equal(steps.ReasonJoiningLastEtcdMember))
+			Expect(outcome.Message).To(HavePrefix(
+				"The last members do not join yet: etcd-druid does not report etcd-main as ready: "))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+			Expect(reported).To(BeEmpty())
+
+			settle("etcd-main")
+			Expect(start().Message).NotTo(ContainSubstring("etcd-druid"))
+			Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		})
+
+		It("should keep no members waiting that move for what is reported of the other Etcd", func() {
+			setUp(3, 2, 3, 3, nil)
+			scale("etcd-events")
+			Expect(start().Message).NotTo(ContainSubstring("etcd-druid"))
+		})
+
+		It("should not wait for a report on an Etcd whose last member was asked for", func() {
+			setUp(3, 2, 3, 3, nil)
+			settle("etcd-main")
+			scale("etcd-events")
+			Expect(start().Message).NotTo(ContainSubstring("etcd-druid"))
+			Expect(replicas("etcd-main")).To(Equal(int32(3)))
+		})
 	})
 
 	It("should ask for the last members and wait for them", func() {
@@ -223,6 +393,75 @@ var _ = Describe("Moving the etcds", func() {
 			_, err := destination.MoveEtcd(attempt, deps, m)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(replicas("etcd-events")).To(Equal(int32(3)))
+		})
+	})
+
+	Context("when something else speaks against the last member", func() {
+		var message string
+
+		BeforeEach(func() {
+			setUp(3, 2, 3, 2, outlived)
+			m.Report = func(_ context.Context, reason steps.Reason, text string) error {
+				message = text
+				reported = append(reported, reason)
+				if len(reported) > 5 {
+					end()
+				}
+				return nil
+			}
+		})
+
+		It("should wait for a defragmentation before anything is begun", func() {
+			clusters["main"].SetDefragmenting("seed-a-etcd-main-1", true)
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonEtcdDefragmenting))
+			Expect(outcome.Message).To(Equal("The last members do not join yet: etcd-main: seed-a-etcd-main-1 is " +
+				"being defragmented"))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+		})
+
+		It("should wait for one that begins later, right before each member is asked for", func() {
+			late := &defragmentsLate{Cluster: clusters["events"]}
+			deps.NewCluster = func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
+				if etcdRole == "events" {
+					return late, nil
+				}
+				return clusters[etcdRole], nil
+			}
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonEtcdDefragmenting))
+			Expect(message).To(ContainSubstring("the last member does not join yet: etcd-events: "))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+		})
+
+		It("should wait for a member of the source that is down", func() {
+			clusters["events"].SetUp("seed-a-etcd-events-1", false)
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForSourceEtcd))
+			Expect(message).To(ContainSubstring("the last member of etcd-events joins when these are healthy, or " +
+				"when the source has retired them: seed-a-etcd-events-1"))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)))
+		})
+
+		It("should ask the source to retire it if that lasts", func() {
+			m.Clock = &leaping{FakeClock: testclock.NewFakeClock(time.Now())}
+			clusters["events"].SetUp("seed-a-etcd-events-1", false)
+			m.Report = func(_ context.Context, reason steps.Reason, text string) error {
+				if reported = append(reported, reason); reason == steps.ReasonReadyForSourceMemberRemoval {
+					message = text
+					end()
+				}
+				return nil
+			}
+			outcome, err := destination.MoveEtcd(attempt, deps, m)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(reported[0]).To(Equal(steps.ReasonWaitingForSourceEtcd))
+			Expect(outcome.Reason).To(Equal(steps.ReasonReadyForSourceMemberRemoval))
+			Expect(message).To(ContainSubstring("seed-a-etcd-events-1"))
+			Expect(replicas("etcd-events")).To(Equal(int32(2)), "it joins when that one has left")
 		})
 	})
 

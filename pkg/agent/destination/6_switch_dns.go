@@ -5,11 +5,11 @@ package destination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
-	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/utils/flow"
 	"github.com/gardener/gardener/pkg/utils/retry"
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
-	"github.com/livecpm/livecpm/pkg/agent/dns"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/dns"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/waits"
 )
 
 // What has to be remembered of the switch of DNS is on the shoot's namespace in the destination, so that an agent that
@@ -82,7 +83,7 @@ func (d *destination) moveRecords(ctx context.Context, m *migration.Migration, n
 	}
 	records := recordsOf(b)
 	if !dnsSwitchOf(namespace.Annotations).measured {
-		ttl, err := d.formerTTL(ctx, records)
+		ttl, err := d.formerTTL(ctx, m, records)
 		if err != nil {
 			return err
 		}
@@ -108,30 +109,65 @@ func (d *destination) waitForRecords(
 	if err := m.Report(ctx, steps.ReasonWaitingForDNS, waiting); err != nil {
 		return err
 	}
-	target := dns.NewTarget(d.NameServers, address)
-	reached := func(ctx context.Context) (bool, error) {
+	silence := dns.NewSilence(m.Clock, d.Timings.NameServerPatience)
+	target := dns.NewTarget(d.NameServers, silence, address)
+	if err := d.untilAnswered(ctx, m, waiting, func(ctx context.Context) error {
 		for _, record := range records {
-			err := target.Reached(ctx, record.name)
+			if err := target.Reached(ctx, record.name); err != nil {
+				return &recordError{record.name, err}
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if silent := silence.Borne(); len(silent) > 0 {
+		m.Log.Info("Name servers do not answer, and are not waited for any longer", "servers", silent)
+	}
+	return nil
+}
+
+// recordError says why a record does not lead to the destination yet.
+type recordError struct {
+	name  string
+	cause error
+}
+
+// Error names the record, for whoever reads the log.
+func (e *recordError) Error() string {
+	return fmt.Sprintf("DNS record %s has not moved yet: %v", e.name, e.cause)
+}
+
+// Unwrap returns the cause, which is all that the condition shows.
+func (e *recordError) Unwrap() error { return e.cause }
+
+// untilAnswered repeats what asks name servers until it succeeds, and says meanwhile what they answer. It takes longer
+// than name servers are waited for that do not answer.
+func (d *destination) untilAnswered(
+	ctx context.Context, m *migration.Migration, waiting string, look func(context.Context) error,
+) error {
+	return retry.UntilTimeout(ctx, d.Timings.PollInterval, d.Timings.RolloutTimeout+d.Timings.NameServerPatience,
+		func(ctx context.Context) (bool, error) {
+			err := look(ctx)
 			if err == nil {
-				continue
+				return retry.Ok()
+			}
+			shown := err
+			if of := (*recordError)(nil); errors.As(err, &of) {
+				shown = of.cause
 			}
 			// The text is the same as long as the same servers lag behind, so that this does not write each time.
-			if err := m.Report(ctx, steps.ReasonWaitingForDNS, waiting+": "+err.Error()); err != nil {
+			if err := m.Report(ctx, steps.ReasonWaitingForDNS, waiting+": "+shown.Error()); err != nil {
 				return retry.SevereError(err)
 			}
-			return retry.MinorError(fmt.Errorf("DNS record %s has not moved yet: %w", record.name, err))
-		}
-		return retry.Ok()
-	}
-	return retry.UntilTimeout(ctx, d.Timings.PollInterval, d.Timings.RolloutTimeout, reached)
+			return retry.MinorError(err)
+		})
 }
 
 func waitForCaches(now, movedAt time.Time, ttl, margin time.Duration) steps.Outcome {
-	until := movedAt.Add(ttl + margin)
-	if left := until.Sub(now); left > 0 {
-		return steps.Waiting(min(left, 10*time.Second), steps.ReasonWaitingForDNS,
-			"Caches may name the source until %s (TTL %s and a margin of %s)", until.UTC().Format(time.RFC3339), ttl,
-			margin)
+	wait := waits.ForCaches(movedAt, ttl, margin)
+	if left := wait.Left(now); left > 0 {
+		return steps.Waiting(min(left, 10*time.Second), steps.ReasonWaitingForDNS, "%s", wait)
 	}
 	return steps.Done("DNS points at the destination and the former records have left all caches")
 }
@@ -173,20 +209,25 @@ func configuredTTL(b *botanist.Botanist) time.Duration {
 
 // formerTTL asks the name servers for the TTL of the records as long as they name the source. A name server that is not
 // authoritative tells what is left of it, so it is never taken for less than what this seed gives its records.
-func (d *destination) formerTTL(ctx context.Context, records []dnsRecord) (time.Duration, error) {
-	var ttl time.Duration
-	for _, record := range records {
-		ttl = max(ttl, record.ttl)
-		for _, recordType := range []extensionsv1alpha1.DNSRecordType{extensionsv1alpha1.DNSRecordTypeA,
-			extensionsv1alpha1.DNSRecordTypeAAAA, extensionsv1alpha1.DNSRecordTypeCNAME} {
-			answers, err := d.NameServers.Ask(ctx, record.name, string(recordType))
+func (d *destination) formerTTL(
+	ctx context.Context, m *migration.Migration, records []dnsRecord,
+) (time.Duration, error) {
+	var (
+		silence = dns.NewSilence(m.Clock, d.Timings.NameServerPatience)
+		ttl     time.Duration
+	)
+	const asking = "Asking the name servers for the TTL of the records"
+	err := d.untilAnswered(ctx, m, asking, func(ctx context.Context) error {
+		for _, record := range records {
+			told, err := dns.TTL(ctx, d.NameServers, silence, record.name)
 			if err != nil {
-				return 0, err
+				return fmt.Errorf("the TTL of DNS record %s is not known: %w", record.name, err)
 			}
-			ttl = max(ttl, dns.LongestTTL(answers))
+			ttl = max(ttl, record.ttl, told)
 		}
-	}
-	return ttl, nil
+		return nil
+	})
+	return ttl, err
 }
 
 func (d *destination) remember(ctx context.Context, namespace *corev1.Namespace, key, value string) error {

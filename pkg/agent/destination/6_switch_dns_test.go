@@ -6,32 +6,41 @@ package destination_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/livecpm/livecpm/pkg/agent/destination"
-	"github.com/livecpm/livecpm/pkg/agent/dns"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/dns"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
-// alias is a zone in which the API server's name is an alias to a load balancer: asked for addresses, its name server
-// answers with those of the load balancer; it has no CNAME. It is silent for the first questions.
-type alias struct{ silent int }
+// alias is a zone in which the API server's name is an alias to a load balancer: asked for addresses, its name servers
+// answer with those of the load balancer; they have no CNAME. The second one is silent for the first questions.
+type alias struct {
+	lock   sync.Mutex
+	silent int
+}
 
 func (a *alias) Ask(_ context.Context, _, recordType string) ([]dns.Answer, error) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	answers := []dns.Answer{{Server: "ns1", TTL: 90 * time.Second}, {Server: "ns2", TTL: 90 * time.Second}}
+	for i := range answers {
+		if recordType == "A" {
+			answers[i].Values = []string{"10.0.1.1"}
+		}
+	}
 	if a.silent > 0 {
 		a.silent--
-		return nil, errors.New("failed to ask name server ns2")
+		answers[1] = dns.Answer{Server: "ns2", Err: errors.New("failed to ask name server ns2")}
 	}
-	answer := dns.Answer{Server: "ns1"}
-	if recordType == "A" {
-		answer.Values = []string{"10.0.1.1"}
-	}
-	return []dns.Answer{answer}, nil
+	return answers, nil
 }
 
 var _ = Describe("Waiting for the name servers", func() {
@@ -43,22 +52,41 @@ var _ = Describe("Waiting for the name servers", func() {
 			messages = append(messages, message)
 			return nil
 		}
-		Expect(destination.RecordWait{Servers: &alias{silent: 2}, Name: "api.shoot.example.org",
+		// A look asks for three types of records, of the name and then of the load balancer.
+		Expect(destination.RecordWait{Servers: &alias{silent: 12}, Name: "api.shoot.example.org",
 			Address: "after.elb.example.net",
-			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: patience.Eventually},
+			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: patience.Eventually,
+				NameServerPatience: time.Hour},
 		}.Wait(ctx, m)).To(Succeed())
 		waiting := "Waiting until all name servers lead to after.elb.example.net"
-		Expect(messages).To(Equal([]string{waiting, waiting + ": failed to ask name server ns2",
-			waiting + ": failed to ask name server ns2"}))
+		silent := waiting + ": failed to ask name server ns2 (waiting for it for at most 1h0m0s)"
+		Expect(messages).To(Equal([]string{waiting, silent, silent}))
+	})
+
+	It("should wait for one silent server with a bound, also for its TTL", func() {
+		m := newMigration()
+		wait := destination.RecordWait{Servers: &alias{silent: 1 << 30}, Name: "api.shoot.example.org",
+			Address: "10.0.1.1",
+			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: patience.Eventually,
+				NameServerPatience: time.Second},
+		}
+		clock := testclock.NewFakeClock(time.Now())
+		m.Clock = clock
+		m.Report = func(context.Context, steps.Reason, string) error {
+			clock.Step(400 * time.Millisecond)
+			return nil
+		}
+		Expect(wait.Wait(ctx, m)).To(Succeed())
+		Expect(wait.FormerTTL(ctx, m)).To(Equal(90 * time.Second))
 	})
 
 	It("should not wait forever, and say for what", func() {
 		m := newMigration()
 		m.Report = func(context.Context, steps.Reason, string) error { return nil }
-		Expect(destination.RecordWait{Servers: &alias{silent: 1 << 30}, Name: "api.shoot.example.org",
-			Address: "10.0.1.1",
+		Expect(destination.RecordWait{Servers: &alias{}, Name: "api.shoot.example.org",
+			Address: "10.0.1.2",
 			Timings: flows.Timings{PollInterval: time.Millisecond, RolloutTimeout: 50 * time.Millisecond},
 		}.Wait(ctx, m)).To(MatchError(ContainSubstring(
-			"DNS record api.shoot.example.org has not moved yet: failed to ask name server ns2")))
+			"DNS record api.shoot.example.org has not moved yet: name server ns1 answers [10.0.1.1] instead of")))
 	})
 })

@@ -6,6 +6,7 @@ package destination
 import (
 	"context"
 	"fmt"
+	"time"
 
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
@@ -15,7 +16,9 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/conditions"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
@@ -26,6 +29,11 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 	lastOperation, err := d.lastOperationForCompletion(ctx, m.Shoot)
 	if err != nil {
 		return steps.Outcome{}, err
+	}
+	if lastOperation == gardencorev1beta1.LastOperationTypeRestore {
+		if outcome, err := d.prepareRestoration(ctx, m); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
 	}
 	var (
 		published *advertisement
@@ -58,17 +66,33 @@ func (d *destination) complete(ctx context.Context, m *migration.Migration) (ste
 			return steps.Outcome{}, err
 		}
 		// The gardenlet restores from it.
+		if outcome, err := d.restorable(ctx, m.Shoot); err != nil || !outcome.Finished() {
+			return outcome, err
+		}
 		if err := d.ShootStates.Date(ctx, m.Shoot); err != nil {
 			return steps.Outcome{}, err
 		}
 	}
 
-	return d.finish(ctx, m, b)
+	return d.finish(ctx, m, b, facts.left)
+}
+
+// prepareRestoration makes the ShootState fit to restore from, for as long as attempts of this step may take. Of a
+// shoot with workers, this step restores nothing from it: the controllers start whatever it holds, and it is compared
+// before the gardenlet gets it.
+func (d *destination) prepareRestoration(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
+	if err := d.ShootStates.Keep(ctx, m.Shoot, nil); err != nil && !shootstate.IsDifference(err) {
+		return steps.Outcome{}, err
+	}
+	if !v1beta1helper.IsWorkerless(m.Shoot) {
+		return steps.Done("The gardenlet restores"), nil
+	}
+	return d.restorable(ctx, m.Shoot)
 }
 
 // finish checks what has to be so before the shoot is handed over.
 func (d *destination) finish(
-	ctx context.Context, m *migration.Migration, b *botanist.Botanist,
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist, left *leftovers,
 ) (steps.Outcome, error) {
 	if err := m.Report(ctx, steps.ReasonHandingOver, "Checking the preconditions of the hand-over"); err != nil {
 		return steps.Outcome{}, err
@@ -84,7 +108,45 @@ func (d *destination) finish(
 		return steps.Waiting(d.Timings.PollInterval, steps.ReasonRollingEtcd,
 			"The etcds do not yet run with their ordinary specification: %s", missing), nil
 	}
-	return steps.Done("The control plane runs in seed %s and is handed over to its gardenlet", d.SeedName), nil
+	concerns := []string{left.String()}
+	if backups.Enabled(b) {
+		missing, err := d.waitUntilBackupsReported(ctx, m, b)
+		if err != nil {
+			return steps.Outcome{}, err
+		}
+		concerns = append(concerns, missing)
+	}
+	return d.handedOver(m, concerns), nil
+}
+
+// handedOver returns the outcome of the migration, with what somebody should look at.
+func (d *destination) handedOver(m *migration.Migration, concerns []string) steps.Outcome {
+	message := fmt.Sprintf("The control plane runs in seed %s and is handed over to its gardenlet", d.SeedName)
+	for _, concern := range concerns {
+		if concern != "" {
+			m.Log.Info("Handing over with something to look at", "concern", concern)
+			message += "; " + concern
+		}
+	}
+	return steps.Done("%s", message)
+}
+
+// backupReportBound is how long the hand-over waits for what etcd-druid says of the backups. It looks every 15 seconds.
+const backupReportBound = 3 * time.Minute
+
+// waitUntilBackupsReported returns what is missing until etcd-druid reports the backups as ready, when the bound is
+// over. A full snapshot is in the bucket by then: a report that stays away is no reason to keep the shoot without an
+// owner.
+func (d *destination) waitUntilBackupsReported(
+	ctx context.Context, m *migration.Migration, b *botanist.Botanist,
+) (string, error) {
+	return d.Backups.WaitUntilReported(ctx, b.Shoot.ControlPlaneNamespace, backups.ReportWait{
+		Clock: m.Clock, Interval: d.Timings.PollInterval, Bound: backupReportBound,
+		Trigger: func(ctx context.Context) error { return backups.SnapshotDelta(ctx, b) },
+		Report: func(ctx context.Context, missing string) error {
+			return m.Report(ctx, steps.ReasonHandingOver, "Waiting for the status of the backups: "+missing)
+		},
+	})
 }
 
 // lastOperationForCompletion returns Restore, unless a former attempt of this step has come to its end and has deleted
@@ -114,6 +176,7 @@ func (d *destination) factsOf(ctx context.Context, m *migration.Migration, b *bo
 		keepsShootState:    keepsShootState,
 		wantsObservability: b.WantsObservabilityComponents(),
 		workers:            !v1beta1helper.IsWorkerless(m.Shoot),
+		left:               &leftovers{},
 	}
 	if out.hasBackup {
 		if out.formerBucket, err = d.Backups.BucketOf(ctx, m.SourceSeed); err != nil {
@@ -136,6 +199,8 @@ type facts struct {
 	workers bool
 	// published is the address that the kube-apiserver of a shoot with workers advertises inside of it.
 	published *advertisement
+	// left is what the flow leaves behind.
+	left *leftovers
 }
 
 // completeGraph returns the flow of the last step. Of a shoot with workers it restores what the nodes need, and leaves
@@ -347,30 +412,6 @@ func (c *completion) addObservability(shootClients flow.TaskID) flow.TaskID {
 	}, monitoringReady)
 }
 
-// addFormerBackups adds the snapshot after which the backups of the source may go, and their deletion. The deletion
-// takes a while and waits for the snapshot, so that is not left to the end of the restart. The sidecar of the leader
-// takes it, and the leader is the last one to restart.
-func (c *completion) addFormerBackups() flow.TaskID {
-	snapshot := c.addTask(flow.Task{
-		Name: "Taking a full snapshot into the bucket of the destination",
-		Fn: func(ctx context.Context) error {
-			return backups.Snapshot(ctx, c.botanist)
-		},
-		SkipIf:       !c.facts.hasBackup,
-		Dependencies: flow.NewTaskIDs(c.etcdsDeployed),
-	})
-	// A backup of the source would outlive the shoot there. It goes the way that it goes in a classic migration:
-	// through a backup entry of its own that is managed by this seed.
-	return c.addTask(flow.Task{
-		Name: "Deleting the backups in the bucket of the source",
-		Fn: func(ctx context.Context) error {
-			return backups.DeleteFormer(ctx, c.botanist, c.facts.formerBucket)
-		},
-		SkipIf:       c.facts.formerBucket == "",
-		Dependencies: flow.NewTaskIDs(snapshot),
-	})
-}
-
 // addForgetting adds the removal of what was remembered of the DNS switch.
 func (c *completion) addForgetting(dependencies flow.TaskIDs) flow.TaskID {
 	return c.add("Removing the annotations of the DNS switch", func(ctx context.Context) error {
@@ -401,7 +442,7 @@ func (d *destination) handOver(m *migration.Migration, shoot *gardencorev1beta1.
 		Type:           lastOperation,
 		State:          gardencorev1beta1.LastOperationStateSucceeded,
 		Progress:       100,
-		Description:    "Control plane of the shoot was migrated live from seed " + m.SourceSeed + ".",
+		Description:    conditions.HandOverDescription(m.SourceSeed),
 		LastUpdateTime: metav1.NewTime(m.Clock.Now().UTC()),
 	}
 	return nil

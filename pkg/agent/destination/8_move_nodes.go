@@ -165,6 +165,7 @@ func (d *destination) settleGraph(plain *botanist.Botanist) *flow.Graph {
 		})
 	)
 	d.addProxy(g, plain, deploySNI)
+	d.addWebhooksRemoval(g, plain, deploySNI)
 	return g
 }
 

@@ -33,7 +33,7 @@ func (d *destination) deployPlainEtcds(ctx context.Context, m *migration.Migrati
 		}
 	}
 	if err := etcds.PrepareRoll(ctx); err != nil {
-		return m.ReportOverload(ctx, err)
+		return m.ReportPutOff(ctx, err)
 	}
 	// Not by the botanist's own task: in the restore phase it may decide to begin with one member.
 	if err := backups.ConfigureEtcd(ctx, b); err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
-	"github.com/livecpm/livecpm/pkg/agent/dns"
 	"github.com/livecpm/livecpm/pkg/agent/etcds"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/front"
 	"github.com/livecpm/livecpm/pkg/agent/required"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
+	"github.com/livecpm/livecpm/pkg/dns"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
@@ -32,6 +32,8 @@ type Options struct {
 	Botanists *botanist.Factory
 	// Backups knows the backup entries.
 	Backups *backups.Backups
+	// Snapshots tells whether the etcds are backed up.
+	Snapshots *backups.Snapshots
 	// ShootStates reads and writes the ShootState.
 	ShootStates *shootstate.ShootStates
 	// Tunnel is the way to the source.
@@ -58,6 +60,8 @@ type destination struct {
 	Options
 	// access returns access to the shoot through the gateway of this seed; see throughGateway.
 	access func(b *botanist.Botanist) (*shootAccess, error)
+	// alone returns an error unless clients are led to this seed and served there; see servesAlone.
+	alone func(ctx context.Context, m *migration.Migration) error
 }
 
 // NewActions returns the destination's part in a live migration. It fails if something is missing that a step works
@@ -67,7 +71,7 @@ func NewActions(options Options) (migration.Actions, error) {
 		return migration.Actions{}, err
 	}
 	d := &destination{Options: options}
-	d.access = d.throughGateway
+	d.access, d.alone = d.throughGateway, d.servesAlone
 	return migration.Actions{
 		Steps: map[gardencorev1beta1.ConditionType]migration.Action{
 			gardencorev1beta1.ShootLiveMigrationDestinationEtcdPeersJoined: migration.ActionFunc(d.joinPeers),
@@ -76,20 +80,49 @@ func NewActions(options Options) (migration.Actions, error) {
 			gardencorev1beta1.ShootLiveMigrationEtcdMigrationComplete: d.fronted(d.moveEtcd),
 			gardencorev1beta1.ShootLiveMigrationMigrationCompleted:    d.fronted(d.complete),
 		},
-		Always:   migration.ActionFunc(d.sync),
-		Abort:    migration.ActionFunc(d.abort),
-		HandOver: d.handOver,
+		Assists: map[gardencorev1beta1.ConditionType]migration.Action{
+			gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup: d.fronted(d.assistCleanup),
+		},
+		Always:        migration.ActionFunc(d.sync),
+		Snapshots:     options.Snapshots.Of,
+		Abort:         migration.ActionFunc(d.abort),
+		AbandonSource: d.fronted(d.abandonSource),
+		Clear:         migration.ActionFunc(d.clear),
+		HandOver:      d.handOver,
 	}, nil
 }
 
-// sync keeps up to date what may change at any time: the addresses of the relay's pods, and where the services of etcd
-// lead to.
+// sync keeps up to date what may change at any time: the addresses of the relay's pods, where the services of etcd lead
+// to, how many of its members may be evicted, and what members need that lose their data while all restart.
 func (d *destination) sync(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	outcome, err := d.Tunnel.Sync(ctx, m)
 	if err != nil {
 		return outcome, err
 	}
+	d.keepShootState(ctx, m)
+	d.keepBudgets(ctx, m)
+	d.keepRolledCluster(ctx, m)
 	return outcome, d.Fronts.Sync(ctx, m)
+}
+
+// keepBudgets lets evictions in this seed take no member that the joint cluster needs, and lets them take one that it
+// does not need. Nothing waits for it if it fails: a budget that could not be written is tried again on the next pass.
+func (d *destination) keepBudgets(ctx context.Context, m *migration.Migration) {
+	etcds := d.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+	if err := etcds.KeepBudgets(ctx); err != nil && ctx.Err() == nil {
+		m.Log.Error(err, "Failed to keep the disruption budgets of the etcds")
+	}
+}
+
+// keepRolledCluster lets a member join again that loses its data while a restart of the members is held: between the
+// steps in which they restart, or by whatever holds the last one. Nothing waits for it if it fails.
+func (d *destination) keepRolledCluster(ctx context.Context, m *migration.Migration) {
+	etcds := d.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+	if err := etcds.KeepRolledCluster(ctx); err != nil && ctx.Err() == nil {
+		m.Log.Error(err, "Failed to keep the peer URLs of the members in their configuration")
+	}
 }
 
 // fronted returns the action with the fronts kept before the etcds while it runs: it makes etcd-druid reconcile their

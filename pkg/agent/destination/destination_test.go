@@ -84,7 +84,8 @@ func newMigration() *migration.Migration {
 			Status: gardencorev1beta1.ShootStatus{TechnicalID: namespace, SeedName: ptr.To("seed-a")},
 		},
 		Role: steps.Destination, SourceSeed: "seed-a", DestinationSeed: "seed-b",
-		Clock: testclock.NewFakeClock(now),
+		Clock:    testclock.NewFakeClock(now),
+		Obstacle: func(context.Context) (steps.Reason, string) { return "", "" },
 		// However wrong the clock of a test is: the source is at work.
 		PeerSeen: func(context.Context) (time.Time, error) { return time.Now(), nil },
 	}

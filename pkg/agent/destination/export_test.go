@@ -24,16 +24,17 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
-	"github.com/livecpm/livecpm/pkg/agent/dns"
 	"github.com/livecpm/livecpm/pkg/agent/etcds"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/front"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
+	"github.com/livecpm/livecpm/pkg/dns"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/seedpods"
 )
 
 // What the tests look at from outside.
@@ -41,7 +42,10 @@ var (
 	WaitForCaches      = waitForCaches
 	ProbeKubeAPIServer = probeKubeAPIServer
 	AllVote            = allVote
-	Promptly           = promptly
+	// PassedControllers names what is started when the source asks for it.
+	PassedControllers     = passedControllers
+	KnowServiceAccountKey = knowServiceAccountKey
+	Promptly              = promptly
 
 	AnnotationFormerTTL = annotationFormerTTL
 	AnnotationMovedAt   = annotationMovedAt
@@ -67,18 +71,20 @@ func (d *Deps) Options() Options {
 	gardener := &gardencorev1beta1.Gardener{Version: "v1.150.0"}
 	seed := d.SeedClientSet.Client()
 
+	backedUp := made(backups.New(backups.Options{
+		GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName,
+	}))
 	bridge := made(tunnel.New(tunnel.Options{
-		GardenAPIReader: d.Garden, SeedClient: seed, SeedName: seedName, RelayImage: "relay",
+		GardenAPIReader: d.Garden, SeedClient: seed, RelayImage: "relay",
 	}))
 	return Options{
 		Botanists: made(botanist.NewFactory(botanist.Options{
 			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet,
 			ShootClientMap: fakeclientmap.NewClientMap(), GardenletConfig: gardenlet, Identity: gardener,
-			GardenClusterIdentity: "garden",
+			GardenClusterIdentity: "garden", AccessControl: []string{"acl"},
 		})),
-		Backups: made(backups.New(backups.Options{
-			GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName,
-		})),
+		Backups:   backedUp,
+		Snapshots: made(backups.NewSnapshots(backups.SnapshotsOptions{Backups: backedUp, Clock: d.Clock})),
 		ShootStates: made(shootstate.New(shootstate.Options{
 			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClient: seed, GardenletConfig: gardenlet,
 			Clock: d.Clock, Lead: 24 * time.Hour,
@@ -90,9 +96,10 @@ func (d *Deps) Options() Options {
 		})),
 		Etcds: made(etcds.New(etcds.Options{
 			SeedClient: seed, SeedName: seedName, Clock: d.Clock, NewCluster: d.NewCluster,
+			SeedPods: func(namespace string) joint.Pods { return seedpods.New(seed, namespace) },
 		})),
 		ControlPlane: made(controlplane.New(controlplane.Options{
-			SeedClientSet: d.SeedClientSet, Timings: d.Timings, DestroyTunnel: bridge.Destroy,
+			SeedClientSet: d.SeedClientSet, Timings: d.Timings, Clock: d.Clock, DestroyTunnel: bridge.Destroy,
 		})),
 		SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, Identity: gardener,
 		NameServers: dns.NewNameServers(nil),
@@ -116,6 +123,27 @@ func SwitchDNS(ctx context.Context, deps *Deps, m *migration.Migration) (steps.O
 	return (&destination{Options: deps.Options()}).switchDNS(ctx, m)
 }
 
+// AbandonSource runs the action of the step that a source which is lost does not finish. Whether clients are served
+// here is for the test to say.
+func AbandonSource(
+	ctx context.Context, deps *Deps, m *migration.Migration, alone error,
+) (steps.Outcome, error) {
+	d := &destination{Options: deps.Options()}
+	d.alone = func(context.Context, *migration.Migration) error { return alone }
+	return d.abandonSource(ctx, m)
+}
+
+// Clear removes what an abandonment has left behind.
+func Clear(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	_, err := (&destination{Options: deps.Options()}).clear(ctx, m)
+	return err
+}
+
+// ServesAlone looks whether clients are served here.
+func ServesAlone(ctx context.Context, deps *Deps, m *migration.Migration) error {
+	return (&destination{Options: deps.Options()}).servesAlone(ctx, m)
+}
+
 // RecordWait is a wait until name servers lead from one name to an address.
 type RecordWait struct {
 	Servers       dns.NameServers
@@ -127,6 +155,12 @@ type RecordWait struct {
 func (w RecordWait) Wait(ctx context.Context, m *migration.Migration) error {
 	d := &destination{Options: Options{NameServers: w.Servers, Timings: w.Timings}}
 	return d.waitForRecords(ctx, m, []dnsRecord{{name: w.Name}}, w.Address)
+}
+
+// FormerTTL asks for the TTL.
+func (w RecordWait) FormerTTL(ctx context.Context, m *migration.Migration) (time.Duration, error) {
+	d := &destination{Options: Options{NameServers: w.Servers, Timings: w.Timings}}
+	return d.formerTTL(ctx, m, []dnsRecord{{name: w.Name}})
 }
 
 // WithdrawTunnel runs the task of the last step that removes the exposure before the etcds are rolled.
@@ -166,23 +200,45 @@ func LastOperationForCompletion(
 func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	d := &destination{Options: deps.Options()}
 	b := &botanist.Botanist{}
+	shrunk := *m
+	shrunk.Shoot = m.Shoot.DeepCopy()
+	shrunk.Shoot.Annotations[steps.AnnotationForceShrink] = "true"
 	return map[string]*flow.Graph{
 		"prepare with backup":    d.prepareGraph(m, b, prepareFacts{hasBackup: true}),
 		"prepare without backup": d.prepareGraph(m, b, prepareFacts{}),
-		"kube-apiserver":         d.kubeAPIServerGraph(m, b, &advertisement{}),
-		"kube-apiserver with workers": d.kubeAPIServerGraph(m, &botanist.Botanist{
+		"kube-apiserver": d.kubeAPIServerGraph(m,
+			&start{botanist: b, published: &advertisement{}, first: &firstReplica{}}),
+		"kube-apiserver after force-shrink": d.kubeAPIServerGraph(&shrunk,
+			&start{botanist: b, published: &advertisement{}, first: &firstReplica{}}),
+		"kube-apiserver with access control": d.kubeAPIServerGraph(m,
+			&start{botanist: b, published: &advertisement{}, first: &firstReplica{},
+				accessControl: []string{"acl"}}),
+		"kube-apiserver with workers": d.kubeAPIServerGraph(m, &start{botanist: &botanist.Botanist{
 			Operation: &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{}},
-		}, &advertisement{}),
+		}, published: &advertisement{}, first: &firstReplica{}}),
 		"overlap": (&nodesMove{destination: d, botanist: b, plain: b,
 			advertisement: &advertisement{address: "240.1.2.3", own: "240.4.5.6"}}).graph(),
-		"settle": d.settleGraph(b),
+		"settle":      d.settleGraph(b),
+		"controllers": d.controllersGraph(b),
+		"controllers with workers": d.controllersGraph(&botanist.Botanist{
+			Operation: &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{}},
+		}),
+		"restart": d.restartGraph(m, b),
 		"complete with workers": d.completeGraph(m, b,
-			facts{workers: true, published: &advertisement{address: "240.1.2.3"}}),
-		"dns": d.dnsGraph(m, b),
+			facts{workers: true, published: &advertisement{address: "240.1.2.3"}, hasBackup: true,
+				formerBucket: "bucket-a"}),
+		"dns":   d.dnsGraph(m, b),
+		"alone": d.aloneGraph(m, b),
 		"complete with all": d.completeGraph(m, b,
-			facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true}),
-		"abort":                 d.abortGraph(m, b, abortFacts{hasBackup: true}),
-		"abort at its end":      d.abortGraph(m, b, abortFacts{terminating: true}),
+			facts{hasBackup: true, hasManagedIssuer: true, keepsShootState: true, wantsObservability: true,
+				formerBucket: "bucket-a"}),
+		"abort":             d.abortGraph(m, b, abortFacts{hasBackup: true}),
+		"abort at its end":  d.abortGraph(m, b, abortFacts{terminating: true}),
+		"abort from step 4": d.abortGraph(m, b, abortFacts{hasBackup: true, kubeAPIServer: true}),
+		"abort with workers": d.abortGraph(m, &botanist.Botanist{
+			Operation: &gardeneroperation.Operation{Shoot: &shootpkg.Shoot{}},
+		}, abortFacts{hasBackup: true, kubeAPIServer: true}),
+		"abandoned":             d.abortGraph(m, b, abortFacts{hasBackup: true, kubeAPIServer: true, abandoned: true}),
 		"complete with nothing": d.completeGraph(m, b, facts{}),
 	}
 }
@@ -255,9 +311,34 @@ func MoveEtcd(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Ou
 	return (&destination{Options: deps.Options()}).moveEtcd(ctx, m)
 }
 
+// StartKubeAPIServer runs the step.
+func StartKubeAPIServer(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).startKubeAPIServer(ctx, m)
+}
+
+// DeployGatewayWithoutRoute deploys the Gateway that extensions for access control look for.
+func DeployGatewayWithoutRoute(ctx context.Context, deps *Deps, b *botanist.Botanist) error {
+	return (&destination{Options: deps.Options()}).deployGatewayWithoutRoute(ctx, b)
+}
+
+// CheckApplied looks whether what extensions have written for the seed is applied.
+func CheckApplied(ctx context.Context, deps *Deps) error {
+	return (&destination{Options: deps.Options()}).checkApplied(ctx, "shoot--demo--live")
+}
+
+// StartControllers runs the role's part in the step that cleans the source up.
+func StartControllers(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).startControllers(ctx, m)
+}
+
 // DrainClients runs this part of the step.
 func DrainClients(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
 	return (&destination{Options: deps.Options()}).drainClients(ctx, m)
+}
+
+// RestartEtcds runs this part of the step.
+func RestartEtcds(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).restartEtcds(ctx, m)
 }
 
 // ShrinkEtcd runs this part of the step.
@@ -293,4 +374,64 @@ func SeedForStart(ctx context.Context, deps *Deps, m *migration.Migration) (kube
 		return deps.SeedClientSet, err
 	}
 	return withMoreTime(deps.SeedClientSet), nil
+}
+
+// FirstReplica is the kube-apiserver that starts alone.
+type FirstReplica struct{ first firstReplica }
+
+// StartsAlone decides whether it starts alone, as the task that deploys it does.
+func (f *FirstReplica) StartsAlone(ctx context.Context, deps *Deps, namespace string) (bool, error) {
+	alone, err := (&destination{Options: deps.Options()}).startsAlone(ctx, namespace)
+	f.first.alone.Store(alone)
+	return alone, err
+}
+
+// OthersFollow ends that, as the task that deploys the others does.
+func (f *FirstReplica) OthersFollow() { f.first.alone.Store(false) }
+
+// Seed returns what the botanist reaches the seed through.
+func (f *FirstReplica) Seed(deps *Deps) kubernetes.Interface {
+	return f.first.clientSet(deps.SeedClientSet)
+}
+
+// UntilFirstIsReady waits for it.
+func UntilFirstIsReady(ctx context.Context, deps *Deps, namespace string) error {
+	return (&destination{Options: deps.Options()}).untilFirstIsReady(ctx, namespace)
+}
+
+// LeaveBehind runs a removal that must not stop the last step, and returns the outcome of the step.
+func LeaveBehind(
+	ctx context.Context, deps *Deps, m *migration.Migration, remove func(context.Context) error,
+) (steps.Outcome, error) {
+	left := &leftovers{}
+	if err := left.behind(ctx, "the backups in the bucket old", remove); err != nil {
+		return steps.Outcome{}, err
+	}
+	return (&destination{Options: deps.Options()}).handedOver(m, []string{left.String(), ""}), nil
+}
+
+// Former is what becomes of the backups in the bucket of the source.
+type Former struct {
+	Obstacle           func(context.Context) (string, error)
+	Copy, Keep, Remove func(context.Context) error
+}
+
+// Move copies and deletes them.
+func (f Former) Move(ctx context.Context) error {
+	return formerBackups{obstacle: f.Obstacle, copy: f.Copy, keep: f.Keep, remove: f.Remove}.move(ctx)
+}
+
+// Restorable makes the ShootState fit to restore from.
+func Restorable(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).restorable(ctx, m.Shoot)
+}
+
+// PrepareRestoration does that at the beginning of the last step.
+func PrepareRestoration(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&destination{Options: deps.Options()}).prepareRestoration(ctx, m)
+}
+
+// KeepShootState keeps the ShootState.
+func KeepShootState(ctx context.Context, deps *Deps, m *migration.Migration) {
+	(&destination{Options: deps.Options()}).keepShootState(ctx, m)
 }

@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// SeedClient is a client of the agent's own seed. It must not be backed by a cache.
 	SeedClient client.Client
+	// SeedPods returns the pods of a namespace of that seed.
+	SeedPods func(namespace string) joint.Pods
 	// SeedName is the name of that seed.
 	SeedName string
 	// Clock is the clock of those who only look. Steps bring their own.
@@ -65,10 +67,12 @@ func (e *Etcds) OpenWith(m *migration.Migration, b *botanist.Botanist) *joint.Jo
 }
 
 func (e *Etcds) config(m *migration.Migration) joint.Config {
+	namespace := v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
 	config := joint.Config{
 		Log:             m.Log,
 		Client:          e.options.SeedClient,
-		Namespace:       v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
+		Pods:            e.options.SeedPods(namespace),
+		Namespace:       namespace,
 		Role:            m.Role,
 		SourceSeed:      m.SourceSeed,
 		DestinationSeed: m.DestinationSeed,

@@ -14,6 +14,6 @@ var _ = Describe("New", func() {
 	It("should name what is missing", func() {
 		_, err := etcds.New(etcds.Options{SeedName: "seed-a"})
 		Expect(err).To(MatchError("failed to set up the access to etcd: these options are missing: " +
-			"SeedClient, Clock"))
+			"SeedClient, SeedPods, Clock"))
 	})
 })

@@ -21,8 +21,10 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/etcds"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
 	"github.com/livecpm/livecpm/pkg/etcd/client/fake"
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 	"github.com/livecpm/livecpm/pkg/preflight"
+	"github.com/livecpm/livecpm/test/seedpods"
 )
 
 var _ = Describe("Views", func() {
@@ -49,9 +51,11 @@ var _ = Describe("Views", func() {
 		for _, e := range existing {
 			builder.WithObjects(e)
 		}
+		seedClient := builder.Build()
 		access, err := etcds.New(etcds.Options{
-			SeedClient: builder.Build(), SeedName: seed,
-			Clock: testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)),
+			SeedClient: seedClient, SeedName: seed,
+			SeedPods: func(namespace string) joint.Pods { return seedpods.New(seedClient, namespace) },
+			Clock:    testclock.NewFakeClock(time.Date(2026, 3, 4, 5, 6, 0, 0, time.UTC)),
 			NewCluster: func(_ context.Context, etcdRole string) (etcdclient.Cluster, error) {
 				if clusters[etcdRole] == nil {
 					return nil, errors.New("no certificates")
@@ -92,9 +96,9 @@ var _ = Describe("Views", func() {
 		Expect(views[0]).To(Equal(preflight.EtcdView{
 			Name: "etcd-main", MemberNamePrefix: "seed-a", Quota: 4 << 30, DefragmentationSchedule: "0 1 * * *",
 			Members: []preflight.EtcdMemberView{
-				{Name: "seed-a-etcd-main-0"},
-				{Name: "seed-a-etcd-main-1", DBSize: 30, DBSizeInUse: 20},
-				{Name: "seed-a-etcd-main-2", Defragmenting: true},
+				{Name: "seed-a-etcd-main-0", Version: "3.5.27"},
+				{Name: "seed-a-etcd-main-1", Version: "3.5.27", DBSize: 30, DBSizeInUse: 20},
+				{Name: "seed-a-etcd-main-2", Version: "3.5.27", Defragmenting: true},
 			},
 		}))
 		Expect(views[1]).To(And(HaveField("Name", "etcd-events"), HaveField("MemberNamePrefix", ""),

@@ -25,8 +25,18 @@ const retryInterval = 5 * time.Second
 
 // Run runs the graph and publishes its progress with the given reason. The error names the tasks that failed.
 func Run(ctx context.Context, m *migration.Migration, reason steps.Reason, graph *flow.Graph) error {
+	return RunReporting(ctx, m, graph, func(ctx context.Context, message string) error {
+		return m.Report(ctx, reason, message)
+	})
+}
+
+// RunReporting runs the graph like Run and lets the function publish its progress. It is called beside the tasks.
+func RunReporting(
+	ctx context.Context, m *migration.Migration, graph *flow.Graph,
+	publish func(ctx context.Context, message string) error,
+) error {
 	report := func(ctx context.Context, stats *flow.Stats) {
-		if err := m.Report(ctx, reason, flow.MakeDescription(stats)); err != nil {
+		if err := publish(ctx, flow.MakeDescription(stats)); err != nil {
 			m.Log.Error(err, "Failed to report progress", "flow", stats.FlowName)
 		}
 	}

@@ -3,7 +3,13 @@
 
 package flows
 
-import "time"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livecpm/livecpm/pkg/migration/seedfacts"
+)
 
 // GatewayPush is how long istiod is given to hand a change to the Envoys of an ingress gateway: it holds changes back
 // for at most that long while others follow (PILOT_DEBOUNCE_MAX).
@@ -15,6 +21,9 @@ type Timings struct {
 	PollInterval time.Duration
 	// DNSMargin is waited in addition to a DNS record's TTL before the old address counts as forgotten.
 	DNSMargin time.Duration
+	// NameServerPatience is how long a name server is waited for that does not answer while all others lead to the
+	// destination. Providers say that a change is everywhere within a minute or two.
+	NameServerPatience time.Duration
 	// DrainTimeout is how long the source's API server continues after the etcds have moved, so that requests on
 	// connections from before the switch of DNS can finish, unless its ingress gateway has drained these before. It is
 	// stopped afterwards in any case.
@@ -32,11 +41,24 @@ type Timings struct {
 // DefaultTimings are used where the agent's configuration says nothing.
 func DefaultTimings() Timings {
 	return Timings{
-		PollInterval:   2 * time.Second,
-		DNSMargin:      30 * time.Second,
+		PollInterval: 2 * time.Second,
+		DNSMargin:    30 * time.Second,
+
+		NameServerPatience: 5 * time.Minute,
+
 		DrainTimeout:   time.Minute,
 		GatewayDrain:   time.Minute,
 		JoinTimeout:    15 * time.Minute,
 		RolloutTimeout: 10 * time.Minute,
+	}
+}
+
+// Waits returns what of the periods every migration waits for, so that people can be told how long it will take.
+func (t Timings) Waits() *seedfacts.Waits {
+	return &seedfacts.Waits{
+		DNSMargin:    metav1.Duration{Duration: t.DNSMargin},
+		Drain:        metav1.Duration{Duration: GatewayPush + t.GatewayDrain},
+		DrainTimeout: metav1.Duration{Duration: t.DrainTimeout},
+		GatewayDrain: metav1.Duration{Duration: t.GatewayDrain},
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 )
 
 const (
@@ -42,12 +43,14 @@ const (
 	SettleTime = 5 * time.Second
 )
 
-// Options are what Fronts need. All of them are required, but for PollInterval.
+// Options are what Fronts need. All of them are required, but for PullSecrets and PollInterval.
 type Options struct {
 	// SeedClient is a client of the agent's own seed. It must not be backed by a cache.
 	SeedClient client.Client
 	// Image is the image of the relay, which has the front as a command.
 	Image string
+	// PullSecrets are the Secrets with which the image is pulled. The exposure copies them (exposure.Interface).
+	PullSecrets exposure.PullSecrets
 	// NewSteering returns what steers the pods of one front. They are at the addresses (IP and port) and show a
 	// certificate for the server name.
 	NewSteering func(addresses []string, serverName string, config *tls.Config) joint.Front
@@ -64,7 +67,7 @@ type Fronts struct {
 
 // New returns Fronts.
 func New(options Options) (*Fronts, error) {
-	if err := required.Fields("the front of etcd", options, "PollInterval"); err != nil {
+	if err := required.Fields("the front of etcd", options, "PullSecrets", "PollInterval"); err != nil {
 		return nil, err
 	}
 	if options.PollInterval == 0 {

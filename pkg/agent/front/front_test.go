@@ -29,6 +29,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/etcd/naming"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/tunnel/exposure"
 	"github.com/livecpm/livecpm/test/patience"
 )
 
@@ -103,6 +104,7 @@ var _ = Describe("Fronts", func() {
 		}
 		var err error
 		f, err = New(Options{SeedClient: s, Image: "livecpm.local/livecpm-relay:1", PollInterval: time.Millisecond,
+			PullSecrets: exposure.PullSecrets{{Namespace: "garden", Name: "registry"}},
 			NewSteering: func(addresses []string, serverName string, config *tls.Config) joint.Front {
 				return steering{addresses: addresses, serverName: serverName, tls: config}
 			}})
@@ -139,6 +141,8 @@ var _ = Describe("Fronts", func() {
 				Expect(pod.TopologySpreadConstraints).To(HaveLen(1))
 				container := pod.Containers[0]
 				Expect(container.Image).To(Equal("livecpm.local/livecpm-relay:1"))
+				Expect(pod.ImagePullSecrets).To(Equal([]corev1.LocalObjectReference{
+					{Name: "livecpm-relay-pull-registry"}}), "the copies that the exposure makes")
 				Expect(container.Args).To(Equal([]string{"front", "--config=/etc/livecpm-front/config/config.yaml"}))
 				Expect(container.SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
 				Expect(container.SecurityContext.AllowPrivilegeEscalation).To(HaveValue(BeFalse()))
@@ -314,6 +318,13 @@ metrics: {port: 8082}
 			Expect(s.Delete(ctx, &corev1.Service{ObjectMeta: meta("etcd-main-client")})).To(Succeed())
 			Expect(f.Sync(ctx, m)).To(Succeed())
 			Expect(s.changed).To(BeZero())
+		})
+
+		It("should read nothing but the services while they lead to the fronts", func() {
+			leading()
+			before := s.looks.Load()
+			Expect(f.Sync(ctx, m)).To(Succeed())
+			Expect(s.looks.Load()-before).To(BeEquivalentTo(2), "one of each etcd")
 		})
 
 		It("should undo what etcd-druid does to the service", func() {

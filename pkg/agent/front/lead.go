@@ -62,16 +62,13 @@ func (c *component) lead(ctx context.Context) error {
 // It reads the service first, and changes only what it has read: if leadBack begins in between, either the state that
 // is read next says so, or the change meets a conflict; and leadBack looks again after SettleTime.
 func (c *component) sync(ctx context.Context) error {
+	// The service comes first: while work is done it is looked at twice per second, and nearly always leads here.
 	service, err := c.service(ctx)
-	if err != nil || service == nil {
+	if err != nil || service == nil || maps.Equal(service.Spec.Selector, c.podLabels()) {
 		return err
 	}
-	state, _, err := c.state(ctx)
-	if err != nil {
+	if state, _, err := c.state(ctx); err != nil || state != stateLeading {
 		return err
-	}
-	if state != stateLeading || maps.Equal(service.Spec.Selector, c.podLabels()) {
-		return nil
 	}
 	if ready, err := c.anyReady(ctx); err != nil || !ready {
 		// Without a ready pod, clients stay where they are served. An error would stop the migration, and the front may

@@ -158,9 +158,11 @@ func (s *seed) publish(ctx context.Context, name string) {
 	Expect(s.Create(ctx, slice)).To(Succeed())
 }
 
-// druidReconciles plays what etcd-druid does with the service.
+// druidReconciles plays what etcd-druid does with the service. Others may change it as soon as it has.
 func (s *seed) druidReconciles(ctx context.Context, etcdRole string) {
 	GinkgoHelper()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	service := &corev1.Service{ObjectMeta: meta("etcd-" + etcdRole + "-client")}
 	Expect(s.Get(ctx, client.ObjectKeyFromObject(service), service)).To(Succeed())
 	service.Spec.Selector = members(etcdRole)

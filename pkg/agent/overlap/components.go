@@ -57,17 +57,18 @@ type Components struct {
 // take the botanist's client when they are made, and get another one here.
 func NewComponents(b *botanist.Botanist) (*Components, error) {
 	c := &Components{botanist: b, recorder: newRecorder()}
-
-	seed := b.SeedClientSet
-	defer func() { b.SeedClientSet = seed }()
-	b.SeedClientSet = recording{Interface: seed, recorder: c.recorder}
-
-	var err error
-	if c.vpn, err = b.DefaultVPNShoot(); err != nil {
-		return nil, fmt.Errorf("failed to make the component of the VPN client: %w", err)
-	}
-	if c.proxy, err = b.DefaultAPIServerProxy(); err != nil {
-		return nil, fmt.Errorf("failed to make the component of the apiserver-proxy: %w", err)
+	err := record(b, c.recorder, func() error {
+		var err error
+		if c.vpn, err = b.DefaultVPNShoot(); err != nil {
+			return fmt.Errorf("failed to make the component of the VPN client: %w", err)
+		}
+		if c.proxy, err = b.DefaultAPIServerProxy(); err != nil {
+			return fmt.Errorf("failed to make the component of the apiserver-proxy: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return c, nil
 }

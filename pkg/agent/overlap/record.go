@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gardener/gardener/pkg/client/kubernetes"
+	"github.com/gardener/gardener/pkg/gardenlet/operation/botanist"
 	"github.com/gardener/gardener/pkg/utils/managedresources"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,6 +35,24 @@ var _ client.Client = &recorder{}
 func newRecorder() *recorder {
 	return &recorder{scheme: kubernetes.SeedScheme,
 		objects: map[schema.GroupVersionKind]map[client.ObjectKey]client.Object{}}
+}
+
+// Record lets the function make components of the botanist that write nothing into the seed but the secrets of the
+// secrets manager. What they write otherwise can be read from the client that is returned, by name. It must not be
+// called while tasks of the botanist run; see NewComponents.
+func Record(b *botanist.Botanist, construct func() error) (client.Reader, error) {
+	r := newRecorder()
+	if err := record(b, r, construct); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func record(b *botanist.Botanist, r *recorder, construct func() error) error {
+	seed := b.SeedClientSet
+	defer func() { b.SeedClientSet = seed }()
+	b.SeedClientSet = recording{Interface: seed, recorder: r}
+	return construct()
 }
 
 // managed returns the objects of the ManagedResource that was written.

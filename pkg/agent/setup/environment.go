@@ -41,6 +41,9 @@ type Options struct {
 	Access Access
 	// Host is the kind of process that the agent runs in.
 	Host agent.Host
+	// SeedSide, if set, serves probes and metrics of the process. Without it the manager of the environment does,
+	// unless the host does.
+	SeedSide *SeedSide
 }
 
 // Access is how to reach the two clusters that an agent works with.
@@ -74,6 +77,12 @@ func NewEnvironment(
 	config *configv1alpha1.AgentConfiguration,
 	gardenletConfig *gardenletconfigv1alpha1.GardenletConfiguration,
 ) (*Environment, error) {
+	return newEnvironment(ctx, Options{Log: log, Config: config, GardenletConfig: gardenletConfig})
+}
+
+// newEnvironment completes the options with what the configuration says about garden and seed.
+func newEnvironment(ctx context.Context, options Options) (*Environment, error) {
+	log, config := options.Log, options.Config
 	gardenConfig, err := kubernetes.RESTConfigFromClientConnectionConfiguration(&config.GardenClientConnection, nil,
 		kubernetes.AuthTokenFile)
 	if err != nil {
@@ -85,10 +94,8 @@ func NewEnvironment(
 		return nil, fmt.Errorf("failed to read the kubeconfig for the seed: %w", err)
 	}
 
-	environment, err := NewEnvironmentFor(ctx, Options{
-		Log: log, Config: config, GardenletConfig: gardenletConfig, Host: agent.HostPod,
-		Access: Access{Garden: gardenConfig, Seed: seedConfig},
-	})
+	options.Host, options.Access = agent.HostPod, Access{Garden: gardenConfig, Seed: seedConfig}
+	environment, err := NewEnvironmentFor(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +116,11 @@ func NewEnvironment(
 func NewEnvironmentFor(ctx context.Context, options Options) (*Environment, error) {
 	e := &Environment{Options: options}
 	var err error
-	if e.Manager, err = manager.New(e.Access.Seed, agent.ManagerOptions(e.Log, e.Config, e.Host)); err != nil {
+	managerOptions := agent.ManagerOptions(e.Log, e.Config, e.Host)
+	if e.SeedSide != nil {
+		managerOptions.HealthProbeBindAddress, managerOptions.Metrics.BindAddress = agent.NotServed, agent.NotServed
+	}
+	if e.Manager, err = manager.New(e.Access.Seed, managerOptions); err != nil {
 		return nil, fmt.Errorf("failed to set up the manager: %w", err)
 	}
 	if e.GardenCluster, err = newGardenCluster(ctx, options); err != nil {

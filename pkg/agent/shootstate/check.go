@@ -32,17 +32,19 @@ var requiredSecrets = []string{
 // Check reports whether the ShootState holds what a destination cannot do without, and whether its timestamp
 // still protects it from being replaced.
 func Check(state *gardencorev1beta1.ShootState, now time.Time) error {
-	key := client.ObjectKeyFromObject(state)
-
-	timestamp, err := time.Parse(time.RFC3339, state.Annotations[v1beta1constants.GardenerTimestamp])
+	timestamp, err := timestampOf(state)
 	if err != nil {
-		return fmt.Errorf("failed to parse timestamp of ShootState %s: %w", key, err)
+		return err
 	}
 	if !timestamp.After(now) {
 		return fmt.Errorf("timestamp %s of ShootState %s is not ahead of now, a gardenlet may replace the state",
-			timestamp.Format(time.RFC3339), key)
+			timestamp.Format(time.RFC3339), client.ObjectKeyFromObject(state))
 	}
+	return checkSecrets(state)
+}
 
+// checkSecrets returns an error unless the ShootState has the secrets that a destination cannot do without.
+func checkSecrets(state *gardencorev1beta1.ShootState) error {
 	found := sets.New[string]()
 	for _, data := range state.Spec.Gardener {
 		if data.Type == v1beta1constants.DataTypeSecret && len(data.Data.Raw) > 0 {
@@ -50,7 +52,7 @@ func Check(state *gardencorev1beta1.ShootState, now time.Time) error {
 		}
 	}
 	if missing := sets.New(requiredSecrets...).Difference(found); missing.Len() > 0 {
-		return fmt.Errorf("ShootState %s lacks secrets %v", key, sets.List(missing))
+		return fmt.Errorf("ShootState %s lacks secrets %v", client.ObjectKeyFromObject(state), sets.List(missing))
 	}
 	return nil
 }

@@ -12,11 +12,9 @@ import (
 	v1beta1helper "github.com/gardener/gardener/pkg/api/core/v1beta1/helper"
 	gardenletconfigv1alpha1 "github.com/gardener/gardener/pkg/apis/config/gardenlet/v1alpha1"
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
-	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
 	gardenerutils "github.com/gardener/gardener/pkg/utils/gardener"
 	gardenershootstate "github.com/gardener/gardener/pkg/utils/gardener/shootstate"
 	machinev1alpha1 "github.com/gardener/machine-controller-manager/pkg/apis/machine/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,13 +57,14 @@ func New(options Options) (*ShootStates, error) {
 //
 // As soon as spec.seedName names the destination, the ShootState controller of the destination's gardenlet may replace
 // the state by what it finds in its own seed, which is nothing. It only does so when its sync period has passed since
-// the timestamp annotation; hence the timestamp is written ahead of the time that a migration can take.
+// the timestamp annotation; hence the timestamp is written ahead of time, and again in a hold (Keep).
 func (s *ShootStates) Replace(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
 	return s.persist(ctx, shoot, replaced)
 }
 
 // Merge does the same as Replace for a control plane of which parts are gone from the seed: it adds and replaces
-// entries one by one and keeps the others.
+// entries one by one and keeps the others. It returns a Difference if something that was taken before is not there any
+// more.
 func (s *ShootStates) Merge(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
 	return s.persist(ctx, shoot, kept)
 }
@@ -86,7 +85,13 @@ func (s *ShootStates) persist(ctx context.Context, shoot *gardencorev1beta1.Shoo
 	if err := s.options.GardenAPIReader.Get(ctx, client.ObjectKeyFromObject(shoot), state); err != nil {
 		return fmt.Errorf("failed to read back ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
 	}
-	return Check(state, s.options.Clock.Now())
+	if err := Check(state, s.options.Clock.Now()); err != nil {
+		return err
+	}
+	if err := s.record(ctx, state, entries); err != nil {
+		return err
+	}
+	return compare(state)
 }
 
 func (s *ShootStates) write(
@@ -111,7 +116,14 @@ func (c aheadClock) Now() time.Time { return c.Clock.Now().Add(c.lead) }
 // Renew makes of the ShootState what the gardenlet of this seed makes of it: a backup of now, whose next one is due
 // after the ordinary period.
 func (s *ShootStates) Renew(ctx context.Context, shoot *gardencorev1beta1.Shoot) error {
-	return s.write(ctx, shoot, s.options.Clock, replaced)
+	if err := s.write(ctx, shoot, s.options.Clock, replaced); err != nil {
+		return err
+	}
+	state, err := s.read(ctx, shoot)
+	if err != nil {
+		return err
+	}
+	return s.record(ctx, state, replaced)
 }
 
 // Delete deletes the ShootState, as a gardenlet that keeps none does after a restoration.
@@ -129,13 +141,7 @@ func (s *ShootStates) Date(ctx context.Context, shoot *gardencorev1beta1.Shoot) 
 	if err != nil {
 		return err
 	}
-	patch := client.MergeFrom(state.DeepCopy())
-	metav1.SetMetaDataAnnotation(&state.ObjectMeta, v1beta1constants.GardenerTimestamp,
-		s.options.Clock.Now().UTC().Format(time.RFC3339))
-	if err := s.options.GardenClient.Patch(ctx, state, patch); err != nil {
-		return fmt.Errorf("failed to date ShootState %s: %w", client.ObjectKeyFromObject(shoot), err)
-	}
-	return nil
+	return s.patch(ctx, state, func() { s.date(state, s.options.Clock.Now()) })
 }
 
 // Exists reports whether the shoot has a ShootState.

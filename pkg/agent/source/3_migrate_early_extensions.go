@@ -10,10 +10,10 @@ import (
 	gardencorev1beta1 "github.com/gardener/gardener/pkg/apis/core/v1beta1"
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/component/extensions/extension"
-	"github.com/gardener/gardener/pkg/extensions"
 	"github.com/gardener/gardener/pkg/utils/flow"
 
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
+	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
@@ -34,55 +34,16 @@ func (s *source) migrateExtensions(ctx context.Context, m *migration.Migration) 
 }
 
 func (s *source) extensionsGraph(m *migration.Migration, b *botanist.Botanist) *flow.Graph {
-	var (
-		g         = flow.NewGraph("migration of extensions before kube-apiserver")
-		timeout   = s.Timings.RolloutTimeout
-		namespace = v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)
-		c         = s.SeedClientSet.Client()
-		needed    = func(obj extensionsv1alpha1.Object) bool {
+	g := flow.NewGraph("migration of extensions before kube-apiserver")
+	s.ControlPlane.AddEarlyExtensions(g, controlplane.EarlyExtensions{
+		Log: m.Log, Namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot),
+		Needed: func(obj extensionsv1alpha1.Object) bool {
 			return neededBeforeKubeAPIServer(b.Shoot.Components.Extensions.Extension.Extensions(), obj)
-		}
-
-		migrate = g.Add(flow.Task{
-			Name: "Migrating extensions before kube-apiserver",
-			Fn: flows.Retry(func(ctx context.Context) error {
-				return extensions.MigrateExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace,
-					needed)
-			}, timeout),
-		})
-		waitUntilMigrated = g.Add(flow.Task{
-			Name: "Waiting until extensions before kube-apiserver are migrated",
-			Fn: func(ctx context.Context) error {
-				return extensions.WaitUntilExtensionObjectsMigrated(ctx, c, &extensionsv1alpha1.ExtensionList{},
-					extensionsv1alpha1.ExtensionResource,
-					namespace, s.Timings.PollInterval, timeout, needed)
-			},
-			Dependencies: flow.NewTaskIDs(migrate),
-		})
-		persistState = g.Add(flow.Task{
-			Name: "Persisting the state of extensions before kube-apiserver",
-			Fn: func(ctx context.Context) error {
-				return s.ShootStates.Merge(ctx, m.Shoot)
-			},
-			Dependencies: flow.NewTaskIDs(waitUntilMigrated),
-		})
-		destroy = g.Add(flow.Task{
-			Name: "Deleting extensions before kube-apiserver",
-			Fn: flows.Retry(func(ctx context.Context) error {
-				return extensions.DeleteExtensionObjects(ctx, c, &extensionsv1alpha1.ExtensionList{}, namespace, needed)
-			}, timeout),
-			Dependencies: flow.NewTaskIDs(persistState),
-		})
-		_ = g.Add(flow.Task{
-			Name: "Waiting until extensions before kube-apiserver are deleted",
-			Fn: func(ctx context.Context) error {
-				return extensions.WaitUntilExtensionObjectsDeleted(ctx, c, m.Log, &extensionsv1alpha1.ExtensionList{},
-					extensionsv1alpha1.ExtensionResource,
-					namespace, s.Timings.PollInterval, timeout, needed)
-			},
-			Dependencies: flow.NewTaskIDs(destroy),
-		})
-	)
+		},
+		Persist: func(ctx context.Context) error {
+			return s.ShootStates.Merge(ctx, m.Shoot)
+		},
+	})
 	return g
 }
 

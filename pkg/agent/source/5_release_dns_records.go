@@ -20,8 +20,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/migration/steps"
 )
 
-// shootDNSRecords are the suffixes of the names of the DNSRecords that point at the shoot's control plane. The records
-// of the exposure between the seeds are in the same namespace and stay.
+// shootDNSRecords are the suffixes of the names of the DNSRecords that point at the shoot's control plane.
 var shootDNSRecords = []string{
 	v1beta1constants.DNSRecordExternalName,
 	v1beta1constants.DNSRecordInternalName,

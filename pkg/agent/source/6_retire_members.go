@@ -18,14 +18,10 @@ func (s *source) retireMembers(ctx context.Context, m *migration.Migration) (ste
 	ctx, cancel := context.WithTimeout(ctx, s.Timings.JoinTimeout)
 	defer cancel()
 
-	deployed, err := s.Tunnel.Deployed(ctx, m)
-	if err != nil {
-		return steps.Outcome{}, err
-	}
 	etcds := s.Etcds.Open(m)
 	defer func() { _ = etcds.Close() }()
 
-	if err := etcds.Retire(ctx, deployed.KeepClientService, m.Report); err != nil {
+	if err := etcds.Retire(ctx, s.Tunnel.Deployed(m).KeepClientService, m.Report); err != nil {
 		return steps.Outcome{}, fmt.Errorf("failed to retire the etcd members of the source: %w", err)
 	}
 	return steps.Waiting(s.Timings.PollInterval, steps.ReasonReadyForSourceMemberRemoval,

@@ -21,12 +21,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livecpm/livecpm/pkg/agent/backups"
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/overload"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/waits"
 )
 
 // remains is what is left of the shoot in this seed.
@@ -37,6 +39,8 @@ type remains struct {
 	terminating bool
 	// kubeAPIServer reports whether the Deployment of the kube-apiserver exists and is not being deleted.
 	kubeAPIServer bool
+	// controllers says what is left of the controllers that must not run in two seeds; empty if nothing is.
+	controllers string
 	// cluster reports whether the Cluster resource exists.
 	cluster bool
 	// workers reports whether the shoot has workers.
@@ -78,6 +82,9 @@ func (s *source) readRemains(ctx context.Context, namespace string) (remains, er
 		return out, err
 	}
 	out.kubeAPIServer = found && deployment.DeletionTimestamp == nil
+	if out.controllers, err = s.ControlPlane.Left(ctx, namespace, controlplane.Controllers...); err != nil {
+		return out, err
+	}
 
 	if out.cluster, err = controlplane.Exists(ctx, reader, client.ObjectKey{Name: namespace},
 		&extensionsv1alpha1.Cluster{}); err != nil {
@@ -103,6 +110,18 @@ func drainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (t
 	return condition.LastTransitionTime.Add(drain), nil
 }
 
+// clientsDue is until when the control plane stays because of its clients; the zero time if it need not, or if it has
+// begun to stop. Who was told to leave in the step before has left; who has come since is drained when the way closes
+// (addClosing).
+func (s *source) clientsDue(m *migration.Migration, left remains) (time.Time, error) {
+	conditions := steps.Conditions(m.Shoot)
+	if !left.kubeAPIServer || left.clients.finished(m.Clock.Now(), s.Timings.GatewayDrain) ||
+		steps.AssistDue(conditions, m.Step, m.Step.Owner.Peer()) {
+		return time.Time{}, nil
+	}
+	return drainedAt(conditions, s.Timings.DrainTimeout)
+}
+
 // cleanUp stops the control plane in the source and removes everything that belongs to the shoot from the seed. What
 // the control plane manages inside of the shoot stays.
 func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
@@ -116,18 +135,11 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
 	}
 
-	// Who was told to leave in the step before has left; who has come since is drained when the way closes
-	// (addClosing).
-	if left.kubeAPIServer && !left.clients.finished(m.Clock.Now(), s.Timings.GatewayDrain) {
-		due, err := drainedAt(steps.Conditions(m.Shoot), s.Timings.DrainTimeout)
-		if err != nil {
-			return steps.Outcome{}, err
-		}
-		if wait := due.Sub(m.Clock.Now()); wait > 0 {
-			return steps.Waiting(min(wait, 10*time.Second), steps.ReasonWaitingForClientsToLeave,
-				"Requests on connections to the source's kube-apiserver may finish until %s",
-				due.UTC().Format(time.RFC3339)), nil
-		}
+	if due, err := s.clientsDue(m, left); err != nil {
+		return steps.Outcome{}, err
+	} else if rest := due.Sub(m.Clock.Now()); rest > 0 {
+		wait := waits.Wait{For: waits.Clients, Until: due, Total: s.Timings.DrainTimeout}
+		return steps.Waiting(min(rest, 10*time.Second), steps.ReasonWaitingForClientsToLeave, "%s", wait), nil
 	}
 
 	// The control plane here still works, so nothing is lost by a wait. Later, when its controllers have stopped, too
@@ -145,22 +157,37 @@ func (s *source) cleanUp(ctx context.Context, m *migration.Migration) (steps.Out
 		return steps.Outcome{}, err
 	}
 
-	left.workers = !b.Shoot.IsWorkerless
-	reason := steps.ReasonStoppingSourceControlPlane
-	if !left.kubeAPIServer {
-		reason = steps.ReasonDeletingSourceResources
+	if err := announceMigration(ctx, b, left); err != nil {
+		return steps.Outcome{}, err
 	}
-	if err := flows.Run(ctx, m, reason, s.cleanupGraph(m, b, left)); err != nil {
+	left.workers = !b.Shoot.IsWorkerless
+	server, err := newWebhookServer(m, b, left)
+	if err != nil {
+		return steps.Outcome{}, err
+	}
+	at := newStage(m, left)
+	if err := flows.RunReporting(ctx, m, s.cleanupGraph(m, b, cleanupOf{left, at, server}), at.report); err != nil {
 		return steps.Outcome{}, err
 	}
 	if left, err = s.readRemains(ctx, namespace); err != nil {
 		return steps.Outcome{}, err
 	}
 	if !left.gone() {
-		return steps.Waiting(s.Timings.PollInterval, steps.ReasonDeletingSourceResources,
-			"Objects of the shoot are still in seed %s", s.SeedName), nil
+		return steps.Waiting(s.Timings.PollInterval, stageOf(left), "Objects of the shoot are still in seed %s",
+			s.SeedName), nil
 	}
 	return steps.Done("Nothing of the shoot is left in seed %s", s.SeedName), nil
+}
+
+// announceMigration lets the Cluster resource say that the shoot is being migrated, as the gardenlet does before it
+// migrates a shoot (prepareOperation): extensions look there for what they are asked for. Until this step the control
+// plane here runs as always, and so does the Cluster. One that has been deleted does not come back.
+func announceMigration(ctx context.Context, b *botanist.Botanist, left remains) error {
+	if !left.cluster {
+		return nil
+	}
+	botanist.KeepLastOperation(b, gardencorev1beta1.LastOperationTypeMigrate)
+	return botanist.SyncCluster(ctx, b, b.Shoot.GetInfo())
 }
 
 // overloadPause is how long an overloaded seed is left alone before it is asked again.
@@ -174,11 +201,11 @@ func (s *source) checkPrompt(ctx context.Context, m *migration.Migration) error 
 }
 
 // untilPrompt waits until the etcds answer soon: what the kube-apiserver has not answered when its graceful end is over
-// is cut off. It waits for overload.Patience at most, because no controllers of the shoot run meanwhile.
+// is cut off. It waits for overload.Patience at most: too much of the source's control plane has gone already.
 func (s *source) untilPrompt(ctx context.Context, m *migration.Migration) error {
 	begin := m.Clock.Now()
 	for {
-		err := m.ReportOverload(ctx, s.checkPrompt(ctx, m))
+		err := m.ReportPutOff(ctx, s.checkPrompt(ctx, m))
 		if err == nil {
 			return nil
 		}
@@ -195,15 +222,23 @@ func (s *source) untilPrompt(ctx context.Context, m *migration.Migration) error 
 	}
 }
 
+// cleanupOf is what one attempt of the cleanup begins with.
+type cleanupOf struct {
+	left  remains
+	stage *stage
+	// webhooks answers webhooks when the resource manager has stopped; nil if nobody has to.
+	webhooks webhookServer
+}
+
 // cleanupGraph returns the flow that takes the shoot out of the seed. Of a shoot with workers it also releases the
 // machines, and everything else that the provider manages.
-func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left remains) *flow.Graph {
+func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, of cleanupOf) *flow.Graph {
 	c := &cleanup{
-		Graph: flow.NewGraph("cleanup of the source seed"), left: left,
+		Graph: flow.NewGraph("cleanup of the source seed"), cleanupOf: of,
 		ingress: &ingress{source: s, migration: m, botanist: b,
 			namespace: v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot)},
 		// Nothing can be created or restarted in a namespace that is being deleted.
-		skip: !left.namespace || left.terminating,
+		skip: !of.left.namespace || of.left.terminating,
 	}
 	managedResourcesGone := c.addManagedResources()
 	extensionsGone := c.addExtensions(managedResourcesGone)
@@ -213,11 +248,18 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 		Fn:           c.removeFromGateway,
 		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
 	})
-	allExtensionsGone := c.addRemainingExtensions(kubeAPIServerStopped)
+	allExtensionsGone := c.addRemainingExtensions(kubeAPIServerStopped, notExposed)
+	// No member of etcd is left here, so no snapshot follows. What says up to where they reach goes with the Etcd.
+	revisionTold := c.addRetried(flow.Task{
+		Name: "Telling the destination up to which revision the snapshots reach",
+		Fn: func(ctx context.Context) error {
+			return backups.TellRevision(ctx, c.botanist)
+		},
+	})
 	s.ControlPlane.AddRemoval(c.Graph, controlplane.Removal{
 		Migration: m, Botanist: b, Terminating: c.skip,
-		BeforeEtcds:     flow.NewTaskIDs(kubeAPIServerStopped),
-		BeforeNamespace: flow.NewTaskIDs(notExposed, allExtensionsGone),
+		BeforeEtcds:     flow.NewTaskIDs(kubeAPIServerStopped, revisionTold),
+		BeforeNamespace: flow.NewTaskIDs(notExposed, allExtensionsGone, c.addWebhooksRemoval(kubeAPIServerStopped)),
 	})
 	return c.Graph
 }
@@ -226,7 +268,7 @@ func (s *source) cleanupGraph(m *migration.Migration, b *botanist.Botanist, left
 type cleanup struct {
 	*flow.Graph
 	*ingress
-	left remains
+	cleanupOf
 	// skip leaves out what works in the namespace.
 	skip bool
 }
@@ -343,37 +385,47 @@ func (c *cleanup) addStop(extensionsGone flow.TaskIDs) flow.TaskID {
 		},
 		Dependencies: flow.NewTaskIDs(managedResourcesGone),
 	})
-	// The destination starts its controllers in the next step: these are the last ones to be stopped before that.
-	//
 	// For a shoot with workers, the controllers that create machines were stopped before; see addWorkersMigration.
 	stopControllers := c.add(flow.Task{
-		Name: "Stopping the controllers of the shoot",
-		Fn: func(ctx context.Context) error {
-			return c.deleteDeployments(ctx, controlplane.Controllers...)
-		},
-		Dependencies: flow.NewTaskIDs(secretsReleased),
+		Name: "Stopping the controllers of the shoot", Fn: c.stopControllers,
+		Dependencies: flow.NewTaskIDs(secretsReleased, c.addWebhooks()),
 	})
 	// Where Envoy ends TLS, the controllers come to the kube-apiserver through the gateway too.
 	closed := c.addClosing(flow.NewTaskIDs(stopControllers))
 	return c.add(flow.Task{
-		Name: "Stopping the kube-apiserver gracefully",
-		Fn: func(ctx context.Context) error {
-			if c.left.kubeAPIServer {
-				if err := c.untilPrompt(ctx, c.migration); err != nil {
-					return err
-				}
-			}
-			if err := c.deleteDeployments(ctx, v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
-				return err
-			}
-			return c.botanist.DeleteKubeAPIServer(ctx)
-		},
+		Name: "Stopping the kube-apiserver gracefully", Fn: c.stopKubeAPIServer,
 		Dependencies: flow.NewTaskIDs(closed),
 	})
 }
 
-// addRemainingExtensions adds the migration of what is migrated without a kube-apiserver.
-func (c *cleanup) addRemainingExtensions(kubeAPIServerStopped flow.TaskID) flow.TaskIDs {
+// stopControllers stops all controllers that must not run in two seeds, and tells the destination when nothing is left
+// of them.
+func (c *cleanup) stopControllers(ctx context.Context) error {
+	if err := c.deleteDeployments(ctx, controlplane.Controllers...); err != nil {
+		return err
+	}
+	c.stage.enter(ctx, steps.ReasonSourceControllersStopped,
+		"The controllers of the source have stopped; the destination may start its own ones")
+	return nil
+}
+
+func (c *cleanup) stopKubeAPIServer(ctx context.Context) error {
+	if c.left.kubeAPIServer {
+		if err := c.untilPrompt(ctx, c.migration); err != nil {
+			return err
+		}
+	}
+	if err := c.deleteDeployments(ctx, v1beta1constants.DeploymentNameKubeAPIServer); err != nil {
+		return err
+	}
+	c.stage.enter(ctx, steps.ReasonDeletingSourceResources,
+		"The kube-apiserver of the source has stopped; what is left of the shoot is deleted")
+	return c.botanist.DeleteKubeAPIServer(ctx)
+}
+
+// addRemainingExtensions adds the migration of what is migrated without a kube-apiserver. Extensions that restrict who
+// may reach it (botanist.Factory.AccessControl) are among them, and go after the route.
+func (c *cleanup) addRemainingExtensions(kubeAPIServerStopped, notExposed flow.TaskID) flow.TaskIDs {
 	migrated := flow.NewTaskIDs(c.add(flow.Task{
 		Name: "Migrating extensions after kube-apiserver",
 		Fn: func(ctx context.Context) error {
@@ -382,7 +434,7 @@ func (c *cleanup) addRemainingExtensions(kubeAPIServerStopped flow.TaskID) flow.
 			}
 			return c.botanist.Shoot.Components.Extensions.Extension.WaitMigrateAfterKubeAPIServer(ctx)
 		},
-		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped),
+		Dependencies: flow.NewTaskIDs(kubeAPIServerStopped, notExposed),
 	}))
 	if c.left.workers {
 		migrated.Insert(c.addInfrastructureMigration(kubeAPIServerStopped))

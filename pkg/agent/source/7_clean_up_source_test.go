@@ -13,17 +13,22 @@ import (
 	extensionsv1alpha1 "github.com/gardener/gardener/pkg/apis/extensions/v1alpha1"
 	"github.com/gardener/gardener/pkg/client/kubernetes"
 	fakekubernetes "github.com/gardener/gardener/pkg/client/kubernetes/fake"
+	gardenerextensions "github.com/gardener/gardener/pkg/extensions"
+	gardeneroperation "github.com/gardener/gardener/pkg/gardenlet/operation"
+	shootpkg "github.com/gardener/gardener/pkg/gardenlet/operation/shoot"
 	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
 	"github.com/livecpm/livecpm/pkg/agent/source"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
@@ -80,11 +85,46 @@ var _ = Describe("Cleaning up", func() {
 		}
 	)
 
+	Context("which extensions are told by the Cluster", func() {
+		botanistOf := func(deps *source.Deps) *botanist.Botanist {
+			of := &shootpkg.Shoot{ControlPlaneNamespace: namespace}
+			of.SetInfo(&gardencorev1beta1.Shoot{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "garden-demo", Name: "live"},
+				Status: gardencorev1beta1.ShootStatus{LastOperation: &gardencorev1beta1.LastOperation{
+					Type: gardencorev1beta1.LastOperationTypeLiveMigrate}},
+			})
+			return &botanist.Botanist{Operation: &gardeneroperation.Operation{
+				Logger: logr.Discard(), Shoot: of, SeedClientSet: deps.SeedClientSet,
+			}}
+		}
+
+		It("should say Migrate, as in a classic migration", func() {
+			deps := newDeps(ns.DeepCopy(), cluster.DeepCopy())
+			Expect(source.AnnounceMigration(ctx, deps, botanistOf(deps))).To(Succeed())
+			told, err := gardenerextensions.GetShoot(ctx, deps.SeedClientSet.Client(), namespace)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(told.Status.LastOperation).To(HaveValue(And(
+				HaveField("Type", gardencorev1beta1.LastOperationTypeMigrate),
+				HaveField("State", gardencorev1beta1.LastOperationStateProcessing))))
+		})
+
+		It("should not bring the Cluster back", func() {
+			deps := newDeps(ns.DeepCopy())
+			Expect(source.AnnounceMigration(ctx, deps, botanistOf(deps))).To(Succeed())
+			_, err := gardenerextensions.GetShoot(ctx, deps.SeedClientSet.Client(), namespace)
+			Expect(apierrors.IsNotFound(err)).To(BeTrue())
+		})
+	})
+
 	DescribeTable("reads what is left", func(objects []client.Object, want source.Remains) {
 		Expect(source.ReadRemains(ctx, newDeps(objects...), namespace)).To(Equal(want))
 	},
 		Entry("everything", []client.Object{ns, deployment, cluster},
 			source.Remains{Namespace: true, KubeAPIServer: true, Cluster: true}),
+		Entry("a controller", []client.Object{ns, deployment, cluster, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: "kube-controller-manager", Namespace: namespace}}},
+			source.Remains{Namespace: true, KubeAPIServer: true, Cluster: true,
+				Controllers: "deployment shoot--demo--live/kube-controller-manager still has pods"}),
 		Entry("kube-apiserver is stopping", []client.Object{ns, cluster, func() client.Object {
 			d := deployment.DeepCopy()
 			d.Finalizers = []string{metav1.FinalizerDeleteDependents}
@@ -128,6 +168,78 @@ var _ = Describe("Cleaning up", func() {
 		Expect(outcome.Reason).To(Equal(steps.ReasonWaitingForClientsToLeave))
 		Expect(outcome.RequeueAfter).To(Equal(10 * time.Second))
 		Expect(outcome.Message).To(ContainSubstring("2026-11-20T12:04:00Z"))
+	})
+
+	It("should not wait for clients again when it has told the destination that the controllers have stopped", func() {
+		cleanUp, found := steps.Get(gardencorev1beta1.ShootLiveMigrationSourceSeedCleanup)
+		Expect(found).To(BeTrue())
+		due := func(reason steps.Reason) time.Time {
+			GinkgoHelper()
+			m := &migration.Migration{Clock: testclock.NewFakeClock(now), Step: cleanUp,
+				Shoot: &gardencorev1beta1.Shoot{Status: gardencorev1beta1.ShootStatus{
+					TechnicalID: namespace,
+					LiveMigration: &gardencorev1beta1.LiveMigration{Conditions: append(
+						conditions(gardencorev1beta1.ConditionTrue, now), gardencorev1beta1.Condition{
+							Type: cleanUp.Condition, Status: gardencorev1beta1.ConditionProgressing,
+							Reason: string(reason)})},
+				}}}
+			at, err := source.ClientsDue(ctx, newDeps(ns, deployment, cluster), m)
+			Expect(err).NotTo(HaveOccurred())
+			return at
+		}
+		Expect(due(steps.ReasonStoppingSourceControlPlane)).To(Equal(now.Add(time.Minute)))
+		Expect(due(steps.ReasonSourceControllersStopped)).To(BeZero())
+		Expect(due(steps.ReasonDeletingSourceResources)).To(BeZero())
+	})
+
+	DescribeTable("tells by what is left how far it has come",
+		func(left source.Remains, reason steps.Reason) {
+			Expect(source.StageOf(left)).To(Equal(reason))
+		},
+		Entry("everything", source.Remains{Namespace: true, KubeAPIServer: true, Controllers: "deployment x"},
+			steps.ReasonStoppingSourceControlPlane),
+		Entry("a controller that outlives the kube-apiserver", source.Remains{Namespace: true, Controllers: "pod x"},
+			steps.ReasonStoppingSourceControlPlane),
+		Entry("the kube-apiserver", source.Remains{Namespace: true, KubeAPIServer: true},
+			steps.ReasonSourceControllersStopped),
+		Entry("objects", source.Remains{Namespace: true}, steps.ReasonDeletingSourceResources),
+	)
+
+	It("should never take back that the controllers have stopped", func() {
+		var (
+			reported      []steps.Reason
+			begun, resume = make(chan struct{}), make(chan struct{})
+		)
+		m := &migration.Migration{Log: logr.Discard(),
+			Report: func(_ context.Context, reason steps.Reason, message string) error {
+				if message == "progress" {
+					close(begun)
+					<-resume
+				}
+				reported = append(reported, reason)
+				return nil
+			}}
+		at := source.NewStage(m, source.Remains{KubeAPIServer: true, Controllers: "deployment x"})
+		done := make(chan struct{}, 2)
+		go func() {
+			defer GinkgoRecover()
+			Expect(at.Report(ctx, "progress")).To(Succeed())
+			done <- struct{}{}
+		}()
+		Eventually(begun, patience.Eventually).Should(BeClosed())
+		go func() {
+			at.Enter(ctx, steps.ReasonSourceControllersStopped)
+			done <- struct{}{}
+		}()
+		Consistently(done, "50ms").ShouldNot(Receive())
+		close(resume)
+		Eventually(done, patience.Eventually).Should(Receive())
+		Eventually(done, patience.Eventually).Should(Receive())
+		at.Enter(ctx, steps.ReasonStoppingSourceControlPlane)
+		at.Enter(ctx, steps.ReasonSourceControllersStopped)
+		Expect(at.Report(ctx, "more")).To(Succeed())
+		Expect(reported).To(Equal([]steps.Reason{steps.ReasonStoppingSourceControlPlane,
+			steps.ReasonSourceControllersStopped, steps.ReasonSourceControllersStopped}))
 	})
 
 	Context("of an overloaded seed", func() {

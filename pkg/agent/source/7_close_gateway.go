@@ -28,7 +28,7 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/botanist"
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/migration"
-	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/pkg/migration/waits"
 )
 
 const (
@@ -323,24 +323,22 @@ func (c *cleanup) gatewayDrained(annotation string) flow.TaskFn {
 			return fmt.Errorf("failed to find out since when the ingress gateway is closed: namespace %s lacks "+
 				"annotation %s", c.namespace, annotation)
 		}
-		return c.waitUntil(ctx, since.Add(c.Timings.GatewayDrain))
+		return c.waitFor(ctx, waits.Since(since, c.Timings.GatewayDrain, waits.Gateway))
 	}
 }
 
-func (c *cleanup) waitUntil(ctx context.Context, due time.Time) error {
-	wait := due.Sub(c.migration.Clock.Now())
-	if wait <= 0 {
+func (c *cleanup) waitFor(ctx context.Context, wait waits.Wait) error {
+	left := wait.Left(c.migration.Clock.Now())
+	if left == 0 {
 		return nil
 	}
-	if err := c.migration.Report(ctx, steps.ReasonStoppingSourceControlPlane, fmt.Sprintf(
-		"The ingress gateway takes no new connections; requests on kept ones may finish until %s",
-		due.UTC().Format(time.RFC3339))); err != nil {
+	if err := c.stage.report(ctx, wait.String()); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-c.migration.Clock.After(wait):
+	case <-c.migration.Clock.After(left):
 		return nil
 	}
 }

@@ -194,6 +194,25 @@ func (f fakeExtension) WaitMigrateAfterKubeAPIServer(context.Context) error {
 	return f.of.do("waitMigrateAfter")
 }
 
+// answering answers webhooks. It does not do so at the first looks, as many as are refused.
+type answering struct {
+	component
+	refused, checked int
+	// then, when set, is called at the first look.
+	then func()
+}
+
+func (a *answering) Check(context.Context) error {
+	a.checked++
+	if a.then != nil {
+		a.then()
+	}
+	if a.checked <= a.refused {
+		return errors.New("not ready")
+	}
+	return a.do("check")
+}
+
 var _ = Describe("Cleaning up a shoot with workers", func() {
 	const (
 		machineFinalizer = "machine.sapcloud.io/machine-controller-manager"
@@ -206,6 +225,8 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		now   = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		book  *journal
 		fails map[string]map[string]error
+		// reportFails is what a report to the garden comes to.
+		reportFails error
 
 		objects []client.Object
 		state   *gardencorev1beta1.ShootState
@@ -245,7 +266,7 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 	}
 
 	BeforeEach(func() {
-		book, fails = &journal{}, map[string]map[string]error{}
+		book, fails, reportFails = &journal{}, map[string]map[string]error{}, nil
 		state = &gardencorev1beta1.ShootState{ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"}}
 		objects = []client.Object{
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
@@ -322,6 +343,10 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 				ObjectMeta: metav1.ObjectMeta{Name: "live", Namespace: "garden-demo"},
 				Status:     gardencorev1beta1.ShootStatus{TechnicalID: namespace},
 			},
+			Report: func(_ context.Context, reason steps.Reason, _ string) error {
+				book.write("report %s", reason)
+				return reportFails
+			},
 		}
 
 		of := func(name string) component { return component{name: name, journal: book, fail: fails[name]} }
@@ -393,6 +418,88 @@ var _ = Describe("Cleaning up a shoot with workers", func() {
 		}
 		Expect(book.at("waitMigrateBefore Extension")).To(BeNumerically("<", book.at("save ShootState")))
 		Expect(book.at("destroyBefore Extension")).To(BeNumerically("<", book.at("migrate ControlPlane")))
+	})
+
+	It("should tell the destination at once when nothing is left of the controllers", func() {
+		Expect(run()).To(Succeed())
+		for _, name := range agentcontrolplane.Controllers {
+			Expect(book.last("delete Deployment "+name)).To(BeNumerically("<",
+				book.at("report SourceControllersStopped")),
+				name)
+		}
+		Expect(slices.IsSorted([]int{
+			book.at("report SourceControllersStopped"),
+			book.at("delete Deployment kube-apiserver"),
+			book.at("report DeletingSourceResources"),
+			book.at("migrate Infrastructure"),
+		})).To(BeTrue(), "%v", book.entries)
+	})
+
+	It("should not tell it while a pod of theirs is left, however its Deployment went", func() {
+		Expect(seed.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: "gardener-resource-manager-5d-x", Namespace: namespace,
+			Labels:          map[string]string{"pod-template-hash": "5d"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "gardener-resource-manager-5d"}},
+		}})).To(Succeed())
+		deps.Timings.RolloutTimeout = waitInVain
+		Expect(run()).To(MatchError(ContainSubstring("pod shoot--demo--live/gardener-resource-manager-5d-x is still " +
+			"there, although deployment gardener-resource-manager is gone")))
+		Expect(book.entries).NotTo(ContainElement(HavePrefix("report")))
+		Expect(book.entries).NotTo(ContainElement("delete Deployment kube-apiserver"))
+	})
+
+	Describe("with webhooks to answer", func() {
+		It("should let them be answered before the resource manager stops, and until the kube-apiserver does", func() {
+			server := &answering{component: component{name: "webhooks", journal: book}, refused: 2}
+			deps.Webhooks = server
+			Expect(seed.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "livecpm-webhooks",
+				Namespace: namespace}})).To(Succeed())
+			Expect(run()).To(Succeed())
+			Expect(slices.IsSorted([]int{
+				book.last("check webhooks"),
+				book.at("delete Deployment gardener-resource-manager"),
+				book.at("report SourceControllersStopped"),
+				book.at("delete Deployment kube-apiserver"),
+				book.at("delete Deployment livecpm-webhooks"),
+				book.at("delete Namespace"),
+			})).To(BeTrue(), "%v", book.entries)
+			Expect(server.checked).To(Equal(3))
+		})
+
+		It("should keep the namespace as long as a pod that answers them is left", func() {
+			Expect(seed.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Name: "livecpm-webhooks-5d-x", Namespace: namespace,
+				Labels:          map[string]string{"pod-template-hash": "5d"},
+				OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "livecpm-webhooks-5d"}},
+			}})).To(Succeed())
+			deps.Timings.RolloutTimeout = waitInVain
+			Expect(run()).To(MatchError(ContainSubstring("pod shoot--demo--live/livecpm-webhooks-5d-x is still there")))
+			Expect(book.entries).To(ContainElement("report SourceControllersStopped"))
+			Expect(book.entries).NotTo(ContainElement("delete Namespace"))
+		})
+
+		It("should hand the controllers over also if nobody comes to answer them", func() {
+			deps.Timings.RolloutTimeout = waitInVain
+			deps.Webhooks = &answering{component: component{name: "webhooks", journal: book,
+				fail: map[string]error{"deploy": errors.New("no room")}}}
+			Expect(run()).To(Succeed())
+			Expect(book.last("deploy webhooks")).
+				To(BeNumerically("<", book.at("delete Deployment gardener-resource-manager")))
+			Expect(book.entries).To(ContainElement("report SourceControllersStopped"))
+		})
+
+		It("should stop nothing if it ends while it waits for them", func() {
+			ending, end := context.WithCancel(ctx)
+			deps.Webhooks = &answering{component: component{name: "webhooks", journal: book}, refused: 1, then: end}
+			Expect(source.CleanupGraph(ending, deps, m, b)).To(MatchError(ContainSubstring("context canceled")))
+			Expect(book.entries).NotTo(ContainElement("delete Deployment gardener-resource-manager"))
+		})
+	})
+
+	It("should not wait for a garden that cannot be told", func() {
+		reportFails = errors.New("no garden")
+		Expect(run()).To(Succeed())
+		Expect(book.entries).To(ContainElement("report SourceControllersStopped"))
 	})
 
 	It("should save every machine with its node and delete no machine, only its object", func() {

@@ -30,6 +30,8 @@ type Options struct {
 	Botanists *botanist.Factory
 	// Backups knows the backup entries.
 	Backups *backups.Backups
+	// Snapshots tells whether the etcds are backed up.
+	Snapshots *backups.Snapshots
 	// ShootStates writes the ShootState.
 	ShootStates *shootstate.ShootStates
 	// Tunnel is the way to the destination.
@@ -80,19 +82,23 @@ func NewActions(options Options) (migration.Actions, error) {
 			// clients that were told to leave would come back.
 			gardencorev1beta1.ShootLiveMigrationDestinationKubeAPIServerReady: migration.ActionFunc(s.retireMembers),
 		},
-		Always: migration.ActionFunc(s.sync),
-		Abort:  migration.ActionFunc(s.abort),
+		Always:    migration.ActionFunc(s.sync),
+		Snapshots: options.Snapshots.Of,
+		Abort:     migration.ActionFunc(s.abort),
+		Abandon:   migration.ActionFunc(s.abandon),
 	}, nil
 }
 
-// sync keeps up to date what may change at any time: the addresses of the relay's pods, and the configuration of etcd's
-// members.
+// sync keeps up to date what may change at any time: the addresses of the relay's pods, the configuration of etcd's
+// members, and how many of them may be evicted.
 func (s *source) sync(ctx context.Context, m *migration.Migration) (steps.Outcome, error) {
 	outcome, err := s.Tunnel.Sync(ctx, m)
 	if err != nil {
 		return outcome, err
 	}
 	s.keepInitialCluster(ctx, m)
+	s.keepShootState(ctx, m)
+	s.keepBudgets(ctx, m)
 	return outcome, nil
 }
 
@@ -105,6 +111,20 @@ func (s *source) keepInitialCluster(ctx context.Context, m *migration.Migration)
 	}
 	if err := s.widenInitialCluster(ctx, m); err != nil && ctx.Err() == nil {
 		m.Log.Error(err, "Failed to keep the destination's members in the configuration of the etcds")
+	}
+}
+
+// keepBudgets lets evictions in this seed take no member that the joint cluster needs. Before the second step it is not
+// joint, and the budgets are those of etcd-druid. Nothing waits for it if it fails: a budget that could not be written
+// is tried again on the next pass.
+func (s *source) keepBudgets(ctx context.Context, m *migration.Migration) {
+	if steps.Index(m.Step.Condition) <= 0 {
+		return
+	}
+	etcds := s.Etcds.Open(m)
+	defer func() { _ = etcds.Close() }()
+	if err := etcds.KeepBudgets(ctx); err != nil && ctx.Err() == nil {
+		m.Log.Error(err, "Failed to keep the disruption budgets of the etcds")
 	}
 }
 

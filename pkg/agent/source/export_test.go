@@ -24,11 +24,14 @@ import (
 	"github.com/livecpm/livecpm/pkg/agent/controlplane"
 	"github.com/livecpm/livecpm/pkg/agent/etcds"
 	"github.com/livecpm/livecpm/pkg/agent/flows"
+	"github.com/livecpm/livecpm/pkg/agent/overlap/webhooks"
 	"github.com/livecpm/livecpm/pkg/agent/shootstate"
 	"github.com/livecpm/livecpm/pkg/agent/tunnel"
 	etcdclient "github.com/livecpm/livecpm/pkg/etcd/client"
+	"github.com/livecpm/livecpm/pkg/etcd/joint"
 	"github.com/livecpm/livecpm/pkg/migration"
 	"github.com/livecpm/livecpm/pkg/migration/steps"
+	"github.com/livecpm/livecpm/test/seedpods"
 )
 
 // What the tests look at from outside.
@@ -37,10 +40,15 @@ var (
 	WaitingForDNSRecords = waitingForDNSRecords
 	WaitUntilSecretsGone = waitUntilSecretsReleased
 	CheckClosed          = checkClosed
+	StaysHere            = staysHere
+	LeftIn               = leftIn
 )
 
 // AnnotationClientsDrained is where the drain of step 6 is recorded.
 const AnnotationClientsDrained = annotationClientsDrained
+
+// WebhookServer answers webhooks.
+type WebhookServer = webhookServer
 
 // Deps are what the rooms are made of in tests.
 type Deps struct {
@@ -52,6 +60,8 @@ type Deps struct {
 	NewCluster func(ctx context.Context, etcdRole string) (etcdclient.Cluster, error)
 	// Look looks whether the ingress gateway takes clients. By default it is closed.
 	Look func(ctx context.Context, address, host string) error
+	// Webhooks answers webhooks in the cleanup. By default nobody has to.
+	Webhooks WebhookServer
 	// Botanist is the one that knows the ingress gateways. Without it, the way through them is not found.
 	Botanist *botanist.Botanist
 }
@@ -91,18 +101,20 @@ func (d *Deps) Options() Options {
 	gardener := &gardencorev1beta1.Gardener{Version: "v1.150.0"}
 	seed := d.SeedClientSet.Client()
 
+	backedUp := made(backups.New(backups.Options{
+		GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName,
+	}))
 	bridge := made(tunnel.New(tunnel.Options{
-		GardenAPIReader: d.Garden, SeedClient: seed, SeedName: seedName, RelayImage: "relay",
+		GardenAPIReader: d.Garden, SeedClient: seed, RelayImage: "relay",
 	}))
 	return Options{
 		Botanists: made(botanist.NewFactory(botanist.Options{
 			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet,
 			ShootClientMap: fakeclientmap.NewClientMap(), GardenletConfig: gardenlet, Identity: gardener,
-			GardenClusterIdentity: "garden",
+			GardenClusterIdentity: "garden", AccessControl: []string{"acl"},
 		})),
-		Backups: made(backups.New(backups.Options{
-			GardenAPIReader: d.Garden, SeedClientSet: d.SeedClientSet, SeedName: seedName,
-		})),
+		Backups:   backedUp,
+		Snapshots: made(backups.NewSnapshots(backups.SnapshotsOptions{Backups: backedUp, Clock: d.Clock})),
 		ShootStates: made(shootstate.New(shootstate.Options{
 			GardenClient: d.Garden, GardenAPIReader: d.Garden, SeedClient: seed, GardenletConfig: gardenlet,
 			Clock: d.Clock, Lead: 24 * time.Hour,
@@ -110,9 +122,10 @@ func (d *Deps) Options() Options {
 		Tunnel: bridge,
 		Etcds: made(etcds.New(etcds.Options{
 			SeedClient: seed, SeedName: seedName, Clock: d.Clock, NewCluster: d.NewCluster,
+			SeedPods: func(namespace string) joint.Pods { return seedpods.New(seed, namespace) },
 		})),
 		ControlPlane: made(controlplane.New(controlplane.Options{
-			SeedClientSet: d.SeedClientSet, Timings: d.Timings, DestroyTunnel: bridge.Destroy,
+			SeedClientSet: d.SeedClientSet, Timings: d.Timings, Clock: d.Clock, DestroyTunnel: bridge.Destroy,
 		})),
 		SeedClientSet: d.SeedClientSet, SeedName: seedName, Timings: d.Timings, PermitsWorkers: true,
 	}
@@ -125,17 +138,68 @@ func made[T any](room T, err error) T {
 }
 
 // Remains is what is left of the shoot.
-type Remains struct{ Namespace, Terminating, KubeAPIServer, Cluster, Gone bool }
+type Remains struct {
+	Namespace, Terminating, KubeAPIServer, Cluster, Gone bool
+	// Controllers says what is left of the controllers.
+	Controllers string
+}
 
 // ReadRemains reads what is left of the shoot.
 func ReadRemains(ctx context.Context, deps *Deps, namespace string) (Remains, error) {
 	r, err := (&source{Options: deps.Options()}).readRemains(ctx, namespace)
-	return Remains{r.namespace, r.terminating, r.kubeAPIServer, r.cluster, r.gone()}, err
+	return Remains{r.namespace, r.terminating, r.kubeAPIServer, r.cluster, r.gone(), r.controllers}, err
+}
+
+// remains returns it as the package has it.
+func (r Remains) remains() remains {
+	return remains{namespace: r.Namespace, kubeAPIServer: r.KubeAPIServer, controllers: r.Controllers}
+}
+
+// StageOf tells how far the cleanup has come.
+func StageOf(left Remains) steps.Reason { return stageOf(left.remains()) }
+
+// Stage is how far one attempt has come.
+type Stage struct{ stage *stage }
+
+// NewStage begins an attempt.
+func NewStage(m *migration.Migration, left Remains) Stage { return Stage{newStage(m, left.remains())} }
+
+// Report publishes a message.
+func (s Stage) Report(ctx context.Context, message string) error { return s.stage.report(ctx, message) }
+
+// Enter begins a stage.
+func (s Stage) Enter(ctx context.Context, reason steps.Reason) { s.stage.enter(ctx, reason, "entered") }
+
+// ClientsDue tells until when the control plane stays because of its clients.
+func ClientsDue(ctx context.Context, deps *Deps, m *migration.Migration) (time.Time, error) {
+	s := &source{Options: deps.Options()}
+	left, err := s.readRemains(ctx, v1beta1helper.ControlPlaneNamespaceForShoot(m.Shoot))
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.clientsDue(m, left)
 }
 
 // DrainedAt tells when the kube-apiserver may be stopped.
 func DrainedAt(conditions []gardencorev1beta1.Condition, drain time.Duration) (time.Time, error) {
 	return drainedAt(conditions, drain)
+}
+
+// Abandon runs the action.
+func Abandon(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Outcome, error) {
+	return (&source{Options: deps.Options()}).abandon(ctx, m)
+}
+
+// Undone returns the numbers of the steps that an abort undoes.
+func Undone(conditions []gardencorev1beta1.Condition) []int {
+	var numbers []int
+	of := undoneOf(conditions)
+	for number, is := range map[int]bool{4: of.kubeAPIServer, 5: of.dnsRecords} {
+		if is {
+			numbers = append(numbers, number)
+		}
+	}
+	return numbers
 }
 
 // KeepInitialCluster runs this part of what is done on every pass.
@@ -156,6 +220,15 @@ func CleanUp(ctx context.Context, deps *Deps, m *migration.Migration) (steps.Out
 // UntilPrompt waits as the end of the kube-apiserver does.
 func UntilPrompt(ctx context.Context, deps *Deps, m *migration.Migration) error {
 	return (&source{Options: deps.Options()}).untilPrompt(ctx, m)
+}
+
+// AnnounceMigration lets the Cluster resource say that the shoot is being migrated, as the cleanup does.
+func AnnounceMigration(ctx context.Context, deps *Deps, b *botanist.Botanist) error {
+	left, err := deps.source().readRemains(ctx, b.Shoot.ControlPlaneNamespace)
+	if err != nil {
+		return err
+	}
+	return announceMigration(ctx, b, left)
 }
 
 // CleanupGraph runs the flow of the cleanup for a shoot with workers of which all is left.
@@ -188,27 +261,45 @@ func runCleanup(ctx context.Context, deps *Deps, of cleaned) error {
 		return err
 	}
 	left.workers = of.workers
-	return s.cleanupGraph(of.migration, of.botanist, left).Compile().Run(ctx, flow.Opts{})
+	at := newStage(of.migration, left)
+	graph := s.cleanupGraph(of.migration, of.botanist, cleanupOf{left: left, stage: at, webhooks: deps.Webhooks})
+	return graph.Compile().Run(ctx, flow.Opts{})
 }
 
 // Graphs returns the flows of the source by the situation that they are for.
 func Graphs(deps *Deps, m *migration.Migration) map[string]*flow.Graph {
 	s := &source{Options: deps.Options()}
 	b := &botanist.Botanist{}
+	cleanup := func(left remains) *flow.Graph {
+		of := cleanupOf{left: left, stage: newStage(m, left)}
+		if left.workers {
+			of.webhooks = &webhooks.Server{}
+		}
+		return s.cleanupGraph(m, b, of)
+	}
 	return map[string]*flow.Graph{
 		"prepare with backup":    s.prepareGraph(m, b, prepareFacts{hasBackup: true}),
 		"prepare without backup": s.prepareGraph(m, b, prepareFacts{}),
 		"extensions":             s.extensionsGraph(m, b),
-		"cleanup": s.cleanupGraph(m, b,
+		"cleanup": cleanup(
 			remains{namespace: true, kubeAPIServer: true, cluster: true}),
-		"cleanup with workers": s.cleanupGraph(m, b,
+		"cleanup with workers": cleanup(
 			remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true}),
-		"cleanup with released machines": s.cleanupGraph(m, b,
+		"cleanup with released machines": cleanup(
 			remains{namespace: true, kubeAPIServer: true, cluster: true, workers: true, machinesReleased: true}),
 		"abort": s.abortGraph(m, b,
 			abortFacts{hasBackup: true, keepsShootState: true, formerBucket: "bucket-b"}),
 		"abort without backup": s.abortGraph(m, b, abortFacts{}),
-		"cleanup while namespace terminates": s.cleanupGraph(m, b,
+		"abort from step 4 with workers": s.abortGraph(m, b, abortFacts{
+			keepsShootState: true, workers: true, undone: undone{kubeAPIServer: true}}),
+		"abort from step 5": s.abortGraph(m, b, abortFacts{
+			keepsShootState: true, undone: undone{kubeAPIServer: true, dnsRecords: true}}),
+		"cleanup while namespace terminates": cleanup(
 			remains{namespace: true, terminating: true, cluster: true}),
 	}
+}
+
+// KeepShootState keeps the ShootState.
+func KeepShootState(ctx context.Context, deps *Deps, m *migration.Migration) {
+	deps.source().keepShootState(ctx, m)
 }

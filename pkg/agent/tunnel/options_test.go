@@ -12,7 +12,7 @@ import (
 
 var _ = Describe("New", func() {
 	It("should name what is missing", func() {
-		_, err := tunnel.New(tunnel.Options{SeedName: "seed-a", RelayImage: "relay"})
+		_, err := tunnel.New(tunnel.Options{RelayImage: "relay"})
 		Expect(err).To(MatchError("failed to set up the tunnel between the seeds: these options are missing: " +
 			"GardenAPIReader, SeedClient"))
 	})

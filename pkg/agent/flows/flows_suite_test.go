@@ -1,19 +1,16 @@
 // SPDX-FileCopyrightText: The livecpm authors
 // SPDX-License-Identifier: Apache-2.0
 
-package dns_test
+package flows_test
 
 import (
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
-	"github.com/livecpm/livecpm/test/patience"
 )
 
-func TestDns(t *testing.T) {
+func TestFlows(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(patience.Eventually)
-	RunSpecs(t, "Dns Suite")
+	RunSpecs(t, "Agent Flows Suite")
 }

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The livecpm authors
+// SPDX-License-Identifier: Apache-2.0
+
+package destination
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1beta1constants "github.com/gardener/gardener/pkg/apis/core/v1beta1/constants"
+
+	"github.com/livecpm/livecpm/pkg/etcd/naming"
+	"github.com/livecpm/livecpm/pkg/etcd/quorum"
+	"github.com/livecpm/livecpm/pkg/migration"
+	"github.com/livecpm/livecpm/pkg/migration/steps"
+)
+
+// lastMemberOrder is the order in which the last members of the clusters join: one begins when the other's is a voter.
+// A member that starts uses much of the processors of its node, and a leader of the other cluster may run beside it:
+// when both started at the same time, leaders lost their leadership because they got no processor. Events come first,
+// because a shoot can do without them if the first of the two meets a fault.
+var lastMemberOrder = []string{v1beta1constants.ETCDRoleEvents, v1beta1constants.ETCDRoleMain}
+
+// hold is why a last member does not join yet; empty if it may.
+type hold struct {
+	reason  steps.Reason
+	message string
+}
+
+// putOff is a hold that takes a look at every member, and when it was found.
+type putOff struct {
+	hold
+
+	at time.Time
+}
+
+// joinLastMember asks etcd-druid for the last member of every cluster whose turn it is. It returns what has to happen
+// before, or nothing.
+func (r *retirement) joinLastMember(ctx context.Context) (hold, error) {
+	for _, etcdRole := range lastMemberOrder {
+		if held, err := r.askForLastMember(ctx, etcdRole); err != nil || held.message != "" {
+			return held, err
+		}
+		if !r.joined[etcdRole] {
+			return hold{}, nil
+		}
+	}
+	return hold{}, nil
+}
+
+// askForLastMember asks for the last member of a cluster, unless that has happened already or something holds it.
+func (r *retirement) askForLastMember(ctx context.Context, etcdRole string) (hold, error) {
+	if r.asked[etcdRole] {
+		return hold{}, nil
+	}
+	etcd, err := r.readEtcd(ctx, r.migration, etcdRole)
+	if err != nil {
+		return hold{}, err
+	}
+	if etcd.Spec.Replicas < naming.MembersPerSeed {
+		if held := r.holdsLastMember(ctx, etcdRole); held.message != "" {
+			return held, nil
+		}
+		if err := r.scaleEtcd(ctx, etcd, naming.MembersPerSeed); err != nil {
+			return hold{}, err
+		}
+	}
+	r.asked[etcdRole] = true
+	return hold{}, nil
+}
+
+// holdsLastMember looks at what the last member of a cluster has to wait for, right before it is asked for: for a
+// member of the source that is down, for a sign of life of the source if the cluster gets six voters (sourceSilence),
+// and for a defragmentation.
+func (r *retirement) holdsLastMember(ctx context.Context, etcdRole string) hold {
+	if held := r.memberDown(ctx, etcdRole); held.message != "" {
+		return held
+	}
+	if silence := r.sourceSilence(ctx); silence != "" && r.becomesSix(ctx, etcdRole) {
+		return hold{steps.ReasonSourceSilent,
+			fmt.Sprintf("the last member of %s joins after a sign of life of the source: %s",
+				naming.EtcdName(etcdRole), silence)}
+	}
+	return r.defragments(ctx, etcdRole)
+}
+
+// memberDown looks for members of the source that are no healthy voters: etcd would not let the last member of the
+// destination join beside them. A member that stays away is lost, and the source is asked to retire it before the last
+// member joins (joint.RetireNext).
+func (r *retirement) memberDown(ctx context.Context, etcdRole string) hold {
+	down, ask, err := r.etcds.SourceDown(ctx, etcdRole)
+	if err != nil {
+		return hold{steps.ReasonWaitingForSourceEtcd,
+			fmt.Sprintf("the last member of %s joins when the members of the source are known: %s",
+				naming.EtcdName(etcdRole), err)}
+	}
+	if len(down) == 0 {
+		return hold{}
+	}
+	if ask {
+		r.reason = steps.ReasonReadyForSourceMemberRemoval
+	}
+	return hold{steps.ReasonWaitingForSourceEtcd,
+		fmt.Sprintf("the last member of %s joins when these are healthy, or when the source has retired them: %s",
+			naming.EtcdName(etcdRole), down)}
+}
+
+// defragments looks for a defragmentation in the cluster, and not more often than every PollInterval: every member is
+// asked.
+func (r *retirement) defragments(ctx context.Context, etcdRole string) hold {
+	now := r.migration.Clock.Now()
+	if last, known := r.putOff[etcdRole]; known && now.Sub(last.at) < r.Timings.PollInterval {
+		return last.hold
+	}
+	delete(r.putOff, etcdRole)
+	err := r.etcds.CheckDefragmentationOf(ctx, etcdRole)
+	if err == nil {
+		return hold{}
+	}
+	reason, _ := migration.PutOff(err)
+	held := hold{reason, fmt.Sprintf("the last member does not join yet: %s", err)}
+	r.putOff[etcdRole] = putOff{held, now}
+	return held
+}
+
+// becomesSix reports whether a cluster would get its sixth voter with the last member of the destination. It would not
+// if members of the source are gone, as after a recovery by hand, or if it has that member.
+func (r *retirement) becomesSix(ctx context.Context, etcdRole string) bool {
+	seen, err := r.etcds.Observe(ctx, etcdRole)
+	return err != nil || len(seen.Members.On(quorum.Source)) >= naming.MembersPerSeed && !allVote(seen.Members)
+}
